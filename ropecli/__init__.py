@@ -1,0 +1,63 @@
+"""Analyse and verify positional encodings of transformers, rotary position embedding first.
+
+Names are loaded on first use, so that `import ropecli` brings in neither NumPy nor Numba.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from ropecli._version import __version__
+
+if TYPE_CHECKING:
+    from ropecli.analyses.decay import Decay, decay
+    from ropecli.analyses.info import Info, info
+    from ropecli.checks.verify import Verification, verify
+    from ropecli.errors import ArgumentError, ArgumentTypeError, FileError, RopecliError
+    from ropecli.files.encode import Encoded, encode_file
+    from ropecli.rotary import Rotary, rope
+    from ropecli.rotary.apply import rotate
+
+_HOMES = {
+    "ropecli.analyses.decay": ("Decay", "decay"),
+    "ropecli.analyses.info": ("Info", "info"),
+    "ropecli.checks.verify": ("Verification", "verify"),
+    "ropecli.errors": ("ArgumentError", "ArgumentTypeError", "FileError", "RopecliError"),
+    "ropecli.files.encode": ("Encoded", "encode_file"),
+    "ropecli.rotary": ("Rotary", "rope"),
+    "ropecli.rotary.apply": ("rotate",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "ArgumentError",
+    "ArgumentTypeError",
+    "Decay",
+    "Encoded",
+    "FileError",
+    "Info",
+    "RopecliError",
+    "Rotary",
+    "Verification",
+    "__version__",
+    "decay",
+    "encode_file",
+    "info",
+    "rope",
+    "rotate",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        msg = f"module 'ropecli' has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = getattr(importlib.import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,1 @@
+"""One question per file: data in, frozen result out."""

@@ -1,0 +1,192 @@
+"""How RoPE's upper bound falls with distance (RoFormer section 3.4.3, Figure 2)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.arrays import as_array
+from ropecli.errors import ArgumentError
+from ropecli.kernels import abel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ropecli.rotary.rotary import Rotary
+
+REDUCTIONS = ("mean", "sum")
+#: More values than this would not fit a machine's memory; asking for them is a slip.
+MOST_VALUES = 10**9
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Decay:
+    """The bound, and for given vectors the score and its bounds, against relative distance."""
+
+    rope: Rotary  #: The encoding.
+    reduce: str  #: "mean" over j of |S_j|, as in Figure 2, or "sum".
+    relative_distance: NDArray[np.float64]  #: m - n in positions, shape (distances,).
+    relative_upper_bound: NDArray[np.float64]  #: Mean or sum over j of |S_j|, (distances,).
+    score: NDArray[np.float64] | None = None  #: (R_m q).(R_n k), Eq. 35, (distances,).
+    abel_bound: NDArray[np.float64] | None = None  #: First bound of Eq. 37, (distances,).
+    max_bound: NDArray[np.float64] | None = None  #: Second bound of Eq. 37, (distances,).
+
+    @property
+    def start(self) -> float:
+        """The bound at the first distance."""
+        return float(self.relative_upper_bound[0])
+
+    @property
+    def lowest(self) -> tuple[float, float]:
+        """The smallest bound and the distance where it stands."""
+        index = int(self.relative_upper_bound.argmin())
+        return float(self.relative_upper_bound[index]), float(self.relative_distance[index])
+
+    @property
+    def halved_at(self) -> float | None:
+        """The first distance where the bound is at most half of the first; None if never."""
+        below = self.relative_upper_bound <= self.start / 2
+        return float(self.relative_distance[int(below.argmax())]) if below.any() else None
+
+    @property
+    def first_rise(self) -> float | None:
+        """The first distance with a bound above that of the distance before; None if never."""
+        rises = np.diff(self.relative_upper_bound) > 0
+        return float(self.relative_distance[1:][int(rises.argmax())]) if rises.any() else None
+
+    @property
+    def quarters(self) -> tuple[float, float]:
+        """The mean bound over the first and over the last quarter of the distances: the trend."""
+        quarter = max(1, len(self.relative_upper_bound) // 4)
+        bound = self.relative_upper_bound
+        return float(bound[:quarter].mean()), float(bound[-quarter:].mean())
+
+
+def decay(
+    rope: Rotary,
+    *,
+    max_distance: float = 512,
+    start: float = 0,
+    step: float = 1,
+    reduce: str = "mean",
+    q: Any = None,
+    k: Any = None,
+) -> Decay:
+    """Compute the bound of RoFormer Eq. 37 at the distances start, start + step ... max_distance.
+
+    The relative upper bound is the mean over j of |S_j(r)|, S_j(r) = sum_{i<j} e^{i r theta_i}
+    (Figure 2). With vectors q and k it is joined by their score A^2 Re sum h_i e^{i r theta_i}
+    (Eq. 35) and by both bounds of Eq. 37, whose last difference is that to h_{d/2} = 0;
+    coordinates in no pair add their constant product to the score and its size to the bounds.
+
+    Args:
+        rope: The encoding; a distance turns forwards or back as its direction says.
+        max_distance: Last distance, in positions, included where a step ends on it.
+        start: First distance, at least 0.
+        step: Distance between values, above 0; the paper's curve is continuous.
+        reduce: "mean" or "sum".
+        q: Query before rotation, (head_dim,).
+        k: Key before rotation, (head_dim,).
+
+    Raises:
+        ArgumentError: A value or shape that is not allowed, or only one of q and k.
+        ArgumentTypeError: q or k is not an array.
+    """
+    distances = _distances(start, max_distance, step)
+    if reduce not in REDUCTIONS:
+        msg = f"reduce must be mean or sum, got {reduce!r}"
+        raise ArgumentError(msg)
+    if (q is None) != (k is None):
+        msg = "q and k belong together, got only one of them"
+        raise ArgumentError(msg)
+    sums = _Sums(rope.inv_freq, start, step, len(distances))
+    total = sums.weighted(np.ones(rope.rotary_dim // 2))
+    bound = total / (rope.rotary_dim // 2) if reduce == "mean" else total
+    if q is None:
+        return Decay(
+            rope=rope, reduce=reduce, relative_distance=distances, relative_upper_bound=bound
+        )
+    h, constant = _products(rope, _vector("q", q, rope.head_dim), _vector("k", k, rope.head_dim))
+    steps = np.abs(np.diff(h, append=0))
+    square = rope.attention_factor**2
+    return Decay(
+        rope=rope,
+        reduce=reduce,
+        relative_distance=distances,
+        relative_upper_bound=bound,
+        score=square * sums.score(h) + constant,
+        abel_bound=square * sums.weighted(steps) + abs(constant),
+        max_bound=square * steps.max() * total + abs(constant),
+    )
+
+
+class _Sums:
+    """Runs the kernels over one run of distances."""
+
+    def __init__(
+        self, inv_freq: NDArray[np.float64], start: float, step: float, count: int
+    ) -> None:
+        self.inv_freq = inv_freq
+        self.run = float(start), float(step)
+        self.count = count
+        shape = (len(inv_freq), min(abel.BLOCK, count))
+        self.table = np.empty(shape), np.empty(shape)
+        abel.fill_steps(inv_freq, float(step), *self.table)
+
+    def weighted(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """sum_i weights_i |S_{i+1}| at each distance."""
+        out = np.empty(self.count)
+        abel.weighted_partial_sums(self.inv_freq, weights, *self.run, *self.table, out)
+        return out
+
+    def score(self, h: NDArray[np.complex128]) -> NDArray[np.float64]:
+        """Re sum_i h_i e^{i r theta_i} at each distance."""
+        out = np.empty(self.count)
+        parts = np.ascontiguousarray(h.real), np.ascontiguousarray(h.imag)
+        abel.scores(self.inv_freq, *parts, *self.run, *self.table, out)
+        return out
+
+
+def _distances(start: float, stop: float, step: float) -> NDArray[np.float64]:
+    for name, value in (("start", start), ("max distance", stop), ("step", step)):
+        if not math.isfinite(value) or value < 0 or (name == "step" and value == 0):
+            least = "above 0" if name == "step" else "at least 0"
+            msg = f"{name} must be finite and {least}, got {value:g}"
+            raise ArgumentError(msg)
+    if stop < start:
+        msg = f"max distance must be at least start, got {stop:g} and {start:g}"
+        raise ArgumentError(msg)
+    # A quotient a rounding below a whole number ends on the last distance all the same.
+    count = math.floor((stop - start) / step * (1 + 4 * np.finfo(float).eps)) + 1
+    if count > MOST_VALUES:
+        msg = f"at most {MOST_VALUES:,} distances, got {count:,}; take a larger step"
+        raise ArgumentError(msg)
+    return start + step * np.arange(count, dtype=np.float64)
+
+
+def _vector(name: str, value: Any, head_dim: int) -> NDArray[np.float64]:
+    array = as_array(name, value)
+    if array.shape != (head_dim,):
+        msg = f"{name} must have shape ({head_dim},), got {array.shape}"
+        raise ArgumentError(msg)
+    vector: NDArray[np.float64] = array.astype(np.float64)
+    if not np.isfinite(vector).all():
+        msg = f"{name} must be finite, got {vector[~np.isfinite(vector)][0]}"
+        raise ArgumentError(msg)
+    return vector
+
+
+def _products(
+    rope: Rotary, q: NDArray[np.float64], k: NDArray[np.float64]
+) -> tuple[NDArray[np.complex128], float]:
+    """h_i = q_i conj(k_i) on complex pairs, and q.k over the coordinates in no pair."""
+    first, second = rope.pairs_in.T
+    h = (q[first] + 1j * q[second]) * (k[first] - 1j * k[second])
+    if rope.direction == "reversed":  # e^{-i r theta} gives the score that conj(h) gives forwards
+        h = h.conj()
+    rest = np.ones(rope.head_dim, dtype=bool)
+    rest[rope.pairs_in] = False
+    return h, float(q[rest] @ k[rest])

@@ -1,0 +1,46 @@
+"""What is installed, and how the kernels run here."""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+from dataclasses import dataclass
+from importlib import metadata
+
+import numpy as np
+
+from ropecli._version import __version__
+from ropecli.kernels import abel
+from ropecli.kernels._cache import cache_folder
+from ropecli.kernels._jit import thread_count, threading_layer
+
+#: Packages whose versions decide results or speed.
+PACKAGES = ("numpy", "numba", "llvmlite", "ml_dtypes", "mpmath", "typer", "rich", "matplotlib")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Info:
+    """Versions, threads, threading layer, cache folder, file formats."""
+
+    versions: dict[str, str]  #: Of ropecli, Python and the packages it stands on.
+    threads: int  #: Threads that a kernel uses.
+    threading_layer: str  #: omp, tbb or workqueue.
+    cache_dir: str | None  #: Folder of compiled kernels; None where nothing can be written.
+    formats: tuple[str, ...]  #: Array files that can be read and written.
+
+
+def info() -> Info:
+    """Look at this installation; runs one small kernel to learn the threading layer."""
+    versions = {"ropecli": __version__, "python": platform.python_version()}
+    versions |= {
+        name: metadata.version(name) for name in PACKAGES if importlib.util.find_spec(name)
+    }
+    abel.fill_steps(np.ones(1), 1.0, np.empty((1, 1)), np.empty((1, 1)))
+    cache = cache_folder()
+    return Info(
+        versions=versions,
+        threads=thread_count(),
+        threading_layer=threading_layer(),
+        cache_dir=None if cache is None else str(cache),
+        formats=(".npy",),
+    )

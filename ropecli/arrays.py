@@ -1,0 +1,70 @@
+"""Arrays of any framework as NumPy arrays, without importing the framework."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from ropecli.errors import ArgumentTypeError
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+#: What can be rotated, by the names that the command line uses.
+DTYPES = {
+    "float64": np.dtype(np.float64),
+    "float32": np.dtype(np.float32),
+    "float16": np.dtype(np.float16),
+    "bfloat16": BFLOAT16,
+}
+
+
+def as_array(name: str, value: Any) -> NDArray[Any]:
+    """The value as a NumPy array, sharing memory where that is possible.
+
+    Takes NumPy, PyTorch tensors on the CPU (detached; bfloat16 too), JAX arrays, whatever has
+    `__array__` or DLPack, numbers and nested lists.
+
+    Raises:
+        ArgumentTypeError: Not an array of numbers.
+    """
+    if isinstance(value, np.ndarray):
+        return value
+    if type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach"):
+        return _from_torch(name, value.detach())
+    try:
+        if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+            return np.from_dlpack(value)
+        array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+        msg = f"{name} must be an array, got {type(value).__name__}: {error}"
+        raise ArgumentTypeError(msg) from None
+    if array.dtype.kind in "OSU":
+        msg = f"{name} must be an array of numbers, got {type(value).__name__}"
+        raise ArgumentTypeError(msg)
+    return array
+
+
+def _from_torch(name: str, tensor: Any) -> NDArray[Any]:
+    if tensor.device.type != "cpu":
+        msg = f"{name} must be on the CPU, got a tensor on {tensor.device}; call .cpu() on it"
+        raise ArgumentTypeError(msg)
+    if str(tensor.dtype) == "torch.bfloat16":  # neither __array__ nor DLPack carries it
+        import torch
+
+        bits: NDArray[Any] = tensor.view(torch.int16).numpy()
+        return bits.view(BFLOAT16)
+    array: NDArray[Any] = tensor.numpy()
+    return array
+
+
+def dtype_name(dtype: np.dtype[Any]) -> str | None:
+    """The name of a dtype that can be rotated, whatever its byte order; None for any other."""
+    native = dtype.newbyteorder("=")
+    return next((name for name, known in DTYPES.items() if known == native), None)
+
+
+def native(array: NDArray[Any]) -> NDArray[Any]:
+    """The array in this machine's byte order, itself where it already is."""
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))

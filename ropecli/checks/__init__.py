@@ -1,0 +1,1 @@
+"""Laws and verdicts: an implementation against the independent reference."""

@@ -1,0 +1,66 @@
+"""How far one rotation may be from the exact one, per dtype: what every tolerance is built from.
+
+A pair of length |pair|, turned by the angle m theta and stretched by A, may be off by
+
+    relative * A |pair|  +  ANGLE * |m theta| * A |pair|  +  floor
+
+* float64, relative 7e-16: cos and sin of start and offset, each right to 0.55 ulp (1.7e-16 for
+  both), one complex product for angle addition (sqrt 5 u = 2.5e-16, u = 2^-53) and one for the
+  rotation (2.5e-16).
+* float32, relative 2.5 ulp, an ulp being at most 2^-23 of the value: cos and sin rounded to
+  float32 (half an ulp each), two products and a sum.
+* float16 and bfloat16: 0.51 ulp of A |pair| in each of two coordinates, half an ulp for the one
+  rounding and 0.01 for the float32 arithmetic before it. An ulp is at most 2^-10 and 2^-7.
+* ANGLE: m * theta is rounded to float64, which turns the pair by up to 2^-53 |m theta| too much.
+  This part turns a pair and does not stretch it, nor move two vectors at one position apart.
+* floor: a few of the smallest subnormals, for results that the dtype can't hold.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ANGLE = 1.2e-16  #: Phase error per radian of angle; 2^-53 with room for the float64 arithmetic.
+UNIT = 2.0**-53  #: Unit roundoff of float64, in which laws are judged.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accuracy:
+    """The accuracy promised in one dtype."""
+
+    digits: int  #: Binary digits of the significand.
+    least: int  #: Exponent of the smallest subnormal.
+    ulps: float | None  #: Per coordinate in ulps of A|pair|, where that is what is promised.
+    relative: float  #: Of A|pair|, Euclidean over the pair.
+
+    @property
+    def floor(self) -> float:
+        """Absolute error allowed to results too small for the dtype."""
+        return 4 * 2.0**self.least
+
+    def per_coordinate(self, length: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Allowed error of one coordinate of a pair of the given length A|pair|, angle apart."""
+        if self.ulps is None:
+            return self.relative * length + self.floor
+        exponent = np.frexp(length)[1] - self.digits
+        return np.asarray(self.ulps * np.ldexp(1.0, np.maximum(exponent, self.least)))
+
+
+def _rounded_once(digits: int, least: int) -> Accuracy:
+    ulp = 2.0 ** (1 - digits)
+    return Accuracy(digits=digits, least=least, ulps=0.51, relative=0.51 * math.sqrt(2) * ulp)
+
+
+ACCURACY = {
+    "float64": Accuracy(digits=53, least=-1074, ulps=None, relative=7e-16),
+    "float32": Accuracy(digits=24, least=-149, ulps=2.5, relative=2.5 * 2.0**-23),
+    "float16": _rounded_once(11, -24),
+    "bfloat16": _rounded_once(8, -133),
+}

@@ -1,0 +1,145 @@
+"""The Abel summation behind Figure 2, and the bounds on the score that it gives (Eq. 35-37)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ropecli.checks.accuracy import UNIT
+from ropecli.checks.law import Judgement, Law, Sample
+from ropecli.reference import abel as reference
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ropecli.analyses.decay import Decay
+    from ropecli.checks.subject import Subject
+
+    Array = NDArray[np.float64]
+
+
+def _decays(subject: Subject, sample: Sample) -> tuple[list[Decay], Array, list[list[object]]]:
+    """The analysis at one distance a row, the distances, and the reference's h of each row."""
+    distances = np.abs(sample.m - sample.n)
+    results = [
+        subject.decay(subject.rope, start=r, max_distance=r, q=q, k=k)
+        for r, q, k in zip(distances, sample.q, sample.k, strict=True)
+    ]
+    pairs = subject.oracle.pairs
+    h = [reference.products(q, k, pairs) for q, k in zip(sample.q, sample.k, strict=True)]
+    return results, distances, h
+
+
+def _slack(subject: Subject, distances: Array, weight: Array) -> Array:
+    """Error of a sum over pairs of e^{i r theta}, each pair of the given weight.
+
+    An angle rounds by u |r theta|, cos and sin of it and the table's product add 8 u, and each of
+    as many additions as there are pairs rounds the running sum.
+    """
+    pairs = len(subject.oracle.inv_freq)
+    return (2 * distances * subject.fastest + 8 + pairs) * UNIT * weight
+
+
+def _weights(subject: Subject, sample: Sample) -> Array:
+    """sum |h_i| = sum |q_i||k_i| over the pairs, and |q||k| for the rest."""
+    pairs, rest = subject.oracle.pairs, subject.passed_through
+    sizes = [np.hypot(x[:, pairs[:, 0]], x[:, pairs[:, 1]]) for x in (sample.q, sample.k)]
+    constant = np.abs(sample.q[:, rest] * sample.k[:, rest]).sum(axis=1)
+    return np.asarray((sizes[0] * sizes[1]).sum(axis=1) + constant)
+
+
+def _constant(subject: Subject, sample: Sample) -> Array:
+    rest = subject.passed_through
+    return np.asarray((sample.q[:, rest] * sample.k[:, rest]).sum(axis=1))
+
+
+def abel_identity(subject: Subject, sample: Sample) -> Judgement:
+    """Eq. 36: the score is -Re sum S_{i+1} (h_{i+1} - h_i), with h_{d/2} = 0."""
+    results, distances, h = _decays(subject, sample)
+    square = subject.rope.attention_factor**2
+    parts = [
+        float(reference.score_by_parts(r, subject.oracle.inv_freq, each))
+        for r, each in zip(distances, h, strict=True)
+    ]
+    expected = square * np.array(parts) + _constant(subject, sample)
+    got = np.array([float(result.score[0]) for result in results if result.score is not None])
+    return Judgement(
+        got=got,
+        expected=expected,
+        error=np.abs(got - expected),
+        tolerance=_slack(subject, distances, square * _weights(subject, sample)),
+    )
+
+
+def chain(subject: Subject, sample: Sample) -> Judgement:
+    """Eq. 37: |score| <= sum |S||dh| <= max|dh| sum |S|."""
+    results, distances, _ = _decays(subject, sample)
+    rows = [
+        (abs(float(r.score[0])), float(r.abel_bound[0]), float(r.max_bound[0]))
+        for r in results
+        if r.score is not None and r.abel_bound is not None and r.max_bound is not None
+    ]
+    score, abel, most = np.array(rows).T
+    pairs = len(subject.oracle.inv_freq)
+    square = subject.rope.attention_factor**2
+    return Judgement(
+        got=np.stack([score, abel], axis=1),
+        expected=np.stack([abel, most], axis=1),
+        error=np.maximum(np.maximum(score - abel, abel - most), 0),
+        tolerance=_slack(subject, distances, 2 * pairs * square * _weights(subject, sample)),
+    )
+
+
+def bounds_against_reference(subject: Subject, sample: Sample) -> Judgement:
+    """Figure 2 and both bounds of Eq. 37, against DIGITS-digit arithmetic."""
+    results, distances, h = _decays(subject, sample)
+    inv_freq = subject.oracle.inv_freq
+    square = subject.rope.attention_factor**2
+    constant = np.abs(_constant(subject, sample))
+    got, expected = [], []
+    for result, r, each, rest in zip(results, distances, h, constant, strict=True):
+        abel, most = reference.bounds(r, inv_freq, each)
+        mean = float(reference.relative_upper_bound(r, inv_freq))
+        expected.append([mean, square * float(abel) + rest, square * float(most) + rest])
+        bounds = (result.relative_upper_bound, result.abel_bound, result.max_bound)
+        got.append([float(bound[0]) for bound in bounds if bound is not None])
+    pairs = len(inv_freq)
+    # |S_j| is at most j, so a weight on it counts j times; each difference of h rounds as well.
+    weight = np.maximum(2 * pairs * square * _weights(subject, sample), pairs)
+    return Judgement(
+        got=np.array(got),
+        expected=np.array(expected),
+        error=np.abs(np.array(got) - np.array(expected)).max(axis=1),
+        tolerance=_slack(subject, distances, weight),
+    )
+
+
+SUMS = "u|r theta| for the angle, 8 u for cos, sin and their product, u for each pair added"
+
+LAWS = (
+    Law(
+        name="Abel identity",
+        equation="36",
+        judge=abel_identity,
+        uses=("q", "k", "m", "n"),
+        because=SUMS,
+        dtypes=("float64",),
+    ),
+    Law(
+        name="chain of bounds",
+        equation="37",
+        judge=chain,
+        uses=("q", "k", "m", "n"),
+        because=SUMS,
+        dtypes=("float64",),
+    ),
+    Law(
+        name="bounds = reference",
+        equation="37",
+        judge=bounds_against_reference,
+        uses=("q", "k", "m", "n"),
+        because=SUMS,
+        dtypes=("float64",),
+    ),
+)

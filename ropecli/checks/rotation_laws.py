@@ -1,0 +1,280 @@
+"""What every rotary embedding satisfies, whatever its layout, base or direction.
+
+These laws compare the implementation with itself at other positions, as Eq. 11 and 16 do, after
+dividing by its own stretch; so they hold for another layout or base too. Which rotation it is,
+`convention_laws` say.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ropecli.checks.accuracy import UNIT
+from ropecli.checks.law import Judgement, Law, Sample
+from ropecli.checks.subject import lengths
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ropecli.checks.subject import Subject
+
+    Array = NDArray[np.float64]
+
+
+def _scores(q: Array, k: Array) -> Array:
+    """Inner products of the rows; the sum is exact, each product rounded once."""
+    return np.array([math.fsum(row) for row in q * k])
+
+
+def _score_slack(q: Array, k: Array) -> Array:
+    """What rounding the products of an inner product can add up to."""
+    return np.asarray(UNIT * np.abs(q * k).sum(axis=1))
+
+
+def _stretch(subject: Subject, sample: Sample) -> float:
+    """The implementation's own factor on lengths, which its laws are judged without."""
+    factor = float(np.median(subject.stretch(sample.q, subject.turn(sample.q, sample.m))))
+    return factor if math.isfinite(factor) and factor > 0 else 1.0
+
+
+def relative_position(subject: Subject, sample: Sample) -> Judgement:
+    """(R_m q).(R_n k) = (R_{m+s} q).(R_{n+s} k)."""
+    m, n, later_m, later_n = sample.m, sample.n, sample.m + sample.shift, sample.n + sample.shift
+    q, k = subject.turn(sample.q, m), subject.turn(sample.k, n)
+    later_q, later_k = subject.turn(sample.q, later_m), subject.turn(sample.k, later_n)
+    got, expected = _scores(later_q, later_k), _scores(q, k)
+    size = lengths(q) * lengths(k)
+    allowed = subject.relative_error(m, n) + subject.relative_error(later_m, later_n)
+    slack = _score_slack(q, k) + _score_slack(later_q, later_k)
+    floor = 2 * subject.floor() * (lengths(q) + lengths(k))
+    return Judgement(
+        got=got,
+        expected=expected,
+        error=np.abs(got - expected),
+        tolerance=allowed * size + slack + floor,
+    )
+
+
+def orthogonality(subject: Subject, sample: Sample) -> Judgement:
+    """(R_m q).(R_m k) = q.k: the columns of R_m are orthonormal."""
+    factor = _stretch(subject, sample)
+    turned = subject.rotated
+    q = subject.turn(sample.q, sample.m)[:, turned] / factor
+    k = subject.turn(sample.k, sample.m)[:, turned] / factor
+    plain_q, plain_k = sample.q[:, turned], sample.k[:, turned]
+    got, expected = _scores(q, k), _scores(plain_q, plain_k)
+    size = lengths(plain_q) * lengths(plain_k)
+    still = np.zeros_like(sample.m)
+    slack = _score_slack(q, k) + _score_slack(plain_q, plain_k) + 4 * UNIT * size
+    floor = 2 * subject.floor() * (lengths(q) + lengths(k))
+    # Twice the two rotations' error: the stretch that was divided out carries as much.
+    allowed = 2 * subject.relative_error(still, still) * size
+    return Judgement(
+        got=got,
+        expected=expected,
+        error=np.abs(got - expected),
+        tolerance=allowed + slack + floor,
+    )
+
+
+def norm(subject: Subject, sample: Sample) -> Judgement:
+    """|R_m x| = |x|, at every position alike."""
+    factor = _stretch(subject, sample)
+    got = subject.stretch(sample.q, subject.turn(sample.q, sample.m)) / factor
+    still = np.zeros_like(sample.m)
+    floor = subject.floor() / lengths(sample.q[:, subject.rotated])
+    return Judgement(
+        got=got,
+        expected=np.ones_like(got),
+        error=np.abs(got - 1),
+        # The rotation's own error, and that of the factor; the sums of squares round as well.
+        tolerance=2 * (subject.relative_error(still) + floor) + len(subject.rotated) * UNIT,
+    )
+
+
+def attention_factor(subject: Subject, sample: Sample) -> Judgement:
+    """|R_m x| = A |x|, with A the factor of the encoding."""
+    expected = subject.rope.attention_factor
+    got = subject.stretch(sample.q, subject.turn(sample.q, sample.m))
+    still = np.zeros_like(sample.m)
+    floor = subject.floor() / lengths(sample.q[:, subject.rotated])
+    return Judgement(
+        got=got,
+        expected=np.full_like(got, expected),
+        error=np.abs(got - expected),
+        tolerance=expected * (subject.relative_error(still) + len(subject.rotated) * UNIT) + floor,
+    )
+
+
+def composition(subject: Subject, sample: Sample) -> Judgement:
+    """R_n R_m x = R_{m+n} x."""
+    factor = _stretch(subject, sample)
+    once = subject.turn(sample.q, sample.m)
+    twice = subject.turn(once, sample.n)[:, subject.rotated] / factor
+    direct = subject.turn(sample.q, sample.m + sample.n)[:, subject.rotated]
+    both = subject.relative_error(sample.m, sample.n)
+    sum_of_both = subject.relative_error(sample.m + sample.n)
+    still = subject.relative_error(np.zeros_like(sample.m))
+    return Judgement(
+        got=twice,
+        expected=direct,
+        error=lengths(twice - direct),
+        # The factor that was divided out carries a rotation's error as well.
+        tolerance=(both + sum_of_both + still) * factor * lengths(sample.q) + 3 * subject.floor(),
+    )
+
+
+def inverse(subject: Subject, sample: Sample) -> Judgement:
+    """(R_m q).k = q.(R_{-m} k): the transpose turns back."""
+    q, k = subject.turn(sample.q, sample.m), subject.turn(sample.k, -sample.m)
+    got, expected = _scores(q, sample.k), _scores(sample.q, k)
+    size = np.maximum(lengths(q) * lengths(sample.k), lengths(sample.q) * lengths(k))
+    slack = _score_slack(q, sample.k) + _score_slack(sample.q, k)
+    floor = subject.floor() * (lengths(sample.q) + lengths(sample.k))
+    return Judgement(
+        got=got,
+        expected=expected,
+        error=np.abs(got - expected),
+        tolerance=2 * subject.relative_error(sample.m) * size + slack + floor,
+    )
+
+
+def identity(subject: Subject, sample: Sample) -> Judgement:
+    """R_0 x = x, to the bit where the attention factor is 1."""
+    factor = subject.rope.attention_factor
+    still = np.zeros_like(sample.m)
+    expected = sample.q.copy()
+    expected[:, subject.rotated] *= factor
+    got = subject.turn(sample.q, still)
+    if factor == 1:
+        allowed = still
+    else:
+        allowed = subject.relative_error(still) * lengths(expected) + subject.floor()
+    return Judgement(got=got, expected=expected, error=lengths(got - expected), tolerance=allowed)
+
+
+def determinant(subject: Subject, sample: Sample) -> Judgement:
+    """det R_m = 1, with R_m built from its columns."""
+    dim = subject.rope.head_dim
+    basis = np.eye(dim)
+    factor = _stretch(subject, sample)
+    got = np.empty(len(sample.m))
+    for row, m in enumerate(sample.m):
+        columns = subject.turn(basis, np.full(dim, m)).T
+        columns[subject.rotated] /= factor
+        sign, logarithm = np.linalg.slogdet(columns)
+        got[row] = sign * math.exp(min(float(logarithm), 700.0))
+    still = np.zeros_like(sample.m)
+    # A column's error enters once a column, and the factor's as often; LU adds d^3 u at most.
+    allowed = (1 + 2 * subject.relative_error(still)) ** dim - 1 + dim**3 * UNIT
+    return Judgement(got=got, expected=np.ones_like(got), error=np.abs(got - 1), tolerance=allowed)
+
+
+def pass_through(subject: Subject, sample: Sample) -> Judgement:
+    """Coordinates in no pair come out as they went in, to the bit."""
+    got = subject.turn(sample.q, sample.m)[:, subject.passed_through]
+    expected = sample.q[:, subject.passed_through]
+    return Judgement(
+        got=got,
+        expected=expected,
+        error=lengths(got - expected),
+        tolerance=np.zeros_like(sample.m),
+    )
+
+
+def score_bound(subject: Subject, sample: Sample) -> Judgement:
+    """|(R_m q).(R_n k)| <= |q||k|, pair by pair."""
+    factor = _stretch(subject, sample)
+    pairs = subject.oracle.pairs
+    chosen = pairs[np.arange(len(sample.m)) % len(pairs)]
+    keep = np.zeros_like(sample.q)
+    np.put_along_axis(keep, chosen, 1.0, axis=1)
+    q, k = sample.q * keep, sample.k * keep
+    score = _scores(subject.turn(q, sample.m), subject.turn(k, sample.n)) / factor**2
+    most = lengths(q) * lengths(k)
+    still = np.zeros_like(sample.m)
+    floor = 2 * subject.floor() * (lengths(q) + lengths(k))
+    return Judgement(
+        got=np.abs(score),
+        expected=most,
+        error=np.maximum(np.abs(score) - most, 0),
+        tolerance=(2 * subject.relative_error(still, still) + 8 * UNIT) * most + floor,
+    )
+
+
+LAWS = (
+    Law(
+        name="relative position",
+        equation="11, 16",
+        judge=relative_position,
+        uses=("q", "k", "m", "n", "shift"),
+        because="four rotations' errors times |q||k|, and one rounding of each product",
+    ),
+    Law(
+        name="orthogonality",
+        equation="15",
+        judge=orthogonality,
+        uses=("q", "k", "m"),
+        because="two rotations' errors and the measured stretch's, times |q||k|; "
+        "an angle's error turns both vectors alike",
+    ),
+    Law(
+        name="norm",
+        equation="16",
+        judge=norm,
+        uses=("q", "m"),
+        because="one rotation's error and the measured stretch's; an angle's error keeps lengths",
+    ),
+    Law(
+        name="attention factor",
+        equation="16",
+        judge=attention_factor,
+        uses=("q", "m"),
+        because="one rotation's error, and the rounding of a sum of d squares",
+    ),
+    Law(
+        name="composition",
+        equation="16",
+        judge=composition,
+        uses=("q", "m", "n"),
+        because="three rotations' errors with their angles' and the measured stretch's, times |x|",
+    ),
+    Law(
+        name="inverse",
+        equation="16",
+        judge=inverse,
+        uses=("q", "k", "m"),
+        because="two rotations' errors times |q||k|, and one rounding of each product",
+    ),
+    Law(
+        name="identity at 0",
+        equation="15",
+        judge=identity,
+        uses=("q",),
+        because="cos 0 = 1 and sin 0 = 0 exactly: none, or one rounding by the attention factor",
+    ),
+    Law(
+        name="determinant 1",
+        equation="15",
+        judge=determinant,
+        uses=("m",),
+        because="a column's error for each of d columns, and d^3 u for the elimination",
+    ),
+    Law(
+        name="pass-through",
+        equation="15",
+        judge=pass_through,
+        uses=("q", "m"),
+        because="coordinates in no pair are copied: none",
+    ),
+    Law(
+        name="score bound",
+        equation="37",
+        judge=score_bound,
+        uses=("q", "k", "m", "n"),
+        because="two rotations' errors and the measured stretch's, times |q||k| of the pair",
+    ),
+)

@@ -1,0 +1,115 @@
+"""The decay command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ropecli.cli.options import Force, Json, Layout, Output, Quiet, RotaryDim
+
+if TYPE_CHECKING:
+    from ropecli.analyses.decay import Decay
+
+FIGURE_2 = {"start": 0.0, "max_distance": 256.0, "step": 0.02}  #: The paper's frame.
+
+
+def decay(
+    dim: Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="N", help="Head dim, even; 128 by default; repeat it for more curves."
+        ),
+    ] = None,
+    base: Annotated[
+        list[float] | None,
+        typer.Option(metavar="B", help="Base, 10000 by default; repeat it for more curves."),
+    ] = None,
+    max_dist: Annotated[
+        float, typer.Option(metavar="R", help="Last relative distance, included.")
+    ] = 512,
+    start: Annotated[float, typer.Option(metavar="R", help="First relative distance.")] = 0,
+    step: Annotated[
+        float, typer.Option(metavar="R", help="Distance between values, 0.02 for instance.")
+    ] = 1,
+    reduce: Annotated[
+        str, typer.Option(metavar="mean|sum", help="Over j of |S_j|; the paper's is the mean.")
+    ] = "mean",
+    figure2: Annotated[
+        bool, typer.Option("--figure2", help="The paper's frame: 0 to 256, continuous, clipped.")
+    ] = False,
+    q: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A query before rotation, .npy; with --k.")
+    ] = None,
+    k: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A key before rotation, .npy; with --q.")
+    ] = None,
+    q_row: Annotated[
+        int | None, typer.Option(metavar="N", help="Row of a --q file that holds a sequence.")
+    ] = None,
+    k_row: Annotated[
+        int | None, typer.Option(metavar="N", help="Row of a --k file that holds a sequence.")
+    ] = None,
+    layout: Layout = "interleaved",
+    rotary_dim: RotaryDim = None,
+    output: Output = None,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """\b
+    Examples:
+      ropecli decay --dim 128 --max-dist 512
+      ropecli decay --base 10000 --base 500000 --max-dist 4096 -o bases.svg
+      ropecli decay --figure2 -o figure2.png
+      ropecli decay --q q.npy --k k.npy -o scores.csv
+
+    Show how RoPE's upper bound falls with distance. It is the Abel-summation bound of RoFormer
+    Eq. 36-37, the curve of its Figure 2. With --q and --k the score of those vectors (Eq. 35)
+    and both bounds of Eq. 37 stand beside it.
+    """
+    from ropecli.analyses.decay import decay as analyse
+    from ropecli.files.vector import load_vector
+    from ropecli.render import decay as pages
+    from ropecli.render import document
+    from ropecli.rotary import Rotary
+
+    pages.check_output(output)
+    query = None if q is None else load_vector(q, q_row)
+    key = None if k is None else load_vector(k, k_row)
+    run = FIGURE_2 if figure2 else {"start": start, "max_distance": max_dist, "step": step}
+    dims = dim or [128 if query is None else len(query.values)]
+    bases = base or [10_000.0]
+    curves: list[Decay] = [
+        analyse(
+            Rotary(head_dim=d, base=b, layout=layout, rotary_dim=rotary_dim),
+            **run,
+            reduce=reduce,
+            q=None if query is None else query.values,
+            k=None if key is None else key.values,
+        )
+        for d in dims
+        for b in bases
+    ]
+    if not quiet:
+        pages.show_notes(query, key)
+    if output is not None:
+        pages.write(curves, output, force=force, figure2=figure2)
+    parameters = {
+        "dim": dims,
+        "base": bases,
+        **run,
+        "reduce": reduce,
+        "layout": layout,
+        "rotary_dim": rotary_dim,
+        "figure2": figure2,
+        "q": q,
+        "k": k,
+        "q_row": None if query is None else query.row,
+        "k_row": None if key is None else key.row,
+    }
+    if json:
+        document.show("decay", parameters, pages.as_json(curves))
+    else:
+        pages.show(curves, figure2=figure2, saved=output)

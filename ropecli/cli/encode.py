@@ -1,0 +1,5 @@
+"""The encode command."""
+
+
+def encode() -> None:
+    """Rotate."""

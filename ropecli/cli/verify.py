@@ -1,0 +1,83 @@
+"""The verify command."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ropecli.cli.options import Json, Quiet, RotaryDim, Seed
+
+
+def verify(
+    dim: Annotated[int, typer.Option(metavar="N", help="Head dim, even, at least 2.")] = 64,
+    base: Annotated[float, typer.Option(metavar="B", help="Base, finite and above 0.")] = 10_000.0,
+    layout: Annotated[
+        str | None,
+        typer.Option(metavar="LAYOUT", help="interleaved or half; both by default."),
+    ] = None,
+    rotary_dim: RotaryDim = None,
+    rotary_offset: Annotated[int, typer.Option(metavar="N", help="First rotated coordinate.")] = 0,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DTYPE", help="float64, float32, float16 or bfloat16; all by default."
+        ),
+    ] = None,
+    max_position: Annotated[
+        int, typer.Option(metavar="M", help="Largest position drawn.")
+    ] = 131_072,
+    errors: Annotated[
+        bool, typer.Option("--errors", help="Show errors and tolerances, not shares.")
+    ] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say where each tolerance comes from.")
+    ] = False,
+    seed: Seed = 0,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """\b
+    Examples:
+      ropecli verify --dim 64
+      ropecli verify --dim 128 --base 500000 --layout half --max-position 1000000
+      ropecli verify --dim 64 --dtype bfloat16 --errors
+
+    Check the laws of RoPE against an independent reference. The laws are those of RoFormer
+    Eq. 11-16 and 34-37, in every dtype and in both layouts. Exit code 1 if one fails.
+    """
+    from ropecli.checks.verify import joined
+    from ropecli.checks.verify import verify as judge
+    from ropecli.render import document
+    from ropecli.render import verify as pages
+    from ropecli.rotary import Rotary
+
+    ropes = [
+        Rotary(
+            head_dim=dim,
+            base=base,
+            layout=each,
+            rotary_dim=rotary_dim,
+            rotary_offset=rotary_offset,
+        )
+        for each in (("interleaved", "half") if layout is None else (layout,))
+    ]
+    result = joined(
+        judge(rope, dtype=dtype, seed=seed, max_position=max_position) for rope in ropes
+    )
+    parameters = {
+        "dim": dim,
+        "base": base,
+        "layout": layout,
+        "rotary_dim": ropes[0].rotary_dim,
+        "rotary_offset": rotary_offset,
+        "dtype": dtype,
+        "max_position": max_position,
+        "seed": seed,
+    }
+    if json:
+        document.show("verify", parameters, pages.as_json(result))
+    else:
+        pages.show(result, ropes, errors=errors, explain=explain, brief=quiet)
+    if not result.passed:
+        raise typer.Exit(1)

@@ -1,0 +1,105 @@
+"""The one place that calls numba.njit: caching, threads, and safety after a fork.
+
+No kernel is compiled with fast-math, `contract` included: without it serial and parallel code give
+the same bits.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import types
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numba
+from numba import prange
+
+from ropecli.kernels._cache import open_cache
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["parallel", "prange", "serial", "thread_count", "threading_layer"]
+
+Function = TypeVar("Function", bound="Callable[..., Any]")
+
+
+class _Process:
+    """What this process has done: whether threads were started, and who may start them."""
+
+    def __init__(self) -> None:
+        self.launch = threading.RLock()
+        self.launched = False
+        self.forked_after_launch = False
+
+    def after_fork(self) -> None:
+        """A child has none of the parent's threads, and perhaps a lock that nobody will free."""
+        self.launch = threading.RLock()
+        self.forked_after_launch = self.forked_after_launch or self.launched
+
+
+_process = _Process()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_process.after_fork)
+
+
+def serial(function: Function) -> Function:
+    """Compile a helper that kernels of the same file call.
+
+    Numba's cache does not see an edit in another file, hence "of the same file".
+    """
+    return numba.njit(nogil=True)(function)  # type: ignore[no-any-return]
+
+
+class parallel:
+    """A kernel whose `prange` loops run on all threads; called from Python only.
+
+    One call at a time: the `workqueue` layer aborts the process when two Python threads enter it,
+    and one kernel keeps every core busy anyway. In a child forked after a parallel call, where
+    GNU OpenMP would kill the process, a serial twin gives the same bits.
+    """
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        self.__doc__ = function.__doc__
+        self.__name__ = function.__name__
+        self._threaded = _compile(function, parallel=True)
+        self._single = _compile(_twin(function), parallel=False)
+
+    def __call__(self, *arguments: Any) -> None:
+        """Run the kernel on the arrays given."""
+        if _process.forked_after_launch:
+            self._single(*arguments)
+            return
+        with _process.launch:
+            _process.launched = True
+            self._threaded(*arguments)
+
+
+def _compile(function: Callable[..., None], *, parallel: bool) -> Callable[..., None]:
+    compiled = numba.njit(parallel=parallel, nogil=True)(function)
+    if compiled is not function:  # NUMBA_DISABLE_JIT=1 hands the function back
+        compiled._cache = open_cache(function)
+    return compiled  # type: ignore[no-any-return]
+
+
+def _twin(function: Callable[..., None]) -> Callable[..., None]:
+    """A copy under another name: Numba's cache can't tell parallel and serial code apart."""
+    twin = types.FunctionType(
+        function.__code__, function.__globals__, f"{function.__name__}_serial"
+    )
+    twin.__qualname__ = f"{function.__qualname__}_serial"
+    twin.__module__ = function.__module__
+    return twin
+
+
+def thread_count() -> int:
+    """Threads that a parallel kernel uses."""
+    return int(numba.get_num_threads())
+
+
+def threading_layer() -> str:
+    """The threading layer in use: omp, tbb or workqueue; "not started" before the first kernel."""
+    try:
+        return str(numba.threading_layer())
+    except ValueError:
+        return "not started"

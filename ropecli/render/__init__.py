@@ -1,0 +1,1 @@
+"""Results as tables, plots, figures and JSON. Computes nothing."""

@@ -1,0 +1,76 @@
+"""Curves in a terminal, as braille dots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import plotille
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+WIDTH, HEIGHT = 60, 14  #: Characters; a character is 2 by 4 dots.
+#: Dots drawn and dots left out, one style a curve: colours alone would not do on paper.
+STYLES = ((1, 0), (3, 3), (1, 3), (6, 2), (2, 1), (1, 6))
+NAMES = ("solid", "dashed", "dotted", "long dashes", "short dashes", "sparse dots")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Curve:
+    """One line of a plot."""
+
+    label: str  #: What the legend says.
+    x: NDArray[np.float64]  #: Rising, (values,).
+    y: NDArray[np.float64]  #: (values,).
+
+
+def draw(curves: list[Curve], *, x_label: str, width: int = WIDTH, height: int = HEIGHT) -> str:
+    """The curves in a frame with labelled axes, and a legend where there are several."""
+    left, right = float(curves[0].x[0]), float(curves[0].x[-1])
+    low = min(float(np.nanmin(curve.y)) for curve in curves)
+    high = max(float(np.nanmax(curve.y)) for curve in curves)
+    if high == low:
+        high, low = high + 0.5, low - 0.5
+    if right == left:
+        right = left + 1
+    canvas = plotille.Canvas(width, height, xmin=left, xmax=right, ymin=low, ymax=high)
+    for index, curve in enumerate(curves):
+        _trace(canvas, curve, np.linspace(left, right, 2 * width), STYLES[index % len(STYLES)])
+    ticks = {0: high, height // 2: high - (high - low) * (height // 2) / (height - 1)}
+    ticks[height - 1] = low
+    labels = {row: f"{value:.3g}" for row, value in ticks.items()}
+    margin = max(len(label) for label in labels.values())
+    lines = [
+        f"  {labels.get(row, ''):>{margin}} |{text.rstrip(chr(0x2800))}"
+        for row, text in enumerate(canvas.plot().splitlines())
+    ]
+    lines.append(f"  {'':>{margin}} +{'-' * width}")
+    lines.append(f"  {'':>{margin}}  {_scale(left, right, width)}   {x_label}")
+    if len(curves) > 1:
+        for index, curve in enumerate(curves):
+            lines.append(f"  {'':>{margin}}  {NAMES[index % len(NAMES)]:<12}  {curve.label}")
+    return "\n".join(lines)
+
+
+def _trace(
+    canvas: plotille.Canvas, curve: Curve, columns: NDArray[np.float64], style: tuple[int, int]
+) -> None:
+    """Join the curve's values at each column of dots, as the style says."""
+    heights = np.interp(columns, curve.x, curve.y)
+    on, off = style
+    for i in range(len(columns) - 1):
+        if i % (on + off) < on:
+            x, y = columns[i : i + 2], heights[i : i + 2]
+            canvas.line(float(x[0]), float(y[0]), float(x[1]), float(y[1]))
+
+
+def _scale(left: float, right: float, width: int) -> str:
+    """Five numbers under the axis, the last of them ending where it ends."""
+    line = [" "] * (width + 1)
+    for i in range(5):
+        text = f"{left + (right - left) * i / 4:g}"
+        begin = min(max(0, width * i // 4 - len(text) // 2), width + 1 - len(text))
+        line[begin : begin + len(text)] = text
+    return "".join(line).rstrip()

@@ -1,0 +1,37 @@
+"""Positions as the kernels take them: float64, checked, one row a batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ropecli.arrays import as_array
+from ropecli.errors import ArgumentError, ArgumentTypeError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+LIMIT = 2**53  #: Beyond it float64 no longer tells neighbouring positions apart.
+
+
+def as_positions(value: object) -> NDArray[np.float64]:
+    """Positions as float64, of the shape given.
+
+    Raises:
+        ArgumentError: Not finite, or beyond 2^53 in magnitude.
+        ArgumentTypeError: Not integers or floats.
+    """
+    array = as_array("positions", value)
+    if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
+        msg = f"positions must be integers or floats, got {array.dtype}"
+        raise ArgumentTypeError(msg)
+    # Compared before the conversion, which would round an integer beyond the limit onto it.
+    bad = ~((array >= -LIMIT) & (array <= LIMIT))
+    if bad.any():
+        msg = (
+            "positions must be finite and at most 2^53 in magnitude, "
+            f"got {array[bad].flat[0]} at index {int(np.flatnonzero(bad)[0])}"
+        )
+        raise ArgumentError(msg)
+    return array.astype(np.float64)
