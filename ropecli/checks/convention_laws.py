@@ -41,13 +41,19 @@ def kernel_against_reference(subject: Subject, sample: Sample) -> Judgement:
     allowed = np.zeros_like(error)
     per_pair = subject.accuracy.per_coordinate(pair_length) + angle
     allowed[:, pairs[:, 0]] = allowed[:, pairs[:, 1]] = per_pair
+    return _worst(got, exact.astype(np.float64), error, allowed)
+
+
+def _worst(got: Array, expected: Array, error: Array, allowed: Array) -> Judgement:
+    """Each row judged by the column that comes closest to its tolerance, or exceeds it most."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        worst = np.where(error == 0, 0.0, error / allowed).argmax(axis=1)[:, None]
+        share = np.where(error == 0, 0.0, error / allowed)
+    column = np.where(np.isnan(share), np.inf, share).argmax(axis=1)[:, None]
     return Judgement(
         got=got,
-        expected=exact.astype(np.float64),
-        error=np.take_along_axis(error, worst, axis=1)[:, 0],
-        tolerance=np.take_along_axis(allowed, worst, axis=1)[:, 0],
+        expected=expected,
+        error=np.take_along_axis(error, column, axis=1)[:, 0],
+        tolerance=np.take_along_axis(allowed, column, axis=1)[:, 0],
     )
 
 
@@ -107,12 +113,7 @@ def convention(subject: Subject, sample: Sample) -> Judgement:
     got[:, subject.rotated] /= np.where(usable, stretch, 1.0)[:, None]
     error = np.hypot(*np.moveaxis((got - expected)[:, pairs], -1, 0))
     size = np.hypot(*np.moveaxis(expected[:, pairs], -1, 0))
-    return Judgement(
-        got=got,
-        expected=expected,
-        error=(error / size).max(axis=1),
-        tolerance=np.full(len(near), COARSE),
-    )
+    return _worst(got, expected, error, COARSE * size)
 
 
 def frequency_table(subject: Subject, _sample: Sample) -> Judgement:

@@ -23,7 +23,7 @@ def find(law: Law, subject: Subject, sample: Sample, worst: int) -> str:
         judgement = law.judge(subject, sample)
         return _frequency(judgement, worst)
     hard = sample.rows(np.array([worst]))
-    easy = sampling.simple(subject.rope.head_dim, subject.oracle.pairs, hard)
+    easy = sampling.simple(subject.rope.head_dim, subject.oracle.pairs, hard, keys="k" in law.uses)
     judgement = law.judge(subject, easy)
     failing = np.flatnonzero(judgement.share > 1)
     if len(failing):

@@ -48,8 +48,15 @@ def _positions(random: np.random.Generator, most: int) -> Array:
     return np.concatenate([np.array(fixed, dtype=np.float64), drawn_ones])
 
 
-def simple(head_dim: int, pairs: NDArray[np.int64], hard: Sample) -> Sample:
-    """Unit vectors and ones at small positions, then at the positions of one hard case."""
+def simple(head_dim: int, pairs: NDArray[np.int64], hard: Sample, *, keys: bool) -> Sample:
+    """Unit vectors and ones at small positions, then at the positions of one hard case.
+
+    Args:
+        head_dim: Coordinates of a vector.
+        pairs: (pairs, 2), coordinates of each pair.
+        hard: One row.
+        keys: Whether k matters; if not, it is q.
+    """
     unit = np.eye(head_dim)
     first, last = pairs[0], pairs[-1]
     vectors = [unit[first[0]], unit[first[1]], unit[last[0]], unit[last[1]], np.ones(head_dim)]
@@ -66,7 +73,7 @@ def simple(head_dim: int, pairs: NDArray[np.int64], hard: Sample) -> Sample:
         (q, k, *place)
         for place in places
         for q in vectors
-        for k in (vectors if len(vectors) < 3 else (q, unit[first[1]], unit[last[0]]))
+        for k in ((q, unit[first[1]], unit[last[0]]) if keys else (q,))
     ]
     q, k, m, n, shift = (np.array(column, dtype=np.float64) for column in zip(*rows, strict=True))
     return Sample(q=q, k=k, m=m, n=n, shift=shift)

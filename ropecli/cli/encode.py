@@ -1,5 +1,108 @@
 """The encode command."""
 
+from __future__ import annotations
 
-def encode() -> None:
-    """Rotate."""
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ropecli.cli.options import Force, Json, Layout, Quiet, RotaryDim
+
+
+def encode(
+    input: Annotated[Path, typer.Argument(metavar="INPUT", help="An array of vectors, .npy.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Where to write; INPUT.rope.npy by default."
+        ),
+    ] = None,
+    dim: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Head dim, even; all of the last axis by default."),
+    ] = None,
+    base: Annotated[float, typer.Option(metavar="B", help="Base, finite and above 0.")] = 10_000.0,
+    layout: Layout = "interleaved",
+    rotary_dim: RotaryDim = None,
+    rotary_offset: Annotated[int, typer.Option(metavar="N", help="First rotated coordinate.")] = 0,
+    sequence_axis: Annotated[
+        int | None,
+        typer.Option(metavar="AXIS", help="Where positions run; the axis before the last."),
+    ] = None,
+    positions: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Positions, .npy: (sequence,) or (batch, sequence)."),
+    ] = None,
+    offset: Annotated[int, typer.Option(metavar="N", help="Added to every position.")] = 0,
+    inverse: Annotated[bool, typer.Option("--inverse", help="Turn back.")] = False,
+    dtype: Annotated[
+        str | None,
+        typer.Option(metavar="DTYPE", help="bfloat16 where the file holds 2-byte void elements."),
+    ] = None,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """\b
+    Examples:
+      ropecli encode input.npy
+      ropecli encode queries.npy --dim 128 --layout half --base 500000 -o rotated.npy
+      ropecli encode rotated.npy --dim 128 --layout half --base 500000 --inverse
+
+    Rotate a file of embeddings by their positions. The file may be larger than memory; the output
+    has its shape, dtype and memory order, and appears whole or not at all.
+    """
+    from ropecli.cli.progress import progress_bar
+    from ropecli.files.axes import axis_notes, understand_axes
+    from ropecli.files.encode import default_output, encode_file
+    from ropecli.files.npy import open_npy
+    from ropecli.render import document
+    from ropecli.render import encode as pages
+    from ropecli.rotary import Rotary
+
+    with open_npy(input, dtype) as reader:
+        axes = understand_axes(reader.file, head_dim=dim, sequence_axis=sequence_axis)
+    rope = Rotary(
+        head_dim=axes.head_dim,
+        base=base,
+        layout=layout,
+        rotary_dim=rotary_dim,
+        rotary_offset=rotary_offset,
+    )
+    notes = axis_notes(axes, axis_given=sequence_axis is not None, dim_given=dim is not None)
+    if not quiet:
+        pages.show_notes(notes)
+    if not json:
+        pages.show_plan(axes, rope, positions=positions, offset=offset)
+    with progress_bar(input.name, wanted=not quiet) as progress:
+        result = encode_file(
+            input,
+            default_output(input) if output is None else output,
+            rope,
+            positions=positions,
+            offset=offset,
+            sequence_axis=sequence_axis,
+            inverse=inverse,
+            dtype=dtype,
+            force=force,
+            progress=progress,
+        )
+    if not quiet:
+        pages.show_warnings(result)
+    parameters = {
+        "dim": axes.head_dim,
+        "base": base,
+        "layout": layout,
+        "rotary_dim": rope.rotary_dim,
+        "rotary_offset": rotary_offset,
+        "sequence_axis": axes.sequence_axis,
+        "positions": positions,
+        "offset": offset,
+        "inverse": inverse,
+        "dtype": dtype,
+    }
+    if json:
+        document.show("encode", parameters, pages.as_json(result, notes))
+    else:
+        pages.show(result)

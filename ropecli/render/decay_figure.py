@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from ropecli.render.figure import COLOURS, LINES, STYLE, saved
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
     from ropecli.analyses.decay import Decay
 
@@ -30,14 +31,15 @@ def figure(curves: list[Decay], *, figure2: bool = False) -> Figure:
     from matplotlib.figure import Figure
 
     with mpl.rc_context(STYLE):
-        picture = Figure(figsize=(6.4, 6.4 / GOLDEN), layout="constrained")
-        axes = picture.add_subplot()
         if curves[0].score is None:
-            _bounds(axes, curves, figure2=figure2)
+            picture = Figure(figsize=(6.4, 6.4 / GOLDEN), layout="constrained")
+            _bounds(picture.add_subplot(), curves, figure2=figure2)
         else:
-            _scores(axes, curves)
-        axes.set_xlabel("relative distance")
-        axes.margins(x=0)
+            picture = Figure(figsize=(6.4, 6.4), layout="constrained")
+            _scores(picture.subplots(2, sharex=True), curves)
+        for axes in picture.axes:
+            axes.margins(x=0)
+        picture.axes[-1].set_xlabel("relative distance")
     return picture
 
 
@@ -62,24 +64,28 @@ def _bounds(axes: Axes, curves: list[Decay], *, figure2: bool) -> None:
         axes.set_title(_label(curves[0]))
 
 
-def _scores(axes: Axes, curves: list[Decay]) -> None:
-    axes.set_ylabel("score and its bounds")
+def _scores(panels: NDArray[Any], curves: list[Decay]) -> None:
+    """Score and bounds on a logarithmic scale, since they lie far apart, and the score alone."""
+    together, alone = panels
+    together.set_ylabel("|score| and its bounds")
+    together.set_yscale("log")
+    alone.set_ylabel("score")
+    alone.axhline(0, color="black", linewidth=0.5)
     for index, curve in enumerate(curves):
+        if curve.score is None or curve.abel_bound is None or curve.max_bound is None:
+            continue
         named = f" ({_label(curve)})" if len(curves) > 1 else ""
-        lines = {"score": curve.score, "Abel bound": curve.abel_bound, "max bound": curve.max_bound}
-        for style, (name, column) in enumerate(lines.items()):
-            if column is not None:
-                axes.plot(
-                    curve.relative_distance,
-                    column,
-                    color=COLOURS[(3 * index + style) % len(COLOURS)],
-                    linestyle=LINES[style],
-                    label=name + named,
-                )
-    axes.axhline(0, color="black", linewidth=0.5)
-    axes.legend()
+        colour = COLOURS[index % len(COLOURS)]
+        columns = {"max bound": curve.max_bound, "Abel bound": curve.abel_bound}
+        columns["|score|"] = np.abs(curve.score)
+        for style, (name, column) in zip((":", "--", "-"), columns.items(), strict=True):
+            together.plot(
+                curve.relative_distance, column, color=colour, linestyle=style, label=name + named
+            )
+        alone.plot(curve.relative_distance, curve.score, color=colour, label=_label(curve))
+    together.legend(loc="lower right")
     if len(curves) == 1:
-        axes.set_title(_label(curves[0]))
+        together.set_title(_label(curves[0]))
 
 
 def _label(curve: Decay) -> str:

@@ -26,7 +26,9 @@ def as_positions(value: object) -> NDArray[np.float64]:
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
         msg = f"positions must be integers or floats, got {array.dtype}"
         raise ArgumentTypeError(msg)
-    # Compared before the conversion, which would round an integer beyond the limit onto it.
+    if array.dtype.kind == "f":
+        array = array.astype(np.float64)  # exact, and float16 could not hold the limit
+    # Integers are compared before the conversion, which would round one beyond the limit onto it.
     bad = ~((array >= -LIMIT) & (array <= LIMIT))
     if bad.any():
         msg = (

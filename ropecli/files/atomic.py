@@ -1,0 +1,182 @@
+"""Output that appears whole or not at all.
+
+What is written goes into a part file beside the target, `.NAME.ropecli-part`, which gets the
+target's name once it is complete and on the disk. It is locked while it is being written, so a part
+file without a lock is what a killed process left behind, and is removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from ropecli.errors import FileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SUFFIX = ".ropecli-part"
+_LONGEST_NAME = 255  #: Bytes, on nearly all file systems.
+
+
+@contextlib.contextmanager
+def replacing(target: str | os.PathLike[str], *, force: bool = False) -> Iterator[BinaryIO]:
+    """A file to write into, which gets the target's name if the block ends without an exception.
+
+    Args:
+        target: A file in a folder that exists. Where it is a symbolic link, the file that it
+            points to is written.
+        force: Replace a file that exists, keeping its permissions.
+
+    Raises:
+        FileError: The target exists, is being written by another process, or can't be written.
+    """
+    try:
+        path = resolved(target)
+        part = part_of(path)
+        mode = _permissions(path, force=force)
+        stream = _claim(part)
+        try:
+            if mode is not None:
+                os.fchmod(stream.fileno(), mode)
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+            _check_ours(part, stream)
+            _publish(part, path, force=force)
+        except BaseException:
+            if _names(part, stream):
+                part.unlink()
+            # What a full disk did not take before, it won't take when closing either.
+            with contextlib.suppress(OSError):
+                stream.close()
+            raise
+        stream.close()
+    except OSError as error:
+        place = "" if error.filename is None else f" ({error.filename})"
+        msg = f"cannot write {os.fspath(target)}: {error.strerror or error}{place}"
+        raise FileError(msg) from None
+
+
+def resolved(target: str | os.PathLike[str]) -> Path:
+    """The file that is written for a target: what a symbolic link points to, or itself.
+
+    Raises:
+        FileError: The name holds a NUL.
+    """
+    if "\0" in os.fspath(target):
+        msg = f"cannot write {os.fspath(target)!r}: a name can't hold a NUL"
+        raise FileError(msg)
+    return Path(os.path.realpath(target))
+
+
+def part_of(path: Path) -> Path:
+    """The part file of a resolved target."""
+    name = f".{path.name}{_SUFFIX}"
+    if len(os.fsencode(name)) > _LONGEST_NAME:
+        name = f".{hashlib.sha256(os.fsencode(path.name)).hexdigest()}{_SUFFIX}"
+    return path.with_name(name)
+
+
+def _permissions(path: Path, *, force: bool) -> int | None:
+    """The permissions of the file to be replaced, None where there is none yet."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        if not path.parent.is_dir():
+            msg = f"cannot write {path}: there is no folder {path.parent}"
+            raise FileError(msg) from None
+        return None
+    if not stat.S_ISREG(mode):
+        what = "a folder" if stat.S_ISDIR(mode) else "no regular file"
+        msg = f"cannot write {path}: it is {what}"
+        raise FileError(msg)
+    if not force:
+        raise _exists(path)
+    return stat.S_IMODE(mode)
+
+
+def _claim(part: Path) -> BinaryIO:
+    """Create and lock the part file, after removing one that nobody holds."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    while True:
+        stream = os.fdopen(os.open(part, flags, 0o666), "wb")
+        try:
+            _lock(part, stream)
+            # Whoever held the lock before may have published the file, or removed it.
+            if _names(part, stream):
+                found = os.fstat(stream.fileno())
+                if stat.S_ISREG(found.st_mode) and not found.st_size and found.st_nlink == 1:
+                    return stream
+                # Removed, never cut short: a process killed while publishing leaves one file
+                # under both names.
+                part.unlink()
+        except BaseException:
+            stream.close()
+            raise
+        stream.close()
+
+
+def _lock(part: Path, stream: BinaryIO) -> None:
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        msg = f"another ropecli is writing this file: it holds {part}"
+        raise FileError(msg) from None
+    except OSError:
+        # A file system without locks: of two processes that write at once, the first will find
+        # its part file gone, and fail.
+        return
+
+
+def _names(part: Path, stream: BinaryIO) -> bool:
+    """Whether the path still names the open file."""
+    try:
+        return os.path.samestat(part.lstat(), os.fstat(stream.fileno()))
+    except OSError:
+        return False
+
+
+def _check_ours(part: Path, stream: BinaryIO) -> None:
+    if not _names(part, stream):
+        msg = f"{part} was removed while it was being written"
+        raise FileError(msg)
+
+
+def _publish(part: Path, path: Path, *, force: bool) -> None:
+    """Give the complete part file the target's name."""
+    if force:
+        part.replace(path)
+    else:
+        _publish_new(part, path)
+    # The file is whole by now, even where a folder can't be synced.
+    with contextlib.suppress(OSError):
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _publish_new(part: Path, path: Path) -> None:
+    try:
+        # A link, because renaming would replace a file that has appeared meanwhile.
+        os.link(part, path)
+    except FileExistsError:
+        raise _exists(path) from None
+    except OSError:  # a file system without links
+        if os.path.lexists(path):
+            raise _exists(path) from None
+        part.rename(path)
+        return
+    with contextlib.suppress(OSError):
+        part.unlink()
+
+
+def _exists(path: Path) -> FileError:
+    return FileError(f"{path} exists; use --force to replace it")

@@ -1,0 +1,112 @@
+"""What the axes of an array in a file mean."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ropecli.errors import ArgumentError, ArgumentTypeError, FileError
+from ropecli.files.npy_header import NpyFile
+
+_LONGEST_HEAD = 512  #: Above every head dim in use; a longer last axis is likely several heads.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axes:
+    """An array's axes: where the positions run, and how many heads lie side by side."""
+
+    file: NpyFile
+    sequence_axis: int  #: 0 or more.
+    heads: int  #: Heads along the last axis.
+    head_dim: int
+
+    @property
+    def sequence(self) -> int:
+        """Positions along the sequence axis."""
+        return self.file.shape[self.sequence_axis]
+
+    @property
+    def batch_size(self) -> int | None:
+        """Length of the first axis, along which positions may differ; None if it is not there."""
+        return self.file.shape[0] if self.sequence_axis > 0 else None
+
+    @property
+    def sequence_stride(self) -> int:
+        """Rows, in the order of the file, from one position to the next."""
+        return self._stride(self.sequence_axis)
+
+    @property
+    def batch_stride(self) -> int:
+        """Rows, in the order of the file, from one index of the first axis to the next."""
+        return self._stride(0)
+
+    def _stride(self, axis: int) -> int:
+        shape = self.file.shape
+        return math.prod(shape[:axis] if self.file.fortran_order else shape[axis + 1 : -1])
+
+
+def understand_axes(
+    file: NpyFile, *, head_dim: int | None = None, sequence_axis: int | None = None
+) -> Axes:
+    """Say what each axis is.
+
+    Args:
+        file: The array.
+        head_dim: The last axis must be a multiple of it; all of the last axis by default.
+        sequence_axis: Where the positions run; negative counts from the end; the axis before the
+            last by default.
+
+    Raises:
+        ArgumentError: The array has no such axis, or its last is no multiple of `head_dim`.
+        ArgumentTypeError: The sequence axis is not an integer.
+        FileError: The array has fewer than two axes.
+    """
+    ndim = len(file.shape)
+    if ndim < 2:
+        msg = (
+            f"{file.path} has shape {file.shape}; "
+            "allowed are two axes or more, the last of them along the vectors"
+        )
+        raise FileError(msg)
+    last = file.shape[-1]
+    dim = last if head_dim is None else head_dim
+    if not last or last % dim:
+        allowed = "2 or more" if head_dim is None else f"a multiple of the head dim {dim}"
+        msg = f"the last axis must be {allowed}, got {last} in shape {file.shape} of {file.path}"
+        raise ArgumentError(msg)
+    axis = ndim - 2 if sequence_axis is None else _from_start(sequence_axis, ndim)
+    return Axes(file=file, sequence_axis=axis, heads=last // dim, head_dim=dim)
+
+
+def axis_notes(axes: Axes, *, axis_given: bool, dim_given: bool) -> tuple[str, ...]:
+    """What could be silently wrong about axes that nobody named.
+
+    Args:
+        axes: As understood.
+        axis_given: Whether the sequence axis was named, rather than taken by default.
+        dim_given: Whether the head dim was named, rather than taken to be the last axis.
+    """
+    notes = []
+    ndim = len(axes.file.shape)
+    if ndim >= 4 and not axis_given:
+        notes.append(
+            f"of {ndim} axes, {axes.sequence_axis} ({axes.sequence:,} long) was taken for the "
+            "sequence; if it is another, name it with --sequence-axis"
+        )
+    if axes.head_dim > _LONGEST_HEAD and not dim_given:
+        notes.append(
+            f"the last axis was taken for one head of {axes.head_dim:,}; "
+            "if several heads lie side by side, give the head dim with --dim"
+        )
+    return tuple(notes)
+
+
+def _from_start(axis: object, ndim: int) -> int:
+    if isinstance(axis, bool) or not isinstance(axis, int):
+        msg = f"sequence axis must be an integer, got {axis!r}"
+        raise ArgumentTypeError(msg)
+    positive = axis + ndim if axis < 0 else axis
+    if not 0 <= positive < ndim - 1:
+        msg = f"sequence axis must be from 0 to {ndim - 2} or from -{ndim} to -2, got {axis}"
+        raise ArgumentError(msg)
+    return positive

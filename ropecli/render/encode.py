@@ -1,0 +1,79 @@
+"""Words for `encode`."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from ropecli.arrays import dtype_name
+from ropecli.render import console
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ropecli.files.axes import Axes
+    from ropecli.files.encode import Encoded
+    from ropecli.rotary import Rotary
+
+RATED = 10**8  #: Bytes above which the rate says something: below, starting up takes longest.
+
+
+def as_json(result: Encoded, notes: tuple[str, ...]) -> dict[str, Any]:
+    """The fields as they are, with the notes of the command."""
+    return {**dataclasses.asdict(result), "notes": notes}
+
+
+def show_notes(notes: tuple[str, ...]) -> None:
+    """Say what could be silently wrong."""
+    for note in notes:
+        console.note(note)
+
+
+def show_plan(axes: Axes, rope: Rotary, *, positions: Path | None, offset: int) -> None:
+    """Say what the axes were taken to be, before the work begins."""
+    file = axes.file
+    heads = f"{axes.heads} head{'s' * (axes.heads != 1)} of {axes.head_dim}"
+    start = f"from {offset}" if positions is None else f"from {positions.name}"
+    shifted = f" plus {offset}" if positions is not None and offset else ""
+    partial = ""
+    if rope.rotary_dim != rope.head_dim:
+        partial = f", {rope.rotary_dim} coordinates from {rope.rotary_offset}"
+    out = console.out()
+    out.print(
+        f"{file.path}  {file.shape} {dtype_name(file.dtype)}  {_size(file.nbytes)}\n"
+        f"positions run along axis {axes.sequence_axis} ({axes.sequence:,} long), "
+        f"{start}{shifted}, {heads}\n"
+        f"{rope.layout}, base {rope.base:g}{partial}",
+        markup=False,
+    )
+
+
+def show_warnings(result: Encoded) -> None:
+    """Count what is not finite, before and after."""
+    if result.nonfinite:
+        console.note(
+            f"{result.nonfinite:,} NaN or infinite values in the input; each stays in its own pair",
+            kind="warning",
+        )
+    if result.overflowed:
+        console.note(
+            f"{result.overflowed:,} pairs are too large for {result.dtype} once turned "
+            "and became infinite",
+            kind="warning",
+        )
+
+
+def show(result: Encoded) -> None:
+    """Say what was written."""
+    rate = ""
+    if result.bytes > RATED:
+        rate = f" ({result.bytes / result.seconds / 1e9:.2f} GB/s)"
+    console.out().print(f"{result.output} written in {result.seconds:.1f} s{rate}", markup=False)
+
+
+def _size(count: int) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:g} {unit}" if unit == "bytes" else f"{count:.3g} {unit}"
+        count = count / 1000  # type: ignore[assignment]
+    return f"{count:,.3g} TB"

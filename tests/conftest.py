@@ -1,0 +1,18 @@
+"""Hypothesis profiles: dev (fast), ci (derandomised), soak (many examples, by hand)."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# No deadline: the first call of a kernel compiles it.
+settings.register_profile("dev", max_examples=25, deadline=None)
+settings.register_profile("ci", max_examples=60, deadline=None, derandomize=True)
+settings.register_profile(
+    "plain-python", max_examples=4, deadline=None, derandomize=True, database=None
+)
+settings.register_profile(
+    "soak", max_examples=5_000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev")
+)

@@ -1,0 +1,89 @@
+"""The oracle against rows computed by hand, and its forms against each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers import assert_within
+from mpmath import mp, mpf
+
+from ropecli.reference import abel, frequencies, rotation
+
+
+def test_cos_and_sin_are_right_to_forty_digits() -> None:
+    cosine, sine = rotation.cos_sin(np.array([1.0]), np.array([1.0]))
+    with mp.workdps(45):
+        # cos 1 and sin 1, printed digits of the OEIS entries A049470 and A049469.
+        assert abs(cosine[0, 0] - mpf("0.5403023058681397174009366074429766037323")) < mpf("1e-39")
+        assert abs(sine[0, 0] - mpf("0.8414709848078965066525023216302989996226")) < mpf("1e-39")
+
+
+def test_the_angle_is_not_rounded() -> None:
+    # 3 * 0.1 rounds to 0.30000000000000004 in float64; the reference multiplies exactly.
+    cosine, _ = rotation.cos_sin(np.array([3.0]), np.array([0.1]))
+    with mp.workdps(45):
+        assert abs(cosine[0, 0] - mp.cos(3 * mpf(0.1))) < mpf("1e-39")
+        assert abs(cosine[0, 0] - mp.cos(mpf(3 * 0.1))) > mpf("1e-18")
+
+
+@pytest.mark.parametrize(
+    ("layout", "expected"),
+    [("interleaved", [[1, 2], [3, 4]]), ("half", [[1, 3], [2, 4]])],
+)
+def test_pairs(layout: str, expected: list[list[int]]) -> None:
+    assert rotation.pairs_of(layout, 4, 1).tolist() == expected
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_the_forms_agree(layout: str) -> None:
+    random = np.random.default_rng(0)
+    x, positions = random.standard_normal((5, 8)), np.array([0.0, 1.0, -3.0, 0.25, 1e6])
+    pairs = rotation.pairs_of(layout, 6, 1)
+    table = rotation.cos_sin(positions, np.array([1.0, 0.1, 0.01]))
+    exact = rotation.elementwise(x, *table, pairs, 1.25).astype(np.float64)
+    size = 1.25 * np.abs(x).max()
+    # Five roundings of at most u each, and sqrt 2 from a pair's length to its coordinates.
+    allowed = 5 * 2.0**-53 * np.sqrt(2) * size * 2
+    by_complex = rotation.as_complex(x, *table, pairs, 1.25)
+    assert_within("Eq. 12", got=by_complex, expected=exact, tolerance=allowed)
+    for row in range(5):
+        matrix = rotation.matrix(table[0][row], table[1][row], pairs, 8, 1.25)
+        assert_within("Eq. 15", got=matrix @ x[row], expected=exact[row], tolerance=allowed)
+        c, s = float(table[0][row, 0]), float(table[1][row, 0])
+        planar = rotation.planar(x[row, pairs[0]], c, s, 1.25)
+        assert_within("Eq. 13", got=planar, expected=exact[row, pairs[0]], tolerance=allowed)
+
+
+def test_frequencies_by_hand() -> None:
+    assert [float(f) for f in frequencies.default(base=16.0, rotary_dim=4)] == [1.0, 0.25]
+    assert [float(f) for f in frequencies.linear(base=16.0, rotary_dim=4, factor=2.0)] == [
+        0.5,
+        0.125,
+    ]
+
+
+def test_partial_sums_by_hand() -> None:
+    # At distance pi with frequencies 1 and 2: S_1 = -1 and S_2 = -1 + 1 = 0.
+    sums = abel.partial_sums(np.pi, np.array([1.0, 2.0]))
+    # pi rounded to float64 is off by 1.2e-16, twice that for the second frequency.
+    assert abs(sums[0] + 1) < 1.3e-16
+    assert abs(sums[1]) < 4e-16
+    assert abs(abel.relative_upper_bound(np.pi, np.array([1.0, 2.0])) - 0.5) < 4e-16
+
+
+def test_both_sides_of_abel_s_identity() -> None:
+    random = np.random.default_rng(1)
+    q, k = random.standard_normal((2, 8))
+    inv_freq = 10_000.0 ** (-np.arange(4) / 4)
+    h = abel.products(q, k, rotation.pairs_of("half", 8))
+    for distance in (0.0, 1.0, 17.5, 4096.0):
+        one, other = abel.score(distance, inv_freq, h), abel.score_by_parts(distance, inv_freq, h)
+        assert abs(one - other) < mpf("1e-37")
+        first, second = abel.bounds(distance, inv_freq, h)
+        assert abs(one) <= first <= second
+
+
+def test_the_score_at_distance_0_is_the_inner_product() -> None:
+    q, k = np.array([1.0, 2.0, 3.0, 4.0]), np.array([5.0, 6.0, 7.0, 8.0])
+    h = abel.products(q, k, rotation.pairs_of("interleaved", 4))
+    assert abel.score(0.0, np.array([1.0, 0.5]), h) == 70

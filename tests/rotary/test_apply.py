@@ -1,0 +1,192 @@
+"""The public call: shapes, dtypes, positions, and where the result goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from helpers import assert_same_bits
+from numpy.typing import NDArray
+
+from ropecli import ArgumentError, ArgumentTypeError, Rotary, rotate
+
+ROPE = Rotary(head_dim=4)
+DTYPES = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16]
+
+
+def drawn(*shape: int, dtype: Any = np.float64) -> NDArray[Any]:
+    return np.random.default_rng(0).standard_normal(shape).astype(dtype)
+
+
+def test_hand_computed_row() -> None:
+    # Position 2, x = (1, 0, 0, 1): pair 0 turns by 2 rad, pair 1 by 2 * 10000^(-1/2) = 0.02 rad.
+    y = rotate(np.array([[1.0, 0.0, 0.0, 1.0]]), ROPE, positions=[2])[0]
+    # cos 2, sin 2, -sin 0.02, cos 0.02 from a table of ten digits: half of the last is allowed.
+    printed = [-0.4161468365, 0.9092974268, -0.0199986667, 0.9998000067]
+    np.testing.assert_allclose(y, printed, rtol=0, atol=5.1e-11)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4), (2, 1, 3, 4), (0, 4), (2, 0, 4), (0, 3, 4)])
+def test_shape_and_dtype_are_kept(dtype: Any, shape: tuple[int, ...]) -> None:
+    x = drawn(*shape, dtype=dtype)
+    before = x.copy()
+    y = rotate(x, ROPE)
+    assert (y.shape, y.dtype) == (x.shape, x.dtype)
+    assert_same_bits("the input", got=x, expected=before)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_default_positions_count_from_0(dtype: Any) -> None:
+    x = drawn(2, 5, 4, dtype=dtype)
+    expected = rotate(x, ROPE, positions=np.arange(5))
+    assert_same_bits("rotate", got=rotate(x, ROPE), expected=expected)
+
+
+def test_positions_by_batch() -> None:
+    x, positions = drawn(2, 3, 5, 4), np.array([[0, 1, 2, 3, 4], [7, 7, -2, 0.5, 100]])
+    y = rotate(x, ROPE, positions=positions)
+    for row in range(2):
+        alone = rotate(x[row], ROPE, positions=positions[row])
+        assert_same_bits(f"batch {row}", got=y[row], expected=alone)
+
+
+@pytest.mark.parametrize(
+    "positions", [[0, 1, 2], np.array([0, 1, 2], np.uint8), np.array([0.0, 1.0, 2.0], np.float16)]
+)
+def test_positions_of_any_kind(positions: Any) -> None:
+    x = drawn(3, 4)
+    assert_same_bits("rotate", got=rotate(x, ROPE, positions=positions), expected=rotate(x, ROPE))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_into_an_array_of_the_caller_s(dtype: Any) -> None:
+    x = drawn(2, 3, 4, dtype=dtype)
+    expected = rotate(x, ROPE)
+    out = np.empty_like(x)
+    assert rotate(x, ROPE, out=out) is out
+    assert_same_bits("out", got=out, expected=expected)
+    assert rotate(x, ROPE, out=x) is x
+    assert_same_bits("in place", got=x, expected=expected)
+
+
+def test_into_an_array_that_overlaps_the_input() -> None:
+    memory = drawn(5, 4)
+    expected = rotate(memory[:4].copy(), ROPE)
+    rotate(memory[:4], ROPE, out=memory[1:])
+    assert_same_bits("out", got=memory[1:], expected=expected)
+
+
+def test_into_a_strided_array() -> None:
+    x = drawn(3, 4)
+    wide = np.zeros((3, 8))
+    rotate(x, ROPE, out=wide[:, ::2])
+    assert_same_bits("out", got=wide[:, ::2].copy(), expected=rotate(x, ROPE))
+    assert not wide[:, 1::2].any()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+def test_other_byte_order(dtype: Any) -> None:
+    x = drawn(3, 4, dtype=dtype)
+    swapped = x.astype(x.dtype.newbyteorder())
+    y = rotate(swapped, ROPE)
+    assert y.dtype == swapped.dtype
+    assert_same_bits("rotate", got=y.astype(x.dtype), expected=rotate(x, ROPE))
+
+
+def test_strides_do_not_matter() -> None:
+    x = drawn(4, 6, 8)
+    expected = rotate(np.ascontiguousarray(x[:, ::2, 1:5]), ROPE)
+    assert_same_bits("slices", got=rotate(x[:, ::2, 1:5], ROPE), expected=expected)
+    fortran = np.asfortranarray(x[..., :4])
+    expected = rotate(x[..., :4].copy(), ROPE)
+    assert_same_bits("Fortran order", got=rotate(fortran, ROPE), expected=expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_nan_and_infinity_stay_in_their_pair(dtype: Any) -> None:
+    x = drawn(2, 4, dtype=dtype)
+    clean = rotate(x, ROPE)
+    x[1, 1] = np.nan
+    y = rotate(x, ROPE)
+    assert np.isnan(y[1, :2].astype(np.float64)).all()
+    assert_same_bits("the other pair", got=y[1, 2:], expected=clean[1, 2:])
+    assert_same_bits("the other row", got=y[0], expected=clean[0])
+
+
+def test_float16_that_overflows_becomes_infinite() -> None:
+    x = np.full((1, 4), 60_000, np.float16)
+    y = rotate(x, ROPE, positions=[1])
+    assert np.isinf(y[0, 1])
+    assert np.isfinite(y[0, 0])
+
+
+class HasArray:
+    """Anything with `__array__`."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
+        return drawn(3, 4)
+
+
+class HasDlpack:
+    """Anything with DLPack and nothing else."""
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        return drawn(3, 4).__dlpack__(**keywords)
+
+    def __dlpack_device__(self) -> Any:
+        return drawn(1).__dlpack_device__()
+
+
+@pytest.mark.parametrize("x", [HasArray(), HasDlpack(), drawn(3, 4).tolist()])
+def test_arrays_of_others(x: Any) -> None:
+    assert_same_bits("rotate", got=rotate(x, ROPE), expected=rotate(drawn(3, 4), ROPE))
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (np.zeros((3, 4), int), "x must be float64, float32, float16 or bfloat16, got int64"),
+        (np.zeros((3, 4), complex), "got complex128"),
+        (np.zeros((3, 4), np.longdouble), "x must be float64"),
+        (np.zeros((3, 4), "V2"), "x must be float64"),
+        (np.zeros((3, 4), object), "x must be"),
+        ("words", "x must be an array of numbers, got str"),
+        ([[1.0], [1.0, 2.0]], "x must be an array"),
+    ],
+)
+def test_what_is_no_array_of_floats(x: Any, message: str) -> None:
+    with pytest.raises(ArgumentTypeError) as caught:
+        rotate(x, ROPE)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("shape", "keywords", "message"),
+    [
+        ((4,), {}, "x must have shape (..., sequence, 4), got (4,)"),
+        ((), {}, "got ()"),
+        ((3, 6), {}, "got (3, 6)"),
+        ((3, 4), {"positions": [0, 1]}, "positions must have shape (3,) for x of shape (3, 4)"),
+        ((2, 3, 4), {"positions": np.zeros((3, 3))}, "shape (3,) or (2, 3)"),
+        ((3, 4), {"positions": 5}, "positions must have shape (3,)"),
+        ((3, 4), {"positions": [0, np.nan, 1]}, "finite and at most 2^53 in magnitude, got nan"),
+        ((3, 4), {"positions": [0, 1, 2**53 + 2]}, "got 9007199254740994 at index 2"),
+        ((3, 4), {"out": np.zeros((4, 4))}, "out must be float64 (3, 4)"),
+        ((3, 4), {"out": np.zeros((3, 4), np.float32)}, "got float32 (3, 4)"),
+    ],
+)
+def test_shapes_and_positions_that_are_refused(
+    shape: tuple[int, ...], keywords: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        rotate(np.zeros(shape), ROPE, **keywords)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("positions", [["a", "b", "c"], [1j, 0, 0], [True, False, True]])
+def test_positions_that_are_no_numbers(positions: Any) -> None:
+    with pytest.raises(ArgumentTypeError, match="positions must be"):
+        rotate(np.zeros((3, 4)), ROPE, positions=positions)
