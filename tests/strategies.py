@@ -48,4 +48,5 @@ def vectors(draw: st.DrawFn, head_dim: int, dtype: str = "float64") -> NDArray[A
     size = st.one_of(st.just(0.0), st.floats(2.0**-8, 2.0**8))
     values = draw(hnp.arrays(np.float64, head_dim, elements=size))
     signs = draw(hnp.arrays(np.float64, head_dim, elements=st.sampled_from([1.0, -1.0])))
-    return (values * signs).astype(DTYPES[dtype])
+    vector: NDArray[Any] = (values * signs).astype(DTYPES[dtype])
+    return vector

@@ -12,6 +12,7 @@ import numpy as np
 
 from ropecli.checks.accuracy import ANGLE, UNIT
 from ropecli.checks.law import Judgement, Law, Sample
+from ropecli.checks.rotation_laws import on_one_pair
 from ropecli.checks.subject import lengths
 from ropecli.reference import frequencies
 from ropecli.reference import rotation as reference
@@ -91,14 +92,12 @@ def planar_case(subject: Subject, sample: Sample) -> Judgement:
     """Eq. 13: a vector on one pair stays on it and turns by the 2 x 2 matrix."""
     cosine, sine = subject.oracle.table(sample.m)
     pairs, factor = subject.oracle.pairs, subject.rope.attention_factor
-    x, expected = np.zeros_like(sample.q), np.zeros_like(sample.q)
-    for row in range(len(x)):
+    expected = np.zeros_like(sample.q)
+    for row, x in enumerate(sample.q):
         i = row % len(pairs)
-        x[row, pairs[i]] = sample.q[row, pairs[i]]
         c, s = float(cosine[row, i]), float(sine[row, i])
-        expected[row, pairs[i]] = reference.planar(x[row, pairs[i]], c, s, factor)
-    alone = Sample(q=x, k=x, m=sample.m, n=sample.n, shift=sample.shift)
-    return _against(subject, alone, expected, roundings=5)
+        expected[row, pairs[i]] = reference.planar(x[pairs[i]], c, s, factor)
+    return _against(subject, sample, expected, roundings=5)
 
 
 def convention(subject: Subject, sample: Sample) -> Judgement:
@@ -165,6 +164,7 @@ LAWS = (
         name="2-D case",
         equation="13",
         judge=planar_case,
+        prepare=on_one_pair,
         uses=("q", "m"),
         because=FORMS,
     ),

@@ -24,6 +24,7 @@ def find(law: Law, subject: Subject, sample: Sample, worst: int) -> str:
         return _frequency(judgement, worst)
     hard = sample.rows(np.array([worst]))
     easy = sampling.simple(subject.rope.head_dim, subject.oracle.pairs, hard, keys="k" in law.uses)
+    easy = law.prepare(subject, easy)
     judgement = law.judge(subject, easy)
     failing = np.flatnonzero(judgement.share > 1)
     if len(failing):

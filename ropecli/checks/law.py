@@ -83,6 +83,7 @@ class Law:
     name: str  #: A word or two.
     equation: str  #: Where RoFormer states it.
     because: str  #: Where the tolerance comes from.
-    judge: Callable[[Any, Sample], Judgement]  #: Puts it to a subject and a sample.
+    judge: Callable[[Any, Sample], Judgement]  #: Puts it to a subject and a prepared sample.
+    prepare: Callable[[Any, Sample], Sample] = lambda _, sample: sample  #: What it is judged on.
     uses: tuple[str, ...]  #: Fields of the sample that a counterexample must show.
     dtypes: tuple[str, ...] | None = None  #: Dtypes in which it says anything; None for all.

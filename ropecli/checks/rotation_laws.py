@@ -8,6 +8,7 @@ dividing by its own stretch; so they hold for another layout or base too. Which 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,6 +39,23 @@ def _stretch(subject: Subject, sample: Sample) -> float:
     """The implementation's own factor on lengths, which its laws are judged without."""
     factor = float(np.median(subject.stretch(sample.q, subject.turn(sample.q, sample.m))))
     return factor if math.isfinite(factor) and factor > 0 else 1.0
+
+
+def on_one_pair(subject: Subject, sample: Sample) -> Sample:
+    """The sample with each vector cut down to one pair, another one from row to row.
+
+    A vector with nothing there gets a 1 on the pair's first coordinate.
+    """
+    pairs = subject.oracle.pairs
+    rows = np.arange(len(sample.m))
+    chosen = pairs[rows % len(pairs)]
+    keep = np.zeros_like(sample.q)
+    np.put_along_axis(keep, chosen, 1.0, axis=1)
+    q, k = sample.q * keep, sample.k * keep
+    for x in (q, k):
+        empty = ~x.any(axis=1)
+        x[rows[empty], chosen[empty, 0]] = 1.0
+    return replace(sample, q=q, k=k)
 
 
 def relative_position(subject: Subject, sample: Sample) -> Judgement:
@@ -186,13 +204,9 @@ def pass_through(subject: Subject, sample: Sample) -> Judgement:
 
 
 def score_bound(subject: Subject, sample: Sample) -> Judgement:
-    """|(R_m q).(R_n k)| <= |q||k|, pair by pair."""
+    """|(R_m q).(R_n k)| <= |q||k|, for vectors on one pair."""
     factor = _stretch(subject, sample)
-    pairs = subject.oracle.pairs
-    chosen = pairs[np.arange(len(sample.m)) % len(pairs)]
-    keep = np.zeros_like(sample.q)
-    np.put_along_axis(keep, chosen, 1.0, axis=1)
-    q, k = sample.q * keep, sample.k * keep
+    q, k = sample.q, sample.k
     score = _scores(subject.turn(q, sample.m), subject.turn(k, sample.n)) / factor**2
     most = lengths(q) * lengths(k)
     still = np.zeros_like(sample.m)
@@ -274,6 +288,7 @@ LAWS = (
         name="score bound",
         equation="37",
         judge=score_bound,
+        prepare=on_one_pair,
         uses=("q", "k", "m", "n"),
         because="two rotations' errors and the measured stretch's, times |q||k| of the pair",
     ),

@@ -114,6 +114,7 @@ def _judge(law: Law, subject: Subject, sample: Sample) -> Check:
     reason = _does_not_apply(law, subject)
     if reason is not None:
         return _check(law, subject, None, samples=0, note=reason)
+    sample = law.prepare(subject, sample)
     judgement = law.judge(subject, sample)
     share = judgement.share
     worst = int(share.argmax())

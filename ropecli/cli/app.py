@@ -6,10 +6,12 @@ imports what it needs when it runs.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import sys
 import traceback
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.main import get_command
@@ -21,6 +23,7 @@ from ropecli.cli.info import info
 from ropecli.cli.verify import verify
 from ropecli.errors import RopecliError
 
+EXIT_REFUSED = 2
 EXIT_BUG = 101
 EXIT_INTERRUPTED = 130
 
@@ -64,12 +67,17 @@ for command in (decay, verify, encode, info):
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run a command line and exit with its code: 0, 1, 2, 101 or 130."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a name that it can't show is spelt out
+        sys.stdout.reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if arguments is None else arguments
     sys.exit(run(words or ["--help"]))
 
 
 def run(arguments: list[str]) -> int:
     """Run a command line and return its exit code."""
+    if sys.stdout is None:
+        return _refuse("stdout is closed", EXIT_REFUSED)
+    code: object = 0
     try:
         code = get_command(app).main(arguments, prog_name="ropecli", standalone_mode=False)
         sys.stdout.flush()
@@ -80,7 +88,6 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         # The reader has gone, as with `| head`: no fault, and nothing more to say to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
     except Exception as error:
         return _explain(error)
     return code if isinstance(code, int) else 0
@@ -88,27 +95,35 @@ def run(arguments: list[str]) -> int:
 
 def _explain(error: Exception) -> int:
     """A user's mistake or the machine's limits in one line; anything else is a bug."""
-    usage = getattr(error, "format_message", None)  # Typer's own complaints have it
-    if usage is not None:
-        return _refuse(usage(), 2)
+    if hasattr(error, "format_message"):  # Typer's own complaints have it
+        return _refuse(_usage(error), EXIT_REFUSED)
     if isinstance(error, MemoryError):
-        return _refuse("out of memory", 2)
+        return _refuse("out of memory", EXIT_REFUSED)
     if isinstance(error, OSError):
-        return _refuse(f"{error.filename or 'output'}: {error.strerror or error}", 2)
-    return _confess(error)
+        return _refuse(f"{error.filename or 'output'}: {error.strerror or error}", EXIT_REFUSED)
+    if os.environ.get("ROPECLI_DEBUG") == "1":
+        traceback.print_exc()
+    return _refuse(
+        f"this is a bug in ropecli {__version__}: {type(error).__name__}: {error}. "
+        "Please report it with the command that led here; ROPECLI_DEBUG=1 shows the traceback.",
+        EXIT_BUG,
+    )
+
+
+def _usage(error: Any) -> str:
+    """What Typer says, what was given where it leaves that out, and where what is allowed stands."""
+    message = str(error.format_message()).rstrip(".")
+    details = getattr(error.__cause__, "errors", None)
+    if details is not None:
+        return f"{message}, got {details()[0]['input']!r}"
+    if error.ctx is not None:
+        return f"{message}; see {error.ctx.command_path} --help"
+    return message
 
 
 def _refuse(message: str, code: int) -> int:
-    typer.echo(f"error: {' '.join(message.split())}", err=True)
+    """Say it in one line: whatever is no letter, as in a file's name, is spelt out."""
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
+    with contextlib.suppress(OSError):  # stderr may be full or gone; the exit code still says it
+        typer.echo(f"error: {line}", err=True)
     return code
-
-
-def _confess(error: Exception) -> int:
-    if os.environ.get("ROPECLI_DEBUG") == "1":
-        traceback.print_exc()
-    typer.echo(
-        f"error: this is a bug in ropecli {__version__}: {type(error).__name__}: {error}. "
-        "Please report it with the command that led here; ROPECLI_DEBUG=1 shows the traceback.",
-        err=True,
-    )
-    return EXIT_BUG

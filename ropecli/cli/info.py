@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ropecli.cli.options import Json
+from ropecli.cli.options import Json, Quiet
 
 
-def info(json: Json = False) -> None:
+def info(json: Json = False, quiet: Quiet = False) -> None:
     """\b
     Examples:
       ropecli info

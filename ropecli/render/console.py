@@ -2,25 +2,63 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import textwrap
 
 from rich.console import Console
-from rich.markup import escape
 
 #: Wide enough that a table that is piped is never cut or wrapped.
 UNCUT = 100_000
 
 
+class _Console(Console):
+    """Goes on where Rich would end the process with exit code 1: that means a failed check."""
+
+    def on_broken_pipe(self) -> None:
+        """Fall silent."""
+        silence()
+
+
 def out() -> Console:
     """The console of results: the terminal's width, or no limit where there is none."""
     width = None if sys.stdout.isatty() else UNCUT
-    return Console(file=sys.stdout, width=width, highlight=False, soft_wrap=True)
+    return _Console(file=sys.stdout, width=width, highlight=False, soft_wrap=True)
+
+
+def silence() -> None:
+    """Say nothing more to a reader that has gone, as with `| head`."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def note(text: str, *, kind: str = "note") -> None:
     """Write one line to stderr."""
     console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
-    console.print(f"{kind}: {escape(text)}")
+    console.print(f"{kind}: {visible(text)}", markup=False)
+
+
+def visible(text: str) -> str:
+    """The text in one line, letters that are no letters (a file may be called so) spelt out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def wrapped(text: str, width: int, *, indent: int, first: int = 0) -> list[str]:
+    """The text in lines of at most that width, broken at spaces only.
+
+    Args:
+        text: One line.
+        width: Of a line, indentation included.
+        indent: Spaces before a line.
+        first: Spaces before the first line.
+    """
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=" " * first,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def draws_braille() -> bool:

@@ -72,7 +72,8 @@ def mixed_layout(x: Array, positions: Array) -> Array:
     angles = np.repeat(np.outer(positions, theta()), 2, axis=1)
     half = DIM // 2
     swapped = np.concatenate([-x[:, half:], x[:, :half]], axis=1).astype(np.float64)
-    return (x.astype(np.float64) * np.cos(angles) + swapped * np.sin(angles)).astype(x.dtype)
+    turned: Array = x.astype(np.float64) * np.cos(angles) + swapped * np.sin(angles)
+    return turned.astype(x.dtype)
 
 
 def last_pair_left_out(x: Array, positions: Array) -> Array:

@@ -29,7 +29,8 @@ def by_kernel(x: Array, m: float, rope: Rotary) -> Array:
 
 
 def by_public_call(x: Array, m: float, rope: Rotary) -> Array:
-    return rotate(x[None], rope, positions=[m])[0]
+    turned: Array = rotate(x[None], rope, positions=[m])[0]
+    return turned
 
 
 def by_reference(x: Array, m: float, rope: Rotary) -> Array:
@@ -37,7 +38,8 @@ def by_reference(x: Array, m: float, rope: Rotary) -> Array:
     pairs = reference.pairs_of(rope.layout, rope.rotary_dim, rope.rotary_offset)
     cosine, sine = reference.cos_sin(np.array([m]), sign * rope.inv_freq)
     exact = reference.elementwise(x[None], cosine, sine, pairs, rope.attention_factor)
-    return exact[0].astype(np.float64)
+    turned: Array = exact[0].astype(np.float64)
+    return turned
 
 
 implementations = pytest.mark.parametrize(

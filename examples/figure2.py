@@ -1,0 +1,18 @@
+"""Does ropecli's bound lie on RoFormer's Figure 2? Draws it and compares three printed points."""
+
+from pathlib import Path
+
+import numpy as np
+
+import ropecli
+from ropecli.render.decay_figure import drawn
+
+rope = ropecli.Rotary(head_dim=128)
+curve = ropecli.decay(rope, max_distance=256, step=0.001)
+for distance, printed in ((32.541, 13.208), (108.397, 10.098), (214.736, 8.495)):
+    bound = np.interp(distance, curve.relative_distance, curve.relative_upper_bound)
+    print(f"distance {distance:7.3f}   printed {printed:6.3f}   computed {bound:6.3f}")
+    assert abs(bound - printed) < 2e-3  # how exactly the paper's drawing can be read
+
+Path("figure2.png").write_bytes(drawn([curve], suffix=".png", figure2=True))
+print("The drawing is clipped at 19.75; the curve itself begins at", curve.relative_upper_bound[0])

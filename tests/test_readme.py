@@ -1,0 +1,60 @@
+"""The README's blocks do what they say, and its picture is what the command draws."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import ROOT, run_cli
+
+README = (ROOT / "README.md").read_text()
+PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+CONSOLE = re.findall(r"^\$ (ropecli .*)$", README, re.MULTILINE)
+PICTURE = ROOT / "docs" / "images" / "figure2.svg"
+
+
+@pytest.mark.parametrize("block", PYTHON)
+def test_python_block_runs(block: str) -> None:
+    exec(compile(block, "README.md", "exec"), {})
+
+
+@pytest.mark.parametrize("line", CONSOLE)
+def test_command_runs(line: str, tmp_path: Path) -> None:
+    done = run_cli(*shlex.split(line)[1:], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_encode_commands_of_the_readme(tmp_path: Path) -> None:
+    block = next(b for b in re.findall(r"```bash\n(.*?)```", README, re.DOTALL) if "encode" in b)
+    x = np.random.default_rng(0).standard_normal((10, 256)).astype(np.float32)
+    np.save(tmp_path / "queries.npy", x)
+    for line in block.strip().splitlines():
+        done = run_cli(*shlex.split(line, comments=True)[1:], cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    # There and back: twice 2.5 ulp of a pair's length, an ulp being at most 2^-23 of it.
+    allowed = 5 * 2.0**-23 * np.sqrt(2) * np.abs(x).max()
+    assert np.abs(np.load(tmp_path / "back.npy") - x).max() <= allowed
+
+
+def test_links_lead_somewhere() -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)]+)\)", README):
+        assert (ROOT / target).exists(), target
+
+
+def curve(svg: str) -> np.ndarray:
+    """The points of the longest path of a figure."""
+    longest = max(re.findall(r' d="([^"]+)"', svg), key=len)
+    return np.array(re.findall(r"-?\d+\.?\d*", longest), dtype=float)
+
+
+def test_picture_is_fresh(tmp_path: Path) -> None:
+    done = run_cli("decay", "--figure2", "-o", "new.svg", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    new, old = curve((tmp_path / "new.svg").read_text()), curve(PICTURE.read_text())
+    # Another Matplotlib may place the frame, and simplify the path, a little differently.
+    assert abs(len(new) - len(old)) <= 0.02 * len(old)
+    assert np.abs(np.array([new.min(), new.max()]) - [old.min(), old.max()]).max() < 2
