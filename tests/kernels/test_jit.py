@@ -1,0 +1,226 @@
+"""Threads, forks and caches: each in a process of its own, as it happens to people."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from helpers import ROOT, run_python
+
+#: The smallest kernel there is, and what it must give.
+KERNEL = """
+import math, numpy as np
+from ropecli.kernels import abel
+def work():
+    cos, sin = np.full((2, 4, 8), np.nan)
+    abel.fill_steps(np.array([1.0, 0.5, 0.25, 0.0]), 2.0, cos, sin)
+    return cos.tobytes() + sin.tobytes()
+first = work()
+assert np.frombuffer(first)[1] == math.cos(2.0)
+"""
+COMPILED = {"NUMBA_DISABLE_JIT": "0", "NUMBA_NUM_THREADS": "2"}
+
+
+def run(code: str, **environment: str) -> str:
+    done = run_python(KERNEL + code, **{**COMPILED, **environment})
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache folder that holds the kernel."""
+    folder = tmp_path_factory.mktemp("cache")
+    run("", NUMBA_CACHE_DIR=str(folder))
+    return folder
+
+
+def entries(folder: Path, suffix: str) -> list[Path]:
+    return sorted(folder.rglob(f"*fill_steps*{suffix}"))
+
+
+THREADS = """
+import threading
+results = []
+threads = [threading.Thread(target=lambda: results.extend(work() for _ in range(50)))
+           for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert len(results) == 200 and set(results) == {first}
+"""
+
+
+@pytest.mark.parametrize("layer", ["workqueue", "omp"])
+def test_python_threads_may_call_kernels_at_once(layer: str, warm: Path) -> None:
+    code = THREADS + "from ropecli.kernels._jit import threading_layer; print(threading_layer())"
+    assert run(code, NUMBA_THREADING_LAYER=layer, NUMBA_CACHE_DIR=str(warm)) == layer
+
+
+FORK = """
+import os, sys
+child = os.fork()
+if not child:
+    os._exit(0 if work() == first else 3)
+_, status = os.waitpid(child, 0)
+print(os.waitstatus_to_exitcode(status))
+"""
+
+
+@pytest.mark.parametrize("layer", ["workqueue", "omp"])
+def test_child_forked_after_a_parallel_call_gets_the_same_bits(layer: str, warm: Path) -> None:
+    assert run(FORK, NUMBA_THREADING_LAYER=layer, NUMBA_CACHE_DIR=str(warm)) == "0"
+
+
+def test_child_forked_while_another_thread_is_in_a_kernel(warm: Path) -> None:
+    code = """
+import threading, time
+from ropecli.kernels import _jit
+held, free = threading.Event(), threading.Event()
+def hold():
+    with _jit._process.launch:
+        held.set()
+        free.wait()
+threading.Thread(target=hold, daemon=True).start()
+held.wait()
+"""
+    assert run(code + FORK + "free.set()", NUMBA_CACHE_DIR=str(warm)) == "0"
+
+
+def test_multiprocessing_pool_of_forks(warm: Path) -> None:
+    code = """
+import multiprocessing
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    assert set(pool.starmap(work, [()] * 4)) == {first}
+print("done")
+"""
+    assert run(code, NUMBA_CACHE_DIR=str(warm)) == "done"
+
+
+def test_second_process_loads_what_the_first_compiled(warm: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in entries(warm, "")}
+    stats = run(
+        "print(abel.fill_steps._threaded.stats.cache_hits, end=' ')\n"
+        "print(abel.fill_steps._threaded.stats.cache_misses)",
+        NUMBA_CACHE_DIR=str(warm),
+    )
+    assert stats.split()[0] != "{}"
+    assert {path: path.stat().st_mtime_ns for path in entries(warm, "")} == before
+
+
+def test_parallel_and_serial_code_have_entries_of_their_own(warm: Path) -> None:
+    run(FORK, NUMBA_CACHE_DIR=str(warm))
+    names = {path.name.partition("-")[0] for path in entries(warm, ".nbi")}
+    assert names == {"abel.fill_steps", "abel.fill_steps_serial"}
+
+
+DAMAGE = {
+    "cut short": lambda data: data[: len(data) // 2],
+    "empty": lambda data: b"",
+    "noise": lambda data: bytes(range(256)) * 8,
+    "text": lambda data: b"not a pickle\n" * 40,
+    "a missing module": lambda data: b"cno_such_module\nthing\n.",
+}
+
+
+@pytest.mark.parametrize(
+    ("suffix", "kind"),
+    [
+        (".nbi", "cut short"),
+        (".nbi", "noise"),
+        (".nbi", "a missing module"),
+        (".nbc", "empty"),
+        (".nbc", "text"),
+    ],
+)
+def test_damaged_cache_is_made_anew(kind: str, suffix: str, tmp_path: Path, warm: Path) -> None:
+    folder = tmp_path / "cache"
+    subprocess.run(["cp", "-r", warm, folder], check=True)
+    for path in entries(folder, suffix):
+        path.write_bytes(DAMAGE[kind](path.read_bytes()))
+    run("", NUMBA_CACHE_DIR=str(folder))
+    damaged = [path.read_bytes() for path in entries(folder, suffix)]
+    run("", NUMBA_CACHE_DIR=str(folder))
+    assert [path.read_bytes() for path in entries(folder, suffix)] == damaged  # loaded this time
+
+
+def test_default_folder_is_the_user_s_own(tmp_path: Path) -> None:
+    run("", XDG_CACHE_HOME=str(tmp_path), NUMBA_CACHE_DIR="")
+    folder = tmp_path / "ropecli" / "numba"
+    if sys.platform == "linux":
+        assert entries(folder, ".nbc")
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"NUMBA_CACHE_DIR": "/proc/no/such/folder"},
+        {"NUMBA_CACHE_DIR": "", "HOME": "/proc/none", "XDG_CACHE_HOME": "/proc/none"},
+        {"NUMBA_CACHE_DIR": "/dev/null/folder"},
+    ],
+    ids=["named folder", "no home", "below a file"],
+)
+def test_cache_that_cannot_be_written_is_done_without(environment: dict[str, str]) -> None:
+    run("", **environment)
+
+
+def test_full_disk_costs_the_cache_and_nothing_else(tmp_path: Path) -> None:
+    code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+    code += "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+    done = run_python(code + KERNEL, **COMPILED, NUMBA_CACHE_DIR=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert not entries(tmp_path, ".nbc")
+
+
+def test_numba_s_own_setting_is_left_alone(tmp_path: Path) -> None:
+    code = "import numba; print(repr(numba.config.CACHE_DIR))"
+    assert run(code, XDG_CACHE_HOME=str(tmp_path), NUMBA_CACHE_DIR="") == "''"
+
+
+def test_eight_processes_start_at_once_on_a_cold_cache(tmp_path: Path) -> None:
+    environment = {**os.environ, **COMPILED, "PYTHONPATH": str(ROOT)}
+    environment["NUMBA_CACHE_DIR"] = str(tmp_path)
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", KERNEL], env=environment, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(8)
+    ]
+    for process in started:
+        _, error = process.communicate(timeout=120)
+        assert process.returncode == 0, error
+    assert entries(tmp_path, ".nbc")
+    run("", NUMBA_CACHE_DIR=str(tmp_path))
+
+
+def test_two_signatures_saved_at_once_get_files_of_their_own(tmp_path: Path) -> None:
+    # Numba picks a data file's name from an index read before: unlocked, float32 code could be
+    # loaded for float64.
+    code = """
+import sys, numpy as np
+from ropecli import Rotary, rotate
+x = np.ones((3, 4), sys.argv[1])
+print(rotate(x, Rotary(head_dim=4)).tobytes().hex())
+"""
+    environment = {**os.environ, **COMPILED, "PYTHONPATH": str(ROOT)}
+    environment["NUMBA_CACHE_DIR"] = str(tmp_path)
+
+    def outputs() -> list[str]:
+        started = [
+            subprocess.Popen(
+                [sys.executable, "-c", code, dtype],
+                env=environment,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for dtype in ("f4", "f8")
+        ]
+        return [process.communicate(timeout=120)[0] for process in started]
+
+    cold, warm = outputs(), outputs()
+    assert cold == warm
+    assert all(cold)
