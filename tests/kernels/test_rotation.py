@@ -1,0 +1,239 @@
+"""The rotation kernels by way of `turn`: accurate as promised, and the same bits however called."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import pytest
+import strategies as domain
+from helpers import assert_same_bits, assert_within, run_python
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ropecli import Rotary
+from ropecli.arrays import DTYPES
+from ropecli.checks.accuracy import ACCURACY, ANGLE
+from ropecli.kernels.rotation import BLOCK
+from ropecli.reference import rotation as reference
+from ropecli.rotary.apply import turn
+
+Array = NDArray[Any]
+
+EDGES = [
+    0.0,
+    1.0,
+    BLOCK - 1,
+    BLOCK,
+    BLOCK + 1,
+    2.0**24 + 1,
+    2.0**40 + 3,
+    2.0**53,
+    0.5,
+    BLOCK - 0.25,
+]
+POSITIONS = np.array([sign * p for p in EDGES for sign in (1.0, -1.0)])
+
+
+def turned(x: Array, rope: Rotary, positions: Array, *, inverse: bool = False) -> Array:
+    """Rows (count, head_dim) at positions (count,)."""
+    out = np.empty_like(x)
+    shape = (1, 1, len(x), 1, rope.head_dim)
+    turn(x.reshape(shape), out.reshape(shape), rope, positions[None], inverse=inverse)
+    return out
+
+
+def drawn(count: int, rope: Rotary, dtype: str, seed: int = 0) -> Array:
+    random = np.random.default_rng(seed)
+    x = random.standard_normal((count, rope.head_dim))
+    x *= 2.0 ** random.integers(-4, 5, x.shape)
+    return x.astype(DTYPES[dtype])
+
+
+def promised(x: Array, rope: Rotary, positions: Array, dtype: str) -> Array:
+    """Allowed error of each coordinate: docs/performance.md and checks/accuracy.py."""
+    pairs = rope.pairs_in
+    values = x.astype(np.float64)
+    length = rope.attention_factor * np.hypot(values[:, pairs[:, 0]], values[:, pairs[:, 1]])
+    angle = ANGLE * np.abs(np.outer(positions, rope.inv_freq)) * length
+    allowed = np.zeros(values.shape)
+    per_pair = ACCURACY[dtype].per_coordinate(length) + angle
+    allowed[:, rope.pairs_out[:, 0]] = allowed[:, rope.pairs_out[:, 1]] = per_pair
+    return allowed
+
+
+def exact(x: Array, rope: Rotary, positions: Array) -> Array:
+    sign = 1 if rope.direction == "forward" else -1
+    cosine, sine = reference.cos_sin(positions, sign * rope.inv_freq)
+    y = reference.elementwise(
+        x.astype(np.float64), cosine, sine, rope.pairs_in, rope.attention_factor
+    )
+    placed = y.copy()
+    placed[:, rope.pairs_out] = y[:, rope.pairs_in]
+    return placed
+
+
+ROPES = {
+    "interleaved": Rotary(head_dim=16),
+    "half": Rotary(head_dim=16, layout="half", base=500_000.0),
+    "partial": Rotary(head_dim=16, rotary_dim=6, rotary_offset=5, layout="half"),
+    "stretched": Rotary(head_dim=8, attention_factor=1.3689, direction="reversed"),
+    "listed": Rotary(head_dim=8, pairs_in=[[7, 0], [1, 6], [5, 2], [3, 4]]),
+    "reordered": Rotary(
+        head_dim=8, layout="interleaved", pairs_out=[[0, 4], [1, 5], [2, 6], [3, 7]]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROPES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_accuracy_at_every_kind_of_position(name: str, dtype: str) -> None:
+    rope = ROPES[name]
+    x = drawn(len(POSITIONS), rope, dtype)
+    got = turned(x, rope, POSITIONS).astype(np.float64)
+    error = np.abs((got - exact(x, rope, POSITIONS)).astype(np.float64))
+    bound = promised(x, rope, POSITIONS, dtype)
+    assert_within(f"{name}, {dtype}", got=error, expected=np.zeros_like(error), tolerance=bound)
+
+
+@given(data=st.data())
+def test_accuracy_of_any_encoding(data: Any) -> None:
+    rope, dtype = data.draw(domain.ropes()), data.draw(domain.dtypes)
+    positions = np.array(data.draw(st.lists(domain.positions, min_size=1, max_size=4)))
+    x = np.array([data.draw(domain.vectors(rope.head_dim, dtype)) for _ in positions])
+    got = turned(x, rope, positions).astype(np.float64)
+    error = np.abs((got - exact(x, rope, positions)).astype(np.float64))
+    bound = promised(x, rope, positions, dtype)
+    assert_within(f"{rope}, {dtype}", got=error, expected=np.zeros_like(error), tolerance=bound)
+
+
+@pytest.mark.parametrize("name", ROPES)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_subnormal_values(name: str, dtype: str) -> None:
+    rope = ROPES[name]
+    tiny = float(np.finfo(DTYPES[dtype]).smallest_subnormal)
+    x = (drawn(len(POSITIONS), rope, "float64") * 64).astype(int) * tiny
+    x = x.astype(DTYPES[dtype])
+    got = turned(x, rope, POSITIONS).astype(np.float64)
+    error = np.abs((got - exact(x, rope, POSITIONS)).astype(np.float64))
+    bound = promised(x, rope, POSITIONS, dtype)
+    assert_within(f"{name}, {dtype}", got=error, expected=np.zeros_like(error), tolerance=bound)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_position_0_is_exact(layout: str, dtype: str) -> None:
+    rope = Rotary(head_dim=16, layout=layout)
+    x = drawn(5, rope, dtype)
+    assert (turned(x, rope, np.zeros(5)) == x).all()
+
+
+def test_a_position_given_as_negative_turns_exactly_the_other_way() -> None:
+    rope, back = Rotary(head_dim=16), Rotary(head_dim=16, direction="reversed")
+    x = drawn(len(POSITIONS), rope, "float64")
+    there, here = turned(x, rope, -POSITIONS), turned(x, back, POSITIONS)
+    assert_same_bits("turned", got=there, expected=here)
+
+
+arrangements = st.tuples(
+    st.integers(1, 2), st.integers(1, 3), st.integers(1, 2 * BLOCK + 5), st.integers(1, 3)
+)
+
+
+@given(
+    arrangement=arrangements,
+    name=st.sampled_from(sorted(ROPES)),
+    dtype=domain.dtypes,
+    start=st.sampled_from([0.0, -200.0, 100.5, 2.0**30 - 7]),
+    seed=st.integers(0, 9),
+)
+def test_bits_do_not_depend_on_the_arrangement(
+    arrangement: tuple[int, ...], name: str, dtype: str, start: float, seed: int
+) -> None:
+    """(batch, outer, sequence, inner) at once against a row at a time, in any order."""
+    batch, outer, sequence, inner = arrangement
+    rope = ROPES[name]
+    positions = start + np.random.default_rng(seed).permutation(batch * sequence).astype(float)
+    positions = positions.reshape(batch, sequence)
+    x = drawn(batch * outer * sequence * inner, rope, dtype, seed)
+    x = x.reshape(batch, outer, sequence, inner, rope.head_dim)
+    whole = np.empty_like(x)
+    turn(x, whole, rope, positions)
+    chosen = np.random.default_rng(seed).integers(0, sequence, 6)
+    for n in chosen:
+        rows = np.ascontiguousarray(x[-1, -1, n, :])
+        alone = turned(rows, rope, np.full(inner, positions[-1, n]))
+        assert_same_bits(f"row {n}", got=whole[-1, -1, n], expected=alone)
+    in_place = x.copy()
+    turn(in_place, in_place, rope, positions)
+    assert_same_bits("in place", got=in_place, expected=whole)
+
+
+@given(
+    cut=st.integers(1, 3 * BLOCK - 1),
+    offset=st.integers(-3 * BLOCK, 3 * BLOCK),
+    dtype=domain.dtypes,
+    name=st.sampled_from(["interleaved", "half", "partial"]),
+)
+def test_bits_do_not_depend_on_where_a_chunk_begins(
+    cut: int, offset: int, dtype: str, name: str
+) -> None:
+    rope = ROPES[name]
+    positions = np.arange(3 * BLOCK, dtype=np.float64) + offset
+    x = drawn(len(positions), rope, dtype)
+    whole = turned(x, rope, positions)
+    parts = [turned(x[:cut].copy(), rope, positions[:cut])]
+    parts.append(turned(x[cut:].copy(), rope, positions[cut:]))
+    assert_same_bits("two chunks", got=np.concatenate(parts), expected=whole)
+
+
+@given(dtype=domain.dtypes, inverse=st.booleans(), name=st.sampled_from(sorted(ROPES)))
+def test_inverse_is_as_accurate(dtype: str, inverse: bool, name: str) -> None:
+    rope = ROPES[name]
+    x = drawn(len(POSITIONS), rope, dtype)
+    back = turned(turned(x, rope, POSITIONS, inverse=inverse), rope, POSITIONS, inverse=not inverse)
+    if rope.pairs_in.tolist() != rope.pairs_out.tolist() and inverse:
+        assert (np.sort(rope.pairs_in.ravel()) == np.sort(rope.pairs_out.ravel())).all()
+    pairs = rope.pairs_out if inverse else rope.pairs_in
+    values = x.astype(np.float64)
+    length = np.hypot(values[:, pairs[:, 0]], values[:, pairs[:, 1]])
+    allowed = np.zeros(values.shape)
+    # Two rotations by one and the same angle, the first result's length being A or 1/A of it.
+    allowed[:, pairs[:, 0]] = allowed[:, pairs[:, 1]] = (
+        2 * ACCURACY[dtype].relative * length + 2 * ACCURACY[dtype].floor
+    )
+    assert_within(
+        f"{name}, {dtype}", got=back.astype(np.float64), expected=values, tolerance=allowed
+    )
+
+
+SERIAL = """
+import hashlib, os
+import numpy as np
+from ropecli import Rotary, rotate
+from ropecli.kernels import _jit
+digest = hashlib.sha256()
+for layout in ("interleaved", "half"):
+    for dtype in (np.float64, np.float32, np.float16):
+        x = np.random.default_rng(0).standard_normal((3, 300, 16)).astype(dtype)
+        digest.update(rotate(x, Rotary(head_dim=16, layout=layout)).tobytes())
+print(digest.hexdigest())
+"""
+
+
+def test_bits_do_not_depend_on_threads_or_on_the_serial_twin() -> None:
+    compiled = {"NUMBA_DISABLE_JIT": "0"}
+    codes = [
+        (SERIAL, {"NUMBA_NUM_THREADS": "1"}),
+        (SERIAL, {"NUMBA_NUM_THREADS": "4"}),
+        (SERIAL.replace("digest =", "_jit._process.forked_after_launch = True; digest ="), {}),
+    ]
+    outputs = set()
+    for code, environment in codes:
+        done = run_python(code, **compiled, **environment)
+        assert done.returncode == 0, done.stderr
+        outputs.add(done.stdout)
+    assert len(outputs) == 1
+    assert len(outputs.pop().strip()) == hashlib.sha256().digest_size * 2
