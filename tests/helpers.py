@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pty
+import re
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 from numpy.typing import ArrayLike, NDArray
 
 ROOT = Path(__file__).parent.parent
@@ -88,3 +94,70 @@ def run_python(
         check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
     )
+
+
+class Screen(NamedTuple):
+    """What a command left on a terminal."""
+
+    code: int  #: Exit code.
+    text: str  #: Without colours.
+    colours: int  #: Escape sequences that there were.
+
+
+def run_in_terminal(
+    *arguments: str | Path, columns: int = 80, cwd: Path | None = None, **environment: str
+) -> Screen:
+    """Run `ropecli` in a terminal of its own: stdin, stdout and stderr are all that terminal."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    inherited = {name: value for name, value in os.environ.items() if name not in TERMINAL}
+    with subprocess.Popen(
+        [sys.executable, "-m", "ropecli", *map(str, arguments)],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        cwd=cwd,
+        env={**inherited, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", **environment},
+    ) as process:
+        os.close(theirs)
+        written = b""
+        while part := _read(ours):
+            written += part
+        os.close(ours)
+        code = process.wait(60)
+    text = written.decode().replace("\r\n", "\n")
+    escape = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+    return Screen(code, escape.sub("", text), len(escape.findall(text)))
+
+
+#: What would tell a program about another terminal than the one it is given.
+TERMINAL = {"COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE"}
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 1 << 16)
+    except OSError:  # Linux says so once nobody holds the other end
+        return b""
+
+
+def assert_refused(
+    capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: int = 2
+) -> str:
+    """Assert that a command line ends with that code, nothing on stdout, and one line on stderr.
+
+    Returns:
+        The line, without its beginning, "error: ".
+    """
+    __tracebackhide__ = True
+    from ropecli.cli.app import run
+
+    what = f"ropecli {' '.join(map(str, arguments))}"
+    got = run(list(map(str, arguments)))
+    printed = capsys.readouterr()
+    assert got == code, f"{what}: exit code {got}, expected {code}: {printed.err}"
+    assert printed.out == "", f"{what}: printed {printed.out!r} on stdout"
+    lines = printed.err.splitlines()
+    assert len(lines) == 1, f"{what}: {len(lines)} lines on stderr: {printed.err!r}"
+    assert lines[0].startswith("error: "), f"{what}: stderr says {lines[0]!r}"
+    return lines[0].removeprefix("error: ")

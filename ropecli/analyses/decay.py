@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.arrays import as_array
-from ropecli.errors import ArgumentError
+from ropecli.arrays import as_array, dtype_name
+from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.kernels import abel
+from ropecli.rotary.rotary import positive
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,8 +19,12 @@ if TYPE_CHECKING:
     from ropecli.rotary.rotary import Rotary
 
 REDUCTIONS = ("mean", "sum")
-#: More values than this would not fit a machine's memory; asking for them is a slip.
-MOST_VALUES = 10**9
+#: More values than this are a slip: a column of them takes 0.8 GB.
+MOST_VALUES = 10**8
+#: A rise by a smaller part of the bound is no rise but its rounding.
+ROUNDING = 1e-9
+#: As for positions: beyond it a float64 skips whole numbers.
+LARGEST_DISTANCE = 2.0**53
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -54,7 +59,8 @@ class Decay:
     @property
     def first_rise(self) -> float | None:
         """The first distance with a bound above that of the distance before; None if never."""
-        rises = np.diff(self.relative_upper_bound) > 0
+        bound = self.relative_upper_bound
+        rises = np.diff(bound) > ROUNDING * bound[:-1]
         return float(self.relative_distance[1:][int(rises.argmax())]) if rises.any() else None
 
     @property
@@ -84,7 +90,7 @@ def decay(
 
     Args:
         rope: The encoding; a distance turns forwards or back as its direction says.
-        max_distance: Last distance, in positions, included where a step ends on it.
+        max_distance: Last distance, in positions, up to 2^53; included where a step ends on it.
         start: First distance, at least 0.
         step: Distance between values, above 0; the paper's curve is continuous.
         reduce: "mean" or "sum".
@@ -93,14 +99,14 @@ def decay(
 
     Raises:
         ArgumentError: A value or shape that is not allowed, or only one of q and k.
-        ArgumentTypeError: q or k is not an array.
+        ArgumentTypeError: A number is not a number, or q or k not an array of real ones.
     """
     distances = _distances(start, max_distance, step)
     if reduce not in REDUCTIONS:
         msg = f"reduce must be mean or sum, got {reduce!r}"
         raise ArgumentError(msg)
     if (q is None) != (k is None):
-        msg = "q and k belong together, got only one of them"
+        msg = f"q and k belong together, got only {'q' if k is None else 'k'}"
         raise ArgumentError(msg)
     sums = _Sums(rope.inv_freq, start, step, len(distances))
     total = sums.weighted(np.ones(rope.rotary_dim // 2))
@@ -109,17 +115,22 @@ def decay(
         return Decay(
             rope=rope, reduce=reduce, relative_distance=distances, relative_upper_bound=bound
         )
-    h, constant = _products(rope, _vector("q", q, rope.head_dim), _vector("k", k, rope.head_dim))
-    steps = np.abs(np.diff(h, append=0))
-    square = rope.attention_factor**2
+    with np.errstate(over="ignore", invalid="ignore"):  # refused below, in words
+        h, rest = _products(rope, _vector("q", q, rope.head_dim), _vector("k", k, rope.head_dim))
+        steps = np.abs(np.diff(h, append=0))
+        square = rope.attention_factor**2
+        max_bound = square * steps.max() * total + abs(rest)
+    if not np.isfinite(max_bound).all():
+        msg = "q and k are too large: the bound of their products passes float64's 1.8e308"
+        raise ArgumentError(msg)
     return Decay(
         rope=rope,
         reduce=reduce,
         relative_distance=distances,
         relative_upper_bound=bound,
-        score=square * sums.score(h) + constant,
-        abel_bound=square * sums.weighted(steps) + abs(constant),
-        max_bound=square * steps.max() * total + abs(constant),
+        score=square * sums.score(h) + rest,
+        abel_bound=square * sums.weighted(steps) + abs(rest),
+        max_bound=max_bound,
     )
 
 
@@ -151,24 +162,36 @@ class _Sums:
 
 
 def _distances(start: float, stop: float, step: float) -> NDArray[np.float64]:
-    for name, value in (("start", start), ("max distance", stop), ("step", step)):
-        if not math.isfinite(value) or value < 0 or (name == "step" and value == 0):
-            least = "above 0" if name == "step" else "at least 0"
-            msg = f"{name} must be finite and {least}, got {value:g}"
-            raise ArgumentError(msg)
-    if stop < start:
-        msg = f"max distance must be at least start, got {stop:g} and {start:g}"
+    start, stop = _at_least_0("start", start), _at_least_0("max distance", stop)
+    step = positive("step", step)
+    if not start <= stop <= LARGEST_DISTANCE:
+        msg = f"max distance must be from start, {start:g}, to 2^53, got {stop:g}"
         raise ArgumentError(msg)
-    # A quotient a rounding below a whole number ends on the last distance all the same.
-    count = math.floor((stop - start) / step * (1 + 4 * np.finfo(float).eps)) + 1
-    if count > MOST_VALUES:
-        msg = f"at most {MOST_VALUES:,} distances, got {count:,}; take a larger step"
+    with np.errstate(over="ignore"):
+        # A quotient a rounding below a whole number ends on the last distance all the same.
+        steps = np.float64(stop - start) / step * (1 + 4 * np.finfo(float).eps)
+    if steps >= MOST_VALUES:
+        msg = f"at most {MOST_VALUES:,} distances, got {steps + 1:.10g}; take a larger step"
         raise ArgumentError(msg)
-    return start + step * np.arange(count, dtype=np.float64)
+    return start + step * np.arange(math.floor(steps) + 1, dtype=np.float64)
+
+
+def _at_least_0(name: str, value: object) -> float:
+    if not isinstance(value, int | float | np.integer | np.floating):
+        msg = f"{name} must be a number, got {value!r}"
+        raise ArgumentTypeError(msg)
+    number = float(value)
+    if not (math.isfinite(number) and number >= 0):
+        msg = f"{name} must be finite and at least 0, got {number:g}"
+        raise ArgumentError(msg)
+    return number
 
 
 def _vector(name: str, value: Any, head_dim: int) -> NDArray[np.float64]:
     array = as_array(name, value)
+    if array.dtype.kind not in "iuf" and dtype_name(array.dtype) is None:
+        msg = f"{name} must hold real numbers, got {array.dtype}"
+        raise ArgumentTypeError(msg)
     if array.shape != (head_dim,):
         msg = f"{name} must have shape ({head_dim},), got {array.shape}"
         raise ArgumentError(msg)

@@ -1,5 +1,14 @@
 """The command line: parse, call, render."""
 
-from ropecli.cli.app import main
+import sys
+from typing import NoReturn
 
-__all__ = ["main"]
+
+def main() -> NoReturn:
+    """Run the command line of this process."""
+    try:
+        from ropecli.cli.app import main as run_and_exit
+    except KeyboardInterrupt:  # while Typer was being loaded
+        sys.stderr.write("error: interrupted\n")
+        sys.exit(130)
+    run_and_exit()

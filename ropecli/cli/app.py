@@ -67,6 +67,8 @@ for command in (decay, verify, encode, info):
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run a command line and exit with its code: 0, 1, 2, 101 or 130."""
+    if "_ROPECLI_COMPLETE" in os.environ:  # the shell asks how to go on
+        app(prog_name="ropecli")
     if isinstance(sys.stdout, io.TextIOWrapper):  # a name that it can't show is spelt out
         sys.stdout.reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if arguments is None else arguments
@@ -77,9 +79,9 @@ def run(arguments: list[str]) -> int:
     """Run a command line and return its exit code."""
     if sys.stdout is None:
         return _refuse("stdout is closed", EXIT_REFUSED)
-    code: object = 0
+    code = 0
     try:
-        code = get_command(app).main(arguments, prog_name="ropecli", standalone_mode=False)
+        code = _invoke(arguments)
         sys.stdout.flush()
     except RopecliError as error:
         return _refuse(str(error), error.exit_code)
@@ -90,7 +92,18 @@ def run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except Exception as error:
         return _explain(error)
-    return code if isinstance(code, int) else 0
+    return code
+
+
+def _invoke(arguments: list[str]) -> int:
+    """Do what Typer's own main does, less its exits on an interrupt and on a closed pipe."""
+    command = get_command(app)
+    try:
+        with command.make_context("ropecli", list(arguments)) as context:
+            command.invoke(context)
+    except typer.Exit as done:
+        return done.exit_code
+    return 0
 
 
 def _explain(error: Exception) -> int:
@@ -111,12 +124,12 @@ def _explain(error: Exception) -> int:
 
 
 def _usage(error: Any) -> str:
-    """What Typer says, what was given where it leaves that out, and where what is allowed stands."""
+    """What Typer says, with what was given or where to read what is allowed."""
     message = str(error.format_message()).rstrip(".")
     details = getattr(error.__cause__, "errors", None)
     if details is not None:
         return f"{message}, got {details()[0]['input']!r}"
-    if error.ctx is not None:
+    if getattr(error, "ctx", None) is not None:
         return f"{message}; see {error.ctx.command_path} --help"
     return message
 

@@ -11,7 +11,9 @@ from ropecli.cli.options import Force, Json, Layout, Output, Quiet, RotaryDim
 
 if TYPE_CHECKING:
     from ropecli.analyses.decay import Decay
+    from ropecli.files.vector import Vector
 
+DEFAULT = {"start": 0.0, "max_distance": 512.0, "step": 1.0}
 FIGURE_2 = {"start": 0.0, "max_distance": 256.0, "step": 0.02}  #: The paper's frame.
 
 
@@ -27,12 +29,16 @@ def decay(
         typer.Option(metavar="B", help="Base, 10000 by default; repeat it for more curves."),
     ] = None,
     max_dist: Annotated[
-        float, typer.Option(metavar="R", help="Last relative distance, included.")
-    ] = 512,
-    start: Annotated[float, typer.Option(metavar="R", help="First relative distance.")] = 0,
+        float | None,
+        typer.Option(metavar="R", help="Last relative distance, included; 512 by default."),
+    ] = None,
+    start: Annotated[
+        float | None, typer.Option(metavar="R", help="First relative distance; 0 by default.")
+    ] = None,
     step: Annotated[
-        float, typer.Option(metavar="R", help="Distance between values, 0.02 for instance.")
-    ] = 1,
+        float | None,
+        typer.Option(metavar="R", help="Between distances, 0.02 for instance; 1 by default."),
+    ] = None,
     reduce: Annotated[
         str, typer.Option(metavar="mean|sum", help="Over j of |S_j|; the paper's is the mean.")
     ] = "mean",
@@ -70,21 +76,23 @@ def decay(
     and both bounds of Eq. 37 stand beside it.
     """
     from ropecli.analyses.decay import decay as analyse
-    from ropecli.files.vector import load_vector
     from ropecli.render import decay as pages
     from ropecli.render import document
     from ropecli.rotary import Rotary
 
     pages.check_output(output)
-    query = None if q is None else load_vector(q, q_row)
-    key = None if k is None else load_vector(k, k_row)
-    run = FIGURE_2 if figure2 else {"start": start, "max_distance": max_dist, "step": step}
-    dims = dim or [128 if query is None else len(query.values)]
-    bases = base or [10_000.0]
+    named = (("start", start), ("max_distance", max_dist), ("step", step))
+    given = {name: value for name, value in named if value is not None}
+    if figure2:
+        _check_figure2(given, plain=reduce == "mean" and q is None and k is None)
+    frame = (FIGURE_2 if figure2 else DEFAULT) | given
+    query, key = _load("q", q, q_row), _load("k", k, k_row)
+    dims = list(dict.fromkeys(dim or [128 if query is None else len(query.values)]))
+    bases = list(dict.fromkeys(base or [10_000.0]))
     curves: list[Decay] = [
         analyse(
             Rotary(head_dim=d, base=b, layout=layout, rotary_dim=rotary_dim),
-            **run,
+            **frame,
             reduce=reduce,
             q=None if query is None else query.values,
             k=None if key is None else key.values,
@@ -92,24 +100,49 @@ def decay(
         for d in dims
         for b in bases
     ]
-    if not quiet:
-        pages.show_notes(query, key)
-    if output is not None:
-        pages.write(curves, output, force=force, figure2=figure2)
     parameters = {
         "dim": dims,
         "base": bases,
-        **run,
+        "start": frame["start"],
+        "max_dist": frame["max_distance"],
+        "step": frame["step"],
         "reduce": reduce,
-        "layout": layout,
-        "rotary_dim": rotary_dim,
         "figure2": figure2,
         "q": q,
         "k": k,
         "q_row": None if query is None else query.row,
         "k_row": None if key is None else key.row,
+        "layout": layout,
+        "rotary_dim": rotary_dim,
     }
+    if not quiet:
+        pages.show_notes(query, key)
+    if output is not None:
+        pages.write(curves, output, parameters, force=force, figure2=figure2)
     if json:
         document.show("decay", parameters, pages.as_json(curves))
     else:
-        pages.show(curves, figure2=figure2, saved=output)
+        pages.show(curves, figure2=figure2, saved=output, brief=quiet)
+
+
+def _check_figure2(given: dict[str, float], *, plain: bool) -> None:
+    from ropecli.errors import ArgumentError
+
+    if FIGURE_2 | given != FIGURE_2:
+        msg = "--figure2 sets --start, --max-dist and --step itself; leave them out"
+        raise ArgumentError(msg)
+    if not plain:
+        msg = "--figure2 is a frame for the mean bound alone; leave --reduce, --q and --k out"
+        raise ArgumentError(msg)
+
+
+def _load(name: str, path: Path | None, row: int | None) -> Vector | None:
+    from ropecli.errors import ArgumentError
+    from ropecli.files.vector import load_vector
+
+    if path is not None:
+        return load_vector(path, row)
+    if row is not None:
+        msg = f"--{name}-row needs --{name}, got row {row} of no file"
+        raise ArgumentError(msg)
+    return None

@@ -47,8 +47,8 @@ def encode(
     """\b
     Examples:
       ropecli encode input.npy
-      ropecli encode queries.npy --dim 128 --layout half --base 500000 -o rotated.npy
-      ropecli encode rotated.npy --dim 128 --layout half --base 500000 --inverse
+      ropecli encode queries.npy --dim 128 --layout half --base 500000
+      ropecli encode queries.rope.npy --dim 128 --inverse -o back.npy
 
     Rotate a file of embeddings by their positions. The file may be larger than memory; the output
     has its shape, dtype and memory order, and appears whole or not at all.

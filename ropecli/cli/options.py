@@ -18,7 +18,15 @@ RotaryDim = Annotated[
     int | None,
     typer.Option(metavar="N", help="Coordinates that are rotated, even; all of --dim by default."),
 ]
-Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE")]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="Figure (.png .svg .pdf) or numbers (.csv .json), by the suffix.",
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing output file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, nothing else.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No notes, warnings or progress.")]

@@ -52,7 +52,7 @@ def verify(
     from ropecli.render import verify as pages
     from ropecli.rotary import Rotary
 
-    ropes = [
+    both = [
         Rotary(
             head_dim=dim,
             base=base,
@@ -62,6 +62,7 @@ def verify(
         )
         for each in (("interleaved", "half") if layout is None else (layout,))
     ]
+    ropes = list(dict.fromkeys(both))  # a single pair is the same in either
     result = joined(
         judge(rope, dtype=dtype, seed=seed, max_position=max_position) for rope in ropes
     )

@@ -103,23 +103,30 @@ def _permissions(path: Path, *, force: bool) -> int | None:
 
 def _claim(part: Path) -> BinaryIO:
     """Create and lock the part file, after removing one that nobody holds."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     while True:
-        stream = os.fdopen(os.open(part, flags, 0o666), "wb")
+        stream, is_new = _open(part)
         try:
             _lock(part, stream)
             # Whoever held the lock before may have published the file, or removed it.
             if _names(part, stream):
-                found = os.fstat(stream.fileno())
-                if stat.S_ISREG(found.st_mode) and not found.st_size and found.st_nlink == 1:
+                if is_new:
                     return stream
-                # Removed, never cut short: a process killed while publishing leaves one file
-                # under both names.
+                # Removed, never emptied: a process killed while publishing leaves one file under
+                # both names.
                 part.unlink()
         except BaseException:
             stream.close()
             raise
         stream.close()
+
+
+def _open(part: Path) -> tuple[BinaryIO, bool]:
+    """The part file, and whether it is new."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.fdopen(os.open(part, flags | os.O_EXCL, 0o666), "wb"), True
+    except FileExistsError:
+        return os.fdopen(os.open(part, flags, 0o666), "wb"), False
 
 
 def _lock(part: Path, stream: BinaryIO) -> None:

@@ -26,11 +26,6 @@ class Axes:
         return self.file.shape[self.sequence_axis]
 
     @property
-    def batch_size(self) -> int | None:
-        """Length of the first axis, along which positions may differ; None if it is not there."""
-        return self.file.shape[0] if self.sequence_axis > 0 else None
-
-    @property
     def sequence_stride(self) -> int:
         """Rows, in the order of the file, from one position to the next."""
         return self._stride(self.sequence_axis)

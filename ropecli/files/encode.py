@@ -30,24 +30,25 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int], None]
 
-BLOCK_BYTES = 8 << 20  #: What is in memory at a time.
+#: What is in memory at a time: enough for starting the threads to cost nothing beside it.
+BLOCK_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class Encoded:
     """What was rotated, and what was seen on the way."""
 
-    input: Path
-    output: Path
-    shape: tuple[int, ...]
-    dtype: str
-    layout: str
+    input: Path  #: The file that was read.
+    output: Path  #: The file that was written.
+    shape: tuple[int, ...]  #: Of both arrays.
+    dtype: str  #: Of both arrays.
+    layout: str  #: How coordinates are paired.
     sequence_axis: int  #: 0 or more.
     heads: int  #: Side by side along the last axis.
-    head_dim: int
+    head_dim: int  #: Coordinates of one head.
     positions: tuple[float, float] | None  #: The first and the last; None of an empty sequence.
     bytes: int  #: Of the elements.
-    seconds: float
+    seconds: float  #: Time it took.
     nonfinite: int  #: NaNs and infinities among the input's elements.
     overflowed: int  #: Finite pairs that became infinite.
     notes: tuple[str, ...]  #: What could be silently wrong.
@@ -142,10 +143,16 @@ def _check_apart(output: str | os.PathLike[str], sources: list[str | os.PathLike
     """Refuse to write over what is read."""
     path = resolved(output)
     for source in sources:
-        for written in (path, part_of(path)):
-            if written.exists() and written.samefile(source):
-                msg = f"input and output are the same file: {os.fspath(source)}"
-                raise FileError(msg)
+        if any(_is_same(written, source) for written in (path, part_of(path))):
+            msg = f"input and output are the same file: {os.fspath(source)}"
+            raise FileError(msg)
+
+
+def _is_same(first: Path, second: str | os.PathLike[str]) -> bool:
+    try:
+        return first.samefile(second)
+    except (OSError, ValueError):  # one isn't there, which is for others to say
+        return False
 
 
 class _Job:

@@ -89,7 +89,7 @@ def read_header(path: Path, fd: int) -> NpyFile:
         raise FileError(msg)
     header = start[:end]
     # Python 2 wrote integers as 10L. NumPy reads them too, but warns.
-    readable = re.sub(rb"(?<=\d)L(?=[,)])", b" ", header)
+    readable = re.sub(rb"(?<=\d)\s*L", lambda found: b" " * len(found[0]), header)
     try:
         shape, fortran_order, dtype = parse(io.BytesIO(readable[npy_format.MAGIC_LEN :]))
     except _Damage:

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from ropecli.files.axes import Axes
 
 
+_MOST_POSITIONS = 1 << 18  #: In a tile: short vectors take less memory than their positions.
+
+
 class Tile(NamedTuple):
     """A part of the matrix that has the last axis along its columns.
 
@@ -46,7 +49,7 @@ def tiles(axes: Axes, *, share: int, limit: int) -> Iterator[Tile]:
 def _cut_rows(rows: int, share: int, limit: int) -> Iterator[range]:
     """Ranges of at most `limit` rows, or one: whole groups of `share` rows, or within a group."""
     if limit >= share:
-        yield from _cut(rows, limit // share * share)
+        yield from _cut(rows, min(limit // share, _MOST_POSITIONS) * share)
         return
     for group in _cut(rows, share):
         for part in _cut(len(group), max(1, limit)):

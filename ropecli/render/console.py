@@ -42,19 +42,13 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def wrapped(text: str, width: int, *, indent: int, first: int = 0) -> list[str]:
-    """The text in lines of at most that width, broken at spaces only.
-
-    Args:
-        text: One line.
-        width: Of a line, indentation included.
-        indent: Spaces before a line.
-        first: Spaces before the first line.
-    """
+def wrapped(line: str, width: int, *, indent: int) -> list[str]:
+    """The line, broken at spaces so that no part is wider, the parts after the first indented."""
+    text = line.lstrip()
     return textwrap.wrap(
         text,
         width,
-        initial_indent=" " * first,
+        initial_indent=" " * (len(line) - len(text)),
         subsequent_indent=" " * indent,
         break_long_words=False,
         break_on_hyphens=False,

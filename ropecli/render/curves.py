@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 WIDTH, HEIGHT = 60, 14  #: Characters; a character is 2 by 4 dots.
+NARROWEST = 20  #: Characters that the numbers under the axis need.
+BESIDE = 16  #: Characters for the labels of the vertical axis.
+FLAT = 1e-9  #: A range that is a smaller part of the values is their rounding.
 #: Dots drawn and dots left out, one style a curve: colours alone would not do on paper.
 STYLES = ((1, 0), (3, 3), (1, 3), (6, 2), (2, 1), (1, 6))
 NAMES = ("solid", "dashed", "dotted", "long dashes", "short dashes", "sparse dots")
@@ -26,28 +29,44 @@ class Curve:
     y: NDArray[np.float64]  #: (values,).
 
 
-def draw(curves: list[Curve], *, x_label: str, width: int = WIDTH, height: int = HEIGHT) -> str:
-    """The curves in a frame with labelled axes, and a legend where there are several."""
+def draw(curves: list[Curve], *, x_label: str, columns: int = 80) -> str:
+    """The curves in a frame with labelled axes, and a legend where there are several.
+
+    Args:
+        curves: Over the same distances.
+        x_label: What runs along the horizontal axis.
+        columns: Of the terminal; a narrow one gets a narrow plot.
+    """
+    height, width = HEIGHT, max(NARROWEST, min(WIDTH, columns - BESIDE))
     left, right = float(curves[0].x[0]), float(curves[0].x[-1])
-    low = min(float(np.nanmin(curve.y)) for curve in curves)
-    high = max(float(np.nanmax(curve.y)) for curve in curves)
-    if high == low:
-        high, low = high + 0.5, low - 0.5
+    low = min(float(curve.y.min()) for curve in curves)
+    high = max(float(curve.y.max()) for curve in curves)
+    if high - low <= FLAT * max(abs(high), abs(low)):
+        curves = [replace(curve, y=np.full_like(curve.y, low)) for curve in curves]
+        high, low = low + 0.5, low - 0.5
     if right == left:
         right = left + 1
-    canvas = plotille.Canvas(width, height, xmin=left, xmax=right, ymin=low, ymax=high)
+    canvas = plotille.Canvas(
+        width,
+        height,
+        xmin=left,
+        xmax=right + (right - left) / (2 * width - 1),  # a dot more, or the last one is left out
+        ymin=low,
+        ymax=high + (high - low) / (4 * height - 1),
+    )
     for index, curve in enumerate(curves):
         _trace(canvas, curve, np.linspace(left, right, 2 * width), STYLES[index % len(STYLES)])
     ticks = {0: high, height // 2: high - (high - low) * (height // 2) / (height - 1)}
     ticks[height - 1] = low
-    labels = {row: f"{value:.3g}" for row, value in ticks.items()}
+    labels = {row: f"{value + 0.0:.3g}" for row, value in ticks.items()}
     margin = max(len(label) for label in labels.values())
     lines = [
         f"  {labels.get(row, ''):>{margin}} |{text.rstrip(chr(0x2800))}"
         for row, text in enumerate(canvas.plot().splitlines())
     ]
     lines.append(f"  {'':>{margin}} +{'-' * width}")
-    lines.append(f"  {'':>{margin}}  {_scale(left, right, width)}   {x_label}")
+    lines.append(f"  {'':>{margin}}  {_scale(left, right, width)}")
+    lines.append(f"  {'':>{margin}}  {x_label:>{width}}")
     if len(curves) > 1:
         for index, curve in enumerate(curves):
             lines.append(f"  {'':>{margin}}  {NAMES[index % len(NAMES)]:<12}  {curve.label}")

@@ -9,6 +9,8 @@ import numpy as np
 from ropecli.errors import ArgumentError
 from ropecli.files.atomic import replacing
 from ropecli.render import console
+from ropecli.render.labels import exact, label
+from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +27,7 @@ FIELDS = ("relative_upper_bound", "score", "abel_bound", "max_bound")
 
 
 def check_output(output: Path | None) -> None:
-    """Refuse a file that can't be written before anything is computed.
+    """Refuse a kind of file that can't be written before anything is computed.
 
     Raises:
         ArgumentError: The suffix is none of those that can be written.
@@ -34,11 +36,6 @@ def check_output(output: Path | None) -> None:
     if output is not None and output.suffix.lower() not in allowed:
         msg = f"output must end in {', '.join(allowed)}, got {output.name!r}"
         raise ArgumentError(msg)
-
-
-def label(curve: Decay) -> str:
-    """What tells a curve from others: dim and base."""
-    return f"dim {curve.rope.head_dim}, base {curve.rope.base:g}"
 
 
 def values(curve: Decay) -> dict[str, NDArray[np.float64]]:
@@ -52,7 +49,7 @@ def as_json(curves: list[Decay]) -> dict[str, Any]:
     return {
         "curves": [
             {
-                "label": label(curve),
+                "label": label(curve.rope),
                 "dim": curve.rope.head_dim,
                 "base": curve.rope.base,
                 "rope_type": curve.rope.rope_type,
@@ -71,7 +68,9 @@ def show_notes(*vectors: Vector | None) -> None:
             console.note(f"{vector.path}: row {vector.row} of {vector.rows:,} taken")
 
 
-def write(curves: list[Decay], output: Path, *, force: bool, figure2: bool) -> None:
+def write(
+    curves: list[Decay], output: Path, parameters: dict[str, Any], *, force: bool, figure2: bool
+) -> None:
     """Write the figure or the numbers, whole or not at all."""
     suffix = output.suffix.lower()
     if suffix == ".csv":
@@ -79,11 +78,12 @@ def write(curves: list[Decay], output: Path, *, force: bool, figure2: bool) -> N
     elif suffix == ".json":
         from ropecli.render import document
 
-        content = document.text("decay", {}, as_json(curves)).encode()
+        content = (document.text("decay", parameters, as_json(curves)) + "\n").encode()
     else:
         from ropecli.render.decay_figure import drawn
 
-        content = drawn(curves, suffix=suffix, figure2=figure2)
+        command = _command(parameters)
+        content = drawn(curves, suffix=suffix, figure2=figure2, command=command)
     with replacing(output, force=force) as stream:
         stream.write(content)
 
@@ -92,14 +92,28 @@ def _csv(curves: list[Decay]) -> str:
     """Distance, then the columns of each curve; several curves name theirs."""
     columns = {"relative_distance": curves[0].relative_distance}
     for curve in curves:
-        suffix = "" if len(curves) == 1 else f" dim={curve.rope.head_dim} base={curve.rope.base:g}"
+        rope = curve.rope
+        suffix = "" if len(curves) == 1 else f" ({label(rope).replace(',', '')})"
         columns |= {f"{name}{suffix}": column for name, column in values(curve).items()}
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     lines = [",".join(columns), *(",".join(map(repr, row)) for row in rows)]
     return "\n".join(lines) + "\n"
 
 
-def show(curves: list[Decay], *, figure2: bool, saved: Path | None) -> None:
+def _command(parameters: dict[str, Any]) -> str:
+    """A command line that draws the figure again."""
+    words = ["ropecli decay"]
+    for name, value in parameters.items():
+        for each in value if isinstance(value, list) else [value]:
+            option = f"--{name.replace('_', '-')}"
+            if each is True:
+                words.append(option)
+            elif each is not None and each is not False:
+                words.append(f"{option} {exact(each) if isinstance(each, float) else each}")
+    return " ".join(words)
+
+
+def show(curves: list[Decay], *, figure2: bool, saved: Path | None, brief: bool) -> None:
     """Print what the curves say, with a plot on a terminal and a table elsewhere."""
     out = console.out()
     vectors = curves[0].score is not None
@@ -107,55 +121,52 @@ def show(curves: list[Decay], *, figure2: bool, saved: Path | None) -> None:
     source = "Eq. 35-37" if vectors else "Eq. 37, Figure 2"
     lines = [f"{what} against distance (RoFormer {source})"]
     if len(curves) == 1:
-        lines.append(f"{label(curves[0])}, {curves[0].rope.rotary_dim // 2} pairs")
+        lines.append(f"{label(curves[0].rope)}, {_count(curves[0].rope.rotary_dim // 2, 'pair')}")
     lines.append("")
     if console.draws_braille():
-        lines += [*_plots(curves, figure2=figure2), ""]
+        lines += [*_plots(curves, figure2=figure2, columns=out.width), ""]
     else:
         lines += [*_table(curves), ""]
     for curve in curves:
-        lines += _summary(curve, named=len(curves) > 1)
-    if vectors:
-        lines += [line for curve in curves for line in _score_summary(curve)]
-    lines += [
-        "The bound falls over the first thousand or so distances and does not tend to 0;",
-        "the score itself need not fall at all.",
-        "",
-    ]
+        lines += [*_summary(curve, named=len(curves) > 1), ""]
+    if not brief:
+        lines += ["However far the bound falls, the score below it may rise or fall.", ""]
     if saved is not None:
-        lines.append(f"Written: {saved}")
-    else:
+        lines.append(f"Written: {console.visible(str(saved))}")
+    elif not brief:
         lines.append("Save the figure: -o figure2.png    the numbers: -o decay.csv")
-        if not figure2:
+        if not figure2 and not vectors:
             lines.append("The paper's own frame: --figure2")
-    out.print("\n".join(lines), markup=False)
+    out.print("\n".join(lines).rstrip(), markup=False)
 
 
-def _plots(curves: list[Decay], *, figure2: bool) -> list[str]:
+def _plots(curves: list[Decay], *, figure2: bool, columns: int) -> list[str]:
+    """One plot of all bounds; with vectors, two of each curve, for they lie far apart."""
     from ropecli.render.curves import Curve, draw
     from ropecli.render.decay_figure import CLIPPED_AT
 
     if curves[0].score is None:
         lines = [
             Curve(
-                label=label(curve),
+                label=label(curve.rope),
                 x=curve.relative_distance,
                 y=np.minimum(curve.relative_upper_bound, CLIPPED_AT if figure2 else np.inf),
             )
             for curve in curves
         ]
-        return [draw(lines, x_label="relative distance")]
-    return [
-        draw(
-            [
-                Curve(label=f"{name} ({label(curve)})", x=curve.relative_distance, y=column)
-                for name, column in values(curve).items()
-                if name != "relative_upper_bound"
-            ],
-            x_label="relative distance",
-        )
-        for curve in curves
-    ]
+        return [draw(lines, x_label="relative distance", columns=columns)]
+    plots = []
+    for curve in curves:
+        suffix = f" ({label(curve.rope)})" if len(curves) > 1 else ""
+        for names in (("max_bound", "abel_bound"), ("score",)):
+            lines = [
+                Curve(label=_spoken(name) + suffix, x=curve.relative_distance, y=column)
+                for name in names
+                if (column := values(curve).get(name)) is not None
+            ]
+            drawing = draw(lines, x_label="relative distance", columns=columns)
+            plots += [f"  {' and '.join(map(_spoken, names))}{suffix}", drawing, ""]
+    return plots[:-1]
 
 
 def _table(curves: list[Decay]) -> list[str]:
@@ -163,50 +174,49 @@ def _table(curves: list[Decay]) -> list[str]:
     distances = curves[0].relative_distance
     count = len(distances)
     chosen = sorted({0, count - 1, *(2**power for power in range(40) if 2**power < count)})
-    columns = {"relative distance": [f"{distances[i]:g}" for i in chosen]}
+    columns = [["relative distance", *(exact(distances[i]) for i in chosen)]]
     for curve in curves:
-        suffix = "" if len(curves) == 1 else f" ({label(curve)})"
+        suffix = f" ({label(curve.rope)})" if len(curves) > 1 else ""
         for name, column in values(curve).items():
-            heading = name.replace("_", " ") + suffix
-            columns[heading] = [repr(float(column[i])) for i in chosen]
-    widths = [max(len(name), *map(len, column)) for name, column in columns.items()]
-    rows = [tuple(columns), *zip(*columns.values(), strict=True)]
-    lines = [
-        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-        for row in rows
-    ]
+            columns.append([_spoken(name) + suffix, *(exact(column[i]) for i in chosen)])
+    lines = aligned(list(zip(*columns, strict=True)))
     if len(chosen) < count:
         lines += ["", f"{len(chosen)} of {count:,} values; all of them: --json, or -o decay.csv"]
     return lines
 
 
 def _summary(curve: Decay, *, named: bool) -> list[str]:
+    first, last = curve.relative_distance[[0, -1]]
     lowest, where = curve.lowest
     early, late = curve.quarters
-    first = curve.relative_distance[0]
-    lines = [f"{label(curve)}"] if named else []
-    exact = "    = (pairs + 1) / 2, exactly" if first == 0 and curve.reduce == "mean" else ""
-    lines.append(f"  at distance {first:<8g} {curve.start:<8.4g}{exact}".rstrip())
-    half = curve.halved_at
-    lines.append(f"  halved by {'':<10} {'not in this range' if half is None else f'{half:g}'}")
-    last = curve.relative_distance[-1]
-    lines.append(f"  at distance {last:<8g} {curve.relative_upper_bound[-1]:.4g}")
-    lines.append(f"  lowest {'':<13} {lowest:<8.4g} at {where:g}")
-    lines.append(
-        f"  trend {'':<14} {early:.4g} on average in the first quarter, {late:.4g} in the last"
-    )
-    return [*lines, ""]
+    known = "    = (pairs + 1) / 2, exactly" if first == 0 and curve.reduce == "mean" else ""
+    facts = [(f"at distance {first:.10g}", f"{curve.start:<8.4g}{known}")]
+    if len(curve.relative_distance) > 1:
+        facts += [
+            ("halved by", _distance(curve.halved_at)),
+            ("rises first at", _distance(curve.first_rise)),
+            (f"at distance {last:.10g}", f"{curve.relative_upper_bound[-1]:.4g}"),
+            ("lowest", f"{lowest:<8.4g} at {where:.10g}"),
+            ("on average", f"{early:.4g} in the first quarter, {late:.4g} in the last"),
+        ]
+    if curve.score is not None and curve.abel_bound is not None and curve.max_bound is not None:
+        for name, index in (("highest", curve.score.argmax()), ("lowest", curve.score.argmin())):
+            at = curve.relative_distance[index]
+            facts.append((f"{name} score", f"{curve.score[index]:<8.4g} at {at:.10g}"))
+        facts.append(("largest Abel bound", f"{curve.abel_bound.max():.4g}"))
+        facts.append(("largest max bound", f"{curve.max_bound.max():.4g}"))
+    width = max(len(name) for name, _ in facts)
+    lines = [f"  {name:<{width}}    {value}".rstrip() for name, value in facts]
+    return [label(curve.rope), *lines] if named else lines
 
 
-def _score_summary(curve: Decay) -> list[str]:
-    if curve.score is None or curve.abel_bound is None or curve.max_bound is None:
-        return []
-    high, low = int(curve.score.argmax()), int(curve.score.argmin())
-    distance = curve.relative_distance
-    return [
-        f"  highest score        {curve.score[high]:<8.4g} at {distance[high]:g}",
-        f"  lowest score         {curve.score[low]:<8.4g} at {distance[low]:g}",
-        f"  largest Abel bound   {curve.abel_bound.max():.4g}",
-        f"  largest max bound    {curve.max_bound.max():.4g}",
-        "",
-    ]
+def _spoken(name: str) -> str:
+    return name.replace("_", " ").replace("abel", "Abel")
+
+
+def _distance(distance: float | None) -> str:
+    return "not in this range" if distance is None else f"{distance:.10g}"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'s' * (number != 1)}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.render.figure import COLOURS, LINES, STYLE, saved
+from ropecli.render.labels import label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,9 +21,11 @@ PRINTED = (6.385, CLIPPED_AT)  #: Lowest and highest value that the drawing show
 GOLDEN = (1 + 5**0.5) / 2  #: Width over height of the paper's drawing.
 
 
-def drawn(curves: list[Decay], *, suffix: str, figure2: bool) -> bytes:
-    """The picture as a file of the given kind."""
-    return saved(figure(curves, figure2=figure2), suffix=suffix, command=_command(curves, figure2))
+def drawn(
+    curves: list[Decay], *, suffix: str, figure2: bool = False, command: str = "ropecli.decay"
+) -> bytes:
+    """The picture as a file of the given kind, with what made it inside."""
+    return saved(figure(curves, figure2=figure2), suffix=suffix, command=command)
 
 
 def figure(curves: list[Decay], *, figure2: bool = False) -> Figure:
@@ -52,7 +55,7 @@ def _bounds(axes: Axes, curves: list[Decay], *, figure2: bool) -> None:
             np.where(bound > CLIPPED_AT, np.nan, bound) if figure2 else bound,
             color=COLOURS[index % len(COLOURS)],
             linestyle=LINES[index % len(LINES)],
-            label=_label(curve),
+            label=label(curve.rope),
         )
     if figure2:
         axes.set_xlim(0, 256)
@@ -61,20 +64,21 @@ def _bounds(axes: Axes, curves: list[Decay], *, figure2: bool) -> None:
     if len(curves) > 1:
         axes.legend()
     elif not figure2:
-        axes.set_title(_label(curves[0]))
+        axes.set_title(label(curves[0].rope))
 
 
 def _scores(panels: NDArray[Any], curves: list[Decay]) -> None:
     """Score and bounds on a logarithmic scale, since they lie far apart, and the score alone."""
     together, alone = panels
     together.set_ylabel("|score| and its bounds")
-    together.set_yscale("log")
+    if any(curve.max_bound is not None and curve.max_bound.any() for curve in curves):
+        together.set_yscale("log", nonpositive="mask")
     alone.set_ylabel("score")
     alone.axhline(0, color="black", linewidth=0.5)
     for index, curve in enumerate(curves):
         if curve.score is None or curve.abel_bound is None or curve.max_bound is None:
             continue
-        named = f" ({_label(curve)})" if len(curves) > 1 else ""
+        named = f" ({label(curve.rope)})" if len(curves) > 1 else ""
         colour = COLOURS[index % len(COLOURS)]
         columns = {"max bound": curve.max_bound, "Abel bound": curve.abel_bound}
         columns["|score|"] = np.abs(curve.score)
@@ -82,25 +86,7 @@ def _scores(panels: NDArray[Any], curves: list[Decay]) -> None:
             together.plot(
                 curve.relative_distance, column, color=colour, linestyle=style, label=name + named
             )
-        alone.plot(curve.relative_distance, curve.score, color=colour, label=_label(curve))
+        alone.plot(curve.relative_distance, curve.score, color=colour, label=label(curve.rope))
     together.legend(loc="lower right")
     if len(curves) == 1:
-        together.set_title(_label(curves[0]))
-
-
-def _label(curve: Decay) -> str:
-    return f"dim {curve.rope.head_dim}, base {curve.rope.base:g}"
-
-
-def _command(curves: list[Decay], figure2: bool) -> str:
-    dims = dict.fromkeys(curve.rope.head_dim for curve in curves)
-    bases = dict.fromkeys(curve.rope.base for curve in curves)
-    words = [f"--dim {dim}" for dim in dims] + [f"--base {base:g}" for base in bases]
-    if figure2:
-        words.append("--figure2")
-    else:
-        distance = curves[0].relative_distance
-        words.append(f"--start {distance[0]:g} --max-dist {distance[-1]:g}")
-        if len(distance) > 1:
-            words.append(f"--step {distance[1] - distance[0]:g}")
-    return f"ropecli decay {' '.join(words)}"
+        together.set_title(label(curves[0].rope))

@@ -10,28 +10,33 @@ from typing import Any
 import numpy as np
 
 from ropecli._version import __version__
+from ropecli.render import console
 
 
 def show(command: str, parameters: dict[str, Any], result: dict[str, Any]) -> None:
     """Write one document to stdout."""
-    sys.stdout.write(text(command, parameters, result) + "\n")
+    try:
+        sys.stdout.write(text(command, parameters, result) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        console.silence()
 
 
 def text(command: str, parameters: dict[str, Any], result: dict[str, Any]) -> str:
-    """The document; floats at full precision, NaN and infinities as null."""
+    """The document in ASCII; floats at full precision, NaN and infinities as null."""
     whole = {
         "schema": f"ropecli.{command}/1",
         "version": __version__,
         "parameters": _plain(parameters),
         "result": _plain(result),
     }
-    return json.dumps(whole, allow_nan=False, ensure_ascii=False)
+    return json.dumps(whole, allow_nan=False)
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]

@@ -5,17 +5,21 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
 from rich.text import Text
 
 from ropecli.render import console
+from ropecli.render.labels import label
+from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ropecli.checks.law import Check
     from ropecli.checks.verify import Verification
     from ropecli.rotary import Rotary
 
 STYLES = {"PASS": "green", "FAIL": "bold red"}
+LEFT = 3  #: Columns of words: verdict, law, equation.
 
 
 def as_json(result: Verification) -> dict[str, Any]:
@@ -32,84 +36,105 @@ def show(
 ) -> None:
     """Print one row a law, what failed, and the count."""
     out = console.out()
-    rope = ropes[0]
+    blocks: list[list[str]] = []
     if not brief:
-        layouts = "both layouts" if len(ropes) > 1 else f"layout {rope.layout}"
-        partial = "" if rope.rotary_dim == rope.head_dim else f", rotary dim {rope.rotary_dim}"
-        out.print("Checking RoPE against an independent reference")
-        out.print(
-            f"dim {rope.head_dim}{partial}, base {rope.base:g}, {layouts}, "
-            f"positions up to {result.max_position}, seed {result.seed}\n"
-        )
-        what = (
-            "worst error / its tolerance" if errors else "worst error as a share of its tolerance"
-        )
-        out.print(f"{what:>72}")
-    laws = dict.fromkeys(check.name for check in result.checks)
-    dtypes = list(dict.fromkeys(check.dtype for check in result.checks))
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
-    for heading in ("", "law", "Eq."):
-        table.add_column(heading, no_wrap=True)
-    for dtype in dtypes:
-        table.add_column(dtype, justify="right", no_wrap=True)
-    for law in laws:
-        checks = [check for check in result.checks if check.name == law]
-        if any(check.passed is not None for check in checks):
-            cells = [_cell([c for c in checks if c.dtype == dtype], errors) for dtype in dtypes]
-            table.add_row(_verdict(checks), law, checks[0].equation, *cells)
-    out.print(table)
-    for check in result.checks:
-        if check.passed is False:
-            out.print("\n" + "\n".join(_failure(check)), markup=False)
+        blocks.append(_heading(result, ropes, out.width))
+    blocks += _errors(result) if errors else [_shares(result)]
+    failed = [check for check in result.checks if check.passed is False]
+    blocks += [_failure(check, out.width) for check in failed]
     if explain:
-        out.print("\nWhere each tolerance comes from")
-        for law in laws:
-            because = next(check.because for check in result.checks if check.name == law)
-            out.print(f"  {law}: {because}", markup=False)
+        blocks.append(_explanations(result, out.width))
     if not brief:
-        out.print("\n" + _count(result), markup=False)
+        blocks.append([_count(result)])
         if not (errors or explain):
-            out.print(
-                "The errors and tolerances themselves: --errors    where they come from: --explain"
+            blocks[-1].append(
+                "The errors and tolerances: --errors    where they come from: --explain"
             )
+    for line in "\n\n".join("\n".join(block) for block in blocks).splitlines():
+        out.print(_coloured(line))
 
 
-def _verdict(checks: list[Check]) -> Text:
-    word = "FAIL" if any(check.passed is False for check in checks) else "PASS"
-    return Text(word, style=STYLES[word])
+def _heading(result: Verification, ropes: list[Rotary], width: int) -> list[str]:
+    layouts = "both layouts" if len(ropes) > 1 else f"layout {ropes[0].layout}"
+    reach = f"positions up to {result.max_position:,}, seed {result.seed}"
+    what = console.wrapped(f"{label(ropes[0])}, {layouts}, {reach}", width, indent=0)
+    return ["Checking RoPE against an independent reference", *what]
 
 
-def _cell(checks: list[Check], errors: bool) -> str:
-    judged = [check for check in checks if check.passed is not None]
-    if not judged:
-        return "-"
-    worst = max(judged, key=lambda check: check.share)
-    if errors:
-        return f"{worst.max_error:.2g}/{worst.tolerance:.2g}"
-    return "exact" if worst.tolerance == 0 and worst.max_error == 0 else _share(worst.share)
+def _shares(result: Verification) -> list[str]:
+    """One row a law, one column a dtype."""
+    dtypes = list(dict.fromkeys(check.dtype for check in result.checks))
+    rows = [["", "law", "Eq.", *dtypes]]
+    for law, checks in _by_law(result.checks).items():
+        cells = [_share(_worst([c for c in checks if c.dtype == dtype])) for dtype in dtypes]
+        rows.append([_verdict(checks), law, checks[0].equation, *cells])
+    lines = aligned(rows, left=LEFT)
+    return [f"{'worst error as a share of its tolerance':>{max(map(len, lines))}}", *lines]
 
 
-def _share(share: float) -> str:
+def _errors(result: Verification) -> list[list[str]]:
+    """A table for each dtype, one row a law."""
+    tables = []
+    for dtype in dict.fromkeys(check.dtype for check in result.checks):
+        rows = [["", f"law in {dtype}", "Eq.", "worst error", "tolerance", "share", "samples"]]
+        for law, checks in _by_law([c for c in result.checks if c.dtype == dtype]).items():
+            worst = _worst(checks)
+            if worst is not None:
+                numbers = [f"{worst.max_error:.3g}", f"{worst.tolerance:.3g}", _share(worst)]
+                samples = f"{sum(check.samples for check in checks):,}"
+                rows.append([_verdict(checks), law, worst.equation, *numbers, samples])
+        tables.append(aligned(rows, left=LEFT))
+    return tables
+
+
+def _by_law(checks: Sequence[Check]) -> dict[str, list[Check]]:
+    """The checks that gave a verdict, by law."""
+    laws: dict[str, list[Check]] = {}
+    for check in checks:
+        if check.passed is not None:
+            laws.setdefault(check.name, []).append(check)
+    return laws
+
+
+def _worst(checks: Sequence[Check]) -> Check | None:
+    """The check that came closest to its tolerance, or passed it by most."""
+    # A share may be not a number, which compares as nothing: failures come first.
+    return max(checks, key=lambda check: (not check.passed, check.share), default=None)
+
+
+def _verdict(checks: Sequence[Check]) -> str:
+    return "FAIL" if any(check.passed is False for check in checks) else "PASS"
+
+
+def _share(check: Check | None) -> str:
     """Two decimals, rounded up past 1 so that a failure never reads 1.00."""
-    return f"{share:.2f}" if share <= 1 else f"{max(share, 1.01):.3g}"
+    if check is None:
+        return "-"
+    if check.tolerance == 0 and check.max_error == 0:
+        return "exact"
+    return f"{check.share:.2f}" if check.passed else f"{max(check.share, 1.01):.3g}"
 
 
-def _failure(check: Check) -> list[str]:
+def _failure(check: Check, width: int) -> list[str]:
     lines = [
         f"FAIL  {check.name} (Eq. {check.equation}), {check.dtype}, {check.layout}: "
         f"error {check.max_error:.3g}, tolerance {check.tolerance:.3g}"
     ]
-    if check.note:
-        lines.append(f"      {check.note}")
-    if check.counterexample:
-        lines.append(f"      {check.counterexample}")
+    lines += [f"      {text}" for text in (check.note, check.counterexample) if text]
+    return [part for line in lines for part in console.wrapped(line, width, indent=6)]
+
+
+def _explanations(result: Verification, width: int) -> list[str]:
+    lines = ["Where each tolerance comes from"]
+    for law, checks in _by_law(result.checks).items():
+        lines += console.wrapped(f"  {law}: {checks[0].because}", width, indent=4)
     return lines
 
 
 def _count(result: Verification) -> str:
     judged = [check for check in result.checks if check.passed is not None]
-    laws = {check.name for check in judged}
-    failed = {check.name for check in judged if not check.passed}
+    laws = _by_law(judged)
+    failed = [law for law, checks in laws.items() if _verdict(checks) == "FAIL"]
     dtypes = len({check.dtype for check in judged})
     layouts = len({check.layout for check in judged})
     samples = sum(check.samples for check in judged)
@@ -118,5 +143,12 @@ def _count(result: Verification) -> str:
         f"({samples:,} samples, {result.seconds:.1f} s)"
     )
     if failed:
-        return f"{len(failed)} of {len(laws)} laws fail {where}."
-    return f"{len(laws)} laws hold {where}."
+        return f"{len(failed)} of {len(laws)} laws fail{'s' * (len(failed) == 1)} {where}."
+    return f"{len(laws)} law{' holds' if len(laws) == 1 else 's hold'} {where}."
+
+
+def _coloured(line: str) -> Text:
+    """The line with its verdict, if it begins with one, in colour."""
+    text = Text(line)
+    text.stylize(STYLES.get(line[:4], ""), 0, 4)
+    return text

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from ropecli import Rotary
 from ropecli.kernels import abel
 from ropecli.reference import abel as reference
 
@@ -27,7 +28,8 @@ def slack(inv_freq: Array, distances: Array, weight: float) -> Array:
     """Angles of start and offset round by u |r theta| each, cos, sin and product by 8 u, and
     each of as many additions as there are pairs once more."""
     pairs = len(inv_freq)
-    return (2 * distances * inv_freq.max() + 8 + pairs) * UNIT * weight + 1e-300
+    bound: Array = (2 * distances * inv_freq.max() + 8 + pairs) * UNIT * weight + 1e-300
+    return bound
 
 
 cases = st.tuples(
@@ -40,7 +42,7 @@ cases = st.tuples(
 
 
 @given(cases)
-def test_weighted_partial_sums(case: tuple[domain.Rotary, float, float, int, int]) -> None:
+def test_weighted_partial_sums(case: tuple[Rotary, float, float, int, int]) -> None:
     rope, start, step, count, seed = case
     inv_freq = rope.inv_freq
     weights = np.random.default_rng(seed).uniform(0, 2, len(inv_freq))
@@ -60,7 +62,7 @@ def test_weighted_partial_sums(case: tuple[domain.Rotary, float, float, int, int
 
 
 @given(cases)
-def test_scores(case: tuple[domain.Rotary, float, float, int, int]) -> None:
+def test_scores(case: tuple[Rotary, float, float, int, int]) -> None:
     rope, start, step, count, seed = case
     inv_freq = rope.inv_freq
     real, imaginary = np.random.default_rng(seed).standard_normal((2, len(inv_freq)))

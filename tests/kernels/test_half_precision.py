@@ -21,13 +21,15 @@ ALL = np.arange(2**16, dtype=np.uint16)
 def widened(name: str, bits: NDArray[np.uint16]) -> NDArray[np.float32]:
     wide = np.empty((1, bits.size), np.float32)
     WIDEN[name](bits[None], 0, wide)
-    return wide[0]
+    result: NDArray[np.float32] = wide[0]
+    return result
 
 
 def narrowed(name: str, wide: NDArray[np.float32]) -> NDArray[np.uint16]:
     bits = np.empty((1, wide.size), np.uint16)
     NARROW[name](wide[None], 0, bits)
-    return bits[0]
+    result: NDArray[np.uint16] = bits[0]
+    return result
 
 
 def assert_narrows_alike(name: str, wide: NDArray[np.float32]) -> None:

@@ -6,7 +6,9 @@ import os
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers import ROOT, run_python
@@ -22,10 +24,10 @@ def work():
 first = work()
 assert np.frombuffer(first)[1] == math.cos(2.0)
 """
-COMPILED = {"NUMBA_DISABLE_JIT": "0", "NUMBA_NUM_THREADS": "2"}
+COMPILED: dict[str, Any] = {"NUMBA_DISABLE_JIT": "0", "NUMBA_NUM_THREADS": "2"}
 
 
-def run(code: str, **environment: str) -> str:
+def run(code: str, **environment: Any) -> str:
     done = run_python(KERNEL + code, **{**COMPILED, **environment})
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -117,7 +119,7 @@ def test_parallel_and_serial_code_have_entries_of_their_own(warm: Path) -> None:
     assert names == {"abel.fill_steps", "abel.fill_steps_serial"}
 
 
-DAMAGE = {
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "cut short": lambda data: data[: len(data) // 2],
     "empty": lambda data: b"",
     "noise": lambda data: bytes(range(256)) * 8,
@@ -164,7 +166,7 @@ def test_default_folder_is_the_user_s_own(tmp_path: Path) -> None:
     ],
     ids=["named folder", "no home", "below a file"],
 )
-def test_cache_that_cannot_be_written_is_done_without(environment: dict[str, str]) -> None:
+def test_cache_that_cannot_be_written_is_done_without(environment: dict[str, Any]) -> None:
     run("", **environment)
 
 

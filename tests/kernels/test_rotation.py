@@ -224,8 +224,8 @@ print(digest.hexdigest())
 
 
 def test_bits_do_not_depend_on_threads_or_on_the_serial_twin() -> None:
-    compiled = {"NUMBA_DISABLE_JIT": "0"}
-    codes = [
+    compiled: dict[str, Any] = {"NUMBA_DISABLE_JIT": "0"}
+    codes: list[tuple[str, dict[str, Any]]] = [
         (SERIAL, {"NUMBA_NUM_THREADS": "1"}),
         (SERIAL, {"NUMBA_NUM_THREADS": "4"}),
         (SERIAL.replace("digest =", "_jit._process.forked_after_launch = True; digest ="), {}),

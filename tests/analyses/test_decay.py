@@ -1,0 +1,324 @@
+"""What `decay` computes: distances, the score against rotated vectors, and the bounds over it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import assert_same_bits, assert_within, run_python
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from strategies import ropes, vectors
+
+from ropecli import Decay, Rotary, decay, rotate
+from ropecli.arrays import DTYPES
+from ropecli.reference import abel as reference
+
+U = 2.0**-53
+ROPE = Rotary(head_dim=8)
+
+
+def weight(rope: Rotary, q: NDArray[np.float64], k: NDArray[np.float64]) -> float:
+    """A^2 sum |q_i||k_i| over the pairs, and |q||k| over the other coordinates."""
+    pairs = rope.pairs_in
+    rest = np.setdiff1d(np.arange(rope.head_dim), pairs)
+    sizes = [np.hypot(*x[pairs].T) for x in (q, k)]
+    inside = rope.attention_factor**2 * (sizes[0] * sizes[1]).sum()
+    return float(inside + np.abs(q[rest] * k[rest]).sum())
+
+
+def summed(rope: Rotary, distance: float) -> float:
+    """Roundings of a sum over pairs of h_i e^{i r theta_i}, in parts of sum |h_i|.
+
+    The angle of the block start and that of the offset round by u |r theta| in all, cos, sin and
+    their product by 8 u, and each addition by u.
+    """
+    pairs = rope.rotary_dim // 2
+    return (2 * distance * float(np.abs(rope.inv_freq).max()) + 8 + pairs) * U
+
+
+# Distances.
+
+
+@pytest.mark.parametrize("last", [0, 1, 255, 256, 257, 512])
+def test_max_distance_is_included(last: int) -> None:
+    curve = decay(Rotary(head_dim=2), max_distance=last)
+    assert curve.relative_distance.tolist() == list(range(last + 1))
+    assert len(curve.relative_upper_bound) == last + 1
+
+
+def test_default_is_512() -> None:
+    assert len(decay(Rotary(head_dim=2)).relative_distance) == 513
+
+
+@pytest.mark.parametrize(
+    ("start", "last", "step", "count"),
+    [
+        (0, 256, 0.02, 12_801),
+        (0, 0.3, 0.1, 4),
+        (0, 1, 0.1, 11),
+        (0, 49 * 0.1, 0.1, 50),
+        (5, 5, 3, 1),
+        (5, 9, 3, 2),
+        (2.5, 10, 2.5, 4),
+        (100, 100.5, 0.125, 5),
+    ],
+)
+def test_steps_end_on_max_distance_where_they_can(
+    start: float, last: float, step: float, count: int
+) -> None:
+    distances = decay(Rotary(head_dim=2), start=start, max_distance=last, step=step)
+    got = distances.relative_distance
+    assert len(got) == count
+    assert got[0] == start
+    # One product and one sum, each rounded once.
+    expected = start + step * np.arange(count)
+    assert_within("distances", got=got, expected=expected, tolerance=2 * U * last)
+
+
+def test_step_of_the_papers_frame_ends_exactly_on_256() -> None:
+    curve = decay(Rotary(head_dim=2), max_distance=256, step=0.02)
+    assert curve.relative_distance[-1] == 256
+
+
+def test_run_of_distances_equals_single_ones() -> None:
+    """Across blocks of 256, from a start that is not 0."""
+    rope = Rotary(head_dim=16)
+    q, k = np.arange(16.0), np.ones(16)
+    curve = decay(rope, start=3.5, max_distance=303.5, step=0.5, q=q, k=k)
+    assert curve.score is not None
+    for index in (0, 1, 255, 256, 257, 511, 512, 600):
+        r = curve.relative_distance[index]
+        single = decay(rope, start=r, max_distance=r, q=q, k=k)
+        assert single.score is not None
+        slack = 2 * summed(rope, r)
+        got, expected = curve.relative_upper_bound[index], single.relative_upper_bound[0]
+        assert_within("bound", got=got, expected=expected, tolerance=slack * 8)
+        got, expected = curve.score[index], single.score[0]
+        assert_within("score", got=got, expected=expected, tolerance=slack * weight(rope, q, k))
+
+
+def test_sum_is_the_mean_times_the_pairs() -> None:
+    mean, total = (decay(Rotary(head_dim=24), reduce=r, max_distance=40) for r in ("mean", "sum"))
+    assert (mean.reduce, total.reduce) == ("mean", "sum")
+    # A quotient by 12 rounds once.
+    got, expected = mean.relative_upper_bound * 12, total.relative_upper_bound
+    assert_within("sum", got=got, expected=expected, tolerance=2 * U * expected)
+
+
+def test_a_rotary_of_any_table_has_a_bound() -> None:
+    rope = Rotary.from_inv_freq([0.3, -2.0, 0.0], head_dim=10)
+    curve = decay(rope, start=1.5, max_distance=1.5)
+    expected = float(reference.relative_upper_bound(1.5, rope.inv_freq))
+    # |S_j| is at most j, so the sum over j weighs the roundings of a pair up to 3 times.
+    tolerance = 3 * summed(rope, 1.5)
+    assert_within("bound", got=curve.start, expected=expected, tolerance=tolerance)
+
+
+def test_without_vectors_there_is_no_score() -> None:
+    curve = decay(ROPE, max_distance=2)
+    assert (curve.score, curve.abel_bound, curve.max_bound) == (None, None, None)
+
+
+# The score: the dot product of the rotated vectors.
+
+PERMUTED = [[1, 6], [0, 3], [5, 2]]
+ENCODINGS = {
+    "interleaved": Rotary(head_dim=8),
+    "half": Rotary(head_dim=8, layout="half"),
+    "one pair": Rotary(head_dim=2, base=3.0),
+    "partial": Rotary(head_dim=12, rotary_dim=6, rotary_offset=4, layout="half"),
+    "reversed": Rotary(head_dim=8, direction="reversed"),
+    "reversed partial": Rotary(head_dim=10, rotary_dim=4, direction="reversed"),
+    "attention factor": Rotary.from_inv_freq([1.0, 0.25, 0.0], head_dim=8, attention_factor=1.25),
+    "fast": Rotary.from_inv_freq([3.0, -0.5], layout="half"),
+    "listed pairs": Rotary(head_dim=8, rotary_dim=6, pairs_in=PERMUTED),
+    "reordered": Rotary(head_dim=8, rotary_dim=6, pairs_in=PERMUTED, pairs_out=PERMUTED[::-1]),
+}
+
+
+def rotated_score(
+    rope: Rotary, q: NDArray[np.float64], k: NDArray[np.float64], m: float, n: float
+) -> float:
+    """(R_m q).(R_n k) by rotating the vectors themselves."""
+    turned = rotate(np.stack([q, k]), rope, np.array([m, n]))
+    return float(turned[0] @ turned[1])
+
+
+def tolerance_of_score(
+    rope: Rotary, q: NDArray[np.float64], k: NDArray[np.float64], m: float, n: float
+) -> float:
+    """Errors of the score and of the rotated dot product together.
+
+    Each vector is rotated within 7e-16 + 1.2e-16 |m theta| of its pairs' lengths; the dot product
+    rounds head_dim products and additions.
+    """
+    fastest = float(np.abs(rope.inv_freq).max())
+    rotations = 2 * 7e-16 + 1.2e-16 * (abs(m) + abs(n)) * fastest
+    return (summed(rope, abs(m - n)) + rotations + 2 * rope.head_dim * U) * weight(rope, q, k)
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+@pytest.mark.parametrize("n", [0.0, 7.0, 1000.0])
+@pytest.mark.parametrize("distance", [0.0, 1.0, 2.75, 300.0, 4096.0])
+def test_score_is_that_of_the_rotated_vectors(name: str, n: float, distance: float) -> None:
+    rope = ENCODINGS[name]
+    q, k = np.random.default_rng(1).standard_normal((2, rope.head_dim))
+    m = n + distance
+    curve = decay(rope, start=distance, max_distance=distance, q=q, k=k)
+    assert curve.score is not None
+    assert_within(
+        f"score of {name} at {distance}",
+        got=curve.score[0],
+        expected=rotated_score(rope, q, k, m, n),
+        tolerance=tolerance_of_score(rope, q, k, m, n),
+    )
+
+
+@given(st.data())
+def test_score_is_that_of_the_rotated_vectors_everywhere(data: st.DataObject) -> None:
+    rope = data.draw(ropes(largest=12))
+    q, k = (data.draw(vectors(rope.head_dim)) for _ in range(2))
+    n = data.draw(st.integers(0, 10_000).map(float))
+    distance = data.draw(st.integers(0, 80_000).map(lambda quarters: quarters / 4))
+    curve = decay(rope, start=distance, max_distance=distance, q=q, k=k)
+    assert curve.score is not None
+    assert_within(
+        f"score of {rope} at {distance}",
+        got=curve.score[0],
+        expected=rotated_score(rope, q, k, n + distance, n),
+        tolerance=tolerance_of_score(rope, q, k, n + distance, n),
+    )
+
+
+def test_direction_matters_to_the_score_and_not_to_the_bounds() -> None:
+    q, k = np.random.default_rng(2).standard_normal((2, 8))
+    forward, reverse = (
+        decay(Rotary(head_dim=8, direction=d), max_distance=9, q=q, k=k)
+        for d in ("forward", "reversed")
+    )
+    assert forward.score is not None
+    assert reverse.score is not None
+    assert np.abs(forward.score[1:] - reverse.score[1:]).min() > 0.1
+    for name in ("relative_upper_bound", "abel_bound", "max_bound"):
+        assert_same_bits(name, got=getattr(forward, name), expected=getattr(reverse, name))
+
+
+# The bounds over it (Eq. 37).
+
+
+def test_bound_holds_only_with_h_0_after_the_last_pair() -> None:
+    """With equal pairs every difference but the last is 0: leave that out and nothing is left."""
+    ones = np.full(128, 0.5**0.5)
+    curve = decay(Rotary(head_dim=128), max_distance=0, q=ones, k=ones)
+    assert curve.score is not None
+    assert curve.abel_bound is not None
+    # 64 products of two values, each a rounding from sqrt(1/2), and their sum.
+    assert_within("score at 0", got=curve.score[0], expected=64, tolerance=64 * 70 * U)
+    h = np.full(64, 1.0)
+    partial = np.arange(1, 65)
+    assert (np.abs(np.diff(h)) * partial[:-1]).sum() == 0 < curve.score[0]
+    assert (np.abs(np.diff(h, append=0)) * partial).sum() == 64
+    assert_within("Abel bound at 0", got=curve.abel_bound[0], expected=64, tolerance=64 * 70 * U)
+
+
+@given(st.data())
+def test_chain_of_bounds(data: st.DataObject) -> None:
+    """|score| <= Abel bound <= max bound, at many distances at once."""
+    rope = data.draw(ropes(largest=16))
+    q, k = (data.draw(vectors(rope.head_dim)) for _ in range(2))
+    start = data.draw(st.floats(0, 100_000))
+    step = data.draw(st.floats(0.01, 100))
+    curve = decay(rope, start=start, max_distance=start + 20 * step, step=step, q=q, k=k)
+    assert curve.score is not None
+    assert curve.abel_bound is not None
+    assert curve.max_bound is not None
+    # |S_j| <= j, and a difference is at most the sum of its two sizes: a pair's rounding counts
+    # up to 2 pairs times in a bound, once in the score.
+    pairs = rope.rotary_dim // 2
+    slack = summed(rope, start + 20 * step) * (2 * pairs + 1) * weight(rope, q, k)
+    assert (np.abs(curve.score) <= curve.abel_bound + slack).all()
+    assert (curve.abel_bound <= curve.max_bound + slack).all()
+    assert (curve.relative_upper_bound <= (pairs + 1) / 2 * (1 + summed(rope, 0))).all()
+
+
+def test_bounds_are_those_of_the_reference() -> None:
+    rope = ENCODINGS["partial"]
+    q, k = np.random.default_rng(3).standard_normal((2, 12))
+    rest = abs(float(np.r_[q[:4], q[10:]] @ np.r_[k[:4], k[10:]]))
+    for distance in (0.0, 3.0, 500.25):
+        curve = decay(rope, start=distance, max_distance=distance, q=q, k=k)
+        assert curve.abel_bound is not None
+        assert curve.max_bound is not None
+        h = reference.products(q, k, rope.pairs_in)
+        expected = [float(b) + rest for b in reference.bounds(distance, rope.inv_freq, h)]
+        got = [curve.abel_bound[0], curve.max_bound[0]]
+        # As in the chain of bounds; the largest difference meets every |S_j|.
+        tolerance = summed(rope, distance) * 3 * (2 * 3 + 1) * weight(rope, q, k)
+        assert_within(f"bounds at {distance}", got=got, expected=expected, tolerance=tolerance)
+
+
+def test_vectors_of_zeros() -> None:
+    zeros = np.zeros(8)
+    curve = decay(ROPE, max_distance=3, q=zeros, k=zeros)
+    for name in ("score", "abel_bound", "max_bound"):
+        assert getattr(curve, name).tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int64", "uint8", ">f8"])
+def test_vectors_of_other_dtypes_are_taken_as_float64(dtype: str) -> None:
+    q = np.array([1, 0, 0, 1, 1, 0, 1, 1])
+    wanted = decay(ROPE, max_distance=5, q=q.astype(float), k=q.astype(float)).score
+    other = q.astype(DTYPES.get(dtype, dtype))
+    got = decay(ROPE, max_distance=5, q=other, k=other).score
+    assert got is not None
+    assert wanted is not None
+    assert_same_bits(f"score of {dtype}", got=got, expected=wanted)
+
+
+def test_vectors_may_be_lists() -> None:
+    got = decay(Rotary(head_dim=2), max_distance=0, q=[1, 2], k=[3, 4])
+    assert got.score is not None
+    assert got.score.tolist() == [11.0]
+
+
+# What it costs, and what it leaves alone.
+
+
+def test_a_million_distances_need_no_table() -> None:
+    """A table of 10^6 distances x 64 pairs would take 512 MB; the result takes 16 MB.
+
+    Three arrays of 8 MB may live at once: distances, their sum and its mean. 64 MB leave room for
+    the allocator and for the threads' stacks.
+    """
+    code = """
+import resource
+import ropecli
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+rope = ropecli.Rotary(head_dim=128)
+ropecli.decay(rope, max_distance=1000)
+before = peak()
+curve = ropecli.decay(rope, max_distance=1_000_000)
+assert len(curve.relative_upper_bound) == 1_000_001
+print(peak() - before)
+"""
+    done = run_python(code, NUMBA_DISABLE_JIT="0")
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 24 + 64
+
+
+def test_vectors_are_not_written_to() -> None:
+    q, k = np.ones(8), np.full(8, 2.0)
+    q.flags.writeable = k.flags.writeable = False
+    result: Decay = decay(ROPE, max_distance=4, q=q, k=k)
+    assert result.score is not None
+    assert result.score[0] == 16
+
+
+def test_result_is_frozen() -> None:
+    result: Any = decay(ROPE, max_distance=1)
+    with pytest.raises(AttributeError):
+        result.reduce = "sum"

@@ -1,0 +1,149 @@
+"""Pipes, full disks, interrupts: what only a process of its own shows."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import ROOT, run_cli, run_in_terminal
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "0"}
+SMALL = ["--dim", "4", "--max-dist", "9"]
+
+
+def shell(line: str) -> subprocess.CompletedProcess[str]:
+    """Run a line of bash that has the command as `ropecli`; a pipe fails if a part of it does."""
+    script = f'set -o pipefail; ropecli() {{ "{sys.executable}" -m ropecli "$@"; }}; {line}'
+    return subprocess.run(
+        ["bash", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=ENVIRONMENT,
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ropecli decay --dim 4 --json --max-dist 300000 | head -c 20",  # more than a pipe holds
+        "ropecli decay --dim 4 | true",
+        "ropecli --help | true",
+    ],
+)
+def test_reader_that_has_gone_is_no_fault(line: str) -> None:
+    done = shell(line)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("json", ["", "--json"])
+def test_reader_that_has_gone_does_not_hide_a_failed_law(json: str) -> None:
+    code = (
+        "import sys; from ropecli.checks import verify as module; "
+        "good = module.built_in_rotate; "
+        "module.built_in_rotate = lambda x, rope, positions: good(x, rope, -positions); "
+        "from ropecli.cli.app import run; "
+        f"sys.exit(run('verify --dim 2 --dtype float32 {json}'.split()))"
+    )
+    done = shell(f"'{sys.executable}' -c \"{code}\" | true")
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+@pytest.mark.parametrize("words", ["decay --dim 4", "decay --dim 4 --json", "--help"])
+def test_full_disk_behind_stdout(words: str) -> None:
+    done = shell(f"ropecli {words} > /dev/full")
+    assert (done.returncode, done.stderr) == (2, "error: output: No space left on device\n")
+
+
+def test_closed_stdout() -> None:
+    done = shell("ropecli decay --dim 4 >&-")
+    assert (done.returncode, done.stderr) == (2, "error: stdout is closed\n")
+
+
+def test_interrupt_is_one_line_and_130() -> None:
+    code = (
+        "import sys; from ropecli.cli.app import run; "
+        "print('ready', file=sys.stderr, flush=True); "
+        "sys.exit(run(['verify', '--dim', '256', '--json']))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "ready\n"
+        time.sleep(1.5)  # well into it: all laws take a minute
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "error: interrupted\n")
+
+
+def test_a_name_that_stdout_can_not_show_is_spelt_out(tmp_path: Path) -> None:
+    done = run_cli("decay", *SMALL, "-o", "é.csv", "-q", cwd=tmp_path, PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("Written: \\xe9.csv\n")
+    assert (tmp_path / "é.csv").exists()
+
+
+def test_a_name_that_is_no_text(tmp_path: Path) -> None:
+    name = os.fsdecode(b"\xff.npy")
+    np.save(tmp_path / "q.npy", np.ones(4))
+    (tmp_path / "q.npy").rename(tmp_path / name)
+    done = run_cli("decay", "--q", name, "--k", name, "--json", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["parameters"]["q"] == name
+
+
+# A terminal of 80 columns.
+
+
+def test_decay_draws_its_curve_in_a_terminal() -> None:
+    screen = run_in_terminal("decay", "--dim", "16", "--max-dist", "200", PYTHONIOENCODING="utf-8")
+    assert screen.code == 0
+    assert any("\u2801" <= c <= "\u28ff" for c in screen.text)
+    assert "  halved by " in screen.text
+    assert max(map(len, screen.text.splitlines())) <= 80
+
+
+def test_a_terminal_without_braille_gets_the_table() -> None:
+    screen = run_in_terminal("decay", *SMALL, PYTHONIOENCODING="ascii")
+    assert screen.code == 0
+    assert screen.text.isascii()
+    assert "\nrelative distance  relative upper bound\n" in screen.text
+    assert max(map(len, screen.text.splitlines())) <= 80
+
+
+def test_verify_fits_a_terminal_with_every_option() -> None:
+    words = ["--dim", "4", "--rotary-dim", "2", "--max-position", "562949953421312"]
+    options = ["--errors", "--explain", "--dtype", "bfloat16"]
+    screen = run_in_terminal("verify", *words, *options, NO_COLOR="1")
+    assert screen.code == 0, screen.text
+    assert "PASS  pass-through" in screen.text
+    assert "…" not in screen.text  # nothing is cut
+    assert max(map(len, screen.text.splitlines())) <= 80
+    assert screen.colours == 0
+
+
+def test_verify_colours_its_verdicts_in_a_terminal() -> None:
+    screen = run_in_terminal("verify", "--dim", "2", "--dtype", "float32")
+    assert screen.code == 0
+    assert screen.colours > 0
+    assert "PASS  norm " in screen.text
+    assert max(map(len, screen.text.splitlines())) <= 80
+
+
+def test_a_dumb_terminal_gets_no_colours() -> None:
+    screen = run_in_terminal("verify", "--dim", "2", "--dtype", "float32", "-q", TERM="dumb")
+    assert (screen.code, screen.colours) == (0, 0)
+    assert "PASS  norm " in screen.text

@@ -1,0 +1,199 @@
+"""The verify command: verdicts as words, as an exit code, and as a document."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import ropecli
+from ropecli.cli.app import run
+from ropecli.rotary.apply import rotate
+
+QUICK = ["verify", "--dim", "2", "--dtype", "float32"]
+CHECK = {
+    "name",
+    "equation",
+    "dtype",
+    "layout",
+    "expected",
+    "passed",
+    "max_error",
+    "tolerance",
+    "samples",
+    "counterexample",
+    "note",
+    "because",
+}
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    assert run(list(arguments)) == code
+    got = capsys.readouterr()
+    assert got.err == ""
+    return got.out
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Turn the built-in rotation the wrong way."""
+
+    def wrong(x: NDArray[Any], rope: ropecli.Rotary, positions: NDArray[Any]) -> NDArray[Any]:
+        return rotate(x, rope, -positions)
+
+    monkeypatch.setattr("ropecli.checks.verify.built_in_rotate", wrong)
+
+
+def test_laws_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, *QUICK)
+    assert text.startswith("Checking RoPE against an independent reference\ndim 2, base 10000, ")
+    rows = [line for line in text.splitlines() if line.startswith(("PASS", "FAIL"))]
+    assert len(rows) >= 12
+    assert not [row for row in rows if row.startswith("FAIL")]
+    assert f"{len(rows)} laws hold in 1 dtype and 1 layout" in text
+
+
+def test_document_has_the_keys_of_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, *QUICK, "--json", "--seed", "3", "--max-position", "100")
+    assert text.count("\n") == 1
+    got = json.loads(text)
+    assert list(got) == ["schema", "version", "parameters", "result"]
+    assert (got["schema"], got["version"]) == ("ropecli.verify/1", ropecli.__version__)
+    assert got["parameters"] == {
+        "dim": 2,
+        "base": 10000.0,
+        "layout": None,
+        "rotary_dim": 2,
+        "rotary_offset": 0,
+        "dtype": "float32",
+        "max_position": 100,
+        "seed": 3,
+    }
+    result = got["result"]
+    assert set(result) == {"passed", "checks", "seconds"}
+    assert result["passed"] is True
+    for check in result["checks"]:
+        assert set(check) == CHECK
+        assert check["expected"] == "holds"
+        assert check["passed"] in {True, None}
+        assert (check["samples"] > 0) == (check["passed"] is not None)
+        assert check["because"]
+
+
+def test_all_dtypes_and_both_layouts_by_default(capsys: pytest.CaptureFixture[str]) -> None:
+    got = json.loads(printed(capsys, "verify", "--dim", "4", "--json"))
+    checks = got["result"]["checks"]
+    judged = {(c["dtype"], c["layout"]) for c in checks}
+    dtypes = ("float64", "float32", "float16", "bfloat16")
+    assert judged == {(d, layout) for d in dtypes for layout in ("interleaved", "half")}
+    keys = [(c["name"], c["dtype"], c["layout"]) for c in checks]
+    assert len(keys) == len(set(keys))
+
+
+def test_layouts_of_a_single_pair_are_one(capsys: pytest.CaptureFixture[str]) -> None:
+    checks = json.loads(printed(capsys, *QUICK, "--json"))["result"]["checks"]
+    names = [check["name"] for check in checks]
+    assert len(names) == len(set(names))
+
+
+def test_same_seed_gives_the_same_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
+    def checks(seed: str) -> Any:
+        text = printed(capsys, *QUICK, "--json", "--seed", seed)
+        return json.loads(text)["result"]["checks"]
+
+    first = checks("5")
+    assert checks("5") == first
+    assert checks("6") != first
+
+
+def test_seed_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "seed 0\n" in printed(capsys, *QUICK)
+    assert "seed 41\n" in printed(capsys, *QUICK, "--seed", "41")
+
+
+def test_partial_rotation(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["verify", "--dim", "4", "--rotary-dim", "2", "--rotary-offset", "1"]
+    got = json.loads(printed(capsys, *words, "--dtype", "float32", "--json"))
+    assert got["parameters"]["rotary_dim"] == 2
+    by_name = {check["name"]: check for check in got["result"]["checks"]}
+    assert by_name["pass-through"]["passed"] is True
+
+
+@pytest.mark.usefixtures("broken")
+def test_failed_law_is_exit_code_1_with_a_case_to_type_in(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = printed(capsys, *QUICK, code=1)
+    assert "\nFAIL  convention " in text
+    assert "direction reversed, expected forward" in text
+    assert "m = 1, x = e_0: got (" in text
+    assert "\nPASS  norm " in text
+    assert " laws fail in 1 dtype" in text
+
+
+@pytest.mark.usefixtures("broken")
+def test_failed_law_in_the_document(capsys: pytest.CaptureFixture[str]) -> None:
+    result = json.loads(printed(capsys, *QUICK, "--json", code=1))["result"]
+    assert result["passed"] is False
+    failed = {check["name"]: check for check in result["checks"] if check["passed"] is False}
+    assert "convention" in failed
+    assert failed["convention"]["max_error"] > failed["convention"]["tolerance"]
+    assert failed["convention"]["counterexample"].startswith("m = 1, x = e_0")
+
+
+@pytest.mark.usefixtures("broken")
+def test_quiet_still_gives_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, *QUICK, "-q", code=1)
+    assert "\nFAIL  convention " in text
+    assert "Checking" not in text
+    assert "laws" not in text
+
+
+def test_quiet_is_the_table_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(capsys, *QUICK, "--quiet").splitlines()
+    assert all(line.startswith("PASS  ") for line in lines[2:])
+
+
+def test_errors_and_explanations(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, *QUICK, "--errors", "--explain")
+    heading = next(line for line in text.splitlines() if "law in float32" in line)
+    assert heading.split()[-5:] == ["worst", "error", "tolerance", "share", "samples"]
+    assert "\nWhere each tolerance comes from\n  relative position: " in text
+
+
+@pytest.mark.parametrize(
+    ("variables", "coloured"),
+    [
+        ({}, False),
+        ({"FORCE_COLOR": "1"}, True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        ({"TERM": "dumb"}, False),
+    ],
+)
+def test_colours_only_where_they_are_asked_for(
+    variables: dict[str, str],
+    coloured: bool,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("FORCE_COLOR", "NO_COLOR", "COLORTERM"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    text = printed(capsys, *QUICK, "-q")
+    assert ("\x1b[" in text) == coloured
+    assert "PASS" in text  # a word, whatever its colour
+
+
+def test_document_has_no_colours(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    text = printed(capsys, *QUICK, "--json")
+    assert "\x1b" not in text
+    assert "\\u001b" not in text
+    assert np.isfinite(json.loads(text)["result"]["seconds"])

@@ -1,0 +1,153 @@
+"""The pages of the commands are fresh, and name every command, option and JSON key."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import ROOT, run_cli
+from typer.main import get_command
+
+from ropecli.checks.accuracy import ACCURACY, ANGLE
+from ropecli.checks.sampling import COUNT
+from ropecli.checks.verify import LAWS
+from ropecli.cli.app import app
+
+DOCS = ROOT / "docs"
+GROUP: Any = get_command(app)
+#: A cheap run of each command that fills every key of its result.
+RUNS = {
+    "decay": ["--q", "x.npy", "--k", "x.npy", "--max-dist", "1"],
+    "verify": ["--dim", "2", "--dtype", "float64", "--layout", "half", "--max-position", "10"],
+    "encode": ["rows.npy"],
+    "info": [],
+}
+
+
+def generate(*arguments: str, docs: Path = DOCS) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(docs / "generate.py"), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+def page(command: str) -> str:
+    return (DOCS / "commands" / f"{command}.md").read_text()
+
+
+def test_pages_are_fresh() -> None:
+    done = generate("--check")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_stale_page_is_named_and_mended(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    shutil.copytree(DOCS, docs, ignore=shutil.ignore_patterns("_build"))
+    fresh = page("decay")
+    stale = docs / "commands" / "decay.md"
+    stale.write_text(fresh.replace("`--max-dist R`", "`--furthest R`"))
+    done = generate("--check", docs=docs)
+    assert (done.returncode, done.stdout) == (1, "docs/commands/decay.md\n")
+    assert "--furthest" in stale.read_text()
+    assert generate(docs=docs).returncode == 0
+    assert stale.read_text() == fresh
+
+
+@pytest.mark.parametrize("command", GROUP.commands)
+def test_every_option_is_on_the_page_and_explained(command: str) -> None:
+    # `-h` is the same everywhere and stands on the page of all commands.
+    for parameter in GROUP.commands[command].params:
+        names = parameter.opts if parameter.opts[0].startswith("-") else [parameter.metavar]
+        row = next(
+            (line for line in page(command).splitlines() if line.startswith(f"| `{names[0]}")), ""
+        )
+        for name in names:
+            assert re.search(rf"{name}\b", row), f"{command} {name} is not in the table"
+        assert parameter.help, f"{command} {names[-1]} has no help text"
+
+
+def test_every_command_has_a_page() -> None:
+    pages = {path.stem for path in (DOCS / "commands").glob("*.md")} - {"index"}
+    assert pages == set(GROUP.commands)
+    for command in GROUP.commands:
+        assert f"[`{command}`]({command}.md)" in page("index")
+
+
+def test_options_of_the_group_are_on_the_index() -> None:
+    for parameter in GROUP.params:
+        option = parameter.opts[-1]
+        assert option in page("index") or option == "--show-completion", option
+
+
+@pytest.mark.parametrize("command", GROUP.commands)
+def test_json_keys_are_those_of_the_page(command: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(4.0))
+    np.save(tmp_path / "rows.npy", np.ones((2, 4)))
+    done = run_cli(command, *RUNS[command], "--json", cwd=tmp_path)
+    document = json.loads(done.stdout)
+    assert set(document) == {"schema", "version", "parameters", "result"}
+    assert document["schema"] == f"ropecli.{command}/1"
+    listed = set(re.findall(r"^\| `(result\.[^`]+)` \|", page(command), re.MULTILINE))
+    assert listed == set(keys(document["result"], "result"))
+
+
+def keys(value: dict[str, Any], prefix: str) -> list[str]:
+    """The keys of an object, and of the objects in its lists."""
+    found = []
+    for key, item in value.items():
+        found.append(f"{prefix}.{key}")
+        if isinstance(item, list) and item and isinstance(item[0], dict):
+            found += keys(item[0], f"{prefix}.{key}[]")
+    return found
+
+
+def test_every_law_is_on_the_page_of_verification() -> None:
+    text = (DOCS / "verification.md").read_text()
+    for law in LAWS:
+        assert f"| {law.name} | {law.equation} |" in text
+        assert law.because, law.name
+    assert f"judged on {COUNT} vectors" in text
+
+
+def test_bounds_are_those_that_verify_judges_by() -> None:
+    text = (DOCS / "verification.md").read_text()
+    for dtype, said in [
+        ("float64", f"({ACCURACY['float64'].relative:g} + {ANGLE:g} \\|m θ\\|) A \\|pair\\|"),
+        ("float32", f"{ACCURACY['float32'].ulps} ulp of A \\|pair\\|"),
+        ("float16, bfloat16", f"{ACCURACY['float16'].ulps} ulp of A \\|pair\\|"),
+    ]:
+        assert f"| {dtype} | {said}" in text
+
+
+def test_every_equation_and_erratum_is_on_the_theory_page() -> None:
+    text = (DOCS / "theory.md").read_text()
+    headings = re.findall(r"^### (.*)$", text, re.MULTILINE)
+    numbers: set[int] = set()
+    for heading in headings:
+        if found := re.match(r"Eq\. ([\d, to]+?):", heading):
+            for part in found[1].split(","):
+                ends = [int(number) for number in part.split("to")]
+                numbers |= set(range(ends[0], ends[-1] + 1))
+    assert numbers == set(range(1, 38))
+    assert {"Figure 1", "Figure 2", "B 2, 3"} <= {heading.split(":")[0] for heading in headings}
+    errata = text.partition("## Errata")[2].partition("## Claims")[0]
+    anchors = set(re.findall(r"\]\(#([^)]+)\)", errata))
+    titles = {slug(heading) for heading in re.findall(r"^### (.*)$", errata, re.MULTILINE)}
+    assert anchors == titles
+
+
+def slug(heading: str) -> str:
+    """The anchor that a heading gets."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

@@ -1,0 +1,83 @@
+"""Every Python and every console block of the pages does what it says.
+
+A page is one test, run from top to bottom in an empty folder: its blocks build on one another.
+"""
+
+from __future__ import annotations
+
+import doctest
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from helpers import ROOT, run_cli
+from sybil import Example, Sybil
+from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser
+
+PAGES = sorted(page for page in (ROOT / "docs").rglob("*.md") if "_build" not in page.parts)
+MATCH = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def run_console(example: Example) -> None:
+    """Run each `$ ropecli ...` and compare what it prints; `...` stands for anything.
+
+    The exit code must be 0, or what a following `$ echo $?` shows.
+    """
+    steps = re.split(r"^\$ ", str(example.parsed), flags=re.MULTILINE)
+    assert not steps[0], f"line {example.line}: a console block begins with a command"
+    code = 0
+    for index, step in enumerate(steps[1:], start=1):
+        command, _, wanted = step.partition("\n")
+        if command == "echo $?":
+            assert wanted.strip() == str(code), f"line {example.line}: exit code is {code}"
+            continue
+        program, *arguments = shlex.split(command)
+        assert program == "ropecli", f"line {example.line}: {command}"
+        # One thread: on a busy machine, many small calls wait long for two.
+        done = run_cli(
+            *arguments, cwd=Path.cwd(), NO_COLOR="1", NUMBA_DISABLE_JIT="0", NUMBA_NUM_THREADS="1"
+        )
+        code = done.returncode
+        printed = done.stderr + done.stdout
+        shown = index + 1 < len(steps) and steps[index + 1].startswith("echo $?")
+        assert shown or code == 0, f"line {example.line}: {command} gave {code}\n{printed}"
+        if wanted.strip():
+            matches = doctest.OutputChecker().check_output(wanted, printed, MATCH)
+            assert matches, f"line {example.line}: {command} printed\n{printed}"
+
+
+SYBIL = Sybil(parsers=[PythonCodeBlockParser(), CodeBlockParser("console", run_console)])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT / "docs")))
+def test_blocks_do_what_they_say(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for example in SYBIL.parse(page).examples():
+        example.evaluate()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT / "docs")))
+def test_no_command_escapes(page: Path) -> None:
+    # Whatever runs ropecli stands in a console block, save for the examples of the help texts.
+    for language, block in re.findall(r"^```(\w+)\n(.*?)^```", page.read_text(), re.M | re.S):
+        if language in {"bash", "sh", "shell"}:
+            assert not re.search(r"^(\$ )?ropecli ", block, re.MULTILINE), block
+
+
+def test_a_wrong_output_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for block, message in [
+        ("$ ropecli --version\nropecli 9.9.9\n", "printed"),
+        ("$ ropecli encode missing.npy\n", "gave 2"),
+        ("$ ropecli encode missing.npy\nerror: ...\n$ echo $?\n1\n", "exit code is 2"),
+        ("$ ls\n", "ls"),
+        ("ropecli --version\n", "begins with a command"),
+    ]:
+        page = tmp_path / "page.md"
+        page.write_text(f"```console\n{block}```\n")
+        (example,) = SYBIL.parse(page).examples()
+        with pytest.raises(AssertionError, match=message):
+            example.evaluate()

@@ -1,0 +1,70 @@
+"""What the axes of a file are taken to be, and when that is worth a note."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ropecli.errors import ArgumentError
+from ropecli.files.axes import Axes, axis_notes, understand_axes
+from ropecli.files.npy_header import NpyFile
+
+
+def file(*shape: int, fortran_order: bool = False) -> NpyFile:
+    return NpyFile(
+        path=Path("x.npy"),
+        shape=shape,
+        dtype=np.dtype("f4"),
+        fortran_order=fortran_order,
+        header=b"",
+    )
+
+
+def notes(axes: Axes, *, axis_given: bool = False, dim_given: bool = False) -> tuple[str, ...]:
+    return axis_notes(axes, axis_given=axis_given, dim_given=dim_given)
+
+
+def test_defaults_are_the_axis_before_the_last_and_one_head() -> None:
+    axes = understand_axes(file(2, 5, 16))
+    assert (axes.sequence_axis, axes.sequence, axes.heads, axes.head_dim) == (1, 5, 1, 16)
+
+
+def test_heads_lie_side_by_side() -> None:
+    axes = understand_axes(file(2, 5, 16), head_dim=4, sequence_axis=-3)
+    assert (axes.sequence_axis, axes.sequence, axes.heads, axes.head_dim) == (0, 2, 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("axis", "fortran_order", "sequence_stride", "batch_stride"),
+    [(0, False, 15, 15), (1, False, 5, 15), (2, False, 1, 15), (0, True, 1, 1), (2, True, 6, 1)],
+)
+def test_strides_count_rows_in_the_order_of_the_file(
+    axis: int, fortran_order: bool, sequence_stride: int, batch_stride: int
+) -> None:
+    axes = understand_axes(file(2, 3, 5, 8, fortran_order=fortran_order), sequence_axis=axis)
+    assert (axes.sequence_stride, axes.batch_stride) == (sequence_stride, batch_stride)
+
+
+def test_empty_last_axis_is_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"must be 2 or more, got 0 in shape \(5, 0\)"):
+        understand_axes(file(5, 0))
+    with pytest.raises(ArgumentError, match="must be a multiple of the head dim 8, got 0"):
+        understand_axes(file(5, 0), head_dim=8)
+
+
+def test_four_axes_are_noted_unless_the_axis_was_named() -> None:
+    axes = understand_axes(file(2, 32, 4_096, 128))
+    (note,) = notes(axes)
+    assert note.startswith("of 4 axes, 2 (4,096 long) was taken for the sequence")
+    assert notes(axes, axis_given=True) == ()
+    assert notes(understand_axes(file(2, 4_096, 128))) == ()
+
+
+def test_long_last_axis_is_noted_unless_the_head_dim_was_named() -> None:
+    (note,) = notes(understand_axes(file(10, 514)))
+    assert note.startswith("the last axis was taken for one head of 514")
+    assert notes(understand_axes(file(10, 514)), dim_given=True) == ()
+    assert notes(understand_axes(file(10, 512))) == ()
+    assert notes(understand_axes(file(10, 4_096), head_dim=128), dim_given=True) == ()

@@ -1,0 +1,498 @@
+"""Rotating files: against rotating in memory, and against everything that can go wrong."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from helpers import ROOT, assert_same_bits, assert_within, run_python
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ropecli import Rotary, encode_file, rotate
+from ropecli.errors import ArgumentError, ArgumentTypeError, FileError, RopecliError
+from ropecli.files import encode
+from ropecli.files.encode import check_output, default_output
+
+ROPE = Rotary(head_dim=8)
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+DTYPES = [np.dtype(name) for name in ("<f8", ">f8", "<f4", ">f4", "<f2", ">f2")] + [BFLOAT16]
+
+
+def saved(folder: Path, array: NDArray[Any], name: str = "x.npy") -> Path:
+    path = folder / name
+    np.save(path, array)
+    return path
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def refusal(*arguments: Any, error: type[RopecliError] = FileError, **options: Any) -> str:
+    """The one line with which a call is refused."""
+    with pytest.raises(error) as caught:
+        encode_file(*arguments, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def rotated(
+    array: NDArray[Any], rope: Rotary, *, axis: int, positions: Any = None, inverse: bool = False
+) -> NDArray[Any]:
+    """What the file should hold, from one call in memory."""
+    heads = array.reshape(*array.shape[:-1], -1, rope.head_dim)
+    moved = np.moveaxis(heads, axis, -2)
+    turned = rotate(moved, rope, positions, inverse=inverse)
+    return np.moveaxis(turned, -2, axis).reshape(array.shape)
+
+
+@st.composite
+def jobs(draw: st.DrawFn) -> dict[str, Any]:
+    """An array, and all that can be said about how to rotate it."""
+    rope = Rotary(
+        head_dim=draw(st.sampled_from([2, 8, 10])),
+        layout=draw(st.sampled_from(["interleaved", "half"])),
+        attention_factor=draw(st.sampled_from([1.0, 1.25])),
+    )
+    leading = draw(st.lists(st.integers(1, 6), min_size=1, max_size=3))
+    axis = draw(st.integers(0, len(leading) - 1))
+    leading[axis] = draw(st.integers(1, 300 if len(leading) < 3 else 20))
+    shape = (*leading, rope.head_dim * draw(st.integers(1, 3)))
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    dtype = draw(st.sampled_from(DTYPES))
+    array = np.empty(shape, dtype, order=draw(st.sampled_from(["C", "F"])))
+    array[...] = random.standard_normal(shape)
+    offset = draw(st.sampled_from([0, 3, -1000, 2**40]))
+    places: NDArray[Any] | None = None
+    kind = draw(st.sampled_from(["counted", "sequence", "batch", "fractional"]))
+    if kind != "counted":
+        lengths = (shape[0], shape[axis]) if kind == "batch" and axis else (shape[axis],)
+        places = random.integers(-5_000, 500_000, lengths)
+        if kind == "fractional":
+            places = places + random.random(lengths)
+    return {
+        "array": array,
+        "rope": rope,
+        "axis": axis,
+        "places": places,
+        "offset": offset,
+        "inverse": draw(st.booleans()),
+        "block": draw(st.sampled_from([1, 100, 1_000, 5_000, 1 << 23])),
+        "in_file": draw(st.booleans()),
+    }
+
+
+@given(jobs())
+def test_file_holds_what_rotating_in_memory_gives(job: dict[str, Any]) -> None:
+    array, places = job["array"], job["places"]
+    from_end = job["axis"] - array.ndim  # the same axis, counted from the end
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        folder = Path(name)
+        patch.setattr(encode, "BLOCK_BYTES", job["block"])
+        path = saved(folder, array)
+        source = places
+        if places is not None and job["in_file"]:
+            source = saved(folder, np.asarray(places, order="F"), "p.npy")
+        told: list[tuple[int, int]] = []
+        result = encode_file(
+            path,
+            folder / "out.npy",
+            job["rope"],
+            positions=source,
+            offset=job["offset"],
+            sequence_axis=from_end,
+            inverse=job["inverse"],
+            dtype="bfloat16" if array.dtype == BFLOAT16 else None,
+            progress=lambda done, total: told.append((done, total)),
+        )
+        before, after = path.read_bytes(), (folder / "out.npy").read_bytes()
+    data = array.tobytes("A")
+    assert after[: -len(data)] == before[: -len(data)], "the header must be the input's"
+    if places is None:
+        places = np.arange(array.shape[job["axis"]])
+    places = places + job["offset"]
+    got = np.ndarray(
+        array.shape,
+        array.dtype,
+        after[-len(data) :],
+        order="F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C",
+    )
+    expected = rotated(
+        array, job["rope"], axis=job["axis"], positions=places, inverse=job["inverse"]
+    )
+    assert_same_bits("encode_file", got=got, expected=expected)
+    assert told[-1] == (len(data), len(data))
+    assert told == sorted(told)
+    assert result.sequence_axis == job["axis"]
+    assert result.positions == (places.flat[0], places.flat[-1])
+    assert (result.nonfinite, result.overflowed) == (0, 0)
+
+
+def test_file_holds_what_plain_numpy_gives(tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    x = random.standard_normal((3, 500, 2, 8))
+    path = saved(tmp_path, x.reshape(3, 500, 16))
+    encode_file(path, tmp_path / "y.npy", ROPE, offset=100)
+    got = np.load(tmp_path / "y.npy").reshape(x.shape)
+    angle = (100 + np.arange(500.0))[:, None] * ROPE.inv_freq
+    pairs = (x[..., 0::2] + 1j * x[..., 1::2]) * np.exp(1j * angle)[:, None, :]
+    expected = np.stack([pairs.real, pairs.imag], axis=-1).reshape(x.shape)
+    # The kernel's bound is 7e-16 + 1.2e-16 angle. In the oracle, the angle is rounded (1.2e-16
+    # angle), cos and sin are within an ulp (1.6e-16 together), two products and a sum are rounded
+    # (1.1e-16 of the length, twice).
+    length = np.repeat(np.abs(pairs), 2, axis=-1)
+    tolerance = (11e-16 + 2.4e-16 * np.repeat(angle, 2, axis=-1)[:, None, :]) * length
+    assert_within("encode_file", got=got, expected=expected, tolerance=tolerance)
+
+
+def test_inverse_gives_the_input_back(tmp_path: Path) -> None:
+    x = np.random.default_rng(2).standard_normal((400, 8))
+    encode_file(saved(tmp_path, x), tmp_path / "y.npy", ROPE)
+    encode_file(tmp_path / "y.npy", tmp_path / "z.npy", ROPE, inverse=True)
+    angle = np.arange(400.0)[:, None] * np.repeat(ROPE.inv_freq, 2)
+    length = np.repeat(np.hypot(x[:, 0::2], x[:, 1::2]), 2, axis=-1)
+    # Twice the bound of one rotation.
+    tolerance = 2 * (7e-16 + 1.2e-16 * angle) * length
+    got = np.load(tmp_path / "z.npy")
+    assert_within("there and back", got=got, expected=x, tolerance=tolerance)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("block", [1, 500, 3_000])
+def test_size_of_the_blocks_changes_no_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: np.dtype[Any], order: Any, block: int
+) -> None:
+    x = np.asarray(np.random.default_rng(3).standard_normal((2, 70, 16)).astype(dtype), order=order)
+    name = "bfloat16" if dtype == BFLOAT16 else None
+    path = saved(tmp_path, x)
+    encode_file(path, tmp_path / "whole.npy", ROPE, dtype=name)
+    monkeypatch.setattr(encode, "BLOCK_BYTES", block)
+    encode_file(path, tmp_path / "cut.npy", ROPE, dtype=name)
+    assert (tmp_path / "cut.npy").read_bytes() == (tmp_path / "whole.npy").read_bytes()
+
+
+@pytest.mark.parametrize("shape", [(0, 8), (1, 8), (0, 5, 8), (5, 0, 16), (1, 1, 1, 8)])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_no_row_and_one_row(tmp_path: Path, shape: tuple[int, ...], order: Any) -> None:
+    path = saved(tmp_path, np.ones(shape, order=order))
+    result = encode_file(path, tmp_path / "y.npy", ROPE)
+    assert (tmp_path / "y.npy").read_bytes() == path.read_bytes()  # position 0 turns nothing
+    assert result.positions == ((0, shape[-2] - 1) if shape[-2] else None)
+    assert result.shape == shape
+
+
+def test_result_says_what_was_done(tmp_path: Path) -> None:
+    path = saved(tmp_path, np.ones((2, 3, 16), ">f4"))
+    rope = Rotary(head_dim=8, layout="half")
+    result = encode_file(path, tmp_path / "y.npy", rope, offset=5, sequence_axis=0)
+    assert (result.input, result.output) == (path, tmp_path / "y.npy")
+    assert (result.shape, result.dtype, result.layout) == ((2, 3, 16), "float32", "half")
+    assert (result.sequence_axis, result.heads, result.head_dim) == (0, 2, 8)
+    assert (result.positions, result.bytes, result.notes) == ((5, 6), 384, ())
+    assert result.seconds > 0
+
+
+def test_four_axes_without_a_sequence_axis_are_noted(tmp_path: Path) -> None:
+    path = saved(tmp_path, np.ones((2, 3, 4, 8)))
+    (note,) = encode_file(path, tmp_path / "y.npy", ROPE).notes
+    assert "--sequence-axis" in note
+    assert encode_file(path, tmp_path / "z.npy", ROPE, sequence_axis=2).notes == ()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("inverse", [True, False])
+def test_what_is_not_finite_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: np.dtype[Any], inverse: bool
+) -> None:
+    monkeypatch.setattr(encode, "BLOCK_BYTES", 40 * dtype.itemsize)
+    x = np.ones((30, 8), dtype)
+    x[3, 0], x[3, 1], x[7, 5], x[20, 6] = np.nan, np.inf, -np.inf, np.nan
+    # At position 11 both coordinates of the fastest pair are of one size: with the largest numbers
+    # of the dtype, one of the two overflows, whichever way they are turned.
+    largest = np.nextafter(np.array(np.inf, dtype), np.array(0, dtype))
+    x[11, 0], x[11, 1] = largest, -largest
+    name = "bfloat16" if dtype == BFLOAT16 else None
+    path = saved(tmp_path, x)
+    with np.errstate(all="ignore"):  # uncompiled kernels warn
+        result = encode_file(path, tmp_path / "y.npy", ROPE, dtype=name, inverse=inverse)
+    assert result.nonfinite == 4
+    assert result.overflowed == 1
+    got = np.load(tmp_path / "y.npy").view(dtype)
+    touched = ~np.isfinite(got)
+    pairs = np.argwhere(touched.reshape(30, 4, 2).any(axis=-1)).tolist()
+    assert pairs == [[3, 0], [7, 2], [11, 0], [20, 3]]
+    assert not np.isfinite(got[[3, 7, 20], [0, 4, 6]]).any()
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("order_of_positions", ["C", "F"])
+def test_positions_of_each_batch_are_read_block_by_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: Any, order_of_positions: Any
+) -> None:
+    random = np.random.default_rng(4)
+    x = np.asarray(random.standard_normal((5, 300, 8)), order=order)
+    places = np.asarray(random.integers(0, 9_999, (5, 300)).astype(">i4"), order=order_of_positions)
+    monkeypatch.setattr(encode, "BLOCK_BYTES", 2_000)
+    path = saved(tmp_path, x)
+    encode_file(path, tmp_path / "y.npy", ROPE, positions=str(saved(tmp_path, places, "p.npy")))
+    got = np.load(tmp_path / "y.npy")
+    assert_same_bits("encode_file", got=got, expected=rotate(x, ROPE, places))
+
+
+@pytest.mark.parametrize("shape", [(), (8,)])
+def test_arrays_without_a_sequence_are_refused(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    assert "two axes or more" in refusal(saved(tmp_path, np.ones(shape)), tmp_path / "y.npy", ROPE)
+
+
+def test_arguments_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    path, output = saved(tmp_path, np.ones((2, 3, 12))), tmp_path / "y.npy"
+    wrong = refusal(path, output, ROPE, error=ArgumentError)
+    assert "multiple of the head dim 8, got 12" in wrong
+    rope = Rotary(head_dim=4)
+    for axis in (2, 3, -1, -4):
+        wrong = refusal(path, output, rope, sequence_axis=axis, error=ArgumentError)
+        assert f"from 0 to 1 or from -3 to -2, got {axis}" in wrong
+    assert "integer" in refusal(path, output, rope, sequence_axis=1.0, error=ArgumentTypeError)
+    assert "one of float64" in refusal(path, output, rope, dtype="f8", error=ArgumentError)
+    assert "holds float64, not float16" in refusal(path, output, rope, dtype="float16")
+    assert "integer" in refusal(path, output, rope, offset=0.5, error=ArgumentTypeError)
+    assert names(tmp_path) == ["x.npy"]
+
+
+@pytest.mark.parametrize(
+    ("positions", "words"),
+    [
+        (np.arange(4), "shape (3,) or (2, 3), got (4,)"),
+        (np.ones((3, 2)), "got (3, 2)"),
+        (5, "got ()"),
+        ([0.0, np.nan, 1.0], "got nan at index 1"),
+        ([0, 1, 2**53 + 1], "at index 2"),
+        ([0, 1, 2**53], "with offset 1"),
+    ],
+)
+def test_positions_that_are_not_allowed_are_refused(
+    tmp_path: Path, positions: Any, words: str
+) -> None:
+    path, output = saved(tmp_path, np.ones((2, 3, 8))), tmp_path / "y.npy"
+    options = {"positions": positions, "offset": 1, "error": ArgumentError}
+    assert words in refusal(path, output, ROPE, **options)
+    options["positions"] = saved(tmp_path, np.asarray(positions), "p.npy")
+    assert words in refusal(path, output, ROPE, **options)
+    assert names(tmp_path) == ["p.npy", "x.npy"]
+
+
+def test_positions_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    path, output = saved(tmp_path, np.ones((3, 8))), tmp_path / "y.npy"
+    assert "No such file" in refusal(path, output, ROPE, positions=tmp_path / "p.npy")
+    words = saved(tmp_path, np.array(["a", "b", "c"]), "p.npy")
+    assert "integers and floats" in refusal(path, output, ROPE, positions=words)
+
+
+def test_output_of_another_format_is_refused(tmp_path: Path) -> None:
+    path = saved(tmp_path, np.ones((3, 8)))
+    for name in ("y", "y.bin", "y.npz", ".npy"):
+        assert "ends in .npy" in refusal(path, tmp_path / name, ROPE)
+    check_output("y.NPY")
+
+
+def test_default_output_stands_beside_the_input() -> None:
+    assert default_output("a/x.npy") == Path("a/x.rope.npy")
+    assert default_output("x.y.NPY") == Path("x.y.rope.npy")
+    assert default_output("x.bin") == Path("x.bin.rope.npy")
+
+
+def test_input_is_never_written_over(tmp_path: Path) -> None:
+    path = saved(tmp_path, np.ones((3, 8)))
+    before = path.read_bytes()
+    (tmp_path / "soft.npy").symlink_to(path)
+    os.link(path, tmp_path / "hard.npy")
+    os.link(path, tmp_path / ".part.npy.ropecli-part")
+    for output in ("x.npy", "soft.npy", "hard.npy", "../" + tmp_path.name + "/x.npy", "part.npy"):
+        assert "the same file" in refusal(path, tmp_path / output, ROPE, force=True)
+    places = saved(tmp_path, np.arange(3), "p.npy")
+    assert "same file" in refusal(path, places, ROPE, positions=places, force=True)
+    assert path.read_bytes() == before
+    assert np.load(places).tolist() == [0, 1, 2]
+
+
+def test_existing_output_needs_force(tmp_path: Path) -> None:
+    path, output = saved(tmp_path, np.ones((3, 8))), tmp_path / "y.npy"
+    output.write_bytes(b"old")
+    assert "--force" in refusal(path, output, ROPE)
+    assert output.read_bytes() == b"old"
+    encode_file(path, output, ROPE, force=True)
+    assert np.load(output).shape == (3, 8)
+
+
+def shrink(path: Path) -> None:
+    os.truncate(path, 4_000)
+
+
+def interrupt(_: Path) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("event", "error", "left"),
+    [
+        (shrink, FileError, ["in", "out"]),
+        (interrupt, KeyboardInterrupt, ["in", "out"]),
+        (lambda path: shutil.rmtree(path.parents[1] / "out"), FileError, ["in"]),
+    ],
+    ids=["input shrinks", "Ctrl-C", "folder removed"],
+)
+def test_mishap_half_way_leaves_nothing(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    event: Callable[[Path], None],
+    error: type[BaseException],
+    left: list[str],
+) -> None:
+    monkeypatch.setattr(encode, "BLOCK_BYTES", 1_024)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out").mkdir()
+    path = saved(tmp_path / "in", np.ones((200, 8)))
+    with pytest.raises(error):
+        encode_file(
+            path,
+            tmp_path / "out" / "y.npy",
+            ROPE,
+            progress=lambda done, _: event(path) if done == 5 * 1_024 else None,
+        )
+    assert names(tmp_path) == left
+    assert not list(tmp_path.rglob("*y.npy*"))
+
+
+SLOWLY = """
+import sys, time, ropecli
+from ropecli.files import encode
+encode.BLOCK_BYTES = 4_096
+def pause(done, total):
+    print(done, flush=True)
+    time.sleep(0.005)
+ropecli.encode_file(sys.argv[1], sys.argv[2], ropecli.Rotary(head_dim=8), progress=pause)
+"""
+
+
+def slowly(path: Path, output: Path) -> subprocess.Popen[str]:
+    """A process that takes about a second, and prints a line after every block."""
+    return subprocess.Popen(
+        [sys.executable, "-c", SLOWLY, str(path), str(output)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+def test_interrupted_process_leaves_nothing(tmp_path: Path) -> None:
+    path = saved(tmp_path, np.ones((12_800, 8)))
+    with slowly(path, tmp_path / "y.npy") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert errors.rstrip().endswith("KeyboardInterrupt")
+    assert names(tmp_path) == ["x.npy"]
+
+
+def test_killed_process_leaves_no_file_and_the_next_one_cleans_up(tmp_path: Path) -> None:
+    path, output = saved(tmp_path, np.ones((12_800, 8))), tmp_path / "y.npy"
+    for blocks in (1, 20, 150):
+        with slowly(path, output) as process:
+            assert process.stdout is not None
+            for _ in range(blocks):
+                assert process.stdout.readline()
+            process.kill()
+        assert process.returncode == -signal.SIGKILL
+        assert names(tmp_path) == [".y.npy.ropecli-part", "x.npy"]
+    encode_file(path, output, ROPE)
+    assert names(tmp_path) == ["x.npy", "y.npy"]
+    assert_same_bits("after kills", got=np.load(output), expected=rotate(np.load(path), ROPE))
+
+
+def test_two_runs_to_one_output(tmp_path: Path) -> None:
+    path, output = saved(tmp_path, np.ones((12_800, 8))), tmp_path / "y.npy"
+    with slowly(path, output) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        for force in (False, True):
+            assert "another ropecli" in refusal(path, output, ROPE, force=force)
+        _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, "")
+    assert names(tmp_path) == ["x.npy", "y.npy"]
+    assert_same_bits("the first run", got=np.load(output), expected=rotate(np.load(path), ROPE))
+
+
+def test_full_disk_leaves_nothing(tmp_path: Path) -> None:
+    path = saved(tmp_path, np.ones((12_800, 8)))
+    ran = run_python(f"""
+import resource, sys, ropecli
+resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, 500_000))  # Python ignores its signal
+try:
+    ropecli.encode_file({str(path)!r}, {str(tmp_path / "y.npy")!r}, ropecli.Rotary(head_dim=8))
+except ropecli.FileError as error:
+    sys.exit(str(error))
+""")
+    assert (ran.returncode, ran.stderr) == (1, f"cannot write {tmp_path}/y.npy: File too large\n")
+    assert names(tmp_path) == ["x.npy"]
+
+
+MEMORY = """
+import json, resource, sys, ropecli
+from pathlib import Path
+for source, target, head_dim, axis, positions in json.loads(sys.argv[1]):
+    rope = ropecli.Rotary(head_dim=head_dim)
+    ropecli.encode_file(source, target, rope, sequence_axis=axis, positions=positions)
+    Path(target).unlink()
+status = Path("/proc/self/status")
+if status.exists():  # ru_maxrss would count this process's parent too
+    print(*[line.split()[1] for line in status.read_text().splitlines() if "VmHWM" in line])
+else:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def zeros(path: Path, dtype: str, *shape: int, fortran_order: bool = False) -> str:
+    """A file of zeros that take no space on the disk."""
+    with path.open("wb") as stream:
+        header = {"descr": dtype, "fortran_order": fortran_order, "shape": shape}
+        np.lib.format.write_array_header_1_0(stream, header)
+        stream.truncate(stream.tell() + math.prod(shape) * np.dtype(dtype).itemsize)
+    return str(path)
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    target = str(tmp_path / "y.npy")
+    places = zeros(tmp_path / "p.npy", "<i8", 12_000_000)
+    jobs = [
+        (zeros(tmp_path / "rows.npy", "<f4", 1_200_000, 128), target, 128, None, None),  # 614 MB
+        (zeros(tmp_path / "row.npy", "<f4", 1, 25_000_000), target, 50, None, None),
+        (zeros(tmp_path / "short.npy", "<f4", 12_000_000, 2), target, 2, None, places),
+        (
+            zeros(tmp_path / "columns.npy", ">f4", 200_000, 2, 64, fortran_order=True),
+            target,
+            32,
+            0,
+            None,
+        ),
+    ]
+    code = f"import sys; sys.argv.append({json.dumps(json.dumps(jobs))})\n{MEMORY}"
+    ran = run_python(code, NUMBA_DISABLE_JIT="0")  # which would take hours
+    assert ran.stderr == ""
+    assert 1_000 < int(ran.stdout) < 400_000  # kB

@@ -1,0 +1,87 @@
+"""What goes where, and what a line may hold."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from ropecli.render import console
+
+
+class Terminal(io.TextIOWrapper):
+    """A stream that says it is one."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def terminal(encoding: str) -> Terminal:
+    return Terminal(io.BytesIO(), encoding=encoding)
+
+
+def test_note_is_one_line_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    console.note(f"x.npy: {'long ' * 50}[red]row[/red] 0 of 5 taken")
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == f"note: x.npy: {'long ' * 50}[red]row[/red] 0 of 5 taken\n"
+
+
+def test_note_may_be_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    console.note("3 NaN", kind="warning")
+    assert capsys.readouterr().err == "warning: 3 NaN\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("queries é 表.npy", "queries é 表.npy"),
+        ("a\nb", r"a\nb"),
+        ("a\x1b[31mb", r"a\x1b[31mb"),
+        ("\udcff", r"\udcff"),
+        ("\u202e", r"\u202e"),
+    ],
+)
+def test_visible_spells_out_what_is_no_letter(text: str, shown: str) -> None:
+    assert console.visible(text) == shown
+
+
+def test_out_is_never_cut_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "relative_distance " * 500
+    console.out().print(line, markup=False)
+    assert capsys.readouterr().out == line + "\n"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "expected"),
+    [("utf-8", True), ("UTF8", True), ("ascii", False), ("latin-1", False)],
+)
+def test_braille_needs_a_terminal_that_can_show_it(
+    encoding: str, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdout", terminal(encoding))
+    assert console.draws_braille() is expected
+
+
+def test_no_braille_into_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="utf-8"))
+    assert console.draws_braille() is False
+
+
+def test_wrapped_breaks_at_spaces_only() -> None:
+    line = "      m = 1e-16, q = e_0: got (0.5403023058681398 at 0), expected 1"
+    lines = console.wrapped(line, 40, indent=6)
+    assert lines == [
+        "      m = 1e-16, q = e_0: got",
+        "      (0.5403023058681398 at 0),",
+        "      expected 1",
+    ]
+
+
+def test_wrapped_leaves_a_short_line_alone() -> None:
+    assert console.wrapped("FAIL  norm", 80, indent=6) == ["FAIL  norm"]
+
+
+def test_wrapped_never_cuts_a_word() -> None:
+    assert console.wrapped("x " + 30 * "9", 10, indent=2) == ["x", "  " + 30 * "9"]

@@ -1,0 +1,164 @@
+"""Curves in a terminal: inside the frame, labelled, told apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ropecli.render.curves import HEIGHT, NAMES, WIDTH, Curve, draw
+
+BLANK = chr(0x2800)
+X = np.linspace(0, 512, 513)
+
+
+def curve(y: np.ndarray, label: str = "a curve", x: np.ndarray = X) -> Curve:
+    return Curve(label=label, x=x, y=y)
+
+
+def rows(drawing: str) -> list[str]:
+    """The plot without its labels, filled up to its full width."""
+    lines = [line.partition("|")[2] for line in drawing.splitlines() if "|" in line]
+    return [line.ljust(WIDTH, BLANK) for line in lines]
+
+
+def labels(drawing: str) -> dict[int, str]:
+    lines = [line.partition("|")[0].strip() for line in drawing.splitlines() if "|" in line]
+    return {row: text for row, text in enumerate(lines) if text}
+
+
+def dots(drawing: str) -> int:
+    return sum((ord(c) - 0x2800).bit_count() for row in rows(drawing) for c in row if c > BLANK)
+
+
+def places(drawing: str) -> dict[int, set[int]]:
+    """The rows of characters that each column of characters has dots in."""
+    plot = rows(drawing)
+    return {
+        column: {row for row in range(len(plot)) if plot[row][column] not in {BLANK, " "}}
+        for column in range(WIDTH)
+    }
+
+
+def test_plot_is_60_by_14_within_80_columns() -> None:
+    drawing = draw([curve(np.exp(-X / 100))], x_label="relative distance")
+    plot = rows(drawing)
+    assert (WIDTH, HEIGHT) == (60, 14)
+    assert len(plot) == 14
+    assert {len(row) for row in plot} == {60}
+    assert max(map(len, drawing.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("value", [1e-300, -1.2345e300, 123456.0])
+def test_wide_labels_stay_within_80_columns(value: float) -> None:
+    drawing = draw(
+        [curve(value * X / 512, x=X * 1e6), curve(X * 0, x=X * 1e6)], x_label="relative distance"
+    )
+    assert max(map(len, drawing.splitlines())) <= 80
+
+
+def test_axes_are_labelled() -> None:
+    drawing = draw([curve(32.5 - 27.5 * X / 512)], x_label="relative distance")
+    assert labels(drawing) == {0: "32.5", 7: f"{32.5 - 27.5 * 7 / 13:.3g}", 13: "5"}
+    scale, name = drawing.splitlines()[-2:]
+    assert scale.split() == ["0", "128", "256", "384", "512"]
+    assert name.strip() == "relative distance"
+    axis = drawing.splitlines()[-3]
+    assert axis.strip() == "+" + 60 * "-"
+    assert scale.endswith("512")
+    assert len(scale) - 1 == len(axis)  # the last number stands under the axis' end
+    assert len(name) == len(axis)
+
+
+def test_falling_line_goes_from_top_left_to_bottom_right() -> None:
+    at = places(draw([curve(-X)], x_label="x"))
+    assert (min(at[0]), max(at[59])) == (0, 13)
+    # 14 rows over 60 columns: a straight line passes each column in one row, or in two.
+    for column in range(60):
+        assert at[column] <= {int(column * 14 / 60) + step for step in (-1, 0, 1)}
+        assert at[column]
+
+
+def test_rising_line_goes_from_bottom_left_to_top_right() -> None:
+    at = places(draw([curve(X)], x_label="x"))
+    assert (max(at[0]), min(at[59])) == (13, 0)
+
+
+def test_constant_curve_lies_in_the_middle_with_its_value_half_a_unit_off_both_ends() -> None:
+    drawing = draw([curve(np.full(513, 7.0))], x_label="x")
+    assert labels(drawing)[0] == "7.5"
+    assert labels(drawing)[13] == "6.5"
+    assert len(set().union(*places(drawing).values()) & {6, 7}) == 1
+    assert all(len(at) == 1 for at in places(drawing).values())
+
+
+def test_rounding_is_not_drawn_as_a_curve() -> None:
+    flat = draw([curve(np.full(513, 1.0))], x_label="x")
+    assert draw([curve(1 + 2.0**-52 * (np.arange(513) % 3))], x_label="x") == flat
+
+
+def test_a_small_curve_far_from_zero_is_drawn() -> None:
+    drawing = draw([curve(1 + 1e-6 * X / 512)], x_label="x")
+    assert len(set().union(*places(drawing).values())) == 14
+
+
+def test_curve_of_zeros() -> None:
+    assert labels(draw([curve(0 * X)], x_label="x"))[0] == "0.5"
+
+
+def test_single_point() -> None:
+    drawing = draw([curve(np.array([3.0]), x=np.array([5.0]))], x_label="x")
+    assert labels(drawing)[0] == "3.5"
+    assert drawing.splitlines()[-2].split()[0] == "5"
+
+
+def test_one_curve_has_no_legend() -> None:
+    assert "a curve" not in draw([curve(X)], x_label="x")
+
+
+def test_several_curves_have_a_legend_in_order() -> None:
+    drawing = draw([curve(X, "first"), curve(2 * X, "second")], x_label="x")
+    assert [line.split() for line in drawing.splitlines()[-2:]] == [
+        ["solid", "first"],
+        ["dashed", "second"],
+    ]
+
+
+def test_styles_differ_in_what_they_leave_out() -> None:
+    """One curve lies along the bottom; the other, drawn on its own, in each style."""
+    top = curve(np.full(513, 1.0))
+    floor = curve(np.full(513, 0.0))
+    drawings = [draw([floor] * n + [top], x_label="x") for n in range(1, len(NAMES))]
+    first_rows = [rows(drawing)[0] for drawing in drawings]
+    assert len(set(first_rows)) == len(first_rows)
+    assert all(row.strip(BLANK) for row in first_rows)
+
+
+def test_dashes_are_fewer_dots_than_a_line() -> None:
+    alone = dots(draw([curve(X)], x_label="x"))
+    both = dots(draw([curve(X), curve(X)], x_label="x"))
+    assert both == alone  # the second lies on the first
+    crossing = dots(draw([curve(X), curve(512 - X)], x_label="x"))
+    assert alone < crossing < 2 * alone
+
+
+def test_more_curves_than_styles_begin_again() -> None:
+    drawing = draw([curve(X, str(n)) for n in range(len(NAMES) + 1)], x_label="x")
+    assert drawing.splitlines()[-1].split() == ["solid", str(len(NAMES))]
+
+
+def test_curves_share_the_axes() -> None:
+    drawing = draw([curve(X), curve(0 * X - 100)], x_label="x")
+    assert labels(drawing)[0] == "512"
+    assert labels(drawing)[13] == "-100"
+
+
+@pytest.mark.parametrize("columns", [36, 50, 79])
+def test_a_narrow_terminal_gets_a_narrow_plot(columns: int) -> None:
+    drawing = draw([curve(-X)], x_label="relative distance", columns=columns)
+    assert max(map(len, drawing.splitlines())) <= columns
+    assert f"+{'-' * min(WIDTH, columns - 16)}" in drawing
+
+
+def test_the_narrowest_plot_keeps_its_numbers() -> None:
+    drawing = draw([curve(-X)], x_label="x", columns=1)
+    assert drawing.splitlines()[-2].split() == ["0", "128", "256", "384", "512"]

@@ -1,0 +1,368 @@
+"""Words and numbers of `decay`, from hand-made curves where that is enough."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ropecli import ArgumentError, Decay, FileError, Rotary, decay
+from ropecli.files.vector import Vector
+from ropecli.render import console
+from ropecli.render import decay as pages
+
+HINTS = "Save the figure: -o figure2.png    the numbers: -o decay.csv"
+
+
+def curve(
+    bounds: list[float], *, start: float = 0.0, step: float = 1.0, dim: int = 4, base: float = 1e4
+) -> Decay:
+    return Decay(
+        rope=Rotary(head_dim=dim, base=base),
+        reduce="mean",
+        relative_distance=np.array([start + step * i for i in range(len(bounds))]),
+        relative_upper_bound=np.array(bounds, dtype=float),
+    )
+
+
+def scored() -> Decay:
+    """Four distances with a score that falls below 0 and both bounds."""
+    return Decay(
+        rope=Rotary(head_dim=2),
+        reduce="mean",
+        relative_distance=np.arange(4.0),
+        relative_upper_bound=np.array([1.0, 1.0, 1.0, 1.0]),
+        score=np.array([4.0, 1 / 3, -2.5, 0.1]),
+        abel_bound=np.array([4.0, 5.0, 6.5, 4.25]),
+        max_bound=np.array([8.0, 7.0, 9.75, 8.5]),
+    )
+
+
+def shown(
+    capsys: pytest.CaptureFixture[str],
+    curves: list[Decay],
+    *,
+    figure2: bool = False,
+    saved: Path | None = None,
+    brief: bool = False,
+) -> str:
+    pages.show(curves, figure2=figure2, saved=saved, brief=brief)
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    return printed.out
+
+
+def table(text: str) -> tuple[list[str], list[list[str]]]:
+    """The heading and the rows of the table, its cells as they stand."""
+    block = next(b for b in text.split("\n\n") if b.lstrip().startswith("relative distance"))
+    heading, *rows = block.splitlines()
+    return re.split(r"\s{2,}", heading.strip()), [row.split() for row in rows]
+
+
+# The table.
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=9),
+    st.floats(0, 1e9),
+    st.floats(1e-6, 1e6),
+)
+def test_every_number_of_the_table_is_the_exact_float(
+    capsys: pytest.CaptureFixture[str], bounds: list[float], start: float, step: float
+) -> None:
+    curves = [
+        curve(bounds, start=start, step=step),
+        curve(bounds[::-1], start=start, step=step, dim=2),
+    ]
+    heading, rows = table(shown(capsys, curves))
+    assert heading == [
+        "relative distance",
+        "relative upper bound (dim 4, base 10000)",
+        "relative upper bound (dim 2, base 10000)",
+    ]
+    distances = curves[0].relative_distance.tolist()
+    chosen = [i for i in range(len(bounds)) if i in {0, 1, 2, 4, 8, len(bounds) - 1}]
+    got = [[float(cell).hex() for cell in row] for row in rows]
+    expected = [[distances[i], bounds[i], bounds[::-1][i]] for i in chosen]
+    assert got == [[value.hex() for value in row] for row in expected]
+
+
+def test_table_shows_distances_that_double_and_the_last(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, [curve(list(range(1001, 0, -1)))])
+    _, rows = table(text)
+    assert [row[0] for row in rows] == [
+        str(n) for n in (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
+    ]
+    assert "12 of 1,001 values; all of them: --json, or -o decay.csv\n" in text
+
+
+def test_whole_table_says_nothing_of_other_values(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "all of them" not in shown(capsys, [curve([3, 2, 1])])
+
+
+def test_large_distances_keep_their_digits(capsys: pytest.CaptureFixture[str]) -> None:
+    _, rows = table(shown(capsys, [curve([1, 2], start=123_456_789, step=0.5)]))
+    assert [row[0] for row in rows] == ["123456789", "123456789.5"]
+
+
+def test_wide_tables_are_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, [curve([0.1, 0.2], base=base) for base in (1e4, 1e5, 1e6, 1e7)])
+    heading, rows = table(text)
+    assert len(heading) == 5
+    assert rows == [["0", *["0.1"] * 4], ["1", *["0.2"] * 4]]
+    assert max(map(len, text.splitlines())) > 160
+
+
+def test_table_of_vectors_names_score_and_bounds(capsys: pytest.CaptureFixture[str]) -> None:
+    heading, rows = table(shown(capsys, [scored()]))
+    assert heading == [
+        "relative distance",
+        "relative upper bound",
+        "score",
+        "Abel bound",
+        "max bound",
+    ]
+    assert rows[1] == ["1", "1", "0.3333333333333333", "5", "7"]
+
+
+# The words.
+
+
+def facts(text: str) -> dict[str, str]:
+    lines = [line for line in text.splitlines() if line.startswith("  ") and "  " in line.strip()]
+    pairs = [re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in lines]
+    return dict(pairs)
+
+
+def test_summary_of_the_papers_curve(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, [decay(Rotary(head_dim=128))])
+    assert text.startswith(
+        "RoPE's upper bound against distance (RoFormer Eq. 37, Figure 2)\n"
+        "dim 128, base 10000, 64 pairs\n\n"
+    )
+    got = facts(text)
+    assert got["at distance 0"] == "32.5        = (pairs + 1) / 2, exactly"
+    assert got["halved by"] == "16"
+    assert got["rises first at"] == "19"
+    assert got["at distance 512"] == "5.311"
+    assert got["lowest"] == "4.871    at 482"
+    assert got["on average"] == "12.5 in the first quarter, 6.638 in the last"
+    assert text.endswith(f"{HINTS}\nThe paper's own frame: --figure2\n")
+
+
+@pytest.mark.parametrize("reduce", ["mean", "sum"])
+@pytest.mark.parametrize("start", [0.0, 1.0])
+def test_exactly_is_said_of_the_mean_at_0_alone(
+    capsys: pytest.CaptureFixture[str], reduce: str, start: float
+) -> None:
+    text = shown(capsys, [decay(Rotary(head_dim=4), start=start, max_distance=3, reduce=reduce)])
+    assert ("exactly" in text) == (reduce == "mean" and start == 0)
+
+
+def test_what_never_happens_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    got = facts(shown(capsys, [curve([4, 3.5, 3])]))
+    assert got["halved by"] == got["rises first at"] == "not in this range"
+
+
+def test_one_distance_has_no_trend(capsys: pytest.CaptureFixture[str]) -> None:
+    got = facts(shown(capsys, [curve([4.0], start=7)]))
+    assert got.pop("at distance 7") == "4"
+    assert got == {"7": "4"}  # the table's row
+
+
+def test_one_pair_is_no_pairs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "dim 2, base 10000, 1 pair\n" in shown(capsys, [curve([1.0], dim=2)])
+
+
+def test_several_curves_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, [curve([4, 1]), curve([2, 1], base=500)])
+    blocks = text.split("\n\n")
+    assert [b.splitlines()[0] for b in blocks[2:4]] == ["dim 4, base 10000", "dim 4, base 500"]
+    assert "at distance 0" in blocks[2]
+    assert "  4 " in blocks[2]
+    assert "  2 " in blocks[3]
+
+
+def test_scores_are_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, [scored()])
+    assert text.startswith(
+        "The score and RoPE's upper bounds against distance (RoFormer Eq. 35-37)"
+    )
+    got = facts(text)
+    assert got["highest score"] == "4        at 0"
+    assert got["lowest score"] == "-2.5     at 2"
+    assert got["largest Abel bound"] == "6.5"
+    assert got["largest max bound"] == "9.75"
+    assert "--figure2" not in text  # that frame is for the bound alone
+
+
+def test_brief_leaves_out_what_is_not_a_result(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, [curve([4, 2, 1])], brief=True)
+    assert "Save the figure" not in text
+    assert "However far" not in text
+    assert facts(text)["halved by"] == "1"
+
+
+def test_file_that_was_written_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, [curve([4, 2])], saved=Path("out [1]\n.png"), brief=True)
+    assert text.endswith("\n\nWritten: out [1]\\n.png\n")
+
+
+# On a terminal.
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "draws_braille", lambda: True)
+
+
+@pytest.mark.usefixtures("screen")
+def test_terminal_shows_a_plot_and_no_table(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, [curve([8, 4, 2, 1])])
+    assert re.search("[\u2801-\u28ff]", text)
+    assert "  8 |" in text
+    assert "relative upper bound " not in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.usefixtures("screen")
+def test_terminal_names_several_curves(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, [curve([8, 4, 2, 1]), curve([3, 3, 3, 3], dim=6)])
+    assert re.search(r"solid +dim 4, base 10000\n", text)
+    assert re.search(r"dashed +dim 6, base 10000\n", text)
+
+
+@pytest.mark.usefixtures("screen")
+def test_terminal_clips_the_papers_frame(capsys: pytest.CaptureFixture[str]) -> None:
+    bounds = [32.5, 19.0, 10.0, 6.5]
+    assert "19.8 |" in shown(capsys, [curve(bounds)], figure2=True)
+    assert "32.5 |" in shown(capsys, [curve(bounds)])
+
+
+@pytest.mark.usefixtures("screen")
+def test_terminal_draws_bounds_and_score_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, [scored()])
+    first, second = text.index("  max bound and Abel bound\n"), text.index("  score\n")
+    bounds, score = text[first:second], text[second:]
+    assert "9.75 |" in bounds
+    assert re.search(r"solid +max bound\n +dashed +Abel bound\n", bounds)
+    assert "-2.5 |" in score
+    assert "  4 |" in score
+    assert max(map(len, text.splitlines())) <= 80
+
+
+# Files.
+
+
+@pytest.mark.parametrize("name", ["x.png", "x.SVG", "x.pdf", "x.csv", "a/b.json"])
+def test_output_that_can_be_written(name: str) -> None:
+    pages.check_output(Path(name))
+    pages.check_output(None)
+
+
+@pytest.mark.parametrize("name", ["x", "x.npy", "x.png.gz", ".png", "", "x.jpeg"])
+def test_output_that_can_not_be_written(name: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        pages.check_output(Path(name))
+    allowed = ".png, .svg, .pdf, .csv, .json"
+    assert str(caught.value) == f"output must end in {allowed}, got {Path(name).name!r}"
+
+
+def written(tmp_path: Path, curves: list[Decay], name: str, **parameters: Any) -> str:
+    target = tmp_path / name
+    pages.write(curves, target, parameters, force=False, figure2=False)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    return target.read_text()
+
+
+def test_csv_holds_every_value_exactly(tmp_path: Path) -> None:
+    text = written(tmp_path, [scored()], "x.csv")
+    heading, *rows = csv.reader(io.StringIO(text))
+    assert heading == ["relative_distance", *pages.FIELDS]
+    columns = np.array(rows, dtype=float).T
+    for name, column in zip(heading, columns, strict=True):
+        assert column.tolist() == getattr(scored(), name).tolist()
+    assert "0.3333333333333333" in text
+
+
+def test_csv_of_several_curves_names_them_without_commas(tmp_path: Path) -> None:
+    curves = [curve([2, 1], base=10_000.0), curve([4, 3], base=10_000.001)]
+    heading, *rows = csv.reader(io.StringIO(written(tmp_path, curves, "x.CSV")))
+    assert heading == [
+        "relative_distance",
+        "relative_upper_bound (dim 4 base 10000)",
+        "relative_upper_bound (dim 4 base 10000.001)",
+    ]
+    assert rows == [["0.0", "2.0", "4.0"], ["1.0", "1.0", "3.0"]]
+
+
+def test_json_file_is_the_document(tmp_path: Path) -> None:
+    document = json.loads(written(tmp_path, [curve([2, 1])], "x.json", dim=[4], q=None))
+    assert document["schema"] == "ropecli.decay/1"
+    assert document["parameters"] == {"dim": [4], "q": None}
+    assert document["result"] == {
+        "curves": [
+            {
+                "label": "dim 4, base 10000",
+                "dim": 4,
+                "base": 10000.0,
+                "rope_type": "default",
+                "relative_distance": [0.0, 1.0],
+                "relative_upper_bound": [2.0, 1.0],
+            }
+        ]
+    }
+
+
+def test_existing_file_is_kept_without_force(tmp_path: Path) -> None:
+    target = tmp_path / "x.csv"
+    target.write_text("mine")
+    with pytest.raises(FileError, match="--force"):
+        pages.write([curve([1.0])], target, {}, force=False, figure2=False)
+    assert target.read_text() == "mine"
+    pages.write([curve([1.0])], target, {}, force=True, figure2=False)
+    assert target.read_text().startswith("relative_distance,")
+
+
+def test_figure_tells_the_command_that_draws_it_again(tmp_path: Path) -> None:
+    text = written(
+        tmp_path,
+        [curve([2, 1])],
+        "x.svg",
+        dim=[4, 8],
+        base=[10000.0],
+        step=0.02,
+        figure2=True,
+        force=False,
+        q_row=None,
+        max_dist=512.0,
+    )
+    assert (
+        "ropecli decay --dim 4 --dim 8 --base 10000 --step 0.02 --figure2 --max-dist 512<" in text
+    )
+
+
+# Notes.
+
+
+def vector(rows: int | None, row: int | None) -> Vector:
+    return Vector(values=np.ones(2), path=Path("q.npy"), rows=rows, row=row)
+
+
+def test_row_that_was_taken_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    pages.show_notes(vector(1200, 0), None)
+    assert capsys.readouterr() == ("", "note: q.npy: row 0 of 1,200 taken\n")
+
+
+def test_no_note_where_there_was_no_choice(capsys: pytest.CaptureFixture[str]) -> None:
+    pages.show_notes(vector(None, None), vector(1, 0), None)
+    assert capsys.readouterr() == ("", "")

@@ -1,0 +1,157 @@
+"""The figures: axes, data, frame, metadata, and the same bytes each time."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import warnings
+
+import numpy as np
+import pytest
+from helpers import assert_within, run_python
+
+from ropecli import Decay, Rotary, __version__, decay
+from ropecli.render.decay_figure import CLIPPED_AT, PRINTED, drawn, figure
+
+COMMAND = "ropecli decay --dim 16 --base 10000"
+PLAIN = decay(Rotary(head_dim=16), max_distance=64)
+OTHER = decay(Rotary(head_dim=16, base=500.0), max_distance=64)
+Q, K = np.random.default_rng(4).standard_normal((2, 16))
+SCORED = decay(Rotary(head_dim=16), max_distance=64, q=Q, k=K)
+
+
+def test_axes_have_the_papers_names() -> None:
+    (axes,) = figure([PLAIN]).axes
+    assert axes.get_xlabel() == "relative distance"
+    assert axes.get_ylabel() == "relative upper bound"
+    assert axes.get_title() == "dim 16, base 10000"
+    assert axes.get_legend() is None
+
+
+def test_line_is_the_curve() -> None:
+    (axes,) = figure([PLAIN]).axes
+    (line,) = axes.get_lines()
+    x, y = np.asarray(line.get_xydata()).T
+    assert x.tolist() == PLAIN.relative_distance.tolist()
+    assert y.tolist() == PLAIN.relative_upper_bound.tolist()
+    assert axes.get_xlim() == (0, 64)
+
+
+def test_several_curves_have_a_legend_and_styles_of_their_own() -> None:
+    (axes,) = figure([PLAIN, OTHER]).axes
+    first, second = axes.get_lines()
+    assert np.asarray(second.get_ydata()).tolist() == OTHER.relative_upper_bound.tolist()
+    legend = axes.get_legend()
+    assert legend is not None
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names == ["dim 16, base 10000", "dim 16, base 500"]
+    assert first.get_color() != second.get_color()
+    assert first.get_linestyle() != second.get_linestyle()
+    assert axes.get_title() == ""
+
+
+def test_papers_frame() -> None:
+    curve = decay(Rotary(head_dim=128), max_distance=256, step=0.25)
+    picture = figure([curve], figure2=True)
+    (axes,) = picture.axes
+    assert axes.get_xlim() == (0, 256)
+    assert axes.get_ylim() == PRINTED == (6.385, 19.75)
+    assert axes.get_xticks().tolist() == [0, 50, 100, 150, 200, 250]
+    assert axes.get_title() == ""
+    width, height = picture.get_size_inches()
+    # Two lengths in inches, each a rounding off.
+    assert_within("aspect", got=width / height, expected=(1 + 5**0.5) / 2, tolerance=1e-15)
+
+
+def test_papers_frame_clips_what_the_paper_clips() -> None:
+    curve = decay(Rotary(head_dim=128), max_distance=256, step=0.25)
+    (axes,) = figure([curve], figure2=True).axes
+    x, y = np.asarray(axes.get_lines()[0].get_xydata()).T
+    bound = curve.relative_upper_bound
+    assert np.isnan(y).tolist() == (bound > CLIPPED_AT).tolist()
+    assert np.isnan(y[0])
+    assert y[~np.isnan(y)].tolist() == bound[bound <= CLIPPED_AT].tolist()
+    # The paper's curve enters its frame at 8.098; the step is 0.25.
+    assert 8.098 <= x[~np.isnan(y)][0] <= 8.098 + 0.25
+
+
+def test_score_and_bounds_stand_in_one_figure() -> None:
+    together, alone = figure([SCORED]).axes
+    assert together.get_yscale() == "log"
+    assert alone.get_xlabel() == "relative distance"
+    assert (together.get_ylabel(), alone.get_ylabel()) == ("|score| and its bounds", "score")
+    got = {str(line.get_label()): np.asarray(line.get_ydata()) for line in together.get_lines()}
+    assert SCORED.score is not None
+    assert SCORED.abel_bound is not None
+    assert SCORED.max_bound is not None
+    assert list(got) == ["max bound", "Abel bound", "|score|"]
+    assert got["max bound"].tolist() == SCORED.max_bound.tolist()
+    assert got["Abel bound"].tolist() == SCORED.abel_bound.tolist()
+    assert got["|score|"].tolist() == np.abs(SCORED.score).tolist()
+    curve = alone.get_lines()[1]  # after the line at 0
+    assert np.asarray(curve.get_ydata()).tolist() == SCORED.score.tolist()
+    assert np.asarray(curve.get_xdata()).tolist() == SCORED.relative_distance.tolist()
+
+
+def test_several_scores_are_named() -> None:
+    other = decay(Rotary(head_dim=16, base=500.0), max_distance=64, q=Q, k=K)
+    together, _ = figure([SCORED, other]).axes
+    legend = together.get_legend()
+    assert legend is not None
+    assert legend.get_texts()[-1].get_text() == "|score| (dim 16, base 500)"
+
+
+@pytest.mark.parametrize(
+    ("suffix", "curves"), [(".png", [PLAIN]), (".pdf", [PLAIN, OTHER]), (".svg", [SCORED])]
+)
+def test_same_bytes_from_run_to_run(suffix: str, curves: list[Decay]) -> None:
+    once, again = (drawn(curves, suffix=suffix, command=COMMAND) for _ in range(2))
+    assert once == again
+
+
+def test_same_bytes_in_another_process_elsewhere() -> None:
+    code = """
+import hashlib
+import sys
+from ropecli import Rotary, decay
+from ropecli.render.decay_figure import drawn
+curve = decay(Rotary(head_dim=16), max_distance=64)
+for suffix in (".png", ".svg", ".pdf"):
+    print(hashlib.sha256(drawn([curve], suffix=suffix, command="c")).hexdigest())
+assert "matplotlib.pyplot" not in sys.modules  # it would keep figures, and look for a display
+"""
+    done = run_python(code, TZ="Asia/Tokyo", PYTHONHASHSEED="5", SOURCE_DATE_EPOCH="")
+    assert done.returncode == 0, done.stderr
+    here = [drawn([PLAIN], suffix=suffix, command="c") for suffix in (".png", ".svg", ".pdf")]
+    assert done.stdout.split() == [hashlib.sha256(content).hexdigest() for content in here]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "begin"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")]
+)
+def test_file_says_what_made_it(suffix: str, begin: bytes) -> None:
+    content = drawn([PLAIN], suffix=suffix, command=COMMAND)
+    assert content.startswith(begin)
+    text = content.decode("latin-1")
+    assert f"ropecli {__version__}" in text
+    assert COMMAND in text
+    assert not re.search(r"20\d\d-\d\d-\d\d|D:20\d\d", text)  # no date
+
+
+def test_another_command_gives_other_bytes() -> None:
+    assert drawn([PLAIN], suffix=".png", command="a") != drawn([PLAIN], suffix=".png", command="b")
+
+
+@pytest.mark.parametrize("suffix", [".png", ".pdf"])
+def test_scores_of_zero_draw_without_a_warning(suffix: str) -> None:
+    zeros = np.zeros(4)
+    curve = decay(Rotary(head_dim=4), max_distance=4, q=zeros, k=zeros)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(drawn([curve], suffix=suffix)) > 1000
+
+
+def test_a_single_distance_draws_without_a_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(drawn([decay(Rotary(head_dim=4), max_distance=0)], suffix=".png")) > 1000

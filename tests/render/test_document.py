@@ -1,0 +1,83 @@
+"""The JSON document: valid, complete, and every float the very same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ropecli import __version__
+from ropecli.render.document import show, text
+
+
+def parsed(result: dict[str, Any]) -> Any:
+    def refuse(name: str) -> None:
+        raise AssertionError(name)  # NaN and Infinity are not JSON
+
+    return json.loads(text("decay", {}, result), parse_constant=refuse)["result"]
+
+
+def test_keys_of_the_document() -> None:
+    document = json.loads(text("verify", {"dim": 64}, {"passed": True}))
+    assert document == {
+        "schema": "ropecli.verify/1",
+        "version": __version__,
+        "parameters": {"dim": 64},
+        "result": {"passed": True},
+    }
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, np.float32(np.nan)])
+def test_what_is_not_finite_is_null(value: float) -> None:
+    assert parsed({"x": value, "list": [value, 1.0]}) == {"x": None, "list": [None, 1.0]}
+
+
+def test_what_is_not_finite_in_arrays_is_null() -> None:
+    assert parsed({"x": np.array([[1.5, np.nan], [-np.inf, 0.0]])}) == {
+        "x": [[1.5, None], [None, 0]]
+    }
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_floats_come_back_to_the_bit(value: float) -> None:
+    got = parsed({"x": value, "array": np.array([value])})
+    assert got["x"].hex() == value.hex()
+    assert got["array"][0].hex() == value.hex()
+
+
+def test_numpy_values_are_plain() -> None:
+    got = parsed({"i": np.int64(3), "b": np.bool_(True), "f": np.float32(0.5), "s": np.str_("a")})
+    assert got == {"i": 3, "b": True, "f": 0.5, "s": "a"}
+    assert type(got["b"]) is bool
+
+
+def test_paths_and_other_things_are_their_text() -> None:
+    got = parsed({"path": Path("a") / "b.npy", "dtype": np.dtype("f4"), "none": None})
+    assert got == {"path": "a/b.npy", "dtype": "float32", "none": None}
+
+
+def test_tuples_and_nested_values() -> None:
+    assert parsed({"a": ({"b": (1, np.array(2))},)}) == {"a": [{"b": [1, 2]}]}
+
+
+def test_big_integers_keep_every_digit() -> None:
+    assert parsed({"n": 2**70 + 1}) == {"n": 2**70 + 1}
+
+
+def test_document_is_one_line_of_ascii() -> None:
+    document = text("decay", {"q": Path("\udcff é\n.npy")}, {})
+    assert document.isascii()
+    assert "\n" not in document
+    assert json.loads(document)["parameters"]["q"] == "\udcff é\n.npy"
+
+
+def test_show_writes_the_document_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    show("info", {}, {"threads": 2})
+    printed = capsys.readouterr()
+    assert printed.out == text("info", {}, {"threads": 2}) + "\n"
+    assert printed.err == ""

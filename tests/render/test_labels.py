@@ -1,0 +1,39 @@
+"""Labels tell any two encodings apart, and say any float exactly."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ropecli import Rotary
+from ropecli.render.labels import exact, label
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_exact_means_the_very_same_float(number: float) -> None:
+    assert float(exact(number)).hex() == number.hex()
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(512.0, "512"), (1e6, "1000000"), (0.02, "0.02"), (1e22, "1e+22"), (-0.5, "-0.5"), (3, "3")],
+)
+def test_exact_is_short(number: float, text: str) -> None:
+    assert exact(number) == text
+
+
+def test_label_of_a_plain_encoding() -> None:
+    assert label(Rotary(head_dim=128)) == "dim 128, base 10000"
+
+
+def test_label_of_a_partial_encoding() -> None:
+    assert label(Rotary(head_dim=64, rotary_dim=16)) == "dim 64, rotary dim 16, base 10000"
+
+
+def test_label_without_a_base() -> None:
+    assert label(Rotary.from_inv_freq([1.0, 0.5])) == "dim 4, custom frequencies"
+
+
+def test_bases_that_six_digits_do_not_tell_apart() -> None:
+    assert label(Rotary(head_dim=4, base=10_000.001)) == "dim 4, base 10000.001"

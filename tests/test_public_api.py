@@ -1,0 +1,208 @@
+"""The Python API: its names, its documentation, and the calls that the docs show."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import assert_same_bits, assert_within
+
+import ropecli
+from ropecli import Rotary, rotate
+
+FUNCTIONS = [name for name in ropecli.__all__ if inspect.isroutine(getattr(ropecli, name))]
+RESULTS = ["Decay", "Encoded", "Info", "Rotary", "Verification"]
+ERRORS = ["ArgumentError", "ArgumentTypeError", "FileError", "RopecliError"]
+CALLABLES = [
+    *[(name, getattr(ropecli, name)) for name in FUNCTIONS],
+    ("Rotary", Rotary.__init__),
+    ("Rotary.from_inv_freq", Rotary.from_inv_freq),
+]
+
+
+# Names.
+
+
+def test_every_public_name_has_a_home_and_the_other_way_round() -> None:
+    assert set(ropecli.__all__) == {*ropecli._HOME_OF, "__version__"}
+    assert len(ropecli.__all__) == len(set(ropecli.__all__))
+    assert ropecli.__all__ == sorted(ropecli.__all__)
+
+
+def test_public_names_are_those_of_the_contract() -> None:
+    assert set(ropecli.__all__) == {
+        *ERRORS,
+        *RESULTS,
+        "__version__",
+        "decay",
+        "encode_file",
+        "info",
+        "rope",
+        "rotate",
+        "verify",
+    }
+
+
+@pytest.mark.parametrize("name", sorted(ropecli._HOME_OF))
+def test_name_resolves_to_what_its_home_defines(name: str) -> None:
+    thing = getattr(ropecli, name)
+    assert thing.__name__ == name
+    assert thing.__module__.startswith(ropecli._HOME_OF[name])
+    assert getattr(ropecli, name) is thing
+
+
+def test_dir_is_the_public_names() -> None:
+    assert dir(ropecli) == sorted(ropecli.__all__)
+
+
+@pytest.mark.parametrize("name", ["Rotarry", "kernel", "_private"])
+def test_unknown_name_is_an_attribute_error(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"module 'ropecli' has no attribute '{name}'"):
+        getattr(ropecli, name)
+    assert not hasattr(ropecli, name)
+
+
+def test_star_import_brings_all_of_them() -> None:
+    names: dict[str, Any] = {}
+    exec("from ropecli import *", names)
+    assert set(ropecli.__all__) <= set(names)
+
+
+# Documentation.
+
+
+@pytest.mark.parametrize(("name", "function"), CALLABLES, ids=[name for name, _ in CALLABLES])
+def test_every_parameter_is_documented(name: str, function: Any) -> None:
+    text = inspect.getdoc(function) or ""
+    signature = inspect.signature(function)
+    parameters = [p for p in signature.parameters.values() if p.name != "self"]
+    named = [p.name for p in parameters if p.kind not in {p.VAR_KEYWORD, p.VAR_POSITIONAL}]
+    if len(named) < len(parameters) or not named:  # **parameters are told by the rope type
+        assert len(text.splitlines()[0]) > 20
+        return
+    section = text.partition("Args:\n")[2].partition("\n\n")[0]
+    documented = re.findall(r"^ {4}(\w+): \S", section, re.MULTILINE)
+    assert documented == named, f"{name} documents {documented}, takes {named}"
+
+
+@pytest.mark.parametrize(("name", "function"), CALLABLES, ids=[name for name, _ in CALLABLES])
+def test_every_parameter_and_result_is_typed(name: str, function: Any) -> None:
+    signature = inspect.signature(function)
+    for parameter in signature.parameters.values():
+        assert parameter.name in {"self", "cls"} or parameter.annotation is not parameter.empty, (
+            f"{name}({parameter.name})"
+        )
+    assert signature.return_annotation is not signature.empty
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_result_is_frozen_and_every_field_is_commented(name: str) -> None:
+    kind: Any = getattr(ropecli, name)
+    assert kind.__dataclass_params__.frozen
+    source = inspect.getsource(kind)
+    for field in dataclasses.fields(kind):
+        assert re.search(rf"^    {field.name}: .*#: \S", source, re.MULTILINE), (
+            f"{name}.{field.name}"
+        )
+
+
+@pytest.mark.parametrize("name", [*RESULTS, *ERRORS])
+def test_class_is_documented_with_its_public_members(name: str) -> None:
+    kind = getattr(ropecli, name)
+    assert inspect.getdoc(kind)
+    for member, value in vars(kind).items():
+        if not member.startswith("_") and isinstance(value, property):
+            assert inspect.getdoc(value), f"{name}.{member}"
+
+
+def test_package_is_typed() -> None:
+    assert Path(ropecli.__file__).with_name("py.typed").exists()
+
+
+# Errors.
+
+
+@pytest.mark.parametrize(
+    ("name", "builtin"),
+    [("ArgumentError", ValueError), ("ArgumentTypeError", TypeError), ("FileError", ValueError)],
+)
+def test_errors_are_ropeclis_and_pythons(name: str, builtin: type[Exception]) -> None:
+    error = getattr(ropecli, name)
+    assert issubclass(error, ropecli.RopecliError)
+    assert issubclass(error, builtin)
+    assert error.exit_code == 2
+
+
+# The calls that the API page shows.
+
+
+def test_rotary_and_its_properties() -> None:
+    rope = ropecli.Rotary(head_dim=128, base=10_000.0, layout="interleaved")
+    assert rope == ropecli.Rotary(head_dim=128)
+    assert hash(rope) == hash(ropecli.Rotary(head_dim=128))
+    assert rope.inv_freq.dtype == np.float64
+    assert rope.inv_freq.shape == (64,)
+    assert rope.inv_freq[0] == 1
+    # 2 pi times the inverse of 1: one rounding each.
+    assert_within("wavelength", got=rope.wavelength[0], expected=2 * np.pi, tolerance=2e-15)
+    assert (rope.rotary_dim, rope.attention_factor) == (128, 1.0)
+    assert (rope.direction, rope.rotary_offset) == ("forward", 0)
+    assert rope.pairs_in.shape == rope.pairs_out.shape == (64, 2)
+
+
+def test_rope_by_name_and_from_a_table() -> None:
+    assert ropecli.rope("default", head_dim=8, rope_theta=500.0) == Rotary(head_dim=8, base=500.0)
+    inv_freq = [1.0, 0.5, 0.0]
+    rope = Rotary.from_inv_freq(inv_freq, head_dim=8, layout="half", attention_factor=1.0)
+    assert rope.inv_freq.tolist() == inv_freq
+    assert rope.rotary_dim == 6
+
+
+def test_rotate_as_the_page_calls_it() -> None:
+    rope = Rotary(head_dim=8)
+    x = np.random.default_rng(6).standard_normal((2, 5, 8))
+    before = x.copy()
+    y = rotate(x, rope)
+    assert (y.shape, y.dtype) == (x.shape, x.dtype)
+    assert_same_bits("x", got=x, expected=before)
+    p = np.arange(5) + 3
+    assert_same_bits("rows", got=rotate(x, rope, positions=p)[0], expected=rotate(x[0], rope, p))
+    both = np.stack([p, p + 1])
+    batched = rotate(x, rope, positions=both)
+    assert_same_bits("batch", got=batched[1], expected=rotate(x[1], rope, p + 1))
+    buffer = np.empty_like(x)
+    assert rotate(x, rope, out=buffer) is buffer
+    assert_same_bits("out", got=buffer, expected=y)
+    back = rotate(y, rope, inverse=True, out=y)
+    assert back is y
+    # Each way at most 7e-16 and 1.2e-16 of an angle of at most 4 radians, of a pair's length.
+    longest = np.hypot(x[..., ::2], x[..., 1::2]).max()
+    assert_within("back", got=back, expected=x, tolerance=2 * (7e-16 + 4 * 1.2e-16) * longest)
+
+
+def test_decay_and_verify_as_the_page_calls_them() -> None:
+    rope = Rotary(head_dim=4)
+    d = ropecli.decay(rope, max_distance=12)
+    assert d.relative_distance.shape == d.relative_upper_bound.shape == (13,)
+    q, k = np.eye(4)[:2]
+    d = ropecli.decay(rope, max_distance=12, q=q, k=k)
+    assert d.score is not None
+    assert d.abel_bound is not None
+    assert d.max_bound is not None
+    v = ropecli.verify(rope, dtype="float32", seed=0)
+    assert v.passed
+    assert {check.name for check in v.checks} >= {"norm", "relative position", "convention"}
+
+
+def test_encode_file_as_the_page_calls_it(tmp_path: Path) -> None:
+    rope = Rotary(head_dim=4)
+    x = np.random.default_rng(7).standard_normal((3, 4))
+    np.save(tmp_path / "input.npy", x)
+    ropecli.encode_file(tmp_path / "input.npy", tmp_path / "output.npy", rope)
+    got = np.load(tmp_path / "output.npy")
+    assert_same_bits("output.npy", got=got, expected=rotate(x, rope))
