@@ -1,0 +1,50 @@
+"""How the pages are built: sphinx-build -W -n -b html docs docs/_build/html."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from ropecli import __version__
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+project = "ropecli"
+author = copyright = "the ropecli authors"
+version = release = __version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["_build"]
+html_theme = "furo"
+html_title = f"ropecli {__version__}"
+smartquotes = False  # "--dim" in a help text is two hyphens
+
+myst_enable_extensions = ["amsmath", "dollarmath"]
+myst_heading_anchors = 3
+
+autoclass_content = "both"
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+# Types that have no page here: other projects', and names for a callable's signature.
+nitpick_ignore_regex = [
+    ("py:(class|obj|data)", r"(np|numpy|os|pathlib|NDArray|ArrayLike)\b.*"),
+    ("py:class", r"Decays|Progress|Rotate"),
+]
+
+
+def setup(app: Sphinx) -> None:
+    """Have docstrings read as they are meant: before napoleon takes them apart, and after."""
+    app.connect("autodoc-process-docstring", _lengths, priority=499)
+    app.connect("autodoc-process-docstring", _whole_sentences, priority=501)
+
+
+def _lengths(_app: Sphinx, _what: str, _name: str, _it: Any, _how: Any, lines: list[str]) -> None:
+    lines[:] = [line.replace("|", "\\|") for line in lines]  # |x| is a length, no substitution
+
+
+def _whole_sentences(
+    _app: Sphinx, what: str, _name: str, it: Any, _how: Any, lines: list[str]
+) -> None:
+    if what == "property":  # napoleon takes what stands before a colon for its type
+        lines[:] = (inspect.getdoc(it) or "").replace("|", "\\|").splitlines()
