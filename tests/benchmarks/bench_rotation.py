@@ -1,0 +1,30 @@
+"""Distributions of the rotation's times: `pytest tests/benchmarks -o python_files='bench_*.py'
+-o addopts='' --benchmark-only`. Run without that option they only show that they run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ropecli import Rotary, decay
+from ropecli.arrays import DTYPES
+from ropecli.rotary.apply import turn
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("heads", [1, 32])
+def test_rotation(benchmark: Any, heads: int, dtype: str, layout: str) -> None:
+    rope = Rotary(head_dim=128, layout=layout)
+    x = np.ones((1, heads, 4096, 1, 128), DTYPES[dtype])
+    out, positions = np.zeros_like(x), np.arange(4096.0)[None]
+    benchmark(turn, x, out, rope, positions)
+    assert out.any()
+
+
+@pytest.mark.parametrize("distances", [10, 1_000, 100_000])
+def test_decay(benchmark: Any, distances: int) -> None:
+    result = benchmark(decay, Rotary(head_dim=128), max_distance=distances)
+    assert result.start == 32.5

@@ -1,0 +1,157 @@
+"""Measure every target of docs/performance.md in one run: `python tests/benchmarks/report.py`.
+
+Needs the extra `bench` for the peers. Ratios are taken round by round; quote those, not times.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+from peers import onnx_runtime, parallel_copy, torch_compiled, torch_eager
+from race import Row, alone, share, speed
+
+from ropecli import Rotary, decay
+from ropecli.arrays import DTYPES
+from ropecli.rotary.apply import turn
+
+ROOT = Path(__file__).parents[2]
+PAIRS, DIM = 64, 128
+ONE_HEAD = (1, 1, 262_144, 1, DIM)
+HEADS = (1, 32, 8_192, 1, DIM)
+LAYOUTS = ("interleaved", "half")
+
+
+def drawn(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+    values = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+    return values.astype(DTYPES[dtype])
+
+
+def rotation(shape: tuple[int, ...], dtype: str, layout: str) -> Callable[[], object]:
+    x, rope = drawn(shape, dtype), Rotary(head_dim=DIM, layout=layout)
+    out, positions = np.zeros_like(x), np.arange(shape[2], dtype=np.float64)[None]
+    return lambda: turn(x, out, rope, positions)
+
+
+def copy(shape: tuple[int, ...], dtype: str) -> Callable[[], object]:
+    x = drawn(shape, dtype).reshape(-1, DIM)
+    out = np.zeros_like(x)
+    return lambda: parallel_copy(x, out)
+
+
+def against_copy() -> Iterator[Row]:
+    cases = [("float64", ONE_HEAD, 0.9), ("float64", HEADS, 0.9)]
+    cases += [("float32", HEADS, 0.9), ("float32", ONE_HEAD, 0.6)]
+    cases += [("float16", HEADS, 0.5), ("bfloat16", HEADS, 0.5)]
+    for dtype, shape, least in cases:
+        heads = "32 heads" if shape == HEADS else "1 head"
+        other = dtype if dtype.startswith("float") and dtype != "float16" else "float32"
+        for layout in LAYOUTS:
+            yield speed(
+                f"rotation, {dtype}, {heads}, {layout} / parallel copy of {other}",
+                rotation(shape, dtype, layout),
+                copy(shape, other),
+                least=least,
+            )
+
+
+def against_peers() -> Iterator[Row]:
+    x = drawn(HEADS, "float32")[0].transpose(2, 0, 1, 3)  # (1, heads, sequence, dim)
+    for layout in LAYOUTS:
+        ours = rotation(HEADS, "float32", layout)
+        what = f"rotation, float32, 32 heads, {layout} / "
+        peer = onnx_runtime(x, Rotary(head_dim=DIM, layout=layout))
+        yield speed(what + "ONNX Runtime", ours, peer, least=1.5)
+    ours = rotation(HEADS, "float32", "half")
+    what = "rotation, float32, 32 heads, half / "
+    yield speed(what + "PyTorch eager", ours, torch_eager(x), least=25)
+    yield speed(what + "PyTorch compiled", ours, torch_compiled(x), least=10)
+
+
+def of_decay() -> Iterator[Row]:
+    rope = Rotary(head_dim=2 * PAIRS)
+    run = lambda: decay(rope, max_distance=1_000_000)  # noqa: E731
+    yield alone("decay, 10^6 distances, 64 pairs", run, most=80)
+    if numba.config.NUMBA_NUM_THREADS > 1:
+        yield speed("decay, 2 threads / 1 thread", threads(2, run), threads(1, run), least=1.8)
+        x = drawn((1, 1, 512, 1, DIM), "float64")
+        wide = np.zeros_like(x)
+        away = np.random.default_rng(0).permutation(512).astype(float)[None] * 1000.5
+        small = lambda: turn(x, wide, rope, away)  # noqa: E731
+        yield speed(
+            "rotation at 512 scattered positions, 2 threads / 1 thread",
+            threads(2, small),
+            threads(1, small),
+            least=1.8,
+        )
+
+
+def threads(count: int, run: Callable[[], object]) -> Callable[[], object]:
+    def limited() -> None:
+        numba.set_num_threads(count)
+        run()
+
+    return limited
+
+
+def of_commands() -> Iterator[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        warm = {"NUMBA_CACHE_DIR": f"{folder}/warm"}
+        bare = python("import typer, rich", **warm)
+        for option in ("--help", "--version"):
+            yield share(
+                f"`ropecli {option}` / `import typer, rich`", ropecli(option), bare, most=1.6
+            )
+        words = ("decay", "--dim", "128", "--max-dist", "512")
+        kernel = python(
+            "import typer, rich, numpy, numba\n"
+            "from ropecli.kernels import abel\n"
+            "abel.fill_steps(numpy.ones(1), 1.0, *numpy.empty((2, 1, 1)))",
+            **warm,
+        )
+        yield share(
+            "`ropecli decay --dim 128 --max-dist 512`, warm / imports and one cached kernel",
+            ropecli(*words, **warm),
+            kernel,
+            most=1.3,
+        )
+        fresh = iter(range(100))
+
+        def cold() -> None:
+            ropecli(*words, NUMBA_CACHE_DIR=f"{folder}/{next(fresh)}")()
+
+        yield alone("the same on an empty cache", cold, most=4000, rounds=5)
+
+
+def python(code: str, **environment: str) -> Callable[[], object]:
+    return process([sys.executable, "-c", code], environment)
+
+
+def ropecli(*words: str, **environment: str) -> Callable[[], object]:
+    return process([sys.executable, "-m", "ropecli", *words], environment)
+
+
+def process(words: list[str], environment: dict[str, str]) -> Callable[[], object]:
+    whole = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    return lambda: subprocess.run(words, env=whole, check=True, stdout=subprocess.DEVNULL)
+
+
+def main() -> None:
+    """Print the table."""
+    print("| what | ours, ms | other, ms | ratio | target | met |")
+    print("|---|---|---|---|---|---|")
+    for section in (against_copy, against_peers, of_decay, of_commands):
+        for row in section():
+            print(row.markdown(), flush=True)
+
+
+if __name__ == "__main__":
+    main()
