@@ -4,6 +4,9 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+# As the command line does: threads that spin while they wait starve the other test processes.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 # No deadline: the first call of a kernel compiles it.
 settings.register_profile("dev", max_examples=25, deadline=None)
 settings.register_profile("ci", max_examples=60, deadline=None, derandomize=True)

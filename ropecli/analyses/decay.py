@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 REDUCTIONS = ("mean", "sum")
 #: More values than this are a slip: a column of them takes 0.8 GB.
 MOST_VALUES = 10**8
+#: Up to so many one thread is done before others have woken.
+SMALL = 4 * abel.BLOCK
 #: A rise by a smaller part of the bound is no rise but its rounding.
 ROUNDING = 1e-9
 #: As for positions: beyond it a float64 skips whole numbers.
@@ -145,19 +147,22 @@ class _Sums:
         self.count = count
         shape = (len(inv_freq), min(abel.BLOCK, count))
         self.table = np.empty(shape), np.empty(shape)
-        abel.fill_steps(inv_freq, float(step), *self.table)
+        self.small = count <= SMALL
+        abel.fill_steps(inv_freq, float(step), *self.table, small=self.small)
 
     def weighted(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """sum_i weights_i |S_{i+1}| at each distance."""
         out = np.empty(self.count)
-        abel.weighted_partial_sums(self.inv_freq, weights, *self.run, *self.table, out)
+        abel.weighted_partial_sums(
+            self.inv_freq, weights, *self.run, *self.table, out, small=self.small
+        )
         return out
 
     def score(self, h: NDArray[np.complex128]) -> NDArray[np.float64]:
         """Re sum_i h_i e^{i r theta_i} at each distance."""
         out = np.empty(self.count)
         parts = np.ascontiguousarray(h.real), np.ascontiguousarray(h.imag)
-        abel.scores(self.inv_freq, *parts, *self.run, *self.table, out)
+        abel.scores(self.inv_freq, *parts, *self.run, *self.table, out, small=self.small)
         return out
 
 

@@ -112,7 +112,8 @@ def convention(subject: Subject, sample: Sample) -> Judgement:
     got[:, subject.rotated] /= np.where(usable, stretch, 1.0)[:, None]
     error = np.hypot(*np.moveaxis((got - expected)[:, pairs], -1, 0))
     size = np.hypot(*np.moveaxis(expected[:, pairs], -1, 0))
-    return _worst(got, expected, error, COARSE * size)
+    angle = ANGLE * np.abs(np.outer(near, subject.oracle.inv_freq))
+    return _worst(got, expected, error, (COARSE + angle) * size)
 
 
 def frequency_table(subject: Subject, _sample: Sample) -> Judgement:

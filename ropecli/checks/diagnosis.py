@@ -61,6 +61,7 @@ def _frequencies(subject: Subject, angles: Array) -> str:
     off = np.abs(angles - sign * subject.rope.inv_freq)
     pair = int(off.argmax())
     return (
+        # One position shows an angle up to whole turns.
         f"frequencies: pair {pair} turns by {angles[pair]:.6g} radians per position, "
-        f"expected {sign * subject.rope.inv_freq[pair]:.6g}"
+        f"expected {sign * subject.rope.inv_freq[pair]:.6g}, modulo a turn"
     )

@@ -8,6 +8,7 @@ import numpy as np
 
 from ropecli.arrays import DTYPES
 from ropecli.checks.accuracy import ACCURACY, ANGLE
+from ropecli.errors import ArgumentTypeError
 from ropecli.reference import rotation as reference
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from ropecli.rotary.rotary import Rotary
 
     #: Called with x (count, head_dim) and positions (count,).
-    Rotate = Callable[[NDArray[Any], NDArray[np.float64]], NDArray[Any]]
+    Rotate = Callable[[NDArray[Any], NDArray[np.float64]], Any]
     #: Called as `analyses.decay.decay`.
     Decays = Callable[..., Decay]
     Array = NDArray[np.float64]
@@ -65,7 +66,12 @@ class Subject:
 
         Turned pairs that the encoding writes elsewhere are put back where they were read.
         """
-        turned = self._rotate(x.astype(DTYPES[self.dtype]), positions).astype(np.float64)
+        result = self._rotate(x.astype(DTYPES[self.dtype]), positions)
+        if not isinstance(result, np.ndarray) or result.shape != x.shape:
+            got = getattr(result, "shape", type(result).__name__)
+            msg = f"what is verified must return a NumPy array of shape {x.shape}, got {got}"
+            raise ArgumentTypeError(msg)
+        turned = result.astype(np.float64)
         restored = turned.copy()
         restored[:, self.rope.pairs_in] = turned[:, self.rope.pairs_out]
         return restored

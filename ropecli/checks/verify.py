@@ -15,7 +15,7 @@ from ropecli.checks import bound_laws, convention_laws, counterexample, diagnosi
 from ropecli.checks.law import Check, Law
 from ropecli.checks.sampling import drawn
 from ropecli.checks.subject import Oracle, Subject
-from ropecli.errors import ArgumentError
+from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.rotary.apply import rotate as built_in_rotate
 
 if TYPE_CHECKING:
@@ -68,11 +68,16 @@ def verify(
 
     Raises:
         ArgumentError: A value that is not allowed.
+        ArgumentTypeError: An argument, or what `rotate` returns, of the wrong type.
     """
     begin = time.perf_counter()
     if dtype is not None and dtype not in DTYPES:
         msg = f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}"
         raise ArgumentError(msg)
+    for name, value in (("seed", seed), ("max position", max_position)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer):
+            msg = f"{name} must be an integer, got {value!r}"
+            raise ArgumentTypeError(msg)
     if not 1 <= max_position <= LARGEST_POSITION:
         msg = f"max position must be from 1 to 2^49, got {max_position}"
         raise ArgumentError(msg)

@@ -80,7 +80,7 @@ def decay(
     from ropecli.render import document
     from ropecli.rotary import Rotary
 
-    pages.check_output(output)
+    pages.check_output(output, force=force)
     named = (("start", start), ("max_distance", max_dist), ("step", step))
     given = {name: value for name, value in named if value is not None}
     if figure2:

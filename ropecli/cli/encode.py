@@ -54,22 +54,27 @@ def encode(
     has its shape, dtype and memory order, and appears whole or not at all.
     """
     from ropecli.cli.progress import progress_bar
+    from ropecli.files.atomic import check_target
     from ropecli.files.axes import axis_notes, understand_axes
-    from ropecli.files.encode import default_output, encode_file
+    from ropecli.files.encode import check_output, default_output, encode_file
     from ropecli.files.npy import open_npy
     from ropecli.render import document
     from ropecli.render import encode as pages
     from ropecli.rotary import Rotary
 
     with open_npy(input, dtype) as reader:
-        axes = understand_axes(reader.file, head_dim=dim, sequence_axis=sequence_axis)
+        file = reader.file
     rope = Rotary(
-        head_dim=axes.head_dim,
+        head_dim=understand_axes(file).head_dim if dim is None else dim,
         base=base,
         layout=layout,
         rotary_dim=rotary_dim,
         rotary_offset=rotary_offset,
     )
+    axes = understand_axes(file, head_dim=rope.head_dim, sequence_axis=sequence_axis)
+    target = default_output(input) if output is None else output
+    check_output(target)
+    check_target(target, force=force)
     notes = axis_notes(axes, axis_given=sequence_axis is not None, dim_given=dim is not None)
     if not quiet:
         pages.show_notes(notes)
@@ -78,7 +83,7 @@ def encode(
     with progress_bar(input.name, wanted=not quiet) as progress:
         result = encode_file(
             input,
-            default_output(input) if output is None else output,
+            target,
             rope,
             positions=positions,
             offset=offset,

@@ -63,6 +63,19 @@ def replacing(target: str | os.PathLike[str], *, force: bool = False) -> Iterato
         raise FileError(msg) from None
 
 
+def check_target(target: str | os.PathLike[str], *, force: bool = False) -> None:
+    """Refuse, before any work is done, a target that `replacing` would refuse.
+
+    Raises:
+        FileError: The target exists, or is no place for a file.
+    """
+    try:
+        _permissions(resolved(target), force=force)
+    except OSError as error:
+        msg = f"cannot write {os.fspath(target)}: {error.strerror or error}"
+        raise FileError(msg) from None
+
+
 def resolved(target: str | os.PathLike[str]) -> Path:
     """The file that is written for a target: what a symbolic link points to, or itself.
 

@@ -33,7 +33,7 @@ _VERSIONS = {
 #: What a damaged header was seen to raise in the parser has no common base below Exception.
 _Damage = Exception
 _ALLOWED = "float64, float32, float16 and bfloat16"
-_KINDS = {"O": "Python objects", "S": "byte strings", "U": "strings", "b": "booleans"}
+_KINDS = {"S": "byte strings", "U": "strings", "b": "booleans"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,11 +13,6 @@ from numba.core.caching import FunctionCache, NullCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-try:
-    import fcntl
-except ImportError:  # pragma: no cover -- not a POSIX system: saving goes unlocked there
-    fcntl = None  # type: ignore[assignment]
 
 #: What loading a damaged cache was seen to raise has no common base below Exception.
 Damage = Exception
@@ -48,11 +44,13 @@ def open_cache(function: Callable[..., Any]) -> FunctionCache | NullCache:
     # the user's own compiled functions keep theirs.
     numba.config.CACHE_DIR = str(folder)
     try:
-        return _KernelCache(function)
+        cache = _KernelCache(function)
     except (RuntimeError, OSError):
         return NullCache()
     finally:
         numba.config.CACHE_DIR = before
+    # Where the folder can't be written Numba turns to the one beside the source, which is not ours.
+    return cache if Path(cache.cache_path).is_relative_to(folder) else NullCache()
 
 
 class _KernelCache(FunctionCache):  # type: ignore[misc]
@@ -77,9 +75,6 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
         # Numba picks the name of a data file from an index that it read before: two processes
         # that save two signatures at once would give one name to both, and a float64 kernel
         # would be loaded for float32.
-        if fcntl is None:  # pragma: no cover
-            yield
-            return
         folder = Path(self.cache_path)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (folder / "lock").open("a") as lock:

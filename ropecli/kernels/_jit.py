@@ -55,8 +55,9 @@ class parallel:
     """A kernel whose `prange` loops run on all threads; called from Python only.
 
     One call at a time: the `workqueue` layer aborts the process when two Python threads enter it,
-    and one kernel keeps every core busy anyway. In a child forked after a parallel call, where
-    GNU OpenMP would kill the process, a serial twin gives the same bits.
+    and one kernel keeps every core busy anyway. A serial twin gives the same bits where threads
+    would harm: in a child forked after a parallel call, which GNU OpenMP would kill, and for work
+    too small to share, where waking and waiting for threads would take longer than the work.
     """
 
     def __init__(self, function: Callable[..., None]) -> None:
@@ -65,9 +66,9 @@ class parallel:
         self._threaded = _compile(function, parallel=True)
         self._single = _compile(_twin(function), parallel=False)
 
-    def __call__(self, *arguments: Any) -> None:
-        """Run the kernel on the arrays given."""
-        if _process.forked_after_launch:
+    def __call__(self, *arguments: Any, small: bool = False) -> None:
+        """Run the kernel on the arrays given; on this thread alone if the work is small."""
+        if small or _process.forked_after_launch:
             self._single(*arguments)
             return
         with _process.launch:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.errors import ArgumentError
-from ropecli.files.atomic import replacing
+from ropecli.files.atomic import check_target, replacing
 from ropecli.render import console
 from ropecli.render.labels import exact, label
 from ropecli.render.table import aligned
@@ -26,16 +26,20 @@ NUMBERS = (".csv", ".json")
 FIELDS = ("relative_upper_bound", "score", "abel_bound", "max_bound")
 
 
-def check_output(output: Path | None) -> None:
-    """Refuse a kind of file that can't be written before anything is computed.
+def check_output(output: Path | None, *, force: bool) -> None:
+    """Refuse a file that can't be written before anything is computed.
 
     Raises:
         ArgumentError: The suffix is none of those that can be written.
+        FileError: The file exists, or its folder does not.
     """
+    if output is None:
+        return
     allowed = FIGURES + NUMBERS
-    if output is not None and output.suffix.lower() not in allowed:
+    if output.suffix.lower() not in allowed:
         msg = f"output must end in {', '.join(allowed)}, got {output.name!r}"
         raise ArgumentError(msg)
+    check_target(output, force=force)
 
 
 def values(curve: Decay) -> dict[str, NDArray[np.float64]]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
+from ropecli.arrays import as_array
 from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -39,8 +40,9 @@ def listed_pairs(name: str, pairs: ArrayLike, *, count: int, head_dim: int) -> P
 
     Raises:
         ArgumentError: Not `count` pairs of different coordinates below head_dim.
+        ArgumentTypeError: Not an array.
     """
-    array: NDArray[np.int64] = np.asarray(pairs)
+    array: NDArray[np.int64] = as_array(name, pairs)
     if array.shape != (count, 2) or array.dtype.kind not in "iu":
         msg = f"{name} must be integers of shape ({count}, 2), got {array.dtype} {array.shape}"
         raise ArgumentError(msg)

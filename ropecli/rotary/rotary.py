@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, Self, final, get_args
 
 import numpy as np
 
+from ropecli.arrays import as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.rotary.frequencies import geometric
 from ropecli.rotary.layout import Layout, Pairs, layout_of, listed_pairs, named_pairs
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 #: forward: position m turns a pair by +m inv_freq (RoFormer Eq. 34); reversed: by -m inv_freq.
 Direction = Literal["forward", "reversed"]
+
+LARGEST_DIM = 2**20  #: A thousand times any model's; more is a slip, and would take hours.
 
 
 @final
@@ -73,10 +76,15 @@ class Rotary:
         head_dim = _even("head dim", head_dim)
         rotary_dim = head_dim if rotary_dim is None else _even("rotary dim", rotary_dim)
         base = positive("base", base)
+        with np.errstate(over="ignore"):
+            table = geometric(base, rotary_dim // 2, denominator=rotary_dim)
+        if not np.isfinite(table).all():
+            msg = f"base must be large enough for finite frequencies, got {base:g}"
+            raise ArgumentError(msg)
         self._settle(
             head_dim=head_dim,
             base=base,
-            frequencies=geometric(base, rotary_dim // 2, denominator=rotary_dim),
+            frequencies=table,
             layout=layout,
             rotary_offset=rotary_offset,
             direction=direction,
@@ -119,14 +127,18 @@ class Rotary:
             ArgumentError: A value that is not allowed.
             ArgumentTypeError: An argument of the wrong type.
         """
-        table = np.asarray(inv_freq, dtype=np.float64)
+        given = as_array("inv_freq", inv_freq)
+        if given.dtype.kind not in "iuf":
+            msg = f"inv_freq must be real numbers, got {given.dtype}"
+            raise ArgumentTypeError(msg)
+        table = given.astype(np.float64)
         if table.ndim != 1 or not len(table) or not np.isfinite(table).all():
             msg = f"inv_freq must be finite numbers of shape (pairs,), got shape {table.shape}"
             raise ArgumentError(msg)
         rotary = cls.__new__(cls)
         rotary._settle(
             head_dim=2 * len(table) if head_dim is None else _even("head dim", head_dim),
-            base=base,
+            base=None if base is None else positive("base", base),
             frequencies=table,
             layout=layout,
             rotary_offset=rotary_offset,
@@ -239,6 +251,9 @@ def _even(name: str, value: object) -> int:
     if number < 2 or number % 2:
         msg = f"{name} must be an even number of at least 2, got {number}"
         raise ArgumentError(msg)
+    if number > LARGEST_DIM:
+        msg = f"{name} must be at most {LARGEST_DIM:,}, got {number:,}"
+        raise ArgumentError(msg)
     return number
 
 
@@ -252,7 +267,10 @@ def positive(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         msg = f"{name} must be a number, got {value!r}"
         raise ArgumentTypeError(msg)
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # an integer beyond every float
+        number = math.inf
     if not (math.isfinite(number) and number > 0):
         msg = f"{name} must be finite and above 0, got {number:g}"
         raise ArgumentError(msg)

@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import fcntl
 import os
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
-from helpers import run_python
+from files.folders import names, refused, unprivileged, write
 
 from ropecli.errors import FileError
 from ropecli.files.atomic import part_of, replacing
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
-
-
-def refusal(target: Path, *, force: bool = False) -> str:
-    """The one line with which a target is refused, before anything is written."""
-    with pytest.raises(FileError) as caught, replacing(target, force=force):
-        pytest.fail("the block must not be entered")
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
-def write(target: Path, block: Callable[[BinaryIO], object], *, force: bool = False) -> None:
-    with replacing(target, force=force) as stream:
-        block(stream)
 
 
 def half_then(error: type[BaseException]) -> Callable[[BinaryIO], object]:
@@ -45,19 +24,6 @@ def half_then(error: type[BaseException]) -> Callable[[BinaryIO], object]:
         raise error
 
     return block
-
-
-@contextlib.contextmanager
-def unprivileged() -> Iterator[None]:
-    """Without the rights of root, whom permissions don't stop."""
-    root = os.geteuid() == 0
-    if root:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        if root:
-            os.seteuid(0)
 
 
 def test_file_appears_at_the_end_and_alone(tmp_path: Path) -> None:
@@ -95,7 +61,7 @@ def test_exception_leaves_the_file_that_was_to_be_replaced(tmp_path: Path) -> No
 
 def test_existing_file_is_refused_without_force(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"old")
-    assert "--force" in refusal(tmp_path / "x")
+    assert "--force" in refused(write, tmp_path / "x")
     assert (tmp_path / "x").read_bytes() == b"old"
 
 
@@ -160,13 +126,13 @@ def test_targets_that_are_no_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     (tmp_path / "file").touch()
     os.mkfifo(tmp_path / "pipe")
-    assert "is a folder" in refusal(tmp_path, force=True)
-    assert "no regular file" in refusal(tmp_path / "loop", force=True)
-    assert "no regular file" in refusal(tmp_path / "pipe", force=True)
-    assert "no regular file" in refusal(Path("/dev/null"), force=True)
-    assert "there is no folder" in refusal(tmp_path / "missing" / "x")
-    assert "Not a directory" in refusal(tmp_path / "file" / "x")
-    assert "NUL" in refusal(Path("a\0b"))
+    assert "is a folder" in refused(write, tmp_path, force=True)
+    assert "no regular file" in refused(write, tmp_path / "loop", force=True)
+    assert "no regular file" in refused(write, tmp_path / "pipe", force=True)
+    assert "no regular file" in refused(write, Path("/dev/null"), force=True)
+    assert "there is no folder" in refused(write, tmp_path / "missing" / "x")
+    assert "Not a directory" in refused(write, tmp_path / "file" / "x")
+    assert "NUL" in refused(write, Path("a\0b"))
     assert names(tmp_path) == ["file", "loop", "pipe"]
 
 
@@ -174,7 +140,7 @@ def test_folder_that_may_not_be_written_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
     try:
         with unprivileged():
-            assert "Permission denied" in refusal(tmp_path / "x")
+            assert "Permission denied" in refused(write, tmp_path / "x")
     finally:
         tmp_path.chmod(0o755)
 
@@ -189,97 +155,12 @@ def test_longest_names_are_written(tmp_path: Path, length: int) -> None:
 
 
 def test_name_that_is_too_long_is_refused_before_writing(tmp_path: Path) -> None:
-    assert "too long" in refusal(tmp_path / ("x" * 256))
+    assert "too long" in refused(write, tmp_path / ("x" * 256))
 
 
 def test_part_files_of_different_targets_differ(tmp_path: Path) -> None:
     targets = [tmp_path / name for name in ("a", "b", "x" * 250, "x" * 251)]
     assert len({part_of(target) for target in targets}) == 4
-
-
-def test_second_writer_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
-    with replacing(tmp_path / "x") as stream:
-        stream.write(b"first")
-        assert "another ropecli is writing" in refusal(tmp_path / "x")
-        assert "another ropecli is writing" in refusal(tmp_path / "x", force=True)
-    assert (tmp_path / "x").read_bytes() == b"first"
-
-
-def test_stale_part_file_is_removed(tmp_path: Path) -> None:
-    for stale in (b"", b"left behind by a killed process"):
-        part_of(tmp_path / "x").write_bytes(stale)
-        with replacing(tmp_path / "x", force=True) as stream:
-            stream.write(b"new")
-        assert names(tmp_path) == ["x"]
-        assert (tmp_path / "x").read_bytes() == b"new"
-
-
-def test_process_killed_while_publishing_costs_nothing(tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(b"published")
-    os.link(tmp_path / "x", part_of(tmp_path / "x"))
-    assert "--force" in refusal(tmp_path / "x")
-    with pytest.raises(KeyboardInterrupt):
-        write(tmp_path / "x", half_then(KeyboardInterrupt), force=True)
-    assert (tmp_path / "x").read_bytes() == b"published"
-    assert names(tmp_path) == ["x"]
-
-
-def test_odd_things_under_the_part_files_name(tmp_path: Path) -> None:
-    part = part_of(tmp_path / "x")
-    (tmp_path / "precious").write_bytes(b"precious")
-    part.symlink_to(tmp_path / "precious")
-    assert str(part) in refusal(tmp_path / "x")
-    part.unlink()
-    part.mkdir()
-    assert "Is a directory" in refusal(tmp_path / "x")
-    part.rmdir()
-    os.mkfifo(part)
-    with replacing(tmp_path / "x") as stream:
-        stream.write(b"whole")
-    assert names(tmp_path) == ["precious", "x"]
-    assert (tmp_path / "precious").read_bytes() == b"precious"
-
-
-def test_part_file_published_by_its_holder_meanwhile_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Between our opening the part file and our locking it, its holder publishes it.
-    part = part_of(tmp_path / "x")
-    part.write_bytes(b"theirs")
-    real: Callable[..., None] = fcntl.flock
-    calls: list[int] = []
-
-    def late(stream: Any, operation: int) -> None:
-        if not calls:
-            part.rename(tmp_path / "x")
-        calls.append(operation)
-        real(stream, operation)
-
-    monkeypatch.setattr(fcntl, "flock", late)
-    with pytest.raises(FileError, match="exists; use --force"):
-        write(tmp_path / "x", lambda stream: stream.write(b"ours"))
-    assert len(calls) == 2
-    assert (tmp_path / "x").read_bytes() == b"theirs"
-    assert names(tmp_path) == ["x"]
-
-
-def test_without_locks_the_first_of_two_writers_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_locks(*_: object) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(fcntl, "flock", no_locks)
-    with contextlib.ExitStack() as stack:
-
-        def overtaken(_: BinaryIO) -> None:
-            second = stack.enter_context(replacing(tmp_path / "x"))
-            second.write(b"second")
-
-        with pytest.raises(FileError, match="was removed while it was being written"):
-            write(tmp_path / "x", overtaken)
-    assert (tmp_path / "x").read_bytes() == b"second"
-    assert names(tmp_path) == ["x"]
 
 
 def test_folder_that_is_removed_half_way(tmp_path: Path) -> None:
@@ -329,75 +210,3 @@ def test_error_of_another_library_is_told_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"x: an encoder's own words$"):
         write(tmp_path / "x", block)
     assert names(tmp_path) == []
-
-
-FULL_DISK = """
-import resource, sys
-resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))  # Python ignores its signal
-from ropecli.errors import FileError
-from ropecli.files.atomic import replacing
-try:
-    with replacing(sys.argv[1]) as stream:
-        stream.write(bytes(int(sys.argv[2])))
-except FileError as error:
-    sys.exit(str(error))
-"""
-
-
-@pytest.mark.parametrize("size", [100_001, 1_000_000])
-def test_full_disk_leaves_nothing(tmp_path: Path, size: int) -> None:
-    ran = run_python(f"import sys; sys.argv[1:] = {[str(tmp_path / 'x'), str(size)]}\n{FULL_DISK}")
-    assert ran.returncode == 1
-    assert ran.stderr == f"cannot write {tmp_path / 'x'}: File too large\n"
-    assert names(tmp_path) == []
-
-
-HOLD = """
-import sys
-from ropecli.files.atomic import replacing
-with replacing(sys.argv[1]) as stream:
-    stream.write(b"held" * 10_000)
-    stream.flush()
-    print("holding", flush=True)
-    sys.stdin.read()
-"""
-
-
-@contextlib.contextmanager
-def holder(target: Path) -> Iterator[subprocess.Popen[str]]:
-    """Another process that writes the target, until its input ends."""
-    root = Path(__file__).parents[2]
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(target)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(root)},
-    ) as process:
-        assert process.stdout is not None
-        try:
-            assert process.stdout.readline() == "holding\n"
-            yield process
-        finally:
-            process.kill()
-
-
-def test_live_process_keeps_its_part_file(tmp_path: Path) -> None:
-    with holder(tmp_path / "x") as process:
-        assert "another ropecli is writing" in refusal(tmp_path / "x")
-        process.communicate(timeout=30)
-        assert process.returncode == 0
-    assert (tmp_path / "x").read_bytes() == b"held" * 10_000
-    assert names(tmp_path) == ["x"]
-
-
-def test_killed_process_leaves_a_part_file_that_the_next_removes(tmp_path: Path) -> None:
-    for _ in range(3):
-        with holder(tmp_path / "x") as process:
-            process.kill()
-            process.wait(timeout=30)
-        assert names(tmp_path) == [".x.ropecli-part"]
-    with replacing(tmp_path / "x") as stream:
-        stream.write(b"whole")
-    assert names(tmp_path) == ["x"]
-    assert (tmp_path / "x").read_bytes() == b"whole"

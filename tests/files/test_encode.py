@@ -1,53 +1,27 @@
-"""Rotating files: against rotating in memory, and against everything that can go wrong."""
+"""Rotating files, against rotating in memory and against plain NumPy."""
 
 from __future__ import annotations
 
-import json
-import math
-import os
-import shutil
-import signal
-import subprocess
-import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import ROOT, assert_same_bits, assert_within, run_python
+from files.folders import saved
+from helpers import assert_same_bits, assert_within
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ropecli import Rotary, encode_file, rotate
-from ropecli.errors import ArgumentError, ArgumentTypeError, FileError, RopecliError
 from ropecli.files import encode
-from ropecli.files.encode import check_output, default_output
+from ropecli.files.encode import default_output
 
 ROPE = Rotary(head_dim=8)
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 DTYPES = [np.dtype(name) for name in ("<f8", ">f8", "<f4", ">f4", "<f2", ">f2")] + [BFLOAT16]
-
-
-def saved(folder: Path, array: NDArray[Any], name: str = "x.npy") -> Path:
-    path = folder / name
-    np.save(path, array)
-    return path
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
-
-
-def refusal(*arguments: Any, error: type[RopecliError] = FileError, **options: Any) -> str:
-    """The one line with which a call is refused."""
-    with pytest.raises(error) as caught:
-        encode_file(*arguments, **options)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def rotated(
@@ -254,245 +228,7 @@ def test_positions_of_each_batch_are_read_block_by_block(
     assert_same_bits("encode_file", got=got, expected=rotate(x, ROPE, places))
 
 
-@pytest.mark.parametrize("shape", [(), (8,)])
-def test_arrays_without_a_sequence_are_refused(tmp_path: Path, shape: tuple[int, ...]) -> None:
-    assert "two axes or more" in refusal(saved(tmp_path, np.ones(shape)), tmp_path / "y.npy", ROPE)
-
-
-def test_arguments_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    path, output = saved(tmp_path, np.ones((2, 3, 12))), tmp_path / "y.npy"
-    wrong = refusal(path, output, ROPE, error=ArgumentError)
-    assert "multiple of the head dim 8, got 12" in wrong
-    rope = Rotary(head_dim=4)
-    for axis in (2, 3, -1, -4):
-        wrong = refusal(path, output, rope, sequence_axis=axis, error=ArgumentError)
-        assert f"from 0 to 1 or from -3 to -2, got {axis}" in wrong
-    assert "integer" in refusal(path, output, rope, sequence_axis=1.0, error=ArgumentTypeError)
-    assert "one of float64" in refusal(path, output, rope, dtype="f8", error=ArgumentError)
-    assert "holds float64, not float16" in refusal(path, output, rope, dtype="float16")
-    assert "integer" in refusal(path, output, rope, offset=0.5, error=ArgumentTypeError)
-    assert names(tmp_path) == ["x.npy"]
-
-
-@pytest.mark.parametrize(
-    ("positions", "words"),
-    [
-        (np.arange(4), "shape (3,) or (2, 3), got (4,)"),
-        (np.ones((3, 2)), "got (3, 2)"),
-        (5, "got ()"),
-        ([0.0, np.nan, 1.0], "got nan at index 1"),
-        ([0, 1, 2**53 + 1], "at index 2"),
-        ([0, 1, 2**53], "with offset 1"),
-    ],
-)
-def test_positions_that_are_not_allowed_are_refused(
-    tmp_path: Path, positions: Any, words: str
-) -> None:
-    path, output = saved(tmp_path, np.ones((2, 3, 8))), tmp_path / "y.npy"
-    options = {"positions": positions, "offset": 1, "error": ArgumentError}
-    assert words in refusal(path, output, ROPE, **options)
-    options["positions"] = saved(tmp_path, np.asarray(positions), "p.npy")
-    assert words in refusal(path, output, ROPE, **options)
-    assert names(tmp_path) == ["p.npy", "x.npy"]
-
-
-def test_positions_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    path, output = saved(tmp_path, np.ones((3, 8))), tmp_path / "y.npy"
-    assert "No such file" in refusal(path, output, ROPE, positions=tmp_path / "p.npy")
-    words = saved(tmp_path, np.array(["a", "b", "c"]), "p.npy")
-    assert "integers and floats" in refusal(path, output, ROPE, positions=words)
-
-
-def test_output_of_another_format_is_refused(tmp_path: Path) -> None:
-    path = saved(tmp_path, np.ones((3, 8)))
-    for name in ("y", "y.bin", "y.npz", ".npy"):
-        assert "ends in .npy" in refusal(path, tmp_path / name, ROPE)
-    check_output("y.NPY")
-
-
 def test_default_output_stands_beside_the_input() -> None:
     assert default_output("a/x.npy") == Path("a/x.rope.npy")
     assert default_output("x.y.NPY") == Path("x.y.rope.npy")
     assert default_output("x.bin") == Path("x.bin.rope.npy")
-
-
-def test_input_is_never_written_over(tmp_path: Path) -> None:
-    path = saved(tmp_path, np.ones((3, 8)))
-    before = path.read_bytes()
-    (tmp_path / "soft.npy").symlink_to(path)
-    os.link(path, tmp_path / "hard.npy")
-    os.link(path, tmp_path / ".part.npy.ropecli-part")
-    for output in ("x.npy", "soft.npy", "hard.npy", "../" + tmp_path.name + "/x.npy", "part.npy"):
-        assert "the same file" in refusal(path, tmp_path / output, ROPE, force=True)
-    places = saved(tmp_path, np.arange(3), "p.npy")
-    assert "same file" in refusal(path, places, ROPE, positions=places, force=True)
-    assert path.read_bytes() == before
-    assert np.load(places).tolist() == [0, 1, 2]
-
-
-def test_existing_output_needs_force(tmp_path: Path) -> None:
-    path, output = saved(tmp_path, np.ones((3, 8))), tmp_path / "y.npy"
-    output.write_bytes(b"old")
-    assert "--force" in refusal(path, output, ROPE)
-    assert output.read_bytes() == b"old"
-    encode_file(path, output, ROPE, force=True)
-    assert np.load(output).shape == (3, 8)
-
-
-def shrink(path: Path) -> None:
-    os.truncate(path, 4_000)
-
-
-def interrupt(_: Path) -> None:
-    raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize(
-    ("event", "error", "left"),
-    [
-        (shrink, FileError, ["in", "out"]),
-        (interrupt, KeyboardInterrupt, ["in", "out"]),
-        (lambda path: shutil.rmtree(path.parents[1] / "out"), FileError, ["in"]),
-    ],
-    ids=["input shrinks", "Ctrl-C", "folder removed"],
-)
-def test_mishap_half_way_leaves_nothing(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    event: Callable[[Path], None],
-    error: type[BaseException],
-    left: list[str],
-) -> None:
-    monkeypatch.setattr(encode, "BLOCK_BYTES", 1_024)
-    (tmp_path / "in").mkdir()
-    (tmp_path / "out").mkdir()
-    path = saved(tmp_path / "in", np.ones((200, 8)))
-    with pytest.raises(error):
-        encode_file(
-            path,
-            tmp_path / "out" / "y.npy",
-            ROPE,
-            progress=lambda done, _: event(path) if done == 5 * 1_024 else None,
-        )
-    assert names(tmp_path) == left
-    assert not list(tmp_path.rglob("*y.npy*"))
-
-
-SLOWLY = """
-import sys, time, ropecli
-from ropecli.files import encode
-encode.BLOCK_BYTES = 4_096
-def pause(done, total):
-    print(done, flush=True)
-    time.sleep(0.005)
-ropecli.encode_file(sys.argv[1], sys.argv[2], ropecli.Rotary(head_dim=8), progress=pause)
-"""
-
-
-def slowly(path: Path, output: Path) -> subprocess.Popen[str]:
-    """A process that takes about a second, and prints a line after every block."""
-    return subprocess.Popen(
-        [sys.executable, "-c", SLOWLY, str(path), str(output)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-
-
-def test_interrupted_process_leaves_nothing(tmp_path: Path) -> None:
-    path = saved(tmp_path, np.ones((12_800, 8)))
-    with slowly(path, tmp_path / "y.npy") as process:
-        assert process.stdout is not None
-        assert process.stdout.readline()
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
-    assert errors.rstrip().endswith("KeyboardInterrupt")
-    assert names(tmp_path) == ["x.npy"]
-
-
-def test_killed_process_leaves_no_file_and_the_next_one_cleans_up(tmp_path: Path) -> None:
-    path, output = saved(tmp_path, np.ones((12_800, 8))), tmp_path / "y.npy"
-    for blocks in (1, 20, 150):
-        with slowly(path, output) as process:
-            assert process.stdout is not None
-            for _ in range(blocks):
-                assert process.stdout.readline()
-            process.kill()
-        assert process.returncode == -signal.SIGKILL
-        assert names(tmp_path) == [".y.npy.ropecli-part", "x.npy"]
-    encode_file(path, output, ROPE)
-    assert names(tmp_path) == ["x.npy", "y.npy"]
-    assert_same_bits("after kills", got=np.load(output), expected=rotate(np.load(path), ROPE))
-
-
-def test_two_runs_to_one_output(tmp_path: Path) -> None:
-    path, output = saved(tmp_path, np.ones((12_800, 8))), tmp_path / "y.npy"
-    with slowly(path, output) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline()
-        for force in (False, True):
-            assert "another ropecli" in refusal(path, output, ROPE, force=force)
-        _, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors) == (0, "")
-    assert names(tmp_path) == ["x.npy", "y.npy"]
-    assert_same_bits("the first run", got=np.load(output), expected=rotate(np.load(path), ROPE))
-
-
-def test_full_disk_leaves_nothing(tmp_path: Path) -> None:
-    path = saved(tmp_path, np.ones((12_800, 8)))
-    ran = run_python(f"""
-import resource, sys, ropecli
-resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, 500_000))  # Python ignores its signal
-try:
-    ropecli.encode_file({str(path)!r}, {str(tmp_path / "y.npy")!r}, ropecli.Rotary(head_dim=8))
-except ropecli.FileError as error:
-    sys.exit(str(error))
-""")
-    assert (ran.returncode, ran.stderr) == (1, f"cannot write {tmp_path}/y.npy: File too large\n")
-    assert names(tmp_path) == ["x.npy"]
-
-
-MEMORY = """
-import json, resource, sys, ropecli
-from pathlib import Path
-for source, target, head_dim, axis, positions in json.loads(sys.argv[1]):
-    rope = ropecli.Rotary(head_dim=head_dim)
-    ropecli.encode_file(source, target, rope, sequence_axis=axis, positions=positions)
-    Path(target).unlink()
-status = Path("/proc/self/status")
-if status.exists():  # ru_maxrss would count this process's parent too
-    print(*[line.split()[1] for line in status.read_text().splitlines() if "VmHWM" in line])
-else:
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
-"""
-
-
-def zeros(path: Path, dtype: str, *shape: int, fortran_order: bool = False) -> str:
-    """A file of zeros that take no space on the disk."""
-    with path.open("wb") as stream:
-        header = {"descr": dtype, "fortran_order": fortran_order, "shape": shape}
-        np.lib.format.write_array_header_1_0(stream, header)
-        stream.truncate(stream.tell() + math.prod(shape) * np.dtype(dtype).itemsize)
-    return str(path)
-
-
-def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
-    target = str(tmp_path / "y.npy")
-    places = zeros(tmp_path / "p.npy", "<i8", 12_000_000)
-    jobs = [
-        (zeros(tmp_path / "rows.npy", "<f4", 1_200_000, 128), target, 128, None, None),  # 614 MB
-        (zeros(tmp_path / "row.npy", "<f4", 1, 25_000_000), target, 50, None, None),
-        (zeros(tmp_path / "short.npy", "<f4", 12_000_000, 2), target, 2, None, places),
-        (
-            zeros(tmp_path / "columns.npy", ">f4", 200_000, 2, 64, fortran_order=True),
-            target,
-            32,
-            0,
-            None,
-        ),
-    ]
-    code = f"import sys; sys.argv.append({json.dumps(json.dumps(jobs))})\n{MEMORY}"
-    ran = run_python(code, NUMBA_DISABLE_JIT="0")  # which would take hours
-    assert ran.stderr == ""
-    assert 1_000 < int(ran.stdout) < 400_000  # kB

@@ -186,6 +186,25 @@ def test_shapes_and_positions_that_are_refused(
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"rope": None}, "rope must be a Rotary, got NoneType"),
+        ({"out": [1.0]}, "out must be a ndarray, got list"),
+    ],
+)
+def test_arguments_of_the_wrong_type(keywords: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentTypeError, match=message):
+        rotate(np.zeros((3, 4)), **{"rope": ROPE, **keywords})
+
+
+def test_read_only_output_is_refused() -> None:
+    out = np.zeros((3, 4))
+    out.flags.writeable = False
+    with pytest.raises(ArgumentError, match="out must be writeable"):
+        rotate(np.zeros((3, 4)), ROPE, out=out)
+
+
 @pytest.mark.parametrize("positions", [["a", "b", "c"], [1j, 0, 0], [True, False, True]])
 def test_positions_that_are_no_numbers(positions: Any) -> None:
     with pytest.raises(ArgumentTypeError, match="positions must be"):

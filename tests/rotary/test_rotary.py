@@ -102,6 +102,12 @@ def test_repr_shows_what_differs_from_plain() -> None:
         ({"head_dim": 8, "base": -1.0}, "base must be finite and above 0, got -1"),
         ({"head_dim": 8, "base": math.nan}, "base must be finite and above 0, got nan"),
         ({"head_dim": 8, "base": math.inf}, "base must be finite and above 0, got inf"),
+        (
+            {"head_dim": 128, "base": 5e-324},
+            "large enough for finite frequencies, got 4.94066e-324",
+        ),
+        ({"head_dim": 8, "base": 10**400}, "base must be finite and above 0, got inf"),
+        ({"head_dim": 2**21}, "head dim must be at most 1,048,576, got 2,097,152"),
         ({"head_dim": 8, "layout": "sideways"}, "layout must be interleaved or half"),
         ({"head_dim": 8, "direction": "up"}, "direction must be forward or reversed, got 'up'"),
         ({"head_dim": 8, "attention_factor": 0.0}, "attention factor must be finite and above 0"),
@@ -131,11 +137,23 @@ def test_what_is_refused(arguments: dict[str, Any], message: str) -> None:
         {"head_dim": 8, "base": "big"},
         {"head_dim": 8, "rotary_offset": 1.5},
         {"head_dim": 8, "attention_factor": None},
+        {"head_dim": 4, "pairs_in": [[0, 1], [2]]},
     ],
 )
 def test_wrong_types(arguments: dict[str, Any]) -> None:
     with pytest.raises(ArgumentTypeError):
         Rotary(**arguments)
+
+
+@pytest.mark.parametrize("table", [["a", "b"], [1j, 2j], [[1.0], [1.0, 2.0]], None])
+def test_tables_of_the_wrong_type(table: Any) -> None:
+    with pytest.raises(ArgumentTypeError, match="inv_freq must be"):
+        Rotary.from_inv_freq(table)
+
+
+def test_base_of_a_table_is_checked_too() -> None:
+    with pytest.raises(ArgumentTypeError, match="base must be a number"):
+        Rotary.from_inv_freq([1.0], base="x")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("table", [[], [[1.0]], [math.nan], [math.inf]])

@@ -1,0 +1,106 @@
+"""The verdict as a whole: arguments, what applies, and encodings out of the ordinary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ropecli import ArgumentError, ArgumentTypeError, Rotary, verify
+from ropecli.checks.law import Check
+from ropecli.checks.verify import LAWS, joined
+
+ROPES = {
+    "two coordinates": Rotary(head_dim=2),
+    "partial": Rotary(head_dim=16, rotary_dim=6, rotary_offset=5, layout="half"),
+    "stretched": Rotary(head_dim=8, attention_factor=1.3689),
+    "stretched a lot": Rotary(head_dim=8, attention_factor=300.0),
+    "shrunk a lot": Rotary(head_dim=8, attention_factor=1e-3),
+    "reversed": Rotary(head_dim=8, direction="reversed"),
+    "a table with zeros": Rotary.from_inv_freq([1.0, 0.25, 0.0], head_dim=8, layout="half"),
+    "listed pairs": Rotary(head_dim=8, pairs_in=[[7, 0], [1, 6], [5, 2], [3, 4]]),
+    "reordered output": Rotary(head_dim=8, pairs_out=[[0, 4], [1, 5], [2, 6], [3, 7]]),
+    "large base": Rotary(head_dim=8, base=1e9),
+    "base below 1": Rotary(head_dim=8, base=1e-30),
+}
+
+
+@pytest.mark.parametrize("name", ROPES)
+def test_the_built_in_rotation_holds_every_law(name: str) -> None:
+    result = verify(ROPES[name])
+    assert [check for check in result.checks if check.passed is False] == []
+    assert result.passed
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.parametrize("max_position", [1, 5000, 10**6, 2**49])
+def test_at_other_positions_and_seeds(seed: int, max_position: int) -> None:
+    result = verify(Rotary(head_dim=8), dtype="float32", seed=seed, max_position=max_position)
+    assert result.passed
+    assert (result.seed, result.max_position) == (seed, max_position)
+
+
+def test_every_law_is_judged_in_every_dtype_or_says_why_not() -> None:
+    result = verify(Rotary(head_dim=8))
+    assert len(result.checks) == 4 * len(LAWS)
+    for check in result.checks:
+        assert check.because
+        assert check.expected == "holds"
+        assert (check.passed is None) == (check.samples == 0) == bool(check.note)
+
+
+def test_the_same_seed_gives_the_same_verdicts() -> None:
+    first, second = (verify(Rotary(head_dim=8), dtype="float32", seed=5) for _ in range(2))
+    assert first.checks == second.checks
+    assert first.checks != verify(Rotary(head_dim=8), dtype="float32", seed=6).checks
+
+
+def test_joined_verdicts() -> None:
+    good = verify(Rotary(head_dim=4), dtype="float64")
+    bad = verify(Rotary(head_dim=4), dtype="float64", rotate=lambda x, _: 2 * x)
+    both = joined([good, bad])
+    assert len(both.checks) == len(good.checks) + len(bad.checks)
+    assert good.passed
+    assert not both.passed
+
+
+def test_share_of_a_check() -> None:
+    def share(error: float, tolerance: float) -> float:
+        return Check(
+            name="x", equation="1", dtype="float64", layout="half", expected="holds",
+            passed=True, max_error=error, tolerance=tolerance, samples=1, because="y",
+        ).share  # fmt: skip
+
+    assert share(1.0, 4.0) == 0.25
+    assert share(0.0, 0.0) == 0
+    assert share(1e-300, 0.0) == np.inf
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"dtype": "int8"}, "dtype must be one of float64, float32, float16, bfloat16, got 'int8'"),
+        ({"seed": -1}, "seed must be at least 0, got -1"),
+        ({"max_position": 0}, "max position must be from 1 to 2^49, got 0"),
+        ({"max_position": 2**50}, "max position must be from 1 to 2^49"),
+    ],
+)
+def test_values_that_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        verify(Rotary(head_dim=4), **arguments)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"seed": 1.5}, "seed must be an integer, got 1.5"),
+        ({"max_position": "far"}, "max position must be an integer"),
+        ({"rotate": lambda x, _: x[:, :2]}, "must return a NumPy array of shape"),
+        ({"rotate": lambda x, _: x.tolist()}, "must return a NumPy array of shape"),
+    ],
+)
+def test_types_that_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentTypeError, match=message):
+        verify(Rotary(head_dim=4), **arguments)

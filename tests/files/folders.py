@@ -1,0 +1,74 @@
+"""Folders with files in them, and calls that are refused."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ropecli.errors import FileError, RopecliError
+from ropecli.files.atomic import replacing
+
+
+def saved(folder: Path, array: NDArray[Any], name: str = "x.npy") -> Path:
+    """The path of an array's file."""
+    path = folder / name
+    np.save(path, array)
+    return path
+
+
+def written(folder: Path, data: bytes, name: str = "x.npy") -> Path:
+    """The path of a file of any bytes."""
+    path = folder / name
+    path.write_bytes(data)
+    return path
+
+
+def names(folder: Path) -> list[str]:
+    """All that is in a folder."""
+    return sorted(path.name for path in folder.iterdir())
+
+
+def refused(
+    call: Callable[..., object],
+    *arguments: object,
+    error: type[RopecliError] = FileError,
+    **options: object,
+) -> str:
+    """Assert that a call is refused; the one line that says why."""
+    __tracebackhide__ = True
+    with pytest.raises(error) as caught:
+        call(*arguments, **options)
+    message = str(caught.value)
+    assert "\n" not in message, f"refused in several lines: {message}"
+    return message
+
+
+def write(
+    target: Path,
+    block: Callable[[BinaryIO], object] = lambda _: pytest.fail("the block must not be entered"),
+    *,
+    force: bool = False,
+) -> None:
+    """Write a target by what the block does; by default, it should be refused before."""
+    with replacing(target, force=force) as stream:
+        block(stream)
+
+
+@contextlib.contextmanager
+def unprivileged() -> Iterator[None]:
+    """Without the rights of root, whom permissions don't stop."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
