@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
+import hashlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +41,7 @@ def open_cache(function: Callable[..., Any]) -> FunctionCache | NullCache:
     folder = cache_folder()
     if folder is None:
         return NullCache()
+    folder /= _edition()
     before = numba.config.CACHE_DIR
     # Numba reads the folder when the cache is opened; set it for that moment only, so that
     # the user's own compiled functions keep theirs.
@@ -51,6 +54,15 @@ def open_cache(function: Callable[..., Any]) -> FunctionCache | NullCache:
         numba.config.CACHE_DIR = before
     # Where the folder can't be written Numba turns to the one beside the source, which is not ours.
     return cache if Path(cache.cache_path).is_relative_to(folder) else NullCache()
+
+
+@functools.cache
+def _edition() -> str:
+    """A name for the kernels' source as it is: Numba sees an edit in a kernel's own file only."""
+    digest = hashlib.sha256()
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 class _KernelCache(FunctionCache):  # type: ignore[misc]

@@ -6,6 +6,7 @@ the same bits.
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import types
@@ -13,13 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numba
 from numba import prange
+from numba.extending import overload
 
 from ropecli.kernels._cache import open_cache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["parallel", "prange", "serial", "thread_count", "threading_layer"]
+__all__ = ["for_types", "parallel", "prange", "serial", "thread_count", "threading_layer"]
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 
@@ -44,11 +46,35 @@ if hasattr(os, "register_at_fork"):
 
 
 def serial(function: Function) -> Function:
-    """Compile a helper that kernels of the same file call.
-
-    Numba's cache does not see an edit in another file, hence "of the same file".
-    """
+    """Compile a helper that kernels call."""
     return numba.njit(nogil=True)(function)  # type: ignore[no-any-return]
+
+
+def for_types(*, by: int = 0, **special: Callable[..., Any]) -> Callable[[Function], Function]:
+    """Choose a compiled helper by the type of an argument; any other type takes the function.
+
+    Args:
+        by: Which argument decides.
+        special: Helpers by the name of a NumPy type; each takes the first argument only.
+    """
+
+    def decorate(function: Function) -> Function:
+        def choose(*arguments: Any) -> Any:
+            helper = special.get(str(arguments[by].dtype))
+            return function(*arguments) if helper is None else helper(arguments[0])
+
+        def typed(*types: Any) -> Any:
+            helper = special.get(str(types[by]))
+            if helper is None:
+                return function
+            if len(types) == 1:
+                return lambda value: helper(value)  # noqa: PLW0108 -- no dispatcher will do
+            return lambda value, like: helper(value)
+
+        overload(choose, strict=False)(typed)
+        return functools.update_wrapper(choose, function)  # type: ignore[return-value]
+
+    return decorate
 
 
 class parallel:

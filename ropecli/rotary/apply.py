@@ -9,27 +9,20 @@ import numpy as np
 
 from ropecli.arrays import as_array, dtype_name, native
 from ropecli.errors import ArgumentError, ArgumentTypeError
-from ropecli.kernels import half_precision, rotation
+from ropecli.kernels import rotation
 from ropecli.kernels._jit import thread_count
 from ropecli.rotary.positions import as_positions
 from ropecli.rotary.rotary import Rotary
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
-#: How the kernel is told a layout.
-_LAYOUTS = {
-    "interleaved": rotation.INTERLEAVED,
-    "half": rotation.HALF,
-    "custom": rotation.PAIRED,
-}
-#: float32 elements that a half-precision array passes through at a time: they stay in the cache.
-_CHUNK = 1 << 18
 #: Elements up to which one thread is as fast as several: some 10 microseconds of work.
 _SMALL = 1 << 14
-
-_WIDEN = {"float16": half_precision.widen_float16, "bfloat16": half_precision.widen_bfloat16}
-_NARROW = {"float16": half_precision.narrow_float16, "bfloat16": half_precision.narrow_bfloat16}
+#: How the kernels take float16 and bfloat16: as bits of a type that tells the two apart.
+_BITS = {"float16": np.int16, "bfloat16": np.uint16}
 
 
 def rotate(
@@ -119,74 +112,49 @@ def turn(
         positions: (batch, sequence), float64.
         inverse: Turn back.
     """
-    plan = _Plan(rope, positions, inverse=inverse)
-    name = dtype_name(x.dtype)
-    if name in _WIDEN:
-        _turn_half_precision(x, out, plan, name, positions)
-    else:
-        plan.run(x, out, positions)
+    inv_freq = rope.inv_freq
+    small = x.size <= _SMALL
+    table = np.empty((2, _offsets(positions), len(inv_freq)))
+    rotation.fill_offsets(inv_freq, *table, small=small)
+    name = str(dtype_name(x.dtype))
+    like = np.empty(0, np.float64 if name == "float64" else np.float32)
+    if name in _BITS:
+        x, out = x.view(_BITS[name]), out.view(_BITS[name])
+    batch, outer, sequence = x.shape[:3]
+    tasks = batch * math.ceil(sequence / rotation.BLOCK)
+    groups = 1 if small else min(outer, math.ceil(2 * thread_count() / tasks))
+    forward = (rope.direction == "forward") != inverse
+    how = (rope.attention_factor, inverse, 1.0 if forward else -1.0, groups)
+    kernel, where = _kernel(rope, inverse=inverse)
+    if not _same_memory(x, out):
+        for rest in _rest(rope):
+            out[..., rest] = x[..., rest]
+    # Compiled code never warns; with NUMBA_DISABLE_JIT=1 NumPy's scalars would.
+    with np.errstate(all="ignore"):
+        kernel(x, out, positions, inv_freq, *table, like, *how, *where, small=small)
 
 
-class _Plan:
-    """What the kernel needs besides the data: the table of offsets, and the pairs."""
-
-    def __init__(self, rope: Rotary, positions: NDArray[np.float64], *, inverse: bool) -> None:
-        self.rope = rope
-        self.inv_freq = rope.inv_freq
-        self.divide = inverse
-        self.sign = 1.0 if (rope.direction == "forward") != inverse else -1.0
-        pairs_in, pairs_out = rope.pairs_in, rope.pairs_out
-        self.pairs_in, self.pairs_out = (pairs_out, pairs_in) if inverse else (pairs_in, pairs_out)
-        offsets = np.fmod(np.abs(positions), rotation.BLOCK)
-        shape = (int(offsets.max()) + 1, len(self.inv_freq))
-        self.table = np.empty(shape), np.empty(shape)
-        rotation.fill_offsets(self.inv_freq, *self.table, small=True)
-
-    def run(self, x: NDArray[Any], out: NDArray[Any], positions: NDArray[np.float64]) -> None:
-        """Call the kernel with enough tasks for every thread."""
-        batch, outer, sequence = x.shape[:3]
-        tasks = batch * math.ceil(sequence / rotation.BLOCK)
-        small = x.size <= _SMALL
-        rotation.rotate(
-            x,
-            out,
-            positions,
-            self.inv_freq,
-            *self.table,
-            self.rope.attention_factor,
-            self.divide,
-            self.sign,
-            _LAYOUTS[self.rope.layout],
-            self.rope.rotary_offset,
-            self.pairs_in,
-            self.pairs_out,
-            1 if small else min(outer, math.ceil(2 * thread_count() / tasks)),
-            small=small,
-        )
+def _kernel(rope: Rotary, *, inverse: bool) -> tuple[Callable[..., None], tuple[Any, ...]]:
+    """The kernel of a layout, and what tells it where the pairs are."""
+    if rope.layout == "custom":
+        pairs = (rope.pairs_in, rope.pairs_out)
+        return rotation.rotate_listed, pairs[::-1] if inverse else pairs
+    named = {"interleaved": rotation.rotate_interleaved, "half": rotation.rotate_half}
+    return named[rope.layout], (rope.rotary_offset,)
 
 
-def _turn_half_precision(
-    x: NDArray[Any], out: NDArray[Any], plan: _Plan, name: str, positions: NDArray[np.float64]
-) -> None:
-    """Rotate float16 or bfloat16 by way of float32, a cacheful at a time."""
-    batch, outer, sequence, inner, head_dim = x.shape
-    width = inner * head_dim  # elements of one position
-    step = min(sequence, max(rotation.BLOCK, _CHUNK // (outer * width)))
-    rows = min(outer, max(1, _CHUNK // (step * width)))
-    bits, out_bits = (a.view(np.uint16).reshape(batch, outer, sequence * width) for a in (x, out))
-    scratch = np.empty(rows * step * width, np.float32)
-    for b in range(batch):
-        for low in range(0, outer, rows):
-            high = min(low + rows, outer)
-            for begin in range(0, sequence, step):
-                end = min(begin + step, sequence)
-                shape = (1, high - low, end - begin, inner, head_dim)
-                wide = scratch[: math.prod(shape)].reshape(shape)
-                flat = wide.reshape(high - low, -1)
-                small = flat.size <= _SMALL
-                _WIDEN[name](bits[b, low:high], begin * width, flat, small=small)
-                plan.run(wide, wide, positions[b : b + 1, begin:end])
-                _NARROW[name](flat, begin * width, out_bits[b, low:high], small=small)
+def _rest(rope: Rotary) -> tuple[slice | NDArray[np.int64], ...]:
+    """The coordinates in no pair."""
+    if rope.layout == "custom":
+        return (np.setdiff1d(np.arange(rope.head_dim), rope.pairs_in),)
+    return slice(0, rope.rotary_offset), slice(rope.rotary_offset + rope.rotary_dim, None)
+
+
+def _offsets(positions: NDArray[np.float64]) -> int:
+    """Rows that the table of offsets needs."""
+    if positions.size >= rotation.BLOCK:
+        return rotation.BLOCK  # as good as certain, and quicker than to look
+    return int(np.fmod(np.abs(positions), rotation.BLOCK).max()) + 1
 
 
 def _check_types(rope: object, out: object) -> None:
