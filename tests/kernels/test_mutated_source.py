@@ -1,0 +1,107 @@
+"""The kernels' own source, broken one word at a time: verify catches every one.
+
+The source is run as plain Python, so that a mutant costs no compilation.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ropecli import Rotary, verify
+from ropecli.kernels import rotation
+from ropecli.rotary import apply
+
+SOURCE = Path(str(rotation.__file__)).read_text()
+
+#: What is broken: (before, after, the law that must fail). Each stands in both named kernels, or
+#: in what they share.
+MUTANTS = {
+    "sign of sin": ("u * c[i] - v * s[i]", "u * c[i] + v * s[i]", "norm"),
+    "cos and sin swapped": ("u * s[i] + v * c[i]", "u * c[i] + v * s[i]", "orthogonality"),
+    "turned the other way": ("sign = turn if", "sign = -turn if", "convention"),
+    "negative positions not turned back": ("else -turn", "else turn", "inverse"),
+    "last pair left out": (
+        "range(pairs):\n                        j",
+        "range(pairs - 1):\n                        j",
+        "convention",
+    ),
+    "start of a block forgotten": ("if start != current:", "if current < 0:", "composition"),
+    "every other offset": (
+        "table_cos[offset, i], table_sin[offset, i]",
+        "table_cos[offset - offset % 2, i], table_sin[offset - offset % 2, i]",
+        "composition",
+    ),
+    "start one too far": (
+        "math.cos(start * inv_freq[i]), math.sin(start * inv_freq[i])",
+        "math.cos((start + 1) * inv_freq[i]), math.sin((start + 1) * inv_freq[i])",
+        "identity at 0",
+    ),
+    "start rounded to float32": (
+        "math.cos(start * inv_freq[i])",
+        "math.cos(np.float32(start * inv_freq[i]))",
+        "kernel = reference",
+    ),
+    "fraction of a position dropped": (
+        "else distance\n",
+        "else math.floor(distance)\n",
+        "kernel = reference",
+    ),
+    "first coordinate off by one": ("Index(first)", "Index(first + 1)", "pass-through"),
+    "scale not applied to sin": ("s / scale if divide else s * scale", "s", "norm"),
+    "rows of the wrong position": (
+        "cos[n - low], sin[n - low]",
+        "cos[0], sin[0]",
+        "kernel = reference",
+    ),
+}
+
+
+def interpreted(source: str) -> Any:
+    """The kernels of a source as plain functions, behind the public call's own code."""
+    source = source.replace("from ropecli.kernels._jit import parallel, prange, serial", PLAIN)
+    module = ModuleType("mutant")
+    exec(compile(source, "mutant", "exec"), module.__dict__)
+    return module
+
+
+PLAIN = """
+def serial(function): return function
+def parallel(function): return lambda *arguments, small=False: function(*arguments)
+prange = range
+"""
+ROPES = [
+    Rotary(head_dim=10, rotary_dim=8, rotary_offset=1, attention_factor=1.25, layout=layout)
+    for layout in ("interleaved", "half")
+]
+
+
+def failures(source: str, monkeypatch: pytest.MonkeyPatch, rope: Rotary) -> set[str]:
+    monkeypatch.setattr(apply, "rotation", interpreted(source))
+
+    def rotate(x: Any, positions: Any) -> Any:
+        out = x.copy()
+        # A row at a time would hide what rows of one block do to each other.
+        return apply.rotate(x, rope, positions=positions, out=out)
+
+    with np.errstate(all="ignore"):
+        result = verify(rope, dtype="float64", rotate=rotate)
+    return {check.name for check in result.checks if check.passed is False}
+
+
+@pytest.mark.parametrize("rope", ROPES, ids=lambda rope: rope.layout)
+def test_the_source_as_it_is_passes(rope: Rotary, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert failures(SOURCE, monkeypatch, rope) == set()
+
+
+@pytest.mark.parametrize("rope", ROPES, ids=lambda rope: rope.layout)
+@pytest.mark.parametrize("name", MUTANTS)
+def test_broken_source_is_caught(name: str, rope: Rotary, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, after, law = MUTANTS[name]
+    assert re.search(re.escape(before), SOURCE), f"the kernels no longer hold {before!r}"
+    assert law in failures(SOURCE.replace(before, after), monkeypatch, rope)
