@@ -12,7 +12,7 @@ import numpy as np
 
 from ropecli.checks.accuracy import ANGLE, UNIT
 from ropecli.checks.law import Judgement, Law, Sample
-from ropecli.checks.rotation_laws import on_one_pair
+from ropecli.checks.sampling import on_one_pair
 from ropecli.checks.subject import lengths
 from ropecli.reference import frequencies
 from ropecli.reference import rotation as reference

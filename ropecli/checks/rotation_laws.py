@@ -8,13 +8,13 @@ dividing by its own stretch; so they hold for another layout or base too. Which 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ropecli.checks.accuracy import UNIT
 from ropecli.checks.law import Judgement, Law, Sample
+from ropecli.checks.sampling import few_where_large, on_one_pair
 from ropecli.checks.subject import lengths
 
 if TYPE_CHECKING:
@@ -39,28 +39,6 @@ def _stretch(subject: Subject, sample: Sample) -> float:
     """The implementation's own factor on lengths, which its laws are judged without."""
     factor = float(np.median(subject.stretch(sample.q, subject.turn(sample.q, sample.m))))
     return factor if math.isfinite(factor) and factor > 0 else 1.0
-
-
-def on_one_pair(subject: Subject, sample: Sample) -> Sample:
-    """The sample with each vector cut down to one pair, another one from row to row.
-
-    A vector with nothing there gets a 1 on the pair's first coordinate.
-    """
-    pairs = subject.oracle.pairs
-    rows = np.arange(len(sample.m))
-    chosen = pairs[rows % len(pairs)]
-    keep = np.zeros_like(sample.q)
-    np.put_along_axis(keep, chosen, 1.0, axis=1)
-    q, k = sample.q * keep, sample.k * keep
-    for x in (q, k):
-        empty = ~x.any(axis=1)
-        x[rows[empty], chosen[empty, 0]] = 1.0
-    return replace(sample, q=q, k=k)
-
-
-def few_where_large(subject: Subject, sample: Sample) -> Sample:
-    """As many rows as leave the elimination of d x d matrices a matter of a second."""
-    return sample.rows(slice(max(1, 2**27 // subject.rope.head_dim**3)))
 
 
 def relative_position(subject: Subject, sample: Sample) -> Judgement:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,8 @@ from ropecli.kernels.rotation import BLOCK
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from ropecli.checks.subject import Subject
 
     Array = NDArray[np.float64]
 
@@ -77,3 +80,25 @@ def simple(head_dim: int, pairs: NDArray[np.int64], hard: Sample, *, keys: bool)
     ]
     q, k, m, n, shift = (np.array(column, dtype=np.float64) for column in zip(*rows, strict=True))
     return Sample(q=q, k=k, m=m, n=n, shift=shift)
+
+
+def on_one_pair(subject: Subject, sample: Sample) -> Sample:
+    """The sample with each vector cut down to one pair, another one from row to row.
+
+    A vector with nothing there gets a 1 on the pair's first coordinate.
+    """
+    pairs = subject.oracle.pairs
+    rows = np.arange(len(sample.m))
+    chosen = pairs[rows % len(pairs)]
+    keep = np.zeros_like(sample.q)
+    np.put_along_axis(keep, chosen, 1.0, axis=1)
+    q, k = sample.q * keep, sample.k * keep
+    for x in (q, k):
+        empty = ~x.any(axis=1)
+        x[rows[empty], chosen[empty, 0]] = 1.0
+    return replace(sample, q=q, k=k)
+
+
+def few_where_large(subject: Subject, sample: Sample) -> Sample:
+    """As many rows as leave the elimination of d x d matrices a matter of a second."""
+    return sample.rows(slice(max(1, 2**27 // subject.rope.head_dim**3)))

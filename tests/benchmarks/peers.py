@@ -45,7 +45,10 @@ def onnx_runtime(x: Array, rope: Rotary) -> Callable[[], object]:
     node = helper.make_node("RotaryEmbedding", list(feeds), ["Y"], interleaved=interleaved)
     graph = helper.make_graph([node], "rope", inputs, [output])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
-    session = onnxruntime.InferenceSession(model.SerializeToString())
+    options = onnxruntime.SessionOptions()
+    # Its threads would spin on after its turn, and slow down whoever comes next.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
     binding = session.io_binding()
     for name, value in feeds.items():
         binding.bind_cpu_input(name, value)
