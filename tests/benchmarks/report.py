@@ -26,7 +26,9 @@ from ropecli.rotary.apply import turn
 ROOT = Path(__file__).parents[2]
 PAIRS, DIM = 64, 128
 ONE_HEAD = (1, 1, 262_144, 1, DIM)
-HEADS = (1, 32, 8_192, 1, DIM)
+HEADS = (1, 32, 8_192, 1, DIM)  # head after head
+TOKENS = (1, 1, 8_192, 32, DIM)  # token after token
+NAMES = {ONE_HEAD: "1 head", HEADS: "32 heads", TOKENS: "32 heads a token"}
 LAYOUTS = ("interleaved", "half")
 
 
@@ -49,14 +51,14 @@ def copy(shape: tuple[int, ...], dtype: str) -> Callable[[], object]:
 
 def against_copy() -> Iterator[Row]:
     cases = [("float64", ONE_HEAD, 0.9), ("float64", HEADS, 0.9)]
+    cases += [("float64", TOKENS, 0.9), ("float32", TOKENS, 0.9)]
     cases += [("float32", HEADS, 0.9), ("float32", ONE_HEAD, 0.6)]
     cases += [("float16", HEADS, 0.5), ("bfloat16", HEADS, 0.5)]
     for dtype, shape, least in cases:
-        heads = "32 heads" if shape == HEADS else "1 head"
         other = dtype if dtype.startswith("float") and dtype != "float16" else "float32"
         for layout in LAYOUTS:
             yield speed(
-                f"rotation, {dtype}, {heads}, {layout} / parallel copy of {other}",
+                f"rotation, {dtype}, {NAMES[shape]}, {layout} / parallel copy of {other}",
                 rotation(shape, dtype, layout),
                 copy(shape, other),
                 least=least,
