@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -48,7 +49,8 @@ def verify(
     """
     from ropecli.checks.verify import joined
     from ropecli.checks.verify import verify as judge
-    from ropecli.render import document
+    from ropecli.kernels._cache import is_compiled
+    from ropecli.render import console, document
     from ropecli.render import verify as pages
     from ropecli.rotary import Rotary
 
@@ -63,6 +65,8 @@ def verify(
         for each in (("interleaved", "half") if layout is None else (layout,))
     ]
     ropes = list(dict.fromkeys(both))  # a single pair is the same in either
+    if not quiet and sys.stderr.isatty() and not is_compiled("rotation"):
+        console.note("compiling the kernels: some seconds, this once")
     result = joined(
         judge(rope, dtype=dtype, seed=seed, max_position=max_position) for rope in ropes
     )

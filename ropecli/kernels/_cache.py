@@ -56,6 +56,12 @@ def open_cache(function: Callable[..., Any]) -> FunctionCache | NullCache:
     return cache if Path(cache.cache_path).is_relative_to(folder) else NullCache()
 
 
+def is_compiled(module: str) -> bool:
+    """Whether a kernel of this module lies in the cache; if not, its first call takes seconds."""
+    folder = cache_folder()
+    return folder is not None and any((folder / _edition()).rglob(f"{module}.*.nbc"))
+
+
 @functools.cache
 def _edition() -> str:
     """A name for the kernels' source as it is: Numba sees an edit in a kernel's own file only."""

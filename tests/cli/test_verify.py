@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import numpy as np
@@ -197,3 +198,13 @@ def test_document_has_no_colours(
     assert "\x1b" not in text
     assert "\\u001b" not in text
     assert np.isfinite(json.loads(text)["result"]["seconds"])
+
+
+@pytest.mark.parametrize(("compiled", "said"), [(False, 1), (True, 0)])
+def test_first_run_says_what_it_waits_for_on_a_terminal(
+    compiled: bool, said: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ropecli.kernels._cache.is_compiled", lambda _: compiled)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert run(["verify", "--dim", "4", "--dtype", "float64"]) == 0
+    assert capsys.readouterr().err.count("note: compiling the kernels") == said

@@ -1,0 +1,29 @@
+"""What lies in the cache of compiled kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ropecli.kernels import _cache
+
+
+def test_kernel_is_compiled_once_its_code_lies_in_the_folder_of_this_edition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    assert not _cache.is_compiled("rotation")
+    folder = tmp_path / _cache._edition() / "kernels_0"
+    folder.mkdir(parents=True)
+    (folder / "abel.scores-1.py311.1.nbc").touch()
+    assert not _cache.is_compiled("rotation")
+    (folder / "rotation.rotate_half-1.py311.1.nbc").touch()
+    assert _cache.is_compiled("rotation")
+
+
+def test_nothing_is_compiled_where_nothing_can_be_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_cache, "cache_folder", lambda: None)
+    assert not _cache.is_compiled("rotation")
