@@ -18,6 +18,7 @@ PICTURE = ROOT / "docs" / "images" / "figure2.svg"
 
 @pytest.mark.parametrize("block", PYTHON)
 def test_python_block_runs(block: str) -> None:
+    assert "assert" in block
     exec(compile(block, "README.md", "exec"), {})
 
 

@@ -55,7 +55,9 @@ def test_blocks_do_what_they_say(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for example in SYBIL.parse(page).examples():
+    examples = list(SYBIL.parse(page).examples())
+    assert examples or "```python" not in page.read_text()
+    for example in examples:
         example.evaluate()
 
 

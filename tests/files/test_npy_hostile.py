@@ -81,7 +81,7 @@ def test_empty_file_is_refused(tmp_path: Path) -> None:
 def test_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
     whole = saved(tmp_path, np.zeros((2, 2), "f4"), "whole.npy").read_bytes()
     for length in range(len(whole)):
-        refused(open_npy, written(tmp_path, whole[:length]))
+        assert refused(open_npy, written(tmp_path, whole[:length]))
 
 
 def test_data_cut_short_and_data_left_over_are_counted(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_data_cut_short_and_data_left_over_are_counted(tmp_path: Path) -> None:
 )
 def test_impossible_shape_is_refused(tmp_path: Path, shape: str) -> None:
     header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}\n"
-    refused(open_npy, written(tmp_path, npy(header, bytes(16))))
+    assert refused(open_npy, written(tmp_path, npy(header, bytes(16))))
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,9 @@ def curve(bounds: list[float], *, base: float = 1e4) -> Decay:
 
 @pytest.mark.parametrize("name", ["x.png", "x.SVG", "x.pdf", "x.csv", "b.json"])
 def test_output_that_can_be_written(name: str) -> None:
-    pages.check_output(Path(name), force=False)
-    pages.check_output(None, force=False)
+    assert not Path(name).exists()
+    for output in (Path(name), None):
+        pages.check_output(output, force=False)
 
 
 @pytest.mark.parametrize("name", ["x", "x.npy", "x.png.gz", ".png", "", "x.jpeg"])
