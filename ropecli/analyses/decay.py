@@ -11,7 +11,7 @@ import numpy as np
 from ropecli.arrays import as_array, dtype_name
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.kernels import abel
-from ropecli.rotary.rotary import positive
+from ropecli.rotary.numbers import positive
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -109,6 +109,9 @@ def decay(
         raise ArgumentError(msg)
     if (q is None) != (k is None):
         msg = f"q and k belong together, got only {'q' if k is None else 'k'}"
+        raise ArgumentError(msg)
+    if rope.grows:
+        msg = "the bound of Eq. 37 is for rotations, and xPos changes lengths with position"
         raise ArgumentError(msg)
     sums = _Sums(rope.inv_freq, start, step, len(distances))
     total = sums.weighted(np.ones(rope.rotary_dim // 2))

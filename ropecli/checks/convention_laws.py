@@ -45,6 +45,23 @@ def kernel_against_reference(subject: Subject, sample: Sample) -> Judgement:
     return _worst(got, exact.astype(np.float64), error, allowed)
 
 
+def axes(subject: Subject, sample: Sample) -> Judgement:
+    """Each pair turns by its own axis of the position, the axes standing at different places."""
+    places = (sample.m, sample.n, sample.shift)
+    axis = np.array(subject.rope.axis)
+    points = np.stack([places[a % len(places)] for a in range(subject.rope.axes)], axis=1)
+    tables = [subject.oracle.table(points[:, a]) for a in range(subject.rope.axes)]
+    rows, pairs = np.arange(len(points))[:, None], np.arange(len(axis))[None]
+    cosine, sine = (np.stack([t[k] for t in tables])[axis[None], rows, pairs] for k in range(2))
+    factor, coordinates = subject.rope.attention_factor, subject.oracle.pairs
+    expected = reference.as_complex(sample.q, cosine, sine, coordinates, factor)
+    got = subject.turn(sample.q, points)
+    size = factor * lengths(sample.q)
+    furthest = np.abs(points).max(axis=1)
+    allowed = (subject.relative_error(furthest) + 5 * UNIT) * size + subject.floor()
+    return Judgement(got=got, expected=expected, error=lengths(got - expected), tolerance=allowed)
+
+
 def _worst(got: Array, expected: Array, error: Array, allowed: Array) -> Judgement:
     """Each row judged by the column that comes closest to its tolerance, or exceeds it most."""
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -117,15 +134,19 @@ def convention(subject: Subject, sample: Sample) -> Judgement:
 
 
 def frequency_table(subject: Subject, _sample: Sample) -> Judgement:
-    """inv_freq is base^(-2i/rotary_dim), Eq. 15."""
+    """inv_freq is what the formula of the rope type gives; base^(-2i/rotary_dim), Eq. 15."""
     rope = subject.rope
-    exact = frequencies.default(base=float(rope.base or 0), rotary_dim=rope.rotary_dim)
+    given = dict(rope.parameters)
+    exact = getattr(frequencies, rope.rope_type)(**given)
     got = rope.inv_freq
     error = np.array([abs(float(a - b)) for a, b in zip(got, exact, strict=True)])
     expected = np.array([float(f) for f in exact])
     # The exponent's rounding is magnified by its size times ln(base), at most ln(base); pow
-    # itself is right to two ulps.
-    allowed = (abs(np.log(float(rope.base or 1))) + 2) * 2 * UNIT * expected
+    # itself is right to two ulps. A scaled type has eight more operations, and a ramp over pairs
+    # may cancel all but one of dim.
+    logarithm = max(abs(np.log(b)) for b in (given["base"], rope.base or given["base"]))
+    more = 0 if rope.rope_type == "default" else 8 + 2 * given["dim"] * ("yarn" in rope.rope_type)
+    allowed = (logarithm + 2 + more) * 2 * UNIT * expected
     return Judgement(got=got, expected=expected, error=error, tolerance=allowed)
 
 
@@ -144,7 +165,8 @@ LAWS = (
         equation="15",
         judge=frequency_table,
         uses=(),
-        because="ln(base) for the exponent's rounding and two ulps for the power",
+        because="ln(base) for the exponent's rounding, two ulps for the power; eight more for "
+        "scaling, and 2 dim for a ramp over pairs",
         dtypes=("float64",),
     ),
     Law(
@@ -168,6 +190,13 @@ LAWS = (
         prepare=on_one_pair,
         uses=("q", "m"),
         because=FORMS,
+    ),
+    Law(
+        name="axes",
+        equation="34",
+        judge=axes,
+        uses=("q", "m", "n", "shift"),
+        because=FORMS + ", the axes at m, n and shift",
     ),
     Law(
         name="kernel = reference",

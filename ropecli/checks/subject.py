@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ropecli.analyses.decay import Decay
     from ropecli.rotary.rotary import Rotary
 
-    #: Called with x (count, head_dim) and positions (count,).
+    #: Called with x (count, head_dim) and positions (count,), or (count, axes) of several axes.
     Rotate = Callable[[NDArray[Any], NDArray[np.float64]], Any]
     #: Called as `analyses.decay.decay`.
     Decays = Callable[..., Decay]
@@ -64,8 +64,11 @@ class Subject:
     def turn(self, x: Array, positions: Array) -> Array:
         """R_m x of the implementation, as float64; x is taken in the subject's dtype.
 
-        Turned pairs that the encoding writes elsewhere are put back where they were read.
+        Positions are (count,), the same on every axis, or (count, axes). Turned pairs that the
+        encoding writes elsewhere are put back where they were read.
         """
+        if self.rope.axes > 1 and positions.ndim == 1:
+            positions = np.repeat(positions[:, None], self.rope.axes, axis=1)
         result = self._rotate(x.astype(DTYPES[self.dtype]), positions)
         if not isinstance(result, np.ndarray) or result.shape != x.shape:
             got = getattr(result, "shape", type(result).__name__)

@@ -62,8 +62,8 @@ def verify(
         dtype: "float64", "float32", "float16" or "bfloat16"; all four by default.
         seed: What vectors and positions are drawn with.
         max_position: Largest position drawn, 1 to 2^49.
-        rotate: What is judged, called with x (count, head_dim) and positions (count,);
-            `ropecli.rotate` by default.
+        rotate: What is judged, called with x (count, head_dim) and positions (count,), or
+            (count, axes) where there are several; `ropecli.rotate` by default.
         decay: What is judged by Eq. 35-37, called as `ropecli.decay`.
 
     Raises:
@@ -83,6 +83,9 @@ def verify(
         raise ArgumentError(msg)
     if seed < 0:
         msg = f"seed must be at least 0, got {seed}"
+        raise ArgumentError(msg)
+    if rope.grows:
+        msg = "xPos is no rotation, since lengths change with position: these laws are not its own"
         raise ArgumentError(msg)
     turn = rotate if rotate is not None else functools.partial(_built_in, rope)
     oracle = Oracle(rope)
@@ -141,8 +144,10 @@ def _does_not_apply(law: Law, subject: Subject) -> str | None:
         return f"computed in {law.dtypes[0]} whatever the data"
     if law.name == "pass-through" and not len(subject.passed_through):
         return "every coordinate is rotated"
-    if law.name == "frequencies" and subject.rope.rope_type != "default":
-        return f"rope type {subject.rope.rope_type} has another table"
+    if law.name == "axes" and subject.rope.axes == 1:
+        return "positions have one axis"
+    if law.name == "frequencies" and not subject.rope.parameters:
+        return "the table was given, not made from a formula"
     return None
 
 

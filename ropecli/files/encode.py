@@ -78,7 +78,8 @@ def encode_file(
         output: A .npy file that doesn't exist yet.
         rope: The encoding.
         positions: (sequence,) or (batch, sequence), batch being the first axis, integers or
-            floats; an array, or the path of a .npy file. 0 ... sequence-1 by default.
+            floats; with one more axis, last, where the rope has several axes; an array, or the
+            path of a .npy file. 0 ... sequence-1 by default, on every axis.
         offset: Added to every position.
         sequence_axis: Where the positions run; the axis before the last by default.
         inverse: Turn back: divide by the attention factor and turn the other way.
@@ -98,7 +99,7 @@ def encode_file(
         axes = understand_axes(file, head_dim=rope.head_dim, sequence_axis=sequence_axis)
         sources = [input, positions] if isinstance(positions, str | os.PathLike) else [input]
         _check_apart(output, sources)
-        with open_positions(positions, axes, offset) as places:
+        with open_positions(positions, axes, offset, coordinates=rope.axes) as places:
             ends = places.ends
             with replacing(output, force=force) as stream:
                 job = _Job(rope, axes, places, inverse=inverse)

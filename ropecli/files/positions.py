@@ -32,6 +32,7 @@ class Positions:
     axes: Axes
     offset: int  #: Added to every position.
     per_batch: bool  #: Whether they differ along the first axis.
+    coordinates: int  #: That each position has; 1 where it is a number.
     #: From indices, counted over (sequence,) or (batch, sequence), to what stands there.
     lookup: Callable[[NDArray[np.int64]], NDArray[Any]]
 
@@ -42,10 +43,13 @@ class Positions:
 
     @property
     def ends(self) -> tuple[float, float] | None:
-        """The first and the last, as integers where they are; None where there are none."""
+        """The first and the last, as integers where they are; None where there are none.
+
+        Of a position with several coordinates it is the first of them.
+        """
         if not self.size:
             return None
-        first, last = (self.at(np.array([k]))[0] for k in (0, self.size - 1))
+        first, last = (self.at(np.array([k])).flat[0] for k in (0, self.size - 1))
         return _plain(first), _plain(last)
 
     def of_rows(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -57,13 +61,15 @@ class Positions:
         return self.at(index)
 
     def at(self, index: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The positions at the indices given, offset included.
+        """The positions at the indices given, offset included: (count,) or (count, coordinates).
 
         Raises:
             ArgumentError: Not finite, or beyond 2^53 in magnitude.
             ArgumentTypeError: Not integers or floats.
         """
-        found = as_positions(self.lookup(index))
+        if self.coordinates > 1:
+            index = index[:, None] * self.coordinates + np.arange(self.coordinates)
+        found = as_positions(self.lookup(index.ravel()).reshape(index.shape))
         # Held against the limit before adding, which would round.
         bad = (found > LIMIT - self.offset) | (found < -LIMIT - self.offset)
         if bad.any():
@@ -92,7 +98,9 @@ class Positions:
 
 
 @contextlib.contextmanager
-def open_positions(source: object, axes: Axes, offset: object = 0) -> Iterator[Positions]:
+def open_positions(
+    source: object, axes: Axes, offset: object = 0, *, coordinates: int = 1
+) -> Iterator[Positions]:
     """Open the positions of an array in a file, checked.
 
     Args:
@@ -100,6 +108,7 @@ def open_positions(source: object, axes: Axes, offset: object = 0) -> Iterator[P
             of a .npy file. None counts 0, 1, 2, ...
         axes: Those of the array.
         offset: Added to every position.
+        coordinates: Of each position; where there are several they are the source's last axis.
 
     Raises:
         ArgumentError: Positions of another shape, not finite, or beyond 2^53 in magnitude.
@@ -112,7 +121,9 @@ def open_positions(source: object, axes: Axes, offset: object = 0) -> Iterator[P
         if last > LIMIT:
             msg = f"positions must be at most 2^53 in magnitude, got {shift} to {last}"
             raise ArgumentError(msg)
-        yield Positions(axes=axes, offset=shift, per_batch=False, lookup=lambda index: index)
+        yield Positions(
+            axes=axes, offset=shift, per_batch=False, coordinates=1, lookup=lambda index: index
+        )
         return
     with contextlib.ExitStack() as stack:
         shape: tuple[int, ...]
@@ -124,7 +135,11 @@ def open_positions(source: object, axes: Axes, offset: object = 0) -> Iterator[P
             array = as_array("positions", source)
             shape, lookup = array.shape, array.reshape(-1).__getitem__
         positions = Positions(
-            axes=axes, offset=shift, per_batch=_is_per_batch(shape, axes), lookup=lookup
+            axes=axes,
+            offset=shift,
+            per_batch=_is_per_batch(shape, axes, coordinates),
+            coordinates=coordinates,
+            lookup=lookup,
         )
         positions.check()
         yield positions
@@ -144,14 +159,15 @@ def _read(reader: NpyReader, index: NDArray[np.int64]) -> NDArray[Any]:
     return values
 
 
-def _is_per_batch(shape: tuple[int, ...], axes: Axes) -> bool:
-    allowed: list[tuple[int, ...]] = [(axes.sequence,)]
+def _is_per_batch(shape: tuple[int, ...], axes: Axes, coordinates: int) -> bool:
+    point = (coordinates,) if coordinates > 1 else ()
+    allowed: list[tuple[int, ...]] = [(axes.sequence, *point)]
     if axes.sequence_axis > 0:
-        allowed.append((axes.file.shape[0], axes.sequence))
+        allowed.append((axes.file.shape[0], axes.sequence, *point))
     if shape not in allowed:
         msg = f"positions must have shape {' or '.join(map(str, allowed))}, got {shape}"
         raise ArgumentError(msg)
-    return len(shape) == 2
+    return len(shape) - len(point) == 2
 
 
 def _checked_offset(offset: object) -> int:

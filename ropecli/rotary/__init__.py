@@ -5,7 +5,7 @@ factor. `types` has one file per rope type and says how the frequencies come abo
 rotates arrays and is imported only where that is wanted, since it brings Numba in.
 """
 
+from ropecli.rotary.by_name import rope
 from ropecli.rotary.rotary import Rotary
-from ropecli.rotary.types import rope
 
 __all__ = ["Rotary", "rope"]

@@ -44,7 +44,8 @@ def rotate(
             `as_array` takes.
         rope: The encoding.
         positions: (sequence,) or (batch, sequence), batch being x's first axis; integers or
-            floats up to 2^53 in magnitude. 0 ... sequence-1 by default.
+            floats up to 2^53 in magnitude; with one more axis, last, where the rope has several
+            axes. 0 ... sequence-1 by default, on every axis.
         inverse: Turn back: R_m^T x, divided by the attention factor.
         out: Array to write into, of x's shape and dtype; x itself rotates in place.
 
@@ -66,10 +67,9 @@ def rotate(
         raise ArgumentError(msg)
     sequence = array.shape[-2]
     if positions is None:
-        settled = np.arange(sequence, dtype=np.float64)
+        by_batch = np.arange(sequence, dtype=np.float64)[None]
     else:
-        settled = as_positions(positions)
-    by_batch = _by_batch(settled, array.shape)
+        by_batch = _by_batch(as_positions(positions), array.shape, rope.axes)
     if out is not None and not out.flags.writeable:
         msg = "out must be writeable, got a read-only array"
         raise ArgumentError(msg)
@@ -109,10 +109,37 @@ def turn(
         x: (batch, outer, sequence, inner, head_dim), C-contiguous, native byte order.
         out: As x, the same array or one that shares no memory with it.
         rope: The encoding.
-        positions: (batch, sequence), float64.
+        positions: (batch, sequence), the same on every axis, or (batch, sequence, axes); float64.
         inverse: Turn back.
     """
-    inv_freq = rope.inv_freq
+    if rope.grows:
+        _turn_and_grow(x, out, rope, positions, inverse=inverse)
+        return
+    if not _same_memory(x, out):
+        for rest in _rest(rope):
+            out[..., rest] = x[..., rest]
+    if positions.ndim == 2:
+        _turn_pairs(x, out, rope, positions, inverse=inverse)
+        return
+    # A pair may be written where one of another axis is yet to be read.
+    source = x.copy() if rope.reorders and _same_memory(x, out) else x
+    for axis in sorted(set(rope.axis)):
+        along = np.ascontiguousarray(positions[..., axis])
+        _turn_pairs(source, out, rope, along, inverse=inverse, axis=axis)
+
+
+def _turn_pairs(
+    x: NDArray[Any],
+    out: NDArray[Any],
+    rope: Rotary,
+    positions: NDArray[np.float64],
+    *,
+    inverse: bool,
+    axis: int | None = None,
+) -> None:
+    """Turn the pairs, or those of one axis, by positions (batch, sequence); nothing else."""
+    which = slice(None) if axis is None else np.flatnonzero(np.array(rope.axis) == axis)
+    inv_freq = rope.inv_freq[which]
     small = x.size <= _SMALL
     table = np.empty((2, _offsets(positions), len(inv_freq)))
     rotation.fill_offsets(inv_freq, *table, small=small)
@@ -125,19 +152,38 @@ def turn(
     groups = 1 if small else min(outer, math.ceil(2 * thread_count() / tasks))
     forward = (rope.direction == "forward") != inverse
     how = (rope.attention_factor, inverse, 1.0 if forward else -1.0, groups)
-    kernel, where = _kernel(rope, inverse=inverse)
-    if not _same_memory(x, out):
-        for rest in _rest(rope):
-            out[..., rest] = x[..., rest]
+    kernel, where = _kernel(rope, which, inverse=inverse)
     # Compiled code never warns; with NUMBA_DISABLE_JIT=1 NumPy's scalars would.
     with np.errstate(all="ignore"):
         kernel(x, out, positions, inv_freq, *table, like, *how, *where, small=small)
 
 
-def _kernel(rope: Rotary, *, inverse: bool) -> tuple[Callable[..., None], tuple[Any, ...]]:
-    """The kernel of a layout, and what tells it where the pairs are."""
-    if rope.layout == "custom":
-        pairs = (rope.pairs_in, rope.pairs_out)
+def _turn_and_grow(
+    x: NDArray[Any],
+    out: NDArray[Any],
+    rope: Rotary,
+    positions: NDArray[np.float64],
+    *,
+    inverse: bool,
+) -> None:
+    """Turn and stretch in float64, and round once at the end."""
+    turned = x.astype(np.float64)
+    turn(turned, turned, rope.without_growth, positions, inverse=inverse)
+    growth = np.array(rope.growth) * (-1 if inverse else 1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        # (batch, 1, sequence, 1, pairs), to stand against x's (batch, outer, sequence, inner, ...)
+        stretch = np.exp(positions[:, None, :, None, None] * growth)
+        for column in range(2):
+            turned[..., (rope.pairs_in if inverse else rope.pairs_out)[:, column]] *= stretch
+        out[...] = turned.astype(x.dtype)
+
+
+def _kernel(
+    rope: Rotary, which: slice | NDArray[np.int64], *, inverse: bool
+) -> tuple[Callable[..., None], tuple[Any, ...]]:
+    """The kernel for the pairs chosen, and what tells it where they are."""
+    if rope.layout == "custom" or rope.reorders or not isinstance(which, slice):
+        pairs = (rope.pairs_in[which], rope.pairs_out[which])
         return rotation.rotate_listed, pairs[::-1] if inverse else pairs
     named = {"interleaved": rotation.rotate_interleaved, "half": rotation.rotate_half}
     return named[rope.layout], (rope.rotary_offset,)
@@ -164,16 +210,19 @@ def _check_types(rope: object, out: object) -> None:
             raise ArgumentTypeError(msg)
 
 
-def _by_batch(positions: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Positions as (batch, sequence), with a batch of one where all rows share them."""
-    sequence = shape[-2]
-    if positions.shape == (sequence,):
+def _by_batch(
+    positions: NDArray[np.float64], shape: tuple[int, ...], axes: int
+) -> NDArray[np.float64]:
+    """Positions with a batch first, of one where all rows share them; axes last if several."""
+    point = (axes,) if axes > 1 else ()
+    shared = (shape[-2], *point)
+    if positions.shape == shared:
         return positions[None]
-    if len(shape) > 2 and positions.shape == (shape[0], sequence):
+    if len(shape) > 2 and positions.shape == (shape[0], *shared):
         return positions
-    allowed = f"({sequence},)"
+    allowed = f"{shared}"
     if len(shape) > 2:
-        allowed += f" or ({shape[0]}, {sequence})"
+        allowed += f" or {(shape[0], *shared)}"
     msg = f"positions must have shape {allowed} for x of shape {shape}, got {positions.shape}"
     raise ArgumentError(msg)
 

@@ -1,17 +1,35 @@
-"""Frequencies that rope types start from."""
+"""Frequencies that rope types start from, and what a rope type gives."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ropecli.arrays import as_array
+from ropecli.errors import ArgumentError, ArgumentTypeError
+
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Table:
+    """What a rope type says about a rotation; the rest is common to all of them."""
+
+    inv_freq: NDArray[np.float64]  #: Radians per position, (pairs,).
+    base: float | None = None  #: Where the type changes it; else the one it was given.
+    attention_factor: float = 1.0  #: Multiplies cos and sin.
+    softmax_factor: float = 1.0  #: Multiplies the score.
+    axis: tuple[int, ...] | None = None  #: The coordinate of a position that turns each pair.
+    growth: NDArray[np.float64] | None = None  #: Logarithm of a query's growth per position.
 
 
 def geometric(base: float, count: int, *, denominator: int) -> NDArray[np.float64]:
     """base^(-2i/denominator) for i = 0 ... count-1, in radians per position (RoFormer Eq. 15).
+
+    A frequency that float64 can't hold is infinite.
 
     The paper's i runs from 1 in Eq. 15 and from 0 in section 3.3; it is the same table.
 
@@ -22,4 +40,33 @@ def geometric(base: float, count: int, *, denominator: int) -> NDArray[np.float6
             model's slow pairs do not turn.
     """
     exponents = -2.0 * np.arange(count, dtype=np.float64) / denominator
-    return np.power(np.float64(base), exponents)
+    with np.errstate(over="ignore"):
+        return np.power(np.float64(base), exponents)
+
+
+def plain(base: float, dim: int) -> NDArray[np.float64]:
+    """The table of a rotary dim: geometric, and one pair more than fits where it is odd."""
+    return geometric(base, (dim + 1) // 2, denominator=dim)
+
+
+def finite_table(name: str, values: ArrayLike, count: int | None = None) -> NDArray[np.float64]:
+    """Finite numbers of shape (count,), as float64.
+
+    Raises:
+        ArgumentError: Of another shape, empty, or not finite.
+        ArgumentTypeError: Not real numbers.
+    """
+    given = as_array(name, values)
+    if given.dtype.kind not in "iuf":
+        msg = f"{name} must be real numbers, got {given.dtype}"
+        raise ArgumentTypeError(msg)
+    table: NDArray[np.float64] = given.astype(np.float64)
+    shape = "(pairs,)" if count is None else f"({count},)"
+    if table.ndim != 1 or len(table) != (count or len(table)) or not len(table):
+        msg = f"{name} must be finite numbers of shape {shape}, got shape {table.shape}"
+        raise ArgumentError(msg)
+    if not np.isfinite(table).all():
+        bad = int(np.flatnonzero(~np.isfinite(table))[0])
+        msg = f"{name} must be finite numbers of shape {shape}, got {table[bad]} at index {bad}"
+        raise ArgumentError(msg)
+    return table

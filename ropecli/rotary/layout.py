@@ -53,11 +53,10 @@ def listed_pairs(name: str, pairs: ArrayLike, *, count: int, head_dim: int) -> P
     return tuple((int(first), int(second)) for first, second in array)
 
 
-def layout_of(pairs_in: Pairs, pairs_out: Pairs) -> tuple[Layout, int]:
-    """The name that fits the pairs, and the first rotated coordinate."""
+def layout_of(pairs_in: Pairs) -> tuple[Layout, int]:
+    """The name that fits the pairs as they are read, and the first rotated coordinate."""
     offset = min(min(pair) for pair in pairs_in)
-    if pairs_in == pairs_out:
-        for layout in get_args(Layout)[:2]:
-            if pairs_in == named_pairs(layout, rotary_dim=2 * len(pairs_in), rotary_offset=offset):
-                return layout, offset
+    for layout in get_args(Layout)[:2]:
+        if pairs_in == named_pairs(layout, rotary_dim=2 * len(pairs_in), rotary_offset=offset):
+            return layout, offset
     return "custom", offset

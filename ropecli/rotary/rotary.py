@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Self, final, get_args
+from copy import copy
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
 
-from ropecli.arrays import as_array
-from ropecli.errors import ArgumentError, ArgumentTypeError
-from ropecli.rotary.frequencies import geometric
-from ropecli.rotary.layout import Layout, Pairs, layout_of, listed_pairs, named_pairs
+from ropecli.errors import ArgumentError
+from ropecli.rotary.frequencies import finite_table, geometric
+from ropecli.rotary.layout import Layout, Pairs
+from ropecli.rotary.numbers import even, positive
+from ropecli.rotary.settle import Direction, settled
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import ArrayLike, NDArray
-
-#: forward: position m turns a pair by +m inv_freq (RoFormer Eq. 34); reversed: by -m inv_freq.
-Direction = Literal["forward", "reversed"]
-
-LARGEST_DIM = 2**20  #: A thousand times any model's; more is a slip, and would take hours.
 
 
 @final
@@ -28,18 +27,24 @@ class Rotary:
     """A rotary position embedding (Su et al. 2021, arXiv:2104.09864, Eq. 34).
 
     Position m turns pair i by the angle m * inv_freq[i] and stretches it by attention_factor;
-    coordinates in no pair pass through. Equal values are equal and hash alike.
+    coordinates in no pair pass through. With several axes a position is a point, and each pair
+    turns by the coordinate that axis[i] names. Values that do the same are equal and hash alike,
+    whatever they were made from.
     """
 
     head_dim: int  #: Coordinates of one head's vector.
-    base: float | None  #: Base of a geometric table; None for any other table.
-    layout: Layout  #: How coordinates are paired.
+    base: float | None = field(compare=False)  #: Base of a geometric table; else None.
+    layout: Layout  #: How coordinates are paired as they are read.
     rotary_dim: int  #: Coordinates that are rotated, twice the number of pairs.
     rotary_offset: int  #: First rotated coordinate.
     direction: Direction  #: Which way a positive position turns.
     attention_factor: float  #: Multiplies cos and sin.
-    rope_type: str  #: How the frequencies came about.
+    softmax_factor: float  #: Multiplies the score q.k / sqrt(d); not part of the rotation.
+    rope_type: str = field(compare=False)  #: How the frequencies came about.
+    parameters: tuple[tuple[str, Any], ...] = field(compare=False)  #: The formula's arguments.
     frequencies: tuple[float, ...]  #: inv_freq as a tuple, radians per position.
+    axis: tuple[int, ...]  #: The coordinate of the position that turns each pair; 0 for all.
+    growth: tuple[float, ...]  #: Logarithm of a query's growth per position (xPos); 0 for none.
     input_pairs: Pairs  #: pairs_in as a tuple.
     output_pairs: Pairs  #: pairs_out as a tuple.
 
@@ -53,6 +58,8 @@ class Rotary:
         rotary_offset: int = 0,
         direction: str = "forward",
         attention_factor: float = 1.0,
+        softmax_factor: float = 1.0,
+        axis: ArrayLike | None = None,
         pairs_in: ArrayLike | None = None,
         pairs_out: ArrayLike | None = None,
     ) -> None:
@@ -66,6 +73,8 @@ class Rotary:
             rotary_offset: First rotated coordinate.
             direction: "forward" or "reversed".
             attention_factor: Finite and above 0; multiplies cos and sin.
+            softmax_factor: Finite and above 0; multiplies the score, not the rotation.
+            axis: Which coordinate of a position turns each pair, integers (rotary_dim/2,).
             pairs_in: Coordinates of each pair, integers (rotary_dim/2, 2), instead of a layout.
             pairs_out: Where the turned pairs are written, if not where they were read.
 
@@ -73,25 +82,31 @@ class Rotary:
             ArgumentError: A value that is not allowed.
             ArgumentTypeError: An argument of the wrong type.
         """
-        head_dim = _even("head dim", head_dim)
-        rotary_dim = head_dim if rotary_dim is None else _even("rotary dim", rotary_dim)
+        head_dim = even("head dim", head_dim)
+        rotary_dim = head_dim if rotary_dim is None else even("rotary dim", rotary_dim)
         base = positive("base", base)
         with np.errstate(over="ignore"):
             table = geometric(base, rotary_dim // 2, denominator=rotary_dim)
         if not np.isfinite(table).all():
             msg = f"base must be large enough for finite frequencies, got {base:g}"
             raise ArgumentError(msg)
-        self._settle(
-            head_dim=head_dim,
-            base=base,
-            frequencies=table,
-            layout=layout,
-            rotary_offset=rotary_offset,
-            direction=direction,
-            attention_factor=attention_factor,
-            rope_type="default",
-            pairs_in=pairs_in,
-            pairs_out=pairs_out,
+        self._set(
+            settled(
+                head_dim=head_dim,
+                base=base,
+                frequencies=table,
+                layout=layout,
+                rotary_offset=rotary_offset,
+                direction=direction,
+                attention_factor=attention_factor,
+                softmax_factor=softmax_factor,
+                rope_type="default",
+                parameters={"dim": rotary_dim, "base": base},
+                axis=axis,
+                growth=None,
+                pairs_in=pairs_in,
+                pairs_out=pairs_out,
+            )
         )
 
     @classmethod
@@ -104,8 +119,12 @@ class Rotary:
         rotary_offset: int = 0,
         direction: str = "forward",
         attention_factor: float = 1.0,
+        softmax_factor: float = 1.0,
         base: float | None = None,
         rope_type: str = "custom",
+        parameters: Mapping[str, Any] | None = None,
+        axis: ArrayLike | None = None,
+        growth: ArrayLike | None = None,
         pairs_in: ArrayLike | None = None,
         pairs_out: ArrayLike | None = None,
     ) -> Self:
@@ -118,8 +137,12 @@ class Rotary:
             rotary_offset: As in the constructor.
             direction: As in the constructor.
             attention_factor: As in the constructor.
+            softmax_factor: As in the constructor.
             base: The base that the table was made from, for people to read.
             rope_type: How the table came about, for people to read.
+            parameters: What the formula of the rope type was given.
+            axis: As in the constructor.
+            growth: Logarithm of what each pair of a query grows by per position (xPos).
             pairs_in: As in the constructor.
             pairs_out: As in the constructor.
 
@@ -127,82 +150,31 @@ class Rotary:
             ArgumentError: A value that is not allowed.
             ArgumentTypeError: An argument of the wrong type.
         """
-        given = as_array("inv_freq", inv_freq)
-        if given.dtype.kind not in "iuf":
-            msg = f"inv_freq must be real numbers, got {given.dtype}"
-            raise ArgumentTypeError(msg)
-        table = given.astype(np.float64)
-        if table.ndim != 1 or not len(table) or not np.isfinite(table).all():
-            msg = f"inv_freq must be finite numbers of shape (pairs,), got shape {table.shape}"
-            raise ArgumentError(msg)
+        table = finite_table("inv_freq", inv_freq)
         rotary = cls.__new__(cls)
-        rotary._settle(
-            head_dim=2 * len(table) if head_dim is None else _even("head dim", head_dim),
-            base=None if base is None else positive("base", base),
-            frequencies=table,
-            layout=layout,
-            rotary_offset=rotary_offset,
-            direction=direction,
-            attention_factor=attention_factor,
-            rope_type=rope_type,
-            pairs_in=pairs_in,
-            pairs_out=pairs_out,
+        rotary._set(
+            settled(
+                head_dim=2 * len(table) if head_dim is None else even("head dim", head_dim),
+                base=None if base is None else positive("base", base),
+                frequencies=table,
+                layout=layout,
+                rotary_offset=rotary_offset,
+                direction=direction,
+                attention_factor=attention_factor,
+                softmax_factor=softmax_factor,
+                rope_type=rope_type,
+                parameters=parameters or {},
+                axis=axis,
+                growth=growth,
+                pairs_in=pairs_in,
+                pairs_out=pairs_out,
+            )
         )
         return rotary
 
-    def _settle(
-        self,
-        *,
-        head_dim: int,
-        base: float | None,
-        frequencies: NDArray[np.float64],
-        layout: str,
-        rotary_offset: int,
-        direction: str,
-        attention_factor: float,
-        rope_type: str,
-        pairs_in: ArrayLike | None,
-        pairs_out: ArrayLike | None,
-    ) -> None:
-        """Check the fields that both ways of construction share, and set all of them."""
-        count = len(frequencies)
-        rotary_dim = 2 * count
-        offset = _integer("rotary offset", rotary_offset)
-        if rotary_dim > head_dim or offset < 0 or offset + rotary_dim > head_dim:
-            msg = (
-                f"the rotated coordinates must lie within the head dim {head_dim}, "
-                f"got rotary dim {rotary_dim} from coordinate {offset}"
-            )
-            raise ArgumentError(msg)
-        if direction not in get_args(Direction):
-            msg = f"direction must be forward or reversed, got {direction!r}"
-            raise ArgumentError(msg)
-        if pairs_in is None:
-            read = named_pairs(layout, rotary_dim=rotary_dim, rotary_offset=offset)
-        else:
-            read = listed_pairs("pairs_in", pairs_in, count=count, head_dim=head_dim)
-        written = read
-        if pairs_out is not None:
-            written = listed_pairs("pairs_out", pairs_out, count=count, head_dim=head_dim)
-            if {j for pair in written for j in pair} != {j for pair in read for j in pair}:
-                msg = "pairs_out must name the same coordinates as pairs_in, in any order"
-                raise ArgumentError(msg)
-        name, offset = layout_of(read, written)
-        fields = {
-            "head_dim": head_dim,
-            "base": base,
-            "layout": name,
-            "rotary_dim": rotary_dim,
-            "rotary_offset": offset,
-            "direction": direction,
-            "attention_factor": positive("attention factor", attention_factor),
-            "rope_type": rope_type,
-            "frequencies": tuple(frequencies.tolist()),
-            "input_pairs": read,
-            "output_pairs": written,
-        }
-        for field, value in fields.items():
-            object.__setattr__(self, field, value)
+    def _set(self, fields: Mapping[str, Any]) -> None:
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
 
     @property
     def inv_freq(self) -> NDArray[np.float64]:
@@ -214,6 +186,36 @@ class Rotary:
         """Positions per full turn of each pair, 2 pi / inv_freq, infinite where it never turns."""
         with np.errstate(divide="ignore"):
             return 2 * math.pi / np.abs(self.inv_freq)
+
+    @property
+    def axes(self) -> int:
+        """How many coordinates a position has."""
+        return max(self.axis) + 1
+
+    @property
+    def grows(self) -> bool:
+        """Whether a vector's length depends on its position, as in xPos: then it is no rotation."""
+        return any(self.growth)
+
+    @property
+    def for_keys(self) -> Self:
+        """What keys are turned by, where a query grows and a key shrinks; else the same."""
+        return self._with_growth(tuple(-g for g in self.growth)) if self.grows else self
+
+    @property
+    def without_growth(self) -> Self:
+        """The rotation alone."""
+        return self._with_growth((0.0,) * len(self.growth))
+
+    def _with_growth(self, growth: tuple[float, ...]) -> Self:
+        other = copy(self)
+        object.__setattr__(other, "growth", growth)
+        return other
+
+    @property
+    def reorders(self) -> bool:
+        """Whether turned pairs are written elsewhere than they were read."""
+        return self.input_pairs != self.output_pairs
 
     @property
     def pairs_in(self) -> NDArray[np.int64]:
@@ -234,44 +236,10 @@ class Rotary:
             parts.append(f"direction={self.direction!r}")
         if self.attention_factor != 1.0:
             parts.append(f"attention_factor={self.attention_factor}")
+        if self.softmax_factor != 1.0:
+            parts.append(f"softmax_factor={self.softmax_factor}")
+        if self.axes > 1:
+            parts.append(f"axes={self.axes}")
         if self.rope_type != "default":
             parts.append(f"rope_type={self.rope_type!r}")
         return f"Rotary({', '.join(parts)})"
-
-
-def _integer(name: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        msg = f"{name} must be an integer, got {value!r}"
-        raise ArgumentTypeError(msg)
-    return int(value)
-
-
-def _even(name: str, value: object) -> int:
-    number = _integer(name, value)
-    if number < 2 or number % 2:
-        msg = f"{name} must be an even number of at least 2, got {number}"
-        raise ArgumentError(msg)
-    if number > LARGEST_DIM:
-        msg = f"{name} must be at most {LARGEST_DIM:,}, got {number:,}"
-        raise ArgumentError(msg)
-    return number
-
-
-def positive(name: str, value: object) -> float:
-    """The value as a float.
-
-    Raises:
-        ArgumentError: Not finite, or not above 0.
-        ArgumentTypeError: Not a number.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        msg = f"{name} must be a number, got {value!r}"
-        raise ArgumentTypeError(msg)
-    try:
-        number = float(value)
-    except OverflowError:  # an integer beyond every float
-        number = math.inf
-    if not (math.isfinite(number) and number > 0):
-        msg = f"{name} must be finite and above 0, got {number:g}"
-        raise ArgumentError(msg)
-    return number

@@ -12,7 +12,7 @@ from helpers import ROOT, run_python
 PAGE = (ROOT / "docs" / "contributing.md").read_text()
 USE = """
 import ropecli
-rope = ropecli.rope("ntk", head_dim=8, factor=4.0)
+rope = ropecli.rope("whole_turns", head_dim=8, max_position_embeddings=700)
 assert ropecli.__file__.startswith({folder!r})
 print(rope)
 """
@@ -20,7 +20,9 @@ print(rope)
 
 @pytest.mark.parametrize("dropped_in", [True, False])
 def test_one_file_adds_a_rope_type(dropped_in: bool, tmp_path: Path) -> None:
-    found = re.search(r"```python\n# ropecli/(rotary/types/ntk\.py)\n(.*?)```", PAGE, re.DOTALL)
+    found = re.search(
+        r"```python\n# ropecli/(rotary/types/whole_turns\.py)\n(.*?)```", PAGE, re.DOTALL
+    )
     assert found is not None
     shutil.copytree(
         ROOT / "ropecli", tmp_path / "ropecli", ignore=shutil.ignore_patterns("__pycache__")
@@ -30,7 +32,8 @@ def test_one_file_adds_a_rope_type(dropped_in: bool, tmp_path: Path) -> None:
     done = run_python(USE.format(folder=str(tmp_path)), cwd=tmp_path, PYTHONPATH=str(tmp_path))
     if dropped_in:
         assert done.returncode == 0, done.stderr
-        assert done.stdout.startswith("Rotary(head_dim=8, base=63496.04")
-        assert "rope_type='ntk'" in done.stdout
+        assert done.stdout.startswith("Rotary(head_dim=8, base=10000.0")
+        assert "rope_type='whole_turns'" in done.stdout
     else:
-        assert "rope type must be one of default, linear, got 'ntk'" in done.stderr
+        assert "rope type must be one of axial, " in done.stderr
+        assert "got 'whole_turns'" in done.stderr

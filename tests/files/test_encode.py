@@ -37,10 +37,13 @@ def rotated(
 @st.composite
 def jobs(draw: st.DrawFn) -> dict[str, Any]:
     """An array, and all that can be said about how to rotate it."""
+    head_dim = draw(st.sampled_from([2, 8, 10]))
+    axes = [i % draw(st.sampled_from([1, 1, 2, 3])) for i in range(head_dim // 2)]
     rope = Rotary(
-        head_dim=draw(st.sampled_from([2, 8, 10])),
+        head_dim=head_dim,
         layout=draw(st.sampled_from(["interleaved", "half"])),
         attention_factor=draw(st.sampled_from([1.0, 1.25])),
+        axis=axes,
     )
     leading = draw(st.lists(st.integers(1, 6), min_size=1, max_size=3))
     axis = draw(st.integers(0, len(leading) - 1))
@@ -54,7 +57,10 @@ def jobs(draw: st.DrawFn) -> dict[str, Any]:
     places: NDArray[Any] | None = None
     kind = draw(st.sampled_from(["counted", "sequence", "batch", "fractional"]))
     if kind != "counted":
-        lengths = (shape[0], shape[axis]) if kind == "batch" and axis else (shape[axis],)
+        lengths: tuple[int, ...] = (
+            (shape[0], shape[axis]) if kind == "batch" and axis else (shape[axis],)
+        )
+        lengths += (rope.axes,) if rope.axes > 1 else ()
         places = random.integers(-5_000, 500_000, lengths)
         if kind == "fractional":
             places = places + random.random(lengths)
@@ -98,6 +104,8 @@ def test_file_holds_what_rotating_in_memory_gives(job: dict[str, Any]) -> None:
     assert after[: -len(data)] == before[: -len(data)], "the header must be the input's"
     if places is None:
         places = np.arange(array.shape[job["axis"]])
+        if job["rope"].axes > 1:  # a position counts on every axis
+            places = np.repeat(places[:, None], job["rope"].axes, axis=1)
     places = places + job["offset"]
     got = np.ndarray(
         array.shape,
@@ -112,7 +120,8 @@ def test_file_holds_what_rotating_in_memory_gives(job: dict[str, Any]) -> None:
     assert told[-1] == (len(data), len(data))
     assert told == sorted(told)
     assert result.sequence_axis == job["axis"]
-    assert result.positions == (places.flat[0], places.flat[-1])
+    points = places.reshape(-1, job["rope"].axes)
+    assert result.positions == (points[0, 0], points[-1, 0])
     assert (result.nonfinite, result.overflowed) == (0, 0)
 
 

@@ -55,8 +55,8 @@ def test_the_forms_agree(layout: str) -> None:
 
 
 def test_frequencies_by_hand() -> None:
-    assert [float(f) for f in frequencies.default(base=16.0, rotary_dim=4)] == [1.0, 0.25]
-    assert [float(f) for f in frequencies.linear(base=16.0, rotary_dim=4, factor=2.0)] == [
+    assert [float(f) for f in frequencies.default(base=16.0, dim=4)] == [1.0, 0.25]
+    assert [float(f) for f in frequencies.linear(base=16.0, dim=4, factor=2.0)] == [
         0.5,
         0.125,
     ]

@@ -1,57 +1,287 @@
-"""Every rope type against its oracle: a row each."""
+"""Every rope type against its oracle: rows by type, and parameters drawn by Hypothesis."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 from helpers import assert_within_ulps
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ropecli import ArgumentError, rope
+from ropecli import ArgumentError, ArgumentTypeError, RopecliError, Rotary, rope
 from ropecli.reference import frequencies
 from ropecli.rotary.types import ROPE_TYPES
 
-CASES: list[tuple[str, dict[str, Any], list[Any]]] = [
-    ("default", {}, frequencies.default(base=10_000.0, rotary_dim=64)),
-    ("default", {"rope_theta": 5e5}, frequencies.default(base=5e5, rotary_dim=64)),
-    ("default", {"rotary_dim": 32}, frequencies.default(base=10_000.0, rotary_dim=32)),
-    ("linear", {"factor": 8.0}, frequencies.linear(base=10_000.0, rotary_dim=64, factor=8.0)),
-    (
-        "linear",
-        {"factor": 3.3, "rope_theta": 1e6},
-        frequencies.linear(base=1e6, rotary_dim=64, factor=3.3),
-    ),
+DIM = 64
+YARN: dict[str, Any] = {"factor": 16.0, "original_max_position_embeddings": 4096}
+LISTS: dict[str, Any] = {
+    "short_factor": [1.0 + i / 100 for i in range(DIM // 2)],
+    "long_factor": [1.0 + i**1.3 for i in range(DIM // 2)],
+    "original_max_position_embeddings": 4096,
+    "max_position_embeddings": 131_072,
+}
+LLAMA3: dict[str, Any] = {
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+}
+
+ROWS: list[tuple[str, dict[str, Any]]] = [
+    ("default", {}),
+    ("default", {"rope_theta": 5e5}),
+    ("linear", {"factor": 8.0}),
+    ("linear", {"factor": 3.3, "rope_theta": 1e6}),
+    ("ntk", {"factor": 8.0}),
+    ("ntk_mixed", {"factor": 8.0}),
+    ("ntk_mixed", {"factor": 8.0, "mixed_b": 0.625}),
+    ("dynamic", {"factor": 4.0, "max_position_embeddings": 4096}),
+    ("dynamic", {"factor": 4.0, "max_position_embeddings": 4096, "sequence_length": 16_384}),
+    ("dynamic", {"alpha": 1000.0}),
+    ("ntk_by_parts", YARN),
+    ("yarn", YARN),
+    ("yarn", YARN | {"truncate": False, "rope_theta": 150_000.0}),
+    ("yarn", YARN | {"beta_fast": 16.0, "beta_slow": 2.0}),
+    ("yarn", YARN | {"ramp": "paper"}),
+    ("yarn", {"original_max_position_embeddings": 4096, "max_position_embeddings": 65_536}),
+    ("deepseek_yarn", YARN | {"factor": 40.0, "mscale": 0.707, "mscale_all_dim": 0.707}),
+    ("telechat3_yarn", YARN),
+    ("longrope", LISTS),
+    ("longrope", LISTS | {"sequence_length": 4097}),
+    ("llama3", LLAMA3 | {"factor": 8.0, "rope_theta": 500_000.0}),
+    ("proportional", {"partial_rotary_factor": 0.25, "rope_theta": 1e6}),
+    ("proportional", {"factor": 2.0}),
+    ("axial", {}),
+    ("axial", {"axes": 3}),
+    ("xpos", {"scale_base": 256.0}),
 ]
 
 
-@pytest.mark.parametrize(("name", "parameters", "expected"), CASES)
-def test_frequencies_match_the_reference(
-    name: str, parameters: dict[str, Any], expected: list[Any]
-) -> None:
-    made = rope(name, head_dim=64, **parameters)
-    # In half-ulps: the exponent's rounding times ln(base), pow 2, a division 1; and as many
-    # again where the result lies just above a power of two.
-    ulps = math.log(made.base or 1) + 3
+def assert_matches_reference(name: str, dim: int, parameters: dict[str, Any]) -> None:
+    made = rope(name, head_dim=dim, **parameters)
+    own = {key: value for key, value in parameters.items() if key != "rope_theta"}
+    base = parameters.get("rope_theta", 10_000.0)
+    expected = getattr(frequencies, name)(dim=dim, base=base, **own)
+    # In half-ulps: the exponent's rounding times the logarithm of the largest base that occurs
+    # (a base stretched by s is at most s^2 times larger), pow 2, and at most eight operations
+    # of a ramp, where the difference of two near numbers is taken between wholes of pairs or
+    # turns: its error is a few ulps of 32 turns in a step of 31, or of the rotary dim in 1.
+    logarithm = math.log(max(made.base or base, base))
+    ulps = logarithm + 10 + (2 * dim if "yarn" in name else 0)
     assert_within_ulps(name, got=made.inv_freq, expected=[float(f) for f in expected], ulps=ulps)
     assert made.rope_type == name
 
 
-def test_every_type_has_a_row() -> None:
-    assert {name for name, _, _ in CASES} == set(ROPE_TYPES)
+@pytest.mark.parametrize(("name", "parameters"), ROWS)
+def test_frequencies_match_the_reference(name: str, parameters: dict[str, Any]) -> None:
+    assert_matches_reference(name, DIM, parameters)
+
+
+def test_every_type_has_a_row_and_an_oracle() -> None:
+    assert {name for name, _ in ROWS} == set(ROPE_TYPES)
+    assert all(callable(getattr(frequencies, name)) for name in ROPE_TYPES)
+
+
+@given(
+    name=st.sampled_from(["yarn", "ntk_by_parts", "deepseek_yarn"]),
+    dim=st.integers(2, 64).map(lambda n: 4 * n),
+    base=st.floats(100, 1e8),
+    factor=st.floats(1, 64),
+    original=st.integers(256, 262_144),
+)
+def test_scaled_types_match_the_reference_anywhere(
+    name: str, dim: int, base: float, factor: float, original: int
+) -> None:
+    scaling: dict[str, Any] = {"factor": factor, "original_max_position_embeddings": original}
+    assert_matches_reference(name, dim, scaling | {"rope_theta": base})
+
+
+# Published numbers: bases of NTK-aware scaling (base 10,000, dim 128).
+@pytest.mark.parametrize(
+    ("factor", "base"),
+    [(2, 20221.2617), (4, 40889.9424), (8, 82684.6226), (16, 167198.7392), (32, 338096.9460)],
+)
+def test_ntk_bases_are_those_published(factor: float, base: float) -> None:
+    made = rope("ntk", head_dim=128, factor=float(factor))
+    assert made.base == pytest.approx(base, abs=5e-5)  # four decimals are printed
+
+
+def test_ntk_keeps_the_fastest_and_stretches_the_slowest_in_full() -> None:
+    plain, scaled = rope("default", head_dim=128), rope("ntk", head_dim=128, factor=8.0)
+    assert scaled.inv_freq[0] == plain.inv_freq[0] == 1
+    assert scaled.inv_freq[-1] == pytest.approx(plain.inv_freq[-1] / 8, rel=1e-15 * 12)
+
+
+def test_dynamic_snapshot() -> None:
+    # s = 10, length 16,384, context 2,048: b' = 759,702.23 and the last frequency 1.6265e-6.
+    made = rope(
+        "dynamic",
+        head_dim=128,
+        factor=10.0,
+        max_position_embeddings=2048,
+        sequence_length=16_384,
+    )
+    assert made.base == pytest.approx(759_702.23, abs=0.005)
+    assert made.inv_freq[-1] == pytest.approx(1.6265e-6, abs=5e-11)
+
+
+def test_mixed_with_b_1_is_su_s_fixed_form() -> None:
+    # (b k)^(-2i/d) / k^(2/d); both sides round their exponents, times ln(80,000) half-ulps.
+    i = np.arange(32)
+    fixed = (10_000.0 * 8) ** (-2 * i / 64) / 8 ** (2 / 64)
+    made = rope("ntk_mixed", head_dim=64, factor=8.0)
+    assert made.inv_freq == pytest.approx(fixed, rel=2e-15 * 12)
+
+
+def test_yarn_s_paper_and_code_part() -> None:
+    # Context 2,048, s = 10, pair 32 of 64: 1.656e-3 in the paper, 4.240e-3 in the code.
+    scaling: dict[str, Any] = {"factor": 10.0, "original_max_position_embeddings": 2048}
+    code = rope("yarn", head_dim=128, **scaling)
+    paper = rope("yarn", head_dim=128, ramp="paper", **scaling)
+    assert code.inv_freq[32] == pytest.approx(4.240e-3, abs=5e-7)
+    assert paper.inv_freq[32] == pytest.approx(1.656e-3, abs=5e-7)
+    assert paper.attention_factor == code.attention_factor
+
+
+def test_gpt_oss_needs_its_ends_untruncated() -> None:
+    scaling: dict[str, Any] = YARN | {"factor": 32.0, "rope_theta": 150_000.0}
+    exact = rope("yarn", head_dim=64, truncate=False, **scaling)
+    rounded = rope("yarn", head_dim=64, **scaling)
+    off = abs(rounded.inv_freq - exact.inv_freq) / exact.inv_freq
+    assert off.argmax() == 17
+    assert off.max() == pytest.approx(0.76, abs=0.005)
+    assert 4096 * abs(rounded.inv_freq - exact.inv_freq).max() == pytest.approx(0.90, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("extra", "expected"),
+    [
+        ({}, 1.3689),
+        ({"mscale": 0.707}, 1.3689),  # alone it does nothing
+        ({"mscale": 1.0, "mscale_all_dim": 1.0}, 1.0),
+        ({"attention_factor": 1.5}, 1.5),
+        ({"attention_factor": 1.5, "mscale": 1.0, "mscale_all_dim": 1.0}, 1.5),
+    ],
+)
+def test_yarn_s_attention_factor(extra: dict[str, Any], expected: float) -> None:
+    made = rope("yarn", head_dim=64, factor=40.0, original_max_position_embeddings=4096, **extra)
+    assert made.attention_factor == pytest.approx(expected, abs=5e-5)
+
+
+@pytest.mark.parametrize(("k", "softmax"), [(1.0, 1.8739), (0.707, 1.5896)])
+def test_deepseek_s_softmax_factor(k: float, softmax: float) -> None:
+    made = rope(
+        "deepseek_yarn", head_dim=64, **(YARN | {"factor": 40.0}), mscale=k, mscale_all_dim=k
+    )
+    assert made.softmax_factor == pytest.approx(softmax, abs=5e-5)
+    assert made.attention_factor == 1.0
+
+
+def test_telechat_s_factor_is_smaller() -> None:
+    made = rope("telechat3_yarn", head_dim=64, **YARN)
+    assert made.attention_factor == pytest.approx(0.07 * math.log(16) + 1, rel=1e-15)
+
+
+def test_longrope_changes_only_beyond_the_original_length() -> None:
+    at = {n: rope("longrope", head_dim=DIM, sequence_length=n, **LISTS) for n in (4096, 4097)}
+    short = rope("longrope", head_dim=DIM, **LISTS)
+    assert at[4096] == short
+    assert at[4097].inv_freq[5] == pytest.approx(short.inv_freq[5] * 1.05 / (1 + 5**1.3), rel=1e-14)
+    expected = math.sqrt(1 + math.log(32) / math.log(4096))
+    assert short.attention_factor == at[4097].attention_factor == pytest.approx(expected, rel=1e-15)
+
+
+def test_su_and_mrope_are_other_names() -> None:
+    assert rope("su", head_dim=DIM, **LISTS).rope_type == "longrope"
+    text = rope("mrope", head_dim=128, mrope_section=[16, 24, 24])
+    assert (text.rope_type, text.axes) == ("default", 3)
+    assert text.axis == (0,) * 16 + (1,) * 24 + (2,) * 24
+
+
+def test_interleaved_sections_take_turns_and_leave_the_rest_to_time() -> None:
+    made = rope("default", head_dim=128, mrope_section=[24, 20, 20], mrope_interleaved=True)
+    assert made.axis[:6] == (0, 1, 2, 0, 1, 2)
+    assert made.axis[57:] == (0, 1, 2, 0, 0, 0, 0)
+    assert [made.axis.count(a) for a in range(3)] == [24, 20, 20]
+
+
+def test_proportional_pairs_across_the_whole_head() -> None:
+    made = rope(
+        "proportional", head_dim=512, partial_rotary_factor=0.25, rope_theta=1e6, layout="half"
+    )
+    assert (made.rotary_dim, int(np.count_nonzero(made.inv_freq))) == (512, 64)
+    assert made.pairs_in[0].tolist() == [0, 256]
+    assert made.inv_freq[63] == pytest.approx(3.3e-2, abs=5e-4)  # as published
+    partial = rope(
+        "default", head_dim=512, partial_rotary_factor=0.25, rope_theta=1e6, layout="half"
+    )
+    assert (partial.rotary_dim, partial.pairs_in[0].tolist()) == (128, [0, 64])
+
+
+def test_an_odd_share_is_rounded_up_and_keeps_its_exponents() -> None:
+    made = rope("default", head_dim=42, partial_rotary_factor=0.5)
+    assert (made.rotary_dim, len(made.inv_freq)) == (22, 11)
+    assert made.inv_freq[1] == pytest.approx(10_000 ** (-2 / 21), rel=1e-15)
+
+
+def test_xpos_grows_keys_as_it_shrinks_queries() -> None:
+    made = rope("xpos", head_dim=8)
+    assert made.grows
+    assert made.growth[0] == pytest.approx(math.log(0.4 / 1.4) / 512, rel=1e-15)
+    assert made.for_keys.growth == tuple(-g for g in made.growth)
+    assert made.for_keys.for_keys == made != made.for_keys
+    plain = rope("default", head_dim=8)
+    assert plain.for_keys is plain
+
+
+def test_what_a_rope_was_made_from_travels_with_it() -> None:
+    made = rope("yarn", head_dim=64, **YARN)
+    assert dict(made.parameters) == YARN | {"dim": 64, "base": 10_000.0}
+    assert dict(rope("default", head_dim=8).parameters) == dict(Rotary(head_dim=8).parameters)
+    assert rope("linear", head_dim=64, factor=1.0) == rope("default", head_dim=64)
 
 
 @pytest.mark.parametrize(
     ("name", "parameters", "message"),
     [
-        ("yern", {}, "rope type must be one of default, linear"),
-        ("linear", {}, "missing a required argument: 'factor'; it takes head_dim, factor"),
-        ("default", {"factor": 2.0}, "unexpected keyword argument 'factor'"),
+        ("yern", {}, "rope type must be one of axial, deepseek_yarn, default, "),
+        ("linear", {}, "missing a required argument: 'factor'; its parameters are factor"),
+        (
+            "default",
+            {"factor": 2.0},
+            "unexpected keyword argument 'factor'; its parameters are none",
+        ),
         ("linear", {"factor": 0.0}, "factor must be finite and above 0, got 0"),
         ("linear", {"factor": math.nan}, "factor must be finite and above 0, got nan"),
+        ("linear", {"factor": "4"}, "factor must be a number, got '4'"),
+        ("ntk", {"factor": 2.0, "rotary_dim": 2}, "rotary dim must be at least 4"),
+        ("ntk", {"factor": 1e300}, "stretched base must be finite"),
+        ("dynamic", {"factor": 2.0}, "needs factor and max_position_embeddings, or alpha"),
+        ("yarn", {"original_max_position_embeddings": 4096}, "needs factor, or max_position_emb"),
+        ("yarn", YARN | {"ramp": "hf"}, "ramp must be code or paper, got 'hf'"),
+        ("yarn", YARN | {"rope_theta": 1.0}, "base must be above 1"),
+        ("yarn", YARN | {"original_max_position_embeddings": 0}, "must be from 1 to 2^53, got 0"),
+        ("yarn", YARN | {"original_max_position_embeddings": 1.5}, "must be an integer, got 1.5"),
+        ("ntk_by_parts", YARN | {"beta_fast": 1.0}, "beta_slow must be below beta_fast, got 1 and"),
+        ("llama3", LLAMA3 | {"factor": 8, "high_freq_factor": 1}, "low_freq_factor must be below"),
+        ("longrope", LISTS | {"long_factor": [1.0]}, "long_factor must be finite numbers of shape"),
+        ("longrope", LISTS | {"short_factor": [0.0] * 32}, "above 0, got 0 at index 0"),
+        ("proportional", {"partial_rotary_factor": 1.5}, "must be from 0 to 1, got 1.5"),
+        ("axial", {"axes": 5}, "axes must be from 1 to 4"),
+        (
+            "default",
+            {"mrope_section": [8, 8, 8]},
+            "must add up to the 32 pairs, got [8, 8, 8] = 24",
+        ),
+        ("default", {"mrope_section": "t"}, "mrope_section must be a list of integers, got 't'"),
+        ("default", {"mrope_section": [-1, 33]}, "numbers of at least 0"),
+        ("default", {"partial_rotary_factor": 0.001}, "must leave 1 to 64 coordinates, got 0.001"),
     ],
 )
 def test_what_is_refused(name: str, parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        rope(name, head_dim=64, **parameters)
+    with pytest.raises(RopecliError) as caught:
+        rope(name, **({"head_dim": 64} | parameters))
+    assert isinstance(caught.value, ArgumentError | ArgumentTypeError)
     assert message in str(caught.value)

@@ -5,34 +5,40 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ropecli.rotary.rotary import Rotary
+    from ropecli.rotary.frequencies import Table
 
 ROPE_TYPES = tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
+#: Other names that files use. M-RoPE is no rope type but a choice of axes, with mrope_section.
+ALIASES = {"su": "longrope", "mrope": "default", "xdrope": "dynamic"}
 
 
-def rope(rope_type: str, **parameters: Any) -> Rotary:
-    """Any rope type by name, with its parameters named as in config.json.
+def canonical(name: str) -> str:
+    """The name under which a rope type is known here.
 
     Raises:
-        ArgumentError: No such type or parameter, one that is missing, or a value not allowed.
-        ArgumentTypeError: A parameter of the wrong type.
+        ArgumentError: No such type.
     """
-    if rope_type not in ROPE_TYPES:
-        msg = f"rope type must be one of {', '.join(ROPE_TYPES)}, got {rope_type!r}"
+    plain = str(name).replace("-", "_")
+    settled = ALIASES.get(plain, plain)
+    if settled not in ROPE_TYPES:
+        msg = f"rope type must be one of {', '.join(ROPE_TYPES)}, got {name!r}"
         raise ArgumentError(msg)
-    module = importlib.import_module(f"{__name__}.{rope_type}")
-    make: Callable[..., Rotary] = getattr(module, rope_type)
-    try:
-        inspect.signature(make).bind(**parameters)
-    except TypeError as error:
-        allowed = ", ".join(inspect.signature(make).parameters)
-        msg = f"rope type {rope_type}: {error}; it takes {allowed}"
-        raise ArgumentError(msg) from None
-    return make(**parameters)
+    return settled
+
+
+def formula(name: str) -> Callable[..., Table]:
+    """The function of a rope type: from dim, base and its own parameters to a table."""
+    found: Callable[..., Table] = getattr(importlib.import_module(f"{__name__}.{name}"), name)
+    return found
+
+
+def own_parameters(name: str) -> tuple[str, ...]:
+    """The parameters of a rope type beside dim and base, named as in config.json."""
+    return tuple(p for p in inspect.signature(formula(name)).parameters if p not in ("dim", "base"))

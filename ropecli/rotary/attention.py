@@ -1,0 +1,45 @@
+"""What some models do to the score beside rotating: YaRN's factors, Llama 4's temperature."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ropecli.rotary.numbers import number
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def mscale(factor: float, k: float = 1.0) -> float:
+    """YaRN's m(s, k) = 0.1 k ln s + 1 above s = 1, else 1 (arXiv:2309.00071, Eq. 22)."""
+    return 0.1 * number("mscale", k) * math.log(factor) + 1.0 if factor > 1 else 1.0
+
+
+def mscale_ratio(factor: float, k: float | None, k_all_dim: float | None) -> float:
+    """The attention factor of YaRN: m(s, k) / m(s, k_all_dim) given both, else m(s, 1)."""
+    if k and k_all_dim:
+        return mscale(factor, k) / mscale(factor, k_all_dim)
+    return mscale(factor)
+
+
+def softmax_factor(factor: float, k_all_dim: float | None) -> float:
+    """DeepSeek's factor on the score, m(s, k_all_dim)^2 (arXiv:2405.04434, section 2.1.3)."""
+    return mscale(factor, k_all_dim) ** 2 if k_all_dim else 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Temperature:
+    """A factor on the query that grows with its position (Llama 4, Ministral 3)."""
+
+    beta: float  #: Weight of the logarithm.
+    length: float  #: Positions after which it rises.
+    shift: int = 0  #: Added to the position: 1 in Llama 4, 0 in Ministral 3.
+
+    def __call__(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
+        """1 + beta ln(1 + floor((m + shift) / length)) at each position, of the same shape."""
+        steps = np.floor((positions + self.shift) / self.length)
+        return 1.0 + self.beta * np.log1p(np.maximum(steps, 0.0))

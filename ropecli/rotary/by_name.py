@@ -1,0 +1,124 @@
+"""Any rope type by name, with its parameters named as in config.json."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.errors import ArgumentError
+from ropecli.rotary.axes import in_sections, interleaved
+from ropecli.rotary.numbers import even, number, positive
+from ropecli.rotary.rotary import Rotary
+from ropecli.rotary.types import canonical, formula, own_parameters
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+
+    from ropecli.rotary.frequencies import Table
+
+
+def rope(
+    rope_type: str,
+    *,
+    head_dim: int,
+    rope_theta: float = 10_000.0,
+    rotary_dim: int | None = None,
+    partial_rotary_factor: float | None = None,
+    rotary_offset: int = 0,
+    layout: str = "interleaved",
+    direction: str = "forward",
+    softmax_factor: float | None = None,
+    mrope_section: Sequence[int] | None = None,
+    mrope_interleaved: bool = False,
+    pairs_in: ArrayLike | None = None,
+    pairs_out: ArrayLike | None = None,
+    **parameters: Any,
+) -> Rotary:
+    """A rotary embedding of any type.
+
+    Args:
+        rope_type: A file of `ropecli.rotary.types`, such as "yarn"; "su" is "longrope".
+        head_dim: Coordinates of one head's vector, even, at least 2.
+        rope_theta: The base, under its name in config.json.
+        rotary_dim: Coordinates that are rotated, even; all of head_dim by default.
+        partial_rotary_factor: Their share of head_dim instead; an odd number of them is rounded
+            up, the exponents keep it. Proportional RoPE takes it as its own.
+        rotary_offset: First rotated coordinate.
+        layout: "interleaved" or "half".
+        direction: "forward" or "reversed".
+        softmax_factor: Multiplies the score; what the type says by default.
+        mrope_section: Pairs of each axis of the positions (M-RoPE).
+        mrope_interleaved: Whether the axes take turns, instead of one run of pairs each.
+        pairs_in: As in `Rotary`.
+        pairs_out: As in `Rotary`.
+        **parameters: The type's own: factor, original_max_position_embeddings, ...
+
+    Raises:
+        ArgumentError: No such type or parameter, one that is missing, or a value not allowed.
+        ArgumentTypeError: A parameter of the wrong type.
+    """
+    name = canonical(rope_type)
+    head_dim = even("head dim", head_dim)
+    base = positive("base", rope_theta)
+    if partial_rotary_factor is not None and "partial_rotary_factor" in own_parameters(name):
+        parameters["partial_rotary_factor"] = partial_rotary_factor
+        partial_rotary_factor = None
+    dim = _dim(head_dim, rotary_dim, partial_rotary_factor)
+    arguments = {"dim": dim, "base": base} | parameters
+    table = _table(name, arguments)
+    if not np.isfinite(table.inv_freq).all():
+        msg = f"base must be large enough for finite frequencies, got {base:g}"
+        raise ArgumentError(msg)
+    axis: tuple[int, ...] | None = table.axis
+    if mrope_section is not None:
+        share = interleaved if mrope_interleaved else in_sections
+        axis = share(mrope_section, len(table.inv_freq))
+    return Rotary.from_inv_freq(
+        table.inv_freq,
+        head_dim=head_dim,
+        layout=layout,
+        rotary_offset=rotary_offset,
+        direction=direction,
+        attention_factor=table.attention_factor,
+        softmax_factor=table.softmax_factor if softmax_factor is None else softmax_factor,
+        base=table.base or base,
+        rope_type=name,
+        parameters=arguments,
+        axis=axis,
+        growth=table.growth,
+        pairs_in=pairs_in,
+        pairs_out=pairs_out,
+    )
+
+
+def _dim(head_dim: int, rotary_dim: int | None, share: float | None) -> int:
+    """The denominator of the exponents."""
+    if rotary_dim is not None:
+        return even("rotary dim", rotary_dim)
+    if share is None:
+        return head_dim
+    dim = int(head_dim * number("partial_rotary_factor", share))
+    if not 1 <= dim <= head_dim:
+        msg = f"partial_rotary_factor must leave 1 to {head_dim} coordinates, got {share:g}"
+        raise ArgumentError(msg)
+    return dim
+
+
+def _table(name: str, arguments: dict[str, Any]) -> Table:
+    make = formula(name)
+    try:
+        inspect.signature(make).bind(**arguments)
+    except TypeError as error:
+        allowed = ", ".join(own_parameters(name)) or "none"
+        msg = f"rope type {name}: {error}; its parameters are {allowed}"
+        raise ArgumentError(msg) from None
+    try:
+        return make(**arguments)
+    except (OverflowError, ZeroDivisionError):
+        given = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
+        msg = f"rope type {name}: its formula has no finite value for {given}"
+        raise ArgumentError(msg) from None

@@ -1,0 +1,129 @@
+"""Numbers that a caller gives, checked."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ropecli.errors import ArgumentError, ArgumentTypeError
+
+LARGEST_DIM = 2**20  #: A thousand times any model's; more is a slip, and would take hours.
+
+
+def integer(name: str, value: object) -> int:
+    """The value as an int.
+
+    Raises:
+        ArgumentTypeError: Not an integer.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        msg = f"{name} must be an integer, got {value!r}"
+        raise ArgumentTypeError(msg)
+    return int(value)
+
+
+def even(name: str, value: object) -> int:
+    """The value as an even int from 2 to LARGEST_DIM.
+
+    Raises:
+        ArgumentError: Not even, or out of range.
+        ArgumentTypeError: Not an integer.
+    """
+    dim = integer(name, value)
+    if dim < 2 or dim % 2:
+        msg = f"{name} must be an even number of at least 2, got {dim}"
+        raise ArgumentError(msg)
+    if dim > LARGEST_DIM:
+        msg = f"{name} must be at most {LARGEST_DIM:,}, got {dim:,}"
+        raise ArgumentError(msg)
+    return dim
+
+
+def number(name: str, value: object) -> float:
+    """The value as a finite float.
+
+    Raises:
+        ArgumentError: Not finite.
+        ArgumentTypeError: Not a number.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        msg = f"{name} must be a number, got {value!r}"
+        raise ArgumentTypeError(msg)
+    try:
+        result = float(value)
+    except OverflowError:  # an integer beyond every float
+        result = math.inf
+    if not math.isfinite(result):
+        msg = f"{name} must be finite, got {result:g}"
+        raise ArgumentError(msg)
+    return result
+
+
+def positive(name: str, value: object) -> float:
+    """The value as a finite float above 0.
+
+    Raises:
+        ArgumentError: Not finite, or not above 0.
+        ArgumentTypeError: Not a number.
+    """
+    try:
+        result = number(name, value)
+    except ArgumentError:
+        result = math.nan
+    if not result > 0:
+        msg = f"{name} must be finite and above 0, got {_shown(value)}"
+        raise ArgumentError(msg)
+    return result
+
+
+def _shown(value: object) -> str:
+    try:
+        return f"{float(value):g}"  # type: ignore[arg-type]
+    except OverflowError:
+        return "inf"
+
+
+def length(name: str, value: object) -> int:
+    """The value as a number of positions; a float that is whole counts, as in some files.
+
+    Raises:
+        ArgumentError: Below 1, or beyond 2^53.
+        ArgumentTypeError: Not a whole number.
+    """
+    whole = int(value) if isinstance(value, float) and value.is_integer() else value
+    positions = integer(name, whole)
+    if not 1 <= positions <= 2**53:
+        msg = f"{name} must be from 1 to 2^53, got {positions}"
+        raise ArgumentError(msg)
+    return positions
+
+
+def ordered(low_name: str, low: object, high_name: str, high: object) -> tuple[float, float]:
+    """Two positive numbers, the first below the second.
+
+    Raises:
+        ArgumentError: Not positive, or not in order.
+        ArgumentTypeError: Not numbers.
+    """
+    small, large = positive(low_name, low), positive(high_name, high)
+    if small >= large:
+        msg = f"{low_name} must be below {high_name}, got {small:g} and {large:g}"
+        raise ArgumentError(msg)
+    return small, large
+
+
+def stretched_base(base: float, stretch: float, dim: int) -> float:
+    """base * stretch^(d/(d-2)): the slowest of d/2 pairs is then divided by the stretch.
+
+    Raises:
+        ArgumentError: A rotary dim below 4, or a base beyond every float.
+    """
+    if dim < 4:
+        msg = f"rotary dim must be at least 4 for a stretched base, got {dim}"
+        raise ArgumentError(msg)
+    try:
+        return positive("stretched base", base * stretch ** (dim / (dim - 2)))
+    except OverflowError:
+        msg = f"stretched base must be finite, got {base:g} * {stretch:g}^({dim}/{dim - 2})"
+        raise ArgumentError(msg) from None

@@ -1,0 +1,43 @@
+"""Llama 3.1: slow pairs interpolated, fast ones left alone, a smooth step between."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ropecli.rotary.frequencies import Table, plain
+from ropecli.rotary.numbers import length, ordered, positive
+
+
+def llama3(
+    *,
+    dim: int,
+    base: float,
+    factor: float,
+    low_freq_factor: float,
+    high_freq_factor: float,
+    original_max_position_embeddings: int,
+) -> Table:
+    """The scaling of Llama 3.1 (arXiv:2407.21783, section 3.4.2, and its released code).
+
+    With w a pair's wavelength and L0 the original context: untouched where w < L0 / high,
+    divided by the factor where w > L0 / low, and between (1 - s) theta / factor + s theta with
+    s = (L0 / w - low) / (high - low).
+
+    Args:
+        dim: Denominator of the exponents.
+        base: The base.
+        factor: Wanted context length over the original, finite and above 0.
+        low_freq_factor: Turns within L0 up to which a pair is interpolated.
+        high_freq_factor: Turns within L0 from which a pair is left alone, above the low one.
+        original_max_position_embeddings: Context length before stretching, L0.
+
+    Raises:
+        ArgumentError: A value that is not allowed.
+        ArgumentTypeError: A parameter of the wrong type.
+    """
+    theta = plain(base, dim)
+    low, high = ordered("low_freq_factor", low_freq_factor, "high_freq_factor", high_freq_factor)
+    context = length("original_max_position_embeddings", original_max_position_embeddings)
+    turns = context * theta / (2 * np.pi)
+    kept = np.clip((turns - low) / (high - low), 0.0, 1.0)
+    return Table(inv_freq=(1 - kept) * theta / positive("factor", factor) + kept * theta)

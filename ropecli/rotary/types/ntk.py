@@ -1,0 +1,24 @@
+"""NTK-aware scaling: a larger base, so that only the slowest pair is stretched in full."""
+
+from __future__ import annotations
+
+from ropecli.rotary.frequencies import Table, plain
+from ropecli.rotary.numbers import positive, stretched_base
+
+
+def ntk(*, dim: int, base: float, factor: float) -> Table:
+    """base * factor^(d/(d-2)) (bloc97 2023; Peng et al., arXiv:2309.00071, Eq. 16).
+
+    The fastest pair keeps its frequency, the slowest is divided by the factor.
+
+    Args:
+        dim: Denominator of the exponents, at least 4.
+        base: The base before stretching.
+        factor: Wanted context length over the trained one, finite and above 0.
+
+    Raises:
+        ArgumentError: A value that is not allowed.
+        ArgumentTypeError: A factor that is no number.
+    """
+    larger = stretched_base(base, positive("factor", factor), dim)
+    return Table(inv_freq=plain(larger, dim), base=larger)
