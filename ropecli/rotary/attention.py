@@ -27,7 +27,7 @@ def mscale_ratio(factor: float, k: float | None, k_all_dim: float | None) -> flo
 
 
 def softmax_factor(factor: float, k_all_dim: float | None) -> float:
-    """DeepSeek's factor on the score, m(s, k_all_dim)^2 (arXiv:2405.04434, section 2.1.3)."""
+    """DeepSeek's factor on the score, m(s, k_all_dim)^2 (arXiv:2405.04434, and its code)."""
     return mscale(factor, k_all_dim) ** 2 if k_all_dim else 1.0
 
 

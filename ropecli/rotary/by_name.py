@@ -34,6 +34,7 @@ def rope(
     softmax_factor: float | None = None,
     mrope_section: Sequence[int] | None = None,
     mrope_interleaved: bool = False,
+    axis: ArrayLike | None = None,
     pairs_in: ArrayLike | None = None,
     pairs_out: ArrayLike | None = None,
     **parameters: Any,
@@ -53,6 +54,7 @@ def rope(
         softmax_factor: Multiplies the score; what the type says by default.
         mrope_section: Pairs of each axis of the positions (M-RoPE).
         mrope_interleaved: Whether the axes take turns, instead of one run of pairs each.
+        axis: The axis of each pair, where no sections say it.
         pairs_in: As in `Rotary`.
         pairs_out: As in `Rotary`.
         **parameters: The type's own: factor, original_max_position_embeddings, ...
@@ -73,7 +75,9 @@ def rope(
     if not np.isfinite(table.inv_freq).all():
         msg = f"base must be large enough for finite frequencies, got {base:g}"
         raise ArgumentError(msg)
-    axis: tuple[int, ...] | None = table.axis
+    if axis is not None and mrope_section is not None:
+        msg = "axis and mrope_section both say which axis turns a pair: give one of them"
+        raise ArgumentError(msg)
     if mrope_section is not None:
         share = interleaved if mrope_interleaved else in_sections
         axis = share(mrope_section, len(table.inv_freq))
@@ -88,7 +92,7 @@ def rope(
         base=table.base or base,
         rope_type=name,
         parameters=arguments,
-        axis=axis,
+        axis=table.axis if axis is None else axis,
         growth=table.growth,
         pairs_in=pairs_in,
         pairs_out=pairs_out,

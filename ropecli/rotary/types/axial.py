@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ropecli.errors import ArgumentError
 from ropecli.rotary.frequencies import Table, geometric
 from ropecli.rotary.numbers import integer
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-def axial(*, dim: int, base: float, axes: int = 2) -> Table:
+
+def axial(
+    *,
+    dim: int,
+    base: float,
+    axes: int = 2,
+    axis_order: Sequence[int] | None = None,
+    take_turns: bool = False,
+    deal_out: bool = False,
+) -> Table:
     """base^(-2i/s) for each axis, s = 2 (dim // (2 axes)) coordinates of the head being its own.
 
     Positions are points (row, column), or (frame, row, column). With two axes it is the vision
@@ -19,16 +32,30 @@ def axial(*, dim: int, base: float, axes: int = 2) -> Table:
         dim: Coordinates of the head; what the axes can't share evenly is left alone.
         base: The base.
         axes: How many coordinates a position has, 1 to 4.
+        axis_order: The axes in the order of their pairs; (1, 0) begins with the column (Llama 4).
+        take_turns: Whether the axes take turns pair by pair (Kimi-K2.5), instead of one run of
+            pairs each.
+        deal_out: Whether the axes deal out one table base^(-2i/dim) in turns (Pixtral), instead
+            of having the same table each.
 
     Raises:
         ArgumentError: A value that is not allowed.
-        ArgumentTypeError: axes is not an integer.
+        ArgumentTypeError: A value of the wrong type.
     """
     count = integer("axes", axes)
     if not 1 <= count <= 4 or dim < 2 * count:
         msg = f"axes must be from 1 to 4, with a pair each in {dim} coordinates, got {count}"
         raise ArgumentError(msg)
+    order = list(range(count)) if axis_order is None else list(axis_order)
+    if sorted(order) != list(range(count)):
+        msg = f"axis_order must name each of the {count} axes once, got {axis_order!r}"
+        raise ArgumentError(msg)
     pairs = dim // (2 * count)
-    table = geometric(base, pairs, denominator=2 * pairs)
-    axis = tuple(a for a in range(count) for _ in range(pairs))
-    return Table(inv_freq=np.tile(table, count), axis=axis)
+    if deal_out:
+        runs = geometric(base, pairs * count, denominator=dim).reshape(pairs, count).T
+    else:
+        runs = np.tile(geometric(base, pairs, denominator=2 * pairs), (count, 1))
+    owners = np.repeat(np.array(order), pairs).reshape(count, pairs)
+    if take_turns:
+        runs, owners = runs.T, owners.T
+    return Table(inv_freq=runs.ravel(), axis=tuple(owners.ravel().tolist()))

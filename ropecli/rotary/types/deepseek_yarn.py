@@ -22,7 +22,7 @@ def deepseek_yarn(
     mscale: float = 1.0,
     mscale_all_dim: float = 0.0,
 ) -> Table:
-    """YaRN as DeepSeek-V2 and V3 were released with (arXiv:2405.04434, section 2.1.3).
+    """YaRN as DeepSeek-V2 and V3 were released with (arXiv:2405.04434).
 
     cos and sin carry m(factor, mscale) / m(factor, mscale_all_dim), the score carries
     m(factor, mscale_all_dim)^2, with m(s, k) = 0.1 k ln s + 1.

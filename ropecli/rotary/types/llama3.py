@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ropecli.rotary.frequencies import Table, plain
-from ropecli.rotary.numbers import length, ordered, positive
+from ropecli.rotary.numbers import length, positive
 
 
 def llama3(
@@ -17,18 +17,19 @@ def llama3(
     high_freq_factor: float,
     original_max_position_embeddings: int,
 ) -> Table:
-    """The scaling of Llama 3.1 (arXiv:2407.21783, section 3.4.2, and its released code).
+    """The scaling of Llama 3.1, as in its released code; arXiv:2407.21783 leaves it out.
 
     With w a pair's wavelength and L0 the original context: untouched where w < L0 / high,
     divided by the factor where w > L0 / low, and between (1 - s) theta / factor + s theta with
-    s = (L0 / w - low) / (high - low).
+    s = (L0 / w - low) / (high - low). Where high is not above low (Llama 4 Scout has 1 for both)
+    there is no between, and the step is at L0 / low.
 
     Args:
         dim: Denominator of the exponents.
         base: The base.
         factor: Wanted context length over the original, finite and above 0.
         low_freq_factor: Turns within L0 up to which a pair is interpolated.
-        high_freq_factor: Turns within L0 from which a pair is left alone, above the low one.
+        high_freq_factor: Turns within L0 from which a pair is left alone.
         original_max_position_embeddings: Context length before stretching, L0.
 
     Raises:
@@ -36,8 +37,12 @@ def llama3(
         ArgumentTypeError: A parameter of the wrong type.
     """
     theta = plain(base, dim)
-    low, high = ordered("low_freq_factor", low_freq_factor, "high_freq_factor", high_freq_factor)
+    low = positive("low_freq_factor", low_freq_factor)
+    high = positive("high_freq_factor", high_freq_factor)
     context = length("original_max_position_embeddings", original_max_position_embeddings)
     turns = context * theta / (2 * np.pi)
-    kept = np.clip((turns - low) / (high - low), 0.0, 1.0)
+    if high > low:
+        kept = np.clip((turns - low) / (high - low), 0.0, 1.0)
+    else:
+        kept = np.where(turns >= low, 1.0, 0.0)
     return Table(inv_freq=(1 - kept) * theta / positive("factor", factor) + kept * theta)

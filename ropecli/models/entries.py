@@ -1,0 +1,104 @@
+"""rope_theta and the scaling keys of each kind of layer, wherever a config.json has them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ropecli.errors import ArgumentError
+from ropecli.models.keys import real, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ropecli.models.keys import Keys
+
+BASE = 10_000.0  #: What Transformers takes where nothing is said.
+FULL, SLIDING = "full_attention", "sliding_attention"
+#: The keys of one kind of layer; None for layers without a rotation.
+Entry = dict[str, Any] | None
+
+
+def entries(keys: Keys) -> dict[str, Entry]:
+    """The keys of each kind of layer; a single kind is "all".
+
+    Raises:
+        ArgumentError: A value that is not allowed.
+    """
+    given = keys.own("rope_scaling") or keys.own("rope_parameters") or {}
+    usual = keys.architecture.defaults.get("rope_parameters", {})
+    if not isinstance(given, dict):
+        msg = f"rope_parameters (or rope_scaling) must be an object, got {shown(given)}"
+        raise ArgumentError(msg)
+    nested = _nested(given, keys)
+    if nested:
+        return {
+            name: None if entry is None else _completed(entry, keys)
+            for name, entry in nested.items()
+        }
+    if _nested(usual, keys):
+        return {name: _legacy(name, entry, given, keys) for name, entry in usual.items()}
+    local = _local_base(keys)
+    if local is None:
+        return {"all": _completed(given or usual, keys)}
+    full = _completed(given, keys, base_key="global_rope_theta")
+    return {FULL: full, SLIDING: _completed({"rope_theta": local}, keys)}
+
+
+def _nested(given: Mapping[str, Any], keys: Keys) -> dict[str, Entry]:
+    """The entries of a dictionary that is nested by layer type; none if it is flat."""
+    if not any(isinstance(value, dict) for value in given.values()):
+        types = keys.config.get("layer_types")
+        named = set(map(str, types)) if isinstance(types, list) else set()
+        if not given or not all(v is None and k in named for k, v in given.items()):
+            return {}
+    return {k: v for k, v in given.items() if isinstance(v, dict) or v is None}
+
+
+def _legacy(name: str, usual: Entry, given: Mapping[str, Any], keys: Keys) -> Entry:
+    """One kind of layer of a model that has several, from a file that is not nested yet.
+
+    The table says under which key its base stood, and whether rope_scaling was for it.
+    """
+    facts = keys.architecture.facts
+    entry = dict(usual or {})
+    base_key = facts.get("bases", {}).get(name)
+    if base_key is not None and keys.config.get(base_key) is not None:
+        entry["rope_theta"] = keys.real(base_key)
+    if given and name in facts.get("unstretched", ()):  # DeepSeek-V4: the base is the key's
+        del entry["rope_type"]
+        entry = _completed(
+            {"attention_factor": 1.0, **entry, **given, "rope_theta": entry["rope_theta"]}, keys
+        )
+    elif name in facts.get("scaled", ()):
+        entry |= keys.own("rope_scaling") or {}
+    return None if usual is None else _completed(entry, keys)
+
+
+def _local_base(keys: Keys) -> float | None:
+    """The base of sliding layers where the file has one of their own, as Gemma 3 and ModernBERT."""
+    if keys.find("rope_local_base_freq") is not None:
+        return keys.real("rope_local_base_freq")
+    if keys.find("global_rope_theta") is None:
+        return None
+    local = keys.real("local_rope_theta")
+    return keys.real("global_rope_theta") if local is None else local
+
+
+def _completed(
+    given: Mapping[str, Any], keys: Keys, base_key: str = "rope_theta"
+) -> dict[str, Any]:
+    """A layer's own keys with what stands beside them at the top level."""
+    entry = dict(given)
+    if entry.get("rope_theta") is not None:
+        entry["rope_theta"] = real("rope_theta", entry["rope_theta"])
+    if "rope_type" not in entry and "type" in entry:
+        entry["rope_type"] = entry["type"]
+    for name, meant in keys.architecture.facts.get("rope_types", {}).items():
+        if entry.get("rope_type") == name:
+            entry["rope_type"] = meant
+    if entry.get("rope_theta") is None:
+        entry["rope_theta"] = keys.real(base_key if keys.find(base_key) else "rope_theta")
+        ratio = keys.real("rope_ratio")
+        if ratio is not None and keys.config.get("rope_theta") is None:
+            entry["rope_theta"] = BASE * ratio
+    return entry

@@ -1,0 +1,66 @@
+"""What llama.cpp knows of an architecture and no key of a GGUF says, from architectures.toml."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+#: How pairs lie, by ggml's name for it.
+LAYOUTS = {"norm": "interleaved", "neox": "half", "mrope": "half", "imrope": "half"}
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Architecture:
+    """One general.architecture."""
+
+    name: str
+    mode: str | None  #: "none", "norm", "neox", "mrope" or "imrope"; None of an unknown one.
+    facts: Mapping[str, Any]  #: As the table's head explains them.
+
+
+@cache
+def table() -> Mapping[str, Any]:
+    """The table as it is written."""
+    text = resources.files(__package__).joinpath("architectures.toml").read_text("utf-8")
+    return MappingProxyType(tomllib.loads(text))
+
+
+def goes_by_sections(name: str) -> bool:
+    """Whether the mode of an architecture depends on rope.dimension_sections."""
+    return name in table()["without_sections"]
+
+
+def architecture(name: str, sections: Sequence[int] = ()) -> Architecture:
+    """The facts of an architecture.
+
+    Args:
+        name: As general.architecture has it.
+        sections: rope.dimension_sections, on which the mode of some depends.
+    """
+    facts = table().get(name, _NOTHING)
+    return Architecture(
+        name=name,
+        mode=_mode(name, sections),
+        facts=facts if name not in _LISTS else _NOTHING,
+    )
+
+
+_LISTS = ("none", *LAYOUTS, "without_sections")
+
+
+def _mode(name: str, sections: Sequence[int]) -> str | None:
+    for mode in ("none", *LAYOUTS):
+        if name in table()[mode]:
+            return mode
+    otherwise: str | None = table()["without_sections"].get(name)
+    if otherwise is not None and len(sections) > 1 and min(sections[:2]) > 0:
+        return "mrope"
+    return otherwise

@@ -1,0 +1,125 @@
+"""Which kinds of blocks a model has, as far as their rotations differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ropecli.models.gguf.architectures import Architecture
+    from ropecli.models.gguf.metadata import Metadata
+
+    Pattern = Callable[[int], bool]
+    Split = tuple[Pattern | None, "Blocks", "Blocks"]
+
+MOST_BLOCKS = 1 << 12  #: llama.cpp has a limit of 512.
+_PATTERN = "attention.sliding_window_pattern"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blocks:
+    """One kind of block."""
+
+    name: str  #: "all", or the kind.
+    rotates: bool = True
+    sliding: bool = False  #: Whether its attention is a sliding window.
+    compress: bool = False  #: Whether it has the base of compressed attention.
+    layers: tuple[int, ...] | None = None  #: Which blocks, where that is known.
+
+
+def kinds_of_blocks(keys: Metadata, architecture: Architecture) -> tuple[Blocks, ...]:
+    """Every kind of block that the model has, in the order of their names.
+
+    Raises:
+        FileError: A key with a value that is not allowed.
+    """
+    count = _count(keys)
+    facts = architecture.facts
+    off = facts.get("switch") and keys.flag("rope.scaling.finetuned") is False
+    if architecture.mode == "none" or facts.get("blocks", count) != count or off:
+        return (Blocks(name="all", rotates=False),)
+    split = _split(keys, architecture, count)
+    return (Blocks(name="all"),) if split is None else _two(count, *split)
+
+
+def _split(keys: Metadata, architecture: Architecture, count: int | None) -> Split | None:
+    """What tells two kinds of blocks apart, if there are two."""
+    facts = architecture.facts
+    if facts.get("compress"):
+        ratios = _flags(keys, "attention.compress_ratios")
+        return ratios, Blocks(name="compress", compress=True), Blocks(name="main")
+    if _has_sliding(keys, architecture, count):
+        full = Blocks(name="full_attention", rotates=facts.get("full") != "none")
+        sliding = Blocks(name="sliding_attention", sliding=True)
+        return _sliding_pattern(keys, architecture), sliding, full
+    rope, nope = Blocks(name="rope"), Blocks(name="nope", rotates=False)
+    pattern = _flags(keys, "attention.rope_pattern") if facts.get("rope_pattern") else None
+    if pattern is not None:
+        return pattern, rope, nope
+    every = facts.get("no_rope_every")
+    if every is not None:
+        return (lambda layer: (layer + 1) % every != 0), rope, nope
+    return None
+
+
+def _count(keys: Metadata) -> int | None:
+    """Blocks of the model proper, without those that draft further tokens."""
+    count = keys.integer("block_count")
+    if count is None:
+        return None
+    if count > MOST_BLOCKS:
+        keys.refuse("block_count", count, f"up to {MOST_BLOCKS:,}")
+    return max(1, count - (keys.integer("nextn_predict_layers", least=0) or 0))
+
+
+def _has_sliding(keys: Metadata, architecture: Architecture, count: int | None) -> bool:
+    when = architecture.facts.get("sliding")
+    window = keys.integer("attention.sliding_window", least=0)
+    if when is None:
+        # Of an unknown architecture the keys are all there is.
+        unknown = architecture.mode is None
+        return unknown and bool(window) and keys.get("rope.freq_base_swa") is not None
+    if when in {"always", "pattern"}:
+        return True
+    if when in {"window", "unless_zero"}:
+        return bool(window) or (window is None and when == "unless_zero")
+    return bool(count == when)
+
+
+def _sliding_pattern(keys: Metadata, architecture: Architecture) -> Pattern | None:
+    """Whether a block is a sliding one, by its number."""
+    if keys.is_array(_PATTERN):
+        return _flags(keys, _PATTERN)
+    period = keys.integer(_PATTERN, least=0)
+    if period is None:
+        period = architecture.facts.get("period")
+    if period is None:
+        return None
+    if period == 0:
+        return lambda _: True
+    full = 0 if architecture.facts.get("full_first") else period - 1
+    return lambda layer: layer % period != full
+
+
+def _flags(keys: Metadata, name: str) -> Pattern | None:
+    """Whether an array has a number other than 0 for a block; those beyond it have 0."""
+    flags = keys.integers(name)
+    if flags is None:
+        return None
+    return lambda layer: layer < len(flags) and flags[layer] != 0
+
+
+def _two(count: int | None, pattern: Pattern | None, yes: Blocks, no: Blocks) -> tuple[Blocks, ...]:
+    """Both kinds with their blocks, or the only one that there is, under the name "all"."""
+    if count is None or pattern is None:
+        return tuple(sorted((yes, no), key=lambda kind: kind.name))
+    of_yes = tuple(layer for layer in range(count) if pattern(layer))
+    of_no = tuple(layer for layer in range(count) if not pattern(layer))
+    found = [
+        replace(kind, layers=layers, name=kind.name if of_yes and of_no else "all")
+        for kind, layers in ((yes, of_yes), (no, of_no))
+        if layers
+    ]
+    return tuple(sorted(found, key=lambda kind: kind.name))

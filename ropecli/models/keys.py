@@ -1,0 +1,170 @@
+"""Keys of config.json under all the names that they go by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ropecli.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ropecli.models.architectures import Architecture
+
+#: The newest name of a key, and the older ones that mean the same.
+ALIASES: dict[str, tuple[str, ...]] = {
+    "hidden_size": ("d_model", "n_embd", "embed_dim", "dim", "model_dim"),
+    "num_attention_heads": (
+        "n_heads",
+        "n_head",
+        "num_heads",
+        "attention_heads",
+        "encoder_attention_heads",
+        "decoder_attention_heads",
+        "encoder_num_attention_heads",
+        "decoder_num_attention_heads",
+        "speech_encoder_attention_heads",
+    ),
+    "num_hidden_layers": ("n_layers", "n_layer", "num_layers", "depth"),
+    "head_dim": ("kv_channels", "attention_head_dim", "head_size"),
+    "max_position_embeddings": (
+        "n_positions",
+        "max_sequence_length",
+        "max_seq_len",
+        "seq_length",
+        "n_ctx",
+        "max_source_positions",
+    ),
+    "rope_theta": ("rotary_emb_base", "rotary_embedding_base", "rope_base"),
+    "partial_rotary_factor": ("rotary_pct", "rotary_emb_fraction", "rope_pct"),
+    "rotary_dim": ("rotary_ndims",),
+    "sliding_window_pattern": ("global_attn_every_n_layers",),
+}
+#: Keys that say that there is a rotary embedding.
+SPEAKING = (
+    "rope_theta",
+    "rope_scaling",
+    "rope_parameters",
+    "rope_ratio",
+    "rope_local_base_freq",
+    "global_rope_theta",
+    "layer_rope_theta",
+    "partial_rotary_factor",
+    "rotary_dim",
+    "qk_rope_head_dim",
+    *ALIASES["rope_theta"],
+    *ALIASES["partial_rotary_factor"],
+    *ALIASES["rotary_dim"],
+)
+
+
+class Keys:
+    """The keys of one part of a file, with the defaults of its architecture behind them."""
+
+    def __init__(self, config: Mapping[str, Any], architecture: Architecture) -> None:
+        self.config = config
+        self.architecture = architecture
+
+    def find(self, name: str) -> tuple[str, Any] | None:
+        """The key that gives a value, and the value; defaults count, null does not."""
+        ignored = self.architecture.facts.get("ignores", ())
+        names = (name, *ALIASES.get(name, ()))
+        for key in names:
+            if self.config.get(key) is not None and key not in ignored:
+                return key, self.config[key]
+        for key in names:
+            if self.architecture.defaults.get(key) is not None:
+                return key, self.architecture.defaults[key]
+        return None
+
+    def own(self, key: str) -> Any:
+        """What the file itself says under a key, or None."""
+        return None if key in self.architecture.facts.get("ignores", ()) else self.config.get(key)
+
+    def get(self, name: str) -> Any:
+        """The value under any of a key's names, or None."""
+        found = self.find(name)
+        return None if found is None else found[1]
+
+    def integer(self, name: str, *, least: int = 1, most: int = 2**53) -> int | None:
+        """An integer, given as one or as a whole float.
+
+        Raises:
+            ArgumentError: Something else, or out of range.
+        """
+        found = self.find(name)
+        if found is None:
+            return None
+        key, value = found
+        whole = int(value) if isinstance(value, float) and value.is_integer() else value
+        if isinstance(whole, bool) or not isinstance(whole, int) or not least <= whole <= most:
+            msg = f"{key} must be an integer from {least} to {most}, got {shown(value)}"
+            raise ArgumentError(msg)
+        return whole
+
+    def real(self, name: str) -> float | None:
+        """A number.
+
+        Raises:
+            ArgumentError: Something else.
+        """
+        found = self.find(name)
+        return None if found is None else real(*found)
+
+    def quotient(self, rule: str) -> int:
+        """The value of a rule such as "hidden_size // num_attention_heads", of integers.
+
+        Raises:
+            ArgumentError: A key that is missing or not an integer, or a head of no coordinates.
+        """
+        names = rule.split(" // ")
+        found = [int(name) if name.isdigit() else self.integer(name) for name in names]
+        missing = [name for name, value in zip(names, found, strict=True) if value is None]
+        if missing:
+            msg = f"the head dim needs {rule}; missing: {', '.join(missing)}"
+            raise ArgumentError(msg)
+        size = found[0] or 0
+        for divisor in found[1:]:
+            size //= divisor or 1
+        if size < 1:
+            msg = f"the head dim must be at least 1, got {rule} = {' // '.join(map(str, found))}"
+            raise ArgumentError(msg)
+        return size
+
+    def table(self, name: str) -> dict[str, Any] | None:
+        """A JSON object.
+
+        Raises:
+            ArgumentError: Something else.
+        """
+        value = self.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            msg = f"{name} must be an object, got {shown(value)}"
+            raise ArgumentError(msg)
+        return value
+
+
+def real(key: str, value: object) -> float:
+    """The value of a key as a float.
+
+    Raises:
+        ArgumentError: Not a number, or beyond every float.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        msg = f"{key} must be a number, got {shown(value)}"
+        raise ArgumentError(msg)
+    try:
+        return float(value)
+    except OverflowError:
+        msg = f"{key} must be a number below 1.8e308, got {shown(value)}"
+        raise ArgumentError(msg) from None
+
+
+def shown(value: object) -> str:
+    """A value from a file, short enough for a line."""
+    if isinstance(value, int) and abs(value) >= 10**40:  # Python refuses to spell out the longest
+        return f"an integer of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,111 @@
+"""The parts of a config.json that have positions of their own: text, vision, audio."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ropecli.models.architectures import architecture, table
+from ropecli.models.keys import SPEAKING, Keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ropecli.models.architectures import Architecture
+
+DEEPEST = 4  #: thinker_config.text_config is two.
+TEXT = ("text_config", "llm_config", "language_config", "language_model_config")
+#: position_embedding_type and the like: how files say that positions are not rotary.
+OTHER_POSITIONS = (
+    "absolute",
+    "alibi",
+    "relative",
+    "relative_key",
+    "relative_key_query",
+    "learned",
+    "nope",
+)
+#: Settings of a part, none of its own. DBRX has a rope_theta in attn_config that nothing reads.
+NO_PARTS = ("attn_config", "ffn_config")
+#: EsmFold2 turns atoms by where they are in space; its frequencies are of no type that is known.
+SPATIAL = "spatial_rope_base_frequency"
+#: Keys that switch the rotation on.
+SWITCHES = ("use_mem_rope", "use_rotary_embedding")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Part:
+    """One object of a config.json that describes a transformer."""
+
+    path: str  #: Where it stands in the file, "" for the top.
+    name: str  #: "" for text, else "vision", "audio", "talker", ...
+    keys: Keys
+
+
+def parts(config: Mapping[str, Any]) -> list[Part]:
+    """Every part with a rotary embedding, text first."""
+    found = list(_walk(config, _top(config), path="", name="", depth=0))
+    composite = len(found) > 1
+    if composite and found[0].path == "" and any(part.name == "" for part in found[1:]):
+        top = found[0]  # its own rotation beside that of its text model
+        found[0] = Part(path="", name=str(config.get("model_type", "model")), keys=top.keys)
+    return sorted(found, key=lambda part: part.name != "")
+
+
+def _top(config: Mapping[str, Any]) -> Architecture:
+    """Of the file; of the text model where its keys stand at the top, as they once did."""
+    own = architecture(config.get("model_type"))
+    text = table()["parts"].get(own.model_type, {}).get("text_config")
+    flat = not own.known and text is not None and not any(key in config for key in TEXT)
+    return architecture(text) if flat else own
+
+
+def _of_child(config: Mapping[str, Any], key: str, parent: object) -> Architecture:
+    """Of a part; by its place where it has no model_type of its own, or its parent's."""
+    own = architecture(config.get("model_type"))
+    placed = table()["parts"].get(parent, {}).get(key) if isinstance(parent, str) else None
+    return own if placed is None or own.known else architecture(placed)
+
+
+def _walk(
+    config: Mapping[str, Any], known: Architecture, *, path: str, name: str, depth: int
+) -> Iterator[Part]:
+    keys = Keys(config, known)
+    children = [
+        (key, value)
+        for key, value in config.items()
+        if key.endswith("_config") and key not in NO_PARTS and isinstance(value, dict)
+    ]
+    if _rotates(keys, alone=not any(key in TEXT for key, _ in children), top=depth == 0):
+        yield Part(path=path, name=name, keys=keys)
+    if depth == DEEPEST:
+        return
+    for key, child in children:
+        own = "" if key in TEXT else key.removesuffix("_config")
+        yield from _walk(
+            child,
+            _of_child(child, key, config.get("model_type")),
+            path=f"{path}.{key}".lstrip("."),
+            name=".".join(filter(None, (name, own))),
+            depth=depth + 1,
+        )
+
+
+def _rotates(keys: Keys, *, alone: bool, top: bool) -> bool:
+    """Whether a part has a rotary embedding, by its keys or by its architecture."""
+    positions = [
+        keys.get(key)
+        for key in ("position_embedding_type", "position_embeddings_type", "position_embedding")
+    ]
+    if any(p in OTHER_POSITIONS for p in positions if isinstance(p, str)):
+        return False
+    if keys.config.get("alibi") is True or any(keys.get(key) is False for key in SWITCHES):
+        return False
+    if keys.architecture.model_type in table()["none"] or keys.get(SPATIAL) is not None:
+        return False
+    if any(keys.config.get(key) is not None for key in SPEAKING):
+        return True
+    if keys.architecture.known:
+        return alone
+    # A file of an unknown architecture that describes a transformer and nothing about positions.
+    return top and alone and None not in (keys.get("hidden_size"), keys.get("num_attention_heads"))

@@ -1,0 +1,32 @@
+"""What the papers' formulas give for a config.json, where released code parts from them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ropecli.models.readings.build import build
+
+if TYPE_CHECKING:
+    from ropecli.models.settings import Settings
+    from ropecli.rotary import Rotary
+
+
+def rotary(settings: Settings, sequence_length: int | None) -> Rotary:
+    """The rotation of a kind of layer.
+
+    YaRN's ramp is linear in turns (arXiv:2309.00071, Eq. 18) and its factor on attention
+    0.1 ln s + 1 (Eq. 22). Dynamic NTK stretches by max(1, L'/L) and nothing else (section 3.3).
+
+    Raises:
+        ArgumentError: A value that is not allowed, or missing.
+        ArgumentTypeError: A value of the wrong type.
+    """
+    scaling, rope_type = dict(settings.scaling), settings.rope_type
+    if rope_type == "yarn":
+        scaling["ramp"] = "paper"
+        for key in ("attention_factor", "mscale", "mscale_all_dim"):
+            scaling.pop(key, None)
+    elif rope_type == "dynamic" and scaling.get("alpha") is None and settings.context_length:
+        used = max(sequence_length or 0, settings.context_length)
+        rope_type, scaling["factor"] = "ntk", used / settings.context_length
+    return build(settings, rope_type, scaling, sequence_length)

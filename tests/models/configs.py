@@ -1,0 +1,139 @@
+"""Configurations of released models, as their files have them, less what has no say here."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from helpers import ROOT
+
+LLAMA_31: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 32,
+    "max_position_embeddings": 131_072,
+    "rope_theta": 500_000.0,
+    "rope_scaling": {
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 8192,
+        "rope_type": "llama3",
+    },
+}
+GPT_OSS: dict[str, Any] = {
+    "model_type": "gpt_oss",
+    "hidden_size": 2880,
+    "num_attention_heads": 64,
+    "head_dim": 64,
+    "max_position_embeddings": 131_072,
+    "rope_theta": 150_000,
+    "rope_scaling": {
+        "beta_fast": 32.0,
+        "beta_slow": 1.0,
+        "factor": 32.0,
+        "original_max_position_embeddings": 4096,
+        "rope_type": "yarn",
+        "truncate": False,
+    },
+}
+GEMMA_3: dict[str, Any] = {
+    "model_type": "gemma3_text",
+    "hidden_size": 2560,
+    "num_attention_heads": 8,
+    "head_dim": 256,
+    "num_hidden_layers": 34,
+    "sliding_window_pattern": 6,
+    "max_position_embeddings": 131_072,
+    "rope_theta": 1_000_000.0,
+    "rope_local_base_freq": 10_000.0,
+    "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+}
+DEEPSEEK_V3: dict[str, Any] = {
+    "model_type": "deepseek_v3",
+    "hidden_size": 7168,
+    "num_attention_heads": 128,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "max_position_embeddings": 163_840,
+    "rope_theta": 10_000,
+    "rope_interleave": True,
+    "rope_scaling": {
+        "type": "yarn",
+        "factor": 40,
+        "beta_fast": 32,
+        "beta_slow": 1,
+        "mscale": 1.0,
+        "mscale_all_dim": 1.0,
+        "original_max_position_embeddings": 4096,
+    },
+}
+QWEN2_VL: dict[str, Any] = {
+    "model_type": "qwen2_vl",
+    "hidden_size": 3584,
+    "num_attention_heads": 28,
+    "max_position_embeddings": 32_768,
+    "rope_theta": 1_000_000.0,
+    "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]},
+    "vision_config": {"model_type": "qwen2_vl", "embed_dim": 1280, "num_heads": 16},
+}
+SMOLLM3: dict[str, Any] = {
+    "model_type": "smollm3",
+    "hidden_size": 2048,
+    "num_attention_heads": 16,
+    "num_hidden_layers": 8,
+    "max_position_embeddings": 65_536,
+    "rope_theta": 5_000_000.0,
+    "no_rope_layers": [1, 1, 1, 0, 1, 1, 1, 0],
+}
+PHI_3: dict[str, Any] = {
+    "model_type": "phi3",
+    "hidden_size": 3072,
+    "num_attention_heads": 32,
+    "max_position_embeddings": 131_072,
+    "original_max_position_embeddings": 4096,
+    "rope_theta": 10_000.0,
+    "rope_scaling": {
+        "type": "longrope",
+        "short_factor": [1.0 + i / 50 for i in range(48)],
+        "long_factor": [1.0 + i * 1.3 for i in range(48)],
+    },
+}
+DYNAMIC: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "max_position_embeddings": 2048,
+    "rope_scaling": {"type": "dynamic", "factor": 4.0},
+}
+QWEN3_VL: dict[str, Any] = {
+    "model_type": "qwen3_vl_text",
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "head_dim": 128,
+    "max_position_embeddings": 262_144,
+    "rope_theta": 5_000_000,
+    "rope_scaling": {
+        "rope_type": "default",
+        "mrope_interleaved": True,
+        "mrope_section": [24, 20, 20],
+    },
+}
+ALL = {
+    "llama-3.1": LLAMA_31,
+    "gpt-oss": GPT_OSS,
+    "gemma-3": GEMMA_3,
+    "deepseek-v3": DEEPSEEK_V3,
+    "qwen2-vl": QWEN2_VL,
+    "qwen3-vl": QWEN3_VL,
+    "smollm3": SMOLLM3,
+    "phi-3": PHI_3,
+    "dynamic": DYNAMIC,
+}
+
+
+def published() -> dict[str, dict[str, Any]]:
+    """Configurations with the tables that Transformers 5.23 computes from them, by name."""
+    text = (ROOT / "tests" / "data" / "rope_configs.json").read_text()
+    return {entry["name"]: entry for entry in json.loads(text)["entries"]}

@@ -1,0 +1,247 @@
+"""Where the rotation sits in a head, and which axis turns which pair."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from files.folders import refused
+from models.gguf.built import only, rotary
+from models.gguf.llama_cpp import axis_of
+from models.gguf.writer import F64, UINT32, Tensor, Typed, array, float32, model, opened
+
+from ropecli.errors import ArgumentError
+from ropecli.models.gguf.settings import FREQS, LONG, gguf_settings
+from ropecli.models.readings import transformers
+
+
+def placed(architecture: str, **keys: object) -> tuple[int, int, int]:
+    """Head dim, rotary dim and offset."""
+    got = rotary(only(model(architecture, named(keys))))
+    return got.head_dim, got.rotary_dim, got.rotary_offset
+
+
+def named(keys: dict[str, object]) -> dict[str, object]:
+    return {name.replace("__", "."): value for name, value in keys.items()}
+
+
+def test_head_dim() -> None:
+    width = {"embedding_length": 4096, "attention__head_count": 32}
+    assert placed("llama", **width) == (128, 128, 0)
+    assert placed("llama", **width, attention__key_length=64) == (64, 64, 0)
+    by_block = {**width, "attention__head_count": [0, 0, 64, 32]}
+    assert placed("deci", **by_block) == (64, 64, 0)
+
+
+def test_partial_rotation() -> None:
+    assert placed("phi2", attention__key_length=80, rope__dimension_count=32) == (80, 32, 0)
+    # plamo rotates the whole head, whatever the key says.
+    assert placed("plamo", attention__key_length=80, rope__dimension_count=32) == (80, 80, 0)
+
+
+@pytest.mark.parametrize("architecture", ["deepseek2", "glm-dsa", "mistral4", "bailingmoe3"])
+def test_last_coordinates_of_mla(architecture: str) -> None:
+    keys = {"attention__key_length": 576, "rope__dimension_count": 64}
+    assert placed(architecture, **keys, attention__key_length_mla=192) == (192, 64, 128)
+    # Files from before that key have the length of a head's key.
+    old = {**keys, "attention__key_length": 192}
+    assert placed(architecture, **old) == (192, 64, 128)
+
+
+@pytest.mark.parametrize("architecture", ["cogvlm", "deepseek2-ocr"])
+def test_fixed_rotation(architecture: str) -> None:
+    keys = {"rope.freq_base": 5e5, "rope.scaling.factor": 4.0, "rope.dimension_count": 8}
+    got = rotary(only(model(architecture, {"attention.key_length": 16, **keys})))
+    assert (got.rope_type, got.base, got.rotary_dim) == ("default", 10_000, 16)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "layout"),
+    [
+        ("llama", "interleaved"),
+        ("command-r", "interleaved"),
+        ("deepseek2", "interleaved"),
+        ("smollm3", "interleaved"),
+        ("qwen2", "half"),
+        ("gpt-oss", "half"),
+        ("deepseek2-ocr", "half"),
+        ("plamo", "half"),
+        ("glm4", "interleaved"),
+        ("glm4moe", "half"),
+    ],
+)
+def test_layout(architecture: str, layout: str) -> None:
+    from models.gguf.built import settings
+
+    found = settings(model(architecture, {"attention.key_length": 16, "block_count": 4}))
+    rotating = [rotary(layer) for layer in found.values() if layer.rope_type]
+    assert {got.layout for got in rotating} == {layout}
+
+
+@pytest.mark.parametrize(
+    "sections", [[16, 24, 24, 0], [24, 20, 20, 0], [22, 22, 20, 0], [64, 0, 0, 0]]
+)
+@pytest.mark.parametrize(("architecture", "imrope"), [("qwen2vl", False), ("qwen3vl", True)])
+def test_axes(sections: list[int], architecture: str, *, imrope: bool) -> None:
+    keys = {"attention.key_length": 128, "rope.dimension_sections": sections}
+    got = rotary(only(model(architecture, keys))).axis
+    assert got == tuple(axis_of(i, sections, imrope=imrope) for i in range(64))
+
+
+@pytest.mark.parametrize("sections", [[8, 4, 4, 0], [8, 0, 4, 4], [11, 11, 10, 0], [16, 16, 8, 8]])
+@pytest.mark.parametrize(("architecture", "imrope"), [("qwen2vl", False), ("qwen3vl", True)])
+def test_sections_that_end_before_the_pairs_do(
+    sections: list[int], architecture: str, *, imrope: bool
+) -> None:
+    keys = {"attention.key_length": 128, "rope.dimension_sections": sections}
+    got = only(model(architecture, keys)).geometry["axis"]
+    assert got == tuple(axis_of(i, sections, imrope=imrope) for i in range(64))
+
+
+def test_four_axes() -> None:
+    keys = {"attention.key_length": 128, "rope.dimension_sections": [16, 16, 16, 16]}
+    assert rotary(only(model("qwen2vl", keys))).axis == tuple(i // 16 for i in range(64))
+    turns = only(model("qwen3vl", keys)).geometry["axis"]
+    assert turns == tuple(i % 3 for i in range(48)) + (3,) * 16
+
+
+def test_axes_of_qwen3_vl_differ_from_transformers_in_two_pairs() -> None:
+    keys = {"attention.key_length": 128, "rope.dimension_sections": [24, 20, 20, 0]}
+    layer = only(model("qwen3vl", keys))
+    ours, theirs = rotary(layer).axis, transformers.rotary(layer, None).axis
+    assert [(i, ours[i], theirs[i]) for i in range(64) if theirs[i] != ours[i]] == [
+        (61, 3, 0),
+        (62, 3, 0),
+    ]
+
+
+def test_sections_choose_the_mode() -> None:
+    keys = {"attention.key_length": 128}
+    sections = {**keys, "rope.dimension_sections": [8, 12, 12, 0], "rope.dimension_count": 64}
+    got = rotary(only(model("glm4", sections)))
+    assert (got.layout, got.axes) == ("half", 3)
+    unused = {**sections, "rope.dimension_sections": [32, 0, 0, 0]}
+    assert rotary(only(model("glm4", unused))).layout == "interleaved"
+    # Architectures without axes pass over them.
+    for sections_passed_over in ([8, 12, 12, 0], "x", array(UINT32, 0, b"")):
+        spoken = {"rope.dimension_sections": sections_passed_over, **keys}
+        assert rotary(only(model("ernie4_5", spoken))).axes == 1
+
+
+GOOD: dict[str, object] = {"context_length": 4096, "attention.key_length": 16}
+
+
+@pytest.mark.parametrize(
+    ("architecture", "keys", "what"),
+    [
+        ("llama", {"attention.key_length": None}, "llama.embedding_length is missing"),
+        ("llama", {"attention.key_length": 1}, "llama.attention.key_length is 1"),
+        ("llama", {"attention.key_length": 70_000}, "attention.key_length is 70000; allowed is"),
+        ("llama", {"attention.key_length": 16.0}, "is 16.0; allowed is an integer from 1"),
+        ("llama", {"attention.key_length": True}, "is True; allowed is an integer from 1"),
+        (
+            "llama",
+            {"rope.dimension_count": 18},
+            "dimension_count is 18; allowed is up to the head's",
+        ),
+        ("llama", {"rope.dimension_count": 7}, "dimension_count is 7; allowed is an even number"),
+        ("llama", {"rope.freq_base": 0.0}, "rope.freq_base is 0.0; allowed is a number from 1e-30"),
+        ("llama", {"rope.freq_base": float("nan")}, "freq_base is nan; allowed is a number from"),
+        ("llama", {"rope.freq_base": "10000"}, "is '10000'; allowed is a number"),
+        (
+            "llama",
+            {"rope.scaling.factor": -1.0},
+            "factor is -1.0; allowed is a number from 1e-30",
+        ),
+        (
+            "llama",
+            {"rope.scaling.type": "ntk"},
+            "is 'ntk'; allowed is none, linear, yarn, longrope",
+        ),
+        ("llama", {"rope.scaling.type": 2}, "rope.scaling.type is 2; allowed is text"),
+        ("llama", {"context_length": 0, "rope.scaling.type": "yarn"}, "context_length is 0"),
+        ("llama", {"rope.freq_base": 1.0, "rope.scaling.type": "yarn"}, "freq_base is 1.0"),
+        (
+            "grok",
+            {"rope.scaling.yarn_beta_fast": 0.0},
+            "yarn_beta_fast is 0.0; allowed is a number",
+        ),
+        (
+            "llama",
+            {"rope.scaling.factor": Typed(12, struct.pack("<d", 1e300))},
+            "is 1e+300; allowed",
+        ),
+        (
+            "llama",
+            {"rope.scaling.factor": 1e-5, "rope.scaling.type": "yarn"},
+            "allowed is above e^-10",
+        ),
+        (
+            "deepseek2",
+            {"rope.scaling.yarn_log_multiplier": -1.0},
+            "is -1.0; allowed is a number from 0",
+        ),
+        ("qwen2vl", {}, "qwen2vl.rope.dimension_sections is missing; allowed is four numbers"),
+        ("qwen2vl", {"rope.dimension_sections": [8]}, "allowed is two to four numbers"),
+        ("qwen2vl", {"rope.dimension_sections": [0, 0, 0, 0]}, "allowed is two to four numbers"),
+        ("qwen2vl", {"rope.dimension_sections": [8.0, 8.0]}, "allowed is integers"),
+        ("gpt-oss", {"block_count": 5_000}, "block_count is 5000; allowed is up to 4,096"),
+        ("granite", {"rope.scaling.finetuned": 0}, "finetuned is 0; allowed is a truth value"),
+        ("deepseek4", {}, "attention.compress_rope_freq_base is missing"),
+        ("mistral4", {"attention.temperature_scale": 0.1}, "temperature_length is missing"),
+        (
+            "hunyuan-dense",
+            {"attention.key_length": 2, "rope.scaling.alpha": 2.0},
+            "key_length is 2",
+        ),
+    ],
+)
+def test_keys_that_are_refused(
+    tmp_path: Path, architecture: str, keys: dict[str, object], what: str
+) -> None:
+    file = opened(tmp_path, model(architecture, GOOD | keys))
+    message = refused(gguf_settings, file)
+    assert message.startswith(f"{file.path}: ")
+    assert what in message
+
+
+def test_file_without_an_architecture(tmp_path: Path) -> None:
+    message = refused(gguf_settings, opened(tmp_path, {"llama.context_length": 1}))
+    assert message.endswith("general.architecture is missing; allowed is a name such as 'llama'")
+
+
+@pytest.mark.parametrize(
+    ("divisors", "what"),
+    [
+        ([1.0] * 7, "has shape (7,); allowed is one number a pair, 8"),
+        ([1.0] * 7 + [0.0], "holds 0 at index 7; allowed are finite numbers above 0"),
+        ([1.0, -1.0] * 4, "holds -1 at index 1"),
+        ([float("inf")] * 8, "holds inf at index 0"),
+        ([float("nan")] * 8, "holds nan at index 0"),
+    ],
+)
+@pytest.mark.parametrize("name", [FREQS, LONG])
+def test_divisors_that_are_refused(
+    tmp_path: Path, name: str, divisors: list[float], what: str
+) -> None:
+    file = opened(tmp_path, model("llama", GOOD), {name: float32(divisors)})
+    assert what in refused(gguf_settings, file)
+
+
+@pytest.mark.parametrize("value", [5e-324, 1e-300, 1e300])
+def test_extreme_divisors_give_no_more_than_a_refusal(tmp_path: Path, value: float) -> None:
+    divisors = Tensor((8,), F64, np.full(8, value).tobytes())
+    (layer,) = gguf_settings(opened(tmp_path, model("llama", GOOD), {FREQS: divisors}))
+    if value == 5e-324:  # 1 / value is beyond float64
+        refused(rotary, layer, error=ArgumentError)
+    else:
+        assert rotary(layer).inv_freq[0] == pytest.approx(1 / value)
+
+
+def test_more_divisors_than_pairs(tmp_path: Path) -> None:
+    keys = {**GOOD, "rope.dimension_count": 8}
+    file = opened(tmp_path, model("llama", keys), {FREQS: float32([2.0] * 8)})
+    (layer,) = gguf_settings(file)
+    assert rotary(layer).inv_freq.tolist() == pytest.approx([0.5, 0.05, 0.005, 0.0005])

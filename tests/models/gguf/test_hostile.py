@@ -1,0 +1,197 @@
+"""Files that are no GGUF, the damaged and the hostile among them."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+import pytest
+from files.folders import refused, unprivileged
+from models.gguf.writer import (
+    ARRAY,
+    BOOL,
+    F32,
+    STRING,
+    UINT8,
+    UINT32,
+    Tensor,
+    Typed,
+    array,
+    float32,
+    gguf,
+    llama,
+    saved,
+    text,
+)
+
+from ropecli.models.gguf import read_gguf
+
+HUGE = 2**64 - 1
+
+
+def refusal(folder: Path, data: bytes) -> str:
+    """Why a file is refused, in one line that begins with its name."""
+    path = saved(folder, data)
+    message = refused(read_gguf, path)
+    assert message.startswith(f"{path}: ")
+    return message.removeprefix(f"{path}: ")
+
+
+def test_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
+    nested = array(ARRAY, 1, array(STRING, 1, text("x")).data)
+    metadata = llama(flag=True, numbers=[1, 2], strings=["a", "b"], nested=nested)
+    whole = gguf(metadata, {"a": float32([1.0, 2.0]), "b": float32([1.0])})
+    read_gguf(saved(tmp_path, whole))
+    header = len(whole) - 64
+    for length in range(header - 31):  # at most 31 bytes fill the header up
+        assert refusal(tmp_path, whole[:length])
+
+
+def test_what_is_no_gguf(tmp_path: Path) -> None:
+    assert refusal(tmp_path, b"").startswith("is empty; allowed is a GGUF file")
+    assert refusal(tmp_path, b"{}").startswith("starts with b'{}'; allowed is a GGUF file")
+    assert refusal(tmp_path, b"GGML" + bytes(99)).startswith("starts with b'GGML'")
+    assert refusal(tmp_path, b"GGUF") == "the version at byte 4 needs 4 bytes, 0 are left"
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize(("version", "shown"), [(1, "1"), (4, "4"), (65_535, "65,535")])
+def test_other_versions(tmp_path: Path, order: str, version: int, shown: str) -> None:
+    message = refusal(tmp_path, b"GGUF" + struct.pack(order + "IQQ", version, 0, 0))
+    assert message == f"has GGUF version {shown} at byte 4; allowed are 2 and 3"
+
+
+def test_version_zero(tmp_path: Path) -> None:
+    assert "GGUF version 0" in refusal(tmp_path, b"GGUF" + bytes(20))
+
+
+def test_folder_pipe_and_no_file_at_all(tmp_path: Path) -> None:
+    assert "is a folder" in refused(read_gguf, tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    assert "is no regular file" in refused(read_gguf, tmp_path / "pipe")
+    assert "cannot be read: No such file" in refused(read_gguf, tmp_path / "none")
+    assert "null" in refused(read_gguf, Path("a\0b"))
+
+
+def test_file_that_may_not_be_read(tmp_path: Path) -> None:
+    path = saved(tmp_path, gguf(llama()))
+    path.chmod(0)
+    with unprivileged():
+        assert "Permission denied" in refused(read_gguf, path)
+
+
+@pytest.mark.parametrize(
+    ("counts", "what"),
+    [
+        ((0, HUGE), "the header counts 18,446,744,073,709,551,615 keys; allowed are 16,384"),
+        ((HUGE, 0), "the header counts 18,446,744,073,709,551,615 tensors; allowed are 32,768"),
+        ((0, 16_384), "the list of 16,384 keys at byte 24 needs 229,376 bytes"),
+        ((32_768, 0), "the list of 32,768 tensors at byte 24 needs 786,432 bytes"),
+        ((0, 1), "the list of 1 keys at byte 24 needs 14 bytes, 8 are left"),
+    ],
+)
+def test_counts_beyond_the_file(tmp_path: Path, counts: tuple[int, int], what: str) -> None:
+    assert refusal(tmp_path, gguf({}, counts=counts)).startswith(what)
+
+
+def with_value(value: Typed) -> bytes:
+    return gguf({"k": value})
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        (Typed(STRING, struct.pack("<Q", HUGE)), "the value of 'k' at byte 45 needs 18,446"),
+        (Typed(STRING, struct.pack("<Q", 30)), "the value of 'k' at byte 45 needs 30 bytes"),
+        (array(UINT8, HUGE, b""), "the value of 'k' at byte 49 needs 18,446"),
+        (array(UINT32, 2**62, b""), "the value of 'k' at byte 49 needs 18,446,744,073,709,551,616"),
+        (array(STRING, HUGE, b""), "the value of 'k' at byte 49 needs 147,573"),
+        (array(ARRAY, HUGE, b""), "the value of 'k' at byte 49 needs 221,360"),
+        (array(STRING, 2, text("a") + struct.pack("<Q", HUGE)), "the value of 'k' at byte 66"),
+        (array(99, 1, b""), "the value of 'k' is of type 99 at byte 37; allowed are 0 to 12"),
+        (Typed(13, b""), "the value of 'k' is of type 13 at byte 33; allowed are 0 to 12"),
+        (Typed(2**32 - 1, b""), "the value of 'k' is of type 4,294,967,295"),
+        (Typed(BOOL, b"\2"), "the value of 'k' at byte 37 holds a bool of 2; allowed are 0, 1"),
+        (array(BOOL, 2, b"\0\xff"), "the value of 'k' at byte 49 holds a bool of 255"),
+    ],
+)
+def test_values_that_are_none(tmp_path: Path, value: Typed, what: str) -> None:
+    assert refusal(tmp_path, with_value(value)).startswith(what)
+
+
+def test_string_passed_over_that_leaves_the_file(tmp_path: Path) -> None:
+    strings = text("") * 1_024 + struct.pack("<Q", 2**63) + text("")
+    message = refusal(tmp_path, with_value(array(STRING, 1_026, strings)))
+    assert message.startswith("a string of the value of 'k' ends 9,223,372,036,854,775,")
+
+
+@pytest.mark.parametrize("depth", [5, 5_000])
+def test_arrays_too_deep(tmp_path: Path, depth: int) -> None:
+    data = struct.pack("<IQ", ARRAY, 1) * depth + struct.pack("<IQB", UINT8, 1, 7)
+    message = refusal(tmp_path, with_value(Typed(ARRAY, data)))
+    assert message.startswith("the value of 'k' has arrays 5 deep at byte ")
+
+
+def test_arrays_four_deep_are_read(tmp_path: Path) -> None:
+    data = struct.pack("<IQ", ARRAY, 1) * 3 + struct.pack("<IQB", UINT8, 1, 7)
+    path = saved(tmp_path, with_value(Typed(ARRAY, data)))
+    assert read_gguf(path).metadata["k"] == ((((7,),),),)
+
+
+def keyed(*keys: bytes) -> bytes:
+    value = struct.pack("<II", UINT32, 7)
+    return b"GGUF" + struct.pack("<IQQ", 3, 0, len(keys)) + b"".join(text(k) + value for k in keys)
+
+
+@pytest.mark.parametrize(
+    ("keys", "what"),
+    [
+        ([b"a", b"a"], "the key 'a' at byte 41 is there for the second time"),
+        ([b"a\0"], "the key 'a\\x00' at byte 24 is empty or holds a NUL"),
+        ([b""], "the key '' at byte 24 is empty or holds a NUL"),
+        ([b"\xff\n"], "the key b'\\xff\\n' at byte 24 is no UTF-8"),
+        ([b"k" * 65_536], "a key at byte 24 is 65,536 bytes long; allowed are 65,535"),
+    ],
+)
+def test_keys_that_are_none(tmp_path: Path, keys: list[bytes], what: str) -> None:
+    assert refusal(tmp_path, keyed(*keys)) == what
+
+
+def test_long_key_is_shown_short(tmp_path: Path) -> None:
+    assert len(refusal(tmp_path, keyed(b"k\n" * 9_000, b"k\n" * 9_000))) < 200
+
+
+@pytest.mark.parametrize("alignment", [0, 3, 48, -8, 32.0, True, "32", [32]])
+def test_alignment_that_is_none(tmp_path: Path, alignment: object) -> None:
+    if alignment == -8:
+        alignment = Typed(5, struct.pack("<i", -8))
+    whole = keyed(b"general.alignment")[:-8]
+    kind, data = alignment if isinstance(alignment, Typed) else typed_of(alignment)
+    message = refusal(tmp_path, whole + struct.pack("<I", kind) + data)
+    assert message.endswith("allowed is a power of two")
+
+
+def typed_of(value: object) -> Typed:
+    from models.gguf.writer import typed
+
+    return typed(value)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "what"),
+    [
+        ({"n" * 65: Tensor((1,), F32, b"")}, "the name of a tensor at byte 24 is 65 bytes long"),
+        ({"t": Tensor((1,) * 5, F32, b"")}, "'t' has 5 axes at byte 33; allowed are 4"),
+        ({"t": Tensor((2**32, 2**31), F32, b"")}, "'t' has shape (4294967296, 2147483648)"),
+        ({"t": Tensor((HUGE, 0), F32, b"")}, "'t' has shape (18446744073709551615, 0)"),
+    ],
+)
+def test_tensors_that_are_none(tmp_path: Path, tensors: dict[str, Tensor], what: str) -> None:
+    assert refusal(tmp_path, gguf({}, tensors)).startswith(what)
+
+
+def test_tensor_named_twice(tmp_path: Path) -> None:
+    entry = text("t") + struct.pack("<IIQ", 0, F32, 0)
+    data = b"GGUF" + struct.pack("<IQQ", 3, 2, 0) + 2 * entry
+    assert refusal(tmp_path, data).startswith("two tensors are named 't'")

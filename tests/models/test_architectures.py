@@ -1,0 +1,88 @@
+"""The table of architectures: what it may say, and how it is looked up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ropecli.models.architectures import architecture, table
+
+FACTS = {
+    "axes": int,
+    "axis_order": list,
+    "bases": dict,
+    "deal_out": bool,
+    "defaults": dict,
+    "direction": str,
+    "head_dim": str,
+    "ignores": list,
+    "layout": str,
+    "like": str,
+    "mrope": str,
+    "no_rope": str,
+    "no_rope_needs": str,
+    "offset": str,
+    "output": str,
+    "pairs": str,
+    "partial": bool,
+    "rope_on_dense": bool,
+    "rope_type": str,
+    "rope_types": dict,
+    "rotary_dim": str,
+    "scaled": list,
+    "softmax": str,
+    "source": str,
+    "take_turns": bool,
+    "unstretched": list,
+}
+VALUES: dict[str, set[str]] = {
+    "direction": {"reversed"},
+    "layout": {"half", "interleaved"},
+    "mrope": {"interleaved", "height and width first"},
+    "offset": {"trailing"},
+    "output": {"half"},
+    "pairs": {"within each axis"},
+    "rope_type": {"axial"},
+    "softmax": {"mscale_all_dim"},
+}
+ENTRIES: dict[str, dict[str, Any]] = {
+    name: entry for name, entry in table().items() if isinstance(entry, dict) and name != "parts"
+}
+
+
+def test_there_are_hundreds_in_order() -> None:
+    assert len(ENTRIES) >= 230
+    assert list(ENTRIES) == sorted(ENTRIES)
+    assert not set(ENTRIES) & set(table()["none"])
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_entry(name: str) -> None:
+    entry = ENTRIES[name]
+    assert set(entry) <= set(FACTS)
+    assert entry["source"]
+    for fact, value in entry.items():
+        assert isinstance(value, FACTS[fact]), fact
+        assert value in VALUES.get(fact, {value}) if isinstance(value, str) else True, fact
+    assert entry.get("like", name) in ENTRIES
+
+
+def test_parts_are_entries() -> None:
+    for place in table()["parts"].values():
+        assert set(place.values()) <= set(ENTRIES)
+
+
+def test_like_takes_over_facts_and_defaults() -> None:
+    own, parent = architecture("kimi_k2"), architecture("deepseek_v3")
+    assert own.known
+    assert own.facts["softmax"] == parent.facts["softmax"]
+    assert own.defaults == parent.defaults
+
+
+@pytest.mark.parametrize("name", ["no_such_model", None, 3, ["llama"]])
+def test_unknown(name: object) -> None:
+    found = architecture(name)
+    assert not found.known
+    assert not found.facts
+    assert not found.defaults

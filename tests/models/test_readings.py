@@ -1,0 +1,162 @@
+"""How each stack reads the same file: the published numbers of where they part."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from models.configs import DEEPSEEK_V3, DYNAMIC, GPT_OSS, PHI_3, QWEN3_VL
+
+from ropecli import ArgumentError, FileError, Rotary, load_model
+from ropecli.models.readings import READINGS
+
+
+def rotary(config: dict[str, Any], reading: str, **more: Any) -> Rotary:
+    found = load_model(config, reading=reading, **more).layer().rotary
+    assert found is not None
+    return found
+
+
+def with_scaling(config: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return config | {"rope_scaling": config["rope_scaling"] | more}
+
+
+def yarn(factor: float, **more: Any) -> dict[str, Any]:
+    scaling = {"rope_type": "yarn", "factor": factor, "original_max_position_embeddings": 4096}
+    return {
+        "model_type": "llama",
+        "hidden_size": 4096,
+        "num_attention_heads": 32,
+        "max_position_embeddings": int(4096 * factor),
+        "rope_scaling": scaling | more,
+    }
+
+
+def test_transformers_is_the_default_of_a_config() -> None:
+    assert load_model(GPT_OSS).reading == "transformers"
+
+
+def test_truncate_false_is_honoured_by_two_and_not_by_two() -> None:
+    exact = rotary(GPT_OSS, "transformers").inv_freq
+    assert rotary(GPT_OSS, "vllm").inv_freq.tolist() == exact.tolist()
+    for stack in ("llama.cpp", "mlx-lm"):
+        rounded = rotary(GPT_OSS, stack).inv_freq
+        assert abs(rounded / exact - 1)[17] == pytest.approx(0.76, abs=0.005)
+        assert 4096 * abs(rounded - exact).max() == pytest.approx(0.90, abs=0.005)
+
+
+def test_a_truncate_under_a_layer_type_is_not_read_by_transformers() -> None:
+    entry = GPT_OSS["rope_scaling"] | {"rope_theta": 150_000}
+    nested = {k: v for k, v in GPT_OSS.items() if k not in ("rope_scaling", "rope_theta")}
+    nested |= {
+        "layer_types": ["full_attention"],
+        "rope_parameters": {"full_attention": entry},
+    }
+    truncated = rotary(with_scaling(GPT_OSS, truncate=True), "transformers")
+    assert rotary(nested, "transformers").inv_freq.tolist() == truncated.inv_freq.tolist()
+    exact = rotary(GPT_OSS, "vllm").inv_freq.tolist()
+    assert rotary(nested, "vllm").inv_freq.tolist() == exact
+
+
+def test_a_lone_mscale() -> None:
+    config = yarn(40.0, mscale=0.707)
+    assert rotary(config, "transformers").attention_factor == pytest.approx(1.3689, abs=5e-5)
+    assert rotary(config, "mlx-lm").attention_factor == pytest.approx(1.2608, abs=5e-5)
+
+
+def test_an_attention_factor_that_mlx_lm_does_not_read() -> None:
+    config = yarn(64.0, attention_factor=1.0)
+    assert rotary(config, "transformers").attention_factor == 1.0
+    assert rotary(config, "mlx-lm").attention_factor == pytest.approx(1.4159, abs=5e-5)
+
+
+def test_equal_mscales_cancel_everywhere() -> None:
+    config = yarn(16.0, mscale=1.0, mscale_all_dim=1.0)
+    for stack in ("transformers", "mlx-lm", "vllm", "llama.cpp"):
+        assert rotary(config, stack).attention_factor == 1.0
+
+
+def test_dynamic_is_static_in_vllm_and_absent_in_llama_cpp() -> None:
+    def base(stack: str, length: int | None) -> float | None:
+        return rotary(DYNAMIC, stack, sequence_length=length).base
+
+    bases = [base("transformers", n) for n in (None, 1, 2048, 4096, 8192)]
+    assert bases == pytest.approx([10_000, 10_000, 10_000, 51_294, 135_402], abs=0.5)
+    assert {base("vllm", n) for n in (None, 4096, 8192)} == {base("transformers", 8192)}
+    assert rotary(DYNAMIC, "llama.cpp", sequence_length=8192).base == 10_000
+    # The paper's own: s = max(1, L'/L).
+    assert base("paper", 8192) == pytest.approx(10_000 * 4 ** (128 / 126), rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("stack", "length", "is_long"),
+    [
+        ("transformers", None, False),
+        ("transformers", 4096, False),
+        ("transformers", 4097, True),
+        ("vllm", None, True),  # by the longest that the server admits
+        ("vllm", 4096, False),
+        ("llama.cpp", None, True),
+        ("llama.cpp", 4096, False),
+        ("mlx-lm", None, True),
+        ("mlx-lm", 100, True),
+    ],
+)
+def test_which_list_of_longrope_is_taken(stack: str, length: int | None, is_long: bool) -> None:
+    made = rotary(PHI_3, stack, sequence_length=length)
+    factors = PHI_3["rope_scaling"]["long_factor" if is_long else "short_factor"]
+    plain = 10_000.0 ** (-np.arange(48) / 48)
+    # ln(base) half-ulps for the exponent on either side, and a division.
+    assert made.inv_freq == pytest.approx(plain / np.array(factors), rel=2e-15 * 10)
+    assert made.attention_factor == pytest.approx(math.sqrt(1 + math.log(32) / math.log(4096)))
+
+
+def test_deepseek_s_score_factor_is_read_by_transformers_and_vllm() -> None:
+    for stack in ("transformers", "vllm", "llama.cpp", "mlx-lm"):
+        made = rotary(DEEPSEEK_V3, stack)
+        assert made.softmax_factor == pytest.approx(1.8739, abs=5e-5)
+        assert made.attention_factor == 1.0
+    assert rotary(DEEPSEEK_V3, "vllm").rope_type == "deepseek_yarn"
+    assert (made.head_dim, made.rotary_dim, made.rotary_offset) == (192, 64, 128)
+    assert (made.layout, made.reorders) == ("interleaved", True)
+
+
+def test_leftover_pairs_of_interleaved_sections() -> None:
+    here, there = rotary(QWEN3_VL, "transformers"), rotary(QWEN3_VL, "llama.cpp")
+    differing = [i for i, (a, b) in enumerate(zip(here.axis, there.axis, strict=True)) if a != b]
+    assert differing == [61, 62]
+    assert (here.axis[61], there.axis[61]) == (0, 3)
+    assert rotary(QWEN3_VL, "mlx-lm").axes == 1
+
+
+def test_the_paper_s_yarn() -> None:
+    config = yarn(10.0, mscale=2.0, mscale_all_dim=1.0, attention_factor=3.0)
+    made = rotary(config, "paper")
+    assert made.attention_factor == pytest.approx(0.1 * math.log(10) + 1, rel=1e-15)
+    assert dict(made.parameters)["ramp"] == "paper"
+
+
+def test_vllm_refuses_two_rope_types() -> None:
+    config = yarn(4.0, type="linear")
+    with pytest.raises(FileError, match="vLLM refuses type 'linear' beside rope_type 'yarn'"):
+        load_model(config, reading="vllm")
+    assert rotary(config, "transformers").rope_type == "yarn"
+
+
+def test_vllm_s_ntk_is_su_s() -> None:
+    config = yarn(8.0) | {"rope_scaling": {"rope_type": "ntk", "factor": 8.0, "mixed_b": 0.625}}
+    made = rotary(config, "vllm")
+    assert (made.rope_type, dict(made.parameters)["mixed_b"]) == ("ntk_mixed", 0.625)
+
+
+def test_an_unknown_stack_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="must be one of transformers, vllm"):
+        load_model(DYNAMIC, reading="tensorrt")
+
+
+@pytest.mark.parametrize("stack", READINGS)
+def test_every_stack_reads_plain_rope_alike(stack: str) -> None:
+    config = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
+    assert rotary(config, stack) == Rotary(head_dim=16, layout="half")

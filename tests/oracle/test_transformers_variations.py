@@ -1,0 +1,128 @@
+"""Every rotary class of the installed Transformers, with keys that are not at their defaults.
+
+A file of these keys alone is read by the library, with the defaults of the class for the rest,
+and by `load_model`; compared are the tables that the library builds from it. Old keys and new,
+other lengths, other sizes.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import assert_within
+from oracle.transformers_classes import OFF, WITHOUT, cases, rotary_class
+from oracle.transformers_measure import built
+
+from ropecli.models.load import load_model
+from ropecli.models.model import Layer, Model
+
+pytestmark = pytest.mark.oracle
+
+YARN: dict[str, Any] = {
+    "rope_type": "yarn",
+    "factor": 4.0,
+    "original_max_position_embeddings": 8192,
+}
+LLAMA3: dict[str, Any] = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+}
+VARIATIONS: dict[str, dict[str, Any]] = {
+    "theta": {"rope_theta": 123_456.0},
+    "old linear": {"rope_scaling": {"type": "linear", "factor": 4.0}, "rope_theta": 50_000.0},
+    "linear": {"rope_scaling": {"rope_type": "linear", "factor": 4.0}},
+    "dynamic": {
+        "rope_scaling": {"rope_type": "dynamic", "factor": 2.0},
+        "max_position_embeddings": 4096,
+    },
+    "yarn": {"rope_scaling": YARN, "rope_theta": 1e6, "max_position_embeddings": 32_768},
+    "new yarn": {
+        "rope_parameters": YARN | {"rope_theta": 1e6},
+        "max_position_embeddings": 32_768,
+    },
+    "new llama3": {
+        "rope_parameters": LLAMA3 | {"rope_theta": 5e5},
+        "max_position_embeddings": 131_072,
+    },
+    "new": {"rope_parameters": {"rope_type": "default", "rope_theta": 777_777.0}},
+    "new without theta": {"rope_parameters": {"rope_type": "linear", "factor": 2.0}},
+    "share": {"partial_rotary_factor": 0.5},
+}
+#: Where the library's table fits no query of its own attention, or it has several rules.
+APART = {
+    "CohereCompassTextConfig": "it takes one dictionary for each kind of layer",
+    "Dots3NoteTextConfig": "one flat dictionary for layers that have two",
+    "EfficientLoFTRConfig": "its table is of a head, its rotation of all heads together",
+    "Llama4VisionConfig": "it holds cosines and sines, no frequencies",
+    "Mistral4Config": "its table forgets the share that its default has",
+    "PixtralVisionConfig": "it holds the table of both axes",
+    "Qwen3OmniMoeTextConfig": "its default head has 73 coordinates",
+    "Qwen3OmniMoeCode2WavConfig": "no model_type",
+    "SaProtConfig": "no model_type",
+}
+#: partial_rotary_factor makes a table that fits no query (or one of two kinds of layers).
+SHARELESS = (
+    "Cosmos3EdgeTextConfig DeepseekV4Config Glm4MoeLiteConfig MellumConfig MistralLarge4TextConfig "
+    "Step3p7TextConfig"
+)
+TOLERANCE = 3e-6  #: float32 tables, scaled: ln(base) 2^-24, and a few roundings of 2^-24 each.
+FACTORS = 1e-6
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "name" not in metafunc.fixturenames:
+        return
+    wanted = "not oracle" not in metafunc.config.getoption("markexpr")
+    left_out = {*WITHOUT, *OFF, *APART, "RoFormerConfig", "GPTJConfig", "CodeGenConfig"}
+    names = [n for n in cases() if n not in left_out] if wanted else ["of the library"]
+    metafunc.parametrize("name", names)
+
+
+def test_class(name: str) -> None:
+    compared = sum(
+        compare(name, keys)
+        for variation, keys in VARIATIONS.items()
+        if variation != "share" or name not in SHARELESS
+    )
+    assert compared  # the library refuses some of them; not all
+
+
+def compare(name: str, keys: dict[str, Any]) -> bool:
+    """Whether there was anything to compare."""
+    case = cases()[name]
+    given = keys | {"model_type": case.config_class.model_type}
+    try:
+        rotary = built(rotary_class(case), case.config_class.from_dict(copy.deepcopy(given)))
+    except Exception:  # whatever it is, the library has no table for this
+        return False
+    model = load_model(given)
+    tables = [(n, b) for n, b in rotary.named_buffers() if n.endswith("inv_freq")]
+    tables = [(n, b) for n, b in tables if "original" not in n]
+    for key, table in tables:
+        kind = key.removesuffix("inv_freq")
+        layer = layer_of(model, kind.rstrip("_"), given["model_type"])
+        assert layer.rotary is not None
+        expected = np.sort(np.array(table.tolist()))
+        got = np.sort(one_axis(layer, len(expected)))
+        assert_within(key, got=got, expected=expected, tolerance=TOLERANCE * np.abs(expected))
+        factor = getattr(rotary, f"{kind}attention_scaling", 1.0)
+        assert_within(kind, got=layer.rotary.attention_factor, expected=factor, tolerance=FACTORS)
+    return bool(tables)
+
+
+def layer_of(model: Model, kind: str, model_type: str) -> Layer:
+    names = (kind,) if kind else ("all", "rope", model_type)
+    found = [layer for n in names for layer in model.layers if layer.name == n and layer.rotary]
+    return (found or [layer for layer in model.layers if layer.rotary])[0]
+
+
+def one_axis(layer: Layer, count: int) -> Any:
+    assert layer.rotary is not None
+    table = layer.rotary.inv_freq
+    return table if len(table) == count else table[np.array(layer.rotary.axis) == 0]
