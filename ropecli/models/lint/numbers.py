@@ -1,0 +1,59 @@
+"""Values of a file that may be anything, and numbers in messages."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, TypeVar
+
+from ropecli.errors import RopecliError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Value = TypeVar("Value")
+
+
+def number(value: object) -> float | None:
+    """A finite number, or None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        result = float(value)
+    except OverflowError:
+        return None
+    return result if math.isfinite(result) else None
+
+
+def whole(value: object) -> int | None:
+    """A whole number, given as an integer or as a float, or None for anything else."""
+    result = number(value)
+    return int(result) if result is not None and result.is_integer() else None
+
+
+def numbers(value: object) -> list[float] | None:
+    """A list of finite numbers, or None for anything else."""
+    if not isinstance(value, list | tuple):
+        return None
+    found = [n for n in map(number, value) if n is not None]
+    return found if len(found) == len(value) else None
+
+
+def positive(value: object) -> float | None:
+    """A finite number above 0, or None for anything else."""
+    result = number(value)
+    return result if result is not None and result > 0 else None
+
+
+def attempt(call: Callable[[], Value]) -> Value | None:
+    """What a call returns, or None where it refuses the values of the file."""
+    try:
+        return call()
+    except (RopecliError, ArithmeticError):
+        return None
+
+
+def shown(value: float) -> str:
+    """A number for people: whole or large ones with their thousands, others with five digits."""
+    if abs(value) < 1e15 and (abs(value) >= 1e4 or float(value).is_integer()):
+        return f"{value:,.0f}"
+    return f"{value:.5g}"

@@ -1,0 +1,156 @@
+"""The base: missing, in two places, too small."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from ropecli.models.lint.entry import Entry
+from ropecli.models.lint.numbers import number, shown
+from ropecli.models.lint.rule import Hit, rule
+from ropecli.models.lint.subject import HOLDERS, Part
+
+#: Keys that say a base in other words.
+_OTHER = ("rope_ratio", "rope_local_base_freq", "global_rope_theta", "layer_rope_theta")
+_USUAL = 10_000.0
+_LONG = 32_768  #: Positions up to which models with the usual base were released.
+
+
+@rule(
+    "R090",
+    "warning",
+    "no base, in an architecture that is not known",
+    of=Entry,
+    why="10000 is taken without a word. Where the model was trained with another base nothing "
+    "fails: with 500000 as the right one and head dim 128 the slowest pair turns 47 times too "
+    "fast.",
+    cure="Add rope_theta with the value of the model's code.",
+    threads=(
+        "ggml-org/llama.cpp#2768",
+        "ggml-org/llama.cpp#3090",
+        "paiml/aprender#2148",
+        "deepspeedai/DeepSpeed#8341",
+        "InternLM/lmdeploy#4303",
+    ),
+)
+def unknown_base(entry: Entry) -> Iterator[Hit]:
+    """A text model without a base under any name, whose model_type is not in the table."""
+    if not entry.part.known and _no_base(entry):
+        yield Hit(_place(entry), "10000 is taken; nothing says whether that is right.")
+
+
+@rule(
+    "R091",
+    "note",
+    "the base is left to the architecture",
+    of=Entry,
+    why="Transformers knows the default of a model_type. Stacks that do not know it take 10000, "
+    "as happened to CodeLlama's 1000000.",
+    cure="Add rope_theta, so that every stack reads the same.",
+    threads=("ggml-org/llama.cpp#2768", "sgl-project/mini-sglang#13", "sgl-project/SpecForge#265"),
+)
+def default_base(entry: Entry) -> Iterator[Hit]:
+    """A text model without a base under any name, whose model_type is in the table."""
+    if entry.part.known and _no_base(entry):
+        name = entry.part.keys.architecture.model_type
+        by_layer = "rope_parameters" in entry.part.keys.architecture.defaults
+        value = "" if by_layer else f": {shown(entry.base or _USUAL)}"
+        yield Hit(_place(entry), f"The default of model_type {name} counts{value}.")
+
+
+@rule(
+    "R092",
+    "warning",
+    "a base that is small for the context",
+    of=Entry,
+    why="The slowest pair comes round within the context, so that distances repeat in every pair, "
+    "or the base is the 10000 of models with 2,048 positions. A rule of thumb: `Men et al. 2024` "
+    "ask for 640000 at 32,768 positions.",
+    cure="Check rope_theta and the scaling keys against the released model's.",
+    threads=("ggml-org/llama.cpp#2768", "unslothai/unsloth#6197"),
+)
+def small_base(entry: Entry) -> Iterator[Hit]:
+    """A context longer than the slowest wavelength, or above 32,768 with base 10000.
+
+    Only of unscaled layers that see the whole context.
+    """
+    base, dim, context = entry.base or _USUAL, entry.dim, _reach(entry)
+    if entry.rope_type != "default" or entry.part.name or context is None:
+        return
+    if dim is None or dim < 4 or base <= 1 or _no_base(entry):
+        return
+    slowest = 2 * math.pi * base ** ((dim - 2) / dim)
+    if context > slowest or (base <= _USUAL and context > _LONG):
+        yield Hit(
+            entry.key("rope_theta") if entry.has("rope_theta") else entry.part.key("rope_theta"),
+            f"With base {shown(base)} the slowest of {dim // 2} pairs comes round after "
+            f"{slowest:,.0f} positions, and the context is {context:,}.",
+        )
+
+
+@rule(
+    "R094",
+    "warning",
+    "two bases",
+    of=Entry,
+    why="Transformers takes the one among the scaling keys; stacks that read the top level take "
+    "the other one.",
+    cure="Write the same in both places, or leave one.",
+    threads=("deepspeedai/DeepSpeed#8345", "deepspeedai/DeepSpeed#8373"),
+)
+def two_bases(entry: Entry) -> Iterator[Hit]:
+    """A base at the top level that is not the one among the scaling keys, or under two names."""
+    found = {entry.part.key(k): v for k, v in entry.part.given("rope_theta").items()}
+    if entry.has("rope_theta") and not entry.nested:
+        found = {entry.key("rope_theta"): entry.values["rope_theta"]} | found
+    (first, value), *others = list(found.items()) or [("", None)]
+    for key, other in others:
+        if number(other) != number(value):
+            yield Hit(key, f"It is {other!r:.30} here and {value!r:.30} at {first}, which counts.")
+
+
+@rule(
+    "R095",
+    "warning",
+    "rope_scaling beside rope_parameters",
+    of=Part,
+    why="Transformers 5 takes rope_scaling, the old name, and drops rope_parameters whole, with "
+    "its rope_theta; other stacks look for the new name first.",
+    cure="Leave one of them.",
+    threads=("deepspeedai/DeepSpeed#8341",),
+)
+def two_holders(part: Part) -> Iterator[Hit]:
+    """Both of them, and different."""
+    old, new = (part.config.get(name) for name in HOLDERS)
+    if isinstance(old, dict) and isinstance(new, dict) and old and new and old != new:
+        differ = [k for k in {**new, **old} if old.get(k) != new.get(k)]
+        yield Hit(
+            part.key("rope_scaling"),
+            f"Transformers takes it and drops rope_parameters; they differ in "
+            f"{', '.join(differ[:5])}.",
+        )
+
+
+def _no_base(entry: Entry) -> bool:
+    part = entry.part
+    if part.name or entry.rope_type == "axial" or "rope_theta" in entry.values:
+        return False
+    return not part.given("rope_theta") and not any(part.config.get(k) for k in _OTHER)
+
+
+def _place(entry: Entry) -> str:
+    """Where a base belongs: among the scaling keys in the new form, beside them in the old."""
+    return (entry if entry.part.holder == "rope_parameters" else entry.part).key("rope_theta")
+
+
+def _reach(entry: Entry) -> int | None:
+    """The longest distance between two positions that a layer sees; None where that is not said."""
+    if entry.nested and entry.layer != "full_attention":
+        return None
+    types = entry.part.config.get("layer_types")
+    window = entry.part.config.get("sliding_window")
+    if isinstance(types, list) and not entry.nested and "full_attention" not in types:
+        return None
+    if types is None and window and entry.part.config.get("use_sliding_window") is not False:
+        return None
+    return entry.part.context

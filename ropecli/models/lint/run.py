@@ -1,0 +1,143 @@
+"""Run the rules over a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ropecli.errors import ArgumentTypeError, RopecliError
+from ropecli.models import config
+from ropecli.models.description import Description
+from ropecli.models.lint.entry import entries
+from ropecli.models.lint.finding import LEVELS, Finding
+from ropecli.models.lint.header import Header
+from ropecli.models.lint.numbers import attempt
+from ropecli.models.lint.rule import rules
+from ropecli.models.lint.subject import File, Part
+from ropecli.models.load import compute
+from ropecli.models.parts import parts
+from ropecli.models.source import STDIN, is_gguf, locate, read_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ropecli.models.settings import Settings
+
+UNCOMPUTABLE = "R001"
+
+
+def lint(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Finding, ...]:
+    """What is wrong in a model's configuration, ignored, or read differently by another stack.
+
+    Args:
+        source: A config.json, a folder that holds one, a .gguf file, or "-" for a config.json on
+            standard input; or the object of a config.json.
+
+    Returns:
+        The findings, errors first, then in the order of the rules.
+
+    Raises:
+        ArgumentTypeError: Neither a path nor an object of keys.
+        FileError: A file that can't be read. One that can be read and says something that is not
+            allowed is a finding.
+    """
+    return _judged(_subjects(source))
+
+
+def lint_description(described: Description) -> tuple[Finding, ...]:
+    """The findings of a file that has been read.
+
+    Raises:
+        FileError: A GGUF file that can't be read again, for its tensors.
+    """
+    if described.format == "gguf":
+        return _judged(_of_gguf(Path(described.source)))
+    return _judged(_of_config(described.raw))
+
+
+def _subjects(source: object) -> list[object]:
+    """The file and all that rules look at in it."""
+    if isinstance(source, Mapping):
+        return _of_config(source)
+    if not isinstance(source, str | os.PathLike):
+        msg = f"source must be a path or the object of a config.json, got {type(source).__name__}"
+        raise ArgumentTypeError(msg)
+    if os.fspath(source) == STDIN:
+        return _of_config(read_json(None))
+    path = locate(source)
+    return _of_gguf(path) if is_gguf(path) else _of_config(read_json(path))
+
+
+def _of_config(raw: Mapping[str, Any]) -> list[object]:
+    found = [Part.of(described) for described in attempt(lambda: parts(raw)) or []]
+    found = [part for part in found if part.counts_positions]
+    settings, problem = _understood(lambda: config.settings_of(raw), "config.json", raw)
+    rotates = any(part.speaks for part in found) or (bool(found) and problem is None)
+    file = File(format="config.json", raw=raw, settings=settings, problem=problem, rotates=rotates)
+    if not rotates:
+        return [file]
+    owned = {part.name: [s for s in settings if _owner(s, found) == part.name] for part in found}
+    return [file, *found, *(each for part in found for each in entries(part, owned[part.name]))]
+
+
+def _owner(settings: Settings, found: list[Part]) -> str:
+    """The name of the part that a kind of layer is of."""
+    names = [p.name for p in found if p.name and f"{settings.name}.".startswith(f"{p.name}.")]
+    return max(names, key=len, default="")
+
+
+def _of_gguf(path: Path) -> list[object]:
+    from ropecli.models.gguf import read_gguf
+    from ropecli.models.gguf.settings import gguf_settings
+
+    read = read_gguf(path)
+    settings, problem = _understood(lambda: gguf_settings(read), "gguf", read.metadata, str(path))
+    rotates = any(each.rope_type is not None for each in settings) or problem is not None
+    file = File(
+        format="gguf", raw=read.metadata, settings=settings, problem=problem, rotates=rotates
+    )
+    name = read.metadata.get("general.architecture")
+    header = (
+        Header(file=read, architecture=name, settings=settings) if isinstance(name, str) else None
+    )
+    return [file, *([] if header is None or not rotates else [header])]
+
+
+def _understood(
+    read: Callable[[], tuple[Settings, ...]],
+    kind: str,
+    raw: Mapping[str, Any],
+    source: str = "file",
+) -> tuple[tuple[Settings, ...], str | None]:
+    """The settings of a file, and the first thing that can't be computed from them."""
+    settings: tuple[Settings, ...] = ()
+    try:
+        settings = read()
+        compute(
+            Description(source=source, format=kind, model_type=None, raw=raw, settings=settings)
+        )
+    except RopecliError as error:
+        return settings, str(error).removeprefix(f"{source}: ")
+    return settings, None
+
+
+def _judged(subjects: list[object]) -> tuple[Finding, ...]:
+    found = [
+        Finding(
+            rule=rule.id,
+            level=rule.level,
+            key=hit.key,
+            message=hit.message,
+            hint=hit.hint or rule.cure,
+        )
+        for rule in rules().values()
+        for subject in subjects
+        if isinstance(subject, rule.of)
+        for hit in rule.judge(subject)
+    ]
+    # An error that names the cause stands for what follows from it.
+    if any(finding.level == "error" and finding.rule != UNCOMPUTABLE for finding in found):
+        found = [finding for finding in found if finding.rule != UNCOMPUTABLE]
+    return tuple(sorted(found, key=lambda finding: LEVELS.index(finding.level)))

@@ -1,0 +1,91 @@
+"""The keys that some stack reads."""
+
+from __future__ import annotations
+
+import difflib
+from functools import cache
+from typing import TYPE_CHECKING
+
+from ropecli.models.keys import ALIASES, SPEAKING
+from ropecli.rotary.types import ROPE_TYPES, own_parameters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+#: Among the scaling keys of every rope type.
+COMMON = frozenset(
+    {
+        "rope_type",
+        "type",
+        "rope_theta",
+        "partial_rotary_factor",
+        "mrope_section",
+        "mrope_interleaved",
+        "xdrope_section",
+    }
+)
+#: Read by one stack, by one model's code, or only written by one.
+ELSEWHERE = frozenset(
+    {
+        "apply_yarn_scaling",
+        "extrapolation_factor",
+        "finetuned",
+        "llama_4_scaling_beta",
+        "long_mscale",
+        "max_position_embeddings",
+        "original_max_position_embeddings",
+        "short_mscale",
+    }
+)
+#: Arguments of formulas that no file has.
+_OURS = frozenset({"sequence_length", "ramp"})
+#: At the top level.
+TOP = frozenset(
+    {
+        *SPEAKING,
+        *ALIASES,
+        *(name for names in ALIASES.values() for name in names),
+        "global_head_dim",
+        "layer_types",
+        "local_rope_theta",
+        "max_position_embeddings",
+        "mrope_interleaved",
+        "mrope_section",
+        "no_rope_layer_interval",
+        "no_rope_layers",
+        "num_position_embeddings",
+        "original_max_position_embeddings",
+        "qk_head_dim",
+        "qk_nope_head_dim",
+        "rope_interleave",
+        "rope_type",
+        "rotary_emb_interleaved",
+    }
+)
+#: Those of which a near miss is most likely a slip.
+_SPELT = tuple(name for name in sorted(TOP) if len(name) > 9)
+
+
+@cache
+def of_type(rope_type: str) -> frozenset[str]:
+    """The scaling keys that a rope type reads."""
+    return frozenset(own_parameters(rope_type)) - _OURS | COMMON
+
+
+@cache
+def of_any_type() -> frozenset[str]:
+    """The scaling keys that any rope type reads."""
+    return frozenset().union(*map(of_type, ROPE_TYPES))
+
+
+def meant(key: str, names: Iterable[str] = _SPELT) -> str | None:
+    """The name that a misspelt key is close to; a plural or a longer name is not misspelt."""
+    close = difflib.get_close_matches(key.lower(), names, n=1, cutoff=0.9)
+    if (
+        not close
+        or key == f"{close[0]}s"
+        or f"{close[0]}_" in f"{key}_"
+        or f"_{close[0]}" in f"_{key}"
+    ):
+        return None
+    return close[0]

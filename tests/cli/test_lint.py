@@ -1,0 +1,143 @@
+"""The lint command: findings as words, as an exit code, as a document, as SARIF."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from helpers import assert_refused, run_cli, run_in_terminal
+from models.gguf.writer import gguf, saved
+from models.lint.cases import CASES, config, llama
+
+import ropecli
+from ropecli.cli.app import run
+from ropecli.models.lint.rule import rules
+
+WRONG, SOUND, NOTED = CASES["R012"].fires, config(), CASES["R034"].fires
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name, content in {"wrong": WRONG, "sound": SOUND, "noted": NOTED}.items():
+        Path(name).mkdir()
+        Path(name, "config.json").write_text(json.dumps(content, indent=1))
+    return tmp_path
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    assert run(["lint", *arguments]) == code
+    got = capsys.readouterr()
+    assert got.err == ""
+    return got.out
+
+
+def test_an_error_is_told_and_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "wrong", code=1)
+    assert text.startswith("wrong/config.json: 1 error\n\n  error    R012  rope_scaling.attn_")
+    assert "Transformers ignores it and uses 1.1386 (0.1 ln 4 + 1)" in text
+
+
+def test_sound_and_noted_files_are_exit_code_0(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, "sound") == "sound/config.json: no findings\n"
+    assert printed(capsys, "noted").startswith("noted/config.json: 1 note\n")
+
+
+def test_several_files_are_told_in_their_order(capsys: pytest.CaptureFixture[str]) -> None:
+    path = saved(Path(), gguf(llama(rope__freq_base=None)))
+    text = printed(capsys, "sound", "wrong/config.json", str(path), "-q", code=1)
+    assert [line.split(": ")[:2] for line in text.splitlines()] == [
+        ["wrong/config.json", "error R012"],
+        ["x.gguf", "warning R102"],
+    ]
+
+
+def test_standard_input(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = io.BytesIO(json.dumps(WRONG).encode())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(given))
+    assert printed(capsys, "-", code=1).startswith("standard input: 1 error\n")
+
+
+def test_document(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "wrong", "sound", "--json", "--ignore", "R004", code=1)
+    got = json.loads(text)
+    assert (got["schema"], got["version"]) == ("ropecli.lint/1", ropecli.__version__)
+    assert got["parameters"] == {"sources": ["wrong", "sound"], "select": [], "ignore": ["R004"]}
+    (finding,) = got["result"]["findings"]
+    assert set(finding) == {"source", "rule", "level", "key", "message", "hint"}
+    assert (finding["source"], finding["rule"]) == ("wrong", "R012")
+
+
+def test_select_and_ignore_decide_what_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "no findings" in printed(capsys, "wrong", "--ignore", "R012")
+    assert "no findings" in printed(capsys, "wrong", "--select", "R011", "--select", "R010")
+    assert "1 error" in printed(capsys, "wrong", "--select", "R012", code=1)
+
+
+def test_rules_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(printed(capsys, "--rules").splitlines()) == len(rules())
+    listed = json.loads(printed(capsys, "--rules", "--json"))["result"]["rules"]
+    assert [each["id"] for each in listed] == list(rules())
+
+
+def test_sarif_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    got = json.loads(printed(capsys, "wrong", "sound", "--sarif", code=1))
+    (result,) = got["runs"][0]["results"]
+    assert result["locations"][0]["physicalLocation"] == {
+        "artifactLocation": {"uri": "wrong/config.json"},
+        "region": {"startLine": 11},
+    }
+    assert '"attn_factor"' in Path("wrong/config.json").read_text().splitlines()[10]
+
+
+def test_sarif_in_a_file_beside_the_words(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "wrong", "--sarif", "-o", "out.sarif", code=1)
+    assert text.startswith("wrong/config.json: 1 error")
+    whole = Path("out.sarif").read_text()
+    assert json.loads(whole)["version"] == "2.1.0"
+    assert "--force" in assert_refused(capsys, "lint", "wrong", "--sarif", "-o", "out.sarif")
+    assert printed(capsys, "wrong", "--sarif", "-o", "out.sarif", "--force", code=1) == text
+    assert Path("out.sarif").read_text() == whole
+    both = printed(capsys, "sound", "--sarif", "--json", "-o", "out.sarif", "--force")
+    assert json.loads(both)["result"] == {"findings": []}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("", "name a config.json, a folder that holds one, a .gguf file, or - for standard"),
+        ("missing.json", "cannot read missing.json: No such file or directory"),
+        ("--json sound missing.json", "cannot read missing.json"),
+        ("--sarif sound missing.json", "cannot read missing.json"),
+        ("--select R12 sound", "no rule 'R12'; ropecli lint --rules lists them, R001 to R"),
+        ("--ignore X sound", "no rule 'X'"),
+        ("-o x.sarif sound", "-o writes SARIF: give --sarif as well, got -o x.sarif alone"),
+        ("--sarif --json sound", "--sarif and --json both print to stdout"),
+        ("--sarif -o no/x sound", "there is no folder /"),
+        ("- -", "standard input can be read once, got - twice"),
+    ],
+)
+def test_mistakes_are_refused(line: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert message in assert_refused(capsys, "lint", *line.split())
+
+
+def test_files_that_can_be_read_are_told_beside_those_that_cannot() -> None:
+    Path("broken.json").write_text("{")
+    done = run_cli("lint", "missing.json", "wrong", "broken.json", cwd=Path.cwd())
+    assert done.returncode == 2
+    assert done.stdout.startswith("wrong/config.json: 1 error\n")
+    first, second = done.stderr.splitlines()
+    assert first == "error: cannot read missing.json: No such file or directory"
+    assert second.startswith("error: broken.json is not valid JSON")
+
+
+def test_a_terminal_of_80_columns_is_not_overrun(folder: Path) -> None:
+    screen = run_in_terminal("lint", "wrong", cwd=folder)
+    assert screen.code == 1
+    assert screen.colours > 0
+    assert max(map(len, screen.text.splitlines())) <= 80

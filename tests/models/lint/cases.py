@@ -1,0 +1,408 @@
+"""For each rule a file that fires it, the key it names, and nearly the same file that does not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from models.gguf.writer import BF16, Tensor, float32, model
+
+Json = dict[str, Any]
+YARN: Json = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32_768}
+LLAMA3: Json = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+}
+LONG: Json = {
+    "rope_type": "longrope",
+    "short_factor": [1.0] * 64,
+    "long_factor": [1.0 + i for i in range(64)],
+    "original_max_position_embeddings": 4096,
+}
+_SIX = ["sliding_attention"] * 5 + ["full_attention"]
+
+
+class Case(NamedTuple):
+    """What a rule is tried on."""
+
+    key: str  #: The dotted path that the finding names.
+    fires: Json
+    quiet: Json
+
+
+class GgufCase(NamedTuple):
+    """What a rule of GGUF files is tried on: metadata and tensors."""
+
+    key: str
+    fires: Mapping[str, object]
+    quiet: Mapping[str, object]
+    tensors: tuple[dict[str, Tensor], dict[str, Tensor]] = ({}, {})
+
+
+def config(**keys: Any) -> Json:
+    """A sound llama of head dim 128 in the old form; None leaves a key out."""
+    usual = {
+        "model_type": "llama",
+        "hidden_size": 4096,
+        "num_attention_heads": 32,
+        "max_position_embeddings": 131_072,
+        "rope_theta": 500_000.0,
+    }
+    return {name: value for name, value in (usual | keys).items() if value is not None}
+
+
+def scaled(given: Json, **keys: Any) -> Json:
+    """The same with scaling keys; `...` takes one out."""
+    kept = {name: value for name, value in (given | keys).items() if value is not ...}
+    return config(rope_scaling=kept)
+
+
+def nested(full: Json | None, sliding: Json | None = None, **keys: Any) -> Json:
+    """A model with two layer types, in the new form."""
+    types = {"full_attention": full, "sliding_attention": sliding or {"rope_theta": 1e4}}
+    usual = {"layer_types": _SIX, "num_hidden_layers": 6, "rope_theta": None}
+    return config(**usual | {"rope_parameters": types | keys})
+
+
+def llama(**keys: object) -> dict[str, object]:
+    """A sound llama as GGUF, keys without the architecture's name, "__" for "."; None is out."""
+    usual: dict[str, object] = {
+        "context_length": 8192,
+        "embedding_length": 512,
+        "attention.head_count": 8,
+        "rope.dimension_count": 64,
+        "rope.freq_base": 500_000.0,
+    }
+    return model("llama", usual | {name.replace("__", "."): v for name, v in keys.items()})
+
+
+def _other(architecture: str, metadata: Mapping[str, object]) -> dict[str, object]:
+    """The same metadata of another architecture."""
+    keys = {name.removeprefix("llama."): v for name, v in metadata.items() if "llama." in name}
+    return model(architecture, keys)
+
+
+_YARN_GGUF = llama(
+    rope__scaling__type="yarn",
+    rope__scaling__factor=4.0,
+    rope__scaling__original_context_length=2048,
+)
+_SECTIONS = {"rope__dimension_sections": [8, 12, 12, 0]}
+_LISTS = {f"rope_factors_{name}.weight": float32([1.0] * 32) for name in ("long", "short")}
+_FREQS = {"rope_freqs.weight": float32([1.0] * 31 + [8.0])}
+_NARROW = {"rope_freqs.weight": Tensor((32,), BF16, b"\x80\x3f" * 32)}
+
+CASES: dict[str, Case] = {
+    "R001": Case("", config(rope_theta=-1.0), config()),
+    "R002": Case("", {"model_type": "gpt2", "n_embd": 768}, config()),
+    "R004": Case("model_type", config(model_type="my_model"), config()),
+    "R009": Case("rope_teta", config(rope_theta=None, rope_teta=5e5), config(rope_scale=2.0)),
+    "R010": Case("rope_scaling.beta_fst", scaled(YARN, beta_fst=64), scaled(YARN, beta_fast=64)),
+    "R011": Case("rope_scaling.colour", scaled(YARN, colour=1), scaled(YARN, finetuned=True)),
+    "R012": Case(
+        "rope_scaling.attn_factor", scaled(YARN, attn_factor=0.8782), scaled(YARN, attn_factor=1.0)
+    ),
+    "R013": Case("rope_scaling.factor", scaled({"factor": 4.0}), scaled({"rope_type": "default"})),
+    "R014": Case(
+        "rope_scaling.beta_fast", scaled(LLAMA3, beta_fast=32), scaled(YARN, beta_fast=32)
+    ),
+    "R015": Case(
+        "rope_scaling.type", scaled(YARN, type="linear"), scaled(LONG, type="su", factor=32.0)
+    ),
+    "R016": Case("rope_scaling.rope_type", scaled(LONG, rope_type="su"), scaled(LONG)),
+    "R017": Case("rope_scaling.rope_type", scaled(YARN, rope_type="yarm"), scaled(YARN)),
+    "R018": Case("rope_scaling.factor", scaled(YARN, factor=...), scaled(YARN)),
+    "R019": Case(
+        "rope_scaling.truncate", scaled(YARN, truncate=None), scaled(YARN, beta_fast=None)
+    ),
+    "R020": Case(
+        "rope_scaling.factor",
+        scaled({"rope_type": "linear", "factor": 0.25}),
+        scaled({"rope_type": "linear", "factor": 1.0}),
+    ),
+    "R021": Case("rope_scaling.factor", scaled(YARN, factor=2.0), scaled(YARN)),
+    "R022": Case("rope_scaling.factor", scaled(YARN, factor=8.0), scaled(YARN)),
+    "R023": Case(
+        "rope_scaling.original_max_position_embeddings",
+        scaled(YARN, original_max_position_embeddings=...),
+        scaled(YARN),
+    ),
+    "R024": Case(
+        "rope_scaling.original_max_position_embeddings",
+        scaled(LLAMA3, original_max_position_embeddings=131_072),
+        scaled(YARN, original_max_position_embeddings=131_072),
+    ),
+    "R025": Case(
+        "rope_scaling.original_max_position_embeddings",
+        scaled({"type": "dynamic", "factor": 4.0, "original_max_position_embeddings": 4096}),
+        scaled({"type": "dynamic", "factor": 4.0, "original_max_position_embeddings": 131_072}),
+    ),
+    "R026": Case(
+        "rope_scaling.type",
+        scaled({"type": "dynamic", "factor": 4.0}),
+        scaled({"type": "dynamic", "alpha": 1000.0, "factor": 4.0}),
+    ),
+    "R027": Case(
+        "rope_scaling.attention_factor",
+        scaled(YARN, attention_factor=0.0),
+        scaled(YARN, attention_factor=0.5),
+    ),
+    "R028": Case(
+        "rope_scaling.attention_factor",
+        scaled(YARN, attention_factor=1),
+        scaled(YARN, attention_factor=1.0),
+    ),
+    "R029": Case(
+        "rope_scaling.original_max_position_embeddings",
+        config(rope_scaling=LONG, original_max_position_embeddings=8192),
+        config(rope_scaling=LONG, original_max_position_embeddings=4096),
+    ),
+    "R030": Case(
+        "rope_scaling.mscale",
+        scaled(YARN, mscale=0.707),
+        scaled(YARN, mscale=0.707, mscale_all_dim=0.707),
+    ),
+    "R031": Case(
+        "rope_scaling.mscale",
+        scaled(YARN, mscale=1.0, mscale_all_dim=1.0),
+        scaled(YARN, mscale=1.0, mscale_all_dim=0.0),
+    ),
+    "R032": Case(
+        "rope_scaling.mscale",
+        scaled(YARN, mscale=1.0, attention_factor=1.0),
+        scaled(YARN, attention_factor=1.0),
+    ),
+    "R033": Case(
+        "rope_parameters.full_attention.truncate",
+        nested({**YARN, "rope_theta": 1e6, "truncate": False}),
+        nested({**YARN, "rope_theta": 1e6, "truncate": False}, truncate=False),
+    ),
+    "R034": Case(
+        "rope_scaling.truncate", scaled(YARN, truncate=False), scaled(YARN, truncate=True)
+    ),
+    "R035": Case("rope_scaling.beta_fast", scaled(YARN, beta_fast=0.5), scaled(YARN, beta_fast=1)),
+    "R036": Case(
+        "rope_scaling.attention_factor",
+        scaled(YARN, attention_factor=1.0),
+        scaled(YARN, attention_factor=1.1386),
+    ),
+    "R037": Case(
+        "original_max_position_embeddings",
+        scaled(YARN, original_max_position_embeddings=...)
+        | {"original_max_position_embeddings": 32_768},
+        scaled(LONG, original_max_position_embeddings=...)
+        | {"original_max_position_embeddings": 4096, "model_type": "phi3"},
+    ),
+    "R040": Case("rope_scaling.short_factor", scaled(LONG, short_factor=[1.0] * 48), scaled(LONG)),
+    "R041": Case(
+        "rope_scaling.long_factor",
+        scaled(LONG, long_factor=[1.0] * 63 + [-1.0]),
+        scaled(LONG, long_factor=[1.0] * 63 + [2]),
+    ),
+    "R042": Case(
+        "rope_scaling.long_factor",
+        scaled(LONG, long_factor=[2.0] * 63 + [1.0]),
+        scaled(LONG, long_factor=[1.0] * 63 + [2.0]),
+    ),
+    "R043": Case(
+        "rope_scaling.short_factor", scaled(LONG, short_factor=LONG["long_factor"]), scaled(LONG)
+    ),
+    "R044": Case(
+        "rope_scaling.long_factor", scaled(LONG), scaled(LONG, long_factor=LONG["short_factor"])
+    ),
+    "R045": Case(
+        "rope_scaling.short_mscale",
+        scaled(LONG, short_mscale=1.2),
+        scaled(LONG, short_mscale=1.2) | {"model_type": "phimoe"},
+    ),
+    "R046": Case("rope_scaling.factor", scaled(LONG, factor=8.0), scaled(LONG, factor=32.0)),
+    "R047": Case(
+        "rope_scaling.factor",
+        config(rope_scaling=LONG, original_max_position_embeddings=4096),
+        config(rope_scaling={**LONG, "factor": 32.0}, original_max_position_embeddings=4096),
+    ),
+    "R050": Case("rope_scaling.low_freq_factor", scaled(LLAMA3, low_freq_factor=5), scaled(LLAMA3)),
+    "R051": Case(
+        "rope_scaling.factor",
+        config(rope_theta=10_000.0, max_position_embeddings=1 << 20)
+        | {"rope_scaling": LLAMA3 | {"original_max_position_embeddings": 1 << 19}},
+        scaled(LLAMA3),
+    ),
+    "R060": Case(
+        "rope_scaling.factor",
+        config(rope_scaling={"rope_type": "linear", "factor": 8.0}, rope_local_base_freq=1e4),
+        config(rope_scaling={"rope_type": "linear", "factor": 1.0}, rope_local_base_freq=1e4),
+    ),
+    "R061": Case(
+        "rope_parameters.sliding_attention.factor",
+        nested({"rope_theta": 1e6}, {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e4}),
+        nested({"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6}),
+    ),
+    "R062": Case(
+        "no_rope_layers",
+        config(model_type="smollm3", num_hidden_layers=4, no_rope_layers=[0, 0, 0, 1]),
+        config(model_type="smollm3", num_hidden_layers=4, no_rope_layers=[1, 1, 1, 0]),
+    ),
+    "R063": Case(
+        "no_rope_layers",
+        config(model_type="smollm3", no_rope_layers=[0, 1, 1, 1], no_rope_layer_interval=4),
+        config(model_type="smollm3", no_rope_layers=[1, 1, 1, 0], no_rope_layer_interval=4),
+    ),
+    "R064": Case(
+        "no_rope_layers",
+        config(model_type="smollm3", num_hidden_layers=8, no_rope_layers=[1, 1, 1, 0]),
+        config(model_type="smollm3", num_hidden_layers=4, no_rope_layers=[1, 1, 1, 0]),
+    ),
+    "R065": Case(
+        "rope_parameters.full_attn",
+        nested({"rope_theta": 1e6}, full_attn={"rope_theta": 1e6}),
+        nested({"rope_theta": 1e6}),
+    ),
+    "R066": Case(
+        "rope_parameters.factor",
+        nested({"rope_theta": 1e6}, factor=4.0),
+        nested({"rope_theta": 1e6}, truncate=False),
+    ),
+    "R067": Case("rope_parameters.full_attention", nested(None), nested({"rope_theta": 1e6})),
+    "R070": Case(
+        "rope_scaling.mrope_section",
+        scaled({"rope_type": "default", "mrope_section": [16, 24, 23]}),
+        scaled({"rope_type": "default", "mrope_section": [16, 24, 24]}),
+    ),
+    "R071": Case(
+        "rope_scaling.mrope_section",
+        scaled({"mrope_section": [10, 27, 27], "mrope_interleaved": True}),
+        scaled({"mrope_section": [24, 20, 20], "mrope_interleaved": True}),
+    ),
+    "R072": Case(
+        "rope_scaling.mrope_section",
+        config(rope_scaling={"mrope_section": [16, 24, 24]}, mrope_section=[24, 20, 20]),
+        config(rope_scaling={"mrope_section": [16, 24, 24]}, mrope_section=[16, 24, 24]),
+    ),
+    "R073": Case(
+        "rope_scaling.mrope_section",
+        scaled({"mrope_section": [24, 20, 20], "mrope_interleaved": True}),
+        scaled({"mrope_section": [22, 21, 21], "mrope_interleaved": True}),
+    ),
+    "R080": Case("head_dim", config(head_dim=127), config(head_dim=126)),
+    "R081": Case(
+        "partial_rotary_factor",
+        config(model_type="stablelm", partial_rotary_factor=0.4),
+        config(model_type="stablelm", partial_rotary_factor=0.5),
+    ),
+    "R082": Case(
+        "rotary_pct",
+        config(model_type="gpt_neox", rotary_pct=25),
+        config(model_type="gpt_neox", rotary_pct=0.25),
+    ),
+    "R083": Case("hidden_size", config(hidden_size=4100), config(hidden_size=4100, head_dim=128)),
+    "R084": Case(
+        "rotary_dim",
+        config(partial_rotary_factor=0.5, rotary_dim=32),
+        config(partial_rotary_factor=0.5, rotary_dim=64),
+    ),
+    "R085": Case(
+        "partial_rotary_factor",
+        config(partial_rotary_factor=0.5),
+        config(model_type="stablelm", partial_rotary_factor=0.5),
+    ),
+    "R090": Case(
+        "rope_theta",
+        config(model_type="my_model", rope_theta=None),
+        config(model_type="my_model"),
+    ),
+    "R091": Case("rope_theta", config(rope_theta=None), config(rope_theta=10_000.0)),
+    "R092": Case(
+        "rope_theta",
+        config(rope_theta=10_000.0, max_position_embeddings=40_000),
+        config(rope_theta=10_000.0, max_position_embeddings=32_768),
+    ),
+    "R093": Case("rope_dtype", config(rope_dtype="bfloat16"), config(torch_dtype="bfloat16")),
+    "R094": Case(
+        "rope_theta",
+        config(rope_theta=1e6, rope_parameters={"rope_theta": 5e5}),
+        config(rope_theta=500_000, rope_parameters={"rope_theta": 5e5}),
+    ),
+    "R095": Case(
+        "rope_scaling",
+        config(rope_theta=None, rope_scaling=YARN, rope_parameters={"rope_theta": 5e5}),
+        config(rope_theta=None, rope_scaling=None, rope_parameters={"rope_theta": 5e5}),
+    ),
+    "R096": Case("use_dynamic_ntk", config(use_dynamic_ntk=True), config(use_dynamic_ntk=False)),
+}
+
+GGUF_CASES: dict[str, GgufCase] = {
+    "R100": GgufCase(
+        "llama.rope.scaling.factor",
+        llama(rope__scaling__factor=4.0),
+        llama(rope__scaling__factor=1.0),
+    ),
+    "R101": GgufCase(
+        "llama.rope.scaling.factor",
+        llama(rope__scaling__type="linear"),
+        llama(rope__scaling__type="linear", rope__scaling__factor=2.0),
+    ),
+    "R102": GgufCase("llama.rope.freq_base", llama(rope__freq_base=None), llama()),
+    "R103": GgufCase("general.architecture", _other("my_arch", llama()), llama()),
+    "R104": GgufCase("llama.rope.dimension_count", llama(rope__dimension_count=32), llama()),
+    "R105": GgufCase(
+        "llama.rope.scaling.original_context_length",
+        llama(rope__scaling__original_context_length=16_384),
+        llama(rope__scaling__original_context_length=8192),
+    ),
+    "R106": GgufCase(
+        "llama.rope.scaling.attn_factor",
+        llama(rope__scaling__attn_factor=1.2),
+        llama(rope__scaling__attn_factor=1.0),
+    ),
+    "R107": GgufCase(
+        "qwen2vl.rope.dimension_sections",
+        _other("qwen2vl", llama(rope__dimension_sections=[16, 24, 24, 0])),
+        _other("qwen2vl", llama(**_SECTIONS)),
+    ),
+    "R108": GgufCase(
+        "llama.rope.scaling.original_context_length",
+        llama(rope__scaling__type="yarn", rope__scaling__factor=4.0),
+        _YARN_GGUF,
+    ),
+    "R109": GgufCase(
+        "llama.rope.scaling.factor", {**_YARN_GGUF, "llama.context_length": 16_384}, _YARN_GGUF
+    ),
+    "R110": GgufCase(
+        "llama.rope.freq_base",
+        llama(context_length=131_072),
+        llama(context_length=131_072),
+        ({}, _FREQS),
+    ),
+    "R111": GgufCase(
+        "llama.rope.scale_linear", llama(rope__scale_linear=2.0), llama(rope__scaling__factor=1.0)
+    ),
+    "R112": GgufCase("rope_freqs.weight", llama(), llama(), (_NARROW, _FREQS)),
+    "R113": GgufCase(
+        "phi3.rope.scaling.type",
+        _other("phi3", llama(rope__scaling__type="longrope")),
+        _other("phi3", llama(rope__scaling__type="longrope")),
+        ({}, _LISTS),
+    ),
+    "R114": GgufCase(
+        "deepseek2.rope.scaling.yarn_log_multiplier",
+        _other("deepseek2", _YARN_GGUF),
+        _other("deepseek2", {**_YARN_GGUF, "llama.rope.scaling.yarn_log_multiplier": 0.1}),
+    ),
+    "R115": GgufCase(
+        "llama.rope.freq_base",
+        llama(rope__freq_base=10_000.0, context_length=65_536),
+        llama(rope__freq_base=1_000_000.0, context_length=65_536),
+    ),
+}
+#: Fired by text, since an object can't hold a key twice.
+TEXT_CASES = {
+    "R003": (
+        "rope_theta",
+        '{"model_type": "llama", "rope_theta": 1e4, "rope_theta": 5e5}',
+        '{"model_type": "llama", "rope_theta": 5e5}',
+    )
+}

@@ -1,0 +1,179 @@
+"""What lint does with a source, whatever the rules are."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import io
+import json
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from models.gguf.writer import gguf, saved
+from models.lint.cases import CASES, GGUF_CASES, config, llama, scaled
+from models.lint.released import RELEASED
+
+import ropecli
+from ropecli.models.description import describe
+from ropecli.models.lint import Finding, lint, lint_description
+from ropecli.models.lint.finding import LEVELS
+
+DEFECTIVE = CASES["R012"].fires
+#: What takes the place of a value, or of a key.
+VALUES: tuple[Any, ...] = (
+    None,
+    True,
+    0,
+    -1,
+    3,
+    10**400,
+    1e308,
+    "",
+    "yarn",
+    "x" * 99,
+    [],
+    [1],
+    [None],
+    {},
+    {"a": 1},
+)
+
+
+def test_findings_are_frozen_and_plain() -> None:
+    (finding,) = lint(DEFECTIVE)
+    assert isinstance(finding, ropecli.Finding)
+    assert set(dataclasses.asdict(finding)) == {"rule", "level", "key", "message", "hint"}
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        finding.level = "note"  # type: ignore[misc]
+
+
+def test_every_source_gives_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(DEFECTIVE))
+    expected = lint(DEFECTIVE)
+    assert expected
+    standard_input = io.TextIOWrapper(io.BytesIO(path.read_bytes()))
+    monkeypatch.setattr(sys, "stdin", standard_input)
+    for source in (path, str(path), tmp_path, "-"):
+        assert lint(source) == expected
+    assert lint_description(describe(path)) == expected
+
+
+def test_gguf_is_linted_by_name_and_as_described(tmp_path: Path) -> None:
+    path = saved(tmp_path, gguf(llama(rope__freq_base=None)))
+    assert [finding.rule for finding in lint(path)] == ["R102"]
+    assert lint_description(describe(path)) == lint(path)
+
+
+def test_a_gguf_that_cannot_be_computed_is_a_finding(tmp_path: Path) -> None:
+    path = saved(tmp_path, gguf(llama(rope__freq_base=-1.0)))
+    (finding,) = lint(path)
+    assert (finding.rule, finding.key) == ("R001", "")
+    assert finding.message.startswith("llama.rope.freq_base is -1.0; allowed is ")
+
+
+def test_a_gguf_without_rotation_is_a_note(tmp_path: Path) -> None:
+    path = saved(tmp_path, gguf({"general.architecture": "mamba", "mamba.context_length": 1}))
+    assert [finding.rule for finding in lint(path)] == ["R002"]
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("missing.json", "cannot read missing.json"),
+        ("text.json", "text.json is not valid JSON"),
+        ("list.json", "must hold a JSON object, got an array"),
+        ("broken.gguf", "broken.gguf"),
+        (".", "holds no config.json"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_an_error(
+    source: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("text.json").write_text("model_type: llama")
+    Path("list.json").write_text("[]")
+    Path("broken.gguf").write_bytes(b"GGUF")
+    Path("other.gguf").write_bytes(b"GGUF")
+    with pytest.raises(ropecli.FileError, match=message):
+        lint(source)
+
+
+def test_a_source_of_another_kind_is_refused() -> None:
+    with pytest.raises(ropecli.ArgumentTypeError, match="source must be a path or the object"):
+        lint(3)  # type: ignore[arg-type]
+
+
+def test_errors_come_first_and_a_cause_stands_for_what_follows_from_it() -> None:
+    given = scaled(CASES["R040"].fires["rope_scaling"], colour=1) | {"rotary_pct": 0.4}
+    found = lint(given)
+    levels = [LEVELS.index(finding.level) for finding in found]
+    assert levels == sorted(levels)
+    assert len(set(levels)) == len(LEVELS)
+    # The list of the wrong length is why nothing can be computed.
+    assert "R001" not in {finding.rule for finding in found}
+
+
+def test_parts_of_a_file_are_named(tmp_path: Path) -> None:
+    inner = {**DEFECTIVE, "model_type": "llama"}
+    whole = {"model_type": "llava", "text_config": inner, "vision_config": {"hidden_size": 8}}
+    keys = {finding.rule: finding.key for finding in lint(whole)}
+    assert keys["R012"] == "text_config.rope_scaling.attn_factor"
+    path = tmp_path / "config.json"
+    path.write_text('{"text_config": {"rope_theta": 1, "rope_theta": 1e4}}')
+    assert {f.key for f in lint(path) if f.rule == "R003"} == {"text_config.rope_theta"}
+
+
+def test_a_file_of_sizes_alone_is_no_error() -> None:
+    # A convolutional network's: nothing says that it has positions.
+    (finding,) = lint({"model_type": "my_net", "hidden_size": 120, "num_attention_heads": 8})
+    assert finding.rule == "R002"
+    assert lint({"model_type": "llama", "rope_scaling": "yarn"})[0].rule == "R001"
+
+
+def mutated(rng: random.Random, value: Any) -> Any:
+    """The same object with one thing in it changed."""
+    value = copy.deepcopy(value)
+    at = value
+    while True:
+        key = rng.choice(list(at))
+        if isinstance(at[key], dict) and at[key] and rng.random() < 0.7:
+            at = at[key]
+            continue
+        action = rng.randrange(4)
+        if action == 0:
+            del at[key]
+        elif action == 1:
+            at[key[:-1] or "k"] = at.pop(key)
+        else:
+            at[key] = rng.choice(VALUES)
+        return value
+
+
+def test_no_mutation_of_a_file_breaks_a_rule() -> None:
+    rng = random.Random(12)
+    sound = [case.fires for case in CASES.values()] + [made for made, _ in RELEASED.values()]
+    seen: set[str] = set()
+    for _ in range(600):
+        given = rng.choice(sound)
+        for _ in range(rng.randrange(1, 4)):
+            given = mutated(rng, given) if given else config()
+        found = lint(given)
+        assert all(isinstance(finding, Finding) for finding in found)
+        assert all(len(finding.message) < 1000 for finding in found)
+        seen |= {finding.rule for finding in found}
+    # Mutations reach most rules, so that this tries more than the reader.
+    assert len(seen) > 40
+
+
+def test_no_mutation_of_a_header_breaks_a_rule(tmp_path: Path) -> None:
+    rng = random.Random(34)
+    for _ in range(150):
+        metadata = dict(rng.choice(list(GGUF_CASES.values())).fires)
+        key = rng.choice([name for name in metadata if name != "general.architecture"])
+        metadata[key] = rng.choice([0, 1, 7, 1e30, -2.5, float("nan"), "x", [1, 2], True, [0.5]])
+        found = lint(saved(tmp_path, gguf(metadata)))
+        assert all(finding.message for finding in found)
