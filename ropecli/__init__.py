@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from ropecli.checks.verify import Verification, verify
     from ropecli.errors import ArgumentError, ArgumentTypeError, FileError, RopecliError
     from ropecli.files.encode import Encoded, encode_file
+    from ropecli.models.diff import Difference, FieldDifference, LayerDifference, Phase, diff
+    from ropecli.models.lint.finding import Finding
+    from ropecli.models.lint.run import lint
+    from ropecli.models.load import load_model
+    from ropecli.models.model import Layer, Model
+    from ropecli.models.settings import Settings
     from ropecli.rotary import Rotary, rope
     from ropecli.rotary.apply import rotate
 
@@ -25,6 +31,12 @@ _HOMES = {
     "ropecli.checks.verify": ("Verification", "verify"),
     "ropecli.errors": ("ArgumentError", "ArgumentTypeError", "FileError", "RopecliError"),
     "ropecli.files.encode": ("Encoded", "encode_file"),
+    "ropecli.models.diff": ("Difference", "FieldDifference", "LayerDifference", "Phase", "diff"),
+    "ropecli.models.lint.finding": ("Finding",),
+    "ropecli.models.lint.run": ("lint",),
+    "ropecli.models.load": ("load_model",),
+    "ropecli.models.model": ("Layer", "Model"),
+    "ropecli.models.settings": ("Settings",),
     "ropecli.rotary": ("Rotary", "rope"),
     "ropecli.rotary.apply": ("rotate",),
 }
@@ -34,16 +46,27 @@ __all__ = [
     "ArgumentError",
     "ArgumentTypeError",
     "Decay",
+    "Difference",
     "Encoded",
+    "FieldDifference",
     "FileError",
+    "Finding",
     "Info",
+    "Layer",
+    "LayerDifference",
+    "Model",
+    "Phase",
     "RopecliError",
     "Rotary",
+    "Settings",
     "Verification",
     "__version__",
     "decay",
+    "diff",
     "encode_file",
     "info",
+    "lint",
+    "load_model",
     "rope",
     "rotate",
     "verify",

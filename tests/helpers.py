@@ -67,11 +67,16 @@ def assert_same_bits(what: str, *, got: NDArray[Any], expected: NDArray[Any]) ->
 
 
 def run_cli(
-    *arguments: str | Path, cwd: Path | None = None, timeout: float = 120, **environment: str
+    *arguments: str | Path,
+    cwd: Path | None = None,
+    timeout: float = 120,
+    stdin: str = "",
+    **environment: str,
 ) -> subprocess.CompletedProcess[str]:
     """Run `ropecli` as a user would, in a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "ropecli", *map(str, arguments)],
+        input=stdin,
         capture_output=True,
         text=True,
         cwd=cwd,

@@ -16,7 +16,21 @@ import ropecli
 from ropecli import Rotary, rotate
 
 FUNCTIONS = [name for name in ropecli.__all__ if inspect.isroutine(getattr(ropecli, name))]
-RESULTS = ["Decay", "Encoded", "Info", "Rotary", "Verification"]
+RESULTS = [
+    "Decay",
+    "Difference",
+    "Encoded",
+    "FieldDifference",
+    "Finding",
+    "Info",
+    "Layer",
+    "LayerDifference",
+    "Model",
+    "Phase",
+    "Rotary",
+    "Settings",
+    "Verification",
+]
 ERRORS = ["ArgumentError", "ArgumentTypeError", "FileError", "RopecliError"]
 CALLABLES = [
     *[(name, getattr(ropecli, name)) for name in FUNCTIONS],
@@ -40,8 +54,11 @@ def test_public_names_are_those_of_the_contract() -> None:
         *RESULTS,
         "__version__",
         "decay",
+        "diff",
         "encode_file",
         "info",
+        "lint",
+        "load_model",
         "rope",
         "rotate",
         "verify",

@@ -40,6 +40,7 @@ class Decay:
     score: NDArray[np.float64] | None = None  #: (R_m q).(R_n k), Eq. 35, (distances,).
     abel_bound: NDArray[np.float64] | None = None  #: First bound of Eq. 37, (distances,).
     max_bound: NDArray[np.float64] | None = None  #: Second bound of Eq. 37, (distances,).
+    name: str | None = None  #: What it is called, beside what its encoding is.
 
     @property
     def start(self) -> float:
@@ -82,6 +83,7 @@ def decay(
     reduce: str = "mean",
     q: Any = None,
     k: Any = None,
+    name: str | None = None,
 ) -> Decay:
     """Compute the bound of RoFormer Eq. 37 at the distances start, start + step ... max_distance.
 
@@ -98,6 +100,7 @@ def decay(
         reduce: "mean" or "sum".
         q: Query before rotation, (head_dim,).
         k: Key before rotation, (head_dim,).
+        name: What the curve is called, beside what its encoding is.
 
     Raises:
         ArgumentError: A value or shape that is not allowed, or only one of q and k.
@@ -118,7 +121,11 @@ def decay(
     bound = total / (rope.rotary_dim // 2) if reduce == "mean" else total
     if q is None:
         return Decay(
-            rope=rope, reduce=reduce, relative_distance=distances, relative_upper_bound=bound
+            rope=rope,
+            name=name,
+            reduce=reduce,
+            relative_distance=distances,
+            relative_upper_bound=bound,
         )
     with np.errstate(over="ignore", invalid="ignore"):  # refused below, in words
         h, rest = _products(rope, _vector("q", q, rope.head_dim), _vector("k", k, rope.head_dim))
@@ -130,6 +137,7 @@ def decay(
         raise ArgumentError(msg)
     return Decay(
         rope=rope,
+        name=name,
         reduce=reduce,
         relative_distance=distances,
         relative_upper_bound=bound,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ropecli.cli import options
 from ropecli.cli.options import Force, Json, Layout, Output, Quiet, RotaryDim
 
 if TYPE_CHECKING:
     from ropecli.analyses.decay import Decay
+    from ropecli.cli.encoding import Encoding
     from ropecli.files.vector import Vector
 
 DEFAULT = {"start": 0.0, "max_distance": 512.0, "step": 1.0}
@@ -57,8 +59,19 @@ def decay(
     k_row: Annotated[
         int | None, typer.Option(metavar="N", help="Row of a --k file that holds a sequence.")
     ] = None,
-    layout: Layout = "interleaved",
+    layout: Layout = None,
     rotary_dim: RotaryDim = None,
+    rope_type: options.RopeType = None,
+    set: options.Set = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SOURCE",
+            help="config.json, a folder with one, .gguf, or -; repeat it for more curves.",
+        ),
+    ] = None,
+    layer: options.Layer = None,
+    sequence_length: options.SequenceLength = None,
     output: Output = None,
     force: Force = False,
     json: Json = False,
@@ -70,15 +83,15 @@ def decay(
       ropecli decay --base 10000 --base 500000 --max-dist 4096 -o bases.svg
       ropecli decay --figure2 -o figure2.png
       ropecli decay --q q.npy --k k.npy -o scores.csv
+      ropecli decay --model config.json --max-dist 4096
 
     Show how RoPE's upper bound falls with distance. It is the Abel-summation bound of RoFormer
     Eq. 36-37, the curve of its Figure 2. With --q and --k the score of those vectors (Eq. 35)
     and both bounds of Eq. 37 stand beside it.
     """
     from ropecli.analyses.decay import decay as analyse
+    from ropecli.render import console, document
     from ropecli.render import decay as pages
-    from ropecli.render import document
-    from ropecli.rotary import Rotary
 
     pages.check_output(output, force=force)
     named = (("start", start), ("max_distance", max_dist), ("step", step))
@@ -87,22 +100,33 @@ def decay(
         _check_figure2(given, plain=reduce == "mean" and q is None and k is None)
     frame = (FIGURE_2 if figure2 else DEFAULT) | given
     query, key = _load("q", q, q_row), _load("k", k, k_row)
-    dims = list(dict.fromkeys(dim or [128 if query is None else len(query.values)]))
-    bases = list(dict.fromkeys(base or [10_000.0]))
+    encodings = _encodings(
+        model,
+        by_model={"layer": layer, "sequence_length": sequence_length},
+        by_number={
+            "dim": dim,
+            "base": base,
+            "layout": layout,
+            "rotary_dim": rotary_dim,
+            "rope_type": rope_type,
+            "set": set,
+        },
+        width=128 if query is None else len(query.values),
+    )
     curves: list[Decay] = [
         analyse(
-            Rotary(head_dim=d, base=b, layout=layout, rotary_dim=rotary_dim),
+            encoding.rope,
             **frame,
             reduce=reduce,
             q=None if query is None else query.values,
             k=None if key is None else key.values,
+            name=encoding.name,
         )
-        for d in dims
-        for b in bases
+        for encoding in encodings
     ]
     parameters = {
-        "dim": dims,
-        "base": bases,
+        "dim": None if model else list(dict.fromkeys(e.rope.head_dim for e in encodings)),
+        "base": None if model else list(dict.fromkeys(base or [10_000.0])),
         "start": frame["start"],
         "max_dist": frame["max_distance"],
         "step": frame["step"],
@@ -112,17 +136,52 @@ def decay(
         "k": k,
         "q_row": None if query is None else query.row,
         "k_row": None if key is None else key.row,
-        "layout": layout,
+        "layout": None if model else layout or "interleaved",
         "rotary_dim": rotary_dim,
+        "rope_type": rope_type,
+        "set": set,
+        "model": model,
+        "layer": layer,
+        "sequence_length": sequence_length,
     }
     if not quiet:
         pages.show_notes(query, key)
+        for encoding in encodings:
+            for note in encoding.notes:
+                console.note(f"{encoding.name}: {note}")
     if output is not None:
         pages.write(curves, output, parameters, force=force, figure2=figure2)
     if json:
         document.show("decay", parameters, pages.as_json(curves))
     else:
         pages.show(curves, figure2=figure2, saved=output, brief=quiet)
+
+
+def _encodings(
+    models: list[str] | None,
+    *,
+    by_model: dict[str, Any],
+    by_number: dict[str, Any],
+    width: int,
+) -> list[Encoding]:
+    """One for each curve."""
+    from ropecli.cli.encoding import (
+        from_model,
+        from_parameters,
+        refuse_beside_model,
+        refuse_without_model,
+    )
+
+    if models:
+        refuse_beside_model(**by_number)
+        return [from_model(source, **by_model) for source in dict.fromkeys(models)]
+    refuse_without_model(layer=by_model["layer"])
+    dims, bases = by_number.pop("dim") or [width], by_number.pop("base") or [None]
+    return [
+        from_parameters(dim=d, base=b, sequence_length=by_model["sequence_length"], **by_number)
+        for d in dict.fromkeys(dims)
+        for b in dict.fromkeys(bases)
+    ]
 
 
 def _check_figure2(given: dict[str, float], *, plain: bool) -> None:

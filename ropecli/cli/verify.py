@@ -7,18 +7,28 @@ from typing import Annotated
 
 import typer
 
+from ropecli.cli import options
 from ropecli.cli.options import Json, Quiet, RotaryDim, Seed
 
 
 def verify(
-    dim: Annotated[int, typer.Option(metavar="N", help="Head dim, even, at least 2.")] = 64,
-    base: Annotated[float, typer.Option(metavar="B", help="Base, finite and above 0.")] = 10_000.0,
+    dim: Annotated[
+        int | None, typer.Option(metavar="N", help="Head dim, even, at least 2; 64 by default.")
+    ] = None,
+    base: options.Base = None,
     layout: Annotated[
         str | None,
         typer.Option(metavar="LAYOUT", help="interleaved or half; both by default."),
     ] = None,
     rotary_dim: RotaryDim = None,
-    rotary_offset: Annotated[int, typer.Option(metavar="N", help="First rotated coordinate.")] = 0,
+    rotary_offset: Annotated[
+        int | None, typer.Option(metavar="N", help="First rotated coordinate; 0 by default.")
+    ] = None,
+    rope_type: options.RopeType = None,
+    set: options.Set = None,
+    model: options.Model = None,
+    layer: options.Layer = None,
+    sequence_length: options.SequenceLength = None,
     dtype: Annotated[
         str | None,
         typer.Option(
@@ -43,39 +53,53 @@ def verify(
       ropecli verify --dim 64
       ropecli verify --dim 128 --base 500000 --layout half --max-position 1000000
       ropecli verify --dim 64 --dtype bfloat16 --errors
+      ropecli verify --model config.json
 
     Check the laws of RoPE against an independent reference. The laws are those of RoFormer
     Eq. 11-16 and 34-37, in every dtype and in both layouts. Exit code 1 if one fails.
     """
     from ropecli.checks.verify import joined
     from ropecli.checks.verify import verify as judge
+    from ropecli.cli.encoding import chosen
     from ropecli.kernels._cache import is_compiled
     from ropecli.render import console, document
     from ropecli.render import verify as pages
-    from ropecli.rotary import Rotary
 
-    both = [
-        Rotary(
-            head_dim=dim,
-            base=base,
-            layout=each,
-            rotary_dim=rotary_dim,
-            rotary_offset=rotary_offset,
-        )
-        for each in (("interleaved", "half") if layout is None else (layout,))
+    numbers = {
+        "dim": dim,
+        "base": base,
+        "layout": layout,
+        "rotary_dim": rotary_dim,
+        "rotary_offset": rotary_offset,
+        "rope_type": rope_type,
+        "set": set,
+    }
+    layouts = ("interleaved", "half") if layout is None and model is None else (layout,)
+    encodings = [
+        chosen(model, layer, sequence_length, numbers | {"layout": each}, dim=64)
+        for each in layouts
     ]
-    ropes = list(dict.fromkeys(both))  # a single pair is the same in either
+    # A single pair is the same in either layout.
+    ropes = list(dict.fromkeys(encoding.rope for encoding in encodings))
+    if not quiet:
+        for note in encodings[0].notes:
+            console.note(note)
     if not quiet and sys.stderr.isatty() and not is_compiled("rotation"):
         console.note("compiling the kernels: some seconds, this once")
     result = joined(
         judge(rope, dtype=dtype, seed=seed, max_position=max_position) for rope in ropes
     )
     parameters = {
-        "dim": dim,
-        "base": base,
-        "layout": layout,
+        "dim": ropes[0].head_dim,
+        "base": ropes[0].base if base is None else base,
+        "layout": layout if model is None else ropes[0].layout,
         "rotary_dim": ropes[0].rotary_dim,
-        "rotary_offset": rotary_offset,
+        "rotary_offset": ropes[0].rotary_offset,
+        "rope_type": ropes[0].rope_type,
+        "set": set,
+        "model": model,
+        "layer": layer,
+        "sequence_length": sequence_length,
         "dtype": dtype,
         "max_position": max_position,
         "seed": seed,
@@ -83,6 +107,6 @@ def verify(
     if json:
         document.show("verify", parameters, pages.as_json(result))
     else:
-        pages.show(result, ropes, errors=errors, explain=explain, brief=quiet)
+        pages.show(result, ropes, encodings[0].name, errors=errors, explain=explain, brief=quiet)
     if not result.passed:
         raise typer.Exit(1)

@@ -9,7 +9,7 @@ import numpy as np
 from ropecli.errors import ArgumentError
 from ropecli.files.atomic import check_target, replacing
 from ropecli.render import console
-from ropecli.render.labels import exact, label
+from ropecli.render.labels import called, exact
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def as_json(curves: list[Decay]) -> dict[str, Any]:
     return {
         "curves": [
             {
-                "label": label(curve.rope),
+                "label": called(curve),
                 "dim": curve.rope.head_dim,
                 "base": curve.rope.base,
                 "rope_type": curve.rope.rope_type,
@@ -96,8 +96,7 @@ def _csv(curves: list[Decay]) -> str:
     """Distance, then the columns of each curve; several curves name theirs."""
     columns = {"relative_distance": curves[0].relative_distance}
     for curve in curves:
-        rope = curve.rope
-        suffix = "" if len(curves) == 1 else f" ({label(rope).replace(',', '')})"
+        suffix = "" if len(curves) == 1 else f" ({called(curve).replace(',', '')})"
         columns |= {f"{name}{suffix}": column for name, column in values(curve).items()}
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     lines = [",".join(columns), *(",".join(map(repr, row)) for row in rows)]
@@ -125,7 +124,7 @@ def show(curves: list[Decay], *, figure2: bool, saved: Path | None, brief: bool)
     source = "Eq. 35-37" if vectors else "Eq. 37, Figure 2"
     lines = [f"{what} against distance (RoFormer {source})"]
     if len(curves) == 1:
-        lines.append(f"{label(curves[0].rope)}, {_count(curves[0].rope.rotary_dim // 2, 'pair')}")
+        lines.append(f"{called(curves[0])}, {_count(curves[0].rope.rotary_dim // 2, 'pair')}")
     lines.append("")
     if console.draws_braille():
         lines += [*_plots(curves, figure2=figure2, columns=out.width), ""]
@@ -152,7 +151,7 @@ def _plots(curves: list[Decay], *, figure2: bool, columns: int) -> list[str]:
     if curves[0].score is None:
         lines = [
             Curve(
-                label=label(curve.rope),
+                label=called(curve),
                 x=curve.relative_distance,
                 y=np.minimum(curve.relative_upper_bound, CLIPPED_AT if figure2 else np.inf),
             )
@@ -161,7 +160,7 @@ def _plots(curves: list[Decay], *, figure2: bool, columns: int) -> list[str]:
         return [draw(lines, x_label="relative distance", columns=columns)]
     plots = []
     for curve in curves:
-        suffix = f" ({label(curve.rope)})" if len(curves) > 1 else ""
+        suffix = f" ({called(curve)})" if len(curves) > 1 else ""
         for names in (("max_bound", "abel_bound"), ("score",)):
             lines = [
                 Curve(label=_spoken(name) + suffix, x=curve.relative_distance, y=column)
@@ -180,7 +179,7 @@ def _table(curves: list[Decay]) -> list[str]:
     chosen = sorted({0, count - 1, *(2**power for power in range(40) if 2**power < count)})
     columns = [["relative distance", *(exact(distances[i]) for i in chosen)]]
     for curve in curves:
-        suffix = f" ({label(curve.rope)})" if len(curves) > 1 else ""
+        suffix = f" ({called(curve)})" if len(curves) > 1 else ""
         for name, column in values(curve).items():
             columns.append([_spoken(name) + suffix, *(exact(column[i]) for i in chosen)])
     lines = aligned(list(zip(*columns, strict=True)))
@@ -211,7 +210,7 @@ def _summary(curve: Decay, *, named: bool) -> list[str]:
         facts.append(("largest max bound", f"{curve.max_bound.max():.4g}"))
     width = max(len(name) for name, _ in facts)
     lines = [f"  {name:<{width}}    {value}".rstrip() for name, value in facts]
-    return [label(curve.rope), *lines] if named else lines
+    return [called(curve), *lines] if named else lines
 
 
 def _spoken(name: str) -> str:

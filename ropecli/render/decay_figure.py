@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.render.figure import COLOURS, LINES, STYLE, saved
-from ropecli.render.labels import label
+from ropecli.render.labels import called
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,7 +55,7 @@ def _bounds(axes: Axes, curves: list[Decay], *, figure2: bool) -> None:
             np.where(bound > CLIPPED_AT, np.nan, bound) if figure2 else bound,
             color=COLOURS[index % len(COLOURS)],
             linestyle=LINES[index % len(LINES)],
-            label=label(curve.rope),
+            label=called(curve),
         )
     if figure2:
         axes.set_xlim(0, 256)
@@ -64,7 +64,7 @@ def _bounds(axes: Axes, curves: list[Decay], *, figure2: bool) -> None:
     if len(curves) > 1:
         axes.legend()
     elif not figure2:
-        axes.set_title(label(curves[0].rope))
+        axes.set_title(called(curves[0]))
 
 
 def _scores(panels: NDArray[Any], curves: list[Decay]) -> None:
@@ -78,7 +78,7 @@ def _scores(panels: NDArray[Any], curves: list[Decay]) -> None:
     for index, curve in enumerate(curves):
         if curve.score is None or curve.abel_bound is None or curve.max_bound is None:
             continue
-        named = f" ({label(curve.rope)})" if len(curves) > 1 else ""
+        named = f" ({called(curve)})" if len(curves) > 1 else ""
         colour = COLOURS[index % len(COLOURS)]
         columns = {"max bound": curve.max_bound, "Abel bound": curve.abel_bound}
         columns["|score|"] = np.abs(curve.score)
@@ -86,7 +86,7 @@ def _scores(panels: NDArray[Any], curves: list[Decay]) -> None:
             together.plot(
                 curve.relative_distance, column, color=colour, linestyle=style, label=name + named
             )
-        alone.plot(curve.relative_distance, curve.score, color=colour, label=label(curve.rope))
+        alone.plot(curve.relative_distance, curve.score, color=colour, label=called(curve))
     together.legend(loc="lower right")
     if len(curves) == 1:
-        together.set_title(label(curves[0].rope))
+        together.set_title(called(curves[0]))

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 RATED = 10**8  #: Bytes above which the rate says something: below, starting up takes longest.
 
 
-def as_json(result: Encoded, notes: tuple[str, ...]) -> dict[str, Any]:
+def as_json(result: Encoded, notes: tuple[str, ...], tables: float | None) -> dict[str, Any]:
     """The fields as they are, with the notes of the command."""
-    return {**dataclasses.asdict(result), "notes": notes}
+    return {**dataclasses.asdict(result), "notes": notes, "float32_table_error": tables}
 
 
 def show_notes(notes: tuple[str, ...]) -> None:
@@ -43,7 +43,7 @@ def show_plan(axes: Axes, rope: Rotary, *, positions: Path | None, offset: int) 
         f"{file.path}  {file.shape} {dtype_name(file.dtype)}  {_size(file.nbytes)}\n"
         f"positions run along axis {axes.sequence_axis} ({axes.sequence:,} long), "
         f"{start}{shifted}, {heads}\n"
-        f"{rope.layout}, base {rope.base:g}{partial}",
+        f"{_layout(rope)}, {_frequencies(rope)}{partial}",
         markup=False,
     )
 
@@ -69,6 +69,28 @@ def show(result: Encoded) -> None:
     if result.bytes > RATED:
         rate = f" ({result.bytes / result.seconds / 1e9:.2f} GB/s)"
     console.out().print(f"{result.output} written in {result.seconds:.1f} s{rate}", markup=False)
+
+
+def show_tables(error: float | None) -> None:
+    """Say how far a model's own float32 tables may be from these angles."""
+    if error is not None:
+        console.out().print(
+            f"Angles are exact; a model that keeps them in float32 is off by up to {error:.2g} "
+            "radian at these positions.",
+            markup=False,
+        )
+
+
+def _layout(rope: Rotary) -> str:
+    return f"{rope.layout} in, reordered out" if rope.reorders else rope.layout
+
+
+def _frequencies(rope: Rotary) -> str:
+    if rope.base is None:
+        return f"{rope.rope_type} frequencies"
+    scaled = "" if rope.rope_type == "default" else f", {rope.rope_type}"
+    factor = rope.attention_factor
+    return f"base {rope.base:g}{scaled}" + ("" if factor == 1 else f", attention factor {factor:g}")
 
 
 def _size(count: int) -> str:

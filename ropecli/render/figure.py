@@ -41,6 +41,8 @@ def saved(figure: Figure, *, suffix: str, command: str) -> bytes:
     import matplotlib as mpl
 
     made_by = f"ropecli {__version__}"
+    # A file's name may hold what neither XML nor a PDF can.
+    command = "".join(letter if letter.isprintable() else "?" for letter in command)
     by_suffix: dict[str, dict[str, Any]] = {
         ".png": {"Software": made_by, "Description": command},
         ".svg": {"Creator": made_by, "Description": command, "Date": None},

@@ -32,13 +32,19 @@ def as_json(result: Verification) -> dict[str, Any]:
 
 
 def show(
-    result: Verification, ropes: list[Rotary], *, errors: bool, explain: bool, brief: bool
+    result: Verification,
+    ropes: list[Rotary],
+    name: str | None = None,
+    *,
+    errors: bool,
+    explain: bool,
+    brief: bool,
 ) -> None:
     """Print one row a law, what failed, and the count."""
     out = console.out()
     blocks: list[list[str]] = []
     if not brief:
-        blocks.append(_heading(result, ropes, out.width))
+        blocks.append(_heading(result, ropes, name, out.width))
     blocks += _errors(result) if errors else [_shares(result)]
     failed = [check for check in result.checks if check.passed is False]
     blocks += [_failure(check, out.width) for check in failed]
@@ -54,10 +60,11 @@ def show(
         out.print(_coloured(line))
 
 
-def _heading(result: Verification, ropes: list[Rotary], width: int) -> list[str]:
+def _heading(result: Verification, ropes: list[Rotary], name: str | None, width: int) -> list[str]:
     layouts = "both layouts" if len(ropes) > 1 else f"layout {ropes[0].layout}"
     reach = f"positions up to {result.max_position:,}, seed {result.seed}"
-    what = console.wrapped(f"{label(ropes[0])}, {layouts}, {reach}", width, indent=0)
+    named = "" if name is None else f"{console.visible(name)}: "
+    what = console.wrapped(f"{named}{label(ropes[0])}, {layouts}, {reach}", width, indent=0)
     return ["Checking RoPE against an independent reference", *what]
 
 

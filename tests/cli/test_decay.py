@@ -85,6 +85,11 @@ def test_document_has_the_keys_of_the_contract(capsys: pytest.CaptureFixture[str
         "k_row": None,
         "layout": "interleaved",
         "rotary_dim": None,
+        "rope_type": None,
+        "set": None,
+        "model": None,
+        "layer": None,
+        "sequence_length": None,
     }
 
 

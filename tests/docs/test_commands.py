@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import ROOT, run_cli
+from models.configs import GPT_OSS, LLAMA_31
 from typer.main import get_command
 
 from ropecli.checks.accuracy import ACCURACY, ANGLE
@@ -28,6 +29,9 @@ RUNS = {
     "decay": ["--q", "x.npy", "--k", "x.npy", "--max-dist", "1"],
     "verify": ["--dim", "2", "--dtype", "float64", "--layout", "half", "--max-position", "10"],
     "encode": ["rows.npy"],
+    "inspect": ["model.json"],
+    "lint": ["model.json"],
+    "diff": ["model.json", "other.json"],
     "info": [],
 }
 
@@ -74,7 +78,7 @@ def test_every_option_is_on_the_page_and_explained(command: str) -> None:
             (line for line in page(command).splitlines() if line.startswith(f"| `{names[0]}")), ""
         )
         for name in names:
-            assert re.search(rf"{name}\b", row), f"{command} {name} is not in the table"
+            assert re.search(rf"{re.escape(name)}(?!\w)", row), f"{command} {name} is not listed"
         assert parameter.help, f"{command} {names[-1]} has no help text"
 
 
@@ -95,6 +99,9 @@ def test_options_of_the_group_are_on_the_index() -> None:
 def test_json_keys_are_those_of_the_page(command: str, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.arange(4.0))
     np.save(tmp_path / "rows.npy", np.ones((2, 4)))
+    config = GPT_OSS | {"rope_scaling": GPT_OSS["rope_scaling"] | {"attn_factor": 1.0}}
+    (tmp_path / "model.json").write_text(json.dumps(config))  # with something to find
+    (tmp_path / "other.json").write_text(json.dumps(LLAMA_31))
     done = run_cli(command, *RUNS[command], "--json", cwd=tmp_path)
     document = json.loads(done.stdout)
     assert set(document) == {"schema", "version", "parameters", "result"}

@@ -1,0 +1,34 @@
+"""How far angles that are kept in float32 may be from exact ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ropecli.rotary import Rotary
+
+
+def float32_error(rope: Rotary, positions: tuple[float, float] | None) -> float:
+    """Largest error of an angle, in radians, where frequencies and angles are float32.
+
+    A frequency rounds by half an ulp, which the position multiplies; the angle rounds by half an
+    ulp again. What a library's own power function adds is not counted.
+
+    Args:
+        rope: The encoding.
+        positions: The first and the last, or None of an empty sequence.
+    """
+    furthest = 0.0 if positions is None else max(map(abs, positions))
+    theta = np.abs(rope.inv_freq)
+    angle = furthest * theta
+    # A frequency such as 1 is exact, and so are its products with positions below 2^24.
+    inexact = (theta.astype(np.float32) != theta) | (furthest >= 2**24)
+    return float(((furthest * _half_ulp(theta) + _half_ulp(angle)) * inexact).max())
+
+
+def _half_ulp(
+    values: np.ndarray[tuple[int], np.dtype[np.float64]],
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    return np.spacing(values.astype(np.float32)).astype(np.float64) / 2

@@ -1,0 +1,203 @@
+"""The encoding that the options of a command describe: by a model, or by its parameters."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ropecli.models.model import Layer, Model
+    from ropecli.rotary import Rotary
+
+BASE = 10_000.0
+LAYOUT = "interleaved"
+#: Parameters of `ropecli.rope` that options of their own set.
+OPTIONS = {
+    "head_dim": "--dim",
+    "rope_theta": "--base",
+    "layout": "--layout",
+    "rotary_dim": "--rotary-dim",
+    "rotary_offset": "--rotary-offset",
+    "sequence_length": "--sequence-length",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoding:
+    """What was asked for, and where it came from."""
+
+    rope: Rotary
+    name: str | None = None  #: Of the model, and of the layer where it has several.
+    layer: Layer | None = None
+    model: Model | None = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was assumed, and what depends on a length that nobody gave."""
+        if self.model is None or self.layer is None:
+            return ()
+        assumed = tuple(f"assumed: {sentence}" for sentence in self.layer.settings.assumed)
+        from ropecli.render.labels import changes_with_length
+
+        if self.model.sequence_length is not None or not changes_with_length(self.rope):
+            return assumed
+        return (
+            *assumed,
+            f"{self.rope.rope_type} changes with the length of the sequence: this is its table "
+            "for short ones; --sequence-length N chooses",
+        )
+
+
+def chosen(
+    model: str | None,
+    layer: str | None,
+    sequence_length: int | None,
+    numbers: dict[str, Any],
+    *,
+    dim: int,
+) -> Encoding:
+    """The encoding of a model, or of numbers.
+
+    Args:
+        model: Where it was given.
+        layer: Of the model.
+        sequence_length: Positions in use.
+        numbers: The other options by name, None where they were not given.
+        dim: The head dim where neither a model nor a number says it.
+
+    Raises:
+        ArgumentError: A value that is not allowed, or options that exclude each other.
+        ArgumentTypeError: A value of the wrong type.
+        FileError: A model that can't be read.
+    """
+    if model is not None:
+        refuse_beside_model(**numbers)
+        return from_model(model, layer=layer, sequence_length=sequence_length)
+    refuse_without_model(layer=layer)
+    settled = numbers | {"dim": dim if numbers["dim"] is None else numbers["dim"]}
+    return from_parameters(**settled, sequence_length=sequence_length)
+
+
+def from_model(source: str, *, layer: str | None, sequence_length: int | None) -> Encoding:
+    """The encoding of a model's layer.
+
+    Raises:
+        ArgumentError: No such layer, or several and none chosen.
+        FileError: A file that can't be read, or says something that is not allowed.
+    """
+    from ropecli.models.load import load_model
+
+    model = load_model(source, sequence_length=sequence_length)
+    found = model.layer(layer)
+    if found.rotary is None:
+        from ropecli.errors import ArgumentError
+
+        msg = f"layer {found.name} of {source} has no rotary position embedding"
+        raise ArgumentError(msg)
+    several = len([each for each in model.layers if each.rotary is not None]) > 1
+    name = model.model_type or source
+    return Encoding(
+        rope=found.rotary,
+        name=f"{name} {found.name}" if several else name,
+        layer=found,
+        model=model,
+    )
+
+
+def from_parameters(
+    *,
+    dim: int,
+    base: float | None = None,
+    layout: str | None = None,
+    rotary_dim: int | None = None,
+    rotary_offset: int | None = None,
+    rope_type: str | None = None,
+    sequence_length: int | None = None,
+    set: list[str] | None = None,
+) -> Encoding:
+    """The encoding that numbers describe.
+
+    Raises:
+        ArgumentError: A value that is not allowed.
+        ArgumentTypeError: A value of the wrong type.
+    """
+    from ropecli.rotary import rope
+
+    given = parameters(set)
+    if sequence_length is not None:
+        given["sequence_length"] = sequence_length
+    return Encoding(
+        rope=rope(
+            rope_type or "default",
+            head_dim=dim,
+            rope_theta=BASE if base is None else base,
+            layout=LAYOUT if layout is None else layout,
+            rotary_dim=rotary_dim,
+            rotary_offset=rotary_offset or 0,
+            **given,
+        )
+    )
+
+
+def refuse_beside_model(**options: Any) -> None:
+    """Refuse options that a model sets itself.
+
+    Args:
+        **options: Their values, None where they were not given.
+
+    Raises:
+        ArgumentError: One was given.
+    """
+    from ropecli.errors import ArgumentError
+
+    named = {f"--{name.replace('_', '-')}": value for name, value in options.items()}
+    given = [name for name, value in named.items() if value is not None and value != []]
+    if given:
+        them = "it" if len(given) == 1 else "them"
+        msg = f"--model sets {', '.join(given)} itself; leave {them} out"
+        raise ArgumentError(msg)
+
+
+def refuse_without_model(**options: Any) -> None:
+    """Refuse options that only mean something of a model.
+
+    Args:
+        **options: Their values, None where they were not given.
+
+    Raises:
+        ArgumentError: One was given.
+    """
+    from ropecli.errors import ArgumentError
+
+    for name, value in options.items():
+        if value is not None:
+            msg = f"--{name.replace('_', '-')} needs --model, got {value!r} of no model"
+            raise ArgumentError(msg)
+
+
+def parameters(words: list[str] | None) -> dict[str, Any]:
+    """KEY=VALUE words as parameters; values are JSON, or else plain words.
+
+    Raises:
+        ArgumentError: A word without "=", a key twice, or one that an option sets.
+    """
+    from ropecli.errors import ArgumentError
+
+    found: dict[str, Any] = {}
+    for word in words or []:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            msg = f"--set must be KEY=VALUE, got {word!r}"
+            raise ArgumentError(msg)
+        if key in OPTIONS:
+            msg = f"--set {key}: give it with {OPTIONS[key]}"
+            raise ArgumentError(msg)
+        if key in found:
+            msg = f"--set {key} was given twice"
+            raise ArgumentError(msg)
+        try:
+            found[key] = json.loads(value)
+        except (ValueError, RecursionError):
+            found[key] = value
+    return found

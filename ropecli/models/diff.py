@@ -1,0 +1,242 @@
+"""Where two models part: the fields that differ, and the phases that come of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.models.model import Layer, Model
+from ropecli.models.readings.llama_cpp import EXTRA
+from ropecli.rotary.positions import LIMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from ropecli.rotary import Rotary
+
+#: Relative difference of frequencies and factors that float32 tables of one formula may have:
+#: (ln base + factor + 6) 2^-24 with a base of 10^7 and a factor of 12, rounded down.
+FLOAT32 = 2e-6
+THRESHOLDS = (0.01, 0.1, 1.0)  #: Radians whose first position is told.
+POSITIONS = (1, 16, 256, 4096, 65_536)  #: Where the phase is told, beside the context lengths.
+#: Fields of a rotation that are compared as they are.
+_PLAIN = ("rope_type", "base", "head_dim", "rotary_dim", "rotary_offset", "layout", "direction")
+_FACTORS = ("attention_factor", "softmax_factor")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FieldDifference:
+    """A field with two values."""
+
+    name: str  #: Of inv_freq with the first pair that is off.
+    a: Any  #: In the first.
+    b: Any  #: In the second.
+    matters: bool  #: Whether the rotation, or the score, differs because of it.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """The largest difference of an angle at one position."""
+
+    position: int  #: On every axis.
+    max_radians: float  #: |m| times the difference of two frequencies, never modulo 2 pi.
+    pair: int  #: Where it is.
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerDifference:
+    """One kind of layer in both."""
+
+    a: str | None  #: Its name in the first; None where that has no such layer.
+    b: str | None  #: Its name in the second.
+    same: bool  #: Whether it does the same in both, float32 tables apart.
+    fields: tuple[FieldDifference, ...]  #: Those with two values.
+    phase: tuple[Phase, ...]  #: Empty where only one of them rotates.
+    first_position_over: dict[str, int | None]  #: By radians: "0.01", "0.1" and "1".
+    per_pair: tuple[float, ...]  #: |theta_a - theta_b|, radians per position.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """Two models, layer by layer."""
+
+    a: Model  #: The first.
+    b: Model  #: The second.
+    layers: tuple[LayerDifference, ...]  #: In the order of the first.
+
+    @property
+    def same(self) -> bool:
+        """Whether every kind of layer does the same in both."""
+        return all(layer.same for layer in self.layers)
+
+
+def diff(a: Model, b: Model, *, positions: Sequence[int] | None = None) -> Difference:
+    """Compare what two models do with positions.
+
+    Kinds of layers are matched by name; the only kind of one is compared with every kind of the
+    other. A config.json and a GGUF whose layouts differ are the same: the weights were permuted.
+
+    Args:
+        a: From `load_model`.
+        b: From `load_model`; the same file in another reading, or another file.
+        positions: Where the phase is told; powers of 16 and both context lengths by default.
+
+    Raises:
+        ArgumentError: A position that is not allowed.
+        ArgumentTypeError: Not models, or a position that is not an integer.
+    """
+    _check_models(a=a, b=b)
+    places = None if positions is None else _checked(positions)
+    permuted = a.format != b.format
+    return Difference(
+        a=a,
+        b=b,
+        layers=tuple(
+            _compared(first, second, a, b, places, permuted=permuted)
+            for first, second in _matched(a, b)
+        ),
+    )
+
+
+def _check_models(**models: object) -> None:
+    for name, model in models.items():
+        if not isinstance(model, Model):
+            msg = f"{name} must be a Model from load_model, got {type(model).__name__}"
+            raise ArgumentTypeError(msg)
+
+
+def _checked(positions: Sequence[int]) -> tuple[int, ...]:
+    for position in positions:
+        if isinstance(position, bool) or not isinstance(position, int | np.integer):
+            msg = f"positions must be integers, got {position!r}"
+            raise ArgumentTypeError(msg)
+        if abs(position) > LIMIT:
+            msg = f"positions must be at most 2^53 in magnitude, got {position}"
+            raise ArgumentError(msg)
+    return tuple(int(position) for position in positions)
+
+
+def _matched(a: Model, b: Model) -> list[tuple[Layer | None, Layer | None]]:
+    first, second = ({layer.name: layer for layer in model.layers} for model in (a, b))
+    if len(first) == 1 or len(second) == 1:
+        return [(x, y) for x in a.layers for y in b.layers]
+    names = [*first, *(name for name in second if name not in first)]
+    return [
+        (first.get(name, first.get("all")), second.get(name, second.get("all"))) for name in names
+    ]
+
+
+def _compared(
+    first: Layer | None,
+    second: Layer | None,
+    a: Model,
+    b: Model,
+    positions: tuple[int, ...] | None,
+    *,
+    permuted: bool,
+) -> LayerDifference:
+    one, two = (None if layer is None else layer.rotary for layer in (first, second))
+    fields = _fields(first, second, permuted=permuted)
+    table: NDArray[np.float64] = np.zeros(0)
+    if one is not None and two is not None:
+        table = _apart(_frequencies(one, a), _frequencies(two, b))
+    places = positions or _places(first, second)
+    return LayerDifference(
+        a=None if first is None else first.name,
+        b=None if second is None else second.name,
+        same=not any(field.matters for field in fields),
+        fields=fields,
+        phase=tuple(_phase(table, place) for place in places) if len(table) else (),
+        first_position_over={f"{t:g}": _first_over(table, t) for t in THRESHOLDS},
+        per_pair=tuple(table.tolist()),
+    )
+
+
+def _frequencies(rope: Rotary, model: Model) -> NDArray[np.float64]:
+    """Radians that each pair turns from one position of a text to the next, signed."""
+    still = np.array(rope.axis) >= EXTRA if model.reading == "llama.cpp" else np.zeros(1, bool)
+    return np.where(still, 0.0, rope.inv_freq) * (1 if rope.direction == "forward" else -1)
+
+
+def _apart(one: NDArray[np.float64], two: NDArray[np.float64]) -> NDArray[np.float64]:
+    """|theta_a - theta_b| of each pair; a pair that one lacks does not turn there."""
+    size = max(len(one), len(two))
+    padded = [np.pad(table, (0, size - len(table))) for table in (one, two)]
+    return np.abs(padded[0] - padded[1])
+
+
+def _phase(table: NDArray[np.float64], position: int) -> Phase:
+    pair = int(table.argmax())
+    return Phase(position=position, max_radians=float(abs(position) * table[pair]), pair=pair)
+
+
+def _first_over(table: NDArray[np.float64], radians: float) -> int | None:
+    if not len(table) or not table.max() > 0:
+        return None
+    first = math.floor(radians / float(table.max())) + 1
+    return first if first <= LIMIT else None
+
+
+def _places(first: Layer | None, second: Layer | None) -> tuple[int, ...]:
+    lengths = [layer.context_length for layer in (first, second) if layer is not None]
+    ends = {length - 1 for length in lengths if length is not None and length > 1}
+    longest = max(ends, default=max(POSITIONS))
+    return tuple(sorted({p for p in POSITIONS if p <= longest} | ends))
+
+
+def _fields(
+    first: Layer | None, second: Layer | None, *, permuted: bool
+) -> tuple[FieldDifference, ...]:
+    one, two = (None if layer is None else layer.rotary for layer in (first, second))
+    if one is None or two is None:
+        if one is two and first is not None and second is not None:
+            return ()
+        shown = ["none" if rope is None else rope.rope_type for rope in (one, two)]
+        return (FieldDifference(name="rope_type", a=shown[0], b=shown[1], matters=True),)
+    found = []
+    for name in _PLAIN:
+        x, y = getattr(one, name), getattr(two, name)
+        if x != y:
+            told = name in ("rope_type", "base", "head_dim") or (name == "layout" and permuted)
+            found.append(FieldDifference(name=name, a=x, b=y, matters=not told))
+    for name in _FACTORS:
+        x, y = getattr(one, name), getattr(two, name)
+        if not math.isclose(x, y, rel_tol=FLOAT32):
+            found.append(FieldDifference(name=name, a=x, b=y, matters=True))
+    found += _tables(one, two, permuted=permuted)
+    warm = [None if layer is None else layer.settings.temperature for layer in (first, second)]
+    if warm[0] != warm[1]:
+        found.append(FieldDifference(name="temperature", a=warm[0], b=warm[1], matters=True))
+    return tuple(found)
+
+
+def _tables(one: Rotary, two: Rotary, *, permuted: bool) -> list[FieldDifference]:
+    """Frequencies, axes and the order of the output."""
+    found = []
+    x, y = one.inv_freq, two.inv_freq
+    close = x.shape == y.shape and np.allclose(x, y, rtol=FLOAT32, atol=0)
+    if not close:
+        size = min(len(x), len(y))
+        off = np.flatnonzero(~np.isclose(x[:size], y[:size], rtol=FLOAT32, atol=0))
+        pair = int(off[0]) if len(off) else size
+        shown = [float(t[pair]) if pair < len(t) else None for t in (x, y)]
+        found.append(
+            FieldDifference(name=f"inv_freq[{pair}]", a=shown[0], b=shown[1], matters=True)
+        )
+    if one.axis != two.axis and one.axes + two.axes > 2:
+        found.append(FieldDifference(name="axis", a=one.axis, b=two.axis, matters=True))
+    if (one.reorders, two.reorders) != (False, False) and one.output_pairs != two.output_pairs:
+        found.append(
+            FieldDifference(name="output", a=_order(one), b=_order(two), matters=not permuted)
+        )
+    return found
+
+
+def _order(rope: Rotary) -> str:
+    return "reordered" if rope.reorders else rope.layout

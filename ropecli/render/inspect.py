@@ -1,0 +1,241 @@
+"""Words and tables for `inspect`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.render import console
+from ropecli.render.labels import changes_with_length, exact
+from ropecli.render.table import aligned
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ropecli.models.lint.finding import Finding
+    from ropecli.models.model import Layer, Model
+    from ropecli.rotary import Rotary
+
+#: Arguments of a formula that have a line, or a place, of their own.
+TOLD = ("dim", "base", "max_position_embeddings", "original_max_position_embeddings")
+LISTED = 4  #: Numbers of a list that are written out.
+
+
+def as_json(model: Model, findings: tuple[Finding, ...]) -> dict[str, Any]:
+    """The result of `--json`."""
+    import dataclasses
+
+    return {
+        "source": model.source,
+        "format": model.format,
+        "model_type": model.model_type,
+        "reading": model.reading,
+        "layers": [_layer_as_json(layer) for layer in model.layers],
+        "findings": [dataclasses.asdict(finding) for finding in findings],
+    }
+
+
+def _layer_as_json(layer: Layer) -> dict[str, Any]:
+    rope = layer.rotary
+    fields = (
+        "rope_type",
+        "base",
+        "head_dim",
+        "rotary_dim",
+        "rotary_offset",
+        "layout",
+        "direction",
+        "attention_factor",
+        "softmax_factor",
+        "inv_freq",
+        "wavelength",
+        "axis",
+        "pairs_in",
+        "pairs_out",
+    )
+    settings = layer.settings
+    warm = settings.temperature
+    return {
+        "name": layer.name,
+        **{name: None if rope is None else getattr(rope, name) for name in fields},
+        "parameters": None if rope is None else dict(rope.parameters),
+        "context_length": layer.context_length,
+        "original_context_length": layer.original_context_length,
+        "incomplete_pairs": layer.incomplete_pairs,
+        "temperature": None
+        if warm is None
+        else {"beta": warm.beta, "length": warm.length, "shift": warm.shift},
+        "layers": settings.layers,
+        "assumed": settings.assumed,
+    }
+
+
+def contexts(model: Model) -> list[tuple[str, int]]:
+    """The lengths that a picture marks, each once, with what it is."""
+    marked: dict[int, str] = {}
+    for layer in model.layers:
+        if layer.rotary is None:
+            continue
+        for name, length in (
+            ("context", layer.context_length),
+            ("before scaling", layer.original_context_length),
+        ):
+            if length is not None:
+                marked.setdefault(length, name)
+    return [(name, length) for length, name in marked.items()]
+
+
+def show(model: Model, findings: list[str], *, saved: Path | None, brief: bool) -> None:
+    """Print what each kind of layer uses, then what lint says.
+
+    Args:
+        model: As read.
+        findings: The lines of lint.
+        saved: The picture that was written.
+        brief: Leave out what to do next.
+    """
+    out = console.out()
+    kind = "" if model.model_type is None else f": {console.visible(model.model_type)}"
+    read = f"as {model.reading} reads it"
+    lines = [f"{console.visible(model.source)}{kind}, {read}"]
+    for layer in model.layers:
+        lines += ["", *_layer(layer, model, titled=len(model.layers) > 1)]
+    lines += ["", *findings]
+    if saved is not None:
+        lines += ["", f"Written: {console.visible(str(saved))}"]
+    elif not brief:
+        lines += ["", "Save the picture: -o wavelengths.png    all of it: --json"]
+    for line in lines:
+        for part in console.wrapped(line, out.width, indent=_hanging(line)) or [""]:
+            out.print(part, markup=False)
+
+
+def _hanging(line: str) -> int:
+    """Where a row's value begins, so that what is broken off stands under it."""
+    words = line.lstrip()
+    before = len(line) - len(words)
+    name, gap, _ = words.partition("  ")
+    return before + len(words) - len(words[len(name) :].lstrip()) if gap else before
+
+
+def _layer(layer: Layer, model: Model, *, titled: bool) -> list[str]:
+    title = [_title(layer)] if titled else []
+    if layer.rotary is None:
+        rows = [["no position", "these layers rotate nothing (NoPE)"]]
+    else:
+        rows = _rows(layer, layer.rotary, model)
+    if layer.settings.temperature is not None:
+        warm = layer.settings.temperature
+        rows.append(
+            [
+                "temperature",
+                f"queries times 1 + {warm.beta:g} ln(1 + floor((m + {warm.shift}) / "
+                f"{warm.length:,.10g}))",
+            ]
+        )
+    rows += [["assumed", sentence] for sentence in layer.settings.assumed]
+    return title + [f"  {line}" for line in aligned(rows, left=2)]
+
+
+def _title(layer: Layer) -> str:
+    which = layer.settings.layers
+    if which is None:
+        return f"layers {console.visible(layer.name)}"
+    return f"layers {console.visible(layer.name)}: {_ranges(which)}"
+
+
+def _ranges(indices: tuple[int, ...]) -> str:
+    """Indices in words: how many, and the first few."""
+    shown = ", ".join(str(i) for i in indices[:6])
+    return f"{len(indices)} ({shown}{', ...' if len(indices) > 6 else ''})"
+
+
+def _rows(layer: Layer, rope: Rotary, model: Model) -> list[list[str]]:
+    rows = [
+        ["rope type", _type(rope)],
+        ["base", "none: the table is given" if rope.base is None else f"{rope.base:,.10g}"],
+        ["head dim", _place(rope)],
+        ["layout", _layout(rope)],
+    ]
+    if rope.axes > 1:
+        counts = [rope.axis.count(a) for a in range(rope.axes)]
+        rows.append(["axes", f"{rope.axes}, with {', '.join(map(str, counts))} pairs"])
+    rows += [
+        [name.replace("_", " "), f"{getattr(rope, name):.7g}"]
+        for name in ("attention_factor", "softmax_factor")
+    ]
+    rows.append(["context", _context(layer)])
+    if model.sequence_length is None and changes_with_length(rope):
+        rows.append(["at length", "the table for short sequences; --sequence-length N for others"])
+    elif changes_with_length(rope):
+        rows.append(["at length", f"the table for sequences of {model.sequence_length:,}"])
+    rows.append(["wavelengths", _wavelengths(rope)])
+    rows.append(["slow pairs", _slow(layer, rope)])
+    return rows
+
+
+def _type(rope: Rotary) -> str:
+    given = ", ".join(
+        f"{name} {_value(value)}" for name, value in rope.parameters if name not in TOLD
+    )
+    return rope.rope_type + (f": {given}" if given else "")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, tuple):
+        listed = ", ".join(_value(v) for v in value[:LISTED])
+        return f"[{listed}{f', ... {len(value)} numbers' if len(value) > LISTED else ''}]"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return console.visible(str(value).lower() if isinstance(value, bool) else str(value))
+    return exact(value) if float(value).is_integer() else f"{value:g}"
+
+
+def _place(rope: Rotary) -> str:
+    if rope.rotary_dim == rope.head_dim:
+        return f"{rope.head_dim}, all of it rotated"
+    last = rope.rotary_offset + rope.rotary_dim - 1
+    return (
+        f"{rope.head_dim}, of which {rope.rotary_dim} are rotated: {rope.rotary_offset} to {last}"
+    )
+
+
+def _layout(rope: Rotary) -> str:
+    first, half = rope.rotary_offset, rope.rotary_dim // 2
+    words = {
+        "interleaved": f"interleaved: pairs ({first}, {first + 1}), ({first + 2}, {first + 3})",
+        "half": f"half: pairs ({first}, {first + half}), ({first + 1}, {first + half + 1})",
+        "custom": "pairs as listed",
+    }[rope.layout]
+    words += ", ..." if half > 2 else ""
+    if rope.reorders:
+        words += "; written in another order"
+    return words + ("; turned the other way" if rope.direction == "reversed" else "")
+
+
+def _context(layer: Layer) -> str:
+    if layer.context_length is None:
+        return "not said"
+    words = f"{layer.context_length:,} positions"
+    original = layer.original_context_length
+    return words if original in (None, layer.context_length) else f"{words}, from {original:,}"
+
+
+def _wavelengths(rope: Rotary) -> str:
+    waves = rope.wavelength[np.isfinite(rope.wavelength)]
+    still = rope.rotary_dim // 2 - len(waves)
+    if not len(waves):
+        return "none: no pair turns"
+    least, most = (f"{w:.4g}" if w < 1000 else f"{w:,.0f}" for w in (waves.min(), waves.max()))
+    words = f"{least} to {most} positions per turn"
+    return words + (f"; {still} pairs stand still" if still else "")
+
+
+def _slow(layer: Layer, rope: Rotary) -> str:
+    pairs = rope.rotary_dim // 2
+    slow = layer.incomplete_pairs
+    if slow is None:
+        return "not known without a context length"
+    if not slow:
+        return f"none: all of {pairs} complete a turn within the context"
+    return f"{slow} of {pairs} never complete a turn within the context"

@@ -1,0 +1,128 @@
+"""The diff command, as a user meets it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import run_cli, run_in_terminal
+from models.configs import DYNAMIC, GEMMA_3, GPT_OSS, LLAMA_31, SMOLLM3
+
+from ropecli.cli.app import run
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with models, which is the current one."""
+    plain = {key: value for key, value in LLAMA_31.items() if key != "rope_scaling"}
+    models: dict[str, Any] = {"llama": LLAMA_31, "plain": plain, "gpt-oss": GPT_OSS}
+    models |= {"gemma": GEMMA_3, "dynamic": DYNAMIC, "smollm": SMOLLM3}
+    for name, config in models.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(config))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int) -> str:
+    assert run(["diff", *arguments]) == code
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    return shown.out
+
+
+def test_a_model_and_itself(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "llama.json", "llama.json", code=0)
+    assert text.startswith("Same: the rotations agree in every layer.\n")
+
+
+def test_document_has_the_keys_of_the_contract(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = printed(capsys, "llama.json", "plain.json", "--json", "--position", "4095", code=1)
+    got = json.loads(text)
+    assert got["schema"] == "ropecli.diff/1"
+    (layer,) = got["result"]["layers"]
+    assert {"a", "b", "same", "fields", "phase", "first_position_over"} <= set(layer)
+    assert {"name", "a", "b"} <= set(layer["fields"][0])
+    assert [p["position"] for p in layer["phase"]] == [4095]
+    assert set(layer["phase"][0]) == {"position", "max_radians", "pair"}
+    assert set(layer["first_position_over"]) == {"0.01", "0.1", "1"}
+    assert not layer["same"]
+
+
+def test_one_source_under_two_readings(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "gpt-oss.json", "--as", "transformers", "--as", "llama.cpp", code=1)
+    assert "Different: the phases part by more than 1 radian from position 4,530 on." in text
+    assert "a  gpt-oss.json (gpt_oss), as transformers reads it" in text
+    assert "b  gpt-oss.json (gpt_oss), as llama.cpp reads it" in text
+    assert "0.01 from 46, 0.1 from 453, 1 from 4,530" in text
+    one = printed(capsys, "gpt-oss.json", "--as", "llama.cpp", code=1)
+    assert one == text
+
+
+def test_two_sources_under_one_reading(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "dynamic.json", "dynamic.json", "--as", "vllm", code=0)
+    assert text.count("as vllm reads it") == 2
+
+
+def test_a_sequence_length(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    readings = ["--as", "transformers", "--as", "vllm"]
+    printed(capsys, "dynamic.json", *readings, code=1)
+    text = printed(capsys, "dynamic.json", *readings, "--sequence-length", "8192", code=0)
+    assert "8,192 positions" in text
+
+
+def test_one_kind_of_layer(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "gemma.json", "llama.json", code=1)
+    assert text.count("layers ") == 2
+    text = printed(capsys, "gemma.json", "--layer", "sliding_attention", "--as", "paper", code=0)
+    assert text.startswith("Same")
+
+
+def test_names_alone_are_no_difference(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = LLAMA_31 | {"rope_scaling": {"rope_type": "linear", "factor": 1.0}}
+    (folder / "linear.json").write_text(json.dumps(other))
+    text = printed(capsys, "plain.json", "linear.json", code=0)
+    assert text.startswith("Same: what differs changes no rotation.\n")
+    assert "rope_type  default  linear  a name alone" in text
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_the_picture(suffix: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["gemma.json", "llama.json", "-o", f"d{suffix}"]
+    assert f"Written: d{suffix}" in printed(capsys, *command, code=1)
+    first = (folder / f"d{suffix}").read_bytes()
+    printed(capsys, *command, "--force", code=1)
+    assert (folder / f"d{suffix}").read_bytes() == first
+    assert len(first) > 5_000
+
+
+def test_a_picture_of_no_difference(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    printed(capsys, "llama.json", "llama.json", "-o", "same.png", code=0)
+    assert (folder / "same.png").stat().st_size > 1_000
+
+
+def test_eighty_columns(folder: Path) -> None:
+    screen = run_in_terminal("diff", "gemma.json", "smollm.json", cwd=folder)
+    assert max(map(len, screen.text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["llama.json"], "one source needs --as, or a second source"),
+        (["llama.json", "missing.json"], "cannot read missing.json"),
+        (["llama.json", "--as", "trt"], "the reading must be one of transformers, vllm"),
+        (["llama.json", *["--as", "vllm"] * 3], "twice at most, got 3: vllm, vllm, vllm"),
+        (["llama.json", "plain.json", "-o", "x.csv"], "output must end in .png, .svg, .pdf"),
+        (["llama.json", "plain.json", "--layer", "x"], "layer must be one of all, got 'x'"),
+        (["-", "-"], "standard input can be read once"),
+    ],
+)
+def test_what_is_refused(arguments: list[str], message: str, folder: Path) -> None:
+    done = run_cli("diff", *arguments, cwd=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1

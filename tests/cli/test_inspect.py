@@ -1,0 +1,159 @@
+"""The inspect command, as a user meets it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import run_cli, run_in_terminal
+from models.configs import ALL, GEMMA_3, GPT_OSS, LLAMA_31, PHI_3, SMOLLM3
+
+from ropecli import load_model
+from ropecli.cli.app import run
+
+
+def saved(folder: Path, config: dict[str, Any]) -> str:
+    path = folder / "config.json"
+    path.write_text(json.dumps(config))
+    return str(path)
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    assert run(["inspect", *arguments]) == code
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    return shown.out
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_document_has_the_keys_of_the_contract(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = saved(tmp_path, ALL[name])
+    got = json.loads(printed(capsys, path, "--json"))
+    assert got["schema"] == "ropecli.inspect/1"
+    result = got["result"]
+    assert (result["source"], result["format"]) == (path, "config.json")
+    assert {"layers", "findings"} <= set(result)
+    for shown, layer in zip(result["layers"], load_model(ALL[name]).layers, strict=True):
+        assert shown["name"] == layer.name
+        assert shown["context_length"] == layer.context_length
+        assert shown["original_context_length"] == layer.original_context_length
+        if layer.rotary is None:
+            assert shown["rope_type"] is shown["inv_freq"] is shown["base"] is None
+            continue
+        rope = layer.rotary
+        for field in ("rope_type", "base", "head_dim", "rotary_dim", "rotary_offset", "layout"):
+            assert shown[field] == getattr(rope, field)
+        assert shown["attention_factor"] == rope.attention_factor
+        assert shown["softmax_factor"] == rope.softmax_factor
+        assert shown["inv_freq"] == rope.inv_freq.tolist()
+        assert shown["wavelength"] == rope.wavelength.tolist()
+
+
+def test_what_is_used_stands_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, saved(tmp_path, LLAMA_31))
+    for row in (
+        "  rope type         llama3: factor 8, high_freq_factor 4, low_freq_factor 1\n",
+        "  base              500,000\n",
+        "  head dim          128, all of it rotated\n",
+        "  layout            half: pairs (0, 64), (1, 65), ...\n",
+        "  context           131,072 positions, from 8,192\n",
+        "  slow pairs        25 of 64 never complete a turn within the context\n",
+        "lint: no findings\n",
+    ):
+        assert row in text
+    assert "\x1b" not in text
+
+
+def test_each_kind_of_layer_has_its_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = printed(capsys, saved(tmp_path, GEMMA_3))
+    assert {line for line in text.splitlines() if line.startswith("layers ")} == {
+        "layers full_attention",
+        "layers sliding_attention",
+    }
+    one = printed(capsys, saved(tmp_path, GEMMA_3), "--layer", "full_attention")
+    assert "linear: factor 8" in one
+    assert "sliding_attention\n" not in one.partition("lint:")[0]
+
+
+def test_layers_without_position_are_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = printed(capsys, saved(tmp_path, SMOLLM3))
+    assert "layers nope: 2 (3, 7)\n  no position  these layers rotate nothing (NoPE)\n" in text
+
+
+def test_a_table_that_changes_with_length(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = saved(tmp_path, PHI_3)
+    assert "the table for short sequences" in printed(capsys, path)
+    long = printed(capsys, path, "--sequence-length", "100000")
+    assert "the table for sequences of 100,000" in long
+
+
+def test_another_reading(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, saved(tmp_path, GPT_OSS), "--as", "llama.cpp")
+    assert ", as llama.cpp reads it\n" in text
+    assert "truncate true" in text
+
+
+def test_an_error_of_lint_is_exit_code_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = GPT_OSS | {"rope_scaling": GPT_OSS["rope_scaling"] | {"attn_factor": 0.8782}}
+    text = printed(capsys, saved(tmp_path, odd), code=1)
+    assert "  error " in text
+    assert run(["inspect", saved(tmp_path, odd), "--json"]) == 1
+    levels = [f["level"] for f in json.loads(capsys.readouterr().out)["result"]["findings"]]
+    assert "error" in levels
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_the_picture(suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, picture = saved(tmp_path, GEMMA_3), tmp_path / f"w{suffix}"
+    assert f"Written: {picture}" in printed(capsys, path, "-o", str(picture))
+    first = picture.read_bytes()
+    assert len(first) > 5_000
+    printed(capsys, path, "-o", str(picture), "--force")
+    assert picture.read_bytes() == first
+    assert run(["inspect", path, "-o", str(picture)]) == 2
+    assert "--force" in capsys.readouterr().err
+
+
+def test_eighty_columns_break_under_the_value(tmp_path: Path) -> None:
+    saved(tmp_path, PHI_3)
+    screen = run_in_terminal("inspect", "config.json", cwd=tmp_path)
+    lines = screen.text.splitlines()
+    assert max(map(len, lines)) <= 80
+    first = next(i for i, line in enumerate(lines) if line.startswith("  rope type"))
+    assert lines[first + 1].startswith(" " * 20)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing.json"], "cannot read missing.json"),
+        (["config.json", "-o", "x.txt"], "output must end in .png, .svg, .pdf, got 'x.txt'"),
+        (["config.json", "--as", "trt"], "the reading must be one of transformers, vllm"),
+        (["config.json", "--layer", "full"], "layer must be one of all, got 'full'"),
+        (["config.json", "--sequence-length", "0"], "sequence_length must be from 1"),
+    ],
+)
+def test_what_is_refused(arguments: list[str], message: str, tmp_path: Path) -> None:
+    saved(tmp_path, LLAMA_31)
+    done = run_cli("inspect", *arguments, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_stdin() -> None:
+    done = run_cli("inspect", "-", stdin=json.dumps(LLAMA_31))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("-: llama, as transformers reads it\n")

@@ -1,0 +1,94 @@
+"""Configurations changed at random: values of every wrong kind, keys dropped, moved, misspelt."""
+
+from __future__ import annotations
+
+import copy
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from models.configs import ALL, published
+
+from ropecli import RopecliError, lint, load_model
+from ropecli.models.readings import READINGS
+
+SLOW = 1.0  #: Seconds of computing that a file may take, read six times over.
+WRONG: list[Any] = [
+    None, True, False, 0, 1, -1, 2, 3, 7, 0.5, 1.5, -3.5, 1e-300, 1e300, 1e308, 10**18, 10**400,
+    float("nan"), float("inf"), "", "8", "yarn", "llama3", "longrope", "dynamic", "\x00", "ü" * 99,
+    [], [0], [1, 2, 3], [-1.0] * 64, ["a"], [None] * 5, [[]], {}, {"a": {}}, {"rope_type": "yarn"},
+    {"full_attention": {"rope_type": "linear", "factor": 2}, "sliding_attention": None},
+    {"factor": 8}, list(range(5000)),
+]  # fmt: skip
+
+
+def sound() -> list[dict[str, Any]]:
+    """Files to start from."""
+    return [*ALL.values(), *(entry["config"] for entry in published().values())]
+
+
+def mutated(random: np.random.Generator, files: list[dict[str, Any]]) -> bytes:
+    """One of the files with up to four changes, as bytes."""
+    config = copy.deepcopy(files[random.integers(len(files))])
+    for _ in range(random.integers(1, 5)):
+        target: Any = config
+        inner = [value for value in config.values() if isinstance(value, dict) and value]
+        if inner and random.random() < 0.5:
+            target = inner[random.integers(len(inner))]
+        _change(random, target)
+    data = json.dumps(config).encode()
+    if random.random() < 0.1:  # and some that are no longer JSON
+        place = int(random.integers(len(data)))
+        data = data[:place] + bytes(random.integers(0, 256, random.integers(1, 4), np.uint8))
+    return data
+
+
+def _change(random: np.random.Generator, target: dict[str, Any]) -> None:
+    keys = list(target)
+    key = keys[random.integers(len(keys))] if keys else "rope_theta"
+    match random.integers(6):
+        case 0:
+            target.pop(key, None)
+        case 1:
+            target[key[:-1]] = target.pop(key, None)
+        case 2:
+            other = keys[random.integers(len(keys))] if keys else "factor"
+            target[other] = target.get(key)
+        case _:
+            target[key] = WRONG[random.integers(len(WRONG))]
+
+
+def assert_judged_or_refused(data: bytes, folder: Path) -> bool:
+    """Whether the file can be computed; and that nothing but a clear line comes of it if not."""
+    path = folder / "config.json"
+    path.write_bytes(data)
+    begin = time.process_time()
+    try:
+        lint(path)
+        computed = True
+    except RopecliError as error:
+        computed = False
+        assert_one_line(str(error), data)
+    for stack in READINGS:
+        try:
+            load_model(path, reading=stack, sequence_length=70_000)
+        except RopecliError as error:
+            computed = False
+            assert_one_line(str(error), data)
+    assert time.process_time() - begin < SLOW, data
+    return computed
+
+
+def assert_one_line(message: str, data: bytes) -> None:
+    """A message that a person can read, and that does not repeat the whole file."""
+    assert message, data
+    assert "\n" not in message, data
+    assert len(message) < 600, data
+
+
+def assert_plain(raw: Mapping[str, Any]) -> None:
+    """The keys of a file, unchanged by what was done with them."""
+    assert json.loads(json.dumps(raw)) == raw

@@ -1,0 +1,141 @@
+"""Two models side by side: which fields differ, and by how many radians."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from models.configs import ALL, GEMMA_3, GPT_OSS, LLAMA_31, QWEN3_VL, SMOLLM3
+
+from ropecli import ArgumentError, ArgumentTypeError, Model, diff, load_model
+
+
+def against(config: dict[str, Any], other: dict[str, Any] | None = None, **more: Any) -> Any:
+    readings = more.pop("readings", (None, None))
+    first = load_model(config, reading=readings[0])
+    return diff(first, load_model(other or config, reading=readings[1]), **more)
+
+
+def without_scaling(config: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in config.items() if key != "rope_scaling"}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_model_is_the_same_as_itself(name: str) -> None:
+    result = against(ALL[name])
+    assert result.same
+    for layer in result.layers:
+        assert (layer.a, layer.fields) == (layer.b, ())
+        assert all(phase.max_radians == 0 for phase in layer.phase)
+        assert set(layer.first_position_over.values()) == {None}
+
+
+def test_gpt_oss_under_two_readings() -> None:
+    result = against(GPT_OSS, readings=("transformers", "llama.cpp"), positions=[4096, 131_072])
+    (layer,) = result.layers
+    assert not result.same
+    assert [field.name for field in layer.fields] == ["inv_freq[9]"]  # the first of those off
+    assert [p.position for p in layer.phase] == [4096, 131_072]
+    assert layer.phase[0].max_radians == pytest.approx(0.90, abs=0.005)
+    assert layer.phase[1].max_radians == pytest.approx(32 * layer.phase[0].max_radians)
+
+
+@given(st.integers(-(2**53), 2**53))
+def test_a_phase_is_position_times_frequency_difference(position: int) -> None:
+    result = against(LLAMA_31, without_scaling(LLAMA_31), positions=[position])
+    (layer,) = result.layers
+    one, two = (load_model(c).layer().rotary for c in (LLAMA_31, without_scaling(LLAMA_31)))
+    assert one is not None
+    assert two is not None
+    apart = np.abs(one.inv_freq - two.inv_freq)
+    (phase,) = layer.phase
+    assert phase.max_radians == abs(position) * apart.max()
+    assert phase.pair == apart.argmax()
+    for limit, first in layer.first_position_over.items():
+        assert first is not None
+        assert first * apart.max() > float(limit) >= (first - 1) * apart.max()
+
+
+def test_default_positions_end_at_the_contexts() -> None:
+    shorter = without_scaling(LLAMA_31) | {"max_position_embeddings": 8192}
+    (layer,) = against(LLAMA_31, shorter).layers
+    assert [p.position for p in layer.phase] == [1, 16, 256, 4096, 8191, 65_536, 131_071]
+
+
+def test_kinds_of_layers_are_matched_by_name() -> None:
+    other = GEMMA_3 | {"rope_local_base_freq": 20_000.0}
+    layers = against(GEMMA_3, other).layers
+    full, sliding = sorted(layers, key=lambda layer: str(layer.a))
+    assert (full.a, full.b, full.same) == ("full_attention", "full_attention", True)
+    assert (sliding.a, sliding.same) == ("sliding_attention", False)
+
+
+def test_one_kind_is_compared_with_every_kind() -> None:
+    layers = against(LLAMA_31, GEMMA_3).layers
+    assert sorted((str(layer.a), str(layer.b)) for layer in layers) == [
+        ("all", "full_attention"),
+        ("all", "sliding_attention"),
+    ]
+
+
+def test_a_layer_without_position_differs_from_one_with() -> None:
+    everywhere = SMOLLM3 | {"no_rope_layers": [1] * 8}
+    result = against(SMOLLM3, everywhere)
+    rope, nope = result.layers
+    assert rope.same
+    assert not nope.same
+    assert [(f.name, f.a, f.b) for f in nope.fields] == [("rope_type", "none", "default")]
+    assert nope.phase == ()
+
+
+def test_layout_direction_and_factors_matter_and_names_do_not() -> None:
+    scaled = LLAMA_31 | {
+        "rope_scaling": {"rope_type": "linear", "factor": 1.0},
+        "rope_interleave": True,
+    }
+    (layer,) = against(without_scaling(LLAMA_31), scaled).layers
+    assert {f.name: f.matters for f in layer.fields} == {
+        "rope_type": False,
+        "layout": True,  # read in pairs, written in halves: what is written is the same
+    }
+    assert not any(layer.per_pair)
+
+
+def test_the_fourth_axis_of_ggml_stands_still_in_text() -> None:
+    (layer,) = against(QWEN3_VL, readings=("transformers", "llama.cpp"), positions=[262_144]).layers
+    assert [f.name for f in layer.fields] == ["axis"]
+    assert [i for i, apart in enumerate(layer.per_pair) if apart] == [61, 62]
+    assert layer.phase[0].max_radians == pytest.approx(0.108, abs=0.001)
+
+
+def test_a_pair_that_one_lacks_does_not_turn_there() -> None:
+    partial = LLAMA_31 | {"model_type": "stablelm", "partial_rotary_factor": 0.5}
+    partial["rope_scaling"] = None  # Llama itself reads no partial_rotary_factor
+    (layer,) = against(without_scaling(LLAMA_31), partial).layers
+    assert len(layer.per_pair) == 64
+    plain = load_model(without_scaling(LLAMA_31)).layer().rotary
+    assert plain is not None
+    assert list(layer.per_pair[32:]) == plain.inv_freq[32:].tolist()
+
+
+def test_float32_tables_are_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(LLAMA_31 | {"rope_theta": 500_000.1}))  # 2e-7 of the base
+    assert against(LLAMA_31, json.loads(path.read_text())).same
+    assert not against(LLAMA_31, LLAMA_31 | {"rope_theta": 500_010}).same
+
+
+def test_what_is_refused() -> None:
+    model = load_model(LLAMA_31)
+    with pytest.raises(ArgumentTypeError, match="b must be a Model from load_model, got dict"):
+        diff(model, LLAMA_31)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentTypeError, match=r"positions must be integers, got 0\.5"):
+        diff(model, model, positions=[0.5])  # type: ignore[list-item]
+    with pytest.raises(ArgumentError, match=r"positions must be at most 2\^53"):
+        diff(model, model, positions=[2**53 + 1])
+    assert isinstance(model, Model)
