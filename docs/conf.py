@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ropecli import __version__
+
+sys.path.insert(0, str(Path(__file__).parent))
+import figures
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -22,6 +27,16 @@ smartquotes = False  # "--dim" in a help text is two hyphens
 
 myst_enable_extensions = ["amsmath", "dollarmath"]
 myst_heading_anchors = 3
+myst_url_schemes = {
+    "http": None,
+    "https": None,
+    "mailto": None,
+    # <gh:OWNER/REPOSITORY#NUMBER>: an issue or a pull request, GitHub knows which.
+    "gh": {
+        "url": "https://github.com/{{path}}/issues/{{fragment}}",
+        "title": "{{path}}#{{fragment}}",
+    },
+}
 
 autoclass_content = "both"
 autodoc_member_order = "bysource"
@@ -34,9 +49,14 @@ nitpick_ignore_regex = [
 
 
 def setup(app: Sphinx) -> None:
-    """Have docstrings read as they are meant: before napoleon takes them apart, and after."""
+    """Draw the figures, and have docstrings read as they are meant, before napoleon and after."""
     app.connect("autodoc-process-docstring", _lengths, priority=499)
     app.connect("autodoc-process-docstring", _whole_sentences, priority=501)
+    app.connect("builder-inited", _figures)
+
+
+def _figures(app: Sphinx) -> None:
+    figures.write(Path(app.srcdir) / "images" / "rope-types")
 
 
 def _lengths(_app: Sphinx, _what: str, _name: str, _it: Any, _how: Any, lines: list[str]) -> None:

@@ -7,6 +7,7 @@ help screen, whose form changes with Typer's version.
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -18,12 +19,24 @@ from typer.main import get_command
 from ropecli.checks.verify import LAWS
 from ropecli.cli.app import EXIT_BUG, EXIT_INTERRUPTED, app
 from ropecli.errors import RopecliError
+from ropecli.models.lint.rule import Rule
+from ropecli.models.lint.rule import rules as lint_rules
 from ropecli.reference.rotation import DIGITS
+from ropecli.rotary import rope
+from ropecli.rotary.types import ROPE_TYPES, formula, own_parameters
 
 DOCS = Path(__file__).parent
 PART = re.compile(r"(<!-- generated: (\w+) ?(\w*) -->\n).*?(<!-- end -->)", re.DOTALL)
 GROUP: Any = get_command(app)
-CHECKS = {"verify": "a law failed"}  #: Commands that give a verdict, and what 1 means there.
+#: Arguments of rope types that config.json has no such key for.
+NO_KEYS = ("dim", "base", "axis", "direction", "pairs_in", "pairs_out", "layout", "rotary_offset")
+#: Commands that give a verdict, and what 1 means there.
+CHECKS = {
+    "diff": "the models differ",
+    "inspect": "a finding of level error",
+    "lint": "a finding of level error",
+    "verify": "a law failed",
+}
 
 
 def main(arguments: list[str]) -> int:
@@ -94,13 +107,95 @@ def laws(_word: str) -> str:
     return _table(("law", "Eq.", "what must hold", "where the tolerance comes from"), rows)
 
 
+def types(_word: str) -> str:
+    """A table of the rope types, with links to their pages."""
+    rows = []
+    for name in ROPE_TYPES:
+        says = inspect.getdoc(inspect.getmodule(formula(name))) or ""
+        keys = ", ".join(f"`{key}`" for key in own_parameters(name))
+        rows.append((f"[`{name}`]({name}.md)", says.partition(": ")[2].rstrip("."), keys))
+    return _table(("rope type", "what it does", "keys of its own"), rows)
+
+
+def keys(rope_type: str) -> str:
+    """A table of a rope type's own keys, or of those common to all types."""
+    if rope_type:
+        rows = _keys(formula(rope_type))
+        return _table(("key", "default", "meaning"), rows) if rows else "None of its own."
+    return _table(("key", "default", "meaning"), _keys(rope))
+
+
+def rules(_word: str) -> str:
+    """A table of the rules of `lint`, with links to what is said of each."""
+    rows = [(f"[{r.id}](#{r.anchor})", r.level, r.title) for r in lint_rules().values()]
+    return _table(("rule", "level", "defect"), rows)
+
+
+def about_rules(_word: str) -> str:
+    """What is said of each rule of `lint`, by subject."""
+    subjects: dict[str, list[str]] = {}
+    for each in lint_rules().values():
+        subject = inspect.getdoc(inspect.getmodule(each.judge)) or ""
+        subjects.setdefault(subject.rstrip("."), []).append(_about(each))
+    return "\n\n".join(f"## {name}\n\n" + "\n\n".join(said) for name, said in subjects.items())
+
+
 MAKERS: dict[str, Callable[[str], str]] = {
     "usage": usage,
     "options": options,
     "commands": commands,
     "exits": exits,
     "laws": laws,
+    "types": types,
+    "keys": keys,
+    "rules": rules,
+    "about_rules": about_rules,
 }
+
+
+def _about(rule: Rule) -> str:
+    said = {"Fires on": rule.fires, "What happens": rule.why, "Cure": rule.cure}
+    if rule.threads:
+        links = [
+            f"[{thread}](https://github.com/{thread.replace('#', '/issues/')})"
+            for thread in rule.threads
+        ]
+        said["Met in"] = ", ".join(links) + "."
+    lines = [f"* **{name}:** {text}" for name, text in said.items()]
+    return "\n".join(
+        [
+            f"({rule.anchor})=",
+            "",
+            f"### {rule.id}: {rule.title}",
+            "",
+            f"Level {rule.level}.",
+            "",
+            *lines,
+        ]
+    )
+
+
+def _keys(function: Callable[..., Any]) -> list[tuple[str, str, str]]:
+    rows = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name in NO_KEYS or parameter.kind is not parameter.KEYWORD_ONLY:
+            continue
+        default = "required" if parameter.default is parameter.empty else f"`{parameter.default}`"
+        meaning = _meaning(function, name)
+        if same := re.fullmatch(r"As in `(\w+)`\.", meaning):
+            meaning = _meaning(formula(same[1]), name)
+        rows.append((f"`{name}`", "" if parameter.default is None else default, meaning))
+    return rows
+
+
+def _meaning(function: Callable[..., Any], name: str) -> str:
+    """What a docstring says of an argument, in one line."""
+    doc = inspect.getdoc(function) or ""
+    found = re.search(rf"^    {name}: (.*?)(?=^    \w+: |^\s*$|\Z)", doc, re.MULTILINE | re.DOTALL)
+    if found is None:
+        msg = f"{function.__name__} does not say what {name} is"
+        raise ValueError(msg)
+    return " ".join(found[1].split())
 
 
 def _row(parameter: Any) -> tuple[str, str, str]:
