@@ -105,13 +105,13 @@ def made(folder: Path, maker: Callable[[], bytes]) -> Path:
 @pytest.mark.parametrize("maker", CRAFTED, ids=lambda maker: maker.__name__)
 def test_crafted_header_is_soon_done_with(tmp_path: Path, maker: Callable[[], bytes]) -> None:
     path = made(tmp_path, maker)
-    begin = time.perf_counter()
+    begin = time.process_time()
     why = CRAFTED[maker]
     if why is None:
         read_gguf(path)
     else:
         assert why in refused(read_gguf, path)
-    assert time.perf_counter() - begin < SECONDS
+    assert time.process_time() - begin < SECONDS
 
 
 def test_header_of_long_strings_is_not_read_for_ever(tmp_path: Path) -> None:
@@ -122,11 +122,11 @@ def test_header_of_long_strings_is_not_read_for_ever(tmp_path: Path) -> None:
             stream.seek(49 + i * ((1 << 20) + 8))
             stream.write(struct.pack("<Q", 1 << 20))
         stream.truncate(2**32)
-    begin = time.perf_counter()
+    begin = time.process_time()
     message = refused(read_gguf, path)
     assert "the header is too long" in message
     assert "read are up to 64 MiB" in message
-    assert time.perf_counter() - begin < SECONDS
+    assert time.process_time() - begin < SECONDS
 
 
 READ = """
@@ -160,8 +160,8 @@ def test_vocabulary_of_today_is_passed_over_in_half_a_second(tmp_path: Path) -> 
     merges = array(STRING, 2 * count, b"".join(text(f"ab{i} cd") for i in range(2 * count)))
     metadata = llama(tokens=tokens, merges=merges)
     path = saved(tmp_path, gguf(metadata, {"rope_freqs.weight": float32([1.0])}))
-    begin = time.perf_counter()
+    begin = time.process_time()
     file = read_gguf(path)
-    assert time.perf_counter() - begin < 0.5
+    assert time.process_time() - begin < 0.5
     assert file.metadata["llama.merges"] == Skipped(2 * count, "string")
     assert file.tensor("rope_freqs.weight") == 1.0
