@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from ropecli.errors import ArgumentError
 from ropecli.models.entries import BASE, entries
 from ropecli.models.geometry import geometry, rotated_by
-from ropecli.models.keys import Keys, shown
+from ropecli.models.keys import Keys
 from ropecli.models.nope import of_layer, with_layers
 from ropecli.models.parts import Part, parts
 from ropecli.models.settings import Settings
 from ropecli.rotary.attention import Temperature
+from ropecli.rotary.numbers import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,9 +86,8 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
     if keys.architecture.model_type is None:
         assumed.append("an architecture like Llama's: no model_type")
     elif not keys.architecture.known:
-        assumed.append(
-            f"an architecture like Llama's: model_type {keys.architecture.model_type!r} is unknown"
-        )
+        kind = shown(keys.architecture.model_type)
+        assumed.append(f"an architecture like Llama's: model_type {kind} is unknown")
     return Settings(
         name=name,
         rope_type=rope_type,

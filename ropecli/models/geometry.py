@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import ArgumentError
 from ropecli.models.entries import FULL
-from ropecli.models.keys import real, shown
+from ropecli.models.keys import real
+from ropecli.rotary.numbers import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import ArgumentError
+from ropecli.rotary.numbers import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -160,11 +161,3 @@ def real(key: str, value: object) -> float:
     except OverflowError:
         msg = f"{key} must be a number below 1.8e308, got {shown(value)}"
         raise ArgumentError(msg) from None
-
-
-def shown(value: object) -> str:
-    """A value from a file, short enough for a line."""
-    if isinstance(value, int) and abs(value) >= 10**40:  # Python refuses to spell out the longest
-        return f"an integer of {value.bit_length()} bits"
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from ropecli.errors import ArgumentError
-from ropecli.models.keys import Keys, real, shown
+from ropecli.models.keys import Keys, real
 from ropecli.models.settings import Settings
 from ropecli.rotary.attention import Temperature
+from ropecli.rotary.numbers import shown
 
 ROPE, NOPE = "rope", "nope"
 MOST_LAYERS = 65_536

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ropecli.arrays import as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.rotary.numbers import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +47,8 @@ def in_sections(section: Sequence[int], count: int) -> tuple[int, ...]:
     """
     sizes = _sizes(section)
     if sum(sizes) != count:
-        msg = f"mrope_section must add up to the {count} pairs, got {sizes} = {sum(sizes)}"
+        total = shown(sum(sizes))
+        msg = f"mrope_section must add up to the {count} pairs, got {shown(sizes)} = {total}"
         raise ArgumentError(msg)
     return tuple(axis for axis, size in enumerate(sizes) for _ in range(size))
 
@@ -77,9 +79,9 @@ def interleaved(section: Sequence[int], count: int) -> tuple[int, ...]:
 def _sizes(section: object) -> list[int]:
     sizes = list(section) if isinstance(section, list | tuple) else []
     if not sizes or any(isinstance(n, bool) or not isinstance(n, int) for n in sizes):
-        msg = f"mrope_section must be a list of integers, got {section!r}"
+        msg = f"mrope_section must be a list of integers, got {shown(section)}"
         raise ArgumentTypeError(msg)
     if min(sizes) < 0 or len(sizes) > MOST_AXES:
-        msg = f"mrope_section must be at most {MOST_AXES} numbers of at least 0, got {sizes}"
+        msg = f"mrope_section must be at most {MOST_AXES} numbers of at least 0, got {shown(sizes)}"
         raise ArgumentError(msg)
     return sizes

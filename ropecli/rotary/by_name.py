@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.errors import ArgumentError
+from ropecli.errors import ArgumentError, RopecliError
 from ropecli.rotary.axes import in_sections, interleaved
-from ropecli.rotary.numbers import even, number, positive
+from ropecli.rotary.numbers import even, number, positive, shown
 from ropecli.rotary.rotary import Rotary
 from ropecli.rotary.types import canonical, formula, own_parameters
 
@@ -105,11 +105,11 @@ def _dim(head_dim: int, rotary_dim: int | None, share: float | None) -> int:
         return even("rotary dim", rotary_dim)
     if share is None:
         return head_dim
-    dim = int(head_dim * number("partial_rotary_factor", share))
-    if not 1 <= dim <= head_dim:
+    coordinates = head_dim * number("partial_rotary_factor", share)
+    if not 1 <= coordinates < head_dim + 1:
         msg = f"partial_rotary_factor must leave 1 to {head_dim} coordinates, got {share:g}"
         raise ArgumentError(msg)
-    return dim
+    return int(coordinates)
 
 
 def _table(name: str, arguments: dict[str, Any]) -> Table:
@@ -122,7 +122,9 @@ def _table(name: str, arguments: dict[str, Any]) -> Table:
         raise ArgumentError(msg) from None
     try:
         return make(**arguments)
-    except (OverflowError, ZeroDivisionError):
-        given = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
+    except RopecliError:
+        raise
+    except (ArithmeticError, ValueError):  # of math: a logarithm of 0, a power beyond every float
+        given = ", ".join(f"{key}={shown(value)}" for key, value in arguments.items())
         msg = f"rope type {name}: its formula has no finite value for {given}"
         raise ArgumentError(msg) from None

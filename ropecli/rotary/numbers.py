@@ -18,7 +18,7 @@ def integer(name: str, value: object) -> int:
         ArgumentTypeError: Not an integer.
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        msg = f"{name} must be an integer, got {value!r}"
+        msg = f"{name} must be an integer, got {shown(value)}"
         raise ArgumentTypeError(msg)
     return int(value)
 
@@ -48,7 +48,7 @@ def number(name: str, value: object) -> float:
         ArgumentTypeError: Not a number.
     """
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        msg = f"{name} must be a number, got {value!r}"
+        msg = f"{name} must be a number, got {shown(value)}"
         raise ArgumentTypeError(msg)
     try:
         result = float(value)
@@ -127,3 +127,11 @@ def stretched_base(base: float, stretch: float, dim: int) -> float:
     except OverflowError:
         msg = f"stretched base must be finite, got {base:g} * {stretch:g}^({dim}/{dim - 2})"
         raise ArgumentError(msg) from None
+
+
+def shown(value: object) -> str:
+    """A value that is not allowed, short enough for a line."""
+    if isinstance(value, int) and abs(value) >= 10**40:  # Python refuses to spell out the longest
+        return f"an integer of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ropecli.models.settings import Settings
     from ropecli.rotary import Rotary
 
+LARGEST_HEAD = 2**16  #: A hundred times any model's; tables of more take seconds.
+
 
 def build(
     settings: Settings,
@@ -32,6 +34,10 @@ def build(
     """
     if rope_type is None:
         msg = f"layer {settings.name} has no rotary position embedding"
+        raise ArgumentError(msg)
+    head_dim = settings.geometry["head_dim"]
+    if head_dim > LARGEST_HEAD:
+        msg = f"head dim must be at most {LARGEST_HEAD:,} in a model, got {head_dim:,}"
         raise ArgumentError(msg)
     name = canonical(rope_type)
     own = own_parameters(name)

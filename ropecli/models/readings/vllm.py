@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ropecli.errors import ArgumentError
 from ropecli.models.readings.build import build
-from ropecli.rotary.numbers import positive
+from ropecli.rotary.numbers import positive, shown
 
 if TYPE_CHECKING:
     from ropecli.models.settings import Settings
@@ -23,7 +23,7 @@ def rotary(settings: Settings, sequence_length: int | None) -> Rotary:
     scaling, rope_type = dict(settings.scaling), settings.rope_type
     older = scaling.get("type")
     if older is not None and older != rope_type:
-        msg = f"vLLM refuses type {older!r} beside rope_type {rope_type!r}"
+        msg = f"vLLM refuses type {shown(older)} beside rope_type {shown(rope_type)}"
         raise ArgumentError(msg)
     longest = sequence_length or settings.context_length
     if rope_type == "dynamic" and scaling.get("factor") and settings.context_length:

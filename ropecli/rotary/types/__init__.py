@@ -8,6 +8,7 @@ import pkgutil
 from typing import TYPE_CHECKING
 
 from ropecli.errors import ArgumentError
+from ropecli.rotary.numbers import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +29,7 @@ def canonical(name: str) -> str:
     plain = str(name).replace("-", "_")
     settled = ALIASES.get(plain, plain)
     if settled not in ROPE_TYPES:
-        msg = f"rope type must be one of {', '.join(ROPE_TYPES)}, got {name!r}"
+        msg = f"rope type must be one of {', '.join(ROPE_TYPES)}, got {shown(name)}"
         raise ArgumentError(msg)
     return settled
 

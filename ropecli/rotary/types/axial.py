@@ -8,7 +8,7 @@ import numpy as np
 
 from ropecli.errors import ArgumentError
 from ropecli.rotary.frequencies import Table, geometric
-from ropecli.rotary.numbers import integer
+from ropecli.rotary.numbers import integer, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +48,7 @@ def axial(
         raise ArgumentError(msg)
     order = list(range(count)) if axis_order is None else list(axis_order)
     if sorted(order) != list(range(count)):
-        msg = f"axis_order must name each of the {count} axes once, got {axis_order!r}"
+        msg = f"axis_order must name each of the {count} axes once, got {shown(axis_order)}"
         raise ArgumentError(msg)
     pairs = dim // (2 * count)
     if deal_out:
