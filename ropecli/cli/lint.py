@@ -18,7 +18,7 @@ def lint(
     sources: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="SOURCE...",
+            metavar="SOURCE",
             help="A config.json, a folder that holds one, a .gguf file, or - for standard input.",
         ),
     ] = None,

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from ropecli.errors import ArgumentError
 from ropecli.models.entries import BASE, entries
 from ropecli.models.geometry import geometry, rotated_by
-from ropecli.models.keys import Keys
+from ropecli.models.keys import Keys, few
 from ropecli.models.nope import of_layer, with_layers
 from ropecli.models.parts import Part, parts
 from ropecli.models.settings import Settings
 from ropecli.rotary.attention import Temperature
-from ropecli.rotary.numbers import shown
+from ropecli.rotary.numbers import number, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +32,10 @@ def settings_of(config: Mapping[str, Any]) -> tuple[Settings, ...]:
     Raises:
         ArgumentError: No rotary embedding in it, or a value that is not allowed.
     """
-    found = [settings for part in parts(config) for settings in _of_part(part)]
+    found: list[Settings] = []
+    for part in parts(config):
+        found += _of_part(part)
+        few(found)
     if not found:
         msg = (
             "no rotary position embedding found: no rope_theta, rope_scaling or rope_parameters, "
@@ -44,6 +47,7 @@ def settings_of(config: Mapping[str, Any]) -> tuple[Settings, ...]:
 
 def _of_part(part: Part) -> list[Settings]:
     kinds = entries(part.keys)
+    few(kinds)
     found = [
         _settings(of_layer(part.keys, name), name, entry, nested=len(kinds) > 1 or name != "all")
         for name, entry in kinds.items()
@@ -105,9 +109,11 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
 def _original(
     keys: Keys, entry: Mapping[str, Any], rope_type: str, context: int | None, *, nested: bool
 ) -> int | None:
-    """The original length: at the top level (Phi-3) before the one among the scaling keys."""
+    """The original length; only some architectures (Phi-3) read one at the top level, and first."""
     inner = Keys(entry, keys.architecture).integer("original_max_position_embeddings")
     outer = keys.integer("original_max_position_embeddings")
+    if keys.architecture.known and keys.architecture.facts.get("original") != "top level":
+        outer = None
     found = inner or outer if nested else outer or inner
     if found is None and rope_type in _ORIGINAL:
         return context
@@ -127,7 +133,7 @@ def _temperature(entry: Mapping[str, Any], original: int | None) -> Temperature 
     beta = entry.get("llama_4_scaling_beta")
     if not beta or original is None or isinstance(beta, bool) or not isinstance(beta, int | float):
         return None
-    return Temperature(beta=float(beta), length=float(original))
+    return Temperature(beta=number("llama_4_scaling_beta", beta), length=float(original))
 
 
 def _set_axes(

@@ -58,7 +58,7 @@ class LayerDifference:
     same: bool  #: Whether it does the same in both, float32 tables apart.
     fields: tuple[FieldDifference, ...]  #: Those with two values.
     phase: tuple[Phase, ...]  #: Empty where only one of them rotates.
-    first_position_over: dict[str, int | None]  #: By radians: "0.01", "0.1" and "1".
+    first_position_over: dict[str, int | None]  #: For "0.01", "0.1" and "1" radian; else None.
     per_pair: tuple[float, ...]  #: |theta_a - theta_b|, radians per position.
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import ArgumentError
-from ropecli.models.keys import real
+from ropecli.models.keys import few, real
 from ropecli.rotary.numbers import shown
 
 if TYPE_CHECKING:
@@ -34,13 +34,16 @@ def entries(keys: Keys) -> dict[str, Entry]:
     if nested:
         return {
             name: None if entry is None else _completed(entry, keys)
-            for name, entry in nested.items()
+            for name, entry in _filled_in(nested, usual, keys).items()
         }
+    if isinstance(keys.own("rope_theta"), list):
+        return _by_layer(given, keys)
     if _nested(usual, keys):
         return {name: _legacy(name, entry, given, keys) for name, entry in usual.items()}
     local = _local_base(keys)
     if local is None:
-        return {"all": _completed(given or usual, keys)}
+        empty = keys.own("rope_parameters") == {}  # which is given, where null and absence are not
+        return {"all": _completed(given if given or empty else usual, keys)}
     full = _completed(given, keys, base_key="global_rope_theta")
     return {FULL: full, SLIDING: _completed({"rope_theta": local}, keys)}
 
@@ -53,6 +56,47 @@ def _nested(given: Mapping[str, Any], keys: Keys) -> dict[str, Entry]:
         if not given or not all(v is None and k in named for k, v in given.items()):
             return {}
     return {k: v for k, v in given.items() if isinstance(v, dict) or v is None}
+
+
+def _by_layer(given: Mapping[str, Any], keys: Keys) -> dict[str, Entry]:
+    """The kinds of layers of a file whose rope_theta is a list with one for each (Step-3.5)."""
+    bases, types = keys.own("rope_theta"), keys.own("layer_types")
+    shares = keys.own("partial_rotary_factors")
+    if not isinstance(types, list) or not 0 < len(types) <= len(bases):
+        msg = "a list as rope_theta needs layer_types, a list with as many layers or fewer"
+        raise ArgumentError(msg)
+    scaled = keys.architecture.facts.get("scaled")
+    found: dict[str, Entry] = {}
+    names = list(map(str, types))
+    few(set(names))
+    for name in dict.fromkeys(names):
+        place = names.index(name)
+        entry: dict[str, Any] = {"rope_theta": real("rope_theta", bases[place])}
+        if isinstance(shares, list) and place < len(shares):
+            entry["partial_rotary_factor"] = real("partial_rotary_factors", shares[place])
+        own = dict(given) if scaled is None or name in scaled else {}
+        found[name] = _completed(own | entry, keys)
+    return found
+
+
+def _filled_in(
+    nested: Mapping[str, Entry], usual: Mapping[str, Any], keys: Keys
+) -> dict[str, Entry]:
+    """Nested entries, with what the code of some architectures adds: kinds, and bases of kinds.
+
+    Where it knows the base of a kind, null is plain RoPE and not none.
+    """
+    found = dict(nested)
+    bases = keys.architecture.facts.get("bases")
+    if bases is None:
+        return found
+    for name, known in usual.items():
+        entry = dict(found.get(name) or {"rope_type": "default"})
+        if entry.get("rope_theta") is None:
+            own = keys.real(bases[name]) if name in bases else None
+            entry["rope_theta"] = known["rope_theta"] if own is None else own
+        found[name] = entry
+    return found
 
 
 def _legacy(name: str, usual: Entry, given: Mapping[str, Any], keys: Keys) -> Entry:

@@ -8,7 +8,7 @@ from ropecli.errors import ArgumentError
 from ropecli.rotary.numbers import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from ropecli.models.architectures import Architecture
 
@@ -36,7 +36,13 @@ ALIASES: dict[str, tuple[str, ...]] = {
         "n_ctx",
         "max_source_positions",
     ),
-    "rope_theta": ("rotary_emb_base", "rotary_embedding_base", "rope_base"),
+    "rope_theta": (
+        "rotary_emb_base",
+        "rotary_embedding_base",
+        "rope_base",
+        "rope_embedding_base",
+        "rope_freq_constant",
+    ),
     "partial_rotary_factor": ("rotary_pct", "rotary_emb_fraction", "rope_pct"),
     "rotary_dim": ("rotary_ndims",),
     "sliding_window_pattern": ("global_attn_every_n_layers",),
@@ -57,6 +63,23 @@ SPEAKING = (
     *ALIASES["partial_rotary_factor"],
     *ALIASES["rotary_dim"],
 )
+#: Keys whose null counts: all of the head, and a head as wide as its share of hidden_size.
+NULL_COUNTS = ("head_dim", "partial_rotary_factor")
+
+
+#: Kinds of layers in a file, all parts together; real files have up to six.
+MOST_KINDS = 64
+
+
+def few(kinds: Collection[object]) -> None:
+    """Refuse a file whose every layer would be a kind of its own.
+
+    Raises:
+        ArgumentError: Too many.
+    """
+    if len(kinds) > MOST_KINDS:
+        msg = f"a file may have at most {MOST_KINDS} kinds of layers, got {len(kinds):,}"
+        raise ArgumentError(msg)
 
 
 class Keys:
@@ -67,12 +90,14 @@ class Keys:
         self.architecture = architecture
 
     def find(self, name: str) -> tuple[str, Any] | None:
-        """The key that gives a value, and the value; defaults count, null does not."""
+        """The key that gives a value, and the value; defaults count, null mostly does not."""
         ignored = self.architecture.facts.get("ignores", ())
         names = (name, *ALIASES.get(name, ()))
         for key in names:
             if self.config.get(key) is not None and key not in ignored:
                 return key, self.config[key]
+        if name in NULL_COUNTS and name in self.config:
+            return None
         for key in names:
             if self.architecture.defaults.get(key) is not None:
                 return key, self.architecture.defaults[key]

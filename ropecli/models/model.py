@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Layer:
     """One kind of layer."""
 
-    name: str  #: "all", or the kind: "full_attention", "vision", ...
+    name: str  #: "all", or the kind, such as "full_attention" or "vision".
     rotary: Rotary | None  #: None on layers without position.
     settings: Settings  #: What it was computed from.
 
@@ -50,7 +50,7 @@ class Model:
     source: str  #: The file, or "-" for standard input.
     format: str  #: "config.json" or "gguf".
     model_type: str | None  #: Or the architecture that a GGUF names.
-    reading: str  #: The stack: "transformers", "vllm", "llama.cpp", "mlx-lm" or "paper".
+    reading: str  #: The stack, such as "transformers" or "llama.cpp".
     sequence_length: int | None  #: Positions in use; where it counts, None is the context length.
     layers: tuple[Layer, ...]  #: In the order of the file.
     raw: Mapping[str, Any] = field(repr=False, compare=False)  #: The keys of the file.

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from ropecli.errors import ArgumentError
-from ropecli.models.keys import Keys, real
+from ropecli.models.keys import Keys, few, real
 from ropecli.models.settings import Settings
 from ropecli.rotary.attention import Temperature
-from ropecli.rotary.numbers import shown
+from ropecli.rotary.numbers import number, positive, shown
 
 ROPE, NOPE = "rope", "nope"
 MOST_LAYERS = 65_536
@@ -44,6 +44,7 @@ def with_layers(keys: Keys, found: list[Settings]) -> list[Settings]:
     bases = _bases(keys, rotating)
     if bases is None or (len(set(bases)) == 1 and all(bases)):
         return [rotating]
+    few(set(bases))
     kinds = [
         replace(
             rotating,
@@ -162,4 +163,6 @@ def _tuning(keys: Keys) -> Temperature | None:
     scale, length = keys.real("attn_scale"), keys.real("floor_scale")
     if not keys.get("attn_temperature_tuning") or scale is None or not length:
         return None
-    return Temperature(beta=scale, length=length, shift=1)
+    return Temperature(
+        beta=number("attn_scale", scale), length=positive("floor_scale", length), shift=1
+    )

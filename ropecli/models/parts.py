@@ -29,6 +29,7 @@ OTHER_POSITIONS = (
 NO_PARTS = ("attn_config", "ffn_config")
 #: EsmFold2 turns atoms by where they are in space; its frequencies are of no type that is known.
 SPATIAL = "spatial_rope_base_frequency"
+POSITION_KEYS = ("position_embedding_type", "position_embeddings_type", "position_embedding")
 #: Keys that switch the rotation on.
 SWITCHES = ("use_mem_rope", "use_rotary_embedding")
 
@@ -91,13 +92,19 @@ def _walk(
         )
 
 
+def _other_position(keys: Keys, key: str) -> bool:
+    """Whether a key says that positions are not rotary, and the architecture's code reads it.
+
+    ModernBERT's file says "absolute" and means nothing by it.
+    """
+    value = keys.get(key)
+    read = not keys.architecture.known or key in keys.architecture.defaults or value == "nope"
+    return read and isinstance(value, str) and value in OTHER_POSITIONS
+
+
 def _rotates(keys: Keys, *, alone: bool, top: bool) -> bool:
     """Whether a part has a rotary embedding, by its keys or by its architecture."""
-    positions = [
-        keys.get(key)
-        for key in ("position_embedding_type", "position_embeddings_type", "position_embedding")
-    ]
-    if any(p in OTHER_POSITIONS for p in positions if isinstance(p, str)):
+    if any(_other_position(keys, key) for key in POSITION_KEYS):
         return False
     if keys.config.get("alibi") is True or any(keys.get(key) is False for key in SWITCHES):
         return False

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Settings:
     """One kind of layer as its file describes it."""
 
-    name: str  #: "all", or the kind: "full_attention", "vision", ...
+    name: str  #: "all", or the kind, such as "full_attention" or "vision".
     rope_type: str | None  #: As the file names it; None on layers without position.
     geometry: Mapping[str, Any] = field(default_factory=dict)  #: Place in a head, as `rope` has it.
     scaling: Mapping[str, Any] = field(default_factory=dict)  #: rope_theta, factor, ... as given.

@@ -63,6 +63,9 @@ def read_json(path: Path | None) -> dict[str, Any]:
         FileError: Not readable, too large, or not a JSON object.
     """
     name = "standard input" if path is None else os.fspath(path)
+    if path is None and sys.stdin is None:
+        msg = "cannot read standard input: it is closed"
+        raise FileError(msg)
     try:
         if path is None:
             content = sys.stdin.buffer.read(LARGEST + 1)

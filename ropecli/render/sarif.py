@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from ropecli.models.lint.rule import Rule
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-#: The page of all rules.
-DOCS = "https://ropecli.readthedocs.io/en/stable/lint.html"
+#: The page of all rules, in the documentation that comes with the code.
+PAGE = "docs/lint.md"
 
 
 def show(document: str) -> None:
@@ -42,7 +42,6 @@ def text(found: Sequence[tuple[str | None, Sequence[Finding], Mapping[str, int]]
     driver = {
         "name": "ropecli",
         "version": __version__,
-        "informationUri": DOCS,
         "rules": [_rule(each) for each in rules().values()],
     }
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
@@ -50,14 +49,12 @@ def text(found: Sequence[tuple[str | None, Sequence[Finding], Mapping[str, int]]
 
 
 def _rule(each: Rule) -> dict[str, Any]:
-    page = f"{DOCS}#{each.anchor}"
     threads = f" Threads: {', '.join(each.threads)}." if each.threads else ""
     return {
         "id": each.id,
         "shortDescription": {"text": each.title},
         "fullDescription": {"text": each.why},
-        "help": {"text": f"{each.why} Cure: {each.cure}{threads}"},
-        "helpUri": page,
+        "help": {"text": f"{each.why} Cure: {each.cure}{threads} See {PAGE}#{each.anchor}."},
         "defaultConfiguration": {"level": each.level},
     }
 

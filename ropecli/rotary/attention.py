@@ -37,7 +37,7 @@ class Temperature:
 
     beta: float  #: Weight of the logarithm.
     length: float  #: Positions after which it rises.
-    shift: int = 0  #: Added to the position: 1 in Llama 4, 0 in Ministral 3.
+    shift: int = 0  #: Added to the position; 1 in Llama 4, 0 in Ministral 3.
 
     def __call__(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
         """1 + beta ln(1 + floor((m + shift) / length)) at each position, of the same shape."""

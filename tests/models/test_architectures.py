@@ -17,6 +17,7 @@ FACTS = {
     "direction": str,
     "head_dim": str,
     "ignores": list,
+    "original": str,
     "layout": str,
     "like": str,
     "mrope": str,

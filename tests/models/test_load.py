@@ -117,6 +117,69 @@ def test_rope_ratio_multiplies_the_base() -> None:
     assert rope.base == 500_000
 
 
+def test_only_phi_reads_an_original_length_at_the_top_level() -> None:
+    yarn = {"rope_type": "yarn", "factor": 4.0}
+    config = LLAMA_31 | {"rope_scaling": yarn, "original_max_position_embeddings": 2048}
+    assert load_model(config).layer().original_context_length == 131_072
+    unknown = load_model(config | {"model_type": "mystery"})
+    assert unknown.layer().original_context_length == 2048
+    assert load_model(ALL["phi-3"]).layer().original_context_length == 4096
+
+
+def test_a_truncate_of_null_is_as_good_as_false() -> None:
+    def table(truncate: bool | None) -> list[float]:
+        scaling = ALL["gpt-oss"]["rope_scaling"] | {"truncate": truncate}
+        rope = load_model(ALL["gpt-oss"] | {"rope_scaling": scaling}).layer().rotary
+        assert rope is not None
+        return list(rope.frequencies)
+
+    assert table(None) == table(False) != table(True)
+
+
+def test_an_absolute_that_nobody_reads() -> None:
+    config = {
+        "model_type": "modernbert",
+        "hidden_size": 768,
+        "num_attention_heads": 12,
+        "position_embedding_type": "absolute",
+        "global_rope_theta": 160_000.0,
+        "local_rope_theta": 10_000.0,
+    }
+    bases = {layer.name: layer.rotary for layer in load_model(config).layers}
+    assert {name: rope.base for name, rope in bases.items() if rope is not None} == {
+        "full_attention": 160_000.0,
+        "sliding_attention": 10_000.0,
+    }
+    with pytest.raises(FileError, match="no rotary position embedding found"):
+        load_model(config | {"model_type": "mystery"})
+
+
+def test_a_base_for_every_layer() -> None:
+    config = {
+        "model_type": "step3p5",
+        "head_dim": 128,
+        "layer_types": ["full_attention", "sliding_attention", "sliding_attention"],
+        "rope_theta": [5e6, 1e4, 1e4],
+        "partial_rotary_factors": [0.5, 1.0, 1.0],
+        "max_position_embeddings": 262_144,
+        "rope_scaling": {
+            "rope_type": "llama3",
+            "factor": 2.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 32.0,
+            "original_max_position_embeddings": 131_072,
+        },
+    }
+    model = load_model(config)
+    full, sliding = (model.layer(n).rotary for n in ("full_attention", "sliding_attention"))
+    assert full is not None
+    assert sliding is not None
+    assert (full.base, full.rotary_dim, full.rope_type) == (5e6, 64, "llama3")
+    assert (sliding.base, sliding.rotary_dim, sliding.rope_type) == (1e4, 128, "default")
+    with pytest.raises(FileError, match="a list as rope_theta needs layer_types"):
+        load_model(config | {"layer_types": None})
+
+
 def test_two_kinds_need_a_name() -> None:
     model = load_model(GEMMA_3)
     with pytest.raises(ArgumentError, match=r"several kinds .*: choose one with --layer"):

@@ -42,7 +42,7 @@ def test_every_rule_has_its_entry_and_anchor() -> None:
         level = entry["defaultConfiguration"]["level"]
         assert level in LEVELS
         assert entry["shortDescription"]["text"] == rules()[entry["id"]].title
-        anchor = entry["helpUri"].partition("#")[2]
+        anchor = entry["help"]["text"].rpartition("#")[2].rstrip(".")
         assert f"({anchor})=\n\n### {entry['id']}: " in page
 
 

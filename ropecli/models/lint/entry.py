@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ropecli.rotary.frequencies import Table
 
 ORIGINAL = "original_max_position_embeddings"
+MOST_LAYER_TYPES = 32
 #: The types that scale by an original length.
 BY_ORIGINAL = ("yarn", "longrope", "llama3")
 
@@ -82,7 +84,10 @@ class Entry:
         rotary_dim, share = whole(placed.get("rotary_dim")), placed.get("partial_rotary_factor")
         if rotary_dim is not None or self.head_dim is None or self.rope_type == "proportional":
             return rotary_dim or self.head_dim
-        return self.head_dim if share is None else int(self.head_dim * (number(share) or 0))
+        if share is None:
+            return self.head_dim
+        coordinates = self.head_dim * (number(share) or 0)
+        return int(coordinates) if 0 <= coordinates <= self.head_dim else None
 
     def table(self, **changes: Any) -> Table | None:
         """The frequencies as they are, or with other values; None where there are none."""
@@ -130,5 +135,5 @@ def entries(part: Part, settings: Sequence[Settings]) -> list[Entry]:
             nested=True,
             settings=by_layer.get(layer),
         )
-        for layer, value in nested.items()
+        for layer, value in islice(nested.items(), MOST_LAYER_TYPES)
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from ropecli.models.settings import Settings
 
 UNCOMPUTABLE = "R001"
+#: Real files have up to five parts and three layer types; more would only take time.
+MOST_PARTS = 32
+MOST_HITS = 32  #: Of one rule in one part.
 
 
 def lint(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Finding, ...]:
@@ -72,20 +76,25 @@ def _subjects(source: object) -> list[object]:
 
 def _of_config(raw: Mapping[str, Any]) -> list[object]:
     found = [Part.of(described) for described in attempt(lambda: parts(raw)) or []]
-    found = [part for part in found if part.counts_positions]
+    found = [part for part in found if part.counts_positions][:MOST_PARTS]
     settings, problem = _understood(lambda: config.settings_of(raw), "config.json", raw)
     rotates = any(part.speaks for part in found) or (bool(found) and problem is None)
     file = File(format="config.json", raw=raw, settings=settings, problem=problem, rotates=rotates)
     if not rotates:
         return [file]
-    owned = {part.name: [s for s in settings if _owner(s, found) == part.name] for part in found}
-    return [file, *found, *(each for part in found for each in entries(part, owned[part.name]))]
+    names = {part.name for part in found}
+    owned: dict[str, list[Settings]] = {}
+    for each in settings:
+        owned.setdefault(_owner(each, names), []).append(each)
+    of_part = (entries(part, owned.get(part.name, [])) for part in found)
+    return [file, *found, *(entry for some in of_part for entry in some)]
 
 
-def _owner(settings: Settings, found: list[Part]) -> str:
+def _owner(settings: Settings, names: set[str]) -> str:
     """The name of the part that a kind of layer is of."""
-    names = [p.name for p in found if p.name and f"{settings.name}.".startswith(f"{p.name}.")]
-    return max(names, key=len, default="")
+    words = settings.name.split(".")
+    prefixes = (".".join(words[:count]) for count in range(len(words), 0, -1))
+    return next((prefix for prefix in prefixes if prefix in names), "")
 
 
 def _of_gguf(path: Path) -> list[object]:
@@ -135,7 +144,7 @@ def _judged(subjects: list[object]) -> tuple[Finding, ...]:
         for rule in rules().values()
         for subject in subjects
         if isinstance(subject, rule.of)
-        for hit in rule.judge(subject)
+        for hit in islice(rule.judge(subject), MOST_HITS)
     ]
     # An error that names the cause stands for what follows from it.
     if any(finding.level == "error" and finding.rule != UNCOMPUTABLE for finding in found):

@@ -66,6 +66,11 @@ TOP = frozenset(
 _SPELT = tuple(name for name in sorted(TOP) if len(name) > 9)
 
 
+MOST_NAMES = 256  #: Keys of one object that are looked at; real files have up to a hundred.
+
+LONGEST_NAME = 64  #: Of those.
+
+
 @cache
 def of_type(rope_type: str) -> frozenset[str]:
     """The scaling keys that a rope type reads."""
@@ -80,6 +85,8 @@ def of_any_type() -> frozenset[str]:
 
 def meant(key: str, names: Iterable[str] = _SPELT) -> str | None:
     """The name that a misspelt key is close to; a plural or a longer name is not misspelt."""
+    if len(key) > LONGEST_NAME:
+        return None
     close = difflib.get_close_matches(key.lower(), names, n=1, cutoff=0.9)
     if (
         not close

@@ -68,4 +68,8 @@ def _softmax(settings: Settings, scaling: Mapping[str, Any]) -> float | None:
     if settings.softmax is None or settings.rope_type == "default":
         return None
     factor = positive("factor", scaling.get("factor") or 1.0)
-    return softmax_factor(factor, scaling.get(settings.softmax))
+    try:
+        return softmax_factor(factor, scaling.get(settings.softmax))
+    except OverflowError:
+        msg = f"{settings.softmax} must leave the score finite, got {scaling[settings.softmax]:g}"
+        raise ArgumentError(msg) from None

@@ -21,4 +21,6 @@ def rotary(settings: Settings, sequence_length: int | None) -> Rotary:
     scaling = dict(settings.scaling)
     if settings.nested:  # read from where the layer types stand, so never found
         scaling.pop("truncate", None)
+    elif "truncate" in scaling:  # null is as good as false
+        scaling["truncate"] = bool(scaling["truncate"])
     return build(settings, settings.rope_type, scaling, sequence_length)

@@ -27,8 +27,9 @@ def rotary(settings: Settings, sequence_length: int | None) -> Rotary:
         raise ArgumentError(msg)
     longest = sequence_length or settings.context_length
     if rope_type == "dynamic" and scaling.get("factor") and settings.context_length:
-        # One table for the longest length, used at every length.
-        longest = int(settings.context_length * positive("factor", scaling["factor"]))
+        # One table, for a sequence as long as context times factor, used at every length.
+        factor = positive("factor", scaling["factor"])
+        scaling["alpha"] = scaling.get("alpha") or factor * factor - (factor - 1)
     elif rope_type == "ntk":
         rope_type = "ntk_mixed"
     elif rope_type == "yarn" and settings.softmax is not None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from ropecli.models.lint.entry import Entry
 from ropecli.models.lint.numbers import number, shown
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subject import Part
-from ropecli.models.lint.vocabulary import ELSEWHERE, TOP, meant, of_any_type, of_type
+from ropecli.models.lint.vocabulary import ELSEWHERE, MOST_NAMES, TOP, meant, of_any_type, of_type
 from ropecli.rotary.attention import mscale
 
 #: Keys that scale, and so do nothing under a type that does not.
@@ -38,7 +39,7 @@ _SCALE = (
 )
 def misspelt_at_the_top(part: Part) -> Iterator[Hit]:
     """A key beside the others that is one or two letters off a key of rotary embeddings."""
-    for name in part.config:
+    for name in islice(part.config, MOST_NAMES):
         right = meant(name) if name not in TOP else None
         if right is not None and not part.given(right):
             yield Hit(
@@ -59,7 +60,7 @@ def misspelt(entry: Entry) -> Iterator[Hit]:
     """A scaling key that is one or two letters off one that the rope type reads."""
     rope_type = entry.rope_type
     known = of_any_type() if rope_type is None else of_type(rope_type)
-    for name in entry.values:
+    for name in islice(entry.values, MOST_NAMES):
         right = None if _is_read(name) else meant(name, sorted(known | {"rope_type"}))
         if right is not None and not entry.has(right):
             yield Hit(
@@ -81,7 +82,7 @@ def unread(entry: Entry) -> Iterator[Hit]:
     """A scaling key that no rope type has, and that is not near one that has."""
     rope_type = entry.rope_type
     known = of_any_type() if rope_type is None else of_type(rope_type)
-    for name in entry.values:
+    for name in islice(entry.values, MOST_NAMES):
         if _is_read(name) or name == "attn_factor":
             continue
         right = meant(name, sorted(known | {"rope_type"}))

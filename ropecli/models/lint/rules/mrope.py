@@ -8,6 +8,7 @@ from ropecli.models.gguf.ggml import axes
 from ropecli.models.lint.entry import Entry
 from ropecli.models.lint.numbers import whole
 from ropecli.models.lint.rule import Hit, rule
+from ropecli.rotary.axes import MOST_AXES
 
 NAMES = ("mrope_section", "xdrope_section")
 
@@ -105,8 +106,10 @@ def _sections(entry: Entry) -> Iterator[tuple[str, list[int]]]:
         place, given = (
             (entry, own) if own is not None else (entry.part, entry.part.config.get(name))
         )
-        sizes = [n for n in map(whole, given) if n is not None] if isinstance(given, list) else []
-        if isinstance(given, list) and sizes and len(sizes) == len(given) and min(sizes) >= 0:
+        if not isinstance(given, list) or not 0 < len(given) <= MOST_AXES:
+            continue
+        sizes = [n for n in map(whole, given) if n is not None and n >= 0]
+        if len(sizes) == len(given):
             yield place.key(name), sizes
 
 

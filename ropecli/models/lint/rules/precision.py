@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subject import Part
+from ropecli.models.lint.vocabulary import LONGEST_NAME
 
 _DTYPE = re.compile(r"(rope|rotary|inv_freq).*(dtype|precision)$")
 _IN_FLOAT32 = re.compile(r"(rope|rotary|inv_freq).*(fp32|float32)|(fp32|float32).*(rope|rotary)")
@@ -43,6 +44,8 @@ def narrow_tables(part: Part) -> Iterator[Hit]:
     not count.
     """
     for name, value in part.config.items():
+        if len(name) > LONGEST_NAME:
+            continue
         if _DTYPE.search(name) and isinstance(value, str) and value.lower() in _NARROW:
             yield Hit(part.key(name), _EFFECT["b" in value.lower()])
         elif _IN_FLOAT32.search(name) and value is False:

@@ -124,7 +124,12 @@ def two_shares(entry: Entry) -> Iterator[Hit]:
     given = entry.part.given("rotary_dim")
     share = number(found[0][1]) if found else None
     for name, dim in given.items():
-        if share is not None and entry.head_dim and int(entry.head_dim * share) != dim:
+        if (
+            share is not None
+            and 0 <= share <= 1
+            and entry.head_dim
+            and int(entry.head_dim * share) != dim
+        ):
             yield Hit(
                 entry.part.key(name),
                 f"It is {dim!r:.20}, and {found[0][0]} gives {int(entry.head_dim * share)}; "
