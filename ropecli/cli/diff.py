@@ -76,7 +76,8 @@ def diff(
         "position": position,
     }
     if output is not None:
-        command = f"ropecli diff {a} {b or ''} --as {first} --as {second}"
+        sources = a if b is None else f"{a} {b}"
+        command = f"ropecli diff {sources} --as {result.a.reading} --as {result.b.reading}"
         content = drawn(result, suffix=output.suffix.lower(), command=command)
         write_picture(output, content, force=force)
     if json:

@@ -38,14 +38,15 @@ class Encoding:
         if self.model is None or self.layer is None:
             return ()
         assumed = tuple(f"assumed: {sentence}" for sentence in self.layer.settings.assumed)
-        from ropecli.render.labels import changes_with_length
+        from ropecli.render.labels import sequences
 
-        if self.model.sequence_length is not None or not changes_with_length(self.rope):
+        fitting = sequences(self.rope)
+        if self.model.sequence_length is not None or fitting is None:
             return assumed
         return (
             *assumed,
             f"{self.rope.rope_type} changes with the length of the sequence: this is its table "
-            "for short ones; --sequence-length N chooses",
+            f"for {fitting}; --sequence-length N chooses",
         )
 
 

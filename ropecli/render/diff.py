@@ -98,12 +98,17 @@ def _value(value: Any) -> str:
     if isinstance(value, float):
         return exact(value) if value.is_integer() else f"{value:.9g}"
     if isinstance(value, tuple):
-        counts = ", ".join(f"{value.count(axis)} x {axis}" for axis in sorted(set(value)))
-        return f"axes of the pairs: {counts}"
+        return f"{_pairs_by_axis(value)} pairs"
     return console.visible(str(value))
 
 
+def _pairs_by_axis(axis: tuple[int, ...]) -> str:
+    return " + ".join(str(axis.count(each)) for each in range(max(axis) + 1))
+
+
 def _remark(field: FieldDifference) -> str:
+    if field.name == "axis" and _pairs_by_axis(field.a) == _pairs_by_axis(field.b):
+        return "in another order"
     if field.matters:
         return ""
     if field.name == "layout":

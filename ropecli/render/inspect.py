@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.render import console
-from ropecli.render.labels import changes_with_length, exact
+from ropecli.render.labels import exact, sequences
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
@@ -166,10 +166,10 @@ def _rows(layer: Layer, rope: Rotary, model: Model) -> list[list[str]]:
         for name in ("attention_factor", "softmax_factor")
     ]
     rows.append(["context", _context(layer)])
-    if model.sequence_length is None and changes_with_length(rope):
-        rows.append(["at length", "the table for short sequences; --sequence-length N for others"])
-    elif changes_with_length(rope):
-        rows.append(["at length", f"the table for sequences of {model.sequence_length:,}"])
+    fitting = sequences(rope)
+    if fitting is not None:
+        others = "; --sequence-length N for others" if model.sequence_length is None else ""
+        rows.append(["at length", f"the table for {fitting}{others}"])
     rows.append(["wavelengths", _wavelengths(rope)])
     rows.append(["slow pairs", _slow(layer, rope)])
     return rows
@@ -236,6 +236,9 @@ def _slow(layer: Layer, rope: Rotary) -> str:
     slow = layer.incomplete_pairs
     if slow is None:
         return "not known without a context length"
+    used = dict(rope.parameters).get("sequence_length", 0)
+    other = sequences(rope) is not None and used < (layer.context_length or 0)
+    table = ", with this table" if other else ""  # which is not that of so long a sequence
     if not slow:
-        return f"none: all of {pairs} complete a turn within the context"
-    return f"{slow} of {pairs} never complete a turn within the context"
+        return f"none: all of {pairs} complete a turn within the context{table}"
+    return f"{slow} of {pairs} never complete a turn within the context{table}"

@@ -25,10 +25,16 @@ def label(rope: Rotary) -> str:
     return f"dim {rope.head_dim}{partial}, base {exact(rope.base)}{scaled}"
 
 
-def changes_with_length(rope: Rotary) -> bool:
-    """Whether other sequence lengths have other frequencies."""
-    fixed = "alpha" in dict(rope.parameters)
-    return rope.rope_type in ("dynamic", "longrope") and not fixed
+def sequences(rope: Rotary) -> str | None:
+    """Which sequences the frequencies are for; None where they are for all."""
+    given = dict(rope.parameters)
+    changes = (rope.rope_type == "dynamic" and "alpha" not in given) or (
+        rope.rope_type == "longrope" and given["short_factor"] != given["long_factor"]
+    )
+    if not changes:
+        return None
+    used = given.get("sequence_length")
+    return "short sequences" if used is None else f"sequences of {used:,}"
 
 
 def called(curve: Decay) -> str:
