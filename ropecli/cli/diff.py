@@ -46,7 +46,7 @@ def diff(
     many radians, and from which position on. Exit code 1 if they differ.
     """
     from ropecli.errors import ArgumentError
-    from ropecli.models.description import describe
+    from ropecli.models.describe import describe
     from ropecli.models.diff import diff as compare
     from ropecli.models.load import compute, settled_length
     from ropecli.render import diff as pages

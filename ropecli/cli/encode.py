@@ -96,6 +96,8 @@ def encode(
     named = dim is not None or model is not None
     notes = axis_notes(axes, axis_given=sequence_axis is not None, dim_given=named)
     notes += encoding.notes
+    if rope.axes > 1 and positions is None:
+        notes += (f"positions have {rope.axes} axes, alike without --positions, as in text",)
     if not quiet:
         pages.show_notes(notes)
     if not json:

@@ -14,6 +14,7 @@ BASE = 10_000.0
 LAYOUT = "interleaved"
 #: Parameters of `ropecli.rope` that options of their own set.
 OPTIONS = {
+    "rope_type": "--rope-type",
     "head_dim": "--dim",
     "rope_theta": "--base",
     "layout": "--layout",

@@ -32,7 +32,7 @@ def inspect(
     factors, wavelengths against the context, and what lint finds. Exit code 1 if it finds an
     error.
     """
-    from ropecli.models.description import describe
+    from ropecli.models.describe import describe
     from ropecli.models.lint.run import lint
     from ropecli.models.load import compute, settled_length
     from ropecli.render import document, frequencies_figure

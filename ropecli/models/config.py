@@ -109,12 +109,14 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
 def _original(
     keys: Keys, entry: Mapping[str, Any], rope_type: str, context: int | None, *, nested: bool
 ) -> int | None:
-    """The original length; only some architectures (Phi-3) read one at the top level, and first."""
+    """The original length: the top level's (Phi-3's place) first, but not for a layer type's own.
+
+    Of a nested entry Transformers sees its own alone. Of a flat one the function that makes the
+    table puts the top level's in, whatever `config.rope_parameters` showed before.
+    """
     inner = Keys(entry, keys.architecture).integer("original_max_position_embeddings")
     outer = keys.integer("original_max_position_embeddings")
-    if keys.architecture.known and keys.architecture.facts.get("original") != "top level":
-        outer = None
-    found = inner or outer if nested else outer or inner
+    found = inner if nested else outer or inner
     if found is None and rope_type in _ORIGINAL:
         return context
     return found

@@ -96,7 +96,7 @@ class Keys:
         for key in names:
             if self.config.get(key) is not None and key not in ignored:
                 return key, self.config[key]
-        if name in NULL_COUNTS and name in self.config:
+        if name in NULL_COUNTS and name in self.config and name not in ignored:
             return None
         for key in names:
             if self.architecture.defaults.get(key) is not None:

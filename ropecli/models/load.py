@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import FileError, RopecliError
-from ropecli.models.description import NATIVE, Description, describe
+from ropecli.models.describe import describe
+from ropecli.models.description import NATIVE, Description
 from ropecli.models.model import Layer, Model
 from ropecli.models.readings import reading as stack
 from ropecli.rotary.numbers import length

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ropecli.models.settings import Settings
     from ropecli.rotary import Rotary
 
+SHOWN = 8  #: Names of layers that a message has.
+
 
 @dataclass(frozen=True, kw_only=True)
 class Layer:
@@ -69,7 +71,8 @@ class Model:
         Raises:
             ArgumentError: No such layer, or no name where several could be meant.
         """
-        names = ", ".join(layer.name for layer in self.layers)
+        names = ", ".join(layer.name for layer in self.layers[:SHOWN])
+        names += ", ..." if len(self.layers) > SHOWN else ""
         if name is not None:
             for layer in self.layers:
                 if layer.name == name:

@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from ropecli.rotary import Rotary
 
 #: Arguments of a formula that have a line, or a place, of their own.
-TOLD = ("dim", "base", "max_position_embeddings", "original_max_position_embeddings")
+TOLD = (
+    "dim",
+    "base",
+    "max_position_embeddings",
+    "original_max_position_embeddings",
+    "sequence_length",
+)
 LISTED = 4  #: Numbers of a list that are written out.
 
 

@@ -73,7 +73,7 @@ def rope(
     arguments = {"dim": dim, "base": base} | parameters
     table = _table(name, arguments)
     if not np.isfinite(table.inv_freq).all():
-        msg = f"base must be large enough for finite frequencies, got {base:g}"
+        msg = f"rope type {name}: no finite frequencies of base {base:g} and its parameters"
         raise ArgumentError(msg)
     if axis is not None and mrope_section is not None:
         msg = "axis and mrope_section both say which axis turns a pair: give one of them"
@@ -121,7 +121,8 @@ def _table(name: str, arguments: dict[str, Any]) -> Table:
         msg = f"rope type {name}: {error}; its parameters are {allowed}"
         raise ArgumentError(msg) from None
     try:
-        return make(**arguments)
+        with np.errstate(all="ignore"):  # what overflows is refused in a line
+            return make(**arguments)
     except RopecliError:
         raise
     except (ArithmeticError, ValueError):  # of math: a logarithm of 0, a power beyond every float

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 from helpers import run_cli, run_in_terminal
-from models.configs import DYNAMIC, GEMMA_3, GPT_OSS, LLAMA_31, SMOLLM3
+from models.configs import DYNAMIC, GEMMA_3, GPT_OSS, LLAMA_31, QWEN3_VL, SMOLLM3
 
+from ropecli import diff as compare
+from ropecli import load_model
 from ropecli.cli.app import run
+from ropecli.render.diff_figure import figure
 
 
 @pytest.fixture
@@ -102,6 +105,40 @@ def test_the_picture(suffix: str, folder: Path, capsys: pytest.CaptureFixture[st
 def test_a_picture_of_no_difference(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     printed(capsys, "llama.json", "llama.json", "-o", "same.png", code=0)
     assert (folder / "same.png").stat().st_size > 1_000
+
+
+def test_a_picture_says_what_it_compares(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    printed(capsys, "gpt-oss.json", "--as", "mlx-lm", "-o", "d.svg", code=1)
+    text = (folder / "d.svg").read_text()
+    assert "ropecli diff gpt-oss.json --as transformers --as mlx-lm<" in text
+    model = load_model(GPT_OSS)
+    other = load_model(GPT_OSS, reading="mlx-lm")
+    title = figure(compare(model, other)).get_suptitle()
+    assert title == (
+        "config.json (gpt_oss), as transformers reads it\n"
+        "against config.json (gpt_oss), as mlx-lm reads it"
+    )
+    same = figure(compare(model, model))
+    assert [axes.texts[0].get_text() for axes in same.axes] == ["no phase differs"] * 2
+
+
+def test_a_picture_has_a_line_for_each_kind() -> None:
+    """Also for one whose name would hide it from the legend."""
+    kinds = {name: {"rope_theta": 2e5} for name in ("a", "_b")}
+    plain = {key: value for key, value in LLAMA_31.items() if key != "rope_scaling"}
+    two = load_model(plain | {"rope_parameters": kinds})
+    (legend,) = figure(compare(two, load_model(plain))).legends
+    assert [text.get_text() for text in legend.get_texts()] == ["a / all", " _b / all"]
+
+
+def test_axes_are_told_by_their_pairs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "vl.json").write_text(json.dumps(QWEN3_VL))
+    text = printed(capsys, "vl.json", "--as", "llama.cpp", code=1)
+    assert "  axis  24 + 20 + 20 pairs  22 + 20 + 20 + 2 pairs\n" in text
+    plain = QWEN3_VL | {"rope_scaling": {"mrope_section": [24, 20, 20], "mrope_interleaved": False}}
+    (folder / "runs.json").write_text(json.dumps(plain))
+    text = printed(capsys, "vl.json", "runs.json", code=1)
+    assert "  axis  24 + 20 + 20 pairs  24 + 20 + 20 pairs  in another order\n" in text
 
 
 def test_eighty_columns(folder: Path) -> None:

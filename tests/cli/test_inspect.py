@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from helpers import run_cli, run_in_terminal
-from models.configs import ALL, GEMMA_3, GPT_OSS, LLAMA_31, PHI_3, SMOLLM3
+from models.configs import ALL, DYNAMIC, GEMMA_3, GPT_OSS, LLAMA_31, PHI_3, SMOLLM3
 
 from ropecli import load_model
 from ropecli.cli.app import run
@@ -95,6 +95,30 @@ def test_a_table_that_changes_with_length(
     assert "the table for short sequences" in printed(capsys, path)
     long = printed(capsys, path, "--sequence-length", "100000")
     assert "the table for sequences of 100,000" in long
+    assert "within the context, with this table\n" in printed(capsys, path)
+    assert "within the context\n" in printed(capsys, path, "--sequence-length", "131072")
+
+
+@pytest.mark.parametrize(
+    ("config", "reading", "row"),
+    [
+        (PHI_3, "vllm", "the table for sequences of 131,072; --sequence-length N for others"),
+        (PHI_3, "llama.cpp", "the table for sequences of 131,072; --sequence-length N for others"),
+        (PHI_3, "mlx-lm", None),  # the long list at every length
+        (DYNAMIC, "transformers", "the table for short sequences; --sequence-length N for others"),
+        (DYNAMIC, "vllm", None),  # one table
+    ],
+)
+def test_which_sequences_a_table_is_for(
+    config: dict[str, Any],
+    reading: str,
+    row: str | None,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = printed(capsys, saved(tmp_path, config), "--as", reading)
+    assert ("at length" in text) is (row is not None)
+    assert row is None or f"  at length         {row}\n" in text
 
 
 def test_another_reading(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,6 @@ FACTS = {
     "direction": str,
     "head_dim": str,
     "ignores": list,
-    "original": str,
     "layout": str,
     "like": str,
     "mrope": str,

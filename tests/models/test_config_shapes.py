@@ -232,3 +232,39 @@ def test_rule_with_too_many_heads() -> None:
         FileError, match="must be at least 1, got hidden_size // num_attention_heads"
     ):
         load_model(LLAMA | {"num_attention_heads": 128})
+
+
+def test_nested_entries_that_leave_out_their_bases() -> None:
+    """The code of Gemma 3 fills in kinds and bases; elsewhere null is no rotation."""
+    nested = {"full_attention": {"rope_type": "linear", "factor": 8.0}, "sliding_attention": None}
+    config = {"model_type": "gemma3_text", "rope_parameters": nested}
+    full, sliding = rotary(config, "full_attention"), rotary(config, "sliding_attention")
+    assert (full.base, full.inv_freq[0]) == (1e6, 0.125)
+    assert (sliding.base, sliding.inv_freq[0]) == (1e4, 1.0)
+    named = config | {"rope_theta": 2e6, "rope_local_base_freq": 3e4}
+    assert rotary(named, "full_attention").base == 2e6
+    assert rotary(named, "sliding_attention").base == 3e4
+    assert layers(LLAMA | {"rope_parameters": nested})["sliding_attention"] is None
+
+
+def test_empty_parameters_are_plain_rope() -> None:
+    """Null and absence leave the default of the class, YaRN; an empty object does not."""
+    assert rotary({"model_type": "gpt_oss"}).rope_type == "yarn"
+    assert rotary({"model_type": "gpt_oss", "rope_parameters": None}).rope_type == "yarn"
+    plain = rotary({"model_type": "gpt_oss", "rope_parameters": {}})
+    assert (plain.rope_type, plain.base) == ("default", 150_000.0)
+
+
+@pytest.mark.parametrize(
+    ("keys", "head_dim", "rotary_dim"),
+    [
+        ({}, 128, 64),
+        ({"head_dim": None}, 64, 32),
+        ({"partial_rotary_factor": None}, 128, 128),
+        ({"head_dim": None, "partial_rotary_factor": None}, 64, 64),
+    ],
+)
+def test_null_that_counts(keys: dict[str, Any], head_dim: int, rotary_dim: int) -> None:
+    sizes = {"model_type": "glm", "hidden_size": 256, "num_attention_heads": 4}
+    found = rotary(sizes | keys)
+    assert (found.head_dim, found.rotary_dim) == (head_dim, rotary_dim)

@@ -117,13 +117,17 @@ def test_rope_ratio_multiplies_the_base() -> None:
     assert rope.base == 500_000
 
 
-def test_only_phi_reads_an_original_length_at_the_top_level() -> None:
-    yarn = {"rope_type": "yarn", "factor": 4.0}
-    config = LLAMA_31 | {"rope_scaling": yarn, "original_max_position_embeddings": 2048}
-    assert load_model(config).layer().original_context_length == 131_072
-    unknown = load_model(config | {"model_type": "mystery"})
-    assert unknown.layer().original_context_length == 2048
-    assert load_model(ALL["phi-3"]).layer().original_context_length == 4096
+@pytest.mark.parametrize("inner", [None, 8192])
+@pytest.mark.parametrize("model_type", ["llama", "qwen3", "mystery"])
+def test_where_the_original_length_stands(model_type: str, inner: int | None) -> None:
+    """Transformers' tables have the top level's first, but not under layer types."""
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": inner}
+    config = LLAMA_31 | {"model_type": model_type, "original_max_position_embeddings": 2048}
+    flat = load_model(config | {"rope_scaling": yarn}).layer()
+    assert flat.original_context_length == 2048
+    nested = {"full_attention": yarn | {"rope_theta": 1e4}}
+    layer = load_model(config | {"rope_scaling": None, "rope_parameters": nested}).layer()
+    assert layer.original_context_length == (inner or 131_072)
 
 
 def test_a_truncate_of_null_is_as_good_as_false() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ropecli import Rotary
-from ropecli.render.labels import exact, label
+from ropecli import Rotary, rope
+from ropecli.render.labels import exact, label, sequences
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
@@ -37,3 +39,27 @@ def test_label_without_a_base() -> None:
 
 def test_bases_that_six_digits_do_not_tell_apart() -> None:
     assert label(Rotary(head_dim=4, base=10_000.001)) == "dim 4, base 10000.001"
+
+
+def test_which_sequences_frequencies_are_for() -> None:
+    lengths: dict[str, Any] = {"factor": 2.0, "max_position_embeddings": 64}
+    dynamic = rope("dynamic", head_dim=8, **lengths)
+    assert sequences(dynamic) == "short sequences"
+    assert sequences(rope("dynamic", head_dim=8, **lengths, sequence_length=1000)) == (
+        "sequences of 1,000"
+    )
+    assert sequences(rope("dynamic", head_dim=8, alpha=2.0)) is None
+    assert sequences(rope("linear", head_dim=8, factor=2.0)) is None
+
+
+@pytest.mark.parametrize(("long", "words"), [(1.0, None), (2.0, "short sequences")])
+def test_lists_of_longrope_that_are_one(long: float, words: str | None) -> None:
+    found = rope(
+        "longrope",
+        head_dim=8,
+        short_factor=[1.0] * 4,
+        long_factor=[long] * 4,
+        original_max_position_embeddings=64,
+        factor=2.0,
+    )
+    assert sequences(found) == words

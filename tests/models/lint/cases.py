@@ -191,10 +191,15 @@ CASES: dict[str, Case] = {
     ),
     "R037": Case(
         "original_max_position_embeddings",
+        {
+            **scaled(YARN),
+            "rope_scaling": None,
+            "layer_types": ["full_attention"],
+            "rope_parameters": {"full_attention": {"rope_type": "yarn", "factor": 4.0}},
+            "original_max_position_embeddings": 32_768,
+        },
         scaled(YARN, original_max_position_embeddings=...)
         | {"original_max_position_embeddings": 32_768},
-        scaled(LONG, original_max_position_embeddings=...)
-        | {"original_max_position_embeddings": 4096, "model_type": "phi3"},
     ),
     "R040": Case("rope_scaling.short_factor", scaled(LONG, short_factor=[1.0] * 48), scaled(LONG)),
     "R041": Case(

@@ -17,7 +17,7 @@ from models.lint.cases import CASES, GGUF_CASES, config, llama, scaled
 from models.lint.released import RELEASED
 
 import ropecli
-from ropecli.models.description import describe
+from ropecli.models.describe import describe
 from ropecli.models.lint import Finding, lint, lint_description
 from ropecli.models.lint.finding import LEVELS
 

@@ -8,8 +8,6 @@ from ropecli.models.lint.entry import BY_ORIGINAL, ORIGINAL, Entry
 from ropecli.models.lint.numbers import shown, whole
 from ropecli.models.lint.rule import Hit, rule
 
-#: Models whose configuration has an original length at the top level.
-_OUTER = ("phi3", "phi4_multimodal")
 _SLACK = 1.01  #: Released files round: 131,072 / 32,000 = 4.096 at factor 4.
 
 
@@ -107,19 +105,17 @@ def _moved(entry: Entry, context: int, factor: float) -> str:
 @rule(
     "R037",
     "warning",
-    "an original length where only Phi-3 has it",
+    "an original length beside the layer types",
     of=Entry,
-    why="At the top level Transformers reads original_max_position_embeddings in models whose "
-    "configuration has that field, Phi-3 and Phi-4-multimodal; in others it takes "
-    "max_position_embeddings.",
-    cure="Write it among the scaling keys.",
+    why="Where the scaling keys stand under layer types, Transformers reads the original length of "
+    "each type alone, or takes max_position_embeddings; one at the top level is not read.",
+    cure="Write it among the scaling keys of the layer type.",
 )
 def misplaced_original(entry: Entry) -> Iterator[Hit]:
-    """yarn, longrope or llama3 in another known model, the original length at the top alone."""
-    outer, model_type = entry.part.config.get(ORIGINAL), entry.part.keys.architecture.model_type
-    if entry.rope_type not in BY_ORIGINAL or entry.has(ORIGINAL) or not entry.part.known:
+    """yarn, longrope or llama3 under a layer type, the original length at the top alone."""
+    if entry.rope_type not in BY_ORIGINAL or entry.has(ORIGINAL):
         return
-    if outer is not None and entry.values and model_type not in _OUTER:
+    if entry.part.config.get(ORIGINAL) is not None and entry.nested:
         context = entry.part.context
         taken = "nothing" if context is None else f"max_position_embeddings, {context:,}"
         yield Hit(
