@@ -1,0 +1,8 @@
+"""Positional encodings by name: each is a class in a file of its own in `types`."""
+
+from __future__ import annotations
+
+from ropecli.encodings.by_name import ENCODINGS, encoding, with_table
+from ropecli.encodings.encoding import Encoding, Sizes, Theory
+
+__all__ = ["ENCODINGS", "Encoding", "Sizes", "Theory", "encoding", "with_table"]

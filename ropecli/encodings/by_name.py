@@ -1,0 +1,132 @@
+"""Any positional encoding by name, with weights that are given or drawn."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.arrays import as_array
+from ropecli.encodings import types
+from ropecli.encodings.encoding import Encoding, Sizes
+from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.rotary.numbers import even, integer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+ENCODINGS = tuple(sorted(module.name for module in pkgutil.iter_modules(types.__path__)))
+
+
+def encoding(
+    name: str,
+    *,
+    model_dim: int = 64,
+    heads: int = 4,
+    head_dim: int | None = None,
+    seed: int = 0,
+    weights: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Encoding:
+    """A positional encoding.
+
+    Args:
+        name: One of `ENCODINGS`, such as "rope" or "t5".
+        model_dim: Coordinates of a token.
+        heads: Heads side by side.
+        head_dim: Coordinates of a head, even; model_dim / heads by default.
+        seed: What weights that are not given are drawn with.
+        weights: Some or all of them by name, of the shapes that the encoding asks for.
+        **options: The encoding's own.
+
+    Raises:
+        ArgumentError: No such encoding or option, or a value or shape that is not allowed.
+        ArgumentTypeError: A value of the wrong type.
+    """
+    kind = class_of(name)
+    sizes = _sizes(model_dim, heads, head_dim)
+    own = {field: value for field, value in options.items() if value is not None}
+    allowed = [f for f in inspect.signature(kind).parameters if f not in ("sizes", "weights")]
+    for option in own:
+        if option not in allowed:
+            msg = f"encoding {name} has no option {option!r}; it has {', '.join(allowed) or 'none'}"
+            raise ArgumentError(msg)
+    shapes = kind.shapes(sizes, **own)
+    given = {} if weights is None else dict(weights)
+    for extra in given.keys() - shapes.keys():
+        msg = f"encoding {name} has no weight {extra!r}; it has {', '.join(shapes) or 'none'}"
+        raise ArgumentError(msg)
+    settled = drawn(shapes, seed) | {k: _checked(k, v, shapes[k]) for k, v in given.items()}
+    return kind(sizes=sizes, weights=settled, **own)
+
+
+def with_table(name: str, length: int, **arguments: Any) -> Encoding:
+    """An encoding whose table of positions, if it has one, is at least so long.
+
+    Raises:
+        ArgumentError: As `encoding`.
+        ArgumentTypeError: As `encoding`.
+    """
+    if "length" in inspect.signature(class_of(name)).parameters:
+        arguments["length"] = length
+    return encoding(name, **arguments)
+
+
+def class_of(name: str) -> type[Encoding]:
+    """The class of an encoding.
+
+    Raises:
+        ArgumentError: No such encoding.
+    """
+    if name not in ENCODINGS:
+        msg = f"encoding must be one of {', '.join(ENCODINGS)}, got {name!r}"
+        raise ArgumentError(msg)
+    module = importlib.import_module(f"{types.__name__}.{name}")
+    return next(
+        thing
+        for thing in vars(module).values()
+        if inspect.isclass(thing)
+        and thing.__module__ == module.__name__
+        and issubclass(thing, Encoding)
+    )
+
+
+def drawn(shapes: Mapping[str, tuple[int, ...]], seed: int) -> dict[str, NDArray[np.float64]]:
+    """Weights of variance 1 / their last axis but one, each from its own name and the seed."""
+    return {
+        name: np.random.default_rng([seed, *name.encode()]).standard_normal(shape)
+        / np.sqrt(shape[-2] if len(shape) > 1 else 1)
+        for name, shape in shapes.items()
+    }
+
+
+def _sizes(model_dim: int, heads: int, head_dim: int | None) -> Sizes:
+    dim, count = integer("model_dim", model_dim), integer("heads", heads)
+    if count < 1 or dim < 1:
+        msg = f"model_dim and heads must be at least 1, got {dim} and {count}"
+        raise ArgumentError(msg)
+    if head_dim is None and dim % count:
+        msg = f"model_dim must be a multiple of heads, got {dim} and {count}"
+        raise ArgumentError(msg)
+    width = even("head dim", dim // count if head_dim is None else head_dim)
+    return Sizes(model_dim=dim, heads=count, head_dim=width)
+
+
+def _checked(name: str, value: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    array = as_array(name, value)
+    if array.dtype.kind != "f":
+        msg = f"weight {name} must be floats, got {array.dtype}"
+        raise ArgumentTypeError(msg)
+    if array.shape != shape:
+        msg = f"weight {name} must have shape {shape}, got {array.shape}"
+        raise ArgumentError(msg)
+    settled: NDArray[np.float64] = np.ascontiguousarray(array, dtype=np.float64)
+    if not np.isfinite(settled).all():
+        msg = f"weight {name} must be finite"
+        raise ArgumentError(msg)
+    return settled

@@ -1,0 +1,127 @@
+"""What every positional encoding is: weights, and scores of queries against keys."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ropecli.arrays import as_array
+from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.kernels import scores as kernels
+from ropecli.rotary.positions import as_positions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """Sizes of an attention layer."""
+
+    model_dim: int  #: Coordinates of a token.
+    heads: int  #: Heads side by side.
+    head_dim: int  #: Coordinates of a head's query and key.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Theory:
+    """What theory says of a score, content fixed; None where it depends on the weights."""
+
+    translation_invariant: bool | None  #: S(m+s, n+s) = S(m, n).
+    symmetric: bool | None  #: S(m, n) of q and k = S(n, m) of the same q and k.
+    bounded: bool | None  #: |S| <= |q||k| / sqrt(head_dim), whatever the positions.
+    decaying: bool | None  #: The part that depends on position falls with every step of distance.
+    linear_shift: bool | None  #: A shift acts on the code of a position as a matrix.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Encoding(ABC):
+    """A positional encoding with its weights, all float64."""
+
+    name: ClassVar[str]  #: In lower case, as files and options have it.
+    equation: ClassVar[str]  #: Of RoFormer, or the paper's own.
+    theory: ClassVar[Theory]
+
+    sizes: Sizes
+    weights: Mapping[str, Array]  #: As `shapes` names them.
+
+    @classmethod
+    @abstractmethod
+    def shapes(cls, sizes: Sizes, **options: Any) -> dict[str, tuple[int, ...]]:
+        """Names and shapes of the weights."""
+
+    @abstractmethod
+    def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:
+        """Scores of checked arguments."""
+
+    def scores(self, x_query: Any, x_key: Any, query_positions: Any, key_positions: Any) -> Array:
+        """a_mn of RoFormer Eq. 2 before its softmax, scale included.
+
+        Args:
+            x_query: Tokens that ask, (queries, model_dim).
+            x_key: Tokens that are asked, (keys, model_dim).
+            query_positions: (queries,), integers or floats.
+            key_positions: (keys,).
+
+        Returns:
+            (heads, queries, keys), float64.
+
+        Raises:
+            ArgumentError: A shape, or a position, that is not allowed.
+            ArgumentTypeError: A dtype that is not allowed.
+        """
+        x, y = self._tokens("x_query", x_query), self._tokens("x_key", x_key)
+        m = _positions("query_positions", query_positions, len(x))
+        n = _positions("key_positions", key_positions, len(y))
+        return self._scores(x, y, m, n)
+
+    def _tokens(self, name: str, value: Any) -> Array:
+        array = as_array(name, value)
+        if array.dtype.kind != "f":
+            msg = f"{name} must be floats, got {array.dtype}"
+            raise ArgumentTypeError(msg)
+        if array.ndim != 2 or array.shape[1] != self.sizes.model_dim:
+            msg = f"{name} must have shape (tokens, {self.sizes.model_dim}), got {array.shape}"
+            raise ArgumentError(msg)
+        tokens: Array = np.ascontiguousarray(array, dtype=np.float64)
+        return tokens
+
+    def _queries(self, x: Array) -> Array:
+        """W_q x: (heads, tokens, head_dim)."""
+        return np.ascontiguousarray(x @ self.weights["query"])
+
+    def _keys(self, x: Array) -> Array:
+        """W_k x: (heads, tokens, head_dim)."""
+        return np.ascontiguousarray(x @ self.weights["key"])
+
+    @property
+    def _scale(self) -> float:
+        return float(1 / np.sqrt(self.sizes.head_dim))
+
+
+def projections(sizes: Sizes) -> dict[str, tuple[int, ...]]:
+    """The shapes of W_q and W_k, which nearly every encoding has."""
+    shape = (sizes.heads, sizes.model_dim, sizes.head_dim)
+    return {"query": shape, "key": shape}
+
+
+def dots(q: Array, k: Array) -> Array:
+    """q_m . k_n, (heads, queries, keys)."""
+    out = np.zeros((q.shape[0], q.shape[1], k.shape[1]))
+    kernels.add_dots(q, k, out)
+    return out
+
+
+def _positions(name: str, value: Any, count: int) -> Array:
+    positions = as_positions(value)
+    if positions.shape != (count,):
+        msg = f"{name} must have shape ({count},), got {positions.shape}"
+        raise ArgumentError(msg)
+    return positions

@@ -1,0 +1,84 @@
+"""Options and positions of encodings, checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.rotary.numbers import LARGEST_DIM, integer, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from numpy.typing import NDArray
+
+
+def flag(name: str, value: object) -> bool:
+    """The value as a bool.
+
+    Raises:
+        ArgumentTypeError: It is something else.
+    """
+    if not isinstance(value, bool):
+        msg = f"{name} must be true or false, got {shown(value)}"
+        raise ArgumentTypeError(msg)
+    return value
+
+
+def choice(name: str, value: object, allowed: Collection[str]) -> str:
+    """The value as one of the words that are allowed.
+
+    Raises:
+        ArgumentError: It is none of them.
+    """
+    if not isinstance(value, str) or value not in allowed:
+        msg = f"{name} must be one of {', '.join(allowed)}, got {shown(value)}"
+        raise ArgumentError(msg)
+    return value
+
+
+def rows(name: str, value: object) -> int:
+    """The value as a number of rows of a table.
+
+    Raises:
+        ArgumentError: Below 1, or more than any model has.
+        ArgumentTypeError: Not an integer.
+    """
+    count = integer(name, value)
+    if not 1 <= count <= LARGEST_DIM:
+        msg = f"{name} must be from 1 to {LARGEST_DIM:,}, got {shown(count)}"
+        raise ArgumentError(msg)
+    return count
+
+
+def relative(m: NDArray[np.float64], n: NDArray[np.float64]) -> NDArray[np.int64]:
+    """n - m, key minus query, (queries, keys).
+
+    Raises:
+        ArgumentError: A position that is not whole.
+    """
+    return _whole("key_positions", n) - _whole("query_positions", m)[:, None]
+
+
+def table_rows(name: str, positions: NDArray[np.float64], length: int) -> NDArray[np.int64]:
+    """Positions as rows of a table.
+
+    Raises:
+        ArgumentError: A position that is not whole, or that the table does not have.
+    """
+    whole = _whole(name, positions)
+    beyond = (whole < 0) | (whole >= length)
+    if beyond.any():
+        msg = f"{name} must be from 0 to {length - 1}, the table's last, got {whole[beyond][0]}"
+        raise ArgumentError(msg)
+    return whole
+
+
+def _whole(name: str, positions: NDArray[np.float64]) -> NDArray[np.int64]:
+    broken = positions != np.floor(positions)
+    if broken.any():
+        msg = f"{name} must be whole for this encoding, got {positions[broken][0]:g}"
+        raise ArgumentError(msg)
+    return positions.astype(np.int64)

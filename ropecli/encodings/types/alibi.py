@@ -1,0 +1,63 @@
+"""ALiBi: a score falls in proportion to distance, at a slope of each head's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
+from ropecli.encodings.options import flag
+
+if TYPE_CHECKING:
+    from ropecli.encodings.encoding import Array
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Alibi(Encoding):
+    """q_m . k_n / sqrt(d) - slope (m - n), the bias not scaled (Press et al. 2021, 2108.12409).
+
+    A key after its query, which the paper's causal mask removes, gets a bias above 0; with
+    `absolute` it falls with distance there too.
+    """
+
+    name: ClassVar[str] = "alibi"
+    equation: ClassVar[str] = "ALiBi section 3"
+    theory: ClassVar[Theory] = Theory(
+        translation_invariant=True,
+        symmetric=False,
+        bounded=False,
+        decaying=True,
+        linear_shift=False,
+    )
+
+    absolute: bool = False  #: -slope |m - n|, for attention in both directions.
+
+    @classmethod
+    def shapes(cls, sizes: Sizes, **options: Any) -> dict[str, tuple[int, ...]]:
+        """W_q and W_k; the slopes are not learned."""
+        return projections(sizes)
+
+    def __post_init__(self) -> None:
+        """Check the option."""
+        flag("absolute", self.absolute)
+
+    def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:
+        distance = m[:, None] - n
+        if self.absolute:
+            distance = np.abs(distance)
+        content = dots(self._queries(x_query), self._keys(x_key)) * self._scale
+        return content - slopes(self.sizes.heads)[:, None, None] * distance
+
+
+def slopes(heads: int) -> Array:
+    """2^(-8h/heads) for h = 1 ... heads, a power of two.
+
+    For any other number, those of the power of two below it, and then the first, third, fifth, ...
+    of the power of two above it.
+    """
+    power = 1 << (heads.bit_length() - 1)
+    first = np.exp2(-8 * np.arange(1, power + 1) / power)
+    between = np.exp2(-8 * np.arange(1, 2 * (heads - power), 2) / (2 * power))
+    return np.concatenate([first, between])

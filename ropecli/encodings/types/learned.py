@@ -1,0 +1,53 @@
+"""A learned vector for each position, added to tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
+from ropecli.encodings.options import rows, table_rows
+from ropecli.rotary.positions import as_positions
+
+if TYPE_CHECKING:
+    from ropecli.encodings.encoding import Array
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Learned(Encoding):
+    """(x_m + p_m) W_q . (x_n + p_n) W_k / sqrt(d), p a table (Gehring et al. 2017)."""
+
+    name: ClassVar[str] = "learned"
+    equation: ClassVar[str] = "3"
+    theory: ClassVar[Theory] = Theory(
+        translation_invariant=False,
+        symmetric=False,
+        bounded=False,
+        decaying=False,
+        linear_shift=False,
+    )
+
+    length: int = 512  #: Positions that the table has, from 0.
+
+    @classmethod
+    def shapes(cls, sizes: Sizes, **options: Any) -> dict[str, tuple[int, ...]]:
+        """W_q, W_k, and the table."""
+        length = rows("length", options.get("length", cls.length))
+        return projections(sizes) | {"positions": (length, sizes.model_dim)}
+
+    def code(self, positions: Any) -> Array:
+        """p of each position: (positions, model_dim).
+
+        Raises:
+            ArgumentError: A position that the table does not have.
+            ArgumentTypeError: Not numbers.
+        """
+        return self._rows("positions", as_positions(positions).ravel())
+
+    def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:
+        q = self._queries(x_query + self._rows("query_positions", m))
+        k = self._keys(x_key + self._rows("key_positions", n))
+        return dots(q, k) * self._scale
+
+    def _rows(self, name: str, positions: Array) -> Array:
+        return self.weights["positions"][table_rows(name, positions, self.length)]

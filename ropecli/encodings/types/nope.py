@@ -1,0 +1,34 @@
+"""No positional encoding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
+
+if TYPE_CHECKING:
+    from ropecli.encodings.encoding import Array
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Nope(Encoding):
+    """q_m . k_n / sqrt(d), wherever the tokens stand (Kazemnejad et al. 2023, arXiv:2305.19466)."""
+
+    name: ClassVar[str] = "nope"
+    equation: ClassVar[str] = "2"
+    theory: ClassVar[Theory] = Theory(
+        translation_invariant=True,
+        symmetric=True,
+        bounded=True,
+        decaying=False,
+        linear_shift=None,
+    )
+
+    @classmethod
+    def shapes(cls, sizes: Sizes, **options: Any) -> dict[str, tuple[int, ...]]:
+        """W_q and W_k."""
+        return projections(sizes)
+
+    def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:
+        return dots(self._queries(x_query), self._keys(x_key)) * self._scale

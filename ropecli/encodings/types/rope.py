@@ -1,0 +1,48 @@
+"""RoPE: queries and keys are turned by their positions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
+from ropecli.errors import ArgumentError
+from ropecli.rotary import Rotary
+from ropecli.rotary.apply import rotate
+
+if TYPE_CHECKING:
+    from ropecli.encodings.encoding import Array
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rope(Encoding):
+    """(R_m W_q x_m) . (R_n W_k x_n) / sqrt(d) (RoFormer Eq. 16), by any `Rotary`."""
+
+    name: ClassVar[str] = "rope"
+    equation: ClassVar[str] = "16"
+    theory: ClassVar[Theory] = Theory(
+        translation_invariant=True,
+        symmetric=False,
+        bounded=True,
+        decaying=False,
+        linear_shift=True,
+    )
+
+    rotary: Rotary | None = None  #: The paper's, over the whole head, by default.
+
+    @classmethod
+    def shapes(cls, sizes: Sizes, **options: Any) -> dict[str, tuple[int, ...]]:
+        """W_q and W_k."""
+        return projections(sizes)
+
+    def __post_init__(self) -> None:
+        """Check that the rotation fits the heads."""
+        if self.rotary is not None and self.rotary.head_dim != self.sizes.head_dim:
+            msg = f"rotary must have head dim {self.sizes.head_dim}, got {self.rotary.head_dim}"
+            raise ArgumentError(msg)
+
+    def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:
+        rope = self.rotary or Rotary(head_dim=self.sizes.head_dim)
+        q = rotate(self._queries(x_query), rope, m)
+        k = rotate(self._keys(x_key), rope.for_keys, n)
+        return dots(q, k) * self._scale * rope.softmax_factor

@@ -1,0 +1,54 @@
+"""Sinusoids added to tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
+from ropecli.encodings.options import choice
+from ropecli.encodings.sinusoids import EXPONENTS, ORDERS, check_dim, sinusoids
+from ropecli.rotary.positions import as_positions
+
+if TYPE_CHECKING:
+    from ropecli.encodings.encoding import Array
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sinusoidal(Encoding):
+    """(x_m + p_m) W_q . (x_n + p_n) W_k / sqrt(d) (Vaswani et al. 2017, arXiv:1706.03762)."""
+
+    name: ClassVar[str] = "sinusoidal"
+    equation: ClassVar[str] = "4"
+    theory: ClassVar[Theory] = Theory(
+        translation_invariant=False,
+        symmetric=False,
+        bounded=False,
+        decaying=False,
+        linear_shift=True,
+    )
+
+    order: str = "interleaved"  #: Or "concatenated": all sines, then all cosines.
+    exponent: str = "2t/d"  #: Or "2t/(d-2)", as Tensor2Tensor and fairseq have it.
+
+    @classmethod
+    def shapes(cls, sizes: Sizes, **options: Any) -> dict[str, tuple[int, ...]]:
+        """W_q and W_k."""
+        check_dim(sizes.model_dim)
+        choice("order", options.get("order", cls.order), ORDERS)
+        choice("exponent", options.get("exponent", cls.exponent), EXPONENTS)
+        return projections(sizes)
+
+    def code(self, positions: Any) -> Array:
+        """p of each position: (positions, model_dim).
+
+        Raises:
+            ArgumentError: A position that is not finite.
+            ArgumentTypeError: Not numbers.
+        """
+        real = as_positions(positions).ravel()
+        return sinusoids(real, self.sizes.model_dim, order=self.order, exponent=self.exponent)
+
+    def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:
+        q, k = self._queries(x_query + self.code(m)), self._keys(x_key + self.code(n))
+        return dots(q, k) * self._scale

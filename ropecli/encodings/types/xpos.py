@@ -1,0 +1,74 @@
+"""xPos: RoPE whose queries shrink and keys grow with position."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
+from ropecli.errors import ArgumentError
+from ropecli.rotary.apply import rotate
+from ropecli.rotary.by_name import rope
+
+if TYPE_CHECKING:
+    from ropecli.encodings.encoding import Array
+    from ropecli.rotary import Rotary
+
+#: Of a growth e^x that leaves its inverse, and products with either, a normal float64.
+_LARGEST_EXPONENT = 650.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Xpos(Encoding):
+    """Re sum_i h_i e^{i(m-n)theta_i} z_i^((m-n)/scale_base) / sqrt(d) (Sun et al., 2212.10554).
+
+    z_i = (2i/d + gamma) / (1 + gamma) is below 1, so that a bound on the score falls with m - n;
+    for a key after its query it grows, as the formula says.
+    """
+
+    name: ClassVar[str] = "xpos"
+    equation: ClassVar[str] = "xPos section 3.2"
+    theory: ClassVar[Theory] = Theory(
+        translation_invariant=True,
+        symmetric=False,
+        bounded=False,
+        decaying=False,
+        linear_shift=True,
+    )
+
+    base: float = 10_000.0  #: theta_i = base^(-2i/d).
+    scale_base: float = 512.0  #: Positions over which pair i shrinks by z_i.
+    gamma: float = 0.4  #: Keeps z away from 0.
+
+    @classmethod
+    def shapes(cls, sizes: Sizes, **options: Any) -> dict[str, tuple[int, ...]]:
+        """W_q and W_k."""
+        return projections(sizes)
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        _ = self.rotary
+
+    @property
+    def rotary(self) -> Rotary:
+        """What turns and shrinks the queries; its `for_keys` is for the keys."""
+        return rope(
+            "xpos",
+            head_dim=self.sizes.head_dim,
+            rope_theta=self.base,
+            scale_base=self.scale_base,
+            gamma=self.gamma,
+        )
+
+    def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:
+        turn = self.rotary
+        furthest = max(np.abs(m).max(initial=0), np.abs(n).max(initial=0))
+        reach = _LARGEST_EXPONENT / np.abs(turn.growth).max()
+        if furthest > reach:
+            msg = f"positions must be within {reach:.6g} of 0 for xpos, got {furthest:g} away"
+            raise ArgumentError(msg)
+        q = rotate(self._queries(x_query), turn, m)
+        k = rotate(self._keys(x_key), turn.for_keys, n)
+        return dots(q, k) * self._scale

@@ -1,0 +1,29 @@
+"""Attention without positions, RoFormer Eq. 2."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+
+def scores(
+    x_query: Array, x_key: Array, _m: Array, _n: Array, weights: Mapping[str, Array]
+) -> Array:
+    """(x_m W_q) . (x_n W_k) / sqrt(d) for each head, query and key."""
+    heads, _, head_dim = weights["query"].shape
+    out = np.empty((heads, len(x_query), len(x_key)))
+    for h in range(heads):
+        for a, x in enumerate(x_query):
+            for b, y in enumerate(x_key):
+                q, k = x @ weights["query"][h], y @ weights["key"][h]
+                out[h, a, b] = q @ k / math.sqrt(head_dim)
+    return out

@@ -1,0 +1,91 @@
+"""CoPE: positions that the content makes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import assert_within
+
+from ropecli.encodings import Encoding, encoding
+from ropecli.errors import ArgumentError, ArgumentTypeError
+
+
+def with_ruler(**options: Any) -> Encoding:
+    """CoPE of one head whose q . e[p] is p times the query's last coordinate."""
+    rows = options.get("p_max", 64)
+    table = np.zeros((rows, 4))
+    table[:, 3] = np.arange(rows)
+    key = np.eye(4)
+    key[3] = 0  # no content from the coordinate that reads the ruler
+    weights = {"query": np.eye(4)[None], "key": key[None], "position": table}
+    return encoding("cope", model_dim=4, heads=1, weights=weights, **options)
+
+
+def test_half_open_gates_count_halves() -> None:
+    made = with_ruler()
+    x = np.tile([0.0, 0.0, 0.0, 1.0], (4, 1))
+    got = made.scores(x, x, np.arange(4), np.arange(4))[0]
+    # Gates of sigmoid(0) = 1/2: p_mn = (m - n + 1) / 2, and 0 for a key after its query.
+    expected = np.maximum(np.subtract.outer(np.arange(4), np.arange(4)) + 1, 0) / 2 / 2
+    assert got.tolist() == expected.tolist()
+
+
+def test_open_gates_count_tokens_up_to_the_last_row_of_the_table() -> None:
+    made = with_ruler(p_max=3)
+    x = np.tile([10.0, 0.0, 0.0, 1.0], (6, 1))
+    got = made.scores(x, x, np.arange(6), np.arange(6))[0, -1] - 100 / 2
+    # sigmoid(100) is 1 in float64; p = 6, 5, 4, 3, 2, 1, clamped to 2.
+    assert got.tolist() == [1, 1, 1, 1, 1, 0.5]
+
+
+def test_tokens_whose_gate_is_shut_do_not_count() -> None:
+    made = with_ruler()
+    seen, unseen = np.array([10.0, 0, 0, 1]), np.array([-100.0, 0, 0, 0])
+    query = seen[None]
+    plain = made.scores(query, np.array([seen, seen]), [9], [0, 9])[0, 0]
+    more = made.scores(query, np.array([seen, unseen, unseen, seen]), [9], [0, 3, 4, 9])[0, 0]
+    # sigmoid(-1000) is 0 in float64.
+    assert plain.tolist() == more[[0, 3]].tolist()
+
+
+def test_later_keys_are_shut_before_the_sum() -> None:
+    random = np.random.default_rng(0)
+    x = random.standard_normal((6, 16))
+    made = encoding("cope", model_dim=16, heads=2)
+    whole = made.scores(x, x, np.arange(6), np.arange(6))
+    part = made.scores(x[:4], x[:4], np.arange(4), np.arange(4))
+    # The same gates in the same order, with zeros before them.
+    assert_within("score", got=whole[:, :4, :4], expected=part, tolerance=0)
+
+
+def test_only_the_order_of_the_positions_counts() -> None:
+    random = np.random.default_rng(1)
+    x, y = random.standard_normal((3, 16)), random.standard_normal((5, 16))
+    made = encoding("cope", model_dim=16, heads=2)
+    m, n = np.array([1, 4, 6]), np.array([5, 0, 3, 2, 5])
+    start = made.scores(x, y, m, n)
+    assert made.scores(x, y, m * 100 - 7, n * 100 - 7).tolist() == start.tolist()
+    turned = made.scores(x, y[::-1], m, n[::-1])[..., ::-1]
+    # Keys at one position may be summed in the other order: three gates below 1, and a table and
+    # a query whose product is below 16.
+    assert_within("score", got=turned, expected=start, tolerance=16 * 4 * 2.0**-53)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "problem"),
+    [
+        ({"p_max": 0}, ArgumentError, "p_max must be at least 1, got 0"),
+        ({"p_max": 2.0}, ArgumentTypeError, "p_max must be an integer, got 2.0"),
+        ({"as_listed": 1}, ArgumentTypeError, "as_listed must be true or false, got 1"),
+        (
+            {"p_max": 8, "weights": {"position": np.ones((9, 16))}},
+            ArgumentError,
+            r"weight position must have shape \(8, 16\), got \(9, 16\)",
+        ),
+    ],
+)
+def test_refuses(arguments: dict[str, Any], kind: type[Exception], problem: str) -> None:
+    with pytest.raises(kind, match=problem):
+        encoding("cope", **arguments)

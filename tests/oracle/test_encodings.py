@@ -1,0 +1,175 @@
+"""Other people's positional encodings with the same weights, in float64 where they allow it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import assert_within
+from numpy.typing import NDArray
+
+from ropecli.encodings import encoding
+from ropecli.encodings.t5_buckets import buckets
+from ropecli.encodings.types.sinusoidal import Sinusoidal
+
+pytestmark = pytest.mark.oracle
+
+LENGTH, HEADS, HEAD_DIM = 40, 2, 12
+DIM = HEADS * HEAD_DIM
+X = np.random.default_rng(0).standard_normal((LENGTH, DIM))
+POSITIONS = np.arange(LENGTH)
+#: Both sides round each term of three projections and products, some 3 DIM + HEAD_DIM of them, each
+#: sum's terms adding up to less than 100; a softmax doubles that, and rounds ten times.
+ALLOWED = 2.0**-53 * (2 * 2 * (3 * DIM + HEAD_DIM) * 100 + 10)
+
+
+def per_head(linear: Any) -> NDArray[np.float64]:
+    """The weight of a linear layer as (heads, model_dim, head_dim)."""
+    weight: NDArray[np.float64] = linear.weight.detach().numpy()
+    return weight.reshape(HEADS, HEAD_DIM, DIM).transpose(0, 2, 1)
+
+
+def softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    share: NDArray[np.float64] = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    share /= share.sum(axis=-1, keepdims=True)
+    return share
+
+
+def t5_attention(decoder: bool, count: int = 32, furthest: int = 128) -> Any:
+    import torch
+    from transformers import T5Config
+    from transformers.models.t5.modeling_t5 import T5Attention
+
+    torch.manual_seed(0)
+    config = T5Config(
+        d_model=DIM,
+        d_kv=HEAD_DIM,
+        num_heads=HEADS,
+        is_decoder=decoder,
+        dropout_rate=0.0,
+        relative_attention_num_buckets=count,
+        relative_attention_max_distance=furthest,
+        attn_implementation="eager",
+    )
+    return T5Attention(config, has_relative_attention_bias=True, layer_idx=0).double().eval()
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+@pytest.mark.parametrize(("count", "furthest"), [(32, 128), (64, 256), (16, 100), (10, 77)])
+def test_t5_buckets(count: int, furthest: int, bidirectional: bool) -> None:
+    import torch
+    from transformers.models.t5.modeling_t5 import T5Attention
+
+    relative = np.arange(-2000, 2001)
+    options = {"num_buckets": count, "max_distance": furthest, "bidirectional": bidirectional}
+    theirs = T5Attention._relative_position_bucket(torch.from_numpy(relative), **options)
+    assert buckets(relative, **options).tolist() == theirs.tolist()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("decoder", [False, True])
+def test_t5_bias(decoder: bool) -> None:
+    layer = t5_attention(decoder)
+    bias = layer.relative_attention_bias.weight.detach().numpy()
+    t5 = encoding(
+        "t5",
+        model_dim=DIM,
+        heads=HEADS,
+        weights={"bias": bias},
+        bidirectional=not decoder,
+    )
+    positions = np.arange(200)
+    zero = np.zeros((200, DIM))
+    theirs = layer.compute_bias(200, 200)[0].detach().numpy()
+    assert (t5.scores(zero, zero, positions, positions) == theirs).all()
+
+
+def test_t5_attention() -> None:
+    import torch
+
+    layer = t5_attention(decoder=False)
+    weights = {
+        "query": 4 * per_head(layer.q),
+        "key": per_head(layer.k),
+        "bias": layer.relative_attention_bias.weight.detach().numpy(),
+    }
+    with torch.no_grad():
+        layer.q.weight *= 4  # it starts small, as befits a product that is not scaled
+        theirs = layer(torch.from_numpy(X)[None], output_attentions=True)[-1][0].numpy()
+    t5 = encoding("t5", model_dim=DIM, heads=HEADS, weights=weights)
+    got = softmax(t5.scores(X, X, POSITIONS, POSITIONS))
+    assert_within("T5", got=got, expected=theirs, tolerance=ALLOWED)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("clip", [5, 64])
+def test_deberta_v2_attention(shared: bool, clip: int) -> None:
+    import torch
+    from transformers import DebertaV2Config
+    from transformers.models.deberta_v2.modeling_deberta_v2 import DisentangledSelfAttention
+
+    torch.manual_seed(0)
+    config = DebertaV2Config(
+        hidden_size=DIM,
+        num_attention_heads=HEADS,
+        relative_attention=True,
+        max_relative_positions=clip,
+        pos_att_type=["c2p", "p2c"],
+        share_att_key=shared,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+    layer = DisentangledSelfAttention(config).double().eval()
+    table = np.random.default_rng(1).standard_normal((2 * clip, DIM))
+    names = {"query": "query_proj", "key": "key_proj"}
+    if not shared:
+        names |= {"position_query": "pos_query_proj", "position_key": "pos_key_proj"}
+    weights = {name: per_head(getattr(layer, theirs)) for name, theirs in names.items()}
+    with torch.no_grad():
+        for theirs in names.values():
+            getattr(layer, theirs).bias.zero_()
+        # sqrt(3 * 12) = 6: their scale, a float32, is exact.
+        share = layer(
+            torch.from_numpy(X)[None],
+            torch.ones(1, 1, LENGTH, LENGTH),
+            output_attentions=True,
+            rel_embeddings=torch.from_numpy(table),
+        )[1][0].numpy()
+    options: dict[str, Any] = {"weights": weights | {"positions": table}, "clip": clip}
+    released = encoding("deberta", model_dim=DIM, heads=HEADS, shared=shared, **options)
+    got = softmax(released.scores(X, X, POSITIONS, POSITIONS))
+    assert_within("DeBERTa", got=got, expected=share, tolerance=ALLOWED)
+    printed = encoding(
+        "deberta", model_dim=DIM, heads=HEADS, shared=shared, as_printed=True, **options
+    )
+    other = softmax(printed.scores(X, X, POSITIONS, POSITIONS))
+    assert np.abs(other - share).max() > 1e-3
+
+
+def test_marian_s_sinusoids() -> None:
+    from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
+
+    theirs = MarianSinusoidalPositionalEmbedding(300, 64).create_weight().numpy()
+    got = sinusoidal(order="concatenated").code(np.arange(300))
+    # Theirs are rounded to float32 once; the angles, of at most 300, thrice by 2^-53 on each side.
+    assert_within("Marian", got=got, expected=theirs, tolerance=2.0**-25 + 6 * 300 * 2.0**-53)
+
+
+def test_speech2text_s_sinusoids() -> None:
+    from transformers.models.speech_to_text.modeling_speech_to_text import (
+        Speech2TextSinusoidalPositionalEmbedding,
+    )
+
+    theirs = Speech2TextSinusoidalPositionalEmbedding.get_embedding(300, 64).numpy()
+    got = sinusoidal(order="concatenated", exponent="2t/(d-2)").code(np.arange(300))
+    # All in float32: an exponent of at most ln(10000), rounded twice, its power and the angle once
+    # each, by 2^-24, and a sine that is right to two of them.
+    angle = np.arange(300)[:, None] * 10_000.0 ** (-np.arange(32) / 31)
+    allowed = ((2 * np.log(10_000) + 3) * angle + 2) * 2.0**-24
+    assert_within("Speech2Text", got=got, expected=theirs, tolerance=np.hstack([allowed, allowed]))
+
+
+def sinusoidal(**options: Any) -> Sinusoidal:
+    got = encoding("sinusoidal", model_dim=64, **options)
+    assert isinstance(got, Sinusoidal)
+    return got
