@@ -1,0 +1,233 @@
+"""Which invariances a positional encoding has: measured, beside what theory says."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ropecli.analyses.adversary import aligned, norms
+from ropecli.errors import ArgumentError
+from ropecli.rotary.numbers import integer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from ropecli.encodings import Encoding
+
+    Array = NDArray[np.float64]
+
+TOKENS = 24  #: Drawn, at positions 0 ... TOKENS - 1.
+SHIFT = 37  #: Positions that every token is moved by.
+FAR_OUT = 1009  #: Where tokens stand as well, unless an encoding's table ends before.
+FAR = 48  #: Distances over which a score has to fall.
+UNIT = 2.0**-53  #: Of the roundings of float64.
+TINY = 2.0**-20  #: Makes vectors so short that what does not depend on them shows.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Property:
+    """One property: holds where max_error <= tolerance."""
+
+    max_error: float | None  #: None where it can't be measured.
+    tolerance: float | None  #: What rounding alone may do.
+    theory: bool | None  #: None where it depends on the weights, or there is no such thing.
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether it was seen to hold."""
+        if self.max_error is None or self.tolerance is None:
+            return None
+        return self.max_error <= self.tolerance
+
+    @property
+    def agrees(self) -> bool:
+        """Whether nothing that was seen speaks against theory."""
+        return self.theory is None or self.holds is None or self.holds == self.theory
+
+
+@dataclass(frozen=True, kw_only=True)
+class Invariance:
+    """What was measured of one encoding."""
+
+    name: str
+    translation_invariance: Property  #: |S(m+s, n+s) - S(m, n)|.
+    symmetry: Property  #: |S(n, m) - S(m, n)|, q and k fixed.
+    boundedness: Property  #: |S| - |q||k| / sqrt(head_dim).
+    decay: Property  #: S at distance r+1 less S at distance r, the tokens fixed.
+    linear_shift: Property  #: |code(m+s) - M code(m)| for the best matrix M.
+
+    @property
+    def properties(self) -> dict[str, Property]:
+        """All of them by name."""
+        names = ("translation_invariance", "symmetry", "boundedness", "decay", "linear_shift")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def agrees(self) -> bool:
+        """Whether measurement and theory agree on all."""
+        return all(each.agrees for each in self.properties.values())
+
+
+def invariance(encoding: Encoding, *, shift: int = SHIFT, seed: int = 0) -> Invariance:
+    """Measure on drawn tokens which invariances an encoding has.
+
+    Args:
+        encoding: With its weights.
+        shift: Positions that every token is moved by, at least 1.
+        seed: What the tokens are drawn with.
+
+    Raises:
+        ArgumentError: A shift or seed that is not allowed, or a position that the encoding has
+            no code for.
+        ArgumentTypeError: Not an integer.
+    """
+    if integer("shift", shift) < 1 or integer("seed", seed) < 0:
+        msg = f"shift must be at least 1 and seed at least 0, got {shift} and {seed}"
+        raise ArgumentError(msg)
+    x, y = np.random.default_rng(seed).standard_normal((2, TOKENS, encoding.sizes.model_dim))
+    theory = encoding.theory
+    return Invariance(
+        name=encoding.name,
+        translation_invariance=_property(
+            theory.translation_invariant, _moved(encoding, x, y, shift)
+        ),
+        symmetry=_property(theory.symmetric, _swapped(encoding, x, y)),
+        boundedness=_property(theory.bounded, _worst_beyond_bound(encoding, x, y)),
+        decay=_property(theory.decaying, _largest_rise(encoding, x, y)),
+        linear_shift=_property(theory.linear_shift, _off_linear(encoding, shift)),
+    )
+
+
+def _property(theory: bool | None, measured: tuple[float, float] | None) -> Property:
+    error, tolerance = (None, None) if measured is None else measured
+    return Property(max_error=error, tolerance=tolerance, theory=theory)
+
+
+def _worst(found: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    """The error that is the largest share of its tolerance, with that."""
+    return max(found, key=lambda pair: pair[0] / max(pair[1], np.finfo(np.float64).tiny))
+
+
+def _moved(encoding: Encoding, x: Array, y: Array, shift: int) -> tuple[float, float]:
+    m = np.arange(float(TOKENS))
+    here = encoding.scores(x, y, m, m)
+    there = encoding.scores(x, y, m + shift, m + shift)
+    found = [(_apart(here, there), 2 * _rounding(encoding, x, y, here, TOKENS + shift))]
+    with contextlib.suppress(ArgumentError):
+        there = encoding.scores(x, y, m + FAR_OUT, m + FAR_OUT)
+        found.append((_apart(here, there), 2 * _rounding(encoding, x, y, here, TOKENS + FAR_OUT)))
+    return _worst(found)
+
+
+def _swapped(encoding: Encoding, x: Array, y: Array) -> tuple[float, float]:
+    m = np.arange(float(TOKENS))
+    found = [_swapped_at(encoding, x, y, m)]
+    with contextlib.suppress(ArgumentError):
+        found.append(_swapped_at(encoding, x, y, m + FAR_OUT))
+    return _worst(found)
+
+
+def _swapped_at(encoding: Encoding, x: Array, y: Array, m: Array) -> tuple[float, float]:
+    """Each q at its key's position, and each k at its query's."""
+    here = encoding.scores(x, y, m, m)
+    there = np.empty_like(here)
+    for a in range(TOKENS):
+        # Row b: the query a at position m_b. Only the key b is of interest there, at m_a.
+        row = encoding.scores(np.tile(x[a], (TOKENS, 1)), y, m, np.full(TOKENS, m[a]))
+        there[:, a] = np.diagonal(row, axis1=1, axis2=2)
+    return _apart(here, there), 2 * _rounding(encoding, x, y, here, m[-1])
+
+
+def _worst_beyond_bound(encoding: Encoding, x: Array, y: Array) -> tuple[float, float]:
+    """On drawn tokens, on tokens near zero, and on those that the encoding stretches most."""
+    return _worst(_beyond_bound(encoding, *content) for content in _contents(encoding, x, y))
+
+
+def _contents(
+    encoding: Encoding, x: Array, y: Array
+) -> Iterator[tuple[Array, Array, Array, Array]]:
+    """Tokens and positions of queries and keys."""
+    m = np.arange(float(TOKENS))
+    yield x, y, m, m
+    yield x * TINY, y * TINY, m, m
+    for here, there in ((0.0, FAR), (FAR, 0.0)):
+        for q, k in aligned(encoding, here, there):
+            yield q, k, np.array([here]), np.array([there])
+
+
+def _beyond_bound(
+    encoding: Encoding, x: Array, y: Array, m: Array, n: Array
+) -> tuple[float, float]:
+    scores = encoding.scores(x, y, m, n)
+    q, k = norms(x, encoding.weights["query"]), norms(y, encoding.weights["key"])
+    bound = q[:, :, None] * k[:, None, :] / np.sqrt(encoding.sizes.head_dim)
+    beyond = np.where(np.isneginf(scores), 0.0, np.abs(scores) - bound)  # -inf: masked, no score
+    return max(0.0, _largest(beyond)), _rounding(encoding, x, y, scores, FAR)
+
+
+def _largest_rise(encoding: Encoding, x: Array, y: Array) -> tuple[float, float]:
+    """Of a query's score with one key that moves away; to fall is to rise by less than nothing."""
+    distance = np.arange(FAR, -1.0, -1.0)
+    rises, tolerance = [], 0.0
+    for token, key in zip(x[:4], y[:4], strict=True):
+        keys = np.tile(key, (FAR + 1, 1))
+        scores = encoding.scores(token[None], keys, np.array([float(FAR)]), FAR - distance)
+        with np.errstate(invalid="ignore"):
+            change = np.diff(scores[:, 0, ::-1], axis=1)
+        rises.append(_largest(change))
+        tolerance = max(tolerance, 2 * _rounding(encoding, token[None], keys, scores, FAR))
+    return max(rises), -max(tolerance, np.finfo(np.float64).tiny)  # to stand still is not to fall
+
+
+def _off_linear(encoding: Encoding, shift: int) -> tuple[float, float] | None:
+    """Residual of the matrix that best carries codes over to codes a shift further."""
+    code = getattr(encoding, "code", None)
+    if code is None:
+        return None
+    width = np.asarray(code(np.zeros(1))).size
+    # More positions than coordinates, or a matrix would carry anything over.
+    m = np.arange(float(width + TOKENS))
+    here, there = (np.asarray(code(p)).reshape(len(m), width) for p in (m, m + shift))
+    matrix = np.linalg.lstsq(here, there, rcond=None)[0]
+    # Least squares are backward stable: some `width` roundings of the norm of the codes for
+    # each entry; and what was asked for is itself off by the rounding of its angles.
+    size = float(np.linalg.norm(here) + np.linalg.norm(there))
+    tolerance = UNIT * (4 * len(m) + 2 * (len(m) + shift)) * size
+    return float(np.abs(here @ matrix - there).max()), tolerance
+
+
+def _apart(a: Array, b: Array) -> float:
+    """The largest difference; scores that are masked in both agree, in one alone they don't."""
+    with np.errstate(invalid="ignore"):
+        error = np.where(a == b, 0.0, np.abs(a - b))
+    return _largest(error)
+
+
+def _largest(errors: Array) -> float:
+    """The largest; a NaN is larger than all."""
+    return float(np.where(np.isnan(errors), np.inf, errors).max())
+
+
+def _rounding(encoding: Encoding, x: Array, y: Array, scores: Array, last: float) -> float:
+    """What rounding may add to a score.
+
+    A score is a sum of products of coordinates of x, y and the two projections, which together
+    are at most |x||W_q||y||W_k| / sqrt(head_dim), and of what the position brings, which shows
+    in the scores themselves. Each term passes some 2 model_dim + head_dim sums and products, and
+    an angle of at most `last` radians for each of query and key: a rounding of 2^-53 for each.
+    Scores without 1 / sqrt(head_dim) are larger by it, so it is left out of the bound.
+    """
+    sizes = encoding.sizes
+    largest = [
+        float(np.linalg.norm(tokens, axis=1).max() * np.linalg.norm(encoding.weights[name][h]))
+        for tokens, name in ((x, "query"), (y, "key"))
+        for h in [int(np.linalg.norm(encoding.weights[name], axis=(1, 2)).argmax())]
+    ]
+    seen = np.abs(scores[np.isfinite(scores)]).max(initial=0.0)
+    roundings = 2 * sizes.model_dim + sizes.head_dim + 2 * last
+    return float(UNIT * roundings * (largest[0] * largest[1] + seen))

@@ -1,0 +1,280 @@
+"""What is measured of an encoding: against theory, and of encodings made to be wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from helpers import assert_within
+from numpy.typing import NDArray
+
+from ropecli import ArgumentError, ArgumentTypeError, rope
+from ropecli.analyses.invariance import Invariance, Property, invariance
+from ropecli.encodings import ENCODINGS, Encoding, Sizes, Theory, encoding
+from ropecli.encodings.encoding import dots, projections
+from ropecli.encodings.types.rope import Rope
+
+Array = NDArray[np.float64]
+FIELDS = {
+    "translation_invariant": "translation_invariance",
+    "symmetric": "symmetry",
+    "bounded": "boundedness",
+    "decaying": "decay",
+    "linear_shift": "linear_shift",
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Biased(Encoding):
+    """q . k / sqrt(d) and what a function makes of the positions, to try one property at a time."""
+
+    name: ClassVar[str] = "biased"
+    equation: ClassVar[str] = "none"
+    theory: ClassVar[Theory] = Theory(
+        translation_invariant=None,
+        symmetric=None,
+        bounded=None,
+        decaying=None,
+        linear_shift=None,
+    )
+    bias: Any
+
+    @classmethod
+    def shapes(cls, sizes: Sizes, **options: Any) -> dict[str, tuple[int, ...]]:
+        return projections(sizes)
+
+    def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:
+        content = dots(self._queries(x_query), self._keys(x_key)) * self._scale
+        biased: Array = content + self.bias(m[:, None], n[None, :])
+        return biased
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Coded(Biased):
+    """With a code for each position."""
+
+    codes: Any
+
+    def code(self, positions: Any) -> Array:
+        made: Array = self.codes(np.asarray(positions))
+        return made
+
+
+def biased(bias: Any) -> Invariance:
+    made = encoding("nope", model_dim=16, heads=2)
+    return invariance(Biased(sizes=made.sizes, weights=made.weights, bias=bias))
+
+
+def coded(codes: Any) -> Property:
+    made = encoding("nope", model_dim=16, heads=2)
+    kind = Coded(sizes=made.sizes, weights=made.weights, bias=lambda m, _: 0 * m, codes=codes)
+    return invariance(kind).linear_shift
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_measurement_and_theory_agree(name: str, seed: int) -> None:
+    found = invariance(encoding(name, model_dim=16, heads=2, seed=seed), seed=seed)
+    assert found.agrees, {k: p for k, p in found.properties.items() if not p.agrees}
+    assert found.name == name
+
+
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        (name, field)
+        for name in ("nope", "rope")
+        for field in FIELDS
+        if field != "linear_shift"  # neither has a code that could be measured
+    ],
+)
+def test_a_wrong_theory_is_reported(name: str, field: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = encoding(name, model_dim=16, heads=2)
+    wrong = dataclasses.replace(made.theory, **{field: not getattr(made.theory, field)})
+    monkeypatch.setattr(type(made), "theory", wrong)
+    found = invariance(made)
+    assert not found.agrees
+    assert [key for key, each in found.properties.items() if not each.agrees] == [FIELDS[field]]
+
+
+def test_a_wrong_theory_of_a_code_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = encoding("sinusoidal", model_dim=16, heads=2)
+    wrong = dataclasses.replace(made.theory, linear_shift=False)
+    monkeypatch.setattr(type(made), "theory", wrong)
+    found = invariance(made)
+    assert [key for key, each in found.properties.items() if not each.agrees] == ["linear_shift"]
+
+
+def test_a_bias_on_distance() -> None:
+    found = biased(lambda m, n: -0.5 * (m - n))
+    held = {key: each.holds for key, each in found.properties.items()}
+    assert held == {
+        "translation_invariance": True,
+        "symmetry": False,
+        "boundedness": False,
+        "decay": True,
+        "linear_shift": None,
+    }
+    # The bias is exact, and the scores are rounded: at most the tolerance, twice a rounding.
+    assert found.decay.max_error is not None
+    assert found.decay.tolerance is not None
+    assert_within(
+        "decay", got=found.decay.max_error, expected=-0.5, tolerance=-found.decay.tolerance
+    )
+    # Of 24 tokens, the two ends change places: twice a half of 23.
+    assert found.symmetry.max_error is not None
+    assert found.symmetry.tolerance is not None
+    assert_within(
+        "symmetry", got=found.symmetry.max_error, expected=23.0, tolerance=found.symmetry.tolerance
+    )
+
+
+def test_a_bias_on_the_size_of_the_distance_is_symmetric() -> None:
+    found = biased(lambda m, n: -0.5 * np.abs(m - n))
+    assert found.symmetry.holds
+    assert found.decay.holds
+
+
+def test_a_bias_on_the_query_s_position_is_not_translation_invariant() -> None:
+    found = biased(lambda m, n: 0.01 * m + 0 * n)
+    assert found.translation_invariance.holds is False
+    # Each score grows by a hundredth of the shift; the far one is the larger, and by more than
+    # its tolerance, which grows with the last position, is: 1009 of it.
+    assert found.translation_invariance.max_error is not None
+    assert found.translation_invariance.tolerance is not None
+    assert_within(
+        "shift",
+        got=found.translation_invariance.max_error,
+        expected=10.09,
+        tolerance=found.translation_invariance.tolerance,
+    )
+
+
+def test_what_happens_far_out_alone_is_seen() -> None:
+    found = biased(lambda m, n: np.where(m > 500, 0.01 * (m - 500), 0.0) + 0 * n)
+    assert found.translation_invariance.holds is False
+    assert found.symmetry.holds is False
+
+
+def test_a_constant_does_not_decay() -> None:
+    found = biased(lambda m, n: 0 * (m - n))
+    assert (found.decay.holds, found.decay.max_error) == (False, 0.0)
+
+
+def test_one_step_up_is_no_decay() -> None:
+    found = biased(lambda m, n: -(m - n) + 1.5 * (m - n > 30))
+    assert found.decay.holds is False
+    # The scores and the bias are rounded: twice a rounding of either end of the step.
+    assert found.decay.tolerance is not None
+    rise = found.decay.max_error or 0.0
+    assert_within("rise", got=rise, expected=0.5, tolerance=-found.decay.tolerance)
+
+
+def test_a_masked_score_is_not_equal_to_another() -> None:
+    found = biased(lambda m, n: np.where(n > m, -np.inf, 0.0))
+    assert found.translation_invariance.holds
+    assert (found.symmetry.holds, found.symmetry.max_error) == (False, np.inf)
+    assert found.boundedness.holds
+
+
+def test_not_a_number_satisfies_nothing() -> None:
+    found = biased(lambda m, n: np.where(m == n, np.nan, 0.0))
+    held = [each.holds for each in found.properties.values()]
+    assert held == [False, False, False, False, None]
+
+
+def test_a_stretch_that_only_some_tokens_show_is_found() -> None:
+    stretching = rope("xpos", head_dim=8)
+    found = invariance(encoding("rope", model_dim=16, heads=2, rotary=stretching))
+    assert found.translation_invariance.holds
+    assert found.boundedness.holds is False
+    assert not found.agrees
+    # Pair 0 is stretched most, by (1.4 / 0.4)^(48 / 512) where the key stands 48 further on; the
+    # tokens that show it have a query and a key of length 1 in a head of 8.
+    expected = ((1.4 / 0.4) ** (48 / 512) - 1) / np.sqrt(8)
+    assert found.boundedness.tolerance is not None
+    assert_within(
+        "stretch",
+        got=found.boundedness.max_error or 0.0,
+        expected=expected,
+        tolerance=found.boundedness.tolerance,
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_rotation_reaches_its_bound_but_does_not_pass_it(seed: int) -> None:
+    found = invariance(encoding("rope", model_dim=8, heads=2, seed=seed), seed=seed)
+    assert found.boundedness.holds
+
+
+def test_weights_of_zero_are_measured() -> None:
+    zero = {name: np.zeros((2, 16, 8)) for name in ("query", "key")}
+    found = invariance(encoding("nope", model_dim=16, heads=2, weights=zero))
+    assert found.agrees
+
+
+def test_heads_wider_than_the_tokens_are_measured() -> None:
+    assert invariance(encoding("rope", model_dim=4, heads=2, head_dim=16)).agrees
+
+
+def test_a_code_that_turns_is_linear_under_shift() -> None:
+    angles = np.array([1.0, 0.1, 0.01])
+
+    def turning(m: Array) -> Array:
+        return np.concatenate([np.cos(m[:, None] * angles), np.sin(m[:, None] * angles)], axis=1)
+
+    assert coded(turning).holds
+    bent = coded(lambda m: turning(m) + 1e-6 * m[:, None] ** 0.5)
+    assert bent.holds is False
+
+
+def test_a_code_drawn_for_each_position_is_not_linear() -> None:
+    table = np.random.default_rng(0).standard_normal((200, 6))
+    assert coded(lambda m: table[m.astype(int)]).holds is False
+
+
+def test_agreement_is_about_what_is_known() -> None:
+    for holds, theory, agrees in [
+        (True, True, True),
+        (True, False, False),
+        (False, True, False),
+        (False, False, True),
+        (True, None, True),
+        (False, None, True),
+    ]:
+        found = Property(max_error=0.0 if holds else 2.0, tolerance=1.0, theory=theory)
+        assert (found.holds, found.agrees) == (holds, agrees)
+    unknown = Property(max_error=None, tolerance=None, theory=True)
+    assert (unknown.holds, unknown.agrees) == (None, True)
+
+
+def test_an_error_of_nan_does_not_hold() -> None:
+    assert Property(max_error=np.nan, tolerance=1.0, theory=None).holds is False
+
+
+@pytest.mark.parametrize(("shift", "seed"), [(0, 0), (-1, 0), (1, -1)])
+def test_numbers_that_are_not_allowed(shift: int, seed: int) -> None:
+    with pytest.raises(ArgumentError, match="shift must be at least 1 and seed at least 0, got"):
+        invariance(encoding("nope"), shift=shift, seed=seed)
+
+
+def test_a_shift_that_is_no_integer() -> None:
+    with pytest.raises(ArgumentTypeError, match=r"shift must be an integer, got 1\.5"):
+        invariance(encoding("nope"), shift=1.5)  # type: ignore[arg-type]
+
+
+def test_a_shift_beyond_a_table_is_refused() -> None:
+    with pytest.raises(ArgumentError):
+        invariance(encoding("learned"), shift=10_000)
+
+
+def test_results_are_frozen_and_repeat() -> None:
+    made = encoding("rope")
+    assert isinstance(made, Rope)
+    found = invariance(made, seed=3)
+    assert found == invariance(made, seed=3)
+    assert found != invariance(made, seed=4)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.name = "mine"  # type: ignore[misc]

@@ -1,0 +1,107 @@
+"""Words and pictures for `scores`, from results made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ropecli import ArgumentError
+from ropecli.analyses.invariance import Invariance, Property
+from ropecli.analyses.score_map import ScoreMap
+from ropecli.render import scores as pages
+from ropecli.render import scores_figure
+
+YES = Property(max_error=1.2e-15, tolerance=1e-12, theory=True)
+NO = Property(max_error=3.4, tolerance=1e-12, theory=False)
+UNKNOWN = Property(max_error=None, tolerance=None, theory=None)
+WRONG = Property(max_error=3.4, tolerance=1e-12, theory=True)
+FALLS = Property(max_error=-0.5, tolerance=-1e-12, theory=None)
+
+
+def judged(name: str = "made", **other: Property) -> Invariance:
+    plain = {
+        "translation_invariance": YES,
+        "symmetry": NO,
+        "boundedness": YES,
+        "decay": FALLS,
+        "linear_shift": UNKNOWN,
+    }
+    return Invariance(name=name, **(plain | other))
+
+
+def shown(name: str = "made", equation: str = "16") -> ScoreMap:
+    return ScoreMap(name=name, equation=equation, scores=np.array([[1.0, -np.inf], [2.0, 3.0]]))
+
+
+def test_table_has_measured_above_theory() -> None:
+    heading, measured, theory = (line.split() for line in pages.table([judged()]))
+    assert heading == ["invariant", "symmetric", "bounded", "decaying", "linear"]
+    assert measured == ["made", "yes", "1e-15", "no", "3e+00", "yes", "1e-15", "yes", "-5e-01", "-"]
+    assert theory == ["theory", "yes", "no", "yes", "-", "-"]
+
+
+def test_table_cells_stand_under_their_headings() -> None:
+    lines = pages.table([judged(), judged("a_longer_name")])
+    ends = [lines[0].index(word) + len(word) for word in lines[0].split()]
+    for line in lines[1::2]:
+        assert line[ends[0] - 9 : ends[0]].strip() == "yes 1e-15"
+
+
+def test_disagreement_is_told_with_its_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    pages.show([judged(), judged("bad", boundedness=WRONG)], saved=None, brief=True)
+    assert capsys.readouterr().out == (
+        "FAIL: 1 disagreement with theory\n\n"
+        "  bad: bounded was measured no (error 3.4, tolerance 1e-12), theory says yes\n"
+    )
+
+
+def test_agreement_is_one_line_and_the_file(capsys: pytest.CaptureFixture[str]) -> None:
+    pages.show([judged()], saved=Path("x.png"), brief=True)
+    assert capsys.readouterr().out == (
+        "PASS: measurement and theory agree on 1 encoding\n\nWritten: x.png\n"
+    )
+
+
+def test_result_holds_all_numbers() -> None:
+    got = pages.as_json([shown()], [judged(symmetry=WRONG)])
+    (each,) = got["encodings"]
+    assert not got["agrees"]
+    assert not each["agrees"]
+    assert each["symmetry"] == {
+        "holds": False,
+        "max_error": 3.4,
+        "tolerance": 1e-12,
+        "theory": True,
+        "agrees": False,
+    }
+    assert each["linear_shift"]["holds"] is None
+
+
+@pytest.mark.parametrize("name", ["x", "x.npy", "x.png.gz", ".png"])
+def test_output_that_can_not_be_written(name: str) -> None:
+    with pytest.raises(ArgumentError, match=r"output must end in \.png, \.svg, \.pdf, \.csv, "):
+        pages.check_output(Path(name), force=False)
+
+
+@pytest.mark.parametrize(("count", "panels"), [(1, 1), (2, 2), (4, 4), (5, 5), (14, 14)])
+def test_a_panel_and_a_scale_for_each_encoding(count: int, panels: int) -> None:
+    picture = scores_figure.figure([shown(str(index)) for index in range(count)])
+    images = [axes for axes in picture.axes if axes.images]
+    assert [axes.get_title() for axes in images] == [f"{i} (Eq. 16)" for i in range(panels)]
+    assert len(picture.axes) == 2 * panels
+
+
+def test_a_panel_shows_the_scores_and_leaves_masked_ones_blank() -> None:
+    picture = scores_figure.figure([shown()])
+    values: Any = np.ma.asarray(picture.axes[0].images[0].get_array())
+    assert values.mask.tolist() == [[False, True], [False, False]]
+    assert values.compressed().tolist() == [1.0, 2.0, 3.0]
+    assert (picture.axes[0].get_xlabel(), picture.axes[0].get_ylabel()) == ("key n", "query m")
+
+
+def test_titles_name_equations_of_the_paper_alone() -> None:
+    assert scores_figure.titled(shown("rope", "16")) == "rope (Eq. 16)"
+    assert scores_figure.titled(shown("fire", "FIRE section 3")) == "fire"
