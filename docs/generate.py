@@ -16,8 +16,10 @@ from typing import Any
 
 from typer.main import get_command
 
+from ropecli.analyses.invariance import invariance
 from ropecli.checks.verify import LAWS
 from ropecli.cli.app import EXIT_BUG, EXIT_INTERRUPTED, app
+from ropecli.encodings import ENCODINGS, encoding
 from ropecli.errors import RopecliError
 from ropecli.models.lint.rule import Rule
 from ropecli.models.lint.rule import rules as lint_rules
@@ -35,6 +37,7 @@ CHECKS = {
     "diff": "the models differ",
     "inspect": "a finding of level error",
     "lint": "a finding of level error",
+    "scores": "measurement and theory disagree",
     "verify": "a law failed",
 }
 
@@ -140,6 +143,20 @@ def about_rules(_word: str) -> str:
     return "\n\n".join(f"## {name}\n\n" + "\n\n".join(said) for name, said in subjects.items())
 
 
+def invariances(_word: str) -> str:
+    """A table of who has which invariance, as measured."""
+    words = {True: "yes", False: "no", None: "-"}
+    rows = []
+    for name in ENCODINGS:
+        found = invariance(encoding(name))
+        if not found.agrees:
+            msg = f"measurement and theory disagree on {name}"
+            raise ValueError(msg)
+        rows.append((f"`{name}`", *(words[each.holds] for each in found.properties.values())))
+    headings = ("translation invariant", "symmetric", "bounded", "decaying", "linear under shift")
+    return _table(("encoding", *headings), rows)
+
+
 MAKERS: dict[str, Callable[[str], str]] = {
     "usage": usage,
     "options": options,
@@ -150,6 +167,7 @@ MAKERS: dict[str, Callable[[str], str]] = {
     "keys": keys,
     "rules": rules,
     "about_rules": about_rules,
+    "invariances": invariances,
 }
 
 

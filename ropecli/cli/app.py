@@ -22,7 +22,9 @@ from ropecli.cli.diff import diff
 from ropecli.cli.encode import encode
 from ropecli.cli.info import info
 from ropecli.cli.inspect import inspect
+from ropecli.cli.linear import linear
 from ropecli.cli.lint import lint
+from ropecli.cli.scores import scores
 from ropecli.cli.verify import verify
 from ropecli.errors import RopecliError
 
@@ -63,7 +65,7 @@ def ropecli(
     """Hold the options that stand before a command."""
 
 
-for command in (decay, verify, encode, inspect, lint, diff, info):
+for command in (decay, verify, scores, linear, encode, inspect, lint, diff, info):
     text = command.__doc__ or ""
     app.command(help=text, short_help=text.strip().rpartition("\n\n")[2].split(". ")[0])(command)
 

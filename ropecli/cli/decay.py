@@ -72,6 +72,14 @@ def decay(
     ] = None,
     layer: options.Layer = None,
     sequence_length: options.SequenceLength = None,
+    encoding: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Expected score of t5, alibi, ...; repeat it for more, or all for each.",
+        ),
+    ] = None,
+    seed: options.Seed = 0,
     output: Output = None,
     force: Force = False,
     json: Json = False,
@@ -84,6 +92,7 @@ def decay(
       ropecli decay --figure2 -o figure2.png
       ropecli decay --q q.npy --k k.npy -o scores.csv
       ropecli decay --model config.json --max-dist 4096
+      ropecli decay --encoding all --dim 16 -o expected.png
 
     Show how RoPE's upper bound falls with distance. It is the Abel-summation bound of RoFormer
     Eq. 36-37, the curve of its Figure 2. With --q and --k the score of those vectors (Eq. 35)
@@ -113,16 +122,19 @@ def decay(
         },
         width=128 if query is None else len(query.values),
     )
+    if encoding:
+        _show_expected(encoding, encodings, frame, seed=seed, output=output, force=force, json=json)
+        return
     curves: list[Decay] = [
         analyse(
-            encoding.rope,
+            each.rope,
             **frame,
             reduce=reduce,
             q=None if query is None else query.values,
             k=None if key is None else key.values,
-            name=encoding.name,
+            name=each.name,
         )
-        for encoding in encodings
+        for each in encodings
     ]
     parameters = {
         "dim": None if model else list(dict.fromkeys(e.rope.head_dim for e in encodings)),
@@ -146,9 +158,9 @@ def decay(
     }
     if not quiet:
         pages.show_notes(query, key)
-        for encoding in encodings:
-            for note in encoding.notes:
-                console.note(f"{encoding.name}: {note}")
+        for each in encodings:
+            for note in each.notes:
+                console.note(f"{each.name}: {note}")
     if output is not None:
         pages.write(curves, output, parameters, force=force, figure2=figure2)
     if json:
@@ -182,6 +194,58 @@ def _encodings(
         for d in dict.fromkeys(dims)
         for b in dict.fromkeys(bases)
     ]
+
+
+def _show_expected(
+    names: list[str],
+    encodings: list[Encoding],
+    frame: dict[str, float],
+    *,
+    seed: int,
+    output: Path | None,
+    force: bool,
+    json: bool,
+) -> None:
+    """The expected scores of encodings, beside RoPE's bound."""
+    from ropecli.analyses.decay import decay as analyse
+    from ropecli.analyses.expected import expected_score
+    from ropecli.encodings import ENCODINGS, with_table
+    from ropecli.errors import ArgumentError
+    from ropecli.files.atomic import replacing
+    from ropecli.render import document
+    from ropecli.render import expected as pages
+
+    last = int(frame["max_distance"])
+    if frame != DEFAULT | {"max_distance": last} or len(encodings) != 1:
+        msg = "--encoding takes whole distances from 0, and one --dim, --base or --model"
+        raise ArgumentError(msg)
+    rope = encodings[0].rope
+    chosen = ENCODINGS if names == ["all"] else tuple(dict.fromkeys(names))
+    bound = analyse(rope, max_distance=last, name=encodings[0].name)
+    curves = []
+    for name in chosen:
+        own = {"rotary": rope} if name == "rope" else {}
+        made = with_table(
+            name, last + 1, model_dim=4 * rope.head_dim, head_dim=rope.head_dim, seed=seed, **own
+        )
+        curves.append(expected_score(made, max_distance=last, seed=seed))
+    parameters = {"encoding": list(chosen), "max_dist": last, "dim": rope.head_dim, "seed": seed}
+    if output is not None:
+        suffix = output.suffix.lower()
+        if suffix == ".json":
+            whole = document.text("decay", parameters, pages.as_json(bound, curves))
+            content = (whole + "\n").encode()
+        elif suffix == ".csv":
+            content = pages.csv(bound, curves)
+        else:
+            command = f"ropecli decay --encoding {' --encoding '.join(names)} --max-dist {last}"
+            content = pages.drawn(bound, curves, suffix=suffix, command=command)
+        with replacing(output, force=force) as stream:
+            stream.write(content)
+    if json:
+        document.show("decay", parameters, pages.as_json(bound, curves))
+    else:
+        pages.show(bound, curves, saved_as=output)
 
 
 def _check_figure2(given: dict[str, float], *, plain: bool) -> None:

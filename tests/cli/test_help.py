@@ -12,7 +12,7 @@ from typer.main import get_command
 import ropecli
 from ropecli.cli.app import app, run
 
-COMMANDS = ["decay", "verify", "encode", "inspect", "lint", "diff", "info"]
+COMMANDS = ["decay", "verify", "scores", "linear", "encode", "inspect", "lint", "diff", "info"]
 GROUP: Any = get_command(app)
 OPTIONS = [
     (name, option)

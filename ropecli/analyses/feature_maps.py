@@ -1,0 +1,85 @@
+"""What linear attention puts in the place of the exponential: phi of queries and of keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.arrays import as_array
+from ropecli.errors import ArgumentError, ArgumentTypeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+    FeatureMap = Callable[[Array], Any]
+
+
+def features(name: object, q: Array, k: Array) -> tuple[Array, Array]:
+    """phi of the queries and phi of the keys.
+
+    "elu" is elu(x) + 1 (Katharopoulos et al. 2020), "exp" and "relu" what they say, and "softmax"
+    that of Shen et al. 2021: over the features of a query, but over the positions of a key.
+
+    Args:
+        name: One of `FEATURE_MAPS`, or a function of (tokens, features) that keeps the shape.
+        q: Queries, (tokens, features).
+        k: Keys, (tokens, features).
+
+    Raises:
+        ArgumentError: No such map, or a map that gives another shape or what is not finite.
+        ArgumentTypeError: A map that is no function, or gives no floats.
+    """
+    if callable(name):
+        return _own(name, "queries", q), _own(name, "keys", k)
+    if not isinstance(name, str):
+        msg = f"feature map must be a name or a function, got {type(name).__name__}"
+        raise ArgumentTypeError(msg)
+    if name == "softmax":
+        return _softmax(q, axis=1), _softmax(k, axis=0)
+    if name not in FEATURE_MAPS:
+        msg = f"feature map must be one of {', '.join(FEATURE_MAPS)}, got {name!r}"
+        raise ArgumentError(msg)
+    return _own(_MAPS[name], "queries", q), _own(_MAPS[name], "keys", k)
+
+
+def _own(function: FeatureMap, what: str, x: Array) -> Array:
+    try:
+        with np.errstate(over="ignore"):
+            given = function(x.copy())
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        msg = f"feature map failed for the {what}: {reason}"
+        raise ArgumentError(msg) from error
+    mapped = as_array("feature map's result", given)
+    if mapped.dtype.kind != "f":
+        msg = f"feature map must give floats, got {mapped.dtype} for the {what}"
+        raise ArgumentTypeError(msg)
+    if mapped.shape != x.shape:
+        msg = f"feature map must keep the shape {x.shape}, got {mapped.shape} for the {what}"
+        raise ArgumentError(msg)
+    result: Array = np.ascontiguousarray(mapped, dtype=np.float64)
+    if not np.isfinite(result).all():
+        msg = f"feature map must give finite numbers, got others for the {what}"
+        raise ArgumentError(msg)
+    return result
+
+
+def _elu(x: Array) -> Array:
+    return np.where(x > 0, x + 1, np.exp(np.minimum(x, 0)))
+
+
+def _relu(x: Array) -> Array:
+    return np.maximum(x, 0)
+
+
+def _softmax(x: Array, axis: int) -> Array:
+    raised: Array = np.exp(x - x.max(axis=axis, keepdims=True))
+    return np.ascontiguousarray(raised / raised.sum(axis=axis, keepdims=True))
+
+
+_MAPS: dict[str, FeatureMap] = {"elu": _elu, "exp": np.exp, "relu": _relu}
+FEATURE_MAPS = ("elu", "exp", "softmax", "relu")

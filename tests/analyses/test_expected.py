@@ -1,0 +1,66 @@
+"""The score that a token expects of its own copy, against distance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ropecli import ArgumentError, ArgumentTypeError, RopecliError, rope
+from ropecli.analyses.expected import SAMPLES, expected_score
+from ropecli.encodings import ENCODINGS, encoding, with_table
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_every_encoding_has_a_curve(name: str) -> None:
+    made = with_table(name, 41, model_dim=16, heads=2)
+    curve = expected_score(made, max_distance=40)
+    assert (curve.encoding, curve.expected_score.shape) == (name, (41,))
+    assert curve.relative_distance.tolist() == list(range(41))
+    assert np.isfinite(curve.expected_score).all()
+
+
+def test_rope_s_curve_is_its_sum_of_cosines() -> None:
+    made = encoding("rope", model_dim=8, heads=1, head_dim=8)
+    curve = expected_score(made, max_distance=100)
+    tokens = np.random.default_rng(0).standard_normal((SAMPLES, 8)) @ made.weights["query"][0]
+    size = (tokens.reshape(SAMPLES, 4, 2) ** 2).sum(axis=2).mean(axis=0)  # of each pair
+    angle = np.outer(np.arange(101), rope("default", head_dim=8).inv_freq)
+    # Four terms of some |x|^2 <= 30, each within ten roundings and an angle of 100 radians.
+    assert curve.expected_score == pytest.approx(np.cos(angle) @ size / np.sqrt(8), abs=30 * 1e-13)
+
+
+def test_alibi_s_curve_is_a_line() -> None:
+    made = encoding("alibi", model_dim=16, heads=8)
+    curve = expected_score(made, max_distance=50)
+    slopes = 2.0 ** -np.arange(1, 9)
+    # Sums of a few roundings of scores below 100.
+    assert np.diff(curve.expected_score) == pytest.approx(-slopes.mean(), abs=1e-12)
+
+
+def test_no_encoding_no_slope() -> None:
+    curve = expected_score(encoding("nope"), max_distance=30)
+    assert np.ptp(curve.expected_score) == 0
+
+
+def test_the_seed_decides() -> None:
+    made = encoding("rope")
+    first, again = (expected_score(made, max_distance=5, seed=3) for _ in range(2))
+    assert first.expected_score.tolist() == again.expected_score.tolist()
+    other = expected_score(made, max_distance=5, seed=4)
+    assert other.expected_score.tolist() != first.expected_score.tolist()
+
+
+@pytest.mark.parametrize(
+    ("distance", "message"),
+    [(0, "from 1 to 100,000, got 0"), (100_001, "got 100001"), (1.5, "must be an integer")],
+)
+def test_distances_that_are_refused(distance: int, message: str) -> None:
+    with pytest.raises(RopecliError) as caught:
+        expected_score(encoding("nope"), max_distance=distance)
+    assert isinstance(caught.value, ArgumentError | ArgumentTypeError)
+    assert message in str(caught.value)
+
+
+def test_a_learned_table_ends() -> None:
+    with pytest.raises(ArgumentError):
+        expected_score(encoding("learned", length=10), max_distance=10)
