@@ -6,7 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ropecli import Rotary, rope
+from ropecli.render import rotation_figure
 from ropecli.render.frequencies_figure import drawn
 
 Curves = Sequence[tuple[str, Rotary]]
@@ -23,8 +26,14 @@ def write(folder: Path) -> None:
         command = f"docs/figures.py, {name}"
         content = drawn(curves, contexts, suffix=".svg", title=title, command=command)
         path = folder / f"{name}.svg"
-        if not path.exists() or path.read_bytes() != content:
-            path.write_bytes(content)
+        _save(path, content)
+    vector = np.random.default_rng(7).standard_normal(64)
+    _save(folder / "figure1.svg", rotation_figure.drawn(vector, Rotary(head_dim=64)))
+
+
+def _save(path: Path, content: bytes) -> None:
+    if not path.exists() or path.read_bytes() != content:
+        path.write_bytes(content)
 
 
 def _of(rope_type: str, head_dim: int = 128, **parameters: Any) -> Rotary:

@@ -13,7 +13,7 @@ from helpers import ROOT
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 #: What an example needs beyond ropecli; those run among the oracle tests.
 NEEDS_MORE = {"rotate_minilm.py"}
-FIGURES = {"figure2.py": "figure2.png", "bases.py": "bases.png"}
+FIGURES = {"figure1.py": "figure1.png", "figure2.py": "figure2.png", "bases.py": "bases.png"}
 
 
 def run(script: Path, folder: Path) -> str:

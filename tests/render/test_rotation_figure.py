@@ -1,0 +1,59 @@
+"""Figure 1: the pairs of a vector, turned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ropecli import ArgumentError, Rotary
+from ropecli.render.rotation_figure import drawn, figure
+
+ROPE = Rotary(head_dim=8)
+X = np.arange(1.0, 9.0)
+
+
+def arrows(picture: Any, panel: int) -> list[complex]:
+    """Where the arrows of a panel end."""
+    texts = picture.axes[panel].texts
+    return [complex(*text.xy) for text in texts if hasattr(text, "arrow_patch")]
+
+
+def test_each_arrow_is_the_pair_turned_by_its_angle() -> None:
+    picture = figure(X, ROPE, positions=(0, 1, 5), pairs=(0, 2))
+    assert len(picture.axes) == 2
+    for panel, pair in enumerate((0, 2)):
+        start = complex(X[2 * pair], X[2 * pair + 1])
+        turned = [start * np.exp(1j * m * ROPE.inv_freq[pair]) for m in (0, 1, 5)]
+        assert arrows(picture, panel) == pytest.approx(turned, abs=1e-14)  # of lengths below 10
+
+
+def test_slow_pairs_share_a_label() -> None:
+    fast, slow = figure(X, ROPE, positions=(0, 1, 2), pairs=(0, 3)).axes
+    assert [t.get_text() for t in fast.texts if t.get_text()] == ["0", "1", "2"]
+    assert [t.get_text() for t in slow.texts if t.get_text()] == ["0 to 2"]
+
+
+def test_four_pairs_from_fast_to_slow_by_default() -> None:
+    titles = [axes.get_title().splitlines()[0] for axes in figure(X, ROPE).axes]
+    assert titles == ["pair 0", "pair 1", "pair 2", "pair 3"]
+    assert len(figure(np.ones(2), Rotary(head_dim=2)).axes) == 1
+
+
+def test_same_bytes_twice() -> None:
+    assert drawn(X, ROPE, suffix=".svg") == drawn(X, ROPE, suffix=".svg")
+    assert drawn(X, ROPE, suffix=".png").startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("x", "pairs", "message"),
+    [
+        (np.ones(6), None, r"x must have shape \(8,\), got \(6,\)"),
+        (X, (4,), r"pairs must be from 0 to 3, got \[4\]"),
+        (X, (), r"pairs must be from 0 to 3, got \[\]"),
+    ],
+)
+def test_what_is_refused(x: Any, pairs: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        figure(x, ROPE, pairs=pairs)
