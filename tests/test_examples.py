@@ -12,7 +12,7 @@ from helpers import ROOT
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 #: What an example needs beyond ropecli; those run among the oracle tests.
-NEEDS_MORE = {"rotate_minilm.py"}
+NEEDS_MORE = {"rotate_minilm.py", "learned_distance.py"}
 FIGURES = {"figure1.py": "figure1.png", "figure2.py": "figure2.png", "bases.py": "bases.png"}
 
 
@@ -45,6 +45,17 @@ def test_example_runs(script: Path, tmp_path: Path) -> None:
 def test_real_embeddings_are_rotated(tmp_path: Path) -> None:
     printed = run(ROOT / "examples" / "rotate_minilm.py", tmp_path)
     assert "(30522, 384) float32, 12 heads of 32, positions (0, 30521)" in printed
+
+
+@pytest.mark.oracle
+def test_a_trained_table_has_learned_that_near_positions_are_alike(tmp_path: Path) -> None:
+    printed = run(ROOT / "examples" / "learned_distance.py", tmp_path)
+    assert "512 positions of 384 coordinates" in printed
+    rows = [line.split() for line in printed.splitlines() if line.startswith("distance")]
+    cosine = {int(row[1]): float(row[-1]) for row in rows}
+    assert cosine[0] == 1
+    assert cosine[1] > cosine[2] > cosine[4] > cosine[64] > cosine[255]
+    assert (tmp_path / "learned_distance.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)

