@@ -12,6 +12,18 @@ from ropecli.cli.options import Json, Quiet, RotaryDim, Seed
 
 
 def verify(
+    encoding: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Judge a positional encoding, such as t5, by its laws."),
+    ] = None,
+    model_dim: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="With --encoding: coordinates of a token; 64 by default."),
+    ] = None,
+    heads: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="With --encoding: heads side by side; 4 by default."),
+    ] = None,
     dim: Annotated[
         int | None, typer.Option(metavar="N", help="Head dim, even, at least 2; 64 by default.")
     ] = None,
@@ -36,8 +48,9 @@ def verify(
         ),
     ] = None,
     max_position: Annotated[
-        int, typer.Option(metavar="M", help="Largest position drawn.")
-    ] = 131_072,
+        int | None,
+        typer.Option(metavar="M", help="Largest position drawn; 131072 by default."),
+    ] = None,
     errors: Annotated[
         bool, typer.Option("--errors", help="Show errors and tolerances, not shares.")
     ] = False,
@@ -54,13 +67,16 @@ def verify(
       ropecli verify --dim 128 --base 500000 --layout half --max-position 1000000
       ropecli verify --dim 64 --dtype bfloat16 --errors
       ropecli verify --model config.json
+      ropecli verify --encoding alibi
 
     Check the laws of RoPE against an independent reference. The laws are those of RoFormer
     Eq. 11-16 and 34-37, in every dtype and in both layouts. Exit code 1 if one fails.
+    With --encoding, check the laws of another positional encoding, and those it must violate.
     """
-    from ropecli.checks.verify import joined
+    from ropecli.checks.verify import MAX_POSITION, joined
     from ropecli.checks.verify import verify as judge
     from ropecli.cli.encoding import chosen
+    from ropecli.cli.verify_encoding import refuse_without_encoding, verify_one
     from ropecli.kernels._cache import is_compiled
     from ropecli.render import console, document
     from ropecli.render import verify as pages
@@ -74,6 +90,21 @@ def verify(
         "rope_type": rope_type,
         "set": set,
     }
+    rope_alone = numbers | {
+        "model": model,
+        "layer": layer,
+        "sequence_length": sequence_length,
+        "dtype": dtype,
+        "max_position": max_position,
+    }
+    own = {"model_dim": model_dim, "heads": heads}
+    if encoding is not None:
+        verify_one(
+            encoding, own, rope_alone, seed, errors=errors, explain=explain, json=json, quiet=quiet
+        )
+        return
+    refuse_without_encoding(**own)
+    max_position = MAX_POSITION if max_position is None else max_position
     layouts = ("interleaved", "half") if layout is None and model is None else (layout,)
     encodings = [
         chosen(model, layer, sequence_length, numbers | {"layout": each}, dim=64)
@@ -90,6 +121,7 @@ def verify(
         judge(rope, dtype=dtype, seed=seed, max_position=max_position) for rope in ropes
     )
     parameters = {
+        "encoding": None,
         "dim": ropes[0].head_dim,
         "base": ropes[0].base if base is None else base,
         "layout": layout if model is None else ropes[0].layout,

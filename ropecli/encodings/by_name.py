@@ -56,6 +56,9 @@ def encoding(
         if option not in allowed:
             msg = f"encoding {name} has no option {option!r}; it has {', '.join(allowed) or 'none'}"
             raise ArgumentError(msg)
+    if integer("seed", seed) < 0:
+        msg = f"seed must be at least 0, got {seed}"
+        raise ArgumentError(msg)
     shapes = kind.shapes(sizes, **own)
     given = {} if weights is None else dict(weights)
     for extra in given.keys() - shapes.keys():

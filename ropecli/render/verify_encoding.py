@@ -23,7 +23,7 @@ LEFT = 4  #: Columns of words: verdict, law, source, theory.
 def show(
     result: Verification,
     name: str,
-    sizes: Mapping[str, int | None],
+    sizes: Mapping[str, int],
     *,
     errors: bool,
     explain: bool,
@@ -100,7 +100,9 @@ def _count(result: Verification) -> str:
         return f"{wrong} of {len(result.checks)} laws {are} not as theory says {took}."
     holding = sum(check.expected == "holds" for check in result.checks)
     failing = len(result.checks) - holding
-    fail = f" and {failing} fail{'s' * (failing == 1)} as it must" if failing == 1 else (
-        f" and {failing} fail as they must" if failing else ""
+    fail = (
+        ("", " and 1 fails as it must")[failing]
+        if failing < 2
+        else (f" and {failing} fail as they must")
     )
     return f"{holding} law{'s hold' if holding > 1 else ' holds'}{fail} {took}."

@@ -64,6 +64,7 @@ def test_document_has_the_keys_of_the_contract(capsys: pytest.CaptureFixture[str
     assert list(got) == ["schema", "version", "parameters", "result"]
     assert (got["schema"], got["version"]) == ("ropecli.verify/1", ropecli.__version__)
     assert got["parameters"] == {
+        "encoding": None,
         "dim": 2,
         "base": 10000.0,
         "layout": None,
@@ -213,3 +214,81 @@ def test_first_run_says_what_it_waits_for_on_a_terminal(
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert run(["verify", "--dim", "4", "--dtype", "float64"]) == 0
     assert capsys.readouterr().err.count("note: compiling the kernels") == said
+
+
+def test_encoding_is_judged_by_laws_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "verify", "--encoding", "alibi", "--seed", "2")
+    assert text.startswith(
+        "Checking alibi against its published formula\n"
+        "model dim 64, heads 4, float64, positions up to 199, seed 2\n"
+    )
+    rows = [line for line in text.splitlines() if line.startswith(("PASS", "FAIL"))]
+    assert len(rows) == 7
+    assert all(row.startswith("PASS") for row in rows)
+    assert sum(row.endswith("  fails, as it must") for row in rows) == 3
+    assert sum(row.endswith("  holds") for row in rows) == 4
+    assert "\n4 laws hold and 3 fail as they must (" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("nope", "5 laws hold ("), ("kerple", "4 laws hold and 1 fails as it must (")],
+)
+def test_count_of_laws(name: str, count: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert f"\n{count}" in printed(capsys, "verify", "--encoding", name)
+
+
+def test_document_of_an_encoding(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["verify", "--encoding", "t5", "--model-dim", "8", "--heads", "2", "--json"]
+    got = json.loads(printed(capsys, *words))
+    assert got["schema"] == "ropecli.verify/1"
+    assert got["parameters"] == {"encoding": "t5", "model_dim": 8, "heads": 2, "seed": 0}
+    assert set(got["result"]) == {"passed", "checks", "seconds"}
+    assert got["result"]["passed"] is True
+    expected = {check["name"]: check["expected"] for check in got["result"]["checks"]}
+    assert expected["published buckets"] == "holds"
+    assert expected["content is q . k / sqrt(d)"] == "fails"
+    assert all(set(check) == CHECK for check in got["result"]["checks"])
+
+
+def test_errors_and_explanations_of_an_encoding(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "verify", "--encoding", "nope", "--errors", "--explain", "-q")
+    assert text.splitlines()[0].split()[-5:] == ["says", "worst", "error", "tolerance", "samples"]
+    assert "\nWhere each tolerance comes from\n  scores = reference: " in text
+    assert "Checking" not in text
+
+
+def test_wrong_encoding_is_exit_code_1(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ropecli.encodings.types.rope.rotate", lambda x, _rope, _positions: x)
+    text = printed(capsys, "verify", "--encoding", "rope", code=1)
+    assert "\nFAIL  scores = reference (Eq. 16), expected: holds: error " in text
+    assert "\nFAIL  keys may change places (Eq. 16), expected: fails: error 0, " in text
+    assert "\n      theory says that this law fails, and it held\n" in text
+    assert "\n      entry (" in text
+    assert "\n3 of 5 laws are not as theory says (" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--encoding", "foo"], "encoding must be one of alibi, cope, "),
+        (["--encoding", "t5", "--dim", "4"], "--encoding has no use for --dim; leave it out"),
+        (
+            ["--encoding", "t5", "--max-position", "0", "--set", "factor=2"],
+            "--encoding has no use for --set, --max-position; leave them out",
+        ),
+        (["--encoding", "t5", "--heads", "0"], "model_dim and heads must be at least 1, got 64"),
+        (["--encoding", "t5", "--seed", "-1"], "seed must be at least 0, got -1"),
+        (["--heads", "3"], "--heads needs --encoding, got 3 of no encoding"),
+        (["--model-dim", "0"], "--model-dim needs --encoding, got 0 of no encoding"),
+    ],
+)
+def test_options_that_exclude_each_other(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["verify", *arguments]) == 2
+    got = capsys.readouterr()
+    assert got.out == ""
+    assert got.err.startswith(f"error: {message}")

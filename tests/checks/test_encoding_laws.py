@@ -1,0 +1,249 @@
+"""Every encoding satisfies its laws, violates those it must, and a wrong one is caught."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ropecli.checks.encoding_laws import OWN
+from ropecli.checks.verify_encoding import verify_encoding
+from ropecli.encodings import ENCODINGS, Encoding
+from ropecli.encodings.by_name import class_of
+from ropecli.encodings.types import nope
+from ropecli.errors import ArgumentError
+
+Array = NDArray[np.float64]
+Scores = Callable[..., Array]
+#: From an encoding's own scores, wrong ones.
+Mutation = Callable[[Scores], Scores]
+
+FAILS = {
+    "alibi": {"symmetry", "bounded", "slopes of 12 heads are geometric"},
+    "cope": {"symmetry", "bounded", "any key may be put in"},
+    "deberta": {"symmetry", "bounded", "p2c at n - m, as printed"},
+    "fire": {"translation invariance", "symmetry", "bounded", "relative beyond L"},
+    "kerple": {"bounded"},
+    "learned": {"translation invariance", "symmetry", "bounded", "shift is a matrix"},
+    "nope": set(),
+    "rope": {"symmetry", "keys may change places"},
+    "shaw": {"symmetry", "bounded", "alike from k - 1 on"},
+    "sinusoidal": {
+        "translation invariance",
+        "symmetry",
+        "bounded",
+        "position part is relative, any W_q, W_k",
+    },
+    "t5": {
+        "symmetry",
+        "bounded",
+        "the last bucket begins at max_distance",
+        "content is q . k / sqrt(d)",
+    },
+    "transformer_xl": {"symmetry", "bounded", "relative shift, keys after the query"},
+    "tupe": {
+        "translation invariance",
+        "symmetry",
+        "bounded",
+        "shift is a matrix",
+        "[CLS] is a position",
+    },
+    "xpos": {"symmetry", "bounded", "scores = RoPE's"},
+}
+
+
+def wrong_laws(name: str) -> set[str]:
+    return {check.name for check in verify_encoding(name).checks if not check.passed}
+
+
+@pytest.mark.parametrize("sizes", [(64, 4), (2, 1), (24, 3), (24, 12)], ids=str)
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_every_encoding_is_as_theory_says(name: str, sizes: tuple[int, int]) -> None:
+    got = verify_encoding(name, seed=3, model_dim=sizes[0], heads=sizes[1])
+    assert [check for check in got.checks if not check.passed] == []
+    assert got.passed
+    assert got.seed == 3
+    assert {check.name for check in got.checks if check.expected == "fails"} == FAILS[name]
+    names = [check.name for check in got.checks]
+    assert len(set(names)) == len(names)
+    for check in got.checks:
+        assert (check.dtype, check.layout) == ("float64", "")
+        assert check.samples > 0
+        assert (check.max_error <= check.tolerance) == (check.expected == "holds")
+
+
+def test_every_encoding_has_laws_of_its_own() -> None:
+    assert set(OWN) == set(ENCODINGS) == set(FAILS)
+    assert all(OWN.values())
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_scores_that_are_a_millionth_off_are_caught(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = class_of(name)
+    mutate(monkeypatch, kind, lambda own: lambda *given: own(*given) * (1 + 1e-6))
+    assert "scores = reference" in wrong_laws(name)
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_scores_that_are_no_numbers_violate_nothing(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutate(monkeypatch, class_of(name), lambda own: lambda *given: own(*given) * np.nan)
+    wrong = wrong_laws(name)
+    assert {"scores = reference", "translation invariance", "symmetry"} <= wrong
+
+
+def mutate(monkeypatch: pytest.MonkeyPatch, kind: type[Encoding], mutation: Mutation) -> None:
+    own: Scores = kind._scores
+    monkeypatch.setattr(kind, "_scores", mutation(own))
+
+
+def changed(**options: Any) -> Mutation:
+    """The encoding with other options than it says."""
+    return lambda own: lambda self, *given: own(dataclasses.replace(self, **options), *given)
+
+
+def scaled(factor: float) -> Mutation:
+    return lambda own: lambda *given: own(*given) * factor
+
+
+def stretched(own: Scores) -> Scores:
+    return lambda self, x, y, m, n: own(self, x, y, m * 1.01, n)
+
+
+def mirrored(own: Scores) -> Scores:
+    return lambda self, x, y, m, n: own(self, x, y, -m, -n)
+
+
+def without(_own: Scores) -> Scores:
+    """No positions."""
+    scores: Scores = nope.Nope._scores
+    return scores
+
+
+def by_place(own: Scores) -> Scores:
+    return lambda self, x, y, m, n: own(self, x, y * (1 + n[:, None]), m, n)
+
+
+SCORES: list[tuple[str, Mutation, set[str]]] = [
+    ("cope", without, {"any key may be put in", "symmetry"}),
+    (
+        "deberta",
+        changed(as_printed=True),
+        {"p2c at m - n, as released", "p2c at n - m, as printed"},
+    ),
+    ("fire", changed(threshold=1e9), {"relative beyond L", "translation invariance"}),
+    ("kerple", changed(kind="log"), {"bias, log and power"}),
+    ("learned", without, {"refuses positions beyond its table", "translation invariance"}),
+    ("nope", by_place, {"keys may change places", "translation invariance", "bounded"}),
+    ("rope", without, {"keys may change places", "symmetry"}),
+    ("rope", scaled(2.0), {"bounded"}),
+    ("shaw", changed(clip=15), {"alike from k - 1 on"}),
+    ("sinusoidal", without, {"position part is relative, any W_q, W_k"}),
+    ("sinusoidal", stretched, {"position part is relative, W_q = W_k = I"}),
+    ("t5", scaled(0.25), {"content is q . k", "content is q . k / sqrt(d)"}),
+    ("transformer_xl", stretched, {"relative shift, keys up to the query"}),
+    ("transformer_xl", without, {"relative shift, keys after the query"}),
+    ("tupe", changed(untie_cls=False), {"[CLS] has thetas", "[CLS] is a position"}),
+    ("xpos", without, {"symmetry", "bounded"}),
+    ("xpos", changed(scale_base=1e300), {"scores = RoPE's", "bounded"}),
+    ("xpos", mirrored, {"bound falls as zeta^(m-n)"}),
+]
+
+
+@pytest.mark.parametrize(("name", "mutation", "caught"), SCORES)
+def test_wrong_scores_are_caught(
+    name: str, mutation: Mutation, caught: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutate(monkeypatch, class_of(name), mutation)
+    assert caught <= wrong_laws(name)
+
+
+def off_slopes(heads: int) -> Array:
+    geometric: Array = 2.0 ** (-8 * np.arange(1, heads + 1) / heads)
+    return geometric
+
+
+@pytest.mark.parametrize("where", ["checks.encoding_laws.biases", "encodings.types.alibi"])
+def test_wrong_slopes_are_caught(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"ropecli.{where}.slopes", lambda heads: off_slopes(heads) * 1.01)
+    laws = {"slopes of 8, 12 and 16 heads"} if "laws" in where else {"scores = reference"}
+    assert laws | {"bias = -slope (m - n)"} <= wrong_laws("alibi")
+
+
+def test_slopes_of_12_heads_that_are_geometric_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ropecli.checks.encoding_laws.biases.slopes", off_slopes)
+    assert wrong_laws("alibi") == {
+        "slopes of 8, 12 and 16 heads",
+        "slopes of 12 heads are geometric",
+    }
+
+
+def test_wrong_buckets_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(relative: NDArray[np.int64], **_: Any) -> NDArray[np.int64]:
+        wrong: NDArray[np.int64] = np.minimum(np.abs(relative) * 15 // 128, 15)
+        return wrong
+
+    monkeypatch.setattr("ropecli.checks.encoding_laws.t5.buckets", late)
+    assert wrong_laws("t5") == {"published buckets", "the last bucket begins at max_distance"}
+
+
+@pytest.mark.parametrize(
+    ("made", "caught"),
+    [
+        (lambda p: p * 1.001, {"|p_m|^2 = d/2", "p_m . p_n = sum cos((m-n) theta)"}),
+        (lambda p: p[:, ::-1], {"p_(m+k) = M_k p_m"}),
+    ],
+)
+def test_wrong_sinusoids_are_caught(
+    made: Callable[[Array], Array], caught: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind: Any = class_of("sinusoidal")
+    own = kind.code
+    monkeypatch.setattr(kind, "code", lambda self, positions: made(own(self, positions)))
+    assert caught | {"scores = reference"} <= wrong_laws("sinusoidal")
+
+
+def test_gates_that_count_every_key_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def counted(logits: Array, m: Array, n: Array) -> Array:
+        return np.broadcast_to(np.maximum(m[:, None] - n, 0.0), logits.shape)
+
+    monkeypatch.setattr("ropecli.encodings.types.cope._counted", counted)
+    assert "a key whose gate is 0 is not counted" in wrong_laws("cope")
+
+
+def test_a_law_that_should_fail_and_holds_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    mutate(monkeypatch, class_of("rope"), without)
+    got = verify_encoding("rope")
+    assert not got.passed
+    check = next(check for check in got.checks if check.name == "keys may change places")
+    assert (check.expected, check.passed) == ("fails", False)
+    assert check.note == "theory says that this law fails, and it held"
+    assert check.counterexample is not None
+    assert check.counterexample.startswith("entry (")
+
+
+def test_same_seed_gives_the_same_verdicts() -> None:
+    first = verify_encoding("shaw", seed=5).checks
+    assert verify_encoding("shaw", seed=5).checks == first
+    assert verify_encoding("shaw", seed=6).checks != first
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"seed": -1}, "seed must be at least 0, got -1"),
+        ({"model_dim": 1026}, "model_dim must be at most 1,024 for this, got 1026"),
+        ({"heads": 0}, "model_dim and heads must be at least 1, got 64 and 0"),
+    ],
+)
+def test_bad_numbers_are_refused(arguments: dict[str, int], message: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        verify_encoding("nope", **arguments)
+    assert str(caught.value) == message
