@@ -27,6 +27,11 @@ def write(folder: Path) -> None:
         content = drawn(curves, contexts, suffix=".svg", title=title, command=command)
         path = folder / f"{name}.svg"
         _save(path, content)
+
+
+def write_figure1(folder: Path) -> None:
+    """Write the picture of the theory page."""
+    folder.mkdir(parents=True, exist_ok=True)
     vector = np.random.default_rng(7).standard_normal(64)
     _save(folder / "figure1.svg", rotation_figure.drawn(vector, Rotary(head_dim=64)))
 
