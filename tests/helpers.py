@@ -10,14 +10,32 @@ import struct
 import subprocess
 import sys
 import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import coverage
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
 ROOT = Path(__file__).parent.parent
+
+
+@contextmanager
+def soon(what: object = "it") -> Iterator[None]:
+    """Assert that the block takes less than a second of computing, as one hostile file may.
+
+    Coverage makes every line some times slower, which it is allowed.
+    """
+    __tracebackhide__ = True
+    allowed = 1.0 if coverage.Coverage.current() is None else 5.0
+    begin = time.process_time()
+    yield
+    took = time.process_time() - begin
+    assert took < allowed, f"{what} took {took:.2f} s of computing, allowed {allowed:g} s"
 
 
 def assert_within(what: str, *, got: ArrayLike, expected: ArrayLike, tolerance: ArrayLike) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from files.hostile import assert_refused_or_read_as_numpy_does, mutated
-from helpers import ROOT, assert_same_bits
+from helpers import ROOT, assert_same_bits, soon
 
 from ropecli import Rotary, encode_file, rotate
 
@@ -67,9 +67,8 @@ def test_two_thousand_mutated_headers(tmp_path: Path) -> None:
     read = 0
     for seed in range(1_000, 3_000):
         path.write_bytes(mutated(np.random.default_rng(seed)))
-        begin = time.monotonic()
-        read += assert_refused_or_read_as_numpy_does(path)
-        assert time.monotonic() - begin < 1
+        with soon(seed):
+            read += assert_refused_or_read_as_numpy_does(path)
     print(f"{read} of 2,000 were still readable")  # noqa: T201
     assert 0 < read < 500
 
