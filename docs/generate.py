@@ -18,6 +18,7 @@ from typer.main import get_command
 
 from ropecli.analyses.invariance import invariance
 from ropecli.checks.verify import LAWS
+from ropecli.checks.verify_encoding import verify_encoding
 from ropecli.cli.app import EXIT_BUG, EXIT_INTERRUPTED, app
 from ropecli.encodings import ENCODINGS, encoding
 from ropecli.errors import RopecliError
@@ -110,6 +111,18 @@ def laws(_word: str) -> str:
     return _table(("law", "Eq.", "what must hold", "where the tolerance comes from"), rows)
 
 
+def encoding_laws(_word: str) -> str:
+    """A table of the laws that `verify --encoding` judges by."""
+    rows = []
+    for name in ENCODINGS:
+        for check in verify_encoding(name).checks:
+            if not check.passed:
+                msg = f"{name} fails at {check.name}"
+                raise ValueError(msg)
+            rows.append((f"`{name}`", check.name, check.equation, check.expected))
+    return _table(("encoding", "law", "Eq. or source", "theory says"), rows)
+
+
 def types(_word: str) -> str:
     """A table of the rope types, with links to their pages."""
     rows = []
@@ -163,6 +176,7 @@ MAKERS: dict[str, Callable[[str], str]] = {
     "commands": commands,
     "exits": exits,
     "laws": laws,
+    "encoding_laws": encoding_laws,
     "types": types,
     "keys": keys,
     "rules": rules,

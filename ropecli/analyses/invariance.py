@@ -54,7 +54,7 @@ class Property:
 class Invariance:
     """What was measured of one encoding."""
 
-    name: str
+    name: str  #: Of the encoding.
     translation_invariance: Property  #: |S(m+s, n+s) - S(m, n)|.
     symmetry: Property  #: |S(n, m) - S(m, n)|, q and k fixed.
     boundedness: Property  #: |S| - |q||k| / sqrt(head_dim).
@@ -119,8 +119,9 @@ def _moved(encoding: Encoding, x: Array, y: Array, shift: int) -> tuple[float, f
     there = encoding.scores(x, y, m + shift, m + shift)
     found = [(_apart(here, there), 2 * _rounding(encoding, x, y, here, TOKENS + shift))]
     with contextlib.suppress(ArgumentError):
-        there = encoding.scores(x, y, m + FAR_OUT, m + FAR_OUT)
-        found.append((_apart(here, there), 2 * _rounding(encoding, x, y, here, TOKENS + FAR_OUT)))
+        far = FAR_OUT + encoding.settled
+        there = encoding.scores(x, y, m + far, m + far)
+        found.append((_apart(here, there), 2 * _rounding(encoding, x, y, here, TOKENS + far)))
     return _worst(found)
 
 
@@ -128,7 +129,7 @@ def _swapped(encoding: Encoding, x: Array, y: Array) -> tuple[float, float]:
     m = np.arange(float(TOKENS))
     found = [_swapped_at(encoding, x, y, m)]
     with contextlib.suppress(ArgumentError):
-        found.append(_swapped_at(encoding, x, y, m + FAR_OUT))
+        found.append(_swapped_at(encoding, x, y, m + FAR_OUT + encoding.settled))
     return _worst(found)
 
 

@@ -64,7 +64,11 @@ def encoding(
     for extra in given.keys() - shapes.keys():
         msg = f"encoding {name} has no weight {extra!r}; it has {', '.join(shapes) or 'none'}"
         raise ArgumentError(msg)
-    settled = drawn(shapes, seed) | {k: _checked(k, v, shapes[k]) for k, v in given.items()}
+    settled = {k: _checked(k, v, shapes[k]) for k, v in given.items()}
+    for missing in shapes.keys() - settled.keys():
+        # Of its own name and the seed, so that encodings share the weights that both have.
+        random = np.random.default_rng([seed, *missing.encode()])
+        settled[missing] = kind.drawn(missing, shapes[missing], random)
     return kind(sizes=sizes, weights=settled, **own)
 
 
@@ -97,15 +101,6 @@ def class_of(name: str) -> type[Encoding]:
         and thing.__module__ == module.__name__
         and issubclass(thing, Encoding)
     )
-
-
-def drawn(shapes: Mapping[str, tuple[int, ...]], seed: int) -> dict[str, NDArray[np.float64]]:
-    """Weights of variance 1 / their last axis but one, each from its own name and the seed."""
-    return {
-        name: np.random.default_rng([seed, *name.encode()]).standard_normal(shape)
-        / np.sqrt(shape[-2] if len(shape) > 1 else 1)
-        for name, shape in shapes.items()
-    }
 
 
 def _sizes(model_dim: int, heads: int, head_dim: int | None) -> Sizes:

@@ -47,7 +47,7 @@ class Encoding(ABC):
 
     name: ClassVar[str]  #: In lower case, as files and options have it.
     equation: ClassVar[str]  #: Of RoFormer, or the paper's own.
-    theory: ClassVar[Theory]
+    usual_theory: ClassVar[Theory]  #: With the options that it has by default.
 
     sizes: Sizes
     weights: Mapping[str, Array]  #: As `shapes` names them.
@@ -56,6 +56,23 @@ class Encoding(ABC):
     @abstractmethod
     def shapes(cls, sizes: Sizes, **options: Any) -> dict[str, tuple[int, ...]]:
         """Names and shapes of the weights."""
+
+    @classmethod
+    def drawn(cls, name: str, shape: tuple[int, ...], random: np.random.Generator) -> Array:
+        """A weight that nobody gave: of variance 1 / its last axis but one."""
+        scale = np.sqrt(shape[-2] if len(shape) > 1 else 1)
+        weight: Array = random.standard_normal(shape) / scale
+        return weight
+
+    @property
+    def theory(self) -> Theory:
+        """What theory says, with the options that it has."""
+        return self.usual_theory
+
+    @property
+    def settled(self) -> float:
+        """A position beyond which no rule of the encoding changes any more."""
+        return 0.0
 
     @abstractmethod
     def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:

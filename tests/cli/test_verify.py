@@ -267,7 +267,7 @@ def test_wrong_encoding_is_exit_code_1(
     assert "\nFAIL  keys may change places (Eq. 16), expected: fails: error 0, " in text
     assert "\n      theory says that this law fails, and it held\n" in text
     assert "\n      entry (" in text
-    assert "\n3 of 5 laws are not as theory says (" in text
+    assert "\n3 of 6 laws are not as theory says (" in text
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -24,7 +24,7 @@ class Alibi(Encoding):
 
     name: ClassVar[str] = "alibi"
     equation: ClassVar[str] = "ALiBi section 3"
-    theory: ClassVar[Theory] = Theory(
+    usual_theory: ClassVar[Theory] = Theory(
         translation_invariant=True,
         symmetric=False,
         bounded=False,
@@ -42,6 +42,11 @@ class Alibi(Encoding):
     def __post_init__(self) -> None:
         """Check the option."""
         flag("absolute", self.absolute)
+
+    @property
+    def theory(self) -> Theory:
+        """The size of a distance is the same in both directions."""
+        return replace(self.usual_theory, symmetric=self.absolute)
 
     def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:
         distance = m[:, None] - n

@@ -28,7 +28,7 @@ class Cope(Encoding):
 
     name: ClassVar[str] = "cope"
     equation: ClassVar[str] = "CoPE section 4"
-    theory: ClassVar[Theory] = Theory(
+    usual_theory: ClassVar[Theory] = Theory(
         translation_invariant=True,
         symmetric=False,
         bounded=False,

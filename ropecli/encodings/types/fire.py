@@ -28,7 +28,7 @@ class Fire(Encoding):
 
     name: ClassVar[str] = "fire"
     equation: ClassVar[str] = "FIRE section 3"
-    theory: ClassVar[Theory] = Theory(
+    usual_theory: ClassVar[Theory] = Theory(
         translation_invariant=False,
         symmetric=False,
         bounded=False,
@@ -53,6 +53,11 @@ class Fire(Encoding):
         """Check the options."""
         positive("c", self.c)
         positive("threshold", self.threshold)
+
+    @property
+    def settled(self) -> float:
+        """Up to L it looks as if distance were all."""
+        return self.threshold
 
     def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:
         near = np.log1p(self.c * np.abs(m[:, None] - n))

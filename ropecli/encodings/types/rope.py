@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
 from ropecli.errors import ArgumentError
 from ropecli.rotary import Rotary
 from ropecli.rotary.apply import rotate
+from ropecli.rotary.positions import as_positions
 
 if TYPE_CHECKING:
     from ropecli.encodings.encoding import Array
@@ -20,7 +23,7 @@ class Rope(Encoding):
 
     name: ClassVar[str] = "rope"
     equation: ClassVar[str] = "16"
-    theory: ClassVar[Theory] = Theory(
+    usual_theory: ClassVar[Theory] = Theory(
         translation_invariant=True,
         symmetric=False,
         bounded=True,
@@ -41,8 +44,33 @@ class Rope(Encoding):
             msg = f"rotary must have head dim {self.sizes.head_dim}, got {self.rotary.head_dim}"
             raise ArgumentError(msg)
 
+    @property
+    def theory(self) -> Theory:
+        """Factors above 1 and growth pass the bound; where nothing turns, all is symmetric."""
+        rope = self._rotary
+        factor = rope.attention_factor**2 * rope.softmax_factor
+        return replace(
+            self.usual_theory,
+            bounded=factor <= 1 and not rope.grows,
+            symmetric=not rope.grows and not rope.inv_freq.any(),
+        )
+
+    def code(self, positions: Any) -> Array:
+        """A vector of ones, turned to each position: (positions, head_dim).
+
+        Raises:
+            ArgumentError: A position that is not allowed.
+            ArgumentTypeError: Not numbers.
+        """
+        real = as_positions(positions).ravel()
+        return rotate(np.ones((len(real), self.sizes.head_dim)), self._rotary, real)
+
+    @property
+    def _rotary(self) -> Rotary:
+        return self.rotary or Rotary(head_dim=self.sizes.head_dim)
+
     def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:
-        rope = self.rotary or Rotary(head_dim=self.sizes.head_dim)
+        rope = self._rotary
         q = rotate(self._queries(x_query), rope, m)
         k = rotate(self._keys(x_key), rope.for_keys, n)
         return dots(q, k) * self._scale * rope.softmax_factor

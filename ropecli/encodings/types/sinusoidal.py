@@ -20,7 +20,7 @@ class Sinusoidal(Encoding):
 
     name: ClassVar[str] = "sinusoidal"
     equation: ClassVar[str] = "4"
-    theory: ClassVar[Theory] = Theory(
+    usual_theory: ClassVar[Theory] = Theory(
         translation_invariant=False,
         symmetric=False,
         bounded=False,

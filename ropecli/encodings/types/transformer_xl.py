@@ -23,7 +23,7 @@ class TransformerXl(Encoding):
 
     name: ClassVar[str] = "transformer_xl"
     equation: ClassVar[str] = "7"
-    theory: ClassVar[Theory] = Theory(
+    usual_theory: ClassVar[Theory] = Theory(
         translation_invariant=True,
         symmetric=False,
         bounded=False,

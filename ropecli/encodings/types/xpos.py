@@ -11,6 +11,7 @@ from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projection
 from ropecli.errors import ArgumentError
 from ropecli.rotary.apply import rotate
 from ropecli.rotary.by_name import rope
+from ropecli.rotary.positions import as_positions
 
 if TYPE_CHECKING:
     from ropecli.encodings.encoding import Array
@@ -30,7 +31,7 @@ class Xpos(Encoding):
 
     name: ClassVar[str] = "xpos"
     equation: ClassVar[str] = "xPos section 3.2"
-    theory: ClassVar[Theory] = Theory(
+    usual_theory: ClassVar[Theory] = Theory(
         translation_invariant=True,
         symmetric=False,
         bounded=False,
@@ -61,6 +62,16 @@ class Xpos(Encoding):
             scale_base=self.scale_base,
             gamma=self.gamma,
         )
+
+    def code(self, positions: Any) -> Array:
+        """A vector of ones, turned and shrunk to each position: (positions, head_dim).
+
+        Raises:
+            ArgumentError: A position that is not allowed.
+            ArgumentTypeError: Not numbers.
+        """
+        real = as_positions(positions).ravel()
+        return rotate(np.ones((len(real), self.sizes.head_dim)), self.rotary, real)
 
     def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:
         turn = self.rotary
