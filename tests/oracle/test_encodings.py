@@ -20,8 +20,8 @@ DIM = HEADS * HEAD_DIM
 X = np.random.default_rng(0).standard_normal((LENGTH, DIM))
 POSITIONS = np.arange(LENGTH)
 #: Both sides round each term of three projections and products, some 3 DIM + HEAD_DIM of them, each
-#: sum's terms adding up to less than 100; a softmax doubles that, and rounds ten times.
-ALLOWED = 2.0**-53 * (2 * 2 * (3 * DIM + HEAD_DIM) * 100 + 10)
+#: sum's terms adding up to less than 500; a softmax doubles that, and rounds ten times.
+ALLOWED = 2.0**-53 * (2 * 2 * (3 * DIM + HEAD_DIM) * 500 + 10)
 
 
 def per_head(linear: Any) -> NDArray[np.float64]:
@@ -146,27 +146,77 @@ def test_deberta_v2_attention(shared: bool, clip: int) -> None:
     assert np.abs(other - share).max() > 1e-3
 
 
-def test_marian_s_sinusoids() -> None:
+def marian(count: int) -> NDArray[np.float64]:
     from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
 
-    theirs = MarianSinusoidalPositionalEmbedding(300, 64).create_weight().numpy()
-    got = sinusoidal(order="concatenated").code(np.arange(300))
-    # Theirs are rounded to float32 once; the angles, of at most 300, thrice by 2^-53 on each side.
-    assert_within("Marian", got=got, expected=theirs, tolerance=2.0**-25 + 6 * 300 * 2.0**-53)
+    table = MarianSinusoidalPositionalEmbedding(count, 64).create_weight()
+    return np.asarray(table, dtype=np.float64)
 
 
-def test_speech2text_s_sinusoids() -> None:
+def speech2text(count: int) -> NDArray[np.float64]:
     from transformers.models.speech_to_text.modeling_speech_to_text import (
         Speech2TextSinusoidalPositionalEmbedding,
     )
 
-    theirs = Speech2TextSinusoidalPositionalEmbedding.get_embedding(300, 64).numpy()
-    got = sinusoidal(order="concatenated", exponent="2t/(d-2)").code(np.arange(300))
-    # All in float32: an exponent of at most ln(10000), rounded twice, its power and the angle once
-    # each, by 2^-24, and a sine that is right to two of them.
-    angle = np.arange(300)[:, None] * 10_000.0 ** (-np.arange(32) / 31)
+    table = Speech2TextSinusoidalPositionalEmbedding.get_embedding(count, 64)
+    return np.asarray(table, dtype=np.float64)
+
+
+def allowed_of_marian(count: int) -> NDArray[np.float64]:
+    """Rounded to float32 once; the angles, below `count`, thrice by 2^-53 on each side."""
+    return np.full((count, 64), 2.0**-25 + 6 * count * 2.0**-53)
+
+
+def allowed_of_speech2text(count: int) -> NDArray[np.float64]:
+    """All in float32.
+
+    An exponent of at most ln(10000), rounded twice, its power and the angle once each, by 2^-24,
+    and a sine that is right to two of them.
+    """
+    angle = np.arange(count)[:, None] * 10_000.0 ** (-np.arange(32) / 31)
     allowed = ((2 * np.log(10_000) + 3) * angle + 2) * 2.0**-24
-    assert_within("Speech2Text", got=got, expected=theirs, tolerance=np.hstack([allowed, allowed]))
+    return np.hstack([allowed, allowed])
+
+
+SINUSOIDS = pytest.mark.parametrize(
+    ("theirs", "allowed", "exponent"),
+    [(marian, allowed_of_marian, "2t/d"), (speech2text, allowed_of_speech2text, "2t/(d-2)")],
+)
+
+
+@SINUSOIDS
+def test_sinusoids(theirs: Any, allowed: Any, exponent: str) -> None:
+    got = sinusoidal(order="concatenated", exponent=exponent).code(np.arange(300))
+    assert_within("p", got=got, expected=theirs(300), tolerance=allowed(300))
+
+
+@SINUSOIDS
+def test_sinusoids_in_attention(theirs: Any, allowed: Any, exponent: str) -> None:
+    """Marian's attention, which is Speech2Text's too, of tokens that their table is added to."""
+    import torch
+    from transformers import MarianConfig
+    from transformers.models.marian.modeling_marian import MarianAttention
+
+    torch.manual_seed(0)
+    config = MarianConfig(d_model=64, attn_implementation="eager")
+    layer = MarianAttention(64, 4, bias=False, config=config).double().eval()
+    x = np.random.default_rng(0).standard_normal((LENGTH, 64))
+    with torch.no_grad():
+        share = layer(torch.from_numpy(x + theirs(LENGTH))[None], output_attentions=True)[1][0]
+    weights = {
+        name: linear.weight.detach().numpy().reshape(4, 16, 64).transpose(0, 2, 1)
+        for name, linear in {"query": layer.q_proj, "key": layer.k_proj}.items()
+    }
+    made = sinusoidal(order="concatenated", exponent=exponent, weights=weights)
+    got = softmax(made.scores(x, x, POSITIONS, POSITIONS))
+    # An error of p is one of q and of k; their products with the other add up. A share is off by
+    # its own score's error and by the largest of its row's; float64's grows with the dim.
+    tokens = x + made.code(POSITIONS)
+    q, k = (np.abs(tokens @ weights[name]) for name in ("query", "key"))
+    dq, dk = (allowed(LENGTH) @ np.abs(weights[name]) for name in ("query", "key"))
+    off = (dq @ k.swapaxes(1, 2) + q @ dk.swapaxes(1, 2)) / np.sqrt(16)
+    relative = off + off.max(axis=-1, keepdims=True) + ALLOWED * 64 / DIM
+    assert_within("share", got=got, expected=share.numpy(), tolerance=relative * share.numpy())
 
 
 def sinusoidal(**options: Any) -> Sinusoidal:
