@@ -12,8 +12,13 @@ from ropecli._version import __version__
 
 if TYPE_CHECKING:
     from ropecli.analyses.decay import Decay, decay
+    from ropecli.analyses.expected import Expected, expected_score
     from ropecli.analyses.info import Info, info
+    from ropecli.analyses.invariance import Invariance, invariance
+    from ropecli.analyses.linear import Linear, linear
     from ropecli.checks.verify import Verification, verify
+    from ropecli.checks.verify_encoding import verify_encoding
+    from ropecli.encodings import Encoding, encoding
     from ropecli.errors import ArgumentError, ArgumentTypeError, FileError, RopecliError
     from ropecli.files.encode import Encoded, encode_file
     from ropecli.models.diff import Difference, FieldDifference, LayerDifference, Phase, diff
@@ -27,8 +32,13 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "ropecli.analyses.decay": ("Decay", "decay"),
+    "ropecli.analyses.expected": ("Expected", "expected_score"),
     "ropecli.analyses.info": ("Info", "info"),
+    "ropecli.analyses.invariance": ("Invariance", "invariance"),
+    "ropecli.analyses.linear": ("Linear", "linear"),
     "ropecli.checks.verify": ("Verification", "verify"),
+    "ropecli.checks.verify_encoding": ("verify_encoding",),
+    "ropecli.encodings": ("Encoding", "encoding"),
     "ropecli.errors": ("ArgumentError", "ArgumentTypeError", "FileError", "RopecliError"),
     "ropecli.files.encode": ("Encoded", "encode_file"),
     "ropecli.models.diff": ("Difference", "FieldDifference", "LayerDifference", "Phase", "diff"),
@@ -48,12 +58,16 @@ __all__ = [
     "Decay",
     "Difference",
     "Encoded",
+    "Encoding",
+    "Expected",
     "FieldDifference",
     "FileError",
     "Finding",
     "Info",
+    "Invariance",
     "Layer",
     "LayerDifference",
+    "Linear",
     "Model",
     "Phase",
     "RopecliError",
@@ -64,12 +78,17 @@ __all__ = [
     "decay",
     "diff",
     "encode_file",
+    "encoding",
+    "expected_score",
     "info",
+    "invariance",
+    "linear",
     "lint",
     "load_model",
     "rope",
     "rotate",
     "verify",
+    "verify_encoding",
 ]
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-_ROWS_AT_ONCE = 16  #: Rows of the N x N weights that are in memory together.
+_ROWS_AT_ONCE = 64  #: Rows of the N x N weights that are in memory together.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +54,8 @@ class Attention:
 class Linear:
     """Linear attention with rotated features, not causal and causal."""
 
-    feature_map: str
-    sequence_length: int
+    feature_map: str  #: Its name.
+    sequence_length: int  #: Tokens.
     sampled_rows: tuple[int, ...]  #: Rows whose N weights were computed one by one.
     whole: Attention  #: Every query sees every key.
     causal: Attention  #: Query m sees keys 0 ... m.
@@ -87,26 +87,26 @@ def linear(
         ArgumentError: A shape, a position or a value that is not allowed.
         ArgumentTypeError: A value of the wrong type.
     """
-    queries, keys, values = _checked(q, k, v, rope)
+    queries, keys, values = checked(q, k, v, rope)
     phi_q, phi_k = features(feature_map, queries, keys)
     turned = _contiguous(rotate(phi_q, rope, positions), rotate(phi_k, rope.for_keys, positions))
     count = len(queries)
-    sample = np.unique(np.linspace(0, count - 1, min(count, length("rows", rows))).astype(int))
+    sample = spread_rows(count, length("rows", rows))
+    by_weights = _quadratic(turned, (phi_q, phi_k), values, sample)
     forms = []
-    for causal in (False, True):
+    for causal, (expected, negative) in zip((False, True), by_weights, strict=True):
         # A column of ones beside the values makes the sums of weights.
-        top = _sums(*turned, np.column_stack([values, np.ones(count)]), causal=causal)
-        below = _sums(phi_q, phi_k, np.ones((count, 1)), causal=causal)[:, 0]
+        top = sums(*turned, np.column_stack([values, np.ones(count)]), causal=causal)
+        below = sums(phi_q, phi_k, np.ones((count, 1)), causal=causal)[:, 0]
         output = np.full(values.shape, np.nan)
         good = below > 0
         np.divide(top[:, :-1], below[:, None], out=output, where=good[:, None])
-        checked = _quadratic(turned, (phi_q, phi_k), values, sample, causal=causal)
-        difference = np.abs(checked[0] - output[sample])[good[sample]]
+        difference = np.abs(expected - output[sample])[good[sample]]
         forms.append(
             Attention(
                 output=output,
                 row_sum=_row_sum(top[good, -1] / below[good]),
-                negative_fraction=checked[1],
+                negative_fraction=negative,
                 denominator_min=float(below.min()),
                 rotated_denominator_min=float(top[:, -1].min()),
                 undefined_rows=int(count - good.sum()),
@@ -114,7 +114,7 @@ def linear(
             )
         )
     return Linear(
-        feature_map=feature_map if isinstance(feature_map, str) else _name(feature_map),
+        feature_map=name_of(feature_map),
         sequence_length=count,
         sampled_rows=tuple(sample.tolist()),
         whole=forms[0],
@@ -122,19 +122,25 @@ def linear(
     )
 
 
-def _sums(q: Array, k: Array, v: Array, *, causal: bool) -> Array:
-    """Sum over n of (q_m . k_n) v_n."""
+def sums(q: Array, k: Array, v: Array, *, causal: bool) -> Array:
+    """Sum over n of (q_m . k_n) v_n, in O(N) memory."""
     blocks = -(-len(k) // kernels.BLOCK)
-    sums = np.empty((blocks, k.shape[1], v.shape[1]))
-    kernels.fill_block_sums(k, v, sums)
-    np.cumsum(sums, axis=0, out=sums)
+    small = blocks == 1  # nothing for several threads to share
+    totals = np.empty((blocks, k.shape[1], v.shape[1]))
+    kernels.fill_block_sums(k, v, totals, small=small)
+    np.cumsum(totals, axis=0, out=totals)
     out = np.empty((len(q), v.shape[1]))
     if causal:
-        before = np.concatenate([np.zeros_like(sums[:1]), sums[:-1]])
-        kernels.fill_causal(q, k, v, before, out)
+        before = np.concatenate([np.zeros_like(totals[:1]), totals[:-1]])
+        kernels.fill_causal(q, k, v, before, out, small=small)
     else:
-        kernels.fill_whole(q, sums[-1], out)
+        kernels.fill_whole(q, totals[-1], out, small=small)
     return out
+
+
+def spread_rows(tokens: int, rows: int) -> NDArray[np.int64]:
+    """So many rows, evenly spread, the first and the last among them; all if there are no more."""
+    return np.unique(np.linspace(0, tokens - 1, min(tokens, rows)).astype(np.int64))
 
 
 def _quadratic(
@@ -142,24 +148,27 @@ def _quadratic(
     plain: tuple[Array, Array],
     v: Array,
     sample: NDArray[np.int64],
-    *,
-    causal: bool,
-) -> tuple[Array, float]:
-    """Outputs of some rows by all their weights, and the share of numerators below 0."""
-    out = np.empty((len(sample), v.shape[1]))
-    negative = seen = 0
+) -> list[tuple[Array, float]]:
+    """Outputs of some rows by all their weights, and the share of numerators below 0.
+
+    Over all keys first, then over those up to the row itself.
+    """
+    outputs = np.empty((2, len(sample), v.shape[1]))
+    negative, seen = [0, 0], [0, 0]
     for start in range(0, len(sample), _ROWS_AT_ONCE):
         part = sample[start : start + _ROWS_AT_ONCE]
         top, below = turned[0][part] @ turned[1].T, plain[0][part] @ plain[1].T
-        if causal:
-            ahead = np.arange(len(v)) > part[:, None]
-            top[ahead] = below[ahead] = 0
-        negative += int((top < 0).sum())
-        seen += int((part + 1).sum()) if causal else top.size
-        total = below.sum(axis=1, keepdims=True)
-        # Rows without a denominator are left out by the caller.
-        out[start : start + len(part)] = top @ v / np.where(total > 0, total, 1.0)
-    return out, negative / seen
+        for causal in (False, True):
+            if causal:
+                for row, m in enumerate(part):
+                    top[row, m + 1 :] = below[row, m + 1 :] = 0
+            negative[causal] += int(np.count_nonzero(top < 0))
+            seen[causal] += int((part + 1).sum()) if causal else top.size
+            total = below.sum(axis=1, keepdims=True)
+            # Rows without a denominator are left out by the caller.
+            settled = top @ v / np.where(total > 0, total, 1.0)
+            outputs[int(causal), start : start + len(part)] = settled
+    return [(outputs[form], negative[form] / seen[form]) for form in (0, 1)]
 
 
 def _row_sum(sums: Array) -> RowSum:
@@ -168,7 +177,13 @@ def _row_sum(sums: Array) -> RowSum:
     return RowSum(min=float(sums.min()), max=float(sums.max()), mean=float(sums.mean()))
 
 
-def _checked(q: Any, k: Any, v: Any, rope: object) -> tuple[Array, Array, Array]:
+def checked(q: Any, k: Any, v: Any, rope: object) -> tuple[Array, Array, Array]:
+    """Queries, keys and values as float64 in C order.
+
+    Raises:
+        ArgumentError: A shape or a value that is not allowed.
+        ArgumentTypeError: A value of the wrong type.
+    """
     if not isinstance(rope, Rotary):
         msg = f"rope must be a Rotary, got {type(rope).__name__}"
         raise ArgumentTypeError(msg)
@@ -204,5 +219,8 @@ def _contiguous(q: Array, k: Array) -> tuple[Array, Array]:
     return np.ascontiguousarray(q), np.ascontiguousarray(k)
 
 
-def _name(function: object) -> str:
-    return str(getattr(function, "__name__", type(function).__name__))
+def name_of(feature_map: object) -> str:
+    """What a feature map is called."""
+    if isinstance(feature_map, str):
+        return feature_map
+    return str(getattr(feature_map, "__name__", type(feature_map).__name__))

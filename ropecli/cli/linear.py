@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ropecli.cli import options
-from ropecli.cli.options import Json, Layout, Quiet, RotaryDim, Seed
+from ropecli.cli.options import Force, Json, Layout, Quiet, RotaryDim, Seed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ropecli.analyses.linear_cost import Cost
+
 DIM = 64
-LARGEST_DIM = 1024  #: The sums are squares of it, one for each block of tokens.
-LARGEST = 2**26  #: Coordinates of all tokens: some fifteen arrays of that size are 8 GB.
 
 
 def linear(
-    length: Annotated[int, typer.Option(metavar="N", help="Tokens, drawn.")] = 2048,
+    length: Annotated[
+        int | None, typer.Option(metavar="N", help="Tokens; 2048 drawn ones, or those of --q.")
+    ] = None,
     dim: Annotated[
-        int | None, typer.Option(metavar="N", help="Head dim, even; 64 by default.")
+        int | None, typer.Option(metavar="N", help="Head dim, even; 64, or that of --q.")
+    ] = None,
+    q: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Queries (tokens, head dim), .npy.")
+    ] = None,
+    k: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keys (tokens, head dim), .npy.")
+    ] = None,
+    v: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Values (tokens, values), .npy.")
     ] = None,
     feature_map: Annotated[
         str,
@@ -36,7 +48,20 @@ def linear(
     rotary_dim: RotaryDim = None,
     rope_type: options.RopeType = None,
     set: options.Set = None,
+    model: options.Model = None,
+    layer: options.Layer = None,
+    sequence_length: options.SequenceLength = None,
     seed: Seed = 0,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Time and memory against N, measured: .png .svg .pdf .csv .json.",
+        ),
+    ] = None,
+    force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -44,62 +69,66 @@ def linear(
     Examples:
       ropecli linear
       ropecli linear --length 65536 --feature-map exp
+      ropecli linear --length 16384 -o cost.png
+      ropecli linear --q q.npy --k k.npy --v v.npy --model config.json
       ropecli linear --feature-map my_maps:squared --json
 
     Show what RoPE does to linear attention. Weights below zero, rows that do not sum to 1,
     the smallest denominator, and what rotating it too would do (RoFormer Eq. 17-19); and how
-    well the sums in O(N) agree with the weights in O(N^2).
+    well the sums in O(N) agree with the weights in O(N^2). With -o, time and memory of both
+    and of softmax attention (Eq. 2) are measured.
     """
     from ropecli.analyses.linear import linear as analyse
-    from ropecli.cli.encoding import from_parameters
-    from ropecli.render import document
+    from ropecli.analyses.linear_cost import linear_cost
+    from ropecli.cli import linear_input
+    from ropecli.cli.encoding import chosen
+    from ropecli.render import console, document, linear_file
     from ropecli.render import linear as pages
 
-    q, k, v = _drawn(length, DIM if dim is None else dim, seed)
-    rope = from_parameters(
-        dim=q.shape[1],
-        base=base,
-        layout=layout,
-        rotary_dim=rotary_dim,
-        rope_type=rope_type,
-        set=set,
-    ).rope
-    result = analyse(q, k, v, rope, feature_map=_map(feature_map), rows=rows)
+    linear_file.check_output(output, force=force)
+    numbers = {
+        "dim": dim,
+        "base": base,
+        "layout": layout,
+        "rotary_dim": rotary_dim,
+        "rope_type": rope_type,
+        "set": set,
+    }
+    arrays = linear_input.read(q, k, v, length=length, dim=dim)
+    width = DIM if arrays is None else arrays[0].shape[1]
+    linear_input.check_dim(width if dim is None else dim)
+    encoding = chosen(model, layer, sequence_length, numbers, dim=width)
+    if arrays is None:
+        arrays = linear_input.drawn(length, encoding.rope.head_dim, seed)
+    phi = _map(feature_map)
+    result = analyse(*arrays, encoding.rope, feature_map=phi, rows=rows)
+    cost: tuple[Cost, ...] = ()
+    if output is not None:
+        cost = linear_cost(*arrays, encoding.rope, feature_map=phi, rows=rows)
+    parameters = {
+        "length": len(arrays[0]),
+        **numbers,
+        "dim": None if model else encoding.rope.head_dim,
+        "layout": None if model else encoding.rope.layout,
+        "q": q,
+        "k": k,
+        "v": v,
+        "feature_map": feature_map,
+        "rows": rows,
+        "model": model,
+        "layer": layer,
+        "sequence_length": sequence_length,
+        "seed": seed,
+    }
+    if not quiet:
+        for note in encoding.notes:
+            console.note(note)
+    if output is not None:
+        linear_file.write(result, cost, encoding.rope, output, parameters, force=force)
     if json:
-        parameters = {
-            "length": length,
-            "dim": q.shape[1],
-            "feature_map": feature_map,
-            "rows": rows,
-            "base": base,
-            "layout": layout or "interleaved",
-            "rotary_dim": rotary_dim,
-            "rope_type": rope_type,
-            "set": set,
-            "seed": seed,
-        }
-        document.show("linear", parameters, pages.as_json(result))
+        document.show("linear", parameters, pages.as_json(result, cost))
     else:
-        pages.show(result, brief=quiet)
-
-
-def _drawn(length: int, dim: int, seed: int) -> Any:
-    """Queries, keys and values of a normal distribution."""
-    import numpy as np
-
-    from ropecli.errors import ArgumentError
-    from ropecli.rotary.numbers import even
-
-    if even("head dim", dim) > LARGEST_DIM:
-        msg = f"--dim must be at most {LARGEST_DIM}, got {dim}"
-        raise ArgumentError(msg)
-    if not 1 <= length <= LARGEST // dim:
-        msg = f"--length must be from 1 to {LARGEST // dim:,} for --dim {dim}, got {length}"
-        raise ArgumentError(msg)
-    if seed < 0:
-        msg = f"--seed must be at least 0, got {seed}"
-        raise ArgumentError(msg)
-    return np.random.default_rng(seed).standard_normal((3, length, dim))
+        pages.show(result, cost, saved=output, brief=quiet)
 
 
 def _map(name: str) -> str | Callable[..., Any]:

@@ -21,7 +21,7 @@ from ropecli.rotary import Rotary
 
 #: Without the compiler, where only lines are counted, what is long or large is made short.
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-LONG = 65_536 if COMPILED else 1024
+LONG = 65_536 if COMPILED else 128
 PUBLISHED = [(512, 64, 0.010), (2048, 64, 0.087), (2048, 128, 0.031)][: 3 if COMPILED else 1]
 
 Arrays = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]

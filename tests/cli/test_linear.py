@@ -72,12 +72,12 @@ def test_a_feature_map_of_one_s_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["--length", "0"], "--length must be from 1 to 8,388,608 for --dim 8, got 0"),
+        (["--length", "0"], "--length must be from 1 to 8,388,608 for head dim 8, got 0"),
         (
             ["--length", "65537", "--dim", "1024"],
-            "--length must be from 1 to 65,536 for --dim 1024, got 65537",
+            "--length must be from 1 to 65,536 for head dim 1024, got 65537",
         ),
-        (["--dim", "1026"], "--dim must be at most 1024, got 1026"),
+        (["--dim", "1026"], "head dim must be at most 1024, got 1026"),
         (["--dim", "7"], "head dim must be an even number of at least 2, got 7"),
         (["--seed", "-1"], "--seed must be at least 0, got -1"),
         (["--rows", "0"], "rows must be from 1 to 2^53, got 0"),

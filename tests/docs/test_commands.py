@@ -29,7 +29,7 @@ RUNS = {
     "decay": ["--q", "x.npy", "--k", "x.npy", "--max-dist", "1"],
     "verify": ["--dim", "2", "--dtype", "float64", "--layout", "half", "--max-position", "10"],
     "scores": ["--encodings", "rope", "--length", "2", "--model-dim", "4", "--heads", "1"],
-    "linear": ["--length", "8", "--dim", "4"],
+    "linear": ["--length", "8", "--dim", "4", "-o", "x.csv"],
     "encode": ["rows.npy"],
     "inspect": ["model.json"],
     "lint": ["model.json"],
