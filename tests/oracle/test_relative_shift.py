@@ -112,7 +112,9 @@ def draw(layer: Any) -> None:
                 torch.nn.init.normal_(parameter, std=1.5 * DIM**-0.5)
 
 
-def compare(weights: dict[str, Any], share: Any, allowed: float, memory: int = 0) -> None:
+def assert_same_shares(
+    weights: dict[str, Any], share: Any, allowed: float, memory: int = 0
+) -> None:
     """Compare the shares of queries that come after so many tokens which are keys only."""
     import torch
 
@@ -172,7 +174,7 @@ def test_conformers_attention(theirs: Callable[[], Conformer]) -> None:
     }
     weights["key_position"] = weights["key_position"][:, SINES_FIRST]
     weights |= {"u": u.detach().numpy(), "v": v.detach().numpy()}
-    compare(weights, share, conformer.allowed)
+    assert_same_shares(weights, share, conformer.allowed)
 
 
 @pytest.mark.parametrize("memory", [0, 15])
@@ -198,4 +200,4 @@ def test_xlnet_s_attention(memory: int) -> None:
     names = {"query": layer.q, "key": layer.k, "key_position": layer.r}
     weights = {name: w.detach().numpy().transpose(1, 0, 2) for name, w in names.items()}
     weights |= {"u": layer.r_w_bias.detach().numpy(), "v": layer.r_r_bias.detach().numpy()}
-    compare(weights, share[:, :, 0].numpy().transpose(2, 0, 1), FLOAT64, memory)
+    assert_same_shares(weights, share[:, :, 0].numpy().transpose(2, 0, 1), FLOAT64, memory)

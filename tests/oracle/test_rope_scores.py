@@ -44,7 +44,7 @@ def larger_without_biases(attention: Any) -> None:
             layer.bias.zero_()
 
 
-def compare(rope: Encoding, share: Any, positions: Any, error: Any, pairs: Any) -> None:
+def assert_same_shares(rope: Encoding, share: Any, positions: Any, error: Any, pairs: Any) -> None:
     """Shares within what entries of R_m and R_n allow that are off by `error`.
 
     Args:
@@ -93,7 +93,7 @@ def test_roformer() -> None:
     # Sines and cosines are rounded to float32; their angles, in float64, are below 300.
     error = np.full((LENGTH, HEAD_DIM // 2), 2.0**-25 + 6 * 300 * 2.0**-53)
     pairs = np.arange(HEAD_DIM).reshape(-1, 2)
-    compare(made, share[1][0].numpy(), begin + np.arange(LENGTH), error, pairs)
+    assert_same_shares(made, share[1][0].numpy(), begin + np.arange(LENGTH), error, pairs)
 
 
 @pytest.mark.parametrize("begin", [0, 500])
@@ -130,7 +130,7 @@ def test_esm(begin: int) -> None:
     # division and the angle; then a cosine to two, and q, rounded before it turns.
     angle = positions[:, None] * 10_000.0 ** -(np.arange(0, HEAD_DIM, 2) / HEAD_DIM)
     error = ((np.log(10_000) + 4) * angle + 3) * 2.0**-24
-    compare(made, share, positions, error, np.arange(HEAD_DIM).reshape(2, -1).T)
+    assert_same_shares(made, share, positions, error, np.arange(HEAD_DIM).reshape(2, -1).T)
 
 
 def test_the_other_pairs_score_otherwise() -> None:
