@@ -15,7 +15,7 @@ from helpers import assert_same_bits
 from safetensors.numpy import save_file
 
 from ropecli import FileError
-from ropecli.files import weights
+from ropecli.files import tensors
 from ropecli.files.weights import load_weights
 
 
@@ -103,10 +103,10 @@ def test_what_unpacks_to_too_much_is_refused(
     path = tmp_path / "w.npz"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("w.npy", bytes(100_000))
-    monkeypatch.setattr(weights, "LARGEST", 50_000)
+    monkeypatch.setattr(tensors, "LARGEST", 50_000)
     with pytest.raises(FileError, match="unpacks to 100,000 bytes; allowed are 50,000"):
         load_weights(path)
-    monkeypatch.setattr(weights, "LARGEST", 50)
+    monkeypatch.setattr(tensors, "LARGEST", 50)
     with pytest.raises(FileError, match=r"has \d+ bytes; allowed are 50"):
         load_weights(path)
 
@@ -115,6 +115,6 @@ def test_without_safetensors_it_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save_file({"w": np.ones(2)}, tmp_path / "w.safetensors")
-    monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
+    monkeypatch.setitem(sys.modules, "safetensors", None)
     with pytest.raises(FileError, match=r"pip install 'ropecli\[safetensors\]'$"):
         load_weights(tmp_path / "w.safetensors")
