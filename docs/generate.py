@@ -35,9 +35,12 @@ GROUP: Any = get_command(app)
 NO_KEYS = ("dim", "base", "axis", "direction", "pairs_in", "pairs_out", "layout", "rotary_offset")
 #: Commands that give a verdict, and what 1 means there.
 CHECKS = {
+    "check": "a law failed",
     "diff": "the models differ",
+    "identify": "nothing was recognised",
     "inspect": "a finding of level error",
     "lint": "a finding of level error",
+    "permute": "the scores differ; nothing is written",
     "scores": "measurement and theory disagree",
     "verify": "a law failed",
 }

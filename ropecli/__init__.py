@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ropecli.analyses.info import Info, info
     from ropecli.analyses.invariance import Invariance, invariance
     from ropecli.analyses.linear import Linear, linear
+    from ropecli.checks.identify import Identification, Match, identify
+    from ropecli.checks.target import Verdict, check
     from ropecli.checks.verify import Verification, verify
     from ropecli.checks.verify_encoding import verify_encoding
     from ropecli.encodings import Encoding, encoding
@@ -36,6 +38,8 @@ _HOMES = {
     "ropecli.analyses.info": ("Info", "info"),
     "ropecli.analyses.invariance": ("Invariance", "invariance"),
     "ropecli.analyses.linear": ("Linear", "linear"),
+    "ropecli.checks.identify": ("Identification", "Match", "identify"),
+    "ropecli.checks.target": ("Verdict", "check"),
     "ropecli.checks.verify": ("Verification", "verify"),
     "ropecli.checks.verify_encoding": ("verify_encoding",),
     "ropecli.encodings": ("Encoding", "encoding"),
@@ -63,23 +67,28 @@ __all__ = [
     "FieldDifference",
     "FileError",
     "Finding",
+    "Identification",
     "Info",
     "Invariance",
     "Layer",
     "LayerDifference",
     "Linear",
+    "Match",
     "Model",
     "Phase",
     "RopecliError",
     "Rotary",
     "Settings",
+    "Verdict",
     "Verification",
     "__version__",
+    "check",
     "decay",
     "diff",
     "encode_file",
     "encoding",
     "expected_score",
+    "identify",
     "info",
     "invariance",
     "linear",

@@ -17,14 +17,18 @@ import typer
 from typer.main import get_command
 
 from ropecli._version import __version__
+from ropecli.cli.check import check
 from ropecli.cli.decay import decay
 from ropecli.cli.diff import diff
 from ropecli.cli.encode import encode
+from ropecli.cli.identify import identify
 from ropecli.cli.info import info
 from ropecli.cli.inspect import inspect
 from ropecli.cli.linear import linear
 from ropecli.cli.lint import lint
+from ropecli.cli.permute import permute
 from ropecli.cli.scores import scores
+from ropecli.cli.vectors import vectors
 from ropecli.cli.verify import verify
 from ropecli.errors import RopecliError
 
@@ -37,6 +41,9 @@ Examples:
   ropecli decay --dim 128 --max-dist 512     RoFormer's Figure 2
   ropecli verify --dim 64                    do the laws hold?
   ropecli encode input.npy                   rotate an embedding file
+  ropecli lint config.json                   is a model's configuration right?
+  ropecli identify before.npy after.npy      which RoPE is this?
+  ropecli check kernels.py:rope              is this implementation right?
 
 Analyse and verify positional encodings of transformers, rotary position embedding (RoPE) first.
 """
@@ -65,7 +72,21 @@ def ropecli(
     """Hold the options that stand before a command."""
 
 
-for command in (decay, verify, scores, linear, encode, inspect, lint, diff, info):
+for command in (
+    decay,
+    verify,
+    scores,
+    linear,
+    encode,
+    inspect,
+    lint,
+    diff,
+    identify,
+    check,
+    vectors,
+    permute,
+    info,
+):
     text = command.__doc__ or ""
     app.command(help=text, short_help=text.strip().rpartition("\n\n")[2].split(". ")[0])(command)
 

@@ -1,8 +1,9 @@
-"""A function of the user's, by module:function."""
+"""A function of the user's, by module:function or by file.py:function."""
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,31 +12,58 @@ from ropecli.errors import FileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
+
+SUFFIX = ".py"
 
 
 def load_function(target: str) -> Callable[..., Any]:
-    """The function of a module that Python finds, or that lies in the current folder.
+    """The function of a module that Python finds, or that lies in the current folder, or of a file.
 
-    The module's code is run.
+    The module's code is run. A file is loaded by its path, with its folder in reach of its own
+    imports, and is not entered in `sys.modules`: two files of one name do not meet.
 
     Raises:
-        FileError: No such module or function, or a module that can't be imported.
+        FileError: No such module, file or function, or code that can't be run.
     """
-    module, colon, name = target.partition(":")
+    module, colon, name = target.rpartition(":")
     if not (colon and module and name):
-        msg = f"function must be given as module:function, got {target!r}"
+        msg = f"function must be given as module:function or file.py:function, got {target!r}"
         raise FileError(msg)
-    here = str(Path.cwd())
-    sys.path.append(here)
+    by_path = module.endswith(SUFFIX)
+    if by_path and not Path(module).is_file():
+        msg = f"{module} is no file"
+        raise FileError(msg)
+    folder = str(Path(module).resolve().parent if by_path else Path.cwd())
+    sys.path.append(folder)
     try:
-        found = getattr(importlib.import_module(module), name, None)
-    except Exception as error:
+        found: Any = _from_file(module) if by_path else importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part, None)
+    except (Exception, SystemExit) as error:
         msg = f"{module} can't be imported: {type(error).__name__}: {error}"
         raise FileError(" ".join(msg.split())) from None
     finally:
-        sys.path.remove(here)
+        sys.path.remove(folder)
     if not callable(found):
         msg = f"{module} must have a function {name!r}"
         raise FileError(msg)
     function: Callable[..., Any] = found
     return function
+
+
+def _from_file(path: str) -> ModuleType:
+    """The module of a file, under a name that no import can ask for."""
+    name = f"ropecli target {Path(path).resolve()}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        msg = f"{path} is no Python file"
+        raise ImportError(msg)
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses and pickle look their own module up while it is being made.
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules[name]
+    return module

@@ -12,7 +12,21 @@ from typer.main import get_command
 import ropecli
 from ropecli.cli.app import app, run
 
-COMMANDS = ["decay", "verify", "scores", "linear", "encode", "inspect", "lint", "diff", "info"]
+COMMANDS = [
+    "decay",
+    "verify",
+    "scores",
+    "linear",
+    "encode",
+    "inspect",
+    "lint",
+    "diff",
+    "identify",
+    "check",
+    "vectors",
+    "permute",
+    "info",
+]
 GROUP: Any = get_command(app)
 OPTIONS = [
     (name, option)

@@ -17,13 +17,19 @@ from helpers import ROOT, run_cli
 from models.configs import GPT_OSS, LLAMA_31
 from typer.main import get_command
 
+from ropecli import Rotary, rotate
 from ropecli.checks.accuracy import ACCURACY, ANGLE
 from ropecli.checks.sampling import COUNT
 from ropecli.checks.verify import LAWS
 from ropecli.cli.app import app
+from ropecli.files.safetensors import serialised
 
 DOCS = ROOT / "docs"
 GROUP: Any = get_command(app)
+ROTATION = """
+from ropecli import Rotary, rotate as turn
+rotate = lambda x, positions: turn(x, Rotary(head_dim=4), positions)
+"""
 #: A cheap run of each command that fills every key of its result.
 RUNS = {
     "decay": ["--q", "x.npy", "--k", "x.npy", "--max-dist", "1"],
@@ -34,8 +40,14 @@ RUNS = {
     "inspect": ["model.json"],
     "lint": ["model.json"],
     "diff": ["model.json", "other.json"],
+    "identify": ["before.npy", "after.npy"],
+    "check": ["rotation.py:rotate", "--dim", "4", "--context", "16"],
+    "vectors": ["-o", "golden"],
+    "permute": ["weights.safetensors", "-o", "out.safetensors", "--to", "half", "--heads", "2"],
     "info": [],
 }
+#: A second one, of what fills other keys.
+MORE_RUNS = {"decay": ["--encoding", "t5", "--dim", "2", "--max-dist", "1"]}
 
 
 def generate(*arguments: str, docs: Path = DOCS) -> subprocess.CompletedProcess[str]:
@@ -101,15 +113,25 @@ def test_options_of_the_group_are_on_the_index() -> None:
 def test_json_keys_are_those_of_the_page(command: str, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.arange(4.0))
     np.save(tmp_path / "rows.npy", np.ones((2, 4)))
+    before = np.random.default_rng(0).standard_normal((16, 4))
+    np.save(tmp_path / "before.npy", before)
+    np.save(tmp_path / "after.npy", rotate(before, Rotary(head_dim=4)))
+    (tmp_path / "rotation.py").write_text(ROTATION)
+    weights = {f"{name}_proj.weight": np.ones((8, 2)) for name in "qk"}
+    (tmp_path / "weights.safetensors").write_bytes(serialised(weights))
     config = GPT_OSS | {"rope_scaling": GPT_OSS["rope_scaling"] | {"attn_factor": 1.0}}
     (tmp_path / "model.json").write_text(json.dumps(config))  # with something to find
     (tmp_path / "other.json").write_text(json.dumps(LLAMA_31))
-    done = run_cli(command, *RUNS[command], "--json", cwd=tmp_path)
-    document = json.loads(done.stdout)
-    assert set(document) == {"schema", "version", "parameters", "result"}
-    assert document["schema"] == f"ropecli.{command}/1"
+    found = set()
+    for words in (RUNS[command], MORE_RUNS.get(command)):
+        if words is not None:
+            done = run_cli(command, *words, "--json", cwd=tmp_path)
+            document = json.loads(done.stdout)
+            assert set(document) == {"schema", "version", "parameters", "result"}
+            assert document["schema"] == f"ropecli.{command}/1"
+            found |= set(keys(document["result"], "result"))
     listed = set(re.findall(r"^\| `(result\.[^`]+)` \|", page(command), re.MULTILINE))
-    assert listed == set(keys(document["result"], "result"))
+    assert listed == found
 
 
 def keys(value: dict[str, Any], prefix: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Functions by module:function."""
+"""Functions by module:function, and by file.py:function."""
 
 from __future__ import annotations
 
@@ -43,3 +43,49 @@ def test_a_module_that_fails_is_one_line(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(FileError) as refused:
         load_function("fails_here:f")
     assert str(refused.value) == "fails_here can't be imported: ValueError: one two"
+
+
+def test_a_file_is_loaded_by_its_path(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("TIMES = 3\n")
+    file = tmp_path / "math.py"  # the name of another module does not matter
+    file.write_text("from beside import TIMES\ndef times(x):\n    return TIMES * x\n")
+    before, known = list(sys.path), set(sys.modules)
+    assert load_function(f"{file}:times")(7) == 21
+    assert sys.path == before
+    assert set(sys.modules) - known == {"beside"}
+    assert sys.modules["math"] is math
+    del sys.modules["beside"]
+
+
+def test_two_files_of_one_name_do_not_meet(tmp_path: Path) -> None:
+    for folder, value in (("a", 1), ("b", 2)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "kernel.py").write_text(f"def f():\n    return {value}\n")
+    found = [load_function(f"{tmp_path / folder / 'kernel.py'}:f")() for folder in ("a", "b")]
+    assert found == [1, 2]
+
+
+def test_a_file_may_hold_classes(tmp_path: Path) -> None:
+    file = tmp_path / "made.py"
+    file.write_text(
+        "from __future__ import annotations\n"
+        "from dataclasses import dataclass\n"
+        "@dataclass\n"
+        "class Made:\n"
+        "    x: int = 5\n"
+        "    class Inner:\n"
+        "        pass\n"
+    )
+    assert load_function(f"{file}:Made")().x == 5
+    assert load_function(f"{file}:Made.Inner")().__class__.__name__ == "Inner"
+
+
+def test_refuses_files_that_are_not_there_or_fail(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"nowhere\.py is no file"):
+        load_function(f"{tmp_path / 'nowhere.py'}:f")
+    (tmp_path / "leaves.py").write_text("raise SystemExit(4)\n")
+    with pytest.raises(FileError, match=r"leaves\.py can't be imported: SystemExit: 4"):
+        load_function(f"{tmp_path / 'leaves.py'}:f")
+    (tmp_path / "empty.py").write_text("")
+    with pytest.raises(FileError, match=r"empty\.py must have a function 'f.g'"):
+        load_function(f"{tmp_path / 'empty.py'}:f.g")

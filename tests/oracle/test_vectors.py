@@ -1,4 +1,4 @@
-"""Golden vectors in the form of ONNX against ONNX Runtime's RotaryEmbedding, read from the files."""
+"""Golden vectors in the form of ONNX, read from their files, against ONNX Runtime."""
 
 from __future__ import annotations
 

@@ -1,0 +1,227 @@
+"""Which RoPE made one array of vectors from another."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.checks.identify.ends import ended, forward, one_direction
+from ropecli.checks.identify.explanation import FULL, Explanation, explained
+from ropecli.checks.identify.family import FACTOR
+from ropecli.checks.identify.identification import Identification
+from ropecli.checks.identify.matches import matches
+from ropecli.checks.identify.measured import Measured, measured, rounded_to
+from ropecli.checks.identify.pairing import find_pairs
+from ropecli.checks.identify.precision import HALVES, half_table
+from ropecli.checks.identify.refusal import why_not
+from ropecli.checks.identify.residual import not_copied, residual
+from ropecli.checks.identify.sight import Given, Sight, given, sight_of
+from ropecli.checks.identify.table import roundings
+from ropecli.checks.identify.unsure import notes, undetermined_pairs
+from ropecli.rotary import Rotary
+from ropecli.rotary.layout import NAMED, named_pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from ropecli.checks.identify.pairing import Pairing
+
+    Array = NDArray[np.float64]
+
+_KEPT = 2.0**-5  #: Relative change of squared lengths that half precision can account for.
+_ALIKE = 0.02  #: Of a pair's length, that vectors of one position may be turned differently.
+
+
+def identify(
+    before: Any,
+    after: Any,
+    positions: Any = None,
+    *,
+    candidates: Mapping[str, Rotary] | None = None,
+) -> Identification:
+    """Find the rotation by position that turns one array of vectors into another.
+
+    What each pair is turned by is fitted as phi(m) = m theta + gamma (RoFormer Eq. 30); theta is
+    its frequency, and all gamma together are an offset of the positions.
+
+    Args:
+        before: (..., sequence, head_dim), float64, float32, float16 or bfloat16.
+        after: Of the same shape.
+        positions: As `rotate` takes them; counted from 0 and to be found out if None.
+        candidates: Encodings to compare with, by name.
+
+    Raises:
+        ArgumentError: A shape or a value that is not allowed.
+        ArgumentTypeError: Not arrays of floats, or candidates that are no `Rotary`.
+    """
+    data = given(before, after, positions)
+    sight = sight_of(data)
+    if not sight.reach.any():
+        return _refused(data, sight, "all positions are the same: no turn can be told from others")
+    if (sight.x == sight.y).all():
+        return _refused(data, sight, "after equals before: nothing is turned")
+    pairing = find_pairs(sight)
+    if not len(pairing.read) or pairing.spread > _KEPT:
+        return _refused(data, sight, why_not(sight))
+    seen = measured(sight, pairing)
+    reason = _reason(sight, seen)
+    if reason:
+        return _refused(data, sight, reason)
+    return _recognised(data, sight, seen, candidates or {})
+
+
+def _refused(data: Given, sight: Sight, reason: str) -> Identification:
+    return Identification(
+        recognised=False,
+        reason=reason,
+        dtype=data.dtype,
+        rows=len(sight.positions),
+        vectors=math.prod(data.before.shape[:-1]),
+    )
+
+
+def _reason(sight: Sight, seen: Measured) -> str | None:
+    """Why it is no rotation by position, if it is none."""
+    pairing = seen.pairing
+    covered = np.union1d(seen.read.ravel(), seen.written.ravel())
+    alone = np.setdiff1d(pairing.single, covered)
+    if len(alone):
+        return why_not(sight)
+    turning = seen.found
+    if (seen.apart[turning] > max(_ALIKE, 16 * sight.unit)).any():
+        return "vectors at one position are turned by different angles"
+    mirrored = turning & seen.mirrored
+    if mirrored.any():
+        return why_not(sight)
+    if not (turning & seen.follows).any():
+        return why_not(sight)
+    return None
+
+
+def _recognised(
+    data: Given, sight: Sight, seen: Measured, candidates: Mapping[str, Rotary]
+) -> Identification:
+    seen = ended(seen)
+    direction = "forward" if forward(seen) else "reversed"
+    seen = one_direction(seen, direction)
+    factor = _factor(seen.pairing, sight)
+    found = explained(seen, sight, factor, 1 if direction == "forward" else -1)
+    if not found.consistent:
+        turned = "pairs are turned at position 0, each by an angle of its own"
+        return _refused(data, sight, why_not(sight) if seen.pairing.swapped else turned)
+    if not found.precision.explains and not seen.follows[seen.found & seen.visible].all():
+        return _refused(
+            data, sight, "pairs turn, but by angles that are not in proportion to the positions"
+        )
+    fit, step = found.fit, found.step
+    if fit is not None and abs(fit.attention_factor - factor) <= FACTOR * factor:
+        factor = fit.attention_factor
+    rotary = _rotary(sight, seen, found, factor, direction)
+    rotary = _as_used(rotary, found.precision.name)
+    if reason := not_copied(sight, rotary):
+        return _refused(data, sight, reason)
+    offset = float(found.start[0]) if (found.start == found.start[0]).all() else None
+    moved = rounded_to(data.positions, seen.rounded) * step
+    moved = moved + (found.start if data.axes > 1 else found.start[0])
+    used = seen.positions * step + found.start
+    precision = found.precision.name
+    if fit is None and precision in FULL:
+        precision = half_table(found.table, seen.uncertainty) or precision
+    name = _precision_name(precision, seen.rounded, sight)
+    undetermined, needed = undetermined_pairs(seen, rotary, sight)
+    furthest = float(np.abs(used).max())
+    return Identification(
+        recognised=True,
+        dtype=data.dtype,
+        rows=len(sight.positions),
+        vectors=math.prod(data.before.shape[:-1]),
+        layout=rotary.layout,
+        rotary_dim=rotary.rotary_dim,
+        rotary_offset=rotary.rotary_offset,
+        direction=direction,
+        base=rotary.base,
+        attention_factor=rotary.attention_factor,
+        position_offset=offset,
+        position_step=step,
+        rope_type=rotary.rope_type,
+        parameters={} if fit is None else fit.parameters,
+        inv_freq=rotary.inv_freq,
+        uncertainty=seen.uncertainty / step,
+        undetermined=undetermined,
+        positions_needed=needed,
+        axis=rotary.axis if data.axes > 1 else None,
+        max_residual=residual(data, rotary, moved),
+        precision=name,
+        matches=matches(seen, sight, rotary, fit, candidates, furthest, step, factor),
+        notes=notes(seen, sight, rotary, undetermined, needed),
+        rotary=rotary,
+        positions=moved,
+    )
+
+
+def _factor(pairing: Pairing, sight: Sight) -> float:
+    """The attention factor; 1 where rounding can't tell it from 1."""
+    sure = max(4 * max(sight.unit, pairing.spread) / math.sqrt(len(sight.positions)), 1e-7)
+    factor = pairing.factor
+    return 1.0 if abs(factor - 1) <= sure else roundings(factor, sure / 4)[0]
+
+
+def _rotary(
+    sight: Sight, seen: Measured, found: Explanation, factor: float, direction: str
+) -> Rotary:
+    table, fit = found.table, found.fit
+    where: dict[str, Any] = {}
+    count = len(table)
+    offset = int(seen.read.min())
+    for name in NAMED:
+        if seen.read.tolist() == [
+            list(pair) for pair in named_pairs(name, rotary_dim=2 * count, rotary_offset=offset)
+        ]:
+            where = {"layout": name, "rotary_offset": offset}
+    if not where:
+        where = {"pairs_in": seen.read}
+    if (seen.read != seen.written).any():
+        where["pairs_out"] = seen.written
+    return Rotary.from_inv_freq(
+        table,
+        head_dim=sight.head_dim,
+        direction=direction,
+        attention_factor=factor,
+        base=None if fit is None else fit.base,
+        rope_type="custom" if fit is None else fit.rope_type,
+        parameters=None if fit is None else {"dim": fit.dim, "base": fit.base} | fit.parameters,
+        axis=seen.axis if sight.positions.shape[1] > 1 else None,
+        **where,
+    )
+
+
+def _as_used(rotary: Rotary, precision: str) -> Rotary:
+    """With the frequencies rounded, where they were."""
+    half = next((name for name in HALVES if precision.startswith(f"{name} frequencies")), None)
+    if half is None:
+        return rotary
+    return Rotary.from_inv_freq(
+        rounded_to(rotary.inv_freq, half),
+        head_dim=rotary.head_dim,
+        direction=rotary.direction,
+        attention_factor=rotary.attention_factor,
+        base=rotary.base,
+        rope_type=rotary.rope_type,
+        parameters=dict(rotary.parameters),
+        axis=rotary.axis,
+        pairs_in=rotary.pairs_in,
+        pairs_out=rotary.pairs_out,
+    )
+
+
+def _precision_name(found: str, rounded: str, sight: Sight) -> str:
+    if sight.arithmetic:
+        return f"{sight.arithmetic} arithmetic"
+    names = [] if rounded == "exact" else [f"{rounded} positions"]
+    if not names or found not in ("exact", *names):
+        names.append(found)
+    return ", ".join(names)

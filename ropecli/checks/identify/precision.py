@@ -1,0 +1,141 @@
+"""In which precision positions, frequencies, angles and tables were computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import ml_dtypes
+import numpy as np
+
+from ropecli.checks.identify.table import CLEARLY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+HALVES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
+_SINGLE = 2.0**-24
+_ROUNDINGS = 10  #: Of a coordinate: tables, two products, a sum, and vectors to begin with.
+_FEWEST = 4  #: Frequencies that do not all keep to half precision by chance.
+_MOST = 0.99  #: Share of what is seen that a precision must explain: half precision has ties.
+_BETTER = 8.0  #: By which half precision must explain more than full precision does.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Precision:
+    """A name, and how far it leaves the data unexplained."""
+
+    name: str  #: "exact", "float32 angles", "bfloat16 positions", ...
+    explains: bool  #: Whether nothing but rounding is left.
+    left: float  #: What is left in all but a hundredth of the cases, of a pair's length.
+
+
+def precision_of(
+    phasor: NDArray[np.complex128],
+    m: Array,
+    theta: Array,
+    *,
+    unit: float,
+    factor: float,
+    halves: bool,
+) -> Precision:
+    """The highest precision that explains the phases.
+
+    Args:
+        phasor: (rows, pairs), what is seen: 1 at an angle.
+        m: (rows, pairs), the position that turns each pair.
+        theta: (pairs,), exact frequencies, below 0 where the turn is reversed.
+        unit: Relative rounding of the vectors.
+        factor: What cos and sin were multiplied by before they were rounded.
+        halves: Whether half precision is considered.
+    """
+    angle = m * theta
+    noise = _ROUNDINGS * unit
+    exact = np.abs(phasor - np.exp(1j * angle))
+    left = float(np.quantile(exact, _MOST))
+    if (exact <= noise + 4e-16 * np.abs(angle)).all():
+        return Precision(name="exact", explains=True, left=left)
+    single = noise + 2 * _SINGLE + _single(m, theta)
+    if (exact <= single).all():
+        return Precision(name="float32 angles", explains=True, left=left)
+    best = Precision(name="unexplained", explains=False, left=left)
+    for name, table in _halves(m, theta, factor) if halves else ():
+        error = np.abs(phasor - table)
+        rest = float(np.quantile(error, _MOST))
+        if rest * _BETTER < left and rest < best.left:
+            good = float(np.mean(error <= single)) >= _MOST
+            best = Precision(name=name, explains=good, left=rest)
+            if good:
+                break
+    return best
+
+
+def _single(m: Array, theta: Array) -> Array:
+    """How far angles may be off in float32: by the frequency, after a pow(), and by the product.
+
+    A frequency of 1, which every table begins with, is exact in all of them.
+    """
+    exact = np.abs(theta) == 1.0
+    product = (m.astype(np.float32) * theta.astype(np.float32)).astype(np.float64)
+    return np.where(exact, np.abs(product - m * theta), 4 * np.abs(m * theta) * _SINGLE)
+
+
+def half_table(table: Array, uncertainty: Array) -> str | None:
+    """The half precision that all frequencies of a table keep to, as measured."""
+    seen = table > 0
+    for name, dtype in reversed(HALVES.items()):
+        rounded = _rounded(table, dtype)
+        spacing = np.spacing(rounded.astype(dtype)).astype(np.float64)
+        sharp = seen & (uncertainty < spacing / 64)
+        near = np.abs(rounded - table) <= CLEARLY * uncertainty
+        if sharp.sum() >= _FEWEST and near[sharp].all():
+            return f"{name} frequencies"
+    return None
+
+
+def computed_in(after: Array, dtype: str) -> str | None:
+    """The half precision that all vectors keep to, if their own is a better one."""
+    if dtype in HALVES:
+        return None
+    for name, half in reversed(HALVES.items()):  # bfloat16 numbers are mostly float16 ones too
+        if (_rounded(after, half) == after).all():
+            return name
+    return None
+
+
+def _halves(m: Array, theta: Array, factor: float) -> Iterator[tuple[str, NDArray[np.complex128]]]:
+    """Tables of e^{i angle} with this or that in half precision, one thing before several."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        for name, dtype in HALVES.items():
+            p, t = _rounded(m, dtype), _rounded(theta, dtype)
+            ways = {
+                "positions": p * theta,
+                "frequencies": m * t,
+                "angles": _rounded(m * theta, dtype),
+                "positions and frequencies": p * t,
+                "positions and angles": _rounded(p * theta, dtype),
+                "frequencies and angles": _rounded(m * t, dtype),
+                "positions, frequencies and angles": _rounded(p * t, dtype),
+            }
+            yield f"{name} tables", _table(m * theta, dtype, factor)
+            for what, angle in ways.items():
+                yield f"{name} {what}", np.exp(1j * angle)
+                yield (
+                    f"{name} {what} and tables".replace(" and ", ", ", what.count(" and ")),
+                    (_table(angle, dtype, factor)),
+                )
+
+
+def _table(angle: Array, dtype: np.dtype[Any], factor: float) -> NDArray[np.complex128]:
+    cos, sin = (_rounded(factor * f(angle), dtype) / factor for f in (np.cos, np.sin))
+    made: NDArray[np.complex128] = cos + 1j * sin
+    return made
+
+
+def _rounded(values: Array, dtype: np.dtype[Any]) -> Array:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.nan_to_num(values.astype(np.float32).astype(dtype).astype(np.float64))

@@ -1,0 +1,156 @@
+"""Why something is not a rotation by position."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ropecli.checks.identify.pairing import find_pairs
+from ropecli.checks.identify.phases import line, turns
+from ropecli.rotary.layout import NAMED, named_pairs
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ropecli.checks.identify.sight import Sight
+
+    Array = NDArray[np.float64]
+
+_CLOSE = 0.05  #: Relative: an explanation that leaves no more is taken.
+_NEAR = 8  #: Positions within which a frequency need not be known better than to 2 %.
+_FEWEST = 5  #: Of them.
+_GRID = np.geomspace(1e-5, np.pi, 1024)  #: Frequencies that are tried, 1.2 % apart.
+
+
+def why_not(sight: Sight) -> str:
+    """The reason that fits, in a sentence; tried from the most to the least telling."""
+    for explained in (_added, _scaled, _unlike, _growing, _mirrored, _mixed):
+        if reason := explained(sight):
+            return reason
+    if _lengths_kept(sight):
+        return "lengths are kept, but no pairs of coordinates turn with the position"
+    return "lengths are not kept, and nothing known explains how they change"
+
+
+def _lengths_kept(sight: Sight) -> bool:
+    before, after = (np.linalg.norm(each, axis=2) for each in (sight.x, sight.y))
+    good = before > 0
+    ratio = after[good] / before[good]
+    return bool(np.ptp(ratio) < _CLOSE * ratio.mean())
+
+
+def _added(sight: Sight) -> str | None:
+    """The same vector is added to all vectors of one position."""
+    added = sight.y - sight.x
+    size = np.linalg.norm(added, axis=2)
+    if sight.x.shape[1] > 1:
+        alike = np.linalg.norm(added - added[:, :1], axis=2).max() < _CLOSE * size.max()
+    else:  # each coordinate by itself runs along a sinusoid, whatever the vectors
+        alike = _sinusoids(added[:, 0], sight) > 1 - _CLOSE
+    if not alike:
+        return None
+    return "a vector is added at each position: an additive encoding, not a rotation"
+
+
+def _sinusoids(added: Array, sight: Sight) -> float:
+    """The least share of any coordinate of what is added that one frequency explains."""
+    near = np.flatnonzero(np.abs(sight.positions[:, 0] - sight.positions[0, 0]) <= 4 * _NEAR)
+    if len(near) < 2 * _FEWEST:
+        return 0.0
+    m, added = sight.positions[near, 0], added[near]
+    total = (added**2).sum(axis=0)
+    left = np.full(len(total), np.inf)
+    for theta in _GRID:
+        basis = np.linalg.qr(np.column_stack([np.cos(m * theta), np.sin(m * theta)]))[0]
+        left = np.minimum(left, total - ((basis.T @ added) ** 2).sum(axis=0))
+    return float(1 - (left / np.maximum(total, np.finfo(np.float64).tiny)).max())
+
+
+def _scaled(sight: Sight) -> str | None:
+    """Each vector only gets longer or shorter."""
+    along = (sight.x * sight.y).sum(axis=2)
+    size = np.linalg.norm(sight.x, axis=2) * np.linalg.norm(sight.y, axis=2)
+    if (along < (1 - 1e-6) * size).any():
+        return None
+    return "vectors keep their directions and change only in length: nothing is turned"
+
+
+def _unlike(sight: Sight) -> str | None:
+    """Each vector of a position is turned, but they are paired differently."""
+    if sight.x.shape[1] < 2:
+        return None
+    alone = [
+        find_pairs(replace(sight, x=sight.x[:, [i]], y=sight.y[:, [i]]))
+        for i in range(sight.x.shape[1])
+    ]
+    if any(2 * len(each.read) < each.moved.sum() - len(each.single) for each in alone):
+        return None
+    kinds = {tuple(np.sort(np.sort(each.read, axis=1), axis=0).ravel().tolist()) for each in alone}
+    if len(kinds) < 2 or any(not len(each.read) for each in alone):
+        return None
+    return "vectors at one position are not paired alike: heads are rotated in different layouts"
+
+
+def _pairs(sight: Sight) -> list[tuple[str, NDArray[np.int64]]]:
+    dim = sight.head_dim
+    return [(name, np.array(named_pairs(name, rotary_dim=dim, rotary_offset=0))) for name in NAMED]
+
+
+def _growing(sight: Sight) -> str | None:
+    """Pairs turn, and their lengths grow or shrink with the position."""
+    m = sight.positions[:, 0]
+    for name, pairs in _pairs(sight):
+        z, w = (each[..., pairs[:, 0]] + 1j * each[..., pairs[:, 1]] for each in (sight.x, sight.y))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log = np.log(np.abs(w) / np.abs(z)).mean(axis=1)
+        if not np.isfinite(log).all() or np.abs(log).max() < 1e-3:
+            continue
+        rate = ((m - m.mean())[:, None] * log).sum(axis=0) / ((m - m.mean()) ** 2).sum()
+        left = np.abs(log - log.mean(axis=0) - rate * (m - m.mean())[:, None]).max()
+        if left < _CLOSE * np.abs(log).max():
+            return (
+                f"pairs ({name}) turn, but their lengths grow or shrink with the position, by up "
+                f"to {np.abs(rate).max():.3g} in the logarithm each, as in xPos"
+            )
+    return None
+
+
+def _mirrored(sight: Sight) -> str | None:
+    """Pairs are reflected instead of turned."""
+    for name, pairs in _pairs(sight):
+        seen = turns(sight, pairs, pairs, 1.0)
+        if np.abs(np.abs(seen.mirrored) - 1).max() > _CLOSE:
+            continue
+        if line(seen.mirrored, sight.positions[:, 0], sight.unit).rms.max() < _CLOSE:
+            return f"pairs ({name}) are reflected, not turned: a sign is wrong in one of two rows"
+    return None
+
+
+def _mixed(sight: Sight) -> str | None:
+    """Each coordinate takes its partner from one layout and its angle from the other."""
+    dim = sight.head_dim
+    near = np.abs(sight.positions[:, 0] - sight.positions[0, 0]) <= _NEAR
+    m = sight.positions[near, 0]
+    if len(m) < _FEWEST:
+        return None
+    partner = {}
+    for name, pairs in _pairs(sight):
+        partner[name] = np.empty(dim, int)
+        partner[name][pairs[:, 0]], partner[name][pairs[:, 1]] = pairs[:, 1], pairs[:, 0]
+    for name, other in partner.items():
+        fits = []
+        for a in (0, 1, 2, dim // 2, dim - 1):
+            x, beside, y = sight.x[near, :, a], sight.x[near, :, other[a]], sight.y[near, :, a]
+            left = []
+            for t in _GRID:
+                cos, sin = np.cos(m * t)[:, None], np.sin(m * t)[:, None]
+                left += [np.linalg.norm(y - cos * x - s * sin * beside) for s in (1, -1)]
+            fits.append(min(left) / max(float(np.linalg.norm(y)), _CLOSE))
+        if max(fits) < 0.2:
+            return (
+                f"coordinates are combined as in the {name} layout, but the two of a pair turn by "
+                "different angles: cos and sin are laid out for the other layout"
+            )
+    return None

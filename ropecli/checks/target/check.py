@@ -1,0 +1,290 @@
+"""Put somebody else's rotary embedding to its laws."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.arrays import DTYPES
+from ropecli.checks.law import Check
+from ropecli.checks.target import forms
+from ropecli.checks.target.diagnosis import diagnosed, unseen
+from ropecli.checks.target.failure import TargetError, Unsuited
+from ropecli.checks.target.framework import framework as framework_of
+from ropecli.checks.target.law import Law, Outcome, silent
+from ropecli.checks.target.laws import (
+    algebra,
+    batches,
+    convention,
+    positions,
+    precision,
+    score,
+    shape,
+    state,
+)
+from ropecli.checks.target.subject import Subject
+from ropecli.checks.target.target import Target
+from ropecli.checks.target.verdict import Verdict
+from ropecli.errors import ArgumentError, RopecliError
+from ropecli.rotary.numbers import even, integer, length
+from ropecli.rotary.rotary import Rotary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+CONTEXT = 131_072
+#: Positions from 0 that a rotation is identified by; fewer where the target refuses.
+ROWS = (2304, 512, 64, 16)
+FEW = 64  #: Of them, with which it is given up.
+
+#: In the order in which they are judged: what may leave something behind comes last.
+LAWS: tuple[Law, ...] = (
+    *convention.LAWS,
+    *algebra.LAWS,
+    *score.LAWS,
+    *positions.LAWS,
+    *batches.LAWS,
+    *shape.LAWS,
+    *state.LAWS,
+    *positions.LONG,
+    *precision.LAWS,
+    *state.LAST,
+    *batches.LAST,
+)
+#: What can be asked of scores alone.
+OF_SCORES = (*score.LAWS,)
+
+
+def check(
+    target: Any,
+    *,
+    expect: Rotary | None = None,
+    framework: str = "numpy",
+    form: str = "apply",
+    head_dim: int | None = None,
+    context_length: int | None = None,
+    original_context_length: int | None = None,
+    dtypes: Sequence[str] | None = None,
+    device: str | None = None,
+    init: Mapping[str, Any] | None = None,
+    tables: str = "half",
+    axes: int | None = None,
+    seed: int = 0,
+) -> Verdict:
+    """Judge an implementation of RoPE by the laws, on vectors that it rotates itself.
+
+    It is called with vectors and positions of every kind, in every dtype, and each row is
+    compared with a float64 rotation: the one expected, or the one that it is found to be.
+
+    Args:
+        target: The function or class.
+        expect: What it should be; without it, any RoPE in whatever convention is right.
+        framework: Whose arrays it takes: "numpy", "torch" or "jax".
+        form: How it is called. "apply": function(x, positions), x (..., sequence, head_dim).
+            "module": a class whose instances are called so. "tables": function(q, k, cos, sin).
+            "decoder": a class with prefill(x) and step(x_one). "score":
+            function(q, k, positions) with the scores before softmax.
+        head_dim: That of `expect`, or 64, by default.
+        context_length: Positions that it must take; 131,072 are tried by default.
+        original_context_length: Positions that the model was trained with, where types change
+            their frequencies; that of `expect` by default.
+        dtypes: Of the data, the first one for all laws; what the framework has by default.
+        device: As the framework calls it.
+        init: Keyword arguments for the class, or beside x and positions.
+        tables: With form "tables": each frequency in both "half"s, side by side
+            ("interleaved"), or once ("single").
+        axes: Coordinates of a position; those of `expect`, or 1, by default.
+        seed: What vectors are drawn with.
+
+    Raises:
+        ArgumentError: A value that is not allowed.
+        ArgumentTypeError: An argument of the wrong type.
+    """
+    begin = time.perf_counter()
+    dim = _head_dim(head_dim, expect)
+    given = context_length is not None
+    context = CONTEXT if context_length is None else length("context length", context_length)
+    original = _original(original_context_length, expect)
+    if integer("seed", seed) < 0:
+        msg = f"seed must be at least 0, got {seed}"
+        raise ArgumentError(msg)
+    frame = framework_of(framework, device)
+    known = dict(init or {})
+    rope = expect or Rotary(head_dim=dim, layout="half" if tables == "half" else "interleaved")
+
+    def remake(other: Any) -> forms.Make:
+        return forms.form(form, target, known, other, rope=rope, width=tables)
+
+    judged = Target(remake, frame, target, form, known)
+    chosen = _dtypes(dtypes, frame.dtypes)
+    count = axes or (1 if expect is None else expect.axes)
+    if expect is not None and count != expect.axes:
+        msg = f"axes must be the {expect.axes} of what is expected, got {axes}"
+        raise ArgumentError(msg)
+
+    def verdict(subject: Subject | None, checks: list[Check], diagnosis: str | None) -> Verdict:
+        return Verdict(
+            checks=tuple(checks),
+            expect=expect,
+            identified=None if subject is None else subject.found,
+            diagnosis=diagnosis,
+            context_length=context,
+            seed=seed,
+            seconds=time.perf_counter() - begin,
+        )
+
+    try:
+        if form != "score":
+            judged.settle_shape(dim, chosen[0], count)
+        subject = Subject(
+            judged,
+            dim=dim,
+            dtypes=chosen,
+            expect=expect,
+            context=context,
+            context_given=given,
+            original=original,
+            seed=seed,
+            axes=count,
+        )
+    except (TargetError, Unsuited) as error:
+        failed = Outcome(passed=False, note=str(error))
+        one = _check(LAWS[0], failed, chosen[0], "" if expect is None else expect.layout)
+        return verdict(None, [one], f"it can't be called: {error}")
+    if form != "score":
+        _meet(subject)
+    checks = [
+        each for law in (OF_SCORES if form == "score" else LAWS) for each in _judge(law, subject)
+    ]
+    return verdict(subject, checks, diagnosed(subject, checks))
+
+
+def _head_dim(head_dim: int | None, expect: Rotary | None) -> int:
+    if expect is None:
+        return 64 if head_dim is None else even("head dim", head_dim)
+    if expect.grows:
+        msg = "xPos is no rotation, since lengths change with position: these laws are not its own"
+        raise ArgumentError(msg)
+    if head_dim is not None and even("head dim", head_dim) != expect.head_dim:
+        msg = f"head dim must be the {expect.head_dim} of what is expected, got {head_dim}"
+        raise ArgumentError(msg)
+    return expect.head_dim
+
+
+def _original(given: int | None, expect: Rotary | None) -> int | None:
+    if given is not None:
+        return length("original context length", given)
+    if expect is None:
+        return None
+    known = dict(expect.parameters)
+    names = ["original_max_position_embeddings"]
+    if expect.rope_type == "dynamic":
+        names.append("max_position_embeddings")
+    return next((int(known[name]) for name in names if known.get(name) is not None), None)
+
+
+def _dtypes(given: Sequence[str] | None, default: tuple[str, ...]) -> tuple[str, ...]:
+    chosen = default if given is None else tuple(given)
+    for name in chosen:
+        if name not in DTYPES:
+            msg = f"dtypes must be of {', '.join(DTYPES)}, got {name!r}"
+            raise ArgumentError(msg)
+    if "float64" in chosen and "float64" not in default:
+        msg = "float64 needs JAX's x64 mode: set JAX_ENABLE_X64=1"
+        raise ArgumentError(msg)
+    if not chosen:
+        msg = "dtypes must name at least one, got none"
+        raise ArgumentError(msg)
+    return chosen
+
+
+def _meet(subject: Subject) -> None:
+    """The first calls, before any long one: keep what they gave, and find out which RoPE it is."""
+    from ropecli.checks.identify.identify import identify
+
+    places = subject.places(np.arange(state.SHORT))
+    try:
+        subject.beginning = subject.turn(subject.vectors(state.SHORT, salt=0), places)
+    except (TargetError, Unsuited) as error:
+        subject.unseen = str(error)
+        return
+    subject.unseen = unseen(subject.beginning)
+    if subject.unseen is not None:
+        return
+    most = min(subject.context, subject.original or subject.context)
+    for rows in sorted({min(count, most) for count in ROWS}, reverse=True):
+        where = _spread(subject, rows)
+        x = subject.vectors(len(where), salt=22)
+        try:
+            y = subject.turn(x, where)
+        except (TargetError, Unsuited) as error:
+            subject.unseen = str(error)
+            continue
+        subject.unseen = unseen(y)
+        if subject.unseen is not None:
+            return
+        held = DTYPES[subject.dtype]
+        named = {} if subject.expect is None else {"expected": subject.expect}
+        try:
+            found = identify(x.astype(held), y.astype(held), where, candidates=named)
+        except RopecliError as error:
+            subject.unseen = str(error)
+            return
+        if not found.recognised and rows > FEW:
+            subject.found = subject.found or found
+            continue  # a cache that ends early may hide a rotation
+        if found.recognised or subject.found is None:
+            subject.found = found
+        fits = subject.expect is not None and bool(convention.expected(subject).passed)
+        subject.adopt(as_expected=fits)
+        return
+
+
+def _spread(subject: Subject, rows: int) -> NDArray[np.int64]:
+    """Positions 0 to rows - 1; several axes go at paces of their own."""
+    count = np.arange(rows)
+    if subject.axes == 1:
+        return count
+    random = np.random.default_rng([subject.seed, rows])
+    return np.stack([count, *(random.permutation(rows) for _ in range(subject.axes - 1))], axis=1)
+
+
+def _judge(law: Law, subject: Subject) -> Iterator[Check]:
+    layout = ""
+    if subject.found is not None and subject.found.layout is not None:
+        layout = subject.found.layout
+    elif subject.expect is not None:
+        layout = subject.expect.layout
+    try:
+        if law.by_oracle and subject.oracle is None:
+            outcomes = [silent("no rotation was recognised")]
+        else:
+            result = law.judge(subject)
+            outcomes = [result] if isinstance(result, Outcome) else list(result)
+    except TargetError as error:
+        outcomes = [Outcome(passed=False, note=str(error))]
+    except Unsuited as error:
+        outcomes = [silent(str(error))]
+    for outcome in outcomes:
+        yield _check(law, outcome, outcome.dtype or subject.dtype, layout)
+
+
+def _check(law: Law, outcome: Outcome, dtype: str, layout: str) -> Check:
+    return Check(
+        name=law.name,
+        equation=law.equation,
+        dtype=dtype,
+        layout=layout,
+        expected="holds",
+        passed=outcome.passed,
+        max_error=outcome.max_error,
+        tolerance=outcome.tolerance,
+        samples=outcome.samples,
+        because=law.because,
+        counterexample=outcome.counterexample,
+        note=outcome.note,
+    )

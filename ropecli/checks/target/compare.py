@@ -1,0 +1,190 @@
+"""A target's rows beside the oracle's, or beside its own at another time."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.checks.target import case, hypotheses
+from ropecli.checks.target.failure import TargetError, Unsuited
+from ropecli.checks.target.law import Outcome
+from ropecli.checks.target.oracle import sequence_length
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ropecli.checks.target.oracle import Oracle, Truth
+    from ropecli.checks.target.subject import Subject
+
+    Array = NDArray[np.float64]
+
+CHANGES = "the frequencies change with the length of the sequence"
+
+
+def by_oracle(
+    subject: Subject, x: Array, positions: NDArray[Any], dtype: str | None = None
+) -> Outcome:
+    """Rows of one sequence at these positions, as the target turns them.
+
+    Raises:
+        TargetError: The target raised, or returned what can't be judged.
+        Unsuited: Its form can't take these positions.
+    """
+    got = subject.turn(x, positions, dtype)
+    return rows_by_oracle(subject, x, positions, got, dtype, again=True)
+
+
+def rows_by_oracle(
+    subject: Subject,
+    x: Array,
+    positions: NDArray[Any],
+    got: Array,
+    dtype: str | None = None,
+    *,
+    again: bool = False,
+    where: str = "",
+) -> Outcome:
+    """Rows that were got at these positions.
+
+    Args:
+        subject: What is judged.
+        x: The vectors, (count, head_dim).
+        positions: Theirs, (count,) or (count, axes).
+        got: What the target made of them.
+        dtype: Of the data.
+        again: Whether the same call may be made with unit vectors, for a smaller case.
+        where: Words before a counterexample.
+    """
+    dtype = dtype or subject.dtype
+    oracle = subject.oracle
+    assert oracle is not None
+    m = positions.astype(np.float64)
+    truth = oracle.truth(x, m, dtype)
+    note = None
+    if not _within(got, truth):
+        other = subject.relearn(sequence_length(m))
+        if other is not None and _within(got, retold := other.truth(x, m, dtype)):
+            truth, note = retold, CHANGES
+    outcome = rows(got, truth.rows, truth.tolerance, dtype=dtype, note=note)
+    if outcome.passed:
+        return outcome
+    note = None
+    if again and _right_when_new(subject, x, positions, truth, dtype):
+        note = "a new instance turns them rightly: a cache keeps the tables of other positions"
+    found = _smallest(subject, oracle, x, m, got, truth, dtype, again=again)
+    return Outcome(
+        passed=False,
+        max_error=outcome.max_error,
+        tolerance=outcome.tolerance,
+        samples=outcome.samples,
+        counterexample=where + found,
+        note=note or hypotheses.explained(subject, oracle, x, m, got, dtype),
+        dtype=dtype,
+    )
+
+
+def rows(
+    got: Array, expected: Array, tolerance: Array, *, dtype: str, note: str | None = None
+) -> Outcome:
+    """Whether every number is within its tolerance; not a number never is."""
+    error = np.abs(got - expected)
+    allowed = np.broadcast_to(tolerance, error.shape)
+    if not error.size:
+        return Outcome(passed=None, note="nothing to compare", dtype=dtype)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(error == 0, 0.0, error / allowed)
+    share = np.where(np.isnan(share), np.inf, share)
+    worst = np.unravel_index(int(share.argmax()), share.shape)
+    return Outcome(
+        passed=bool(share[worst] <= 1),
+        max_error=float(error[worst]),
+        tolerance=float(allowed[worst]),
+        samples=len(got),
+        note=note,
+        dtype=dtype,
+    )
+
+
+def same(
+    subject: Subject, got: Array, before: Array, *, positions: NDArray[Any], what: str
+) -> Outcome:
+    """Two results of the target that must be the same, rounding apart."""
+    # What is not finite both times is the same, and other laws' business.
+    lost = ~np.isfinite(got) & ~np.isfinite(before)
+    got, before = np.where(lost, 0.0, got), np.where(lost, 0.0, before)
+    allowed = np.broadcast_to(subject.slack(before), before.shape)
+    outcome = rows(got, before, allowed, dtype=subject.dtype)
+    if outcome.passed:
+        return outcome
+    row = int((~(np.abs(got - before) <= allowed)).any(axis=1).argmax())
+    differ = np.flatnonzero(~(np.abs(got[row] - before[row]) <= allowed[row]))
+    j = int(differ[0])
+    text = (
+        f"{case.place(positions[row].astype(np.float64))}, coordinate {j}: "
+        f"{before[row, j]:.6g} {what} {got[row, j]:.6g}"
+    )
+    return Outcome(
+        passed=False,
+        max_error=outcome.max_error,
+        tolerance=outcome.tolerance,
+        samples=outcome.samples,
+        counterexample=text,
+        dtype=subject.dtype,
+    )
+
+
+def _right_when_new(
+    subject: Subject, x: Array, positions: NDArray[Any], truth: Truth, dtype: str
+) -> bool:
+    """Whether what was called before is to blame."""
+    if not inspect.isclass(subject.target.function) or subject.target.form == "decoder":
+        return False
+    try:
+        return _within(subject.target.fresh().rows(x, positions, dtype), truth)
+    except (TargetError, Unsuited):
+        return False
+
+
+def _within(got: Array, truth: Truth) -> bool:
+    return bool((np.abs(got - truth.rows) <= truth.tolerance).all())
+
+
+def _smallest(
+    subject: Subject,
+    oracle: Oracle,
+    x: Array,
+    m: Array,
+    got: Array,
+    truth: Truth,
+    dtype: str,
+    *,
+    again: bool,
+) -> str:
+    """The failing row nearest to position 0, with a unit vector where that fails too."""
+    wrong = ~(np.abs(got - truth.rows) <= truth.tolerance)
+    distance = np.abs(m if m.ndim == 1 else m.max(axis=1))
+    row = int(np.where(wrong.any(axis=1), distance, np.inf).argmin())
+    if again:
+        rope = oracle.rotary_at(sequence_length(m))
+        column = int(np.flatnonzero(wrong[row])[0])
+        pair = np.flatnonzero((rope.pairs_out == column).any(axis=1))
+        read = int(rope.pairs_in[pair[0], 0]) if len(pair) else column
+        unit = np.zeros_like(x)
+        unit[:, read] = 1.0
+        try:
+            turned = subject.turn(unit, m.astype(np.int64), dtype)
+        except (TargetError, Unsuited):
+            turned = None
+        if turned is not None:
+            easy = oracle.truth(unit, m, dtype)
+            bad = ~(np.abs(turned - easy.rows) <= easy.tolerance)
+            if bad.any():
+                row = int(np.where(bad.any(axis=1), distance, np.inf).argmin())
+                return case.described(
+                    case.place(m[row]), unit[row], turned[row], easy.rows[row], easy.tolerance[row]
+                )
+    return case.described(
+        case.place(m[row]), x[row], got[row], truth.rows[row], truth.tolerance[row]
+    )

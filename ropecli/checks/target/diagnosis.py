@@ -1,0 +1,126 @@
+"""What is wrong with an implementation, in one plain sentence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ropecli.checks.target import differences
+from ropecli.checks.target.subject import half_precision
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from ropecli.checks.law import Check
+    from ropecli.checks.target.subject import Subject
+
+#: What a failure of each law means, the most telling law first.
+MEANINGS = {
+    "same twice": "the same call gives another result the second time: it keeps something",
+    "two instances": "two instances of the same size share what should be their own",
+    "long, short, long": "a long call changes the short ones after it: the table of the longer "
+    "sequence is kept",
+    "precision": "less than float32 keeps",
+    "original length": "sequences around the original length get the wrong frequencies",
+    "offset positions": "positions that do not start at 0 are not followed",
+    "gaps in positions": "positions with gaps are not followed",
+    "repeated positions": "positions that repeat are not followed",
+    "positions backwards": "positions that run backwards are not followed",
+    "packed sequences": "positions of packed sequences are not followed",
+    "batched positions": "the positions of each sequence of a batch are not followed",
+    "left padding": "positions after padding on the left of a batch are not followed",
+    "token by token": "a token alone is turned otherwise than in its sequence",
+    "axes": "pairs follow the wrong axis of the position",
+    "attention factor": "the attention factor is not the same everywhere",
+    "norm": "lengths change with the position, as no rotation does",
+    "relative position": "scores do not depend on the distance alone",
+    "composition": "turning twice is not turning by the sum of the positions",
+    "long positions": "rows far from position 0 are wrong",
+    "beyond the cache": "rows beyond the context are wrong",
+    "negative positions": "negative positions give wrong rows",
+    "softmax factor": "the softmax factor is wrong",
+    "score": "scores are wrong",
+    "input untouched": "the input is written into",
+    "dtype and shape": "the dtype or the shape of the input is not kept",
+}
+
+
+def diagnosed(subject: Subject, checks: Sequence[Check]) -> str | None:
+    """The one sentence; None if no law fails."""
+    failed: dict[str, Check] = {}
+    for check in checks:
+        if check.passed is False:
+            failed.setdefault(check.name, check)
+    if not failed:
+        return None
+    found = subject.found
+    first = {"decoder": "token by token"}.get(subject.target.form, "same twice")
+    if first in failed or "rotation" in failed:
+        return _sentence(failed[first]) if first in failed else _no_rotation(subject, failed)
+    if found is not None and half_precision(found) and "precision" in failed:
+        return f"{found.precision} under {subject.dtype} data: compute them in float32 at least"
+    if "convention" in failed and subject.expect is not None and found is not None:
+        stretched = _passed_on(subject)
+        more = [] if stretched is None else [stretched]
+        sentences = differences.sentences(subject.expect, found) + more
+        if sentences:
+            return "; ".join(sentences)
+    named = next((name for name in MEANINGS if name in failed), next(iter(failed)))
+    return _sentence(failed[named])
+
+
+def _no_rotation(subject: Subject, failed: Mapping[str, Check]) -> str:
+    """Why it is none, and where that shows first."""
+    text = failed["rotation"].note or "it is no RoPE in any convention"
+    if subject.found is not None:
+        text = f"it is not a rotation by position: {text}"
+    more = _passed_on(subject) or _zeros(subject)
+    if more is None and subject.axes > 1:
+        more = "pairs do not each follow one axis of the position"
+    if more is None and "norm" in failed and subject.unseen is None:
+        more = failed["norm"].counterexample
+    return text if more is None else f"{text}; {more}"
+
+
+def _zeros(subject: Subject) -> str | None:
+    """Coordinates that come back as nothing."""
+    if subject.beginning is None or subject.beginning.any(axis=0).all():
+        return None
+    lost = np.flatnonzero(~subject.beginning.any(axis=0))
+    return f"coordinates {lost[0]} to {lost[-1]} come back as 0"
+
+
+def _passed_on(subject: Subject) -> str | None:
+    """What happens to coordinates that are expected not to be rotated, where they change."""
+    if subject.expect is None or subject.beginning is None:
+        return None
+    still = np.setdiff1d(np.arange(subject.dim), subject.expect.pairs_in)
+    x, y = subject.vectors(len(subject.beginning), salt=0)[:, still], subject.beginning[:, still]
+    if not len(still) or (np.abs(y - x) <= 2 * subject.slack(x)).all():
+        return None
+    factor = float((x * y).sum() / (x * x).sum())
+    if (np.abs(y - factor * x) <= 2 * subject.slack(x)).all():
+        return f"coordinates that are not rotated are multiplied by {factor:.6g}"
+    first, last = int(still[0]), int(still[-1])
+    return f"coordinates expected to pass through, {first} to {last}, do not"
+
+
+def _sentence(check: Check) -> str:
+    meaning = MEANINGS.get(check.name)
+    detail = check.note or check.counterexample
+    if meaning is None:
+        return detail or f"{check.name} fails"
+    return f"{meaning}: {detail}" if detail else meaning
+
+
+def unseen(y: NDArray[np.float64]) -> str | None:
+    """Why rows can't be identified at all; None if they can."""
+    bad = ~np.isfinite(y)
+    if not bad.any():
+        return None
+    what = "NaN" if np.isnan(y).any() else "infinite"
+    row = int(bad.any(axis=1).argmax())
+    return f"it gives {what} in {int(bad.any(axis=1).sum())} of {len(y)} rows, first in row {row}"

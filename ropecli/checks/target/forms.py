@@ -1,0 +1,207 @@
+"""The forms that an implementation may have, each made into a call with x and positions."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.checks.target.failure import TargetError, Unsuited
+from ropecli.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from ropecli.checks.target.framework import Framework
+    from ropecli.rotary.rotary import Rotary
+
+    #: NumPy arrays in, the framework's result out.
+    Call = Callable[[NDArray[Any], NDArray[np.int64]], Any]
+    #: An instance of the target, made with parameters of its own beside the given ones.
+    Make = Callable[[Mapping[str, Any]], Call]
+
+#: Names under which a target takes the base.
+BASES = ("base", "theta", "rope_theta", "rope_base", "rotary_base", "freq_base", "rotary_emb_base")
+#: What cos and sin look like that are handed to a function: each frequency once for each of the
+#: two halves, twice side by side, or once.
+TABLES = ("half", "interleaved", "single")
+FURTHEST_STEP = 512  #: Steps that a decoder is walked to a position that is not 0.
+
+
+def apply(target: Any, init: Mapping[str, Any], frame: Framework) -> Make:
+    """function(x, positions); parameters go in by keyword."""
+
+    def make(more: Mapping[str, Any]) -> Call:
+        keywords = {**init, **more}
+        return lambda x, positions: target(frame.to(x), frame.to(positions), **keywords)
+
+    return make
+
+
+def module(target: Any, init: Mapping[str, Any], frame: Framework) -> Make:
+    """A class with forward(x, positions) or __call__; or an instance of one."""
+
+    def make(more: Mapping[str, Any]) -> Call:
+        instance = target(**{**init, **more}) if inspect.isclass(target) else target
+        method = instance if callable(instance) else getattr(instance, "forward", None)
+        if method is None:
+            msg = "it has neither forward nor __call__"
+            raise TargetError(msg)
+        return lambda x, positions: _first(method(frame.to(x), frame.to(positions)))
+
+    return make
+
+
+def tables(
+    target: Any, init: Mapping[str, Any], frame: Framework, rope: Rotary, width: str
+) -> Make:
+    """function(q, k, cos, sin) -> q, k, as in Transformers; cos and sin are made in float64."""
+    batched = [True]  # whether the function takes (batch, sequence, dim), else (sequence, dim)
+
+    def make(more: Mapping[str, Any]) -> Call:
+        def call(x: NDArray[Any], positions: NDArray[np.int64]) -> Any:
+            cosine, sine = cos_sin(positions, rope, width, x.dtype)
+            if not batched[0] and positions.ndim == 1:
+                cosine, sine = cosine[0], sine[0]
+            both = target(
+                frame.to(x), frame.to(x), frame.to(cosine), frame.to(sine), **{**init, **more}
+            )
+            return _agreed(both, frame)
+
+        return call
+
+    def try_both(more: Mapping[str, Any]) -> Call:
+        call = make(more)
+        probe = np.ones((1, 1, 3, rope.head_dim), dtype=np.float32)
+        for shape in (True, False):
+            batched[0] = shape
+            try:
+                if frame.back(call(probe, np.arange(3))).shape == probe.shape:
+                    return call
+            except Exception:  # whatever it is, the other shape is tried
+                continue
+        batched[0] = True
+        return call
+
+    return try_both
+
+
+def decoder(target: Any, init: Mapping[str, Any], frame: Framework) -> Make:
+    """A class with prefill(x) and step(x_one), which counts positions itself; one a call."""
+
+    def make(more: Mapping[str, Any]) -> Call:
+        def call(x: NDArray[Any], positions: NDArray[np.int64]) -> Any:
+            start = int(positions[0]) if positions.ndim == 1 and len(positions) else -1
+            consecutive = start >= 0 and np.array_equal(positions - start, np.arange(x.shape[-2]))
+            if not consecutive or start > FURTHEST_STEP:
+                msg = "a decoder counts its positions itself"
+                raise Unsuited(msg)
+            instance: Any = target(**{**init, **more}) if inspect.isclass(target) else target
+            if not start:
+                return instance.prefill(frame.to(x))
+            instance.prefill(frame.to(np.ones((*x.shape[:-2], start, x.shape[-1]), dtype=x.dtype)))
+            return np.concatenate(stepped(instance, x, frame), axis=-2)
+
+        return call
+
+    return make
+
+
+def stepped(instance: Any, x: NDArray[Any], frame: Framework) -> list[NDArray[Any]]:
+    """What a decoder gives for each token in turn, as NumPy arrays (..., 1, head_dim)."""
+    tokens = [x[..., i : i + 1, :] for i in range(x.shape[-2])]
+    return [frame.back(instance.step(frame.to(token))).reshape(token.shape) for token in tokens]
+
+
+def score(target: Any, init: Mapping[str, Any], frame: Framework) -> Make:
+    """function(q, k, positions) -> scores; x holds q and k, one after the other."""
+
+    def make(more: Mapping[str, Any]) -> Call:
+        def call(x: NDArray[Any], positions: NDArray[np.int64]) -> Any:
+            both = frame.to(x[0]), frame.to(x[1])
+            return target(*both, frame.to(positions), **{**init, **more})
+
+        return call
+
+    return make
+
+
+FORMS = ("apply", "tables", "module", "decoder", "score")
+
+
+def form(
+    name: str,
+    target: Any,
+    init: Mapping[str, Any],
+    frame: Framework,
+    *,
+    rope: Rotary,
+    width: str,
+) -> Make:
+    """What makes instances of a target of that form.
+
+    Args:
+        name: "apply", "tables", "module", "decoder" or "score".
+        target: The function or class.
+        init: Keyword arguments of its own.
+        frame: The framework whose arrays it takes.
+        rope: The encoding that tables are made from.
+        width: "half", "interleaved" or "single".
+
+    Raises:
+        ArgumentError: No such form or width.
+    """
+    if width not in TABLES:
+        msg = f"tables must be one of {', '.join(TABLES)}, got {width!r}"
+        raise ArgumentError(msg)
+    if name == "tables":
+        return tables(target, init, frame, rope, width)
+    plain = {"apply": apply, "module": module, "decoder": decoder, "score": score}
+    if name not in plain:
+        msg = f"form must be one of {', '.join(FORMS)}, got {name!r}"
+        raise ArgumentError(msg)
+    if name == "apply" and inspect.isclass(target):
+        name = "module"
+    return plain[name](target, init, frame)
+
+
+def base_parameter(target: Any) -> str | None:
+    """The name under which a target takes the base of its frequencies; None if it takes none."""
+    try:
+        names = inspect.signature(target).parameters
+    except (TypeError, ValueError):
+        return None
+    return next((name for name in BASES if name in names), None)
+
+
+def cos_sin(
+    positions: NDArray[np.int64], rope: Rotary, width: str, dtype: np.dtype[Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Tables (batch, sequence, dim), rounded once to the dtype; the attention factor is in them."""
+    batch = np.atleast_2d(positions).astype(np.float64)
+    angles = batch[..., None] * rope.inv_freq * (1 if rope.direction == "forward" else -1)
+    if width == "half":
+        angles = np.concatenate([angles, angles], axis=-1)
+    elif width == "interleaved":
+        angles = np.repeat(angles, 2, axis=-1)
+    factor = rope.attention_factor
+    return (factor * np.cos(angles)).astype(dtype), (factor * np.sin(angles)).astype(dtype)
+
+
+def _first(value: Any) -> Any:
+    """The rotated queries of a result that has keys too."""
+    return value[0] if isinstance(value, tuple) and value else value
+
+
+def _agreed(both: Any, frame: Framework) -> Any:
+    """The queries, if keys made of the same vectors came out alike."""
+    if not isinstance(both, tuple) or len(both) != 2:
+        return both
+    q, k = frame.back(both[0]), frame.back(both[1])
+    if q.shape == k.shape and not np.array_equal(q, k):
+        msg = "q and k, given the same vectors, came out different"
+        raise TargetError(msg)
+    return both[0]

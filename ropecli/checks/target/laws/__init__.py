@@ -1,0 +1,1 @@
+"""The laws that an implementation is judged by, a subject a file."""

@@ -1,0 +1,161 @@
+"""Positions of every kind, each row against the oracle."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ropecli.checks.target.compare import by_oracle
+from ropecli.checks.target.failure import TargetError
+from ropecli.checks.target.law import Law, Outcome, silent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import ArrayLike
+
+    from ropecli.checks.target.subject import Subject
+
+#: Where counters of few bits, half precisions and caches end.
+EDGES = (0, 1, 2, 127, 128, 255, 256, 257, 511, 512, 1000, 2047, 2048, 2049, 2051, 4095, 4096)
+FAR_EDGES = (4097, 8191, 8193, 15_968, 16_385, 32_767, 32_769, 65_503, 65_505, 65_537, 99_991)
+AS_THE_ORACLE = "the rounding of one rotation, and the phase that float32 tables lose"
+
+
+def _at(*lists: ArrayLike) -> Callable[[Subject], Iterator[Outcome]]:
+    """The law of some lists of positions; one as long as another shows what a cache goes by."""
+
+    def judge(subject: Subject) -> Iterator[Outcome]:
+        for positions in lists:
+            places = subject.places(positions)
+            yield by_oracle(subject, subject.vectors(len(places), salt=5), places)
+
+    return judge
+
+
+def long_positions(subject: Subject) -> Iterator[Outcome]:
+    """Rows up to the end of the context, in every dtype."""
+    for dtype in subject.dtypes:
+        places = subject.places(up_to(subject.context))
+        x = subject.vectors(len(places), dtype, salt=6)
+        try:
+            yield by_oracle(subject, x, places, dtype)
+        except TargetError as error:
+            yield refused(subject, error, dtype)
+
+
+def beyond(subject: Subject) -> Outcome:
+    """Rows past the end of the context, after a short call: right, or refused."""
+    end = subject.context
+    subject.turn(subject.vectors(4, salt=7), subject.places(range(4)))
+    positions = [0, 1, end - 1, end, end + 1, end + end // 2, 2 * end - 1, 2 * end + 3]
+    places = subject.places(positions)
+    try:
+        return by_oracle(subject, subject.vectors(len(places), salt=7), places)
+    except TargetError as error:
+        return silent(f"refuses positions beyond {end:,}: {error}")
+
+
+def negative(subject: Subject) -> Outcome:
+    """R_{-m}, as relative positions and left padding need: right, or refused."""
+    places = subject.places([-1, -2, -3, -17, 0, 5, -100])
+    try:
+        return by_oracle(subject, subject.vectors(len(places), salt=8), places)
+    except TargetError as error:
+        return silent(f"refuses negative positions: {error}")
+
+
+def axes(subject: Subject) -> Outcome:
+    """Each pair turns by its own coordinate of the position."""
+    if subject.axes == 1:
+        return silent("positions have one axis")
+    steps = np.arange(1, 1 + subject.axes)
+    places = (np.arange(12)[:, None] * steps + steps[::-1] * 3) % 29
+    return by_oracle(subject, subject.vectors(len(places), salt=9), places)
+
+
+def up_to(context: int) -> list[int]:
+    """Positions where implementations go wrong, below the end of a context."""
+    near = [p for p in (*EDGES, *FAR_EDGES) if p < context]
+    return sorted({*near, *range(min(8, context)), context // 3, context // 2, context - 1})
+
+
+def refused(subject: Subject, error: TargetError, dtype: str) -> Outcome:
+    """A call within the context that raised: a failure, unless nobody promised that context.
+
+    Args:
+        subject: What was called.
+        error: What it raised.
+        dtype: Of the data; any but the first may be refused.
+    """
+    if dtype == subject.dtype and subject.context_given:
+        return Outcome(passed=False, note=str(error), dtype=dtype)
+    what = f"positions up to {subject.context - 1:,}" if dtype == subject.dtype else f"{dtype} data"
+    return Outcome(passed=None, note=f"refuses {what}: {error}", dtype=dtype)
+
+
+LAWS = (
+    Law(
+        name="offset positions",
+        equation="34",
+        because=AS_THE_ORACLE,
+        judge=_at(range(7, 23), range(30, 46)),
+        by_oracle=True,
+    ),
+    Law(
+        name="gaps in positions",
+        equation="34",
+        because=AS_THE_ORACLE,
+        judge=_at((0, 1, 2, 3, 4, 5, 6, 7, 8, 47), (0, 1, 4, 5, 9, 16, 17, 25, 40, 47)),
+        by_oracle=True,
+    ),
+    Law(
+        name="repeated positions",
+        equation="34",
+        because=AS_THE_ORACLE,
+        judge=_at((3, 3, 3, 0, 0, 7, 7, 8), (3, 3, 5, 5, 5, 0, 0, 8)),
+        by_oracle=True,
+    ),
+    Law(
+        name="positions backwards",
+        equation="34",
+        because=AS_THE_ORACLE,
+        judge=_at(range(15, -1, -1)),
+        by_oracle=True,
+    ),
+    Law(
+        name="packed sequences",
+        equation="34",
+        because=AS_THE_ORACLE,
+        judge=_at(
+            (0, 1, 2, 3, 4, 0, 1, 2, 0, 1, 2, 3, 4, 5, 6),
+            (0, 1, 0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, 6),
+        ),
+        by_oracle=True,
+    ),
+    Law(
+        name="negative positions",
+        equation="34",
+        because=AS_THE_ORACLE,
+        judge=negative,
+        by_oracle=True,
+    ),
+    Law(name="axes", equation="34", because=AS_THE_ORACLE, judge=axes, by_oracle=True),
+)
+LONG = (
+    Law(
+        name="long positions",
+        equation="34",
+        because=AS_THE_ORACLE,
+        judge=long_positions,
+        by_oracle=True,
+    ),
+    Law(
+        name="beyond the cache",
+        equation="34",
+        because=AS_THE_ORACLE,
+        judge=beyond,
+        by_oracle=True,
+    ),
+)

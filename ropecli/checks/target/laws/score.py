@@ -1,0 +1,152 @@
+"""The score q.k, with all that multiplies it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ropecli.arrays import DTYPES
+from ropecli.checks.target.compare import rows
+from ropecli.checks.target.failure import TargetError
+from ropecli.checks.target.law import Law, Outcome, silent
+from ropecli.checks.target.oracle import Oracle, by_length
+from ropecli.checks.target.tolerance import rounding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from ropecli.checks.target.subject import Subject
+
+    Array = NDArray[np.float64]
+
+#: Sequences that are tried: one token, where many an error is invisible, and more.
+SEQUENCES = ((0,), (5,), (0, 1, 2, 3, 4, 5, 6, 7), (100, 101, 102, 110))
+BECAUSE = "the rounding of two rotations and their phases, times |q||k|"
+
+
+def score(subject: Subject) -> Iterator[Outcome]:
+    """(R_m q).(R_n k), at position 0 and beyond, with the attention factor in it."""
+    if subject.target.form == "score":
+        yield from _scores(subject, ratio=True)
+        return
+    if subject.oracle is None:
+        yield silent("no rotation was recognised")
+        return
+    oracle = subject.oracle
+    rope = oracle.rotary_at(1)
+    # Another layout or base is the convention's failure; a factor is wrong in any of them.
+    expect = rope if subject.expect is None else subject.expect
+    times = (expect.attention_factor / rope.attention_factor) ** 2
+    for sequence in SEQUENCES:
+        positions = subject.places(sequence)
+        q, k = (subject.vectors(len(positions), salt=salt) for salt in (20, 21))
+        m = positions.astype(np.float64)
+        true_q, true_k = (oracle.truth(x, m, subject.dtype) for x in (q, k))
+        got = subject.turn(q, positions) @ subject.turn(k, positions).T
+        expected = times * (true_q.rows @ true_k.rows.T)
+        allowed = true_q.tolerance @ np.abs(true_k.rows).T
+        allowed += np.abs(true_q.rows) @ true_k.tolerance.T
+        outcome = rows(got, expected, allowed, dtype=subject.dtype)
+        yield outcome if outcome.passed else _shown(outcome, m, got, expected, allowed)
+        if not outcome.passed:
+            return
+
+
+def softmax_factor(subject: Subject) -> Iterator[Outcome]:
+    """What multiplies the score beside the rotation, 1 / sqrt(head_dim) apart."""
+    if subject.target.form == "score":
+        yield from _scores(subject, ratio=False)
+    elif subject.expect is None or subject.expect.softmax_factor == 1:
+        yield silent("nothing but the rotation makes the score")
+    else:
+        yield silent(
+            f"the score needs a factor {subject.expect.softmax_factor:.6g} beside the rotation, "
+            "which a rotation does not show: --form score"
+        )
+
+
+def _of_expected(subject: Subject) -> Oracle:
+    assert subject.expect is not None
+    return Oracle(rotary_at=by_length(subject.expect))
+
+
+def _scores(subject: Subject, *, ratio: bool) -> Iterator[Outcome]:
+    """The target's own scores; with their factor divided out, or that factor."""
+    if subject.expect is None:
+        yield silent("nothing was expected, and scores alone do not tell which RoPE it is")
+        return
+    oracle = _of_expected(subject)
+    wanted = subject.expect.softmax_factor
+    for sequence in SEQUENCES:
+        positions = subject.places(sequence)
+        x = np.stack([subject.vectors(len(positions), salt=salt) for salt in (20, 21)])
+        given = x.astype(DTYPES[subject.dtype])
+        got = subject.instance.raw(given, positions).astype(np.float64)
+        m = positions.astype(np.float64)
+        true_q, true_k = (oracle.truth(each, m, subject.dtype) for each in x)
+        exact = true_q.rows @ true_k.rows.T / math.sqrt(subject.dim)
+        if got.shape != exact.shape:
+            msg = f"it returned shape {got.shape} for scores of shape {exact.shape}"
+            raise TargetError(msg)
+        allowed = true_q.tolerance @ np.abs(true_k.rows).T
+        allowed += np.abs(true_q.rows) @ true_k.tolerance.T
+        allowed = (allowed + rounding(subject.dtype) * np.abs(exact)) / math.sqrt(subject.dim)
+        factor = float((got * exact).sum() / (exact**2).sum())
+        if ratio:
+            outcome = rows(got, factor * exact, abs(factor) * allowed + 1e-300, dtype=subject.dtype)
+            outcome = (
+                outcome if outcome.passed else _shown(outcome, m, got, wanted * exact, allowed)
+            )
+        else:
+            lost = float(np.sqrt((allowed**2).sum() / (exact**2).sum()))
+            outcome = rows(
+                np.array([[factor]]),
+                np.array([[wanted]]),
+                np.array([[2 * lost * wanted]]),
+                dtype=subject.dtype,
+            )
+            if not outcome.passed:
+                text = f"a sequence at {_listed(sequence)}: scores are {factor:.6g} times q.k / "
+                text += f"sqrt(head_dim), expected {wanted:.6g} times"
+                outcome = _with(
+                    outcome, text, f"softmax factor {factor:.6g}, expected {wanted:.6g}"
+                )
+        yield outcome
+        if not outcome.passed:
+            return
+
+
+def _shown(outcome: Outcome, m: Array, got: Array, expected: Array, allowed: Array) -> Outcome:
+    i, j = (int(index) for index in np.argwhere(~(np.abs(got - expected) <= allowed))[0])
+    flat = m if m.ndim == 1 else m[:, 0]
+    text = (
+        f"q at {flat[i]:g} and k at {flat[j]:g}: score {got[i, j]:.6g}, "
+        f"expected {expected[i, j]:.6g}"
+    )
+    return _with(outcome, text, None)
+
+
+def _with(outcome: Outcome, counterexample: str, note: str | None) -> Outcome:
+    return Outcome(
+        passed=False,
+        max_error=outcome.max_error,
+        tolerance=outcome.tolerance,
+        samples=outcome.samples,
+        counterexample=counterexample,
+        note=note,
+        dtype=outcome.dtype,
+    )
+
+
+def _listed(sequence: tuple[int, ...]) -> str:
+    return ", ".join(map(str, sequence[:3])) + (", ..." if len(sequence) > 3 else "")
+
+
+LAWS = (
+    Law(name="score", equation="11, 16", because=BECAUSE, judge=score),
+    Law(name="softmax factor", equation="2", because=BECAUSE, judge=softmax_factor),
+)

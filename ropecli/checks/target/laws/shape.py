@@ -1,0 +1,107 @@
+"""What a call may do to its arguments, and what it must return."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ropecli.arrays import DTYPES
+from ropecli.checks.target.compare import same
+from ropecli.checks.target.failure import TargetError
+from ropecli.checks.target.framework import known_dtype
+from ropecli.checks.target.law import Law, Outcome
+from ropecli.checks.target.target import values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ropecli.checks.target.subject import Subject
+
+SEQUENCE = 6
+
+
+def input_untouched(subject: Subject) -> Outcome:
+    """Neither x nor the positions are written into."""
+    frame, lead = subject.target.frame, subject.target.lead
+    x = subject.vectors(SEQUENCE, salt=11).astype(DTYPES[subject.dtype])
+    given = [x.reshape(*lead, *x.shape), subject.places(np.arange(3, 3 + SEQUENCE))]
+    if subject.target.form == "decoder":
+        given[1] = subject.places(np.arange(SEQUENCE))
+    seen = subject.target.watched(*given)
+    for name, handed, before in zip(("x", "positions"), seen, given, strict=True):
+        after = frame.back(handed).astype(np.float64)
+        changed = np.argwhere(after != before.astype(np.float64))
+        if len(changed):
+            index = tuple(int(i) for i in changed[0])
+            text = f"{name}{list(index)} was {float(before[index]):.6g}, is {after[index]:.6g}"
+            return Outcome(
+                passed=False, samples=1, counterexample=text, note=f"{name} is written into"
+            )
+    return Outcome(passed=True, samples=1)
+
+
+def dtype_and_shape(subject: Subject) -> Iterator[Outcome]:
+    """The result has the dtype and the shape of x, with heads and a batch or without."""
+    for dtype in subject.dtypes:
+        x = subject.vectors(SEQUENCE, dtype, salt=12).astype(DTYPES[dtype])
+        given = x.reshape(*subject.target.lead, *x.shape)
+        places = subject.places(np.arange(SEQUENCE))
+        try:
+            result = subject.instance.raw(given, places)
+        except TargetError as error:
+            yield _refusal(subject, error, dtype)
+            continue
+        if known_dtype(result) != dtype:
+            text = f"x of {dtype}: the result is {known_dtype(result)}"
+            yield Outcome(passed=False, samples=1, counterexample=text, dtype=dtype)
+        else:
+            yield Outcome(passed=True, samples=1, dtype=dtype)
+    yield _shapes(subject)
+
+
+def _shapes(subject: Subject) -> Outcome:
+    """The same rows with a batch and heads before them."""
+    places = subject.places(np.arange(SEQUENCE))
+    samples = 0
+    for lead in ((3,), (1,), (2, 3), (1, 2)):
+        if subject.target.lead and len(lead) != len(subject.target.lead):
+            continue  # it wants its own number of axes
+        x = subject.vectors(int(np.prod(lead)) * SEQUENCE, salt=13)
+        given = x.astype(DTYPES[subject.dtype]).reshape(*lead, SEQUENCE, subject.dim)
+        try:
+            result = subject.instance.raw(given, places)
+        except TargetError:
+            continue
+        if result.shape != given.shape:
+            text = f"x of shape {given.shape}: the result has shape {result.shape}"
+            return Outcome(passed=False, samples=1, counterexample=text)
+        got = values(result, given)
+        alone = np.concatenate(
+            [subject.turn(each, places) for each in x.reshape(-1, SEQUENCE, subject.dim)]
+        )
+        many = np.tile(places, (int(np.prod(lead)), *[1] * (places.ndim - 1)))
+        outcome = same(
+            subject, got.reshape(-1, subject.dim), alone, positions=many, what="alone, in a batch"
+        )
+        samples += outcome.samples
+        if not outcome.passed:
+            return outcome
+    return Outcome(passed=True, samples=samples)
+
+
+def _refusal(subject: Subject, error: TargetError, dtype: str) -> Outcome:
+    if dtype == subject.dtype:
+        return Outcome(passed=False, note=str(error), dtype=dtype)
+    return Outcome(passed=None, note=f"refuses {dtype} data: {error}", dtype=dtype)
+
+
+LAWS = (
+    Law(name="input untouched", equation="34", because="none", judge=input_untouched),
+    Law(
+        name="dtype and shape",
+        equation="34",
+        because="the rounding of two rotations between a sequence alone and in a batch",
+        judge=dtype_and_shape,
+    ),
+)

@@ -1,0 +1,118 @@
+"""What an implementation must give, in float64, and how far it may be from that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ropecli.checks.target import tolerance
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from ropecli.rotary.rotary import Rotary
+
+    Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Truth:
+    """Rows that are expected."""
+
+    rows: Array  #: (count, head_dim).
+    tolerance: Array  #: (count, head_dim).
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Oracle:
+    """The rotation that an implementation is held to."""
+
+    rotary_at: Callable[[int], Rotary]  #: By the length of the sequence, for dynamic types.
+    shift: float = 0.0  #: Added to every position.
+    uncertainty: Array | float = 0.0  #: Of inv_freq where it was measured, radians per position.
+
+    def truth(self, x: Array, positions: Array, dtype: str, length: int | None = None) -> Truth:
+        """R_m x, row by row.
+
+        Args:
+            x: (count, head_dim).
+            positions: (count,), or (count, axes) of several axes.
+            dtype: Of the data; what may be lost to rounding goes by it.
+            length: Of the sequence; the largest position and one more by default.
+        """
+        rope = self.rotary_at(sequence_length(positions) if length is None else length)
+        angles = self.angles(rope, positions)
+        rows = turned(x, rope, np.cos(angles), np.sin(angles))
+        (first, second), (to_first, to_second) = rope.pairs_in.T, rope.pairs_out.T
+        # Coordinates in no pair are copied, or multiplied by a one that may be rounded.
+        unit = tolerance.rounding(dtype)
+        allowed = unit * np.abs(rows) + tolerance.floor(dtype)
+        lost = tolerance.phase(angles, rope.inv_freq) + self._unsure(rope, positions)
+        size = rope.attention_factor * np.hypot(x[:, first], x[:, second])
+        per_pair = (unit + lost) * size + tolerance.floor(dtype)
+        allowed[:, to_first] = allowed[:, to_second] = per_pair
+        return Truth(rows=rows, tolerance=allowed)
+
+    def angles(self, rope: Rotary, positions: Array) -> Array:
+        """What each pair is turned by, (count, pairs), radians."""
+        signed = rope.inv_freq * (1 if rope.direction == "forward" else -1)
+        return np.asarray(self._places(rope, positions) * signed)
+
+    def _places(self, rope: Rotary, positions: Array) -> Array:
+        moved = positions + self.shift
+        return moved[:, list(rope.axis)] if moved.ndim == 2 else moved[:, None]
+
+    def _unsure(self, rope: Rotary, positions: Array) -> Array:
+        return np.asarray(self.uncertainty * np.abs(self._places(rope, positions)))
+
+
+def turned(x: Array, rope: Rotary, cosine: Array, sine: Array) -> Array:
+    """The rows of x with each pair turned and stretched, written where the encoding writes it."""
+    factor = rope.attention_factor
+    a, b = x[:, rope.pairs_in[:, 0]], x[:, rope.pairs_in[:, 1]]
+    rows = x.copy()
+    rows[:, rope.pairs_out[:, 0]] = factor * (a * cosine - b * sine)
+    rows[:, rope.pairs_out[:, 1]] = factor * (a * sine + b * cosine)
+    return rows
+
+
+def sequence_length(positions: Array) -> int:
+    """Tokens of a sequence that ends at the largest of the positions."""
+    return max(1, int(positions.max(initial=0)) + 1)
+
+
+def by_length(rope: Rotary) -> Callable[[int], Rotary]:
+    """The encoding for each length of a sequence.
+
+    Dynamic NTK and LongRoPE change with it, unless `sequence_length` is among their parameters.
+    """
+    from ropecli.rotary.types import formula
+
+    given = dict(rope.parameters)
+    if rope.rope_type not in {"dynamic", "longrope"} or given.get("sequence_length") is not None:
+        return lambda _length: rope
+    if given.get("alpha") is not None:
+        return lambda _length: rope
+    make = formula(rope.rope_type)
+
+    def at(length: int) -> Rotary:
+        table = make(**given | {"sequence_length": length})
+        return rope.from_inv_freq(
+            table.inv_freq,
+            head_dim=rope.head_dim,
+            direction=rope.direction,
+            attention_factor=rope.attention_factor,
+            softmax_factor=rope.softmax_factor,
+            base=table.base or rope.base,
+            rope_type=rope.rope_type,
+            parameters=given,
+            axis=rope.axis,
+            pairs_in=rope.pairs_in,
+            pairs_out=rope.pairs_out,
+        )
+
+    return at

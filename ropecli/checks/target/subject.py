@@ -1,0 +1,158 @@
+"""What the laws are put to: a target, the data it is tried on, and the oracle beside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.arrays import DTYPES
+from ropecli.checks.target.failure import TargetError, Unsuited
+from ropecli.checks.target.oracle import Oracle, by_length
+from ropecli.checks.target.tolerance import rounding
+from ropecli.errors import RopecliError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ropecli.checks.identify.identification import Identification
+    from ropecli.checks.target.target import Target
+    from ropecli.rotary.rotary import Rotary
+
+    Array = NDArray[np.float64]
+
+CHANGED = 1e-3  #: Relative change of a frequency that no loss of digits makes.
+RELEARN_ROWS = 96  #: Positions from 0 that show the table of a longer sequence.
+
+
+class Subject:
+    """A target with what it is judged by."""
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        dim: int,
+        dtypes: tuple[str, ...],
+        expect: Rotary | None,
+        context: int,
+        context_given: bool,
+        original: int | None,
+        seed: int,
+        axes: int,
+    ) -> None:
+        self.target = target
+        self.dim = dim
+        self.dtypes = dtypes
+        self.dtype = dtypes[0]
+        self.expect = expect
+        self.context = context
+        self.context_given = context_given
+        self.original = original
+        self.seed = seed
+        self.axes = axes
+        self.instance = target.fresh()
+        self.found: Identification | None = None
+        self.oracle: Oracle | None = None
+        self.as_expected = False
+        self.unseen: str | None = None  #: Why nothing could be identified.
+        self.beginning: Array | None = None  #: What the very first call gave.
+        self._learned: dict[int, Oracle | None] = {}
+
+    def vectors(self, count: int, dtype: str | None = None, *, salt: int = 0) -> Array:
+        """Normal vectors (count, dim) that the dtype holds exactly."""
+        random = np.random.default_rng([self.seed, salt])
+        drawn = random.standard_normal((count, self.dim))
+        return drawn.astype(DTYPES[dtype or self.dtype]).astype(np.float64)
+
+    def places(self, positions: Any) -> NDArray[Any]:
+        """Positions as the target takes them: on every axis the same, where there are several."""
+        array = np.asarray(positions, dtype=np.int64)
+        return array if self.axes == 1 else np.repeat(array[..., None], self.axes, axis=-1)
+
+    def turn(self, x: Array, positions: NDArray[Any], dtype: str | None = None) -> Array:
+        """R_m x of the target.
+
+        Raises:
+            TargetError: It raised, or returned what can't be judged.
+            Unsuited: Its form can't take these positions.
+        """
+        rows: Array = self.instance.rows(x, positions, dtype or self.dtype)
+        return rows
+
+    def slack(self, rows: Array, dtype: str | None = None) -> Array:
+        """How far two results that should be the same may be apart by rounding, (count, 1)."""
+        most = np.abs(rows).max(axis=-1, keepdims=True)
+        return np.asarray(2 * rounding(dtype or self.dtype) * most)
+
+    def adopt(self, *, as_expected: bool) -> None:
+        """Choose the rotation that the target is held to: what was expected, or what was found."""
+        found = self.found
+        self.as_expected = as_expected
+        if as_expected and self.expect is not None:
+            self.oracle = Oracle(rotary_at=by_length(self.expect))
+        elif found is not None and found.recognised and found.rotary is not None:
+            self.oracle = measured(found)
+        elif self.expect is not None:
+            self.oracle = Oracle(rotary_at=by_length(self.expect))
+
+    def relearn(self, length: int) -> Oracle | None:
+        """The rotation at another length of the sequence, where that may change the table.
+
+        The pairs, the direction and the stretch stay; None where no such rotation explains it.
+        """
+        if self.as_expected or self.found is None or not self.found.recognised:
+            return None
+        if length not in self._learned:
+            self._learned[length] = self._relearn(length)
+        return self._learned[length]
+
+    def _relearn(self, length: int) -> Oracle | None:
+        from ropecli.checks.identify.identify import identify
+
+        near = np.arange(min(length, RELEARN_ROWS))
+        positions = self.places(np.unique([*near, length // 2, length - 1]))
+        x = self.vectors(len(positions), salt=length)
+        try:
+            y = self.turn(x, positions)
+        except (TargetError, Unsuited):
+            return None
+        held = DTYPES[self.dtype]
+        try:
+            found = identify(x.astype(held), y.astype(held), positions)
+        except RopecliError:  # rows that are not finite
+            return None
+        here, there = self.found.rotary if self.found else None, found.rotary
+        if not found.recognised or here is None or there is None or half_precision(found):
+            return None
+        # What only drifts is a loss of digits, and no other table.
+        same = (
+            clearly_apart(here, there)
+            and here.input_pairs == there.input_pairs
+            and here.output_pairs == there.output_pairs
+            and here.direction == there.direction
+        )
+        return measured(found) if same else None
+
+
+def measured(found: Identification) -> Oracle:
+    """The rotation that was identified, and how sure its frequencies are."""
+    rope = found.rotary
+    assert rope is not None
+    known = found.rope_type not in {None, "custom"}
+    return Oracle(
+        rotary_at=lambda _length: rope,
+        shift=found.position_offset or 0.0,
+        uncertainty=0.0 if known or found.uncertainty is None else found.uncertainty,
+    )
+
+
+def clearly_apart(here: Rotary, there: Rotary) -> bool:
+    """Whether some frequency is another one, by far more than it is measured to."""
+    one, other = here.inv_freq, there.inv_freq
+    return len(one) == len(other) and bool((np.abs(other - one) > CHANGED * np.abs(one)).any())
+
+
+def half_precision(found: Identification) -> bool:
+    """Whether positions, frequencies, angles or tables were rounded to half precision."""
+    return found.precision is not None and "float16" in found.precision

@@ -1,0 +1,189 @@
+"""The implementation that is judged, called with NumPy arrays."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.arrays import DTYPES
+from ropecli.checks.target import forms
+from ropecli.checks.target.failure import TargetError, Unsuited, told
+from ropecli.checks.target.framework import known_dtype
+from ropecli.errors import RopecliError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from ropecli.checks.target.forms import Call, Make
+    from ropecli.checks.target.framework import Framework
+
+#: Shapes (leading axes) that a target is tried with, the first one that it takes is used.
+LEADING: tuple[tuple[int, ...], ...] = ((), (1, 1), (1,))
+
+
+class Instance:
+    """One instance of the target."""
+
+    def __init__(self, call: Call, frame: Framework, lead: tuple[int, ...]) -> None:
+        self._call = call
+        self._frame = frame
+        self._lead = lead
+
+    def raw(self, x: NDArray[Any], positions: NDArray[Any]) -> NDArray[Any]:
+        """What the target gives for x as it is, of whatever shape and dtype.
+
+        Raises:
+            TargetError: It raised, or gave no array.
+            Unsuited: Its form can't take these positions.
+        """
+        with guarded():
+            return self._frame.back(self._call(x, positions))
+
+    def rows(self, x: NDArray[np.float64], positions: NDArray[Any], dtype: str) -> Any:
+        """R_m x for rows (count, head_dim) of one sequence in a dtype, as float64.
+
+        Raises:
+            TargetError: It raised, or gave no real array of x's shape.
+            Unsuited: Its form can't take these positions.
+        """
+        given = x.astype(DTYPES[dtype]).reshape(*self._lead, *x.shape)
+        return values(self.raw(given, positions), given).reshape(x.shape)
+
+
+class _Keeping:
+    """A framework that keeps what it handed out."""
+
+    def __init__(self, frame: Framework, handed: list[Any]) -> None:
+        self._frame = frame
+        self._handed = handed
+        self.dtypes = frame.dtypes
+
+    def to(self, array: NDArray[Any]) -> Any:
+        """Return the framework's array, and remember it."""
+        made = self._frame.to(array)
+        self._handed.append(made)
+        return made
+
+    def back(self, value: Any) -> NDArray[Any]:
+        """Return it as NumPy."""
+        return self._frame.back(value)
+
+
+class Target:
+    """What makes instances of the implementation."""
+
+    def __init__(
+        self,
+        remake: Callable[[Framework], Make],
+        frame: Framework,
+        function: Any,
+        form: str,
+        init: Mapping[str, Any],
+    ) -> None:
+        self._remake = remake
+        self._make = remake(frame)
+        self.frame = frame
+        self.function = function
+        self.form = form
+        self.init = init
+        self.lead: tuple[int, ...] = LEADING[0]
+
+    def fresh(self, parameters: Mapping[str, Any] | None = None) -> Instance:
+        """Return a new instance; of a function, the function.
+
+        Raises:
+            TargetError: It could not be made.
+        """
+        with guarded():
+            return Instance(self._make(parameters or {}), self.frame, self.lead)
+
+    def construct(self) -> Any:
+        """Return the target's own object, for a form that is more than one call."""
+        return self.function(**self.init) if inspect.isclass(self.function) else self.function
+
+    def watched(self, x: NDArray[Any], positions: NDArray[Any]) -> tuple[Any, Any]:
+        """Call it, and return the arguments that it was handed, as they are afterwards.
+
+        Raises:
+            TargetError: It raised.
+        """
+        handed: list[Any] = []
+        keep = _Keeping(self.frame, handed)
+        with guarded():
+            self._remake(keep)({})(x, positions)
+        same = [value for value in handed if tuple(value.shape) == x.shape]
+        places = [value for value in handed if tuple(value.shape) == positions.shape]
+        return same[0], (places or [self.frame.to(positions)])[-1]
+
+    def settle_shape(self, dim: int, dtype: str, axes: int) -> None:
+        """Find out which leading axes it wants: none, or a batch and heads.
+
+        Raises:
+            TargetError: It takes none of them; what it said about the first one.
+        """
+        x = np.ones((3, dim))
+        positions = np.arange(3) if axes == 1 else np.repeat(np.arange(3)[:, None], axes, axis=1)
+        first: TargetError | None = None
+        # Transformers' functions take a batch and heads.
+        order = LEADING if self.form != "tables" else (LEADING[1], LEADING[0], LEADING[2])
+        for lead in order:
+            self.lead = lead
+            try:
+                self.fresh().rows(x, positions, dtype)
+            except TargetError as error:
+                first = first or error
+            else:
+                return
+        self.lead = order[0]
+        raise first or TargetError("it could not be called")
+
+
+def values(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float64]:
+    """A result as float64.
+
+    Raises:
+        TargetError: Not real, or not of the shape that was given.
+    """
+    if result.shape != given.shape:
+        msg = f"it returned shape {result.shape} for x of shape {given.shape}"
+        raise TargetError(msg)
+    if result.dtype.kind not in "fiu" and known_dtype(result) not in DTYPES:
+        msg = f"it returned {result.dtype} for x of {known_dtype(given)}"
+        raise TargetError(msg)
+    return result.astype(np.float64)
+
+
+@contextlib.contextmanager
+def guarded() -> Iterator[None]:
+    """Run a target's code: what it prints goes to stderr, what it raises becomes a TargetError.
+
+    Raises:
+        TargetError: It raised.
+        Unsuited: As it is.
+    """
+    try:
+        with (
+            contextlib.redirect_stdout(sys.stderr),
+            warnings.catch_warnings(),
+            np.errstate(all="ignore"),
+        ):
+            warnings.simplefilter("ignore")
+            yield
+    except (TargetError, Unsuited):
+        raise
+    except RopecliError as error:
+        raise TargetError(str(error)) from None
+    except (Exception, SystemExit) as error:
+        raise TargetError(told(error)) from None
+
+
+def base_parameter(target: Target) -> str | None:
+    """The name under which it takes its base."""
+    return forms.base_parameter(target.function)

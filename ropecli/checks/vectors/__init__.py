@@ -1,0 +1,1 @@
+"""Golden test vectors: exact rotations, rounded once, for other people's tests."""

@@ -1,0 +1,151 @@
+"""Which rotations there are golden vectors of: each rope type in both layouts, and conventions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+HEAD_DIM = 16
+LAYOUTS = ("interleaved", "half")
+#: The first few, the ends of common contexts, and what a float32 or an int32 can't hold.
+POSITIONS = (0, 1, 2, 7, 300, 4095, 4096, 131_071, 1_000_003, 2**31)
+#: Where xPos has neither vanished nor overflowed in float16.
+XPOS_POSITIONS = (0, 1, 2, 7, 100, 255, 256, 511, 512, 1024)
+
+_STRETCH: dict[str, Any] = {"factor": 16.0, "original_max_position_embeddings": 4096}
+_LISTS: dict[str, Any] = {
+    "short_factor": [1.0, 1.02, 1.05, 1.1, 1.2, 1.4, 1.7, 2.0],
+    "long_factor": [1.0, 1.3, 2.0, 4.0, 9.0, 20.0, 40.0, 64.0],
+    "original_max_position_embeddings": 4096,
+    "max_position_embeddings": 131_072,
+}
+_LLAMA3: dict[str, Any] = {
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+}
+_DYNAMIC: dict[str, Any] = {"factor": 4.0, "max_position_embeddings": 4096}
+_XPOS: dict[str, Any] = {"scale_base": 512.0, "gamma": 0.4}
+#: Parameters of each rope type's own.
+TYPES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "linear": {"factor": 8.0},
+    "ntk": {"factor": 8.0},
+    "ntk_mixed": {"factor": 8.0, "mixed_b": 0.625},
+    "dynamic": _DYNAMIC | {"sequence_length": 16_384},
+    "ntk_by_parts": _STRETCH,
+    "yarn": _STRETCH,
+    "deepseek_yarn": _STRETCH | {"factor": 40.0, "mscale": 1.0, "mscale_all_dim": 0.707},
+    "telechat3_yarn": _STRETCH,
+    "longrope": _LISTS | {"sequence_length": 4097},
+    "llama3": _LLAMA3 | {"rope_theta": 500_000.0},
+    "proportional": {"partial_rotary_factor": 0.25, "rope_theta": 1_000_000.0},
+    "axial": {"axes": 2},
+    "xpos": _XPOS,
+}
+#: The axis of each of 8 pairs, written out.
+_AXIAL = (0, 0, 0, 0, 1, 1, 1, 1)
+_SECTIONS = (0, 0, 0, 0, 1, 1, 2, 2)
+_TURNS = (0, 1, 2, 0, 1, 2, 0, 0)
+#: Conventions by name, each in both layouts: rope type, parameters, the axis of each pair.
+CONVENTIONS: dict[str, tuple[str, dict[str, Any], tuple[int, ...] | None]] = {
+    "large_base": ("default", {"rope_theta": 5_000_000.0}, None),
+    "partial": ("default", {"rotary_dim": 8}, None),
+    "trailing": ("default", {"rotary_dim": 8, "rotary_offset": 8}, None),
+    "middle": ("default", {"rotary_dim": 8, "rotary_offset": 4}, None),
+    "reversed": ("default", {"direction": "reversed"}, None),
+    "dynamic_short": ("dynamic", _DYNAMIC | {"sequence_length": 4096}, None),
+    "longrope_short": ("longrope", _LISTS | {"sequence_length": 4096}, None),
+    "yarn_untruncated": ("yarn", _STRETCH | {"truncate": False}, None),
+    "mrope": ("default", {"mrope_section": [4, 2, 2]}, _SECTIONS),
+    "mrope_interleaved": (
+        "default",
+        {"mrope_section": [4, 2, 2], "mrope_interleaved": True},
+        _TURNS,
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What a case is made from."""
+
+    name: str
+    rope_type: str
+    parameters: Mapping[str, Any]  #: Of `ropecli.rope`, the rope type apart.
+    axis: tuple[int, ...] | None = None  #: The coordinate of the position that turns each pair.
+    role: str = "query"  #: "key" in xPos turns and shrinks where "query" turns and grows.
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """The parameters of the rope type's formula."""
+        return {key: value for key, value in self.parameters.items() if key not in _COMMON}
+
+    @property
+    def dim(self) -> int:
+        """The denominator of the exponents."""
+        return int(self.parameters.get("rotary_dim", HEAD_DIM))
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """Positions of one axis."""
+        return XPOS_POSITIONS if self.rope_type == "xpos" else POSITIONS
+
+
+_COMMON = (
+    "head_dim",
+    "rope_theta",
+    "layout",
+    "rotary_dim",
+    "rotary_offset",
+    "direction",
+    "mrope_section",
+    "mrope_interleaved",
+    "pairs_in",
+    "pairs_out",
+)
+
+
+def recipes() -> Iterator[Recipe]:
+    """All of them, in the order of the files."""
+    for layout in LAYOUTS:
+        common = {"head_dim": HEAD_DIM, "layout": layout}
+        for rope_type, own in TYPES.items():
+            yield Recipe(
+                name=f"{rope_type}-{layout}",
+                rope_type=rope_type,
+                parameters=common | own,
+                axis=_AXIAL if rope_type == "axial" else None,
+            )
+        yield Recipe(
+            name=f"xpos_keys-{layout}",
+            rope_type="xpos",
+            parameters=common | _XPOS,
+            role="key",
+        )
+        for name, (rope_type, own, axis) in CONVENTIONS.items():
+            yield Recipe(
+                name=f"{name}-{layout}",
+                rope_type=rope_type,
+                parameters=common | own,
+                axis=axis,
+            )
+    yield _reordered()
+
+
+def _reordered() -> Recipe:
+    """Read in one layout and written in the other, as Transformers' DeepSeek-V3 does."""
+    pairs = HEAD_DIM // 2
+    return Recipe(
+        name="reordered",
+        rope_type="default",
+        parameters={
+            "head_dim": HEAD_DIM,
+            "pairs_in": [[2 * i, 2 * i + 1] for i in range(pairs)],
+            "pairs_out": [[i, i + pairs] for i in range(pairs)],
+        },
+    )

@@ -1,0 +1,129 @@
+"""The permute command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ropecli.cli import options
+from ropecli.cli.options import Force, Json, Quiet, Seed
+
+
+def permute(
+    input: Annotated[Path, typer.Argument(metavar="INPUT", help="Weights, .safetensors.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write, .safetensors.")
+    ],
+    to: Annotated[
+        str,
+        typer.Option(metavar="LAYOUT", help="The layout to convert to, half or interleaved."),
+    ],
+    heads: Annotated[int | None, typer.Option(metavar="N", help="Heads of the queries.")] = None,
+    kv_heads: Annotated[
+        int | None, typer.Option(metavar="N", help="Heads of the keys; --heads by default.")
+    ] = None,
+    head_dim: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Rows of a head; rows of q over --heads by default."),
+    ] = None,
+    rotary_dim: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Rows of a head that are rotated; all by default."),
+    ] = None,
+    rotary_offset: Annotated[
+        int | None, typer.Option(metavar="N", help="First rotated row; 0 by default.")
+    ] = None,
+    tensor: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="GLOB",
+            help="Whose rows to move, by name; *q_proj*, *k_proj*, *q_norm*, *k_norm* by default; "
+            "repeatable.",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="SOURCE", help="A config.json, or a folder with one: sets all sizes."),
+    ] = None,
+    layer: options.Layer = None,
+    seed: Seed = 0,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """\b
+    Examples:
+      ropecli permute a.safetensors -o b.safetensors --to half --model config.json
+      ropecli permute a.safetensors -o b.safetensors --to interleaved --heads 32
+      ropecli permute a.safetensors -o b.safetensors --to half --heads 8 --seed 1
+
+    Convert query and key weights between layouts and prove it. Rows are moved bit by bit, all else
+    is copied; then the scores of the old weights in the old layout are compared with those of the
+    new in the new. Exit code 1, and no file, if they differ.
+    """
+    from ropecli.cli.encoding import refuse_beside_model, refuse_without_model
+    from ropecli.cli.progress import progress_bar
+    from ropecli.errors import ArgumentError
+    from ropecli.files.permute.moves import DEFAULT
+    from ropecli.files.permute.permute import permute_file
+    from ropecli.render import console, document
+    from ropecli.render import permute as pages
+
+    if model is not None:
+        refuse_beside_model(
+            heads=heads,
+            kv_heads=kv_heads,
+            head_dim=head_dim,
+            rotary_dim=rotary_dim,
+            rotary_offset=rotary_offset,
+        )
+        from ropecli.models.heads import heads_of
+        from ropecli.models.load import load_model
+
+        found = heads_of(load_model(model), layer)
+        heads, kv_heads, head_dim = found.heads, found.kv_heads, found.head_dim
+        rotary_dim, rotary_offset = found.rotary_dim, found.rotary_offset
+        if found.layout == to and not quiet:
+            console.note(f"{model} reads weights in layout {to}: these may be in it already")
+    refuse_without_model(layer=layer if model is None else None)
+    if heads is None:
+        msg = "the number of heads is needed: give --heads, and --kv-heads, or --model"
+        raise ArgumentError(msg)
+    globs = tuple(tensor) if tensor else DEFAULT
+    with progress_bar(input.name, wanted=not quiet) as progress:
+        result = permute_file(
+            input,
+            output,
+            to=to,
+            heads=heads,
+            kv_heads=kv_heads,
+            head_dim=head_dim,
+            rotary_dim=rotary_dim,
+            rotary_offset=rotary_offset or 0,
+            tensors=globs,
+            seed=seed,
+            force=force,
+            progress=progress,
+        )
+    parameters = {
+        "input": input,
+        "output": output,
+        "to": to,
+        "heads": result.heads,
+        "kv_heads": result.kv_heads,
+        "head_dim": result.head_dim,
+        "rotary_dim": result.rotary_dim,
+        "rotary_offset": result.rotary_offset,
+        "tensor": list(globs),
+        "model": model,
+        "layer": layer,
+        "seed": seed,
+    }
+    if json:
+        document.show("permute", parameters, pages.as_json(result))
+    else:
+        pages.show(result, seed=seed, brief=quiet)
+    if not result.written:
+        raise typer.Exit(1)

@@ -1,0 +1,52 @@
+"""The vectors command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ropecli.cli.options import Json, Quiet, Seed
+
+
+def vectors(
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FOLDER", help="The folder to write.")
+    ],
+    format: Annotated[
+        str, typer.Option(metavar="FORMAT", help="npy, safetensors or json.")
+    ] = "npy",
+    seed: Seed = 0,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a folder that this command wrote.")
+    ] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """\b
+    Examples:
+      ropecli vectors -o golden
+      ropecli vectors -o golden --format safetensors
+      ropecli vectors -o golden --format json --force
+
+    Write golden test vectors for other implementations. Exact rotations rounded once to each
+    dtype: every rope type in both layouts, partial, trailing, reversed, M-RoPE, long positions,
+    and the form of ONNX; with a README that says how to compare.
+    """
+    from ropecli.checks.vectors.make import vectors as make
+    from ropecli.files.folder import check_folder, write_folder
+    from ropecli.render import document
+    from ropecli.render import vectors as pages
+    from ropecli.render.vectors_files import check_format, contents
+
+    check_format(format)
+    check_folder(output, force=force)
+    cases = make(seed=seed)
+    files = contents(cases, format=format, seed=seed)
+    write_folder(output, files, force=force)
+    if json:
+        parameters = {"output": output, "format": format, "seed": seed}
+        document.show("vectors", parameters, pages.as_json(cases, files, output))
+    elif not quiet:
+        pages.show(cases, files, output, seed=seed)

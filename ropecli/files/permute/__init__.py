@@ -1,0 +1,1 @@
+"""Rows of query and key projections from one layout to the other."""

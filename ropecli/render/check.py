@@ -1,0 +1,162 @@
+"""Words and tables for `check`."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from ropecli.render import console, identify
+from ropecli.render.labels import label
+from ropecli.render.table import aligned
+
+if TYPE_CHECKING:
+    from ropecli.checks.law import Check
+    from ropecli.checks.target.verdict import Verdict
+
+STYLES = {"PASS": "green", "FAIL": "bold red"}
+WIDTH = 80  #: Where there is no terminal to say otherwise.
+
+
+def as_json(result: Verdict) -> dict[str, Any]:
+    """The result of `--json`."""
+    return {
+        "passed": result.passed,
+        "diagnosis": result.diagnosis,
+        "checks": [dataclasses.asdict(check) for check in result.checks],
+        "identified": None
+        if result.identified is None
+        else identify.as_json(result.identified, {}),
+        "seconds": result.seconds,
+    }
+
+
+def show(result: Verdict, target: str, model: str | None, *, brief: bool) -> None:
+    """Print the answer, why, and each law."""
+    out = console.out()
+    width = min(out.width, WIDTH) if out.width < console.UNCUT else WIDTH
+    for line in lines(result, target, model, width=width, brief=brief):
+        text = Text(line)
+        text.stylize(STYLES.get(line.strip()[:4], ""), 0, len(line) - len(line.lstrip()) + 4)
+        out.print(text)
+
+
+def lines(
+    result: Verdict,
+    target: str,
+    model: str | None = None,
+    *,
+    width: int = WIDTH,
+    brief: bool = False,
+) -> list[str]:
+    """The page, line by line: the answer first, then the evidence."""
+    page = [_answer(result, console.visible(target), model)]
+    if result.diagnosis is not None:
+        sentence = result.diagnosis[0].upper() + result.diagnosis[1:]
+        page += ["", *console.wrapped(f"  {sentence}.", width, indent=2)]
+    if not brief:
+        page += _found(result)
+    page += ["", *_laws(result, width, brief=brief)]
+    return page if brief else [*page, "", _count(result)]
+
+
+def _answer(result: Verdict, target: str, model: str | None) -> str:
+    verdict = "PASS" if result.passed else "FAIL"
+    if result.expect is None:
+        said = "is a RoPE" if result.passed else "is not a right RoPE"
+    else:
+        what = "what is expected" if model is None else console.visible(model)
+        said = f"is {'' if result.passed else 'not '}the RoPE of {what}"
+        if result.passed is False and not _of_convention(result):
+            said = f"is the RoPE of {what}, but not always"
+    return f"{verdict}  {target} {said}"
+
+
+def _of_convention(result: Verdict) -> bool:
+    """Whether it is another rotation, and not one that goes wrong now and then."""
+    named = {"rotation", "convention", "attention factor", "axes", "score", "softmax factor"}
+    return any(check.passed is False and check.name in named for check in result.checks)
+
+
+def _found(result: Verdict) -> list[str]:
+    rows = []
+    if result.expect is not None:
+        rows.append(["  expected", f"{label(result.expect)}, {result.expect.layout}"])
+    found = result.identified
+    if found is not None and found.rotary is not None:
+        more = "" if found.direction == "forward" else f", {found.direction}"
+        if found.attention_factor is not None and found.attention_factor != 1:
+            more += f", attention factor {found.attention_factor:.6g}"
+        rows.append(["  found", f"{label(found.rotary)}, {found.layout}{more}"])
+    return ["", *aligned(rows, left=2)] if rows else []
+
+
+def _laws(result: Verdict, width: int, *, brief: bool) -> list[str]:
+    """The laws that hold side by side, then those that fail, then what was not judged."""
+    laws: dict[str, list[Check]] = {}
+    for check in result.checks:
+        laws.setdefault(check.name, []).append(check)
+    held = [
+        name
+        for name, checks in laws.items()
+        if any(c.passed for c in checks) and all(c.passed is not False for c in checks)
+    ]
+    page = [] if brief else _columns([f"PASS  {name}" for name in held], width)
+    for checks in laws.values():
+        failed = [check for check in checks if check.passed is False]
+        if failed:
+            page += _failure(failed, width)
+    if brief:
+        return page
+    notes = [
+        (name, check.note)
+        for name, checks in laws.items()
+        for check in checks
+        if check.note and check.passed is not False and (check.passed or name not in held)
+    ]
+    spoken = [(name, note) for name, note in notes if _worth_saying(note)]
+    if spoken:
+        page.append("")
+    for name, note in spoken:
+        page += console.wrapped(f"  {name}: {note}", width, indent=4)
+    return page
+
+
+def _worth_saying(note: str) -> bool:
+    """Not what is so of most targets."""
+    return not note.startswith(
+        ("positions have one", "nothing ", "it takes no base", "no original")
+    )
+
+
+def _columns(cells: list[str], width: int) -> list[str]:
+    if not cells:
+        return []
+    size = max(map(len, cells)) + 4
+    count = max(1, (width - 2) // size)
+    height = -(-len(cells) // count)
+    rows = [cells[row::height] for row in range(height)]
+    return ["  " + "".join(cell.ljust(size) for cell in row).rstrip() for row in rows]
+
+
+def _failure(checks: list[Check], width: int) -> list[str]:
+    check = checks[0]
+    dtypes = ", ".join(dict.fromkeys(each.dtype for each in checks))
+    said = f": {check.note}" if check.note else ""
+    if not said and check.tolerance:
+        said = f": error {check.max_error:.3g}, tolerance {check.tolerance:.3g}"
+    page = console.wrapped(f"  FAIL  {check.name} ({dtypes}){said}", width, indent=8)
+    if check.counterexample:
+        page += console.wrapped(f"        smallest case: {check.counterexample}", width, indent=8)
+    return page
+
+
+def _count(result: Verdict) -> str:
+    judged = {check.name for check in result.checks if check.passed is not None}
+    failed = {check.name for check in result.checks if check.passed is False}
+    samples = sum(check.samples for check in result.checks)
+    how = f"({samples:,} rows, seed {result.seed}, {result.seconds:.1f} s)"
+    if failed:
+        return f"{len(failed)} of {len(judged)} laws fail{'s' * (len(failed) == 1)} {how}."
+    return f"{len(judged)} law{' holds' if len(judged) == 1 else 's hold'} {how}."

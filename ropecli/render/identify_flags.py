@@ -1,0 +1,151 @@
+"""The options with which other commands make the rotation that `identify` found."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.errors import RopecliError
+from ropecli.render.labels import exact
+from ropecli.rotary import rope as by_name
+from ropecli.rotary.axes import in_sections, interleaved
+from ropecli.rotary.types import formula
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ropecli.checks.identify import Identification
+    from ropecli.rotary import Rotary
+
+#: Relative difference of two attention factors that is none, as in `identify`.
+FACTOR = 1e-6
+#: Parameters that mostly are what follows from the others.
+FOLLOWING = ("attention_factor", "axis_order")
+#: Keywords of `ropecli.rope` that have an option of their own.
+OPTIONS = {
+    "head_dim": "--dim",
+    "layout": "--layout",
+    "rope_theta": "--base",
+    "rotary_dim": "--rotary-dim",
+    "rotary_offset": "--rotary-offset",
+}
+
+
+def flags(
+    result: Identification, models: Mapping[str, Sequence[str]] | None = None
+) -> list[str] | None:
+    """The words of a command line for the rotation, without its positions; None if no words do.
+
+    Args:
+        result: Of `identify`.
+        models: The words for each of the candidates.
+    """
+    if result.rotary is None:
+        return None
+    for keywords in _attempts(result.rotary):
+        if _makes(keywords, result.rotary):
+            return _words(keywords)
+    same = [match.name for match in result.matches if match.matches]
+    return next((list(words) for name, words in (models or {}).items() if name in same), None)
+
+
+def _attempts(rope: Rotary) -> list[dict[str, Any]]:
+    """Keywords of `ropecli.rope` worth a try, the shortest first."""
+    if rope.base is None or rope.rope_type == "custom":
+        return []
+    own = {name: value for name, value in rope.parameters if name not in ("dim", "base")}
+    given = dict(rope.parameters)
+    where = _where(rope, given.get("dim", rope.rotary_dim))
+    where["rope_theta"] = given.get("base", rope.base)
+    parameters = formula_defaults(rope.rope_type)
+    own = {
+        name: value
+        for name, value in own.items()
+        if name not in parameters or (value is not None and value != parameters[name])
+    }
+    without = {name: own[name] for name in own if name not in FOLLOWING}
+    attempts = [
+        where | {"rope_type": rope.rope_type} | without,
+        where | {"rope_type": rope.rope_type} | own,
+    ]
+    if rope.rope_type == "default":
+        # YaRN that stretches nothing is the plain table with a factor of its own.
+        factor = {"factor": 1.0, "original_max_position_embeddings": 4096}
+        factor["attention_factor"] = rope.attention_factor
+        attempts.append(where | {"rope_type": "yarn"} | factor)
+    return attempts
+
+
+def formula_defaults(rope_type: str) -> dict[str, Any]:
+    """What a rope type takes for parameters that are not given."""
+    return {
+        name: parameter.default
+        for name, parameter in inspect.signature(formula(rope_type)).parameters.items()
+        if parameter.default is not parameter.empty
+    }
+
+
+def _where(rope: Rotary, dim: int) -> dict[str, Any]:
+    """Which coordinates turn, which way, by which axis."""
+    found: dict[str, Any] = {"head_dim": rope.head_dim}
+    if rope.layout == "custom":
+        found["pairs_in"] = rope.pairs_in.tolist()
+    else:
+        found["layout"] = rope.layout
+        if rope.rotary_offset:
+            found["rotary_offset"] = rope.rotary_offset
+    if rope.reorders:
+        found["pairs_out"] = rope.pairs_out.tolist()
+    if dim != rope.head_dim:
+        found["rotary_dim"] = dim
+    if rope.direction != "forward":
+        found["direction"] = rope.direction
+    if rope.axes > 1 and rope.rope_type != "axial":
+        found |= _axes(rope)
+    return found
+
+
+def _axes(rope: Rotary) -> dict[str, Any]:
+    section = [rope.axis.count(axis) for axis in range(rope.axes)]
+    if in_sections(section, len(rope.axis)) == rope.axis:
+        return {"mrope_section": section}
+    if interleaved(section, len(rope.axis)) == rope.axis:
+        return {"mrope_section": section, "mrope_interleaved": True}
+    return {"axis": list(rope.axis)}
+
+
+def _makes(keywords: dict[str, Any], rope: Rotary) -> bool:
+    try:
+        made = by_name(**keywords)
+    except RopecliError:
+        return False
+    return (
+        made.input_pairs == rope.input_pairs
+        and made.output_pairs == rope.output_pairs
+        and made.direction == rope.direction
+        and made.axis == rope.axis
+        and np.allclose(made.inv_freq, rope.inv_freq, rtol=1e-12, atol=0)
+        and abs(made.attention_factor / rope.attention_factor - 1) <= FACTOR
+    )
+
+
+def _words(keywords: dict[str, Any]) -> list[str]:
+    words = []
+    for name, option in OPTIONS.items():
+        if name in keywords:
+            words += [option, _value(keywords[name])]
+    if keywords["rope_type"] != "default":
+        words += ["--rope-type", keywords["rope_type"]]
+    for name, value in keywords.items():
+        if name not in OPTIONS and name != "rope_type":
+            words += ["--set", f"{name}={_value(value)}"]
+    return words
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, float | np.floating):
+        return exact(float(value))
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,39 @@
+"""Words for `vectors`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ropecli.files.folder import MANIFEST
+from ropecli.render import console
+from ropecli.render.vectors_files import README
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from ropecli.checks.vectors.case import Case
+
+
+def as_json(cases: Sequence[Case], files: Mapping[str, bytes], output: Path) -> dict[str, Any]:
+    """The result of `--json`."""
+    return {
+        "output": output,
+        "files": list(files),
+        "cases": [case.name for case in cases],
+        "bytes": sum(map(len, files.values())),
+    }
+
+
+def show(cases: Sequence[Case], files: Mapping[str, bytes], output: Path, *, seed: int) -> None:
+    """Say what was written, and where to begin to read."""
+    operators = sum(case.kind == "onnx" for case in cases)
+    size = sum(map(len, files.values())) / 1000
+    console.out().print(
+        f"{console.visible(str(output))}: {len(cases)} cases in {len(files)} files, {size:,.0f} kB,"
+        f" seed {seed}\n\n"
+        f"  {len(cases) - operators} rotations: every rope type in both layouts, and conventions\n"
+        f"  {operators} inputs of ONNX's RotaryEmbedding (opset 23)\n\n"
+        f"How to read and compare them: {README}    the list of them: {MANIFEST}",
+        markup=False,
+    )

@@ -1,0 +1,114 @@
+"""The files of `vectors`: arrays in one of three formats, a manifest, and a README."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli._version import __version__
+from ropecli.arrays import BFLOAT16, dtype_name
+from ropecli.checks.vectors.case import units
+from ropecli.errors import ArgumentError
+from ropecli.files.folder import MANIFEST
+from ropecli.files.safetensors import serialised
+from ropecli.render.vectors_readme import readme
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from ropecli.checks.vectors.case import Case
+
+FORMATS = ("npy", "safetensors", "json")
+README = "README.md"
+
+
+def check_format(name: str) -> None:
+    """Refuse a format that is none.
+
+    Raises:
+        ArgumentError: Such a format.
+    """
+    if name not in FORMATS:
+        msg = f"format must be one of {', '.join(FORMATS)}, got {name!r}"
+        raise ArgumentError(msg)
+
+
+def contents(cases: Sequence[Case], *, format: str, seed: int) -> dict[str, bytes]:
+    """Every file of the folder by its path, the same bytes from run to run."""
+    files: dict[str, bytes] = {}
+    listed = []
+    for case in cases:
+        own, arrays = _files(case, format)
+        files |= own
+        listed.append({"name": case.name, "kind": case.kind, **case.facts, "arrays": arrays})
+    files[README] = readme(cases, format).encode()
+    manifest = {
+        "about": "Golden test vectors of rotary position embeddings; see README.md.",
+        "ropecli": __version__,
+        "format": format,
+        "seed": seed,
+        "dtypes": units(),
+        "cases": listed,
+        "files": [
+            {"path": path, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+            for path, content in files.items()
+        ],
+    }
+    files[MANIFEST] = _lines(manifest).encode()
+    return files
+
+
+def _lines(manifest: dict[str, Any]) -> str:
+    """JSON with a line for each key, and for each entry of its lists."""
+    lines = []
+    for key, value in manifest.items():
+        entries = value if isinstance(value, list) else None
+        inner = ",\n  ".join(json.dumps(each, allow_nan=False) for each in entries or [])
+        shown = json.dumps(value, allow_nan=False) if entries is None else f"[\n  {inner}\n ]"
+        lines.append(f" {json.dumps(key)}: {shown}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _files(case: Case, format: str) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """The files of one case, and where each of its arrays is."""
+    if format == "npy":
+        paths = {name: f"{case.name}/{name}.npy" for name in case.arrays}
+        files = {paths[name]: _npy(array) for name, array in case.arrays.items()}
+        keys: dict[str, str | None] = dict.fromkeys(case.arrays)
+    else:
+        path = f"{case.name}.{format}"
+        paths, keys = dict.fromkeys(case.arrays, path), {name: name for name in case.arrays}
+        files = {path: serialised(case.arrays) if format == "safetensors" else _json(case.arrays)}
+    arrays = {
+        name: {
+            "file": paths[name],
+            "key": keys[name],
+            "dtype": dtype_name(array.dtype) or str(array.dtype),
+            "shape": list(array.shape),
+        }
+        for name, array in case.arrays.items()
+    }
+    return files, arrays
+
+
+def _npy(array: NDArray[Any]) -> bytes:
+    """A .npy file, version 1.0; bfloat16 as its bits, since the format has no name for it."""
+    plain = array.view("<u2") if array.dtype == BFLOAT16 else array
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, np.ascontiguousarray(plain), version=(1, 0))
+    return stream.getvalue()
+
+
+def _json(arrays: Any) -> bytes:
+    """Nested lists of numbers; those of the smaller dtypes stand there as float64, exactly."""
+    exact = {
+        name: (array if array.dtype.kind == "i" else array.astype(np.float64)).tolist()
+        for name, array in arrays.items()
+    }
+    return (json.dumps(exact, allow_nan=False) + "\n").encode()

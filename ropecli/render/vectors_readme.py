@@ -1,0 +1,124 @@
+"""The README of a folder of golden vectors: all that a reader in another language needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ropecli._version import __version__
+from ropecli.checks.vectors.case import GROWING_ROUNDINGS, OPERATOR_ROUNDINGS, ROUNDINGS
+from ropecli.checks.vectors.recipes import HEAD_DIM
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ropecli.checks.vectors.case import Case
+
+_FORMATS = {
+    "npy": """\
+Each array is a file `CASE/ARRAY.npy`: ten bytes, a header, then the numbers in little-endian C
+order. `.npy` has no name for bfloat16, so `y.bfloat16.npy` and the like hold its 16 bits as
+unsigned integers: put them before 16 zero bits and read the 32 as float32.""",
+    "safetensors": """\
+Each case is a file `CASE.safetensors`, its arrays are tensors by name: eight bytes with the length
+of the header, the header in JSON, then the numbers in little-endian C order.""",
+    "json": """\
+Each case is a file `CASE.json`, an object with nested lists of numbers. Numbers of float32, float16
+and bfloat16 are written as float64, exactly: read as float64 and cast, nothing is rounded.""",
+}
+
+
+def readme(cases: Sequence[Case], format: str) -> str:
+    """The text, in Markdown."""
+    rotations = [case for case in cases if case.kind == "rotation"]
+    operators = [case for case in cases if case.kind == "onnx"]
+    plain, growing, operator = ROUNDINGS, GROWING_ROUNDINGS, OPERATOR_ROUNDINGS
+    return f"""\
+# Golden vectors of rotary position embeddings
+
+{len(rotations)} rotations and {len(operators)} inputs of ONNX's `RotaryEmbedding`, written by
+ropecli {__version__}. Their outputs were computed in 40 decimal digits and rounded once to each
+dtype, to nearest, ties to even. Nothing but the files of this folder is needed to test an
+implementation against them.
+
+## Files
+
+`manifest.json` lists the cases under `cases`, and the files with their sizes and SHA-256 under
+`files`. Of each case it says where its arrays are: `arrays.NAME` is an object with `file`, `key`
+(the name within the file, null where the file is one array), `dtype` and `shape`.
+
+{_FORMATS[format]}
+
+## Rotations (`kind` "rotation")
+
+| array | shape | what |
+| ----- | ----- | ---- |
+| `positions` | (sequence,) or (sequence, axes), int64 | one position a row, or a point |
+| `inv_freq` | (pairs,), float64 | radians per position of each pair |
+| `x` | (heads, sequence, {HEAD_DIM}), float64 | vectors; every dtype holds them exactly, so cast |
+| `y.DTYPE` | as `x` | the rotated vectors, rounded to float64, float32, float16, bfloat16 |
+
+A position is one of all heads. Beside the arrays a case has in `manifest.json`:
+
+| key | what |
+| --- | ---- |
+| `parameters` | rope type and its parameters by their names in config.json, layout, partial part |
+| `pairs_in`, `pairs_out` | coordinates (a, b) that pair i is read from and written to |
+| `axis` | the coordinate of a position that turns each pair; null where positions are numbers |
+| `direction` | "forward", or "reversed": every angle is negated |
+| `attention_factor` | multiplies cos and sin |
+| `softmax_factor` | multiplies the score q.k, not y |
+| `growth` | of xPos, else null: pair i at position m is multiplied by exp(m growth[i]) |
+| `role` | "query", or "key": in xPos keys grow the other way, and `growth` has that sign already |
+| `roundings` | see Tolerance |
+
+With m the position of a row (`positions[row]`, or `positions[row][axis[i]]`), A the attention
+factor and s = 1, or -1 where the direction is reversed, pair i gives
+
+    t = s * m * inv_freq[i]
+    (a, b), (c, d) = pairs_in[i], pairs_out[i]
+    y[c] = A * (x[a] * cos(t) - x[b] * sin(t)) * exp(m * growth[i])
+    y[d] = A * (x[a] * sin(t) + x[b] * cos(t)) * exp(m * growth[i])
+
+without the last factor where `growth` is null. Coordinates in no pair are those of x. `inv_freq`,
+`attention_factor` and `growth` are rounded to float64, and y is exact for them as they are given.
+
+Interleaved pairs are (2i, 2i + 1) and half pairs (i, i + pairs), from the first rotated coordinate
+on. A test should read `inv_freq` first and compare its own with it, then rotate: at position 2^31 a
+frequency that is off in its last digit turns a pair by another angle.
+
+## ONNX (`kind` "onnx")
+
+Inputs of the operator `RotaryEmbedding` of opset 23 by their names there: `x` (4-D, or 3-D with
+`num_heads`), `cos_cache.DTYPE`, `sin_cache.DTYPE`, `position_ids`, and the output `y.DTYPE`, for
+float32, float16 and bfloat16; `attributes` are its attributes, `head_dim` is the width of a head.
+`x` is float64 here too: cast it. Row r of the tables is cos and sin of
+`row_positions[r] * inv_freq`, so these are real rotations. The tables being inputs, y is exact for
+the tables as stored in each dtype.
+
+## Tolerance
+
+Each `dtypes.DTYPE` of the manifest has a `unit` u, half the distance from 1 to the next number, and
+a `floor`, four of the smallest numbers. One coordinate of a pair may be off by
+
+    (roundings * u + e * |m| * (|inv_freq[i]| + |growth[i]|)) * A * hypot(x[a], x[b]) * g + floor
+
+with g = exp(m growth[i]), or 1, and no growth where it is null. Coordinates in no pair are equal.
+
+* `roundings` is {plain}: cos and sin right to an ulp (2), the attention factor (1) and its product
+  (1), two products (1), their sum (1), the stored y (1), and their errors' products (1). By
+  Cauchy and Schwarz each counts once for a pair: |x[a] cos| + |x[b] sin| <= hypot(x[a], x[b]).
+  In xPos it is {growing}: the exponential (2) and its product (1). Arithmetic in a wider dtype,
+  rounded once at the end, is within it too.
+* e is the relative error of the angle m * inv_freq[i]: 2^-53 where it is one product in float64 and
+  2^-24 where in float32. Add that of your inv_freq, if you don't read it from here. Angles in
+  float16 or bfloat16 have no tolerance here: they are wrong from position 2049 or 257 on.
+* Of the operator of ONNX `roundings` is {operator}: two products (1), sum (1), stored y (1), and
+  1 more. There e is 0, the tables being given, and A is hypot(cos, sin) of the tables.
+
+A layout, a direction or a frequency that is wrong is off by about the length of a pair, millions of
+times the tolerance of float32.
+
+## Cases
+
+{chr(10).join(f"* `{case.name}`" for case in cases)}
+"""

@@ -1,0 +1,39 @@
+"""For other projects' tests: assert that an implementation of RoPE is right.
+
+    from ropecli.testing import assert_rope
+
+    def test_rope():
+        assert_rope(my_kernels.apply, head_dim=128)
+
+With pytest there is also a fixture, `rope_check`, which is the same function.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ropecli.checks.target.verdict import Verdict
+    from ropecli.rotary.rotary import Rotary
+
+
+def assert_rope(target: Any, expect: Rotary | None = None, **options: Any) -> Verdict:
+    """Assert that an implementation is right, and return the verdict.
+
+    Args:
+        target: As `ropecli.check` takes it: function(x, positions), unless `form` says otherwise.
+        expect: What it should be; without it, any RoPE in whatever convention is right.
+        **options: Those of `ropecli.check`: head_dim, framework, form, context_length, ...
+
+    Raises:
+        AssertionError: A law fails; the message is what `ropecli check` prints.
+    """
+    __tracebackhide__ = True
+    from ropecli.checks.target.check import check
+    from ropecli.render.check import lines
+
+    verdict = check(target, expect=expect, **options)
+    if not verdict.passed:
+        name = getattr(target, "__qualname__", None) or type(target).__name__
+        raise AssertionError("\n".join(lines(verdict, name)))
+    return verdict

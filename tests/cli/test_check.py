@@ -1,0 +1,173 @@
+"""The check command: verdicts on other people's code, as words, as an exit code, as a document."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from helpers import run_cli
+
+from ropecli.cli.app import run
+
+KERNEL = """
+import os
+import numpy as np
+
+print("imported")
+
+
+def split(x, positions, base=10000.0):
+    print("called")
+    os.write(1, b"written past Python\\n")
+    d = x.shape[-1]
+    angle = np.asarray(positions, float)[..., None] * base ** (-np.arange(0, d, 2) / d)
+    if angle.ndim == 3 and x.ndim == 4:
+        angle = angle[:, None]
+    a, b = x[..., : d // 2].astype(float), x[..., d // 2 :].astype(float)
+    c, s = np.cos(angle), np.sin(angle)
+    return np.concatenate([a * c - b * s, b * c + a * s], axis=-1).astype(x.dtype)
+
+
+class Split:
+    def __init__(self, base=10000.0):
+        self.base = base
+
+    def forward(self, x, positions):
+        return split(x, positions, self.base)
+
+
+def raises(x, positions):
+    raise ValueError("no\\nidea")
+"""
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Path:
+    file = tmp_path / "kernel.py"
+    file.write_text(KERNEL)
+    return file
+
+
+def printed(
+    capfd: pytest.CaptureFixture[str], *arguments: str, code: int = 0
+) -> tuple[str, list[str]]:
+    """What is on stdout, and the lines of stderr that the kernel did not write."""
+    assert run(["check", *arguments]) == code
+    got = capfd.readouterr()
+    theirs = ("imported", "called", "written past Python")
+    return got.out, [line for line in got.err.splitlines() if line not in theirs]
+
+
+def test_a_right_one_passes(kernel: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out, err = printed(capfd, f"{kernel}:split", "--dim", "32")
+    assert out.startswith(f"PASS  {kernel}:split is a RoPE\n")
+    assert "  found  dim 32, base 10000, half\n" in out
+    assert "  PASS  relative position" in out
+    assert "FAIL" not in out
+    assert err == [f"note: running the code of {kernel}:split"]
+
+
+def test_another_convention_fails_with_its_cure(
+    kernel: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    target = f"{kernel}:split"
+    out, _ = printed(capfd, target, "--dim", "32", "--layout", "interleaved", code=1)
+    assert out.startswith(f"FAIL  {target} is not the RoPE of what is expected\n")
+    words = " ".join(out.split())
+    assert "It rotates half-split, expected interleaved: permute the q/k weights" in words
+    assert "smallest case: position 1, x = e_0: got (0.5403 at 0, 0 at 1, 0.8415 at 16)" in words
+    assert "FAIL convention" in words
+    assert "1 of " in words
+
+
+def test_a_model_says_what_is_expected(
+    kernel: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "config.json"
+    given = {
+        "model_type": "llama",
+        "hidden_size": 128,
+        "num_attention_heads": 4,
+        "rope_theta": 10000.0,
+        "max_position_embeddings": 2048,
+    }
+    config.write_text(json.dumps(given))
+    out, _ = printed(capfd, f"{kernel}:split", "--model", str(config))
+    assert out.startswith(f"PASS  {kernel}:split is the RoPE of {config}\n")
+    config.write_text(json.dumps(given | {"rope_theta": 500000.0}))
+    out, _ = printed(capfd, f"{kernel}:split", "--model", str(config), code=1)
+    assert "base 10000, expected 500000" in " ".join(out.split())
+
+
+def test_the_document_holds_checks_and_what_was_identified(
+    kernel: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out, err = printed(capfd, f"{kernel}:split", "--dim", "32", "--json", "-q")
+    assert err == []
+    document = json.loads(out)  # nothing of the kernel's is on stdout
+    assert document["schema"] == "ropecli.check/1"
+    assert document["parameters"]["target"] == f"{kernel}:split"
+    assert document["parameters"]["seed"] == 0
+    result = document["result"]
+    assert result["passed"] is True
+    assert result["diagnosis"] is None
+    assert result["identified"]["layout"] == "half"
+    assert result["identified"]["base"] == pytest.approx(10_000)
+    names = {check["name"] for check in result["checks"]}
+    assert {"rotation", "long positions", "long, short, long", "input untouched"} <= names
+    assert {check["expected"] for check in result["checks"]} == {"holds"}
+
+
+def test_a_class_takes_its_arguments(kernel: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    options = ["--form", "module", "--dim", "32", "--base", "500", "--layout", "half"]
+    printed(capfd, f"{kernel}:Split", *options, "--init", "base=500")
+    out, _ = printed(capfd, f"{kernel}:Split", *options, "-q", code=1)
+    assert out.startswith("FAIL")
+
+
+def test_an_exception_is_a_failure_and_no_crash(
+    kernel: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out, _ = printed(capfd, f"{kernel}:raises", code=1)
+    assert "It can't be called: ValueError: no idea." in out
+
+
+def test_one_dtype_and_a_context_may_be_chosen(
+    kernel: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    target = f"{kernel}:split"
+    arguments = [target, "--dim", "32", "--dtype", "bfloat16", "--context", "512", "--json"]
+    out, _ = printed(capfd, *arguments)
+    checks = json.loads(out)["result"]["checks"]
+    assert {check["dtype"] for check in checks} == {"bfloat16"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.py:f"], "nowhere.py is no file"),
+        (["math"], "function must be given as module:function or file.py:function, got 'math'"),
+        (["math:sqrt", "--form", "call"], "form must be one of apply, tables, module"),
+        (["math:sqrt", "--dim", "7"], "head dim must be an even number of at least 2, got 7"),
+        (["math:sqrt", "--init", "base"], "--init must be KEY=VALUE"),
+        (["math:sqrt", "--layer", "all"], "--layer needs --model"),
+        (["math:sqrt", "--context", "0"], "context length must be from 1 to 2^53, got 0"),
+        (["math:sqrt", "--device", "tpu"], "device must be cpu with numpy, got 'tpu'"),
+    ],
+)
+def test_mistakes_are_one_line(
+    arguments: list[str], message: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["check", "-q", *arguments]) == 2
+    got = capfd.readouterr()
+    assert got.out == ""
+    assert got.err.startswith(f"error: {message}")
+    assert got.err.count("\n") == 1
+
+
+def test_a_process_of_its_own_keeps_stdout_clean(kernel: Path) -> None:
+    done = run_cli("check", f"{kernel}:split", "--dim", "8", "--json", cwd=kernel.parent)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["result"]["passed"] is True
+    assert "written past Python" in done.stderr

@@ -1,0 +1,266 @@
+"""Query and key weights from one layout to the other: bits, heads, and the proof."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from files.attention import (
+    ATTENTION,
+    HEAD_DIM,
+    HEADS,
+    KV_HEADS,
+    WIDTH,
+    Array,
+    converted,
+    drawn,
+    layer,
+)
+from helpers import assert_same_bits
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.numpy import save_file
+
+from ropecli import FileError, rotate
+from ropecli.arrays import DTYPES
+from ropecli.files.permute import permute as module
+from ropecli.files.permute.permute import permute_file
+from ropecli.files.permute.rows import LAYOUTS, old_rows
+from ropecli.files.safetensors import serialised
+from ropecli.rotary import Rotary
+
+
+def half_of(weight: Array, heads: int) -> Array:
+    """Rows of an interleaved weight in halves: the reshape that converters to Transformers use."""
+    pairs = weight.reshape(heads, HEAD_DIM // 2, 2, -1).swapaxes(1, 2)
+    return np.ascontiguousarray(pairs).reshape(weight.shape)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_go_where_converters_put_them(dtype: str, tmp_path: Path) -> None:
+    arrays = layer(dtype)
+    got, result = converted(tmp_path, arrays)
+    assert set(got) == set(arrays)
+    for name, array in arrays.items():
+        heads = KV_HEADS if "k_proj" in name else HEADS if "q_proj" in name else 1
+        expected = array if "v_proj" in name else half_of(array, heads)
+        assert_same_bits(name, got=got[name], expected=expected)
+    by_name = {tensor.name: tensor for tensor in result.tensors}
+    assert by_name[f"{ATTENTION}v_proj.weight"].heads is None
+    assert by_name[f"{ATTENTION}q_norm.weight"].heads == 1
+    assert [t.permuted for t in result.tensors].count(True) == 6
+    assert result.written
+    assert result.proof.scores == HEADS * 25
+    assert 0 < result.proof.max_share < 1
+
+
+@given(
+    heads=st.sampled_from([(1, 1), (4, 4), (4, 1), (6, 3)]),
+    pairs=st.integers(1, 8),
+    data=st.data(),
+    dtype=st.sampled_from(list(DTYPES)),
+    to=st.sampled_from(LAYOUTS),
+)
+def test_there_and_back_gives_the_same_bytes(
+    tmp_path_factory: pytest.TempPathFactory,
+    heads: tuple[int, int],
+    pairs: int,
+    data: st.DataObject,
+    dtype: str,
+    to: str,
+) -> None:
+    folder = tmp_path_factory.mktemp("x")
+    rotated = data.draw(st.integers(1, pairs))
+    offset = data.draw(st.integers(0, 2 * (pairs - rotated)))
+    width = data.draw(st.integers(1, 5))
+    arrays: dict[str, Array] = {}
+    for role, count in zip("qk", heads, strict=True):
+        rows = count * 2 * pairs
+        arrays[f"l.{role}_proj.weight"] = drawn(rows, width, dtype=dtype)
+        if data.draw(st.booleans()):
+            arrays[f"l.{role}_proj.bias"] = drawn(rows, dtype=dtype)
+        shape = data.draw(st.sampled_from([None, (2 * pairs,), (count, 2 * pairs), (rows,)]))
+        if shape is not None:
+            arrays[f"l.{role}_norm.weight"] = drawn(*shape, dtype=dtype)
+    paths = [folder / f"{name}.safetensors" for name in ("a", "b", "c")]
+    paths[0].write_bytes(serialised(arrays))
+    sizes: dict[str, Any] = {
+        "heads": heads[0],
+        "kv_heads": heads[1],
+        "rotary_dim": 2 * rotated,
+        "rotary_offset": offset,
+    }
+    for source, target, layout in zip(
+        paths, paths[1:], (to, LAYOUTS[1 - LAYOUTS.index(to)]), strict=False
+    ):
+        assert permute_file(source, target, to=layout, **sizes).written
+    assert paths[2].read_bytes() == paths[0].read_bytes()
+    if rotated > 1:
+        assert paths[1].read_bytes() != paths[0].read_bytes()
+
+
+@given(
+    pairs=st.integers(1, 32), to=st.sampled_from(LAYOUTS), rest=st.integers(0, 8), data=st.data()
+)
+def test_moved_rows_turn_as_the_old_did(
+    pairs: int, to: str, rest: int, data: st.DataObject
+) -> None:
+    head_dim = 2 * pairs + 2 * rest
+    offset = data.draw(st.integers(0, 2 * rest))
+    place: dict[str, Any] = {"rotary_dim": 2 * pairs, "rotary_offset": offset}
+    rows = old_rows(head_dim, to=to, **place)
+    x = drawn(3, head_dim, dtype="float64")
+    old = Rotary(head_dim=head_dim, layout=LAYOUTS[1 - LAYOUTS.index(to)], **place)
+    new = Rotary(head_dim=head_dim, layout=to, **place)
+    # The same arithmetic on the same numbers, elsewhere.
+    assert_same_bits("rows", got=rotate(x[:, rows], new), expected=rotate(x, old)[:, rows])
+
+
+@pytest.mark.parametrize("shape", [(HEADS, HEAD_DIM), (HEADS * HEAD_DIM,)])
+def test_norms_of_each_head_and_across_heads(shape: tuple[int, ...], tmp_path: Path) -> None:
+    arrays = layer() | {f"{ATTENTION}q_norm.weight": drawn(*shape)}
+    got, result = converted(tmp_path, arrays)
+    expected = half_of(arrays[f"{ATTENTION}q_norm.weight"], HEADS)
+    assert_same_bits("q_norm", got=got[f"{ATTENTION}q_norm.weight"], expected=expected)
+    assert result.written
+
+
+def test_metadata_order_and_other_bytes_are_kept(tmp_path: Path) -> None:
+    arrays = layer() | {"experts": drawn(3).astype(ml_dtypes.bfloat16), "i": np.arange(2)}
+    source, target = tmp_path / "in.safetensors", tmp_path / "out.safetensors"
+    save_file(arrays, source, metadata={"format": "pt", "who": "me"})
+    permute_file(source, target, to="half", heads=HEADS, kv_heads=KV_HEADS)
+    before, after = source.read_bytes(), target.read_bytes()
+    start = 8 + int.from_bytes(before[:8], "little")
+    assert before[:start] == after[:start]
+    assert len(before) == len(after)
+
+
+def test_tensors_of_other_dtypes_are_copied(tmp_path: Path) -> None:
+    import json
+    import struct
+
+    arrays = layer() | {"scale": np.arange(2)}
+    content = serialised(arrays)
+    length = struct.unpack("<Q", content[:8])[0]
+    header = json.loads(content[8 : 8 + length])
+    header["scale"] |= {"dtype": "F8_E4M3", "shape": [16]}
+    text = json.dumps(header).encode()
+    source, target = tmp_path / "in.safetensors", tmp_path / "out.safetensors"
+    source.write_bytes(struct.pack("<Q", len(text)) + text + content[8 + length :])
+    sizes: dict[str, Any] = {"to": "half", "heads": HEADS, "kv_heads": KV_HEADS}
+    assert permute_file(source, target, **sizes).written
+    assert target.read_bytes().endswith(np.arange(2).tobytes())
+    with pytest.raises(FileError, match="says neither query nor key"):
+        permute_file(source, target, force=True, tensors=["*scale*"], **sizes)
+
+
+def test_other_names_by_globs(tmp_path: Path) -> None:
+    arrays = {
+        "layers.0.attention.wq.weight": drawn(HEADS * HEAD_DIM, WIDTH),
+        "layers.0.attention.wk.weight": drawn(KV_HEADS * HEAD_DIM, WIDTH),
+        "encoder.query.weight": drawn(3, WIDTH),
+    }
+    got, result = converted(tmp_path, arrays, tensors=["*.wq.*", "*.wk.*"])
+    moved = {tensor.name for tensor in result.tensors if tensor.permuted}
+    assert moved == {name for name in arrays if "wq" in name or "wk" in name}
+    name = "layers.0.attention.wk.weight"
+    assert_same_bits("wk", got=got[name], expected=half_of(arrays[name], KV_HEADS))
+
+
+def test_queries_without_keys_are_proven_too(tmp_path: Path) -> None:
+    arrays = {name: array for name, array in layer().items() if ".k_" not in name}
+    _, result = converted(tmp_path, arrays)
+    assert result.written
+    assert result.proof.scores == HEADS * 25
+
+
+def rows_reversed(*_: Any, **__: Any) -> Array:
+    return np.arange(HEAD_DIM)[::-1]
+
+
+def rows_as_they_were(*_: Any, **__: Any) -> Array:
+    return np.arange(HEAD_DIM)
+
+
+def rows_of_the_other_direction(*_: Any, to: str, **__: Any) -> Array:
+    return old_rows(HEAD_DIM, to=LAYOUTS[1 - LAYOUTS.index(to)])
+
+
+@pytest.mark.parametrize("wrong", [rows_reversed, rows_as_they_were, rows_of_the_other_direction])
+@pytest.mark.parametrize("norms", [True, False])
+def test_wrong_rows_are_noticed_and_nothing_is_written(
+    wrong: Any, norms: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrays = {name: a for name, a in layer().items() if norms or "norm" not in name}
+    (tmp_path / "in.safetensors").write_bytes(serialised(arrays))
+    monkeypatch.setattr(module, "old_rows", wrong)
+    result = permute_file(
+        tmp_path / "in.safetensors",
+        tmp_path / "out.safetensors",
+        to="half",
+        heads=HEADS,
+        kv_heads=KV_HEADS,
+    )
+    assert not result.written
+    assert result.proof.max_share > 1e6
+    assert {path.name for path in tmp_path.iterdir()} == {"in.safetensors"}
+
+
+@pytest.mark.parametrize("part", ["q_proj.weight", "k_proj.bias", "q_norm.weight"])
+def test_one_tensor_left_behind_is_noticed(
+    part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved, (name, array) = (
+        module._moved,
+        next((name, array) for name, array in layer().items() if part in name),
+    )
+    rows = array.tobytes()
+    monkeypatch.setattr(
+        module, "_moved", lambda data, order: data if data in rows else moved(data, order)
+    )
+    (tmp_path / "in.safetensors").write_bytes(serialised(layer()))
+    result = permute_file(
+        tmp_path / "in.safetensors",
+        tmp_path / "out.safetensors",
+        to="half",
+        heads=HEADS,
+        kv_heads=KV_HEADS,
+    )
+    assert not result.written, name
+
+
+def test_weights_that_are_not_finite_prove_nothing(tmp_path: Path) -> None:
+    arrays = layer()
+    arrays[f"{ATTENTION}q_proj.weight"][3, 2] = np.nan
+    (tmp_path / "in.safetensors").write_bytes(serialised(arrays))
+    result = permute_file(
+        tmp_path / "in.safetensors",
+        tmp_path / "out.safetensors",
+        to="half",
+        heads=HEADS,
+        kv_heads=KV_HEADS,
+    )
+    assert np.isnan(result.proof.max_score_error)
+    assert not result.written
+
+
+def test_little_memory_is_taken(tmp_path: Path) -> None:
+    import tracemalloc
+
+    arrays = {f"l.{r}_proj.weight": drawn(64 * HEAD_DIM, 2048) for r in "qk"}
+    arrays["other"] = drawn(1 << 21)
+    (tmp_path / "in.safetensors").write_bytes(serialised(arrays))
+    size = (tmp_path / "in.safetensors").stat().st_size
+    del arrays
+    tracemalloc.start()
+    permute_file(
+        tmp_path / "in.safetensors", tmp_path / "out.safetensors", to="half", heads=64, seed=1
+    )
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # A block of copying, twice for the joining of its parts, and a head's rows as float64 thrice.
+    assert peak < 3 * module.BLOCK < size

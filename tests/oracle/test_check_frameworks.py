@@ -1,0 +1,93 @@
+"""`check` on released PyTorch code: right functions pass, and what they do is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import ropecli
+from ropecli.checks.target.check import check
+from ropecli.checks.target.verdict import Verdict
+
+torch: Any = pytest.importorskip("torch")
+
+pytestmark = pytest.mark.oracle
+
+HALF = ropecli.Rotary(head_dim=64, layout="half")
+INTERLEAVED = ropecli.Rotary(head_dim=64)
+
+
+def failures(verdict: Verdict) -> list[str]:
+    return [f"{c.name} ({c.dtype}): {c.note}" for c in verdict.checks if c.passed is False]
+
+
+def llama(dtype: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    """Llama's tables, made in the dtype that is chosen by x's, and its own application."""
+    from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+
+    def apply(x: Any, positions: Any) -> Any:
+        made = dtype(x)
+        d = x.shape[-1]
+        theta = (1.0 / 10_000.0 ** (torch.arange(0, d, 2).float() / d)).to(made)
+        batch = positions if positions.ndim == 2 else positions[None]
+        angle = batch[..., None].to(made) * theta
+        both = torch.cat([angle, angle], dim=-1)
+        cos, sin = both.cos().to(x.dtype), both.sin().to(x.dtype)
+        return apply_rotary_pos_emb(x, x, cos, sin)[0]
+
+    return apply
+
+
+def test_llama_in_transformers_is_right() -> None:
+    verdict = check(llama(lambda _x: torch.float32), expect=HALF, framework="torch")
+    assert failures(verdict) == []
+    judged = {c.dtype for c in verdict.checks if c.name == "long positions" and c.passed}
+    assert judged == {"float64", "float32", "float16", "bfloat16"}
+
+
+def test_tables_in_the_dtype_of_half_precision_data_are_wrong_far_out() -> None:
+    verdict = check(llama(lambda x: x.dtype), expect=HALF, framework="torch")
+    wrong = {c.dtype for c in verdict.checks if c.name == "long positions" and c.passed is False}
+    assert wrong == {"float16", "bfloat16"}
+
+
+def test_transformers_apply_functions() -> None:
+    from transformers.models.cohere.modeling_cohere import apply_rotary_pos_emb as cohere
+    from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+
+    options: dict[str, Any] = {"framework": "torch", "form": "tables"}
+    assert failures(check(apply_rotary_pos_emb, expect=HALF, **options)) == []
+    right = check(cohere, expect=INTERLEAVED, tables="interleaved", **options)
+    assert failures(right) == []
+    mixed = check(apply_rotary_pos_emb, tables="interleaved", **options)
+    assert any(each.startswith("rotation") for each in failures(mixed))
+
+
+def test_tensors_that_need_a_gradient_and_modules() -> None:
+    class Rope(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self, base: float = 10_000.0) -> None:
+            super().__init__()
+            self.scale = torch.nn.Parameter(torch.ones(()))
+            self.base = base
+
+        def forward(self, x: Any, positions: Any) -> Any:
+            d = x.shape[-1]
+            theta = self.base ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
+            angle = positions[..., None] * theta
+            if angle.ndim == 3 and x.ndim == 4:
+                angle = angle[:, None]
+            a, b = x.double().chunk(2, dim=-1)
+            c, s = angle.cos() * self.scale, angle.sin() * self.scale
+            return torch.cat([a * c - b * s, b * c + a * s], dim=-1).to(x.dtype)
+
+    verdict = check(Rope, form="module", expect=HALF, framework="torch")
+    assert failures(verdict) == []
+    (two,) = [c for c in verdict.checks if c.name == "two instances"]
+    assert two.passed is True
+
+
+def test_a_device_that_is_not_there_is_one_line() -> None:
+    with pytest.raises(ropecli.ArgumentError, match="device 'nowhere' can't be used"):
+        check(llama(lambda _x: torch.float32), framework="torch", device="nowhere")

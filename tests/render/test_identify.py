@@ -1,0 +1,178 @@
+"""The screen of `identify`, from results made by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from ropecli import Identification, Match, Rotary, rope
+from ropecli.render import console, document
+from ropecli.render import identify as pages
+from ropecli.render.identify_flags import flags
+
+
+def result(rotary: Rotary, **fields: Any) -> Identification:
+    known: dict[str, Any] = {
+        "layout": rotary.layout,
+        "rope_type": rotary.rope_type,
+        "position_offset": 0.0,
+        "position_step": 1.0,
+        "inv_freq": rotary.inv_freq,
+        "max_residual": 1.26,
+        "precision": "exact",
+        "rotary": rotary,
+        "positions": np.arange(4096.0),
+    }
+    return Identification(
+        recognised=True, dtype="float32", rows=4096, vectors=8192, **(known | fields)
+    )
+
+
+def shown(
+    capsys: pytest.CaptureFixture[str],
+    found: Identification,
+    candidates: dict[str, Rotary] | None = None,
+    *,
+    brief: bool = False,
+) -> str:
+    pages.show(found, candidates or {}, {}, brief=brief)
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    return printed.out
+
+
+def test_whole_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    plain = Rotary(head_dim=8, base=5e5, layout="half")
+    found = result(
+        plain,
+        matches=(
+            Match(name="default, base 500000", max_phase_error=0.0, matches=True),
+            Match(name="a, base 1", max_phase_error=1e-9, matches=True),
+            Match(name="linear, base 500000", max_phase_error=3.61, matches=False),
+        ),
+        notes=("something is not known",),
+    )
+    assert shown(capsys, found) == (
+        "This is RoPE: no scaling, half-split layout, all 8 dimensions.\n"
+        "\n"
+        "  layout            half: pairs (i, i + 4)\n"
+        "  base              500,000\n"
+        "  scaling           none\n"
+        "  direction         forward\n"
+        "  position offset   0\n"
+        "  attention factor  1\n"
+        "  precision         exact\n"
+        "  agreement         1.3 ulp of float32 at worst over 4,096 positions\n"
+        "\n"
+        "  Matches exactly: default, base 500000.\n"
+        "  Fits as well: a, base 1.\n"
+        "  Next best: linear, base 500000, wrong by 3.6 rad at position 4,095.\n"
+        "\n"
+        "  What these tensors leave open:\n"
+        "    something is not known.\n"
+        "\n"
+        "  As flags: --dim 8 --layout half --base 500000\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "row"),
+    [
+        ({"position_offset": None}, "position offset   another on each axis"),
+        ({"position_offset": 5.0000000003}, "position offset   5"),
+        ({"position_offset": 2.5, "position_step": 0.5}, "position step     0.5"),
+        ({"max_residual": 212.4}, "agreement         212 ulp of float32"),
+        ({"max_residual": 3.2e8}, "agreement         3e+08 ulp of float32"),
+        ({"max_residual": math.inf}, "agreement         inf ulp of float32"),
+        ({"precision": "float32 angles"}, "precision         float32 angles"),
+    ],
+)
+def test_a_row(fields: dict[str, Any], row: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert f"  {row}" in shown(capsys, result(Rotary(head_dim=8), **fields))
+
+
+def test_an_offset_that_is_whole_but_for_rounding_is_an_option(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = shown(capsys, result(Rotary(head_dim=8), position_offset=5.0000000003))
+    assert text.endswith("\n  encode takes the positions: --offset 5\n")
+    text = shown(capsys, result(Rotary(head_dim=8), position_offset=2.5))
+    assert text.endswith("--positions FILE, with 2.5 + 1 m for m\n")
+
+
+@pytest.mark.parametrize(
+    ("candidate", "said"),
+    [
+        (Rotary(head_dim=8, pairs_out=[[0, 2], [1, 3], [4, 6], [5, 7]]), "written in another"),
+        (Rotary(head_dim=8, rotary_dim=4), "rotary dim 4, not 8"),
+        (rope("xpos", head_dim=8, scale_base=512), "lengths that grow"),
+    ],
+)
+def test_why_a_candidate_is_another(
+    candidate: Rotary, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    match = Match(name="c.json", max_phase_error=math.inf, matches=False)
+    text = shown(capsys, result(Rotary(head_dim=8), matches=(match,)), {"c.json": candidate})
+    assert f"  c.json is another: {said}" in text
+    assert "inf" not in text
+
+
+def test_long_flags_are_one_command_for_a_shell(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lines end in a backslash, save within a list, where it would belong to the list."""
+    odd = rope(
+        "llama3",
+        head_dim=32,
+        factor=8.0,
+        low_freq_factor=1.0,
+        high_freq_factor=4.0,
+        original_max_position_embeddings=8192,
+        direction="reversed",
+        pairs_out=Rotary(head_dim=32, layout="half").pairs_in,
+    )
+    monkeypatch.setattr(console, "out", lambda: Console(width=80, highlight=False, soft_wrap=True))
+    printed = shown(capsys, result(odd)).partition("  As flags: ")[2]
+    assert max(map(len, printed.splitlines())) <= 80
+    words = flags(result(odd))
+    assert words is not None
+    pasted = [" ".join(word.split()) for word in shlex.split(printed.replace("\\\n", ""))]
+    assert pasted == words
+    assert printed.count("\\\n") > 1
+
+
+def test_a_name_can_not_write_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "\x1b[31mred\n.json"
+    match = Match(name=name, max_phase_error=0.0, matches=True)
+    custom = Rotary.from_inv_freq([0.9, 0.3], head_dim=4)
+    text = shown(capsys, result(custom, matches=(match,)), {name: custom})
+    assert "\x1b" not in text
+    assert "  \\x1b[31mred\\n.json matches exactly.\n" in text
+
+
+def test_document_has_no_infinity() -> None:
+    match = Match(name="c.json", max_phase_error=math.inf, matches=False)
+    found = result(Rotary(head_dim=8), matches=(match,), max_residual=math.inf)
+    got = json.loads(document.text("identify", {}, pages.as_json(found, {})))["result"]
+    assert got["matches"] == [{"name": "c.json", "max_phase_error": None, "matches": False}]
+    assert got["max_residual"] is None
+    assert not {"rotary", "positions"} & set(got)
+
+
+def test_flags_that_would_make_another_rotation_are_not_given() -> None:
+    odd = Rotary.from_inv_freq([1.0, 0.3], head_dim=4, base=1e4, rope_type="default")
+    assert flags(result(odd)) is None
+    match = Match(name="m", max_phase_error=0.0, matches=True)
+    words = {"m": ["--model", "m.json"], "other": ["--model", "other.json"]}
+    assert flags(result(odd, matches=(match,)), words) == ["--model", "m.json"]
+    turned = Rotary(head_dim=4, base=100.0, attention_factor=1.2)
+    found = flags(result(turned))
+    assert found is not None
+    assert found[:6] == ["--dim", "4", "--layout", "interleaved", "--base", "100"]
+    assert "attention_factor=1.2" in found

@@ -1,0 +1,100 @@
+"""What other projects' tests use: assert_rope, and the fixture."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import ROOT, run_python
+from numpy.typing import NDArray
+
+import ropecli
+from ropecli.testing import assert_rope
+
+Array = NDArray[Any]
+OPTIONS: dict[str, Any] = {"head_dim": 16, "context_length": 1024}
+
+PROJECT = """
+import numpy as np
+
+def rotate(x, positions):
+    d = x.shape[-1]
+    angle = np.asarray(positions, float)[..., None] * 10000.0 ** (-np.arange(0, d, 2) / d)
+    if angle.ndim == 3 and x.ndim == 4:
+        angle = angle[:, None]
+    y = x.astype(float)
+    a, b = y[..., ::2].copy(), y[..., 1::2].copy()
+    c, s = np.cos(angle), np.sin(angle)
+    y[..., ::2], y[..., 1::2] = a * c - b * s, b * c + a * s
+    return y.astype(x.dtype)
+
+def test_right(rope_check):
+    assert rope_check(rotate, head_dim=16).passed
+
+def test_wrong(rope_check):
+    rope_check(lambda x, positions: rotate(x, abs(positions)), head_dim=16)
+"""
+
+
+def rotate(x: Array, positions: Array, theta: Any = None) -> Array:
+    d = x.shape[-1]
+    theta = 10_000.0 ** (-np.arange(0, d, 2) / d) if theta is None else theta
+    angle = np.asarray(positions, np.float64)[..., None] * theta
+    if angle.ndim == 3 and x.ndim == 4:
+        angle = angle[:, None]
+    z = (x[..., ::2] + 1j * x[..., 1::2].astype(np.float64)) * np.exp(1j * angle)
+    return np.stack([z.real, z.imag], axis=-1).reshape(x.shape).astype(x.dtype)
+
+
+def test_a_right_one_gives_its_verdict() -> None:
+    verdict = assert_rope(rotate, ropecli.Rotary(head_dim=16), **OPTIONS)
+    assert verdict.passed
+    assert verdict.identified is not None
+    assert verdict.identified.layout == "interleaved"
+
+
+def test_a_wrong_one_raises_what_the_command_prints() -> None:
+    with pytest.raises(AssertionError) as error:
+        assert_rope(rotate, ropecli.Rotary(head_dim=16, layout="half"), **OPTIONS)
+    text = str(error.value)
+    assert text.startswith("FAIL  rotate is not the RoPE of what is expected\n")
+    assert "It rotates interleaved, expected half-split" in text
+    assert "smallest case: position 1, x = e_0" in text
+
+
+def test_importing_it_is_light() -> None:
+    heavy = ("numpy", "numba", "rich", "pytest")
+    code = f"import sys, ropecli.testing; print([m for m in {heavy} if m in sys.modules])"
+    done = run_python(code)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_the_plugin_is_entered_and_light() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (home,) = project["entry-points"]["pytest11"].values()
+    assert callable(importlib.import_module(home).rope_check)
+    code = f"import sys, {home}; print([m for m in ('numpy', 'numba', 'rich') if m in sys.modules])"
+    assert run_python(code).stdout.strip() == "[]"
+
+
+def test_the_fixture_in_somebody_elses_tests(tmp_path: Path) -> None:
+    (tmp_path / "test_theirs.py").write_text(PROJECT)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "ropecli.pytest_plugin", "-q", "test_theirs.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={"PYTHONPATH": str(ROOT), "PATH": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "1 failed, 1 passed" in done.stdout
+    assert "negative positions" in done.stdout
+    assert "the sign of the position is ignored" in " ".join(done.stdout.split())
