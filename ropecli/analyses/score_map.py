@@ -70,7 +70,10 @@ def check_map(tokens: NDArray[np.float64], rows: Sequence[int], *, heads: int, h
     """
     for name, count in zip(("queries", "keys"), rows, strict=True):
         if not 1 <= integer(name, count) <= len(tokens):
-            msg = f"{name} must be from 1 to the {len(tokens)} tokens there are, got {count}"
+            allowed = f"from 1 to the {len(tokens)} tokens there are"
+            if len(tokens) == 1:
+                allowed = "1, as many as there are tokens"
+            msg = f"{name} must be {allowed}, got {count}"
             raise ArgumentError(msg)
     if heads < 1 or not 0 <= head < heads:
         msg = f"head must be from 0 to heads - 1, got {head} of {heads}"

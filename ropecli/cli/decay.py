@@ -42,8 +42,9 @@ def decay(
         typer.Option(metavar="R", help="Between distances, 0.02 for instance; 1 by default."),
     ] = None,
     reduce: Annotated[
-        str, typer.Option(metavar="mean|sum", help="Over j of |S_j|; the paper's is the mean.")
-    ] = "mean",
+        str | None,
+        typer.Option(metavar="mean|sum", help="Over j of |S_j|; the paper's mean by default."),
+    ] = None,
     figure2: Annotated[
         bool, typer.Option("--figure2", help="The paper's frame: 0 to 256, continuous, clipped.")
     ] = False,
@@ -99,12 +100,24 @@ def decay(
     and both bounds of Eq. 37 stand beside it.
     """
     from ropecli.analyses.decay import decay as analyse
+    from ropecli.cli.decay_encoding import show_expected
+    from ropecli.cli.inputs import files
+    from ropecli.cli.verify_encoding import refuse_beside_encoding
+    from ropecli.errors import ArgumentError
     from ropecli.render import console, document
     from ropecli.render import decay as pages
+    from ropecli.render.output import check_output
 
-    pages.check_output(output, force=force)
+    check_output(output, force=force, sources=files(q, k, models=model))
     named = (("start", start), ("max_distance", max_dist), ("step", step))
     given = {name: value for name, value in named if value is not None}
+    if seed < 0:
+        msg = f"seed must be at least 0, got {seed}"
+        raise ArgumentError(msg)
+    if encoding:
+        bound_alone = {"start": start, "step": step, "reduce": reduce, "figure2": figure2 or None}
+        refuse_beside_encoding(**bound_alone, q=q, k=k, q_row=q_row, k_row=k_row)
+    reduce = "mean" if reduce is None else reduce
     if figure2:
         _check_figure2(given, plain=reduce == "mean" and q is None and k is None)
     frame = (FIGURE_2 if figure2 else DEFAULT) | given
@@ -122,8 +135,34 @@ def decay(
         },
         width=128 if query is None else len(query.values),
     )
+    if not quiet:
+        pages.show_notes(query, key)
+        for each in encodings:
+            for note in each.notes:
+                console.note(f"{each.name}: {note}")
+    rope_options = {
+        "dim": None if model else list(dict.fromkeys(e.rope.head_dim for e in encodings)),
+        "base": None if model else list(dict.fromkeys(base or [10_000.0])),
+        "layout": None if model else layout or "interleaved",
+        "rotary_dim": rotary_dim,
+        "rope_type": rope_type,
+        "set": set,
+        "model": model,
+        "layer": layer,
+        "sequence_length": sequence_length,
+    }
     if encoding:
-        _show_expected(encoding, encodings, frame, seed=seed, output=output, force=force, json=json)
+        show_expected(
+            encoding,
+            encodings,
+            frame["max_distance"],
+            rope_options,
+            seed=seed,
+            output=output,
+            force=force,
+            json=json,
+            quiet=quiet,
+        )
         return
     curves: list[Decay] = [
         analyse(
@@ -136,9 +175,7 @@ def decay(
         )
         for each in encodings
     ]
-    parameters = {
-        "dim": None if model else list(dict.fromkeys(e.rope.head_dim for e in encodings)),
-        "base": None if model else list(dict.fromkeys(base or [10_000.0])),
+    parameters = rope_options | {
         "start": frame["start"],
         "max_dist": frame["max_distance"],
         "step": frame["step"],
@@ -148,19 +185,7 @@ def decay(
         "k": k,
         "q_row": None if query is None else query.row,
         "k_row": None if key is None else key.row,
-        "layout": None if model else layout or "interleaved",
-        "rotary_dim": rotary_dim,
-        "rope_type": rope_type,
-        "set": set,
-        "model": model,
-        "layer": layer,
-        "sequence_length": sequence_length,
     }
-    if not quiet:
-        pages.show_notes(query, key)
-        for each in encodings:
-            for note in each.notes:
-                console.note(f"{each.name}: {note}")
     if output is not None:
         pages.write(curves, output, parameters, force=force, figure2=figure2)
     if json:
@@ -183,10 +208,12 @@ def _encodings(
         refuse_beside_model,
         refuse_without_model,
     )
+    from ropecli.cli.names import told_apart
 
     if models:
         refuse_beside_model(**by_number)
-        return [from_model(source, **by_model) for source in dict.fromkeys(models)]
+        sources = list(dict.fromkeys(models))
+        return told_apart([from_model(source, **by_model) for source in sources], sources)
     refuse_without_model(layer=by_model["layer"])
     dims, bases = by_number.pop("dim") or [width], by_number.pop("base") or [None]
     return [
@@ -194,58 +221,6 @@ def _encodings(
         for d in dict.fromkeys(dims)
         for b in dict.fromkeys(bases)
     ]
-
-
-def _show_expected(
-    names: list[str],
-    encodings: list[Encoding],
-    frame: dict[str, float],
-    *,
-    seed: int,
-    output: Path | None,
-    force: bool,
-    json: bool,
-) -> None:
-    """The expected scores of encodings, beside RoPE's bound."""
-    from ropecli.analyses.decay import decay as analyse
-    from ropecli.analyses.expected import expected_score
-    from ropecli.encodings import ENCODINGS, with_table
-    from ropecli.errors import ArgumentError
-    from ropecli.files.atomic import replacing
-    from ropecli.render import document
-    from ropecli.render import expected as pages
-
-    last = int(frame["max_distance"])
-    if frame != DEFAULT | {"max_distance": last} or len(encodings) != 1:
-        msg = "--encoding takes whole distances from 0, and one --dim, --base or --model"
-        raise ArgumentError(msg)
-    rope = encodings[0].rope
-    chosen = ENCODINGS if names == ["all"] else tuple(dict.fromkeys(names))
-    bound = analyse(rope, max_distance=last, name=encodings[0].name)
-    curves = []
-    for name in chosen:
-        own = {"rotary": rope} if name == "rope" else {}
-        made = with_table(
-            name, last + 1, model_dim=4 * rope.head_dim, head_dim=rope.head_dim, seed=seed, **own
-        )
-        curves.append(expected_score(made, max_distance=last, seed=seed))
-    parameters = {"encoding": list(chosen), "max_dist": last, "dim": rope.head_dim, "seed": seed}
-    if output is not None:
-        suffix = output.suffix.lower()
-        if suffix == ".json":
-            whole = document.text("decay", parameters, pages.as_json(bound, curves))
-            content = (whole + "\n").encode()
-        elif suffix == ".csv":
-            content = pages.csv(bound, curves)
-        else:
-            command = f"ropecli decay --encoding {' --encoding '.join(names)} --max-dist {last}"
-            content = pages.drawn(bound, curves, suffix=suffix, command=command)
-        with replacing(output, force=force) as stream:
-            stream.write(content)
-    if json:
-        document.show("decay", parameters, pages.as_json(bound, curves))
-    else:
-        pages.show(bound, curves, saved_as=output)
 
 
 def _check_figure2(given: dict[str, float], *, plain: bool) -> None:

@@ -45,6 +45,7 @@ def diff(
     Show where two models part. Or one model as two stacks read it: which fields differ, by how
     many radians, and from which position on. Exit code 1 if they differ.
     """
+    from ropecli.cli.inputs import files
     from ropecli.errors import ArgumentError
     from ropecli.models.describe import describe
     from ropecli.models.diff import diff as compare
@@ -52,9 +53,10 @@ def diff(
     from ropecli.render import diff as pages
     from ropecli.render import document
     from ropecli.render.diff_figure import drawn
-    from ropecli.render.picture import check_picture, write_picture
+    from ropecli.render.output import FIGURES, check_output, write_output
 
-    check_picture(output, force=force)
+    named = [a] if b is None else [a, b]
+    check_output(output, force=force, sources=files(models=named), suffixes=FIGURES)
     first, second = _readings(readings or [], one=b is None)
     if (a, b) == ("-", "-"):
         msg = "standard input can be read once: name one of the two, or leave it out with --as"
@@ -76,10 +78,9 @@ def diff(
         "position": position,
     }
     if output is not None:
-        sources = a if b is None else f"{a} {b}"
-        command = f"ropecli diff {sources} --as {result.a.reading} --as {result.b.reading}"
+        command = f"ropecli diff {' '.join(named)} --as {result.a.reading} --as {result.b.reading}"
         content = drawn(result, suffix=output.suffix.lower(), command=command)
-        write_picture(output, content, force=force)
+        write_output(output, content, force=force)
     if json:
         document.show("diff", parameters, pages.as_json(result))
     else:

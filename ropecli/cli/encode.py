@@ -67,11 +67,13 @@ def encode(
     """
     from ropecli.analyses.float32_tables import float32_error
     from ropecli.cli.encoding import chosen
+    from ropecli.cli.inputs import files
     from ropecli.cli.progress import progress_bar
     from ropecli.files.atomic import check_target
     from ropecli.files.axes import axis_notes, understand_axes
     from ropecli.files.encode import check_output, default_output, encode_file
     from ropecli.files.npy import open_npy
+    from ropecli.files.positions import open_positions
     from ropecli.render import document
     from ropecli.render import encode as pages
 
@@ -92,7 +94,10 @@ def encode(
     axes = understand_axes(file, head_dim=rope.head_dim, sequence_axis=sequence_axis)
     target = default_output(input) if output is None else output
     check_output(target)
-    check_target(target, force=force)
+    sources = files(input, positions, models=[] if model is None else [model])
+    check_target(target, force=force, sources=sources)
+    with open_positions(positions, axes, offset, coordinates=rope.axes):
+        pass  # what is wrong with them is said before the plan
     named = dim is not None or model is not None
     notes = axis_notes(axes, axis_given=sequence_axis is not None, dim_given=named)
     notes += encoding.notes
@@ -115,8 +120,10 @@ def encode(
             force=force,
             progress=progress,
         )
+    tables = None if model is None else float32_error(rope, result.positions)
     if not quiet:
         pages.show_warnings(result)
+        pages.show_tables(tables)
     parameters = {
         "dim": axes.head_dim,
         "base": rope.base if base is None else base,
@@ -134,9 +141,7 @@ def encode(
         "inverse": inverse,
         "dtype": dtype,
     }
-    tables = None if model is None else float32_error(rope, result.positions)
     if json:
         document.show("encode", parameters, pages.as_json(result, notes, tables))
     else:
         pages.show(result)
-        pages.show_tables(tables)

@@ -32,18 +32,24 @@ def inspect(
     factors, wavelengths against the context, and what lint finds. Exit code 1 if it finds an
     error.
     """
+    from ropecli.cli.inputs import files
+    from ropecli.errors import FileError
     from ropecli.models.describe import describe
     from ropecli.models.lint.run import lint
     from ropecli.models.load import compute, settled_length
     from ropecli.render import document, frequencies_figure
     from ropecli.render import inspect as pages
     from ropecli.render.lint import lines_of
-    from ropecli.render.picture import check_picture
+    from ropecli.render.output import FIGURES, check_output
 
-    check_picture(output, force=force)
+    check_output(output, force=force, sources=files(models=[source]), suffixes=FIGURES)
     length = settled_length(sequence_length)
     described = describe(source)
-    model = compute(described, sequence_length=length, reading=reading).only(layer)
+    try:
+        model = compute(described, sequence_length=length, reading=reading).only(layer)
+    except FileError as error:
+        msg = f"{error}; see ropecli lint {source}"
+        raise FileError(msg) from None
     # Standard input can be read once.
     findings = lint(described.raw if described.format == "config.json" else source)
     parameters = {

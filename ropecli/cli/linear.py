@@ -82,10 +82,12 @@ def linear(
     from ropecli.analyses.linear_cost import linear_cost
     from ropecli.cli import linear_input
     from ropecli.cli.encoding import chosen
+    from ropecli.cli.inputs import files
     from ropecli.render import console, document, linear_file
     from ropecli.render import linear as pages
+    from ropecli.render.output import check_output
 
-    linear_file.check_output(output, force=force)
+    check_output(output, force=force, sources=files(q, k, v, models=[model] if model else None))
     numbers = {
         "dim": dim,
         "base": base,

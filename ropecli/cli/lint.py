@@ -75,12 +75,13 @@ def lint(
     if sarif:
         _write_sarif(found, output, force=force)
     if not to_stdout:
-        for name, findings in found:
-            pages.show(_called(name), findings, brief=quiet)
+        for index, (name, findings) in enumerate(found):
+            pages.show(_called(name), findings, brief=quiet, apart=index > 0)
     _finish(found, refused)
 
 
 def _check(names: list[str], *, sarif: bool, json: bool, output: Path | None, force: bool) -> None:
+    from ropecli.cli.inputs import files
     from ropecli.errors import ArgumentError
     from ropecli.files.atomic import check_target
 
@@ -97,7 +98,7 @@ def _check(names: list[str], *, sarif: bool, json: bool, output: Path | None, fo
         msg = "--sarif and --json both print to stdout: give one, or -o FILE for SARIF"
         raise ArgumentError(msg)
     if output is not None:
-        check_target(output, force=force)
+        check_target(output, force=force, sources=files(models=names))
 
 
 def _wanted(select: list[str], ignore: list[str]) -> set[str]:

@@ -11,8 +11,10 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def progress_bar(name: str, *, wanted: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """What to call with the bytes done and in all; None where nobody would see it."""
+def progress_bar(
+    name: str, *, wanted: bool, of_bytes: bool = True
+) -> Iterator[Callable[[int, int], None] | None]:
+    """What to call with the bytes, or steps, done and in all; None where nobody would see it."""
     if not wanted or not sys.stderr.isatty():
         yield None
         return
@@ -21,6 +23,7 @@ def progress_bar(name: str, *, wanted: bool) -> Iterator[Callable[[int, int], No
     from rich.progress import (
         BarColumn,
         DownloadColumn,
+        MofNCompleteColumn,
         Progress,
         TextColumn,
         TimeRemainingColumn,
@@ -30,8 +33,7 @@ def progress_bar(name: str, *, wanted: bool) -> Iterator[Callable[[int, int], No
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
+        *((DownloadColumn(), TransferSpeedColumn()) if of_bytes else (MofNCompleteColumn(),)),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:

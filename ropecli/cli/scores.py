@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from ropecli.analyses.invariance import Invariance
+    from ropecli.encodings import Encoding
+
 LENGTH = 32  #: Tokens that are drawn.
 MODEL_DIM = 64
 
@@ -69,17 +72,24 @@ def scores(
     by side, and who is translation invariant, symmetric, bounded, decaying and linear under
     shift: measured, beside what theory says. Exit code 1 where they disagree.
     """
-    from ropecli.analyses.invariance import invariance
     from ropecli.analyses.score_map import check_map, drawn_tokens, score_map
+    from ropecli.cli.inputs import files
     from ropecli.encodings import encoding
+    from ropecli.errors import ArgumentError
     from ropecli.render import document
     from ropecli.render import scores as pages
+    from ropecli.render.output import check_output
 
-    pages.check_output(output, force=force)
+    check_output(output, force=force, sources=files(x, weights))
     names = _names(encodings)
     tokens = _load(x, model_dim)
     if length is None:
         length = LENGTH if tokens is None else len(tokens)
+    named = {"length": length, "queries": queries, "keys": keys}
+    for option, count in named.items():
+        if count is not None and count < 1:
+            msg = f"--{option} must be at least 1, got {count}"
+            raise ArgumentError(msg)
     rows = [length if each is None else each for each in (queries, keys)]
     if tokens is None:
         tokens = drawn_tokens(max(rows), MODEL_DIM if model_dim is None else model_dim, seed)
@@ -89,7 +99,7 @@ def scores(
     own = _options(set, names)
     made = [encoding(n, **sizes, seed=seed, weights=given[n], **own[n]) for n in names]
     maps = [score_map(each, tokens, rows[0], rows[1], head=head) for each in made]
-    judged = [invariance(each, shift=shift, seed=seed) for each in made]
+    judged = [_judged(each, shift=shift, seed=seed) for each in made]
     parameters = {
         "encodings": ",".join(names),
         "x": x,
@@ -107,9 +117,22 @@ def scores(
     if json:
         document.show("scores", parameters, pages.as_json(maps, judged))
     else:
-        pages.show(judged, saved=output, brief=quiet)
+        pages.show(judged, seed=seed, saved=output, brief=quiet)
     if not all(each.agrees for each in judged):
         raise typer.Exit(1)
+
+
+def _judged(made: Encoding, *, shift: int, seed: int) -> Invariance:
+    from ropecli.analyses.invariance import invariance
+    from ropecli.errors import ArgumentError
+
+    try:
+        return invariance(made, shift=shift, seed=seed)
+    except ArgumentError as error:
+        if shift < 1:
+            raise
+        msg = f"--shift {shift} is too far for {made.name}: {error}"
+        raise ArgumentError(msg) from None
 
 
 def _names(text: str) -> list[str]:

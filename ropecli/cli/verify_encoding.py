@@ -41,7 +41,7 @@ def verify_one(
     from ropecli.render import verify as pages
     from ropecli.render import verify_encoding as own_pages
 
-    _refuse_beside_encoding(**others)
+    refuse_beside_encoding(**others)
     given = SIZES | {size: number for size, number in sizes.items() if number is not None}
     result = verify_encoding(name, seed=seed, **given)
     if json:
@@ -69,7 +69,15 @@ def refuse_without_encoding(**options: Any) -> None:
             raise ArgumentError(msg)
 
 
-def _refuse_beside_encoding(**options: Any) -> None:
+def refuse_beside_encoding(**options: Any) -> None:
+    """Refuse options that an encoding by name has no use for.
+
+    Args:
+        **options: Their values, None where they were not given.
+
+    Raises:
+        ArgumentError: One was given.
+    """
     from ropecli.errors import ArgumentError
 
     given = [_flag(name) for name, value in options.items() if value not in (None, [])]

@@ -48,6 +48,7 @@ class Encoding(ABC):
     name: ClassVar[str]  #: In lower case, as files and options have it.
     equation: ClassVar[str]  #: Of RoFormer, or the paper's own.
     usual_theory: ClassVar[Theory]  #: With the options that it has by default.
+    counts_keys: ClassVar[bool] = False  #: Whether a score depends on the keys beside its own.
 
     sizes: Sizes
     weights: Mapping[str, Array]  #: As `shapes` names them.
@@ -107,20 +108,36 @@ class Encoding(ABC):
         if array.ndim != 2 or array.shape[1] != self.sizes.model_dim:
             msg = f"{name} must have shape (tokens, {self.sizes.model_dim}), got {array.shape}"
             raise ArgumentError(msg)
-        tokens: Array = np.ascontiguousarray(array, dtype=np.float64)
+        tokens: Array = np.asarray(array, dtype=np.float64)
         return tokens
 
     def _queries(self, x: Array) -> Array:
         """W_q x: (heads, tokens, head_dim)."""
-        return np.ascontiguousarray(x @ self.weights["query"])
+        return _projected(x, self.weights["query"])
 
     def _keys(self, x: Array) -> Array:
         """W_k x: (heads, tokens, head_dim)."""
-        return np.ascontiguousarray(x @ self.weights["key"])
+        return _projected(x, self.weights["key"])
+
+    def _dots(self, q: Array, x: Array, weight: str = "key") -> Array:
+        """q_m . W x_n: (heads, queries, keys)."""
+        w = self.weights[weight]
+        if q.shape[1] > 1:
+            return dots(q, _projected(x, w))
+        # Of one query among many keys (W^T q) . x_n is the same, and less by a factor head_dim.
+        back = (q @ w.transpose(0, 2, 1))[:, 0]
+        return (back @ x.T)[:, None]
 
     @property
     def _scale(self) -> float:
         return float(1 / np.sqrt(self.sizes.head_dim))
+
+
+def _projected(x: Array, weight: Array) -> Array:
+    """W x: (heads, tokens, head_dim). One token that is broadcast is projected once."""
+    if len(x) > 1 and x.strides[0] == 0:
+        return np.repeat(x[:1] @ weight, len(x), axis=1)
+    return np.ascontiguousarray(x @ weight)
 
 
 def projections(sizes: Sizes) -> dict[str, tuple[int, ...]]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from ropecli.errors import FileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _SUFFIX = ".ropecli-part"
 _LONGEST_NAME = 255  #: Bytes, on nearly all file systems.
@@ -63,14 +63,29 @@ def replacing(target: str | os.PathLike[str], *, force: bool = False) -> Iterato
         raise FileError(msg) from None
 
 
-def check_target(target: str | os.PathLike[str], *, force: bool = False) -> None:
+def check_target(
+    target: str | os.PathLike[str],
+    *,
+    force: bool = False,
+    sources: Iterable[str | os.PathLike[str]] = (),
+) -> None:
     """Refuse, before any work is done, a target that `replacing` would refuse.
 
+    Args:
+        target: As in `replacing`.
+        force: As in `replacing`.
+        sources: Files that are read, which no force replaces.
+
     Raises:
-        FileError: The target exists, or is no place for a file.
+        FileError: The target exists, is read, or is no place for a file.
     """
     try:
-        _permissions(resolved(target), force=force)
+        path = resolved(target)
+        for source in sources:
+            if _is_same(path, source) or _is_same(part_of(path), source):
+                msg = f"input and output are the same file: {os.fspath(source)}"
+                raise FileError(msg)
+        _permissions(path, force=force)
     except OSError as error:
         msg = f"cannot write {os.fspath(target)}: {error.strerror or error}"
         raise FileError(msg) from None
@@ -94,6 +109,13 @@ def part_of(path: Path) -> Path:
     if len(os.fsencode(name)) > _LONGEST_NAME:
         name = f".{hashlib.sha256(os.fsencode(path.name)).hexdigest()}{_SUFFIX}"
     return path.with_name(name)
+
+
+def _is_same(first: Path, second: str | os.PathLike[str]) -> bool:
+    try:
+        return first.samefile(second)
+    except (OSError, ValueError):  # one isn't there, which is for others to say
+        return False
 
 
 def _permissions(path: Path, *, force: bool) -> int | None:

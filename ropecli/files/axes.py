@@ -102,6 +102,7 @@ def _from_start(axis: object, ndim: int) -> int:
         raise ArgumentTypeError(msg)
     positive = axis + ndim if axis < 0 else axis
     if not 0 <= positive < ndim - 1:
-        msg = f"sequence axis must be from 0 to {ndim - 2} or from -{ndim} to -2, got {axis}"
+        allowed = "0 or -2" if ndim == 2 else f"from 0 to {ndim - 2} or from -{ndim} to -2"
+        msg = f"sequence axis must be {allowed}, got {axis}"
         raise ArgumentError(msg)
     return positive

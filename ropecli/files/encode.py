@@ -13,7 +13,7 @@ import numpy as np
 
 from ropecli.arrays import dtype_name
 from ropecli.errors import FileError
-from ropecli.files.atomic import part_of, replacing, resolved
+from ropecli.files.atomic import check_target, replacing
 from ropecli.files.axes import Axes, axis_notes, understand_axes
 from ropecli.files.finite import all_finite, count_nonfinite, count_overflowed
 from ropecli.files.npy import SUFFIX, NpyReader, NpyWriter, open_npy
@@ -98,7 +98,7 @@ def encode_file(
         file = reader.file
         axes = understand_axes(file, head_dim=rope.head_dim, sequence_axis=sequence_axis)
         sources = [input, positions] if isinstance(positions, str | os.PathLike) else [input]
-        _check_apart(output, sources)
+        check_target(output, force=force, sources=sources)
         with open_positions(positions, axes, offset, coordinates=rope.axes) as places:
             ends = places.ends
             with replacing(output, force=force) as stream:
@@ -138,22 +138,6 @@ def check_output(output: str | os.PathLike[str]) -> None:
     if Path(output).suffix.lower() != SUFFIX:
         msg = f"cannot write {os.fspath(output)}: allowed is a name that ends in {SUFFIX}"
         raise FileError(msg)
-
-
-def _check_apart(output: str | os.PathLike[str], sources: list[str | os.PathLike[str]]) -> None:
-    """Refuse to write over what is read."""
-    path = resolved(output)
-    for source in sources:
-        if any(_is_same(written, source) for written in (path, part_of(path))):
-            msg = f"input and output are the same file: {os.fspath(source)}"
-            raise FileError(msg)
-
-
-def _is_same(first: Path, second: str | os.PathLike[str]) -> bool:
-    try:
-        return first.samefile(second)
-    except (OSError, ValueError):  # one isn't there, which is for others to say
-        return False
 
 
 class _Job:

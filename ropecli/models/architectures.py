@@ -9,8 +9,12 @@ from importlib import resources
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ropecli.models.keys import ALIASES
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+BASES = ("rope_theta", "rope_scaling", "rope_parameters")  #: Where a file may have its base.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -21,6 +25,17 @@ class Architecture:
     known: bool  #: Whether the table has it.
     facts: Mapping[str, Any]  #: layout, offset, ... as in the table.
     defaults: Mapping[str, Any]  #: Values of keys that a file may leave out.
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Keys that its code does not read."""
+        ignored = tuple(self.facts.get("ignores", ()))
+        return (*ignored, *ALIASES["rope_theta"]) if self.fixes_base else ignored
+
+    @property
+    def fixes_base(self) -> bool:
+        """Whether its code has a base that no key changes."""
+        return set(BASES) <= set(self.facts.get("ignores", ()))
 
 
 @cache

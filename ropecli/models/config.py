@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import ArgumentError
-from ropecli.models.entries import BASE, entries
+from ropecli.models.entries import BASE, SLIDING, entries
 from ropecli.models.geometry import geometry, rotated_by
 from ropecli.models.keys import Keys, few
 from ropecli.models.nope import of_layer, with_layers
@@ -39,10 +39,16 @@ def settings_of(config: Mapping[str, Any]) -> tuple[Settings, ...]:
     if not found:
         msg = (
             "no rotary position embedding found: no rope_theta, rope_scaling or rope_parameters, "
-            f"and model_type {shown(config.get('model_type'))} is not known to have one"
+            f"and {_kind_of(config.get('model_type'))}"
         )
         raise ArgumentError(msg)
     return tuple(found)
+
+
+def _kind_of(model_type: object) -> str:
+    if model_type is None:
+        return "no model_type that is known to have one"
+    return f"model_type {shown(model_type)} is not known to have one"
 
 
 def _of_part(part: Part) -> list[Settings]:
@@ -81,7 +87,10 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
         rope_type = "axial"
     if entry["rope_theta"] is None:
         entry["rope_theta"] = BASE
-        assumed.append("base 10000: no rope_theta, nor one of its other names")
+        why = "no rope_theta, nor one of its other names"
+        if keys.architecture.fixes_base:
+            why = f"the code of model_type {keys.architecture.model_type} fixes it"
+        assumed.append(f"base 10000: {why}")
     original = _original(keys, entry, rope_type, context, nested=nested)
     scaling = entry | {"max_position_embeddings": context}
     if original is not None:
@@ -99,6 +108,7 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
         scaling=scaling,
         context_length=context,
         original_context_length=original,
+        window=_window(keys, name),
         nested=nested,
         softmax=_softmax(keys, entry),
         temperature=_temperature(entry, original),
@@ -120,6 +130,13 @@ def _original(
     if found is None and rope_type in _ORIGINAL:
         return context
     return found
+
+
+def _window(keys: Keys, name: str) -> int | None:
+    """Positions that a sliding layer sees; None of other layers, and where no number says it."""
+    given = keys.get("sliding_window") if name == SLIDING else None
+    is_count = isinstance(given, int) and not isinstance(given, bool) and 0 < given <= 2**53
+    return given if is_count else None
 
 
 def _softmax(keys: Keys, entry: Mapping[str, Any]) -> str | None:

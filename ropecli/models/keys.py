@@ -91,7 +91,7 @@ class Keys:
 
     def find(self, name: str) -> tuple[str, Any] | None:
         """The key that gives a value, and the value; defaults count, null mostly does not."""
-        ignored = self.architecture.facts.get("ignores", ())
+        ignored = self.architecture.ignored
         names = (name, *ALIASES.get(name, ()))
         for key in names:
             if self.config.get(key) is not None and key not in ignored:
@@ -105,7 +105,7 @@ class Keys:
 
     def own(self, key: str) -> Any:
         """What the file itself says under a key, or None."""
-        return None if key in self.architecture.facts.get("ignores", ()) else self.config.get(key)
+        return None if key in self.architecture.ignored else self.config.get(key)
 
     def get(self, name: str) -> Any:
         """The value under any of a key's names, or None."""

@@ -38,11 +38,15 @@ class Layer:
 
     @property
     def incomplete_pairs(self) -> int | None:
-        """Turning pairs that never complete a turn within the context; None without a context."""
-        if self.rotary is None or self.context_length is None:
+        """Turning pairs that never complete a turn within the context, or a sliding layer's window.
+
+        None where neither is known.
+        """
+        lengths = [n for n in (self.context_length, self.settings.window) if n is not None]
+        if self.rotary is None or not lengths:
             return None
         theta = np.abs(self.rotary.inv_freq)
-        return int(np.count_nonzero((theta > 0) & (theta * self.context_length < 2 * np.pi)))
+        return int(np.count_nonzero((theta > 0) & (theta * min(lengths) < 2 * np.pi)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +81,8 @@ class Model:
             for layer in self.layers:
                 if layer.name == name:
                     return layer
-            msg = f"layer must be one of {names}, got {name!r}"
+            one = "" if len(self.layers) > 1 else ": there is one kind, and no need to name it"
+            msg = f"layer must be one of {names}, got {name!r}{one}"
             raise ArgumentError(msg)
         rotating = [layer for layer in self.layers if layer.rotary is not None]
         if len(rotating) == 1 or (rotating and len({layer.rotary for layer in rotating}) == 1):

@@ -21,6 +21,7 @@ class Settings:
     scaling: Mapping[str, Any] = field(default_factory=dict)  #: rope_theta, factor, ... as given.
     context_length: int | None = None  #: Positions that the model is meant for.
     original_context_length: int | None = None  #: Positions before its frequencies were scaled.
+    window: int | None = None  #: Positions that a sliding layer sees, where the file says.
     nested: bool = False  #: Whether the scaling stands under a layer type in the file.
     softmax: str | None = None  #: "mscale_all_dim" where the score carries DeepSeek's factor.
     temperature: Temperature | None = None  #: A factor on queries that grows with position.

@@ -83,8 +83,14 @@ def read_json(path: Path | None) -> dict[str, Any]:
     except RecursionError:
         msg = f"{name} is nested too deeply for a config.json"
         raise FileError(msg) from None
-    except ValueError as error:  # of JSON, of UTF-8, or of a number with thousands of digits
+    except UnicodeDecodeError:
+        msg = f"{name} is a binary file: neither a config.json nor a GGUF"
+        raise FileError(msg) from None
+    except json.JSONDecodeError as error:
         msg = f"{name} is not valid JSON: {str(error).splitlines()[0][:200]}"
+        raise FileError(msg) from None
+    except ValueError:  # Python reads no longer ones
+        msg = f"{name} is no config.json: a number in it has thousands of digits"
         raise FileError(msg) from None
     if not isinstance(value, dict):
         msg = f"{name} must hold a JSON object, got {_kind(value)}"

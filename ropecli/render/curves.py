@@ -29,18 +29,23 @@ class Curve:
     y: NDArray[np.float64]  #: (values,).
 
 
-def draw(curves: list[Curve], *, x_label: str, columns: int = 80) -> str:
+def draw(
+    curves: list[Curve], *, x_label: str, columns: int = 80, least: float | None = None
+) -> str:
     """The curves in a frame with labelled axes, and a legend where there are several.
 
     Args:
         curves: Over the same distances.
         x_label: What runs along the horizontal axis.
         columns: Of the terminal; a narrow one gets a narrow plot.
+        least: Where the vertical axis begins; at the lowest value by default.
     """
     height, width = HEIGHT, max(NARROWEST, min(WIDTH, columns - BESIDE))
     left, right = float(curves[0].x[0]), float(curves[0].x[-1])
     low = min(float(curve.y.min()) for curve in curves)
     high = max(float(curve.y.max()) for curve in curves)
+    if least is not None:
+        low = min(low, least)
     if high - low <= FLAT * max(abs(high), abs(low)):
         curves = [replace(curve, y=np.full_like(curve.y, low)) for curve in curves]
         high, low = low + 0.5, low - 0.5

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.errors import ArgumentError
-from ropecli.files.atomic import check_target, replacing
 from ropecli.render import console
 from ropecli.render.labels import called, exact
+from ropecli.render.output import write_output
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
@@ -20,26 +20,8 @@ if TYPE_CHECKING:
     from ropecli.analyses.decay import Decay
     from ropecli.files.vector import Vector
 
-FIGURES = (".png", ".svg", ".pdf")
-NUMBERS = (".csv", ".json")
 #: What the columns of one curve are called.
 FIELDS = ("relative_upper_bound", "score", "abel_bound", "max_bound")
-
-
-def check_output(output: Path | None, *, force: bool) -> None:
-    """Refuse a file that can't be written before anything is computed.
-
-    Raises:
-        ArgumentError: The suffix is none of those that can be written.
-        FileError: The file exists, or its folder does not.
-    """
-    if output is None:
-        return
-    allowed = FIGURES + NUMBERS
-    if output.suffix.lower() not in allowed:
-        msg = f"output must end in {', '.join(allowed)}, got {output.name!r}"
-        raise ArgumentError(msg)
-    check_target(output, force=force)
 
 
 def values(curve: Decay) -> dict[str, NDArray[np.float64]]:
@@ -86,24 +68,30 @@ def write(
     else:
         from ropecli.render.decay_figure import drawn
 
-        command = _command(parameters)
-        content = drawn(curves, suffix=suffix, figure2=figure2, command=command)
-    with replacing(output, force=force) as stream:
-        stream.write(content)
+        content = drawn(curves, suffix=suffix, figure2=figure2, command=command(parameters))
+    write_output(output, content, force=force)
 
 
 def _csv(curves: list[Decay]) -> str:
-    """Distance, then the columns of each curve; several curves name theirs."""
+    """Distance, then the columns of each curve; several curves name theirs.
+
+    Raises:
+        ArgumentError: Two columns of one name.
+    """
     columns = {"relative_distance": curves[0].relative_distance}
     for curve in curves:
         suffix = "" if len(curves) == 1 else f" ({called(curve).replace(',', '')})"
-        columns |= {f"{name}{suffix}": column for name, column in values(curve).items()}
+        for name, column in values(curve).items():
+            if name + suffix in columns:
+                msg = f"two columns would be called {name + suffix!r}: rename one of the files"
+                raise ArgumentError(msg)
+            columns[name + suffix] = column
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     lines = [",".join(columns), *(",".join(map(repr, row)) for row in rows)]
     return "\n".join(lines) + "\n"
 
 
-def _command(parameters: dict[str, Any]) -> str:
+def command(parameters: dict[str, Any]) -> str:
     """A command line that draws the figure again."""
     words = ["ropecli decay"]
     for name, value in parameters.items():
@@ -157,7 +145,8 @@ def _plots(curves: list[Decay], *, figure2: bool, columns: int) -> list[str]:
             )
             for curve in curves
         ]
-        return [draw(lines, x_label="relative distance", columns=columns)]
+        least = None if figure2 else 0.0
+        return [draw(lines, x_label="relative distance", columns=columns, least=least)]
     plots = []
     for curve in curves:
         suffix = f" ({called(curve)})" if len(curves) > 1 else ""

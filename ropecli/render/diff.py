@@ -109,15 +109,17 @@ def _pairs_by_axis(axis: tuple[int, ...]) -> str:
 def _remark(field: FieldDifference) -> str:
     if field.name == "axis" and _pairs_by_axis(field.a) == _pairs_by_axis(field.b):
         return "in another order"
+    if field.name.startswith("inv_freq["):
+        return "the first pair that differs"
     if field.matters:
         return ""
     if field.name == "layout":
         return "the weights are permuted to fit"
-    return "a name alone"
+    return "does not count by itself"
 
 
 def _phases(layer: LayerDifference) -> list[str]:
-    rows = [["  position", "radians apart", "pair"]]
+    rows = [["  position", "radians apart", "worst pair"]]
     rows += [[f"{p.position:,}", f"{p.max_radians:.3g}", f"{p.pair}"] for p in layer.phase]
     firsts = ", ".join(
         f"{limit} from {'nowhere' if position is None else f'{position:,}'}"

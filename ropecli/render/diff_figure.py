@@ -10,7 +10,7 @@ import numpy as np
 
 from ropecli.render.console import visible
 from ropecli.render.diff import named
-from ropecli.render.figure import COLOURS, LINES, STYLE, saved
+from ropecli.render.figure import STYLE, look, saved
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,11 +44,7 @@ def figure(result: Difference) -> Figure:
         picture.suptitle("\n".join(lines), fontsize=10, parse_math=False)
         above, below = picture.subplots(2)
         for index, layer in enumerate(parted):
-            style = {
-                "color": COLOURS[index % len(COLOURS)],
-                "linestyle": LINES[index % len(LINES)],
-                "label": _called(layer),
-            }
+            style = {**look(index), "label": _called(layer)}
             table = np.array(layer.per_pair)
             places = np.array([1, max(2, *(abs(p.position) for p in layer.phase))])
             above.plot(places, places * table.max(), **style)
@@ -63,7 +59,7 @@ def figure(result: Difference) -> Figure:
             _say_so(above)
             _say_so(below)
         above.set_xlabel("position")
-        above.set_ylabel("phase difference (radians)")
+        above.set_ylabel("phase difference\nof the worst pair (radians)")
         below.set_xlabel("pair")
         below.set_ylabel("frequency difference\n(radians per position)")
         if titled:

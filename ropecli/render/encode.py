@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ropecli.arrays import dtype_name
 from ropecli.render import console
+from ropecli.render.labels import frequencies
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,10 +75,9 @@ def show(result: Encoded) -> None:
 def show_tables(error: float | None) -> None:
     """Say how far a model's own float32 tables may be from these angles."""
     if error is not None:
-        console.out().print(
-            f"Angles are exact; a model that keeps them in float32 is off by up to {error:.2g} "
-            "radian at these positions.",
-            markup=False,
+        console.note(
+            f"angles are exact; a model that keeps them in float32 is off by up to {error:.2g} "
+            "radian at these positions"
         )
 
 
@@ -86,11 +86,8 @@ def _layout(rope: Rotary) -> str:
 
 
 def _frequencies(rope: Rotary) -> str:
-    if rope.base is None:
-        return f"{rope.rope_type} frequencies"
-    scaled = "" if rope.rope_type == "default" else f", {rope.rope_type}"
     factor = rope.attention_factor
-    return f"base {rope.base:g}{scaled}" + ("" if factor == 1 else f", attention factor {factor:g}")
+    return frequencies(rope) + ("" if factor == 1 else f", attention factor {factor:g}")
 
 
 def _size(count: int) -> str:

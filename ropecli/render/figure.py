@@ -6,19 +6,25 @@ import io
 import os
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from platformdirs import user_cache_path
 
 from ropecli._version import __version__
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
 # Matplotlib warns on stderr where it can't write its folder; ours may be writable.
 os.environ.setdefault("MPLCONFIGDIR", str(user_cache_path("ropecli") / "matplotlib"))
 
-#: Colours that colour-blind readers tell apart (Okabe and Ito), with a line style each.
+#: Colours that colour-blind readers tell apart (Okabe and Ito), and line styles. There are 7 and 6,
+#: without a common divisor: 42 curves go by before two look the same.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-LINES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+LINES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)))
+SHOWN = 4096  #: Distances whose waves are drawn one by one.
+BANDS = 256  #: Groups of neighbours beyond that.
 STYLE: dict[Any, Any] = {
     "axes.grid": True,
     "axes.spines.right": False,
@@ -34,6 +40,42 @@ STYLE: dict[Any, Any] = {
     "svg.fonttype": "path",
     "svg.hashsalt": "ropecli",
 }
+
+
+def look(index: int) -> dict[str, Any]:
+    """Colour and line style of one of several curves."""
+    return {"color": COLOURS[index % len(COLOURS)], "linestyle": LINES[index % len(LINES)]}
+
+
+def trace(axes: Axes, x: NDArray[np.float64], y: NDArray[np.float64], **style: Any) -> None:
+    """Draw a curve; of more waves than a page can show, the mean of neighbours and their range."""
+    if not _is_dense(x):
+        axes.plot(x, y, **style)
+        return
+    starts = np.arange(0, len(x), -(-len(x) // BANDS))
+    counts = np.diff(np.append(starts, len(x)))
+    low, high = np.minimum.reduceat(y, starts), np.maximum.reduceat(y, starts)
+    places = np.append(x[starts], x[-1])
+    axes.fill_between(
+        places,
+        np.append(low, low[-1]),
+        np.append(high, high[-1]),
+        step="post",
+        color=style["color"],
+        alpha=0.25,
+        linewidth=0,
+    )
+    axes.plot(np.add.reduceat(x, starts) / counts, np.add.reduceat(y, starts) / counts, **style)
+
+
+def distance_label(x: NDArray[np.float64]) -> str:
+    """What runs along the axis of distances, and what `trace` made of the curves."""
+    words = "; lines: mean of neighbours, bands: their range" if _is_dense(x) else ""
+    return f"relative distance{words}"
+
+
+def _is_dense(x: NDArray[np.float64]) -> bool:
+    return len(x) > SHOWN and float(x[-1] - x[0]) > SHOWN
 
 
 def saved(figure: Figure, *, suffix: str, command: str) -> bytes:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.errors import ArgumentError
-from ropecli.render.figure import COLOURS, LINES, STYLE, saved
-from ropecli.render.picture import write_picture
+from ropecli.render.figure import STYLE, look, saved
+from ropecli.render.output import write_output
 
 if TYPE_CHECKING:
     import os
@@ -49,7 +49,7 @@ def write(
     """
     suffix = Path(path).suffix.lower()
     content = drawn(curves, contexts, suffix=suffix, title=title, command=command)
-    write_picture(Path(path), content, force=force)
+    write_output(Path(path), content, force=force)
 
 
 def drawn(
@@ -142,10 +142,9 @@ def _lines(axes: Axes, name: str, rope: Rotary, index: int, *, never: float) -> 
     for each in range(rope.axes):
         own = np.array(rope.axis) == each
         style: dict[str, Any] = {
-            "color": COLOURS[index % len(COLOURS)],
+            **look(index),
             "marker": MARKERS[each],
             "markersize": width + (0 if rope.axes == 1 else 1),
-            "linestyle": LINES[index % len(LINES)],
             "linewidth": width,
         }
         axes.plot(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ropecli.render.identify_flags import formula_defaults
+from ropecli.render.labels import exact
 from ropecli.rotary.layout import named_pairs
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def rows(result: Identification, rope: Rotary) -> list[list[str]]:
         found.append(["written", _pairs(rope.pairs_out)])
     if rope.rotary_dim != rope.head_dim:
         found.append(["rotated", _range(rope)])
-    found.append(["base", "none" if rope.base is None else f"{rope.base:,.10g}"])
+    found.append(["base", "none" if rope.base is None else exact(rope.base)])
     found.append(["scaling", _scaling(rope)])
     if rope.axes > 1:
         found.append(["axes", _axes(rope)])
@@ -94,7 +95,7 @@ def value(given: Any) -> str:
         return "yes" if given else "no"
     if isinstance(given, tuple | list):
         return " ".join(map(str, given))
-    return f"{given:,.10g}" if isinstance(given, float | int) else str(given)
+    return exact(given) if isinstance(given, float | int) else str(given)
 
 
 def _axes(rope: Rotary) -> str:

@@ -68,6 +68,7 @@ def _layer_as_json(layer: Layer) -> dict[str, Any]:
         "parameters": None if rope is None else dict(rope.parameters),
         "context_length": layer.context_length,
         "original_context_length": layer.original_context_length,
+        "window": settings.window,
         "incomplete_pairs": layer.incomplete_pairs,
         "temperature": None
         if warm is None
@@ -160,7 +161,7 @@ def _ranges(indices: tuple[int, ...]) -> str:
 def _rows(layer: Layer, rope: Rotary, model: Model) -> list[list[str]]:
     rows = [
         ["rope type", _type(rope)],
-        ["base", "none: the table is given" if rope.base is None else f"{rope.base:,.10g}"],
+        ["base", "none: the table is given" if rope.base is None else exact(rope.base)],
         ["head dim", _place(rope)],
         ["layout", _layout(rope)],
     ]
@@ -172,6 +173,8 @@ def _rows(layer: Layer, rope: Rotary, model: Model) -> list[list[str]]:
         for name in ("attention_factor", "softmax_factor")
     ]
     rows.append(["context", _context(layer)])
+    if layer.settings.window is not None:
+        rows.append(["window", f"{layer.settings.window:,} positions"])
     fitting = sequences(rope)
     if fitting is not None:
         others = "; --sequence-length N for others" if model.sequence_length is None else ""
@@ -245,6 +248,7 @@ def _slow(layer: Layer, rope: Rotary) -> str:
     used = dict(rope.parameters).get("sequence_length", 0)
     other = sequences(rope) is not None and used < (layer.context_length or 0)
     table = ", with this table" if other else ""  # which is not that of so long a sequence
+    reach = "context" if layer.settings.window is None else "window"
     if not slow:
-        return f"none: all of {pairs} complete a turn within the context{table}"
-    return f"{slow} of {pairs} never complete a turn within the context{table}"
+        return f"none: all of {pairs} complete a turn within the {reach}{table}"
+    return f"{slow} of {pairs} never complete a turn within the {reach}{table}"

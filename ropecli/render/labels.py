@@ -17,12 +17,17 @@ def exact(number: float) -> str:
 def label(rope: Rotary) -> str:
     """What tells one encoding from others."""
     partial = "" if rope.rotary_dim == rope.head_dim else f", rotary dim {rope.rotary_dim}"
+    return f"dim {rope.head_dim}{partial}, {frequencies(rope)}"
+
+
+def frequencies(rope: Rotary) -> str:
+    """The base and the rope type, with its factor."""
     if rope.base is None:
-        return f"dim {rope.head_dim}{partial}, {rope.rope_type} frequencies"
+        return f"{rope.rope_type} frequencies"
     factor = dict(rope.parameters).get("factor")
     scaled = "" if rope.rope_type == "default" else f", {rope.rope_type}"
     scaled += f" factor {exact(factor)}" if scaled and factor is not None else ""
-    return f"dim {rope.head_dim}{partial}, base {exact(rope.base)}{scaled}"
+    return f"base {exact(rope.base)}{scaled}"
 
 
 def sequences(rope: Rotary) -> str | None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ropecli.errors import ArgumentError
-from ropecli.files.atomic import check_target, replacing
 from ropecli.render.linear import as_json
-from ropecli.render.picture import FIGURES
+from ropecli.render.output import write_output
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,23 +13,6 @@ if TYPE_CHECKING:
     from ropecli.analyses.linear import Linear
     from ropecli.analyses.linear_cost import Cost
     from ropecli.rotary import Rotary
-
-NUMBERS = (".csv", ".json")
-
-
-def check_output(output: Path | None, *, force: bool) -> None:
-    """Refuse a file that can't be written before anything is computed.
-
-    Raises:
-        ArgumentError: The suffix is none of those that can be written.
-        FileError: The file exists, or its folder does not.
-    """
-    if output is None:
-        return
-    if output.suffix.lower() not in FIGURES + NUMBERS:
-        msg = f"output must end in {', '.join(FIGURES + NUMBERS)}, got {output.name!r}"
-        raise ArgumentError(msg)
-    check_target(output, force=force)
 
 
 def write(
@@ -59,8 +40,7 @@ def write(
         from ropecli.render.linear_figure import drawn
 
         content = drawn(cost, result.feature_map, rope, suffix=suffix, command=command(parameters))
-    with replacing(output, force=force) as stream:
-        stream.write(content)
+    write_output(output, content, force=force)
 
 
 def csv(cost: tuple[Cost, ...]) -> str:

@@ -38,13 +38,14 @@ def rules_as_json() -> dict[str, Any]:
     return {"rules": [{name: getattr(each, name) for name in names} for each in rules().values()]}
 
 
-def show(source: str, findings: Sequence[Finding], *, brief: bool) -> None:
+def show(source: str, findings: Sequence[Finding], *, brief: bool, apart: bool = False) -> None:
     """Print what was found in one file, its errors first.
 
     Args:
         source: The file.
         findings: Of that file.
         brief: One line a finding, and none for a file without.
+        apart: Leave a line blank before, as another file stands there.
     """
     out = console.out()
     name = console.visible(source)
@@ -54,6 +55,8 @@ def show(source: str, findings: Sequence[Finding], *, brief: bool) -> None:
             message = console.visible(each.message)
             out.print(f"{name}: {each.level} {each.rule}:{key} {message}", markup=False)
         return
+    if apart:
+        out.print()
     out.print(f"{name}: {_count(findings)}", markup=False)
     if findings:
         out.print()

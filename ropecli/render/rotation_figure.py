@@ -101,9 +101,17 @@ def _panel(axes: Axes, points: NDArray[np.float64], positions: Sequence[int]) ->
     for index, (a, b) in enumerate(points):
         colour = COLOURS[index % len(COLOURS)]
         axes.annotate("", (a, b), (0, 0), arrowprops={"arrowstyle": "->", "color": colour})
-    for (a, b), name in _labels(points, positions, apart=0.3 * radius):
-        axes.text(1.2 * a, 1.2 * b, name, ha="center", va="center")
-    axes.set(xlim=(-1.35 * radius, 1.35 * radius), ylim=(-1.35 * radius, 1.35 * radius))
+    for point, name in _labels(points, positions, apart=0.3 * radius):
+        a, b = point / (float(np.hypot(*point)) or 1.0)
+        # The text begins just outside the circle, and goes on outwards.
+        axes.text(
+            1.1 * point[0],
+            1.1 * point[1],
+            name,
+            ha=("right", "center", "left")[round(1.2 * a) + 1],
+            va=("top", "center", "bottom")[round(1.2 * b) + 1],
+        )
+    axes.set(xlim=(-1.7 * radius, 1.7 * radius), ylim=(-1.4 * radius, 1.4 * radius))
     axes.set(aspect="equal", xticks=[], yticks=[])
     axes.grid(visible=False)
     for side in ("left", "bottom"):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ropecli.errors import ArgumentError
-from ropecli.files.atomic import check_target, replacing
 from ropecli.render import console
-from ropecli.render.picture import FIGURES
+from ropecli.render.output import write_output
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
@@ -16,7 +14,6 @@ if TYPE_CHECKING:
     from ropecli.analyses.invariance import Invariance, Property
     from ropecli.analyses.score_map import ScoreMap
 
-NUMBERS = (".csv", ".json")
 HEADINGS = {
     "translation_invariance": "invariant",
     "symmetry": "symmetric",
@@ -25,21 +22,6 @@ HEADINGS = {
     "linear_shift": "linear",
 }
 WORDS = {True: "yes", False: "no", None: "-"}
-
-
-def check_output(output: Path | None, *, force: bool) -> None:
-    """Refuse a file that can't be written before anything is computed.
-
-    Raises:
-        ArgumentError: The suffix is none of those that can be written.
-        FileError: The file exists, or its folder does not.
-    """
-    if output is None:
-        return
-    if output.suffix.lower() not in FIGURES + NUMBERS:
-        msg = f"output must end in {', '.join(FIGURES + NUMBERS)}, got {output.name!r}"
-        raise ArgumentError(msg)
-    check_target(output, force=force)
 
 
 def as_json(maps: list[ScoreMap], judged: list[Invariance]) -> dict[str, Any]:
@@ -92,9 +74,9 @@ def write(
     else:
         from ropecli.render.scores_figure import drawn
 
-        content = drawn(maps, suffix=suffix, command=_command(parameters))
-    with replacing(output, force=force) as stream:
-        stream.write(content)
+        title = f"scores of head {parameters['head']}, seed {parameters['seed']}"
+        content = drawn(maps, title=title, suffix=suffix, command=_command(parameters))
+    write_output(output, content, force=force)
 
 
 def _csv(maps: list[ScoreMap]) -> str:
@@ -118,16 +100,19 @@ def _command(parameters: dict[str, Any]) -> str:
     return " ".join(["ropecli scores", *options])
 
 
-def show(judged: list[Invariance], *, saved: Path | None, brief: bool) -> None:
+def show(judged: list[Invariance], *, seed: int, saved: Path | None, brief: bool) -> None:
     """Print the verdict, then what was measured and, below it, what theory says."""
     out = console.out()
     count = f"{len(judged)} encoding{'s' * (len(judged) != 1)}"
     wrong = [line for each in judged for line in _disagreements(each)]
     if wrong:
-        lines = [f"FAIL: {len(wrong)} disagreement{'s' * (len(wrong) != 1)} with theory", ""]
+        lines = [
+            f"FAIL: {len(wrong)} disagreement{'s' * (len(wrong) != 1)} with theory, seed {seed}"
+        ]
+        lines.append("")
         lines += wrong
     else:
-        lines = [f"PASS: measurement and theory agree on {count}"]
+        lines = [f"PASS: measurement and theory agree on {count}, seed {seed}"]
     if not brief:
         lines += ["", *table(judged)]
         lines += ["", "The number is the largest error; decaying: the largest rise over a step."]

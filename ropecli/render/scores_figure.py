@@ -18,27 +18,34 @@ COLUMNS = 4
 SIDE = 2.4  #: Inches of a panel.
 
 
-def drawn(maps: list[ScoreMap], *, suffix: str, command: str) -> bytes:
+def drawn(maps: list[ScoreMap], *, title: str, suffix: str, command: str) -> bytes:
     """The picture as a file of the given kind, with what made it inside."""
-    return saved(figure(maps), suffix=suffix, command=command)
+    return saved(figure(maps, title=title), suffix=suffix, command=command)
 
 
-def figure(maps: list[ScoreMap]) -> Figure:
-    """A panel for each encoding, each with its own scale: not all divide by sqrt(head_dim)."""
+def figure(maps: list[ScoreMap], *, title: str) -> Figure:
+    """A panel for each encoding, each with its own scale: not all divide by sqrt(head_dim).
+
+    White is a score of 0, red one above it, blue one below.
+    """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     columns = min(len(maps), COLUMNS)
     rows = math.ceil(len(maps) / columns)
     with mpl.rc_context(STYLE | {"axes.grid": False}):
-        size = (SIDE * 1.25 * columns, SIDE * 1.1 * rows + 0.2)
+        size = (SIDE * 1.25 * columns, SIDE * 1.1 * rows + 0.4)
         picture = Figure(figsize=size, layout="constrained")
+        picture.suptitle(title, fontsize=10)
         panels = picture.subplots(rows, columns, squeeze=False).ravel()
         for axes in panels[len(maps) :]:
             axes.remove()
         for axes, shown in zip(panels, maps, strict=False):
             masked = np.ma.masked_invalid(shown.scores)
-            image = axes.imshow(masked, interpolation="nearest", cmap="viridis")
+            most = float(np.abs(masked.compressed()).max(initial=0)) or 1.0
+            image = axes.imshow(
+                masked, interpolation="nearest", cmap="RdBu_r", vmin=-most, vmax=most
+            )
             picture.colorbar(image, ax=axes, shrink=0.8)
             axes.set_title(titled(shown), fontsize=9, parse_math=False)
             axes.set_xlabel("key n")

@@ -114,12 +114,14 @@ def _dim(head_dim: int, rotary_dim: int | None, share: float | None) -> int:
 
 def _table(name: str, arguments: dict[str, Any]) -> Table:
     make = formula(name)
-    try:
-        inspect.signature(make).bind(**arguments)
-    except TypeError as error:
+    known = inspect.signature(make).parameters
+    unknown = [key for key in arguments if key not in known]
+    missing = [key for key, p in known.items() if p.default is p.empty and key not in arguments]
+    if unknown or missing:
+        wrong = f"has no parameter {', '.join(unknown)}" if unknown else f"needs {missing[0]}"
         allowed = ", ".join(own_parameters(name)) or "none"
-        msg = f"rope type {name}: {error}; its parameters are {allowed}"
-        raise ArgumentError(msg) from None
+        msg = f"rope type {name} {wrong}; its parameters are {allowed}"
+        raise ArgumentError(msg)
     try:
         with np.errstate(all="ignore"):  # what overflows is refused in a line
             return make(**arguments)

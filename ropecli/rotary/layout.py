@@ -31,7 +31,7 @@ def named_pairs(layout: str, *, rotary_dim: int, rotary_offset: int) -> Pairs:
     if layout == "half":
         return tuple((rotary_offset + i, rotary_offset + i + count) for i in range(count))
     allowed = " or ".join(NAMED)
-    msg = f"layout must be {allowed}, got {layout!r}; any other pairing is given by pairs_in"
+    msg = f"layout must be {allowed}, got {layout!r}"
     raise ArgumentError(msg)
 
 

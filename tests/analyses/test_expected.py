@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from ropecli import ArgumentError, ArgumentTypeError, RopecliError, rope
+from ropecli.analyses import expected
 from ropecli.analyses.expected import SAMPLES, expected_score
 from ropecli.encodings import ENCODINGS, encoding, with_table
 
@@ -17,6 +20,32 @@ def test_every_encoding_has_a_curve(name: str) -> None:
     assert (curve.encoding, curve.expected_score.shape) == (name, (41,))
     assert curve.relative_distance.tolist() == list(range(41))
     assert np.isfinite(curve.expected_score).all()
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_blocks_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = with_table(name, 41, model_dim=16, heads=2)
+    whole = expected_score(made, max_distance=40)
+    monkeypatch.setattr(expected, "BLOCK", 7)
+    done: list[tuple[int, int]] = []
+    parts = expected_score(made, max_distance=40, progress=lambda *each: done.append(each))
+    # Products of 16 numbers are summed in another order: |q||k| < 100, some 2^-48 of it.
+    assert parts.expected_score == pytest.approx(whole.expected_score, abs=100 * 2.0**-48)
+    counted = [7, 14, 21, 28, 35, 41]
+    assert done == [(n, 41) for n in ([41] if made.counts_keys else counted)]
+
+
+def test_memory_does_not_grow_with_the_distance(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expected, "BLOCK", 256)
+    made = encoding("sinusoidal", model_dim=64, heads=1)
+    peaks = []
+    for last in (1023, 2047):
+        tracemalloc.start()
+        expected_score(made, max_distance=last)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    # A few numbers a distance, where copies of 64 coordinates would be some hundred.
+    assert peaks[1] - peaks[0] < 1024 * 8 * 16
 
 
 def test_rope_s_curve_is_its_sum_of_cosines() -> None:

@@ -41,6 +41,46 @@ def test_table_has_a_column_for_each(capsys: pytest.CaptureFixture[str]) -> None
     assert "dim 4, base 10000" in shown
 
 
+def test_parameters_hold_what_the_curves_were_made_of(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["decay", "--encoding", "t5", *QUICK, "--base", "500", "--seed", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["parameters"] == {
+        "encoding": ["t5"],
+        "max_dist": 20,
+        "dim": 4,
+        "base": 500.0,
+        "layout": "interleaved",
+        "rotary_dim": None,
+        "rope_type": None,
+        "set": None,
+        "model": None,
+        "layer": None,
+        "sequence_length": None,
+        "seed": 2,
+    }
+
+
+def test_seed_is_told_and_quiet_leaves_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["decay", "--encoding", "t5", *QUICK, "--seed", "3"]
+    assert run(command) == 0
+    assert "dim 4, base 10000, seed 3\n" in capsys.readouterr().out
+    assert run([*command, "-q"]) == 0
+    brief = capsys.readouterr().out
+    assert "seed 3\n" in brief
+    assert brief.splitlines()[-1].split()[0] == "20"
+
+
+def test_notes_of_a_model_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "config.json"
+    path.write_text('{"hidden_size": 16, "num_attention_heads": 4, "rope_theta": 10000.0}')
+    command = ["decay", "--encoding", "t5", "--max-dist", "4", "--model", str(path)]
+    assert run(command) == 0
+    assert "assumed: an architecture like Llama's" in capsys.readouterr().err
+    assert run([*command, "-q"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".csv", ".json"])
 def test_files(suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / f"e{suffix}"
@@ -60,8 +100,20 @@ def test_files(suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     [
         (["--encoding", "foo"], "encoding must be one of alibi, cope, "),
         (["--encoding", "t5", "--dim", "4", "--dim", "8"], "one --dim, --base or --model"),
-        (["--encoding", "t5", "--step", "0.5"], "takes whole distances from 0"),
-        (["--encoding", "t5", "--max-dist", "2.5"], "takes whole distances from 0"),
+        (["--encoding", "t5", "--max-dist", "2.5"], "takes whole distances"),
+        (["--encoding", "t5", "--max-dist", "inf"], "takes whole distances"),
+        (["--encoding", "t5", "--max-dist", "nan"], "takes whole distances"),
+        (["--encoding", "t5", "--step", "0.5"], "has no use for --step; leave it out"),
+        (["--encoding", "t5", "--start", "0"], "has no use for --start; leave it out"),
+        (["--encoding", "t5", "--reduce", "mean"], "has no use for --reduce; leave it out"),
+        (["--encoding", "t5", "--figure2"], "has no use for --figure2; leave it out"),
+        (
+            ["--encoding", "t5", "--q", "absent.npy", "--k", "k.npy", "--k-row", "0"],
+            "--encoding has no use for --q, --k, --k-row; leave them out",
+        ),
+        (["--encoding", "t5", "--q-row", "1"], "has no use for --q-row"),
+        (["--encoding", "t5", "--seed", "-1"], "seed must be at least 0, got -1"),
+        (["--dim", "8", "--seed", "-1"], "seed must be at least 0, got -1"),
         (["--encoding", "t5", "--max-dist", "0"], "max_distance must be from 1"),
     ],
 )

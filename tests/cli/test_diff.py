@@ -89,7 +89,7 @@ def test_names_alone_are_no_difference(folder: Path, capsys: pytest.CaptureFixtu
     (folder / "linear.json").write_text(json.dumps(other))
     text = printed(capsys, "plain.json", "linear.json", code=0)
     assert text.startswith("Same: what differs changes no rotation.\n")
-    assert "rope_type  default  linear  a name alone" in text
+    assert "rope_type  default  linear  does not count by itself" in text
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])

@@ -173,7 +173,7 @@ def spoil(folder: Path) -> None:
         ("x.npy --positions nan.npy", "positions must be finite"),
         ("x.npy --positions none.npy", "none.npy"),
         ("x.npy --offset 9007199254740992", "2^53"),
-        ("x.npy -o x.npy", "exists"),
+        ("x.npy -o x.npy", "same file"),
         ("x.npy -o x.npy --force", "same file"),
         ("x.npy -o link.npy --force", "same file"),
         ("x.npy -o there.npy", "there.npy exists; use --force"),
@@ -192,6 +192,7 @@ def test_what_is_refused(
     before = {path: path.stat().st_mtime_ns for path in here.iterdir()}
     assert run(["encode", *words.split()]) == 2
     got = capsys.readouterr()
+    assert got.out == ""
     assert got.err.startswith("error: ")
     assert got.err.count("\n") == 1
     assert message in got.err
@@ -258,3 +259,41 @@ def test_interrupt_leaves_nothing(here: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_run_as_a_module() -> None:
     assert (ROOT / "ropecli" / "__main__.py").exists()
     assert run_cli("--version").stdout.startswith("ropecli ")
+
+
+@pytest.fixture
+def model(here: Path) -> Path:
+    """A model whose heads fit x.npy."""
+    path = here / "config.json"
+    keys = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": 5e5}
+    path.write_text(json.dumps(keys | {"max_position_embeddings": 4096}))
+    return path
+
+
+def test_accuracy_of_a_model_s_tables_is_a_note(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, err = printed(capsys, "x.npy", "--model", "config.json")
+    assert err.startswith("note: angles are exact; a model that keeps them in float32 is off by ")
+    assert "float32 is off" not in out
+    out, err = printed(capsys, "x.npy", "--model", "config.json", "-q", "--force")
+    assert (err, "float32 is off" in out) == ("", False)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["x.npy --positions three.npy", "x.npy --offset 9007199254740992", "x.npy -o x.npy --force"],
+)
+def test_no_plan_is_told_of_what_is_refused(
+    words: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save("three.npy", np.arange(3))
+    assert_refused(capsys, "encode", *words.split())
+
+
+def test_plan_tells_base_and_factor_as_elsewhere(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["x.npy", "--base", "1000000", "--rope-type", "linear", "--set", "factor=4"]
+    out, _ = printed(capsys, *words)
+    assert "interleaved, base 1000000, linear factor 4" in out

@@ -33,8 +33,8 @@ def test_the_answer_stands_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[0] == "This is RoPE: Llama 3 scaling, half-split layout, all 64 dimensions."
     for row in (
         "  layout            half: pairs (i, i + 32)",
-        "  base              500,000",
-        "  scaling           llama3: factor 8, high 4, low 1, trained on 8,192",
+        "  base              500000",
+        "  scaling           llama3: factor 8, high 4, low 1, trained on 8192",
         "  direction         forward",
         "  position offset   0",
         "  attention factor  1",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import run_cli, run_in_terminal
+from helpers import assert_refused, run_cli, run_in_terminal
 from models.configs import ALL, DYNAMIC, GEMMA_3, GPT_OSS, LLAMA_31, PHI_3, SMOLLM3
 
 from ropecli import load_model
@@ -57,7 +58,7 @@ def test_what_is_used_stands_in_words(tmp_path: Path, capsys: pytest.CaptureFixt
     text = printed(capsys, saved(tmp_path, LLAMA_31))
     for row in (
         "  rope type         llama3: factor 8, high_freq_factor 4, low_freq_factor 1\n",
-        "  base              500,000\n",
+        "  base              500000\n",
         "  head dim          128, all of it rotated\n",
         "  layout            half: pairs (0, 64), (1, 65), ...\n",
         "  context           131,072 positions, from 8,192\n",
@@ -181,3 +182,44 @@ def test_stdin() -> None:
     done = run_cli("inspect", "-", stdin=json.dumps(LLAMA_31))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("-: llama, as transformers reads it\n")
+
+
+def test_what_cannot_be_computed_points_to_lint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = LLAMA_31 | {"rope_scaling": {"rope_type": "lama3", "factor": 8.0}}
+    (tmp_path / "bad.json").write_text(json.dumps(keys))
+    bad = tmp_path / "bad.json"
+    assert assert_refused(capsys, "inspect", bad).endswith(f"; see ropecli lint {bad}")
+
+
+def test_window_of_sliding_layers_counts_for_complete_turns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = {
+        "model_type": "gemma3_text",
+        "head_dim": 64,
+        "hidden_size": 256,
+        "num_attention_heads": 4,
+        "num_hidden_layers": 6,
+        "max_position_embeddings": 32768,
+        "rope_theta": 1e6,
+        "rope_local_base_freq": 1e4,
+        "sliding_window": 512,
+    }
+    (tmp_path / "g.json").write_text(json.dumps(keys))
+    assert run(["inspect", str(tmp_path / "g.json")]) == 0
+    sliding, full = re.findall(r"slow pairs +(.*)\n", capsys.readouterr().out)
+    assert full.endswith("within the context")
+    # 512 / 10000^(i/32) < 2 pi from i = 15.3 on: 16 of 32 pairs.
+    assert sliding == "16 of 32 never complete a turn within the window"
+    assert run(["inspect", str(tmp_path / "g.json"), "--layer", "sliding_attention"]) == 0
+    assert re.search(r"window +512 positions\n", capsys.readouterr().out)
+
+
+def test_base_is_written_as_options_take_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "b.json").write_text(json.dumps(LLAMA_31 | {"rope_theta": 10_000_000.0}))
+    run(["inspect", str(tmp_path / "b.json")])
+    assert re.search(r"base +10000000\n", capsys.readouterr().out)

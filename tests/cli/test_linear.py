@@ -86,7 +86,10 @@ def test_a_feature_map_of_one_s_own(tmp_path: Path) -> None:
             "feature map must be one of elu, exp, softmax, relu, got 'cos'",
         ),
         (["--feature-map", "math:tau"], "math must have a function 'tau'"),
-        (["--feature-map", ":f"], "function must be given as module:function, got ':f'"),
+        (
+            ["--feature-map", ":f"],
+            "function must be given as module:function or file.py:function, got ':f'",
+        ),
         (
             ["--feature-map", "no_such_thing:f"],
             "no_such_thing can't be imported: ModuleNotFoundError: No module named 'no_such_thing'",

@@ -141,3 +141,11 @@ def test_a_terminal_of_80_columns_is_not_overrun(folder: Path) -> None:
     assert screen.code == 1
     assert screen.colours > 0
     assert max(map(len, screen.text.splitlines())) <= 80
+
+
+def test_files_stand_apart_from_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(capsys, "sound", "wrong", "sound", "noted", code=1).splitlines()
+    heads = [i for i, line in enumerate(lines) if "config.json: " in line and line[0] != " "]
+    assert len(heads) == 4
+    assert heads[0] == 0
+    assert all(lines[i - 1] == "" != lines[i - 2] for i in heads[1:])

@@ -80,9 +80,9 @@ def test_encode_rotates_as_the_model_and_says_how_far_float32_is_off(
     error = got["result"]["float32_table_error"]
     assert error == 9 * 2**-25 + 2**-22
     assert run([*words("encode"), "--model", "llama.json", "--force"]) == 0
-    shown = capsys.readouterr().out
-    assert "half, base 500000, llama3" in shown
-    assert "in float32 is off by up to " in shown
+    shown = capsys.readouterr()
+    assert "half, base 500000, llama3 factor 8" in shown.out
+    assert "in float32 is off by up to " in shown.err
 
 
 def test_text_positions_count_on_every_axis(
@@ -225,10 +225,11 @@ def test_what_depends_on_a_length_nobody_gave_is_noted(
         (["--set", "=4"], "--set must be KEY=VALUE, got '=4'"),
         (["--set", "factor=4", "--set", "factor=8"], "--set factor was given twice"),
         (["--set", "rope_theta=5"], "--set rope_theta: give it with --base"),
-        (["--set", "factor=4"], "rope type default: got an unexpected keyword argument 'factor'"),
+        (["--set", "factor=4"], "rope type default has no parameter factor"),
         (["--rope-type", "yern"], "rope type must be one of axial, "),
-        (["--rope-type", "linear"], "missing a required argument: 'factor'"),
-        (["--sequence-length", "9"], "unexpected keyword argument 'sequence_length'"),
+        (["--rope-type", "linear"], "rope type linear needs factor; its parameters are factor"),
+        (["--rope-type", "linear", "--set", "factr=2"], "has no parameter factr"),
+        (["--sequence-length", "9"], "has no parameter sequence_length"),
         (["--model", "missing.json"], "cannot read missing.json: No such file or directory"),
     ],
 )

@@ -93,7 +93,9 @@ def test_measurement_against_theory_fails_with_1(
 ) -> None:
     monkeypatch.setattr(Rope, "theory", dataclasses.replace(Rope.usual_theory, symmetric=True))
     text = printed(capsys, "--encodings", "nope,rope", *SMALL, code=1)
-    assert text.startswith("FAIL: 1 disagreement with theory\n\n  rope: symmetric was measured no")
+    assert text.startswith(
+        "FAIL: 1 disagreement with theory, seed 0\n\n  rope: symmetric was measured no"
+    )
     assert run(["scores", "--encodings", "rope", *SMALL, "--json"]) == 1
     got = json.loads(capsys.readouterr().out)
     assert not got["result"]["agrees"]
@@ -104,7 +106,7 @@ def test_a_terminal_shows_the_table_within_its_width() -> None:
     screen = run_in_terminal("scores", "--encodings", "rope,nope,transformer_xl", *SMALL)
     assert screen.code == 0
     lines = screen.text.splitlines()
-    assert lines[0] == "PASS: measurement and theory agree on 3 encodings"
+    assert lines[0] == "PASS: measurement and theory agree on 3 encodings, seed 0"
     assert max(map(len, lines)) <= 80
     assert lines[2].split() == ["invariant", "symmetric", "bounded", "decaying", "linear"]
     assert [line.split()[0] for line in lines[3:9:2]] == ["rope", "nope", "transformer_xl"]
@@ -112,7 +114,7 @@ def test_a_terminal_shows_the_table_within_its_width() -> None:
 
 def test_quiet_leaves_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, "--encodings", "rope", *SMALL, "--quiet")
-    assert text == "PASS: measurement and theory agree on 1 encoding\n"
+    assert text == "PASS: measurement and theory agree on 1 encoding, seed 0\n"
 
 
 @pytest.mark.parametrize(
@@ -220,9 +222,13 @@ REFUSED = [
     ("--head 4", "head must be from 0 to heads - 1, got 4 of 4"),
     ("--model-dim 10", "model_dim must be a multiple of heads, got 10 and 4"),
     ("--head-dim 3", "head dim must be an even number of at least 2, got 3"),
-    ("--length 0", "tokens and model dim must be at least 1 and their product at most"),
+    ("--length 0", "--length must be at least 1, got 0"),
+    (
+        "--encodings learned --shift 1000000000000000",
+        "--shift 1000000000000000 is too far for learned: query_positions must be from 0 to 511",
+    ),
     ("--model-dim 99999999999", "tokens and model dim must be at least 1 and their product"),
-    ("--queries 0", "queries must be from 1 to the 32 tokens there are, got 0"),
+    ("--queries 0", "--queries must be at least 1, got 0"),
     ("--length 9000 --model-dim 8", "at most 33,554,432 scores, got 324000000; take fewer"),
     ("--seed -1", "tokens and model dim must be at least 1"),
     ("--shift 0", "shift must be at least 1 and seed at least 0, got 0 and 0"),

@@ -56,6 +56,13 @@ def test_wide_labels_stay_within_80_columns(value: float) -> None:
     assert max(map(len, drawing.splitlines())) <= 80
 
 
+def test_axis_may_begin_below_the_curve() -> None:
+    shown = draw([curve(X * 0 + 5 + X / 512)], x_label="distance", least=0.0)
+    assert labels(shown)[HEIGHT - 1] == "0"
+    assert labels(shown)[0] == "6"
+    assert labels(draw([curve(-X)], x_label="distance", least=0.0))[HEIGHT - 1] == "-512"
+
+
 def test_axes_are_labelled() -> None:
     drawing = draw([curve(32.5 - 27.5 * X / 512)], x_label="relative distance")
     assert labels(drawing) == {0: "32.5", 7: f"{32.5 - 27.5 * 7 / 13:.3g}", 13: "5"}

@@ -38,16 +38,41 @@ def test_line_is_the_curve() -> None:
 
 
 def test_several_curves_have_a_legend_and_styles_of_their_own() -> None:
-    (axes,) = figure([PLAIN, OTHER]).axes
+    picture = figure([PLAIN, OTHER])
+    (axes,) = picture.axes
     first, second = axes.get_lines()
     assert np.asarray(second.get_ydata()).tolist() == OTHER.relative_upper_bound.tolist()
-    legend = axes.get_legend()
-    assert legend is not None
+    assert axes.get_legend() is None
+    (legend,) = picture.legends  # below the axes, where it hides no curve
     names = [text.get_text() for text in legend.get_texts()]
     assert names == ["dim 16, base 10000", "dim 16, base 500"]
     assert first.get_color() != second.get_color()
     assert first.get_linestyle() != second.get_linestyle()
     assert axes.get_title() == ""
+
+
+def test_bound_stands_on_0() -> None:
+    (axes,) = figure([PLAIN]).axes
+    assert axes.get_ylim()[0] == 0
+
+
+def test_waves_beyond_number_are_means_and_ranges() -> None:
+    long = decay(Rotary(head_dim=16), max_distance=5000)
+    (axes,) = figure([long]).axes
+    (line,) = axes.get_lines()
+    y = np.asarray(line.get_ydata())
+    assert len(y) <= 256
+    first = long.relative_upper_bound[:20]  # 5001 values in groups of 20
+    assert y[0] == pytest.approx(first.mean(), rel=1e-14)  # a sum of 20
+    (band,) = axes.collections
+    heights = np.asarray(band.get_paths()[0].vertices)[:, 1]
+    assert (heights.min(), heights.max()) == (
+        long.relative_upper_bound.min(),
+        long.relative_upper_bound.max(),
+    )
+    assert axes.get_xlabel().endswith("lines: mean of neighbours, bands: their range")
+    (fine,) = figure([decay(Rotary(head_dim=16), max_distance=256, step=0.02)]).axes
+    assert len(np.asarray(fine.get_lines()[0].get_xydata())) == 12_801
 
 
 def test_papers_frame() -> None:
@@ -95,9 +120,7 @@ def test_score_and_bounds_stand_in_one_figure() -> None:
 
 def test_several_scores_are_named() -> None:
     other = decay(Rotary(head_dim=16, base=500.0), max_distance=64, q=Q, k=K)
-    together, _ = figure([SCORED, other]).axes
-    legend = together.get_legend()
-    assert legend is not None
+    (legend,) = figure([SCORED, other]).legends
     assert legend.get_texts()[-1].get_text() == "|score| (dim 16, base 500)"
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from ropecli import ArgumentError, Decay, FileError, Rotary, decay
 from ropecli.render import decay as pages
+from ropecli.render.output import check_output
 
 Q, K = np.random.default_rng(8).standard_normal((2, 4))
 
@@ -30,13 +31,13 @@ def curve(bounds: list[float], *, base: float = 1e4) -> Decay:
 def test_output_that_can_be_written(name: str) -> None:
     assert not Path(name).exists()
     for output in (Path(name), None):
-        pages.check_output(output, force=False)
+        check_output(output, force=False)
 
 
 @pytest.mark.parametrize("name", ["x", "x.npy", "x.png.gz", ".png", "", "x.jpeg"])
 def test_output_that_can_not_be_written(name: str) -> None:
     with pytest.raises(ArgumentError) as caught:
-        pages.check_output(Path(name), force=False)
+        check_output(Path(name), force=False)
     allowed = ".png, .svg, .pdf, .csv, .json"
     assert str(caught.value) == f"output must end in {allowed}, got {Path(name).name!r}"
 

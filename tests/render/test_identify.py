@@ -62,7 +62,7 @@ def test_whole_screen(capsys: pytest.CaptureFixture[str]) -> None:
         "This is RoPE: no scaling, half-split layout, all 8 dimensions.\n"
         "\n"
         "  layout            half: pairs (i, i + 4)\n"
-        "  base              500,000\n"
+        "  base              500000\n"
         "  scaling           none\n"
         "  direction         forward\n"
         "  position offset   0\n"

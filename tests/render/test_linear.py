@@ -15,6 +15,7 @@ from ropecli.analyses.linear import linear
 from ropecli.analyses.linear_cost import Cost
 from ropecli.render import linear as pages
 from ropecli.render import linear_file
+from ropecli.render.output import check_output
 
 COST = (
     Cost(
@@ -120,7 +121,7 @@ def test_command_has_what_was_asked_for() -> None:
 @pytest.mark.parametrize("name", ["x.csv", "x.json", "x.PNG", "x.svg"])
 def test_files_are_written(name: str, tmp_path: Path) -> None:
     target = tmp_path / name
-    linear_file.check_output(target, force=False)
+    check_output(target, force=False)
     linear_file.write(RESULT, COST, Rotary(head_dim=2), target, {"length": 2}, force=False)
     content = target.read_bytes()
     if name == "x.json":
@@ -128,12 +129,12 @@ def test_files_are_written(name: str, tmp_path: Path) -> None:
     begin = {"x.csv": b"form,", "x.json": b"{", "x.PNG": b"\x89PNG", "x.svg": b"<?xml"}
     assert content.startswith(begin[name])
     with pytest.raises(FileError, match="exists; use --force"):
-        linear_file.check_output(target, force=False)
-    linear_file.check_output(target, force=True)
+        check_output(target, force=False)
+    check_output(target, force=True)
 
 
 @pytest.mark.parametrize("name", ["x", "x.npy", "x.jpeg"])
 def test_output_of_another_kind_is_refused(name: str) -> None:
-    linear_file.check_output(None, force=False)
+    check_output(None, force=False)
     with pytest.raises(ArgumentError, match=r"must end in \.png, \.svg, \.pdf, \.csv, \.json"):
-        linear_file.check_output(Path(name), force=False)
+        check_output(Path(name), force=False)

@@ -35,6 +35,17 @@ def test_slow_pairs_share_a_label() -> None:
     assert [t.get_text() for t in slow.texts if t.get_text()] == ["0 to 2"]
 
 
+@pytest.mark.parametrize("direction", [1, -1, 1j, -1j, 1 + 1j, 1 - 1j, -1 + 1j, -1 - 1j])
+def test_labels_stand_outside_the_circle(direction: complex) -> None:
+    picture = figure(np.array([direction.real, direction.imag]), Rotary(head_dim=2, base=1e9))
+    picture.canvas.draw()
+    (axes,) = picture.axes
+    for text in [t for t in axes.texts if t.get_text()]:
+        box = text.get_window_extent().transformed(axes.transData.inverted())
+        nearest = np.clip(0, [box.x0, box.y0], [box.x1, box.y1])
+        assert np.hypot(*nearest) >= abs(direction)
+
+
 def test_four_pairs_from_fast_to_slow_by_default() -> None:
     titles = [axes.get_title().splitlines()[0] for axes in figure(X, ROPE).axes]
     assert titles == ["pair 0", "pair 1", "pair 2", "pair 3"]

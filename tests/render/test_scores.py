@@ -13,6 +13,7 @@ from ropecli.analyses.invariance import Invariance, Property
 from ropecli.analyses.score_map import ScoreMap
 from ropecli.render import scores as pages
 from ropecli.render import scores_figure
+from ropecli.render.output import check_output
 
 YES = Property(max_error=1.2e-15, tolerance=1e-12, theory=True)
 NO = Property(max_error=3.4, tolerance=1e-12, theory=False)
@@ -51,17 +52,17 @@ def test_table_cells_stand_under_their_headings() -> None:
 
 
 def test_disagreement_is_told_with_its_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    pages.show([judged(), judged("bad", boundedness=WRONG)], saved=None, brief=True)
+    pages.show([judged(), judged("bad", boundedness=WRONG)], seed=7, saved=None, brief=True)
     assert capsys.readouterr().out == (
-        "FAIL: 1 disagreement with theory\n\n"
+        "FAIL: 1 disagreement with theory, seed 7\n\n"
         "  bad: bounded was measured no (error 3.4, tolerance 1e-12), theory says yes\n"
     )
 
 
 def test_agreement_is_one_line_and_the_file(capsys: pytest.CaptureFixture[str]) -> None:
-    pages.show([judged()], saved=Path("x.png"), brief=True)
+    pages.show([judged()], seed=7, saved=Path("x.png"), brief=True)
     assert capsys.readouterr().out == (
-        "PASS: measurement and theory agree on 1 encoding\n\nWritten: x.png\n"
+        "PASS: measurement and theory agree on 1 encoding, seed 7\n\nWritten: x.png\n"
     )
 
 
@@ -83,23 +84,29 @@ def test_result_holds_all_numbers() -> None:
 @pytest.mark.parametrize("name", ["x", "x.npy", "x.png.gz", ".png"])
 def test_output_that_can_not_be_written(name: str) -> None:
     with pytest.raises(ArgumentError, match=r"output must end in \.png, \.svg, \.pdf, \.csv, "):
-        pages.check_output(Path(name), force=False)
+        check_output(Path(name), force=False)
 
 
 @pytest.mark.parametrize(("count", "panels"), [(1, 1), (2, 2), (4, 4), (5, 5), (14, 14)])
 def test_a_panel_and_a_scale_for_each_encoding(count: int, panels: int) -> None:
-    picture = scores_figure.figure([shown(str(index)) for index in range(count)])
+    picture = scores_figure.figure([shown(str(index)) for index in range(count)], title="t")
     images = [axes for axes in picture.axes if axes.images]
     assert [axes.get_title() for axes in images] == [f"{i} (Eq. 16)" for i in range(panels)]
     assert len(picture.axes) == 2 * panels
 
 
 def test_a_panel_shows_the_scores_and_leaves_masked_ones_blank() -> None:
-    picture = scores_figure.figure([shown()])
+    picture = scores_figure.figure([shown()], title="head 0, seed 7")
     values: Any = np.ma.asarray(picture.axes[0].images[0].get_array())
     assert values.mask.tolist() == [[False, True], [False, False]]
     assert values.compressed().tolist() == [1.0, 2.0, 3.0]
     assert (picture.axes[0].get_xlabel(), picture.axes[0].get_ylabel()) == ("key n", "query m")
+
+
+def test_white_is_0_and_the_head_is_named() -> None:
+    picture = scores_figure.figure([shown()], title="scores of head 0, seed 7")
+    assert picture.get_suptitle() == "scores of head 0, seed 7"
+    assert picture.axes[0].images[0].get_clim() == (-3.0, 3.0)
 
 
 def test_titles_name_equations_of_the_paper_alone() -> None:

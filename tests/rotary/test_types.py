@@ -249,12 +249,13 @@ def test_what_a_rope_was_made_from_travels_with_it() -> None:
     ("name", "parameters", "message"),
     [
         ("yern", {}, "rope type must be one of axial, deepseek_yarn, default, "),
-        ("linear", {}, "missing a required argument: 'factor'; its parameters are factor"),
+        ("linear", {}, "rope type linear needs factor; its parameters are factor"),
         (
             "default",
             {"factor": 2.0},
-            "unexpected keyword argument 'factor'; its parameters are none",
+            "rope type default has no parameter factor; its parameters are none",
         ),
+        ("linear", {"factr": 2.0}, "rope type linear has no parameter factr; its parameters are"),
         ("linear", {"factor": 0.0}, "factor must be finite and above 0, got 0"),
         ("linear", {"factor": math.nan}, "factor must be finite and above 0, got nan"),
         ("linear", {"factor": "4"}, "factor must be a number, got '4'"),

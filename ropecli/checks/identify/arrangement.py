@@ -38,19 +38,22 @@ class _Layout:
     count: int | None  #: Pairs, where the layout says it.
 
 
-def arranged(pairing: Pairing, slopes: NDArray[np.float64], head_dim: int) -> Arrangement:
+def arranged(
+    pairing: Pairing, slopes: NDArray[np.float64], sure: NDArray[np.bool_], head_dim: int
+) -> Arrangement:
     """The pairs that were found, in order, with those that their layout has besides.
 
     Args:
         pairing: What was found; read and written agree in which of the two is first.
         slopes: Radians per position of the pairs found.
+        sure: Which of them clearly turn: no layout is right that does without one.
         head_dim: Coordinates.
     """
     flipped = (pairing.read[:, 0] > pairing.read[:, 1])[:, None]
     read, written = (np.where(flipped, e[:, ::-1], e) for e in (pairing.read, pairing.written))
     layouts = _layout(read, head_dim), _layout(written, head_dim)
     if layouts[0] and layouts[1]:
-        named = _named(read, written, layouts[0], layouts[1], head_dim)
+        named = _named(read, written, layouts[0], layouts[1], sure, head_dim)
         if named:
             return named
     order = np.argsort(-np.abs(slopes), kind="stable")
@@ -79,7 +82,12 @@ def _layout(pairs: Index, head_dim: int) -> _Layout | None:
 
 
 def _named(
-    read: Index, written: Index, inward: _Layout, outward: _Layout, head_dim: int
+    read: Index,
+    written: Index,
+    inward: _Layout,
+    outward: _Layout,
+    sure: NDArray[np.bool_],
+    head_dim: int,
 ) -> Arrangement | None:
     """All pairs of two layouts, if most of those found are among them."""
     counts = [each.count for each in (inward, outward) if each.count is not None]
@@ -94,7 +102,8 @@ def _named(
     ranks = [rank.get((*a, *b)) for a, b in zip(read.tolist(), written.tolist(), strict=True)]
     found = np.zeros(count, bool)
     found[[place for place in ranks if place is not None]] = True
-    if found.sum() < _MOST * len(read):
+    strange = np.array([place is None for place in ranks])
+    if found.sum() < _MOST * len(read) or (strange & sure).any():
         return None
     return Arrangement(
         read=whole[0], written=whole[1], found=found, open_end=not counts, named=True

@@ -12,7 +12,14 @@ from ropecli.checks.identify.family import Fit, fits
 from ropecli.checks.identify.phases import turns
 from ropecli.checks.identify.precision import Precision, precision_of
 from ropecli.checks.identify.start import start_of
-from ropecli.checks.identify.table import FLOAT32, Seen, geometric_start, is_round, roundings
+from ropecli.checks.identify.table import (
+    CLEARLY,
+    FLOAT32,
+    Seen,
+    geometric_start,
+    is_round,
+    roundings,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +70,8 @@ def explained(seen: Measured, sight: Sight, factor: float, sign: int) -> Explana
         sign: 1, or -1 where positions turn backward.
     """
     judge = _Judge(seen=seen, sight=sight, factor=factor, sign=sign)
-    theta = np.where(seen.visible, sign * seen.slope, 0.0)
+    turning = seen.visible | _displaced(seen, sight, factor)
+    theta = np.where(turning, np.maximum(sign * seen.slope, np.finfo(np.float64).tiny), 0.0)
     own = judge(None, theta, 1.0, full=True)
     partly: list[Explanation] = []
     for relative in (FLOAT32, *_HALF):
@@ -88,11 +96,21 @@ def explained(seen: Measured, sight: Sight, factor: float, sign: int) -> Explana
     return next(each for each in tried if each.precision.left <= 2 * least)  # the simplest
 
 
+def _displaced(seen: Measured, sight: Sight, factor: float) -> NDArray[np.bool_]:
+    """Pairs that stand elsewhere than at position 0, though too few positions show them turning."""
+    phasor = turns(sight, seen.read, seen.written, factor).turned
+    mean = phasor.mean(axis=0)
+    noise = np.sqrt((np.abs(phasor - mean) ** 2).mean(axis=0) / len(phasor)) + sight.unit
+    away: NDArray[np.bool_] = seen.found & (np.abs(mean - 1) > 2 * CLEARLY * noise)
+    return away & sight.known
+
+
 def _exact_if(found: Explanation, own: Explanation) -> Explanation:
-    """A base that is not round is only measured: what it leaves says nothing of the precision."""
-    if found.fit is None or is_round(found.fit.base) or not own.full:
+    """Numbers that are not round are only measured: what they leave says nothing of precision."""
+    if found.fit is None or found.fit.is_round or not own.full:
         return found
-    return replace(found, precision=own.precision)
+    table = np.where(own.table > 0, own.table, found.table)
+    return replace(found, table=table, precision=own.precision)
 
 
 def _settles(found: Explanation) -> bool:
@@ -104,9 +122,12 @@ def _formulas(
 ) -> Iterator[tuple[float, Fit]]:
     """Steps of the positions and formulas that fit the frequencies, simple ones first."""
     theta = sign * seen.slope
+    uncertainty = np.where(seen.follows, seen.uncertainty, np.abs(theta) * 0.02)
+    if relative in _HALF:  # tables rounded so far tilt the line of a pair that hardly turns
+        uncertainty = uncertainty + relative / 2 / sight.reach[seen.axis]
     table = Seen(
         theta=theta,
-        uncertainty=np.where(seen.follows, seen.uncertainty, np.abs(theta) * 0.02),
+        uncertainty=uncertainty,
         relative=relative,
         head_dim=sight.head_dim,
         axis=seen.axis,
@@ -188,7 +209,8 @@ class _Judge:
         if not full:
             follow = self.seen.follows[pairs]
             pairs, theta = pairs[follow], self.seen.slope[pairs][follow] / step
-            return start_of(theta, self.seen.intercept[pairs], self.seen.loose[pairs], slack=_SLACK)
+            slack = np.maximum(_SLACK, _HALF[0] / 2 * np.abs(theta) * float(np.abs(m).max()))
+            return start_of(theta, self.seen.intercept[pairs], self.seen.loose[pairs], slack)
         rows = self._rows()
         phasor = turns(
             self.sight, self.seen.read[pairs], self.seen.written[pairs], self.factor, rows
@@ -200,8 +222,8 @@ class _Judge:
         loose = noise / math.sqrt(len(m))
         if measured:
             loose = loose + self.seen.uncertainty[pairs] / step * abs(float(m.mean()))
-        slack = max(2 * self.sight.unit, float(np.abs(angle).max()) * 2.0**-22)
-        return start_of(theta, np.angle(mean), loose, slack)
+        rounding = max(2 * self.sight.unit, float(np.abs(angle).max()) * 2.0**-22)
+        return start_of(theta, np.angle(mean), loose, rounding)
 
     def _sharpened(
         self,
@@ -220,8 +242,11 @@ class _Judge:
             left = np.angle(phasor * np.exp(-1j * self.sign * m * theta[kept])) * self.sign
             if fit is None:
                 with np.errstate(divide="ignore", invalid="ignore"):
-                    step = (m * left).sum(axis=0) / (m**2).sum(axis=0)
-                theta[kept] = np.where(theta[kept] > 0, theta[kept] + np.nan_to_num(step), 0.0)
+                    step = np.nan_to_num((m * left).sum(axis=0) / (m**2).sum(axis=0))
+                    turn = np.nan_to_num(2 * np.pi / np.abs(m.mean(axis=0)), posinf=0.0)
+                better = theta[kept] + step
+                better = np.where(better < 0, better + turn, better)
+                theta[kept] = np.where(theta[kept] > 0, better, 0.0)
             else:
                 slope = m * self._by_base(fit, theta)[kept]
                 total = (slope**2).sum()

@@ -26,6 +26,9 @@ FACTOR = 2.0**-11  #: Relative error of a length that half precision leaves, ove
 BASES = (10_000.0, 500_000.0, 1_000_000.0, 5_000_000.0)  #: That many models have.
 CONTEXTS = tuple(2**power for power in range(9, 21))  #: That models were trained on.
 
+#: A measured length, and a number of pairs.
+_FROM_ELSEWHERE = ("attention_factor", "partial_rotary_factor")
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fit:
@@ -38,6 +41,12 @@ class Fit:
     table: Array  #: What the formula gives.
     attention_factor: float  #: Likewise.
     off: float  #: As a share of the tolerance; up to 1 fits.
+
+    @property
+    def is_round(self) -> bool:
+        """Whether base and parameters have few digits, those aside that come from elsewhere."""
+        own = {key: value for key, value in self.parameters.items() if key not in _FROM_ELSEWHERE}
+        return all(is_round(n) for n in (self.base, *own.values()) if isinstance(n, float))
 
 
 def fits(seen: Seen, dims: tuple[int, ...], attention_factor: float) -> list[Fit]:
@@ -90,6 +99,8 @@ def _along_one_line(seen: Seen, dims: tuple[int, ...], attention_factor: float) 
             yield "default", 2, BASES[0], {}  # whatever the base
         return
     start, step, kept = found
+    if step >= 0:
+        return
     sure = _sureness(seen, kept)
     bases = sorted(
         (
@@ -150,7 +161,7 @@ def _scaled(
     if not use.any() or not (plain > 0).all():
         return
     ratio = seen.theta / plain
-    sure = seen.tolerance / np.maximum(np.abs(seen.theta), np.finfo(np.float64).tiny)
+    sure = seen.tolerance / np.maximum(np.abs(seen.theta), 1e-100)
     factor, loose_factor = _plateau(ratio[: last + 1], sure[: last + 1])
     if factor <= 1 + loose_factor or kept > last:
         return
@@ -163,7 +174,7 @@ def _scaled(
 
 def _plateau(ratio: Array, sure: Array) -> tuple[float, float]:
     """What the slowest pairs are all divided by, and how well that is known, relative."""
-    weight = 1 / sure**2
+    weight = (1 / sure) ** 2  # what is hardly known has next to none
     mean, best = float(ratio[-1]), float(sure[-1])
     for first in range(len(ratio) - 2, -1, -1):
         if not abs(ratio[first] / mean - 1) <= sure[first] + best:
@@ -287,7 +298,7 @@ def _axial(seen: Seen, dim: int) -> Iterator[Guess]:
     found = geometric_start(
         replace(seen, theta=seen.theta[own], uncertainty=seen.uncertainty[own], axis=seen.axis[own])
     )
-    if axes < 2 or found is None:
+    if axes < 2 or found is None or found[1] >= 0:
         return
     base = _bases(found[1], 2 * len(own), _sureness(seen, found[2]))[0]
     for order in itertools.permutations(range(axes)):

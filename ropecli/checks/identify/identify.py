@@ -13,13 +13,14 @@ from ropecli.checks.identify.family import FACTOR
 from ropecli.checks.identify.identification import Identification
 from ropecli.checks.identify.matches import matches
 from ropecli.checks.identify.measured import Measured, measured, rounded_to
-from ropecli.checks.identify.pairing import find_pairs
+from ropecli.checks.identify.pairing import KEPT, find_pairs
 from ropecli.checks.identify.precision import HALVES, half_table
 from ropecli.checks.identify.refusal import why_not
 from ropecli.checks.identify.residual import not_copied, residual
 from ropecli.checks.identify.sight import Given, Sight, given, sight_of
 from ropecli.checks.identify.table import roundings
 from ropecli.checks.identify.unsure import notes, undetermined_pairs
+from ropecli.errors import ArgumentTypeError
 from ropecli.rotary import Rotary
 from ropecli.rotary.layout import NAMED, named_pairs
 
@@ -32,7 +33,11 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-_KEPT = 2.0**-5  #: Relative change of squared lengths that half precision can account for.
+_FAR = 0.05  #: Of a pair's length: no rounding in full precision brings a vector so far off.
+_FAR_IN_HALF = 0.5  #: The same in half precision, where the partner of a slow pair may be missed.
+#: YaRN's attention factors of the factors that models have: 0.1 ln(s) + 1.
+_KNOWN = tuple(0.1 * math.log(factor) + 1 for factor in (2, 4, 8, 16, 32, 40, 64, 128))
+_OUT_OF_PROPORTION = "pairs turn, but by angles that are not in proportion to the positions"
 _ALIKE = 0.02  #: Of a pair's length, that vectors of one position may be turned differently.
 
 
@@ -58,6 +63,11 @@ def identify(
         ArgumentError: A shape or a value that is not allowed.
         ArgumentTypeError: Not arrays of floats, or candidates that are no `Rotary`.
     """
+    offered: dict[str, Any] = dict(candidates or {})
+    for name, candidate in offered.items():
+        if not isinstance(candidate, Rotary):
+            msg = f"candidate {name} must be a Rotary, got {type(candidate).__name__}"
+            raise ArgumentTypeError(msg)
     data = given(before, after, positions)
     sight = sight_of(data)
     if not sight.reach.any():
@@ -65,13 +75,13 @@ def identify(
     if (sight.x == sight.y).all():
         return _refused(data, sight, "after equals before: nothing is turned")
     pairing = find_pairs(sight)
-    if not len(pairing.read) or pairing.spread > _KEPT:
+    if not len(pairing.read) or pairing.spread > KEPT:
         return _refused(data, sight, why_not(sight))
     seen = measured(sight, pairing)
     reason = _reason(sight, seen)
     if reason:
         return _refused(data, sight, reason)
-    return _recognised(data, sight, seen, candidates or {})
+    return _recognised(data, sight, seen, offered)
 
 
 def _refused(data: Given, sight: Sight, reason: str) -> Identification:
@@ -94,12 +104,13 @@ def _reason(sight: Sight, seen: Measured) -> str | None:
     turning = seen.found
     if (seen.apart[turning] > max(_ALIKE, 16 * sight.unit)).any():
         return "vectors at one position are turned by different angles"
-    mirrored = turning & seen.mirrored
-    if mirrored.any():
+    if (turning & seen.mirrored).any() or not (turning & seen.follows).any():
         return why_not(sight)
-    if not (turning & seen.follows).any():
-        return why_not(sight)
-    return None
+    if (turning & seen.visible).any():
+        return None
+    if seen.follows[turning].all():
+        return "pairs are turned by one angle at all positions: the position is ignored"
+    return _OUT_OF_PROPORTION
 
 
 def _recognised(
@@ -114,9 +125,7 @@ def _recognised(
         turned = "pairs are turned at position 0, each by an angle of its own"
         return _refused(data, sight, why_not(sight) if seen.pairing.swapped else turned)
     if not found.precision.explains and not seen.follows[seen.found & seen.visible].all():
-        return _refused(
-            data, sight, "pairs turn, but by angles that are not in proportion to the positions"
-        )
+        return _refused(data, sight, _OUT_OF_PROPORTION)
     fit, step = found.fit, found.step
     if fit is not None and abs(fit.attention_factor - factor) <= FACTOR * factor:
         factor = fit.attention_factor
@@ -132,6 +141,12 @@ def _recognised(
     if fit is None and precision in FULL:
         precision = half_table(found.table, seen.uncertainty) or precision
     name = _precision_name(precision, seen.rounded, sight)
+    left = residual(data, rotary, moved)
+    if 2 * data.unit * left > (_FAR if data.unit < 2.0**-12 else _FAR_IN_HALF) and not any(
+        half in name for half in HALVES
+    ):
+        share = f"{2 * data.unit * left:.2g} of a pair's length"
+        return _refused(data, sight, f"most vectors are turned, but some are off by {share}")
     undetermined, needed = undetermined_pairs(seen, rotary, sight)
     furthest = float(np.abs(used).max())
     return Identification(
@@ -154,7 +169,7 @@ def _recognised(
         undetermined=undetermined,
         positions_needed=needed,
         axis=rotary.axis if data.axes > 1 else None,
-        max_residual=residual(data, rotary, moved),
+        max_residual=left,
         precision=name,
         matches=matches(seen, sight, rotary, fit, candidates, furthest, step, factor),
         notes=notes(seen, sight, rotary, undetermined, needed),
@@ -167,7 +182,10 @@ def _factor(pairing: Pairing, sight: Sight) -> float:
     """The attention factor; 1 where rounding can't tell it from 1."""
     sure = max(4 * max(sight.unit, pairing.spread) / math.sqrt(len(sight.positions)), 1e-7)
     factor = pairing.factor
-    return 1.0 if abs(factor - 1) <= sure else roundings(factor, sure / 4)[0]
+    if abs(factor - 1) <= sure:
+        return 1.0
+    known = min(_KNOWN, key=lambda each: abs(each - factor))
+    return known if abs(known - factor) <= sure / 4 else roundings(factor, sure / 4)[0]
 
 
 def _rotary(

@@ -61,8 +61,12 @@ class Measured:
     @property
     def follows(self) -> NDArray[np.bool_]:
         """Pairs whose phases follow a line."""
-        good: NDArray[np.bool_] = np.sqrt((self.off**2).mean(axis=0)) < _TURNED
+        good: NDArray[np.bool_] = _rms(self.off) < _TURNED
         return good
+
+
+def _rms(off: Array) -> Array:
+    return np.asarray(np.sqrt((off**2).mean(axis=0)))
 
 
 def measured(sight: Sight, pairing: Pairing) -> Measured:
@@ -71,7 +75,8 @@ def measured(sight: Sight, pairing: Pairing) -> Measured:
     first = _lines(sight, pairing.read, pairing.written, pairing.factor, positions)
     pairing = _unmirrored(pairing, first)
     first = _lines(sight, pairing.read, pairing.written, pairing.factor, positions)
-    order = arranged(pairing, first.slope, sight.head_dim)
+    sure = (np.abs(first.slope) > CLEARLY * first.uncertainty) & (_rms(first.off) < _TURNED)
+    order = arranged(pairing, first.slope, sure, sight.head_dim)
     every = _lines(sight, order.read, order.written, pairing.factor, positions)
     turning = np.abs(every.slope) > CLEARLY * every.uncertainty
     slope = _unaliased(every.slope, every.axis, positions, turning)

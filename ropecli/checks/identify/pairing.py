@@ -6,10 +6,12 @@ square gains, its partner's loses, in every vector; no two others do that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from ropecli.checks.identify.still import coupled, sources
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,9 +24,11 @@ if TYPE_CHECKING:
 _VECTORS = 1024  #: Looked at; a few dozen would do.
 _ROUNDINGS = 6  #: Of a square after: two of its root, each from three operations.
 _FOUND = 0.1  #: What two partners' gains may leave of themselves, added up. Others leave about 1.
+_WORSE = 1e4  #: By how much less well a pair may keep its sum of squares than most, squared.
+_SQUARED = 2.0**-50  #: Of that, what rounding leaves of sums of squares in float64.
 _CHANCE = 7.0  #: Standard deviations that no two of a few hundred coordinates reach by chance.
 _ALONE = 4.0  #: By how much any other match must be worse.
-_KEPT = 2.0**-5  #: Relative change of squared lengths that tables in bfloat16 can account for.
+KEPT = 2.0**-5  #: Relative change of squared lengths that tables in bfloat16 can account for.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,25 +53,33 @@ def find_pairs(sight: Sight) -> Pairing:
     where = np.flatnonzero(moved)
     in_place, single = _partners(u * factor2, v, sight.unit)
     pairs = where[in_place]
-    if spread < _KEPT:
+    if spread < KEPT:
         slow = _slow(sight, np.setdiff1d(np.arange(sight.head_dim), pairs), float(np.sqrt(factor2)))
         pairs = np.concatenate([pairs, slow])
         single = np.setdiff1d(single, np.searchsorted(where, np.intersect1d(where, slow)))
-    if len(single) > len(pairs) and spread < _KEPT:
+    if len(single) > len(pairs) and spread < KEPT:
         read, written = _elsewhere(u * factor2, v, sight.unit)
         if len(read) > len(pairs):
-            left = np.setdiff1d(single, written.ravel())
+            inside, outside = _all_elsewhere(
+                sight, where[read], where[written], float(np.sqrt(factor2))
+            )
             return Pairing(
-                read=where[read],
-                written=where[written],
+                read=inside,
+                written=outside,
                 moved=moved,
-                single=where[left],
+                single=np.setdiff1d(where[single], outside.ravel()),
                 factor=float(np.sqrt(factor2)),
                 spread=spread,
             )
+    written = pairs
+    if len(single) > 1 and spread < KEPT:  # a few whose outputs change places
+        read, outside = _elsewhere(u[:, single] * factor2, v[:, single], sight.unit)
+        pairs = np.concatenate([pairs, where[single][read]])
+        written = np.concatenate([written, where[single][outside]])
+        single = np.delete(single, outside.ravel())
     return Pairing(
         read=pairs,
-        written=pairs,
+        written=written,
         moved=moved,
         single=where[single],
         factor=float(np.sqrt(factor2)),
@@ -105,9 +117,19 @@ def _partners(u: Array, v: Array, unit: float) -> tuple[Index, Index]:
     best = left.argmin(axis=1) if len(left) > 1 else np.zeros(len(left), int)
     mine = np.arange(len(best))
     good = (best[best] == mine) & (left[mine, best] < _FOUND) & (mine < best)
-    pairs = np.column_stack([mine[good], best[good]])
+    pairs = _alike_exact(u, both, np.column_stack([mine[good], best[good]]))
     alone = np.setdiff1d(np.flatnonzero(seen), pairs.ravel())
     return pairs, alone
+
+
+def _alike_exact(u: Array, both: Array, pairs: Index) -> Index:
+    """The pairs whose sum of squares is kept about as well as that of most others."""
+    if not len(pairs):
+        return pairs
+    first, second = pairs.T
+    left = both[first, second] / ((u[:, first] + u[:, second]) ** 2).sum(axis=0)
+    exact: Index = pairs[left <= _WORSE * max(float(np.median(left)), _SQUARED)]
+    return exact
 
 
 def _slow(sight: Sight, left: Index, factor: float) -> Index:
@@ -131,6 +153,23 @@ def _slow(sight: Sight, left: Index, factor: float) -> Index:
     return np.column_stack([left[mine[good]], left[best[good]]])
 
 
+def _all_elsewhere(sight: Sight, read: Index, written: Index, factor: float) -> tuple[Index, Index]:
+    """The same, and the pairs too slow to show in squares, read and written where they are seen."""
+    everything = np.arange(sight.head_dim)
+    origin, place = sources(sight, np.setdiff1d(everything, written))
+    free = ~np.isin(origin, read)
+    origin, place = origin[free], place[free]
+    goes_to = dict(zip(origin.tolist(), place.tolist(), strict=True))
+    back = replace(sight, y=sight.y.copy())
+    back.y[..., origin] = sight.y[..., place]
+    slow = _slow(back, origin, factor)
+    slow_to = np.array([[goes_to[int(a)] for a in pair] for pair in slow], int).reshape(-1, 2)
+    left = ~np.isin(origin, slow)
+    known = np.concatenate([read, slow])
+    still, still_to = coupled(origin[left], place[left], known)
+    return np.concatenate([known, still]), np.concatenate([written, slow_to, still_to])
+
+
 def _elsewhere(u: Array, v: Array, unit: float) -> tuple[Index, Index]:
     """Pairs written to other places: sums of two squares before that equal sums of two after."""
     count = u.shape[1]
@@ -143,7 +182,7 @@ def _elsewhere(u: Array, v: Array, unit: float) -> tuple[Index, Index]:
     ).reshape(-1)
     read, written, used_in, used_out = [], [], set[int](), set[int]()
     for rank in error.argsort():
-        if error[rank] > max(4 * _ROUNDINGS * unit, _KEPT / 4):
+        if error[rank] > KEPT / 4:
             break
         i, o = candidates[rank]
         inside, outside = (int(first[i]), int(second[i])), (int(first[o]), int(second[o]))

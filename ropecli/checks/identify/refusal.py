@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.identify.pairing import find_pairs
+from ropecli.checks.identify.pairing import KEPT, find_pairs
 from ropecli.checks.identify.phases import line, turns
 from ropecli.rotary.layout import NAMED, named_pairs
 
@@ -19,14 +19,21 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 _CLOSE = 0.05  #: Relative: an explanation that leaves no more is taken.
+_COVERED = 0.9  #: Share of the coordinates that move which pairs must account for.
+_ROUGH = 0.2  #: The same, where a frequency is known to 1 % alone.
 _NEAR = 8  #: Positions within which a frequency need not be known better than to 2 %.
 _FEWEST = 5  #: Of them.
+_COPIED = 16.0  #: Roundings that a coordinate may be off and still count as multiplied only.
+_NOT_ONE = 1e-3  #: By which a factor is another number than 1.
+_TINY = np.finfo(np.float64).tiny
 _GRID = np.geomspace(1e-5, np.pi, 1024)  #: Frequencies that are tried, 1.2 % apart.
 
 
 def why_not(sight: Sight) -> str:
     """The reason that fits, in a sentence; tried from the most to the least telling."""
-    for explained in (_added, _scaled, _unlike, _growing, _mirrored, _mixed):
+    for explained in (
+        _added, _scaled, _partly_scaled, _uneven, _growing, _mirrored, _unlike, _mixed,
+    ):  # fmt: skip
         if reason := explained(sight):
             return reason
     if _lengths_kept(sight):
@@ -61,11 +68,12 @@ def _sinusoids(added: Array, sight: Sight) -> float:
         return 0.0
     m, added = sight.positions[near, 0], added[near]
     total = (added**2).sum(axis=0)
+    rounding = (2 * sight.unit) ** 2 * (sight.x[near, 0] ** 2 + sight.y[near, 0] ** 2).sum(axis=0)
     left = np.full(len(total), np.inf)
     for theta in _GRID:
         basis = np.linalg.qr(np.column_stack([np.cos(m * theta), np.sin(m * theta)]))[0]
         left = np.minimum(left, total - ((basis.T @ added) ** 2).sum(axis=0))
-    return float(1 - (left / np.maximum(total, np.finfo(np.float64).tiny)).max())
+    return float(1 - (np.maximum(left - rounding, 0) / np.maximum(total, _TINY)).max())
 
 
 def _scaled(sight: Sight) -> str | None:
@@ -77,6 +85,21 @@ def _scaled(sight: Sight) -> str | None:
     return "vectors keep their directions and change only in length: nothing is turned"
 
 
+def _partly_scaled(sight: Sight) -> str | None:
+    """Some coordinates are only multiplied, and by another number than 1."""
+    rows = (0, 1)
+    times = (sight.x * sight.y).sum(axis=rows) / np.maximum((sight.x**2).sum(axis=rows), _TINY)
+    left = np.abs(sight.y - times * sight.x).max(axis=rows)
+    still = left <= _COPIED * sight.unit * np.abs(sight.x).max(axis=rows)
+    where = np.flatnonzero(still & (np.abs(times - 1) > max(_NOT_ONE, _COPIED * sight.unit)))
+    if not len(where) or len(where) == sight.head_dim or np.ptp(times[where]) > _CLOSE:
+        return None
+    return (
+        f"coordinates that are in no pair ({where[0]} to {where[-1]}) are multiplied by "
+        f"{times[where].mean():.4g}, not copied"
+    )
+
+
 def _unlike(sight: Sight) -> str | None:
     """Each vector of a position is turned, but they are paired differently."""
     if sight.x.shape[1] < 2:
@@ -85,10 +108,12 @@ def _unlike(sight: Sight) -> str | None:
         find_pairs(replace(sight, x=sight.x[:, [i]], y=sight.y[:, [i]]))
         for i in range(sight.x.shape[1])
     ]
-    if any(2 * len(each.read) < each.moved.sum() - len(each.single) for each in alone):
+    if any(each.spread > KEPT for each in alone):
+        return None
+    if any(2 * len(each.read) < _COVERED * each.moved.sum() for each in alone):
         return None
     kinds = {tuple(np.sort(np.sort(each.read, axis=1), axis=0).ravel().tolist()) for each in alone}
-    if len(kinds) < 2 or any(not len(each.read) for each in alone):
+    if len(kinds) < 2:
         return None
     return "vectors at one position are not paired alike: heads are rotated in different layouts"
 
@@ -96,6 +121,24 @@ def _unlike(sight: Sight) -> str | None:
 def _pairs(sight: Sight) -> list[tuple[str, NDArray[np.int64]]]:
     dim = sight.head_dim
     return [(name, np.array(named_pairs(name, rotary_dim=dim, rotary_offset=0))) for name in NAMED]
+
+
+def _uneven(sight: Sight) -> str | None:
+    """Pairs turn, and each is made longer or shorter by a factor of its own."""
+    for name, pairs in _pairs(sight):
+        before, after = (
+            np.hypot(each[..., pairs[:, 0]], each[..., pairs[:, 1]]) for each in (sight.x, sight.y)
+        )
+        if not before.all():
+            continue
+        times = (after / before).reshape(-1, len(pairs))
+        mean = times.mean(axis=0)
+        if np.abs(times - mean).max() < _CLOSE * mean.min() and np.ptp(mean) > _CLOSE * mean.max():
+            return (
+                f"pairs ({name}) are each multiplied by a factor of its own, "
+                f"from {mean.min():.3g} to {mean.max():.3g}"
+            )
+    return None
 
 
 def _growing(sight: Sight) -> str | None:
@@ -109,7 +152,8 @@ def _growing(sight: Sight) -> str | None:
             continue
         rate = ((m - m.mean())[:, None] * log).sum(axis=0) / ((m - m.mean()) ** 2).sum()
         left = np.abs(log - log.mean(axis=0) - rate * (m - m.mean())[:, None]).max()
-        if left < _CLOSE * np.abs(log).max():
+        change = np.abs(rate).max() * np.ptp(m)
+        if left < _CLOSE * change and change > _CLOSE:
             return (
                 f"pairs ({name}) turn, but their lengths grow or shrink with the position, by up "
                 f"to {np.abs(rate).max():.3g} in the logarithm each, as in xPos"
@@ -140,17 +184,33 @@ def _mixed(sight: Sight) -> str | None:
         partner[name] = np.empty(dim, int)
         partner[name][pairs[:, 0]], partner[name][pairs[:, 1]] = pairs[:, 1], pairs[:, 0]
     for name, other in partner.items():
-        fits = []
-        for a in (0, 1, 2, dim // 2, dim - 1):
-            x, beside, y = sight.x[near, :, a], sight.x[near, :, other[a]], sight.y[near, :, a]
-            left = []
-            for t in _GRID:
-                cos, sin = np.cos(m * t)[:, None], np.sin(m * t)[:, None]
-                left += [np.linalg.norm(y - cos * x - s * sin * beside) for s in (1, -1)]
-            fits.append(min(left) / max(float(np.linalg.norm(y)), _CLOSE))
-        if max(fits) < 0.2:
+        fits = [_combined(sight, near, m, a, other[a]) for a in (0, other[0], 1, other[1])]
+        if max(fit[0] for fit in fits) > _ROUGH:
+            continue
+        (_, first, sign), (_, second, opposite) = fits[:2]
+        if abs(first / second - 1) < _CLOSE and sign == opposite:
+            return f"pairs ({name}) are not turned: sin has the same sign in both rows of each"
+        if abs(first / second - 1) > _CLOSE or abs(fits[2][1] / fits[3][1] - 1) > _CLOSE:
             return (
                 f"coordinates are combined as in the {name} layout, but the two of a pair turn by "
                 "different angles: cos and sin are laid out for the other layout"
             )
     return None
+
+
+def _combined(
+    sight: Sight, near: NDArray[np.bool_], m: Array, a: int, b: int
+) -> tuple[float, float, int]:
+    """How badly cos x + sign sin x' explains a change, at which frequency, with which sign."""
+    x, beside, y = (
+        sight.x[near][..., a], sight.x[near][..., b], sight.y[near][..., a],
+    )  # fmt: skip
+    rounding = _COPIED * sight.unit * float(np.linalg.norm(x))
+    changed = max(float(np.linalg.norm(y - x)), rounding, _TINY)
+    best = (np.inf, 1.0, 1)
+    for theta in _GRID:
+        cos, sin = np.cos(m * theta)[:, None], np.sin(m * theta)[:, None]
+        for sign in (1, -1):
+            left = float(np.linalg.norm(y - cos * x - sign * sin * beside))
+            best = min(best, (left / changed, float(theta), sign))
+    return best

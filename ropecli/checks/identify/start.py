@@ -17,7 +17,7 @@ _TURNS = 64  #: Whole turns of the slowest pair before position 0 that are tried
 _SURE = 0.5  #: Radians that a guess may be off when the next faster pair refines it.
 
 
-def start_of(theta: Array, phase: Array, loose: Array, slack: float) -> tuple[float, bool]:
+def start_of(theta: Array, phase: Array, loose: Array, slack: Array | float) -> tuple[float, bool]:
     """The position at which phases begin, and whether it explains them all.
 
     Slow pairs show it roughly and without whole turns in doubt, faster ones refine it. 0 is taken

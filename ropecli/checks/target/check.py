@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ropecli.checks.identify.identification import Identification
+
 CONTEXT = 131_072
 #: Positions from 0 that a rotation is identified by; fewer where the target refuses.
 ROWS = (2304, 512, 64, 16)
@@ -204,8 +206,6 @@ def _dtypes(given: Sequence[str] | None, default: tuple[str, ...]) -> tuple[str,
 
 def _meet(subject: Subject) -> None:
     """The first calls, before any long one: keep what they gave, and find out which RoPE it is."""
-    from ropecli.checks.identify.identify import identify
-
     places = subject.places(np.arange(state.SHORT))
     try:
         subject.beginning = subject.turn(subject.vectors(state.SHORT, salt=0), places)
@@ -215,33 +215,58 @@ def _meet(subject: Subject) -> None:
     subject.unseen = unseen(subject.beginning)
     if subject.unseen is not None:
         return
+    for dtype in _by_sight(subject):
+        found = _found(subject, dtype)
+        if subject.found is None or (found is not None and found.recognised):
+            subject.found = found
+        if found is not None and found.recognised:
+            subject.sharp = dtype
+            break
+    if subject.found is not None or subject.expect is not None:
+        try:
+            fits = subject.expect is not None and bool(convention.expected(subject).passed)
+        except (TargetError, Unsuited) as error:
+            subject.unseen = str(error)
+            return
+        subject.adopt(as_expected=fits)
+
+
+def _by_sight(subject: Subject) -> list[str]:
+    """The dtypes that show which rotation it is: float32 or more first, where there is one."""
+    first = subject.dtype
+    if "16" not in first:
+        return [first]
+    return [*(name for name in ("float32", "float64") if name in subject.dtypes), first]
+
+
+def _found(subject: Subject, dtype: str) -> Identification | None:
+    """Which rotation the vectors of a dtype show."""
+    from ropecli.checks.identify.identify import identify
+
+    best: Identification | None = None
     most = min(subject.context, subject.original or subject.context)
     for rows in sorted({min(count, most) for count in ROWS}, reverse=True):
         where = _spread(subject, rows)
-        x = subject.vectors(len(where), salt=22)
+        x = subject.vectors(len(where), dtype, salt=22)
         try:
-            y = subject.turn(x, where)
+            y = subject.turn(x, where, dtype)
         except (TargetError, Unsuited) as error:
             subject.unseen = str(error)
             continue
         subject.unseen = unseen(y)
         if subject.unseen is not None:
-            return
-        held = DTYPES[subject.dtype]
+            return None
+        held = DTYPES[dtype]
         named = {} if subject.expect is None else {"expected": subject.expect}
         try:
             found = identify(x.astype(held), y.astype(held), where, candidates=named)
         except RopecliError as error:
             subject.unseen = str(error)
-            return
-        if not found.recognised and rows > FEW:
-            subject.found = subject.found or found
-            continue  # a cache that ends early may hide a rotation
-        if found.recognised or subject.found is None:
-            subject.found = found
-        fits = subject.expect is not None and bool(convention.expected(subject).passed)
-        subject.adopt(as_expected=fits)
-        return
+            return best
+        if found.recognised or rows <= FEW:
+            return found if found.recognised else best or found
+        best = best or found  # a cache that ends early may hide a rotation
+    return best
 
 
 def _spread(subject: Subject, rows: int) -> NDArray[np.int64]:

@@ -45,6 +45,7 @@ class Subject:
         self.dim = dim
         self.dtypes = dtypes
         self.dtype = dtypes[0]
+        self.sharp = self.dtype  #: Of the data by which the rotation was found.
         self.expect = expect
         self.context = context
         self.context_given = context_given
@@ -112,12 +113,12 @@ class Subject:
 
         near = np.arange(min(length, RELEARN_ROWS))
         positions = self.places(np.unique([*near, length // 2, length - 1]))
-        x = self.vectors(len(positions), salt=length)
+        x = self.vectors(len(positions), self.sharp, salt=length)
         try:
-            y = self.turn(x, positions)
+            y = self.turn(x, positions, self.sharp)
         except (TargetError, Unsuited):
             return None
-        held = DTYPES[self.dtype]
+        held = DTYPES[self.sharp]
         try:
             found = identify(x.astype(held), y.astype(held), positions)
         except RopecliError:  # rows that are not finite

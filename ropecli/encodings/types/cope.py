@@ -27,6 +27,7 @@ class Cope(Encoding):
     """
 
     name: ClassVar[str] = "cope"
+    counts_keys: ClassVar[bool] = True
     equation: ClassVar[str] = "CoPE section 4"
     usual_theory: ClassVar[Theory] = Theory(
         translation_invariant=True,

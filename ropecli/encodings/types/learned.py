@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
+from ropecli.encodings.encoding import Encoding, Sizes, Theory, projections
 from ropecli.encodings.options import rows, table_rows
 from ropecli.rotary.positions import as_positions
 
@@ -46,8 +46,7 @@ class Learned(Encoding):
 
     def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:
         q = self._queries(x_query + self._rows("query_positions", m))
-        k = self._keys(x_key + self._rows("key_positions", n))
-        return dots(q, k) * self._scale
+        return self._dots(q, x_key + self._rows("key_positions", n)) * self._scale
 
     def _rows(self, name: str, positions: Array) -> Array:
         return self.weights["positions"][table_rows(name, positions, self.length)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
+from ropecli.encodings.encoding import Encoding, Sizes, Theory, projections
 from ropecli.encodings.options import choice
 from ropecli.encodings.sinusoids import EXPONENTS, ORDERS, check_dim, sinusoids
 from ropecli.rotary.positions import as_positions
@@ -50,5 +50,5 @@ class Sinusoidal(Encoding):
         return sinusoids(real, self.sizes.model_dim, order=self.order, exponent=self.exponent)
 
     def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:
-        q, k = self._queries(x_query + self.code(m)), self._keys(x_key + self.code(n))
-        return dots(q, k) * self._scale
+        q = self._queries(x_query + self.code(m))
+        return self._dots(q, x_key + self.code(n)) * self._scale

@@ -59,8 +59,7 @@ class Tupe(Encoding):
     def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:
         scale = float(self._scale / np.sqrt(2))
         query = self._rows("query_positions", m) @ self.weights["position_query"]
-        key = self._rows("key_positions", n) @ self.weights["position_key"]
-        place = dots(query, key) * scale
+        place = self._dots(query, self._rows("key_positions", n), "position_key") * scale
         place += self.weights["bias"].T[:, relative(m, n) + self.length - 1]
         if self.untie_cls:  # the query's theta1 goes before the key's theta2
             place[:, :, n == 0] = self.weights["theta2"][:, None, None]

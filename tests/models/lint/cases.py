@@ -336,6 +336,11 @@ CASES: dict[str, Case] = {
         config(rope_theta=None, rope_scaling=YARN, rope_parameters={"rope_theta": 5e5}),
         config(rope_theta=None, rope_scaling=None, rope_parameters={"rope_theta": 5e5}),
     ),
+    "R097": Case(
+        "rope_theta",
+        config(model_type="gptj", rope_theta=500_000.0),
+        config(model_type="gptj", rope_theta=10_000.0),
+    ),
     "R096": Case("use_dynamic_ntk", config(use_dynamic_ntk=True), config(use_dynamic_ntk=False)),
 }
 

@@ -64,7 +64,8 @@ def long_short_long(subject: Subject) -> Outcome:
     """A long call does not change a short one after it, nor that one the next long one."""
     x, places = _short(subject)
     instance = subject.instance
-    length = min(LONGEST, max(64, ELEMENTS // subject.dim), 2 * (subject.original or LONGEST))
+    most = min(LONGEST, max(64, ELEMENTS // subject.dim), 2 * (subject.original or LONGEST))
+    length = min(most, subject.context)
     positions = np.arange(length)
     if subject.target.form != "decoder" and subject.context > length:
         positions[-2:] = subject.context // 2, subject.context - 1

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from ropecli.models.keys import ALIASES
 from ropecli.models.lint.entry import Entry
-from ropecli.models.lint.numbers import number, shown
+from ropecli.models.lint.numbers import number
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subject import HOLDERS, Part
 
@@ -50,12 +51,17 @@ def unknown_base(entry: Entry) -> Iterator[Hit]:
     threads=("ggml-org/llama.cpp#2768", "sgl-project/mini-sglang#13", "sgl-project/SpecForge#265"),
 )
 def default_base(entry: Entry) -> Iterator[Hit]:
-    """A text model without a base under any name, whose model_type is in the table."""
-    if entry.part.known and _no_base(entry):
-        name = entry.part.keys.architecture.model_type
-        by_layer = "rope_parameters" in entry.part.keys.architecture.defaults
-        value = "" if by_layer else f": {shown(entry.base or _USUAL)}"
-        yield Hit(_place(entry), f"The default of model_type {name} counts{value}.")
+    """A text model without a base under any name, whose model_type has a default for it."""
+    architecture = entry.part.keys.architecture
+    if architecture.known and not architecture.fixes_base and _no_base(entry):
+        by_layer = "rope_parameters" in architecture.defaults
+        value = "" if by_layer else f": {entry.base or _USUAL:.10g}"
+        name = _read_name(entry.part)
+        yield Hit(
+            _place(entry),
+            f"The default of model_type {architecture.model_type} counts{value}.",
+            "" if name == "rope_theta" else f"Add {name}, so that every stack reads the same.",
+        )
 
 
 @rule(
@@ -83,7 +89,7 @@ def small_base(entry: Entry) -> Iterator[Hit]:
     if context > slowest or (base <= _USUAL and context > _LONG):
         yield Hit(
             entry.key("rope_theta") if entry.has("rope_theta") else entry.part.key("rope_theta"),
-            f"With base {shown(base)} the slowest of {dim // 2} pairs comes round after "
+            f"With base {base:.10g} the slowest of {dim // 2} pairs comes round after "
             f"{slowest:,.0f} positions, and the context is {context:,}.",
         )
 
@@ -100,6 +106,8 @@ def small_base(entry: Entry) -> Iterator[Hit]:
 )
 def two_bases(entry: Entry) -> Iterator[Hit]:
     """A base at the top level that is not the one among the scaling keys, or under two names."""
+    if entry.part.keys.architecture.fixes_base:
+        return
     found = {entry.part.key(k): v for k, v in entry.part.given("rope_theta").items()}
     if entry.has("rope_theta") and not entry.nested:
         found = {entry.key("rope_theta"): entry.values["rope_theta"]} | found
@@ -129,6 +137,44 @@ def two_holders(part: Part) -> Iterator[Hit]:
             f"Transformers takes it and drops rope_parameters; they differ in "
             f"{', '.join(differ[:5])}.",
         )
+
+
+@rule(
+    "R097",
+    "warning",
+    "a base that the architecture's code does not read",
+    of=Part,
+    why="The code of some architectures has a base of its own, or reads it under one name alone. "
+    "Transformers goes on with that, and a stack that reads this key turns otherwise.",
+    cure="Take it out: only other code gives this architecture another base.",
+)
+def unread_base(part: Part) -> Iterator[Hit]:
+    """A base that differs from the one that counts, under a key that the model_type ignores."""
+    architecture = part.keys.architecture
+    given = {part.key(name): value for name, value in part.given("rope_theta").items()}
+    ignored = {part.key(name) for name in architecture.ignored}
+    for holder in HOLDERS:
+        held = part.config.get(holder)
+        if isinstance(held, dict) and held.get("rope_theta") is not None:
+            given[f"{part.key(holder)}.rope_theta"] = held["rope_theta"]
+            if architecture.fixes_base:
+                ignored.add(f"{part.key(holder)}.rope_theta")
+    counting = [number(value) for key, value in given.items() if key not in ignored]
+    base = next((value for value in counting if value is not None), _USUAL)
+    for key, value in given.items():
+        if key in ignored and number(value) != base:
+            yield Hit(
+                key,
+                f"The code of model_type {architecture.model_type} does not read it; the base is "
+                f"{base:.10g}, and not {value!r:.30}.",
+                "" if architecture.fixes_base else f"Call it {_read_name(part)}.",
+            )
+
+
+def _read_name(part: Part) -> str:
+    """The first of a base's names that the architecture's code reads."""
+    names = ("rope_theta", *ALIASES["rope_theta"])
+    return next((name for name in names if name not in part.keys.architecture.ignored), names[0])
 
 
 def _no_base(entry: Entry) -> bool:
