@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from ropecli.rotary.frequencies import Table
 
+#: Arguments of the formulas that go by other names here, as in config.json.
+_NAMED = {"base": "rope_theta", "dim": "head_dim or rotary_dim"}
+
 
 def rope(
     rope_type: str,
@@ -70,6 +73,10 @@ def rope(
         parameters["partial_rotary_factor"] = partial_rotary_factor
         partial_rotary_factor = None
     dim = _dim(head_dim, rotary_dim, partial_rotary_factor)
+    for key, named in _NAMED.items():
+        if key in parameters:
+            msg = f"rope type {name} has no parameter {key!r}; give it as {named}"
+            raise ArgumentError(msg)
     arguments = {"dim": dim, "base": base} | parameters
     table = _table(name, arguments)
     if not np.isfinite(table.inv_freq).all():

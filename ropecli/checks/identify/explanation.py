@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.identify.family import Fit, fits
+from ropecli.checks.identify.family import FACTOR, Fit, fits
 from ropecli.checks.identify.phases import turns
 from ropecli.checks.identify.precision import Precision, precision_of
 from ropecli.checks.identify.start import start_of
@@ -45,6 +45,7 @@ class Explanation:
     fit: Fit | None  #: None for a table that no formula gives.
     table: Array  #: (pairs,), at least 0.
     step: float
+    factor: float  #: The attention factor.
     start: Array  #: (axes,).
     consistent: bool  #: Whether one start explains the phases of all pairs.
     precision: Precision
@@ -60,16 +61,19 @@ class Explanation:
         return self.consistent and self.precision.name == FULL[0]
 
 
-def explained(seen: Measured, sight: Sight, factor: float, sign: int) -> Explanation:
+def explained(
+    seen: Measured, sight: Sight, attention: tuple[float, float], sign: int
+) -> Explanation:
     """The simplest formula that leaves nothing unexplained, or what comes closest.
 
     Args:
         seen: Frequencies and phases, sign * slope at least 0.
         sight: The data.
-        factor: The attention factor.
+        attention: The attention factor as measured, and its relative error.
         sign: 1, or -1 where positions turn backward.
     """
-    judge = _Judge(seen=seen, sight=sight, factor=factor, sign=sign)
+    factor = attention[0]
+    judge = _Judge(seen=seen, sight=sight, attention=attention, sign=sign)
     turning = seen.visible | _displaced(seen, sight, factor)
     theta = np.where(turning, np.maximum(sign * seen.slope, np.finfo(np.float64).tiny), 0.0)
     own = judge(None, theta, 1.0, full=True)
@@ -160,18 +164,19 @@ class _Judge:
 
     seen: Measured
     sight: Sight
-    factor: float
+    attention: tuple[float, float]
     sign: int
 
     def __call__(self, fit: Fit | None, table: Array, step: float, *, full: bool) -> Explanation:
         """Judge a table; with full, by the tolerance of full precision alone."""
         rows, kept = self._rows(), self.seen.found | self.seen.visible
+        factor, consistent = self._factor(fit, full=full)
         phasor = turns(
-            self.sight, self.seen.read[kept], self.seen.written[kept], self.factor, rows
+            self.sight, self.seen.read[kept], self.seen.written[kept], factor, rows
         ).turned
         axis = self.seen.axis[kept]
         points = self.seen.positions[rows] * step
-        start, consistent = np.zeros(points.shape[1]), True
+        start = np.zeros(points.shape[1])
         measured = fit is None or not is_round(fit.base)
         for which in np.unique(axis):
             pairs = np.flatnonzero(kept)[axis == which]
@@ -189,17 +194,26 @@ class _Judge:
             m,
             self.sign * table[kept],
             unit=self.sight.unit,
-            factor=self.factor,
+            factor=factor,
             halves=not full,
         )
         return Explanation(
             fit=fit,
             table=table,
             step=step,
+            factor=factor,
             start=start,
             consistent=consistent,
             precision=precision,
         )
+
+    def _factor(self, fit: Fit | None, *, full: bool) -> tuple[float, bool]:
+        """The attention factor, the formula's if it has one; and whether that is near enough."""
+        seen, sure = self.attention
+        if fit is None or fit.attention_factor == 1:
+            return seen, True
+        near = abs(fit.attention_factor - seen) <= max(4 * sure, 0 if full else FACTOR) * seen
+        return (fit.attention_factor if near else seen), near
 
     def _start(
         self, m: Array, table: Array, step: float, pairs: Index, *, full: bool, measured: bool
@@ -213,7 +227,7 @@ class _Judge:
             return start_of(theta, self.seen.intercept[pairs], self.seen.loose[pairs], slack)
         rows = self._rows()
         phasor = turns(
-            self.sight, self.seen.read[pairs], self.seen.written[pairs], self.factor, rows
+            self.sight, self.seen.read[pairs], self.seen.written[pairs], self.attention[0], rows
         ).turned
         angle = m[:, None] * theta
         left = phasor * np.exp(-1j * angle)

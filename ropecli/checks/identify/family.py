@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-FACTOR = 2.0**-11  #: Relative error of a length that half precision leaves, over many vectors.
+FACTOR = 2.0**-9  #: Relative error of all lengths that tables in half precision may bring.
 BASES = (10_000.0, 500_000.0, 1_000_000.0, 5_000_000.0)  #: That many models have.
 CONTEXTS = tuple(2**power for power in range(9, 21))  #: That models were trained on.
 

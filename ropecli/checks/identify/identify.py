@@ -9,7 +9,6 @@ import numpy as np
 
 from ropecli.checks.identify.ends import ended, forward, one_direction
 from ropecli.checks.identify.explanation import FULL, Explanation, explained
-from ropecli.checks.identify.family import FACTOR
 from ropecli.checks.identify.identification import Identification
 from ropecli.checks.identify.matches import matches
 from ropecli.checks.identify.measured import Measured, measured, rounded_to
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 _FAR = 0.05  #: Of a pair's length: no rounding in full precision brings a vector so far off.
 _FAR_IN_HALF = 0.5  #: The same in half precision, where the partner of a slow pair may be missed.
 #: YaRN's attention factors of the factors that models have: 0.1 ln(s) + 1.
-_KNOWN = tuple(0.1 * math.log(factor) + 1 for factor in (2, 4, 8, 16, 32, 40, 64, 128))
 _OUT_OF_PROPORTION = "pairs turn, but by angles that are not in proportion to the positions"
 _ALIKE = 0.02  #: Of a pair's length, that vectors of one position may be turned differently.
 
@@ -120,15 +118,14 @@ def _recognised(
     direction = "forward" if forward(seen) else "reversed"
     seen = one_direction(seen, direction)
     factor = _factor(seen.pairing, sight)
-    found = explained(seen, sight, factor, 1 if direction == "forward" else -1)
+    sure = _sure(seen.pairing, sight)
+    found = explained(seen, sight, (factor, sure), 1 if direction == "forward" else -1)
     if not found.consistent:
         turned = "pairs are turned at position 0, each by an angle of its own"
         return _refused(data, sight, why_not(sight) if seen.pairing.swapped else turned)
     if not found.precision.explains and not seen.follows[seen.found & seen.visible].all():
         return _refused(data, sight, _OUT_OF_PROPORTION)
-    fit, step = found.fit, found.step
-    if fit is not None and abs(fit.attention_factor - factor) <= FACTOR * factor:
-        factor = fit.attention_factor
+    fit, step, factor = found.fit, found.step, found.factor
     rotary = _rotary(sight, seen, found, factor, direction)
     rotary = _as_used(rotary, found.precision.name)
     if reason := not_copied(sight, rotary):
@@ -136,6 +133,8 @@ def _recognised(
     offset = float(found.start[0]) if (found.start == found.start[0]).all() else None
     moved = rounded_to(data.positions, seen.rounded) * step
     moved = moved + (found.start if data.axes > 1 else found.start[0])
+    if rotary.axes < data.axes:  # the last axes turn nothing
+        moved = moved[..., 0] if rotary.axes == 1 else moved[..., : rotary.axes]
     used = seen.positions * step + found.start
     precision = found.precision.name
     if fit is None and precision in FULL:
@@ -178,14 +177,18 @@ def _recognised(
     )
 
 
+def _sure(pairing: Pairing, sight: Sight) -> float:
+    """How well the factor of all lengths is known, relative."""
+    return max(4 * max(sight.unit, pairing.spread) / math.sqrt(len(sight.positions)), 1e-7)
+
+
 def _factor(pairing: Pairing, sight: Sight) -> float:
     """The attention factor; 1 where rounding can't tell it from 1."""
-    sure = max(4 * max(sight.unit, pairing.spread) / math.sqrt(len(sight.positions)), 1e-7)
+    sure = _sure(pairing, sight)
     factor = pairing.factor
     if abs(factor - 1) <= sure:
         return 1.0
-    known = min(_KNOWN, key=lambda each: abs(each - factor))
-    return known if abs(known - factor) <= sure / 4 else roundings(factor, sure / 4)[0]
+    return roundings(factor, sure / 4)[0]
 
 
 def _rotary(

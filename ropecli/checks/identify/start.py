@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 _TURNS = 64  #: Whole turns of the slowest pair before position 0 that are tried.
+_STILL = 2.0**-100  #: Radians per position that nothing can be divided by.
 _SURE = 0.5  #: Radians that a guess may be off when the next faster pair refines it.
 
 
@@ -32,7 +33,7 @@ def start_of(theta: Array, phase: Array, loose: Array, slack: Array | float) -> 
     allowed = CLEARLY * loose + slack
     if (np.abs(_wrapped(phase)) <= allowed).all():
         return 0.0, True
-    slowest = int(np.abs(theta).argmin())
+    slowest = int(np.where(np.abs(theta) > _STILL, np.abs(theta), np.inf).argmin())
     first = (0.0, False)
     for turn in sorted(range(-_TURNS, _TURNS + 1), key=abs):
         begin = (phase[slowest] + 2 * np.pi * turn) / theta[slowest]
@@ -48,14 +49,16 @@ def _refined(guess: float, theta: Array, phase: Array, allowed: Array) -> tuple[
     off = np.inf
     for pair in np.argsort(np.abs(theta)):
         rate = abs(theta[pair])
+        if rate <= _STILL:
+            continue  # it shows no position at all
         if np.isfinite(off) and rate * off > _SURE:
             continue
         guess += float(_wrapped(phase[pair] - theta[pair] * guess)) / float(theta[pair])
         off = min(off, float(allowed[pair] / rate))
-    if abs(guess - round(guess)) <= off:
+    if np.isfinite(off) and abs(guess - round(guess)) <= off:
         guess = float(round(guess))
     left = np.abs(_wrapped(phase - theta * guess))
-    return guess, bool((left <= allowed + np.abs(theta) * off).all())
+    return guess, bool(np.isfinite(off) and (left <= allowed + np.abs(theta) * off).all())
 
 
 def _wrapped(angle: Array | float) -> Array:

@@ -51,10 +51,11 @@ def coupled(read: Index, written: Index, pairs: Index) -> tuple[Index, Index]:
     apart = np.abs(pairs[:, 1] - pairs[:, 0])
     step = int(np.bincount(apart).argmax()) if len(apart) else 1
     left = {int(a): int(o) for a, o in zip(read, written, strict=True)}
-    couples = []
-    for a in [*left]:
-        if a in left and a + step in left:
-            couples.append(((a, a + step), (left.pop(a), left.pop(a + step))))
+    couples = [
+        ((a, a + step), (left.pop(a), left.pop(a + step)))
+        for a in sorted(left)
+        if a in left and a + step in left
+    ]
     rest = [(a, o) for a, o in left.items() if a != o]
     rest += [(a, o) for a, o in left.items() if a == o][: len(rest) % 2]
     for (a, o), (b, p) in zip(rest[::2], rest[1::2], strict=False):

@@ -1,0 +1,76 @@
+"""Vectors before and after a rotation, and what `identify` says of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import config
+from numpy.typing import NDArray
+
+from ropecli import Rotary, rotate
+from ropecli.arrays import DTYPES
+from ropecli.checks.identify import Identification, identify
+
+Array = NDArray[Any]
+
+COMPILED = not config.DISABLE_JIT
+#: Half the distance between 1 and the next number.
+UNITS = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+#: Relative error of a float32 table made with pow(): up to it, formulas count as the same.
+SINGLE = 28 * 2.0**-24
+#: cos and sin, two products and a sum round a turned pair by 3 units, which are 1.5 ulp, of its
+#: length. The other half is for what is measured: an attention factor, a base that is not round.
+ULPS = 2.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Seen:
+    """What was rotated, and what was found."""
+
+    before: Array
+    after: Array
+    found: Identification
+
+
+def normals(*shape: int, dtype: str = "float32", seed: int = 0) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(DTYPES[dtype])
+
+
+def seen(
+    rope: Rotary,
+    positions: Any = None,
+    *,
+    given: Any = None,
+    before: Array | None = None,
+    **candidates: Rotary,
+) -> Seen:
+    """Rotate at the positions, and identify by those that are given: none for None.
+
+    Vectors are of one head in float32, unless they are given.
+    """
+    where = np.arange(64) if positions is None else np.asarray(positions)
+    if before is None:
+        before = normals(len(where), rope.head_dim)
+    after = rotate(before, rope, where)
+    return Seen(
+        before=before, after=after, found=identify(before, after, given, candidates=candidates)
+    )
+
+
+def told(rope: Rotary, positions: Any = None, **more: Any) -> Identification:
+    """What is found where positions are known."""
+    where = np.arange(64) if positions is None else np.asarray(positions)
+    return seen(rope, where, given=where, **more).found
+
+
+def why(before: Array, after: Array, positions: Any) -> str:
+    """Why it is no rotation; nothing else may be said then."""
+    found = identify(before, after, positions)
+    assert not found.recognised
+    assert found.reason is not None
+    assert "\n" not in found.reason
+    assert (found.rotary, found.layout, found.base, found.precision) == (None, None, None, None)
+    assert found.matches == ()
+    return found.reason

@@ -1,0 +1,156 @@
+"""Any pairing of coordinates is found, and where the turned pairs are written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rotated import COMPILED, ULPS, UNITS, Array, normals, seen, told
+
+from ropecli import Rotary, rotate
+from ropecli.arrays import DTYPES
+from ropecli.checks.identify import Identification, identify
+
+EXAMPLES = settings(max_examples=40 if COMPILED else 4)
+LARGEST = 32 if COMPILED else 8
+
+
+def turns(rotary: Rotary) -> set[tuple[Any, ...]]:
+    """What each pair does, so that a pair swapped and turned the other way is the same."""
+    sign = 1 if rotary.direction == "forward" else -1
+    both = zip(rotary.input_pairs, rotary.output_pairs, rotary.frequencies, strict=True)
+    kept = set()
+    for read, written, theta in both:
+        swap = read[0] > read[1]
+        kept.add(
+            (
+                read[::-1] if swap else read,
+                written[::-1] if swap else written,
+                round(float(-sign * theta if swap else sign * theta), 6),
+            )
+        )
+    return kept
+
+
+def assert_right(found: Identification, expected: Rotary) -> None:
+    assert found.recognised, found.reason
+    assert found.rotary is not None
+    assert turns(found.rotary) == turns(expected)
+    assert found.max_residual is not None
+    assert found.max_residual <= ULPS
+    assert (found.position_offset, found.position_step) == (0.0, 1.0)
+
+
+@st.composite
+def pairings(draw: st.DrawFn) -> Rotary:
+    """Some coordinates in pairs, in any order; no two pairs equally fast."""
+    pairs = draw(st.integers(2, LARGEST // 2))
+    dim = 2 * pairs + 2 * draw(st.integers(0, 2))
+    order = np.array(draw(st.permutations(range(dim))))[: 2 * pairs].reshape(-1, 2)
+    return Rotary(head_dim=dim, rotary_dim=2 * pairs, base=1000.0, pairs_in=order)
+
+
+@EXAMPLES
+@given(expected=pairings(), dtype=st.sampled_from(["float64", "float32"]))
+def test_any_pairing_is_found(expected: Rotary, dtype: str) -> None:
+    before = normals(2, 48, expected.head_dim, dtype=dtype)
+    assert_right(told(expected, np.arange(48), before=before), expected)
+
+
+@EXAMPLES
+@given(expected=pairings(), data=st.data())
+def test_any_pairing_written_elsewhere_is_found(expected: Rotary, data: st.DataObject) -> None:
+    read = expected.pairs_in
+    written = np.array(data.draw(st.permutations(read.ravel().tolist()))).reshape(-1, 2)
+    moved = Rotary.from_inv_freq(
+        expected.inv_freq, head_dim=expected.head_dim, pairs_in=read, pairs_out=written
+    )
+    assert_right(told(moved, np.arange(48), before=normals(2, 48, moved.head_dim)), moved)
+
+
+@pytest.mark.parametrize("dim", [16, 64, 128])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_interleaved_in_and_half_out(dim: int, dtype: str) -> None:
+    rope = Rotary(head_dim=dim, pairs_out=np.arange(dim).reshape(2, -1).T)
+    found = told(rope, before=normals(64, dim, dtype=dtype))
+    assert_right(found, rope)
+    assert (found.layout, found.base, found.rope_type) == ("interleaved", 10_000.0, "default")
+    assert found.rotary is not None
+    assert found.rotary.pairs_out.tolist() == rope.pairs_out.tolist()
+
+
+def test_half_in_and_interleaved_out() -> None:
+    rope = Rotary(head_dim=32, layout="half", pairs_out=np.arange(32).reshape(-1, 2))
+    found = told(rope)
+    assert_right(found, rope)
+    assert (found.layout, found.base) == ("half", 10_000.0)
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+@pytest.mark.parametrize("direction", ["forward", "reversed"])
+def test_the_two_of_a_pair_written_in_each_others_place(layout: str, direction: str) -> None:
+    plain = Rotary(head_dim=32, layout=layout)
+    rope = Rotary(
+        head_dim=32, layout=layout, direction=direction, pairs_out=plain.pairs_in[:, ::-1]
+    )
+    found = told(rope, before=normals(3, 64, 32))
+    assert_right(found, rope)
+
+
+def test_outputs_in_any_order() -> None:
+    order = np.random.default_rng(3).permutation(32)
+    before = normals(64, 32)
+    after = rotate(before, Rotary(head_dim=32))[:, order]
+    found = identify(before, after, np.arange(64))
+    assert found.recognised, found.reason
+    assert found.rotary is not None
+    place = np.argsort(order)
+    expected = Rotary(head_dim=32, pairs_out=place[np.arange(32).reshape(-1, 2)])
+    assert_right(found, expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_pairs_from_both_ends(dtype: str) -> None:
+    order = np.stack([np.arange(16), 31 - np.arange(16)], axis=1)
+    rope = Rotary(head_dim=32, base=100.0, pairs_in=order)
+    found = told(rope, before=normals(4, 64, 32, dtype=dtype))
+    assert found.recognised, found.reason
+    assert found.rotary is not None
+    assert found.layout == "custom"
+    assert {tuple(sorted(pair)) for pair in found.rotary.input_pairs} == set(map(tuple, order))
+    assert any("swapped" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_a_named_layout_is_not_in_doubt(layout: str) -> None:
+    assert told(Rotary(head_dim=32, layout=layout)).notes == ()
+
+
+def test_the_head_permuted_by_halves() -> None:
+    """As weights permuted for the other layout, but by half a head."""
+    order = np.concatenate([np.arange(16).reshape(2, 8).T.ravel() + 16 * i for i in range(2)])
+    pairs = order[np.arange(32).reshape(-1, 2)]
+    rope = Rotary(head_dim=32, pairs_in=pairs)
+    assert_right(told(rope, before=normals(2, 64, 32)), rope)
+
+
+def coordinates(found: Identification) -> Array:
+    assert found.rotary is not None
+    return np.unique(found.rotary.pairs_in)
+
+
+@pytest.mark.parametrize(("dim", "first"), [(16, 0), (16, 48), (16, 20), (2, 7), (62, 1)])
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_which_coordinates_are_rotated(dim: int, first: int, layout: str, dtype: str) -> None:
+    rope = Rotary(head_dim=64, base=100.0, rotary_dim=dim, rotary_offset=first, layout=layout)
+    got = seen(rope, given=np.arange(64), before=normals(2, 64, 64, dtype=dtype))
+    assert got.found.recognised, got.found.reason
+    assert coordinates(got.found).tolist() == list(range(first, first + dim))
+    assert (got.found.rotary_dim, got.found.rotary_offset) == (dim, first)
+    assert got.found.max_residual is not None
+    # A single pair in half precision has a frequency that is measured, not recognised.
+    assert got.found.max_residual <= ULPS + UNITS[dtype]

@@ -1,0 +1,227 @@
+"""What was rounded too far on the way is named, and nothing else is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from implementations.plain import half, interleaved
+from rotated import COMPILED, SINGLE, Array, normals, told
+
+from ropecli import Rotary, rope
+from ropecli.arrays import DTYPES
+from ropecli.checks.identify import Identification, identify
+
+DIM = 64
+PLAIN = Rotary(head_dim=DIM, layout="half")
+HALVES = ["float16", "bfloat16"]
+COUNT = 600
+#: Positions that bfloat16 rounds, and that float16 does.
+REACH = {"bfloat16": 600, "float16": 3000 if COMPILED else 2300}
+#: Failures are not shrunk: what is found of wrong tables takes long.
+EXAMPLES = settings(max_examples=30 if COMPILED else 3, phases=[Phase.explicit, Phase.generate])
+
+
+def rounded(values: Any, dtype: str | None) -> Array:
+    if dtype is None:
+        return np.asarray(values, np.float64)
+    return np.asarray(values, np.float32).astype(DTYPES[dtype]).astype(np.float64)
+
+
+def made(
+    dtype: str,
+    *what: str,
+    count: int = COUNT,
+    start: int = 0,
+    rope: Rotary = PLAIN,
+    data: str = "float32",
+) -> Identification:
+    """Vectors turned with this and that rounded to dtype: positions, frequencies, ..."""
+    where = np.arange(count) + start
+    m = rounded(where, dtype if "positions" in what else None)
+    theta = rounded(rope.inv_freq, dtype if "frequencies" in what else None)
+    angle = rounded(m[:, None] * theta, dtype if "angles" in what else None)
+    factor = rope.attention_factor
+    tables = [rounded(factor * f(angle), dtype if "tables" in what else None)
+              for f in (np.cos, np.sin)]  # fmt: skip
+    x = normals(count, DIM, dtype=data)
+    turn = half if rope.layout == "half" else interleaved
+    return identify(x, turn(x, *tables), where)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+@pytest.mark.parametrize("what", ["positions", "frequencies", "angles", "tables"])
+def test_what_was_rounded_is_named(what: str, dtype: str, layout: str) -> None:
+    rope = Rotary(head_dim=DIM, layout=layout)
+    found = made(dtype, what, count=REACH[dtype] if what == "positions" else COUNT, rope=rope)
+    assert found.recognised, found.reason
+    assert found.precision == f"{dtype} {what}"
+    assert (found.base, found.layout, found.position_step) == (10_000.0, layout, 1.0)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("what", ["frequencies", "angles", "tables"])
+@pytest.mark.parametrize("base", [500_000.0, 1_000_000.0])
+def test_it_is_named_whatever_the_base(what: str, dtype: str, base: float) -> None:
+    found = made(dtype, what, rope=Rotary(head_dim=DIM, layout="half", base=base))
+    assert found.precision == f"{dtype} {what}"
+    if (dtype, what) != ("float16", "frequencies"):  # below 2^-14 it has few digits left
+        assert found.base == base
+
+
+TOGETHER = [
+    ("frequencies", "angles"),
+    ("positions", "frequencies"),
+    ("positions", "frequencies", "angles"),
+    ("angles", "tables"),
+    ("positions", "frequencies", "angles", "tables"),
+]
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("what", TOGETHER, ids=" and ".join)
+def test_several_roundings_are_named_together(what: tuple[str, ...], dtype: str) -> None:
+    found = made(dtype, *what, count=REACH[dtype] if "positions" in what else COUNT)
+    assert found.recognised, found.reason
+    assert found.precision is not None
+    # Positions and frequencies may be named one after the other, in a list or a sentence.
+    assert set(found.precision.replace(",", "").split()) - {"and"} == {dtype, *what}
+    assert found.base == 10_000.0
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_arithmetic_is_named(dtype: str) -> None:
+    x, angle = normals(COUNT, DIM), np.arange(COUNT)[:, None] * PLAIN.inv_freq
+    after = half(x.astype(DTYPES[dtype]), np.cos(angle), np.sin(angle)).astype(np.float32)
+    assert identify(x, after, np.arange(COUNT)).precision == f"{dtype} arithmetic"
+
+
+def test_half_precision_vectors_are_not_half_precision_arithmetic() -> None:
+    for dtype in HALVES:
+        assert told(PLAIN, before=normals(64, DIM, dtype=dtype)).precision == "exact"
+
+
+def test_the_tables_of_a_scaled_type_are_named() -> None:
+    yarn = rope(
+        "yarn", head_dim=DIM, layout="half", factor=16.0, original_max_position_embeddings=4096
+    )
+    found = made("bfloat16", "tables", rope=yarn)
+    assert (found.rope_type, found.precision) == ("yarn", "bfloat16 tables")
+    found = made("bfloat16", "angles", rope=yarn)
+    assert (found.rope_type, found.precision) == ("yarn", "bfloat16 angles")
+
+
+def single(where: Array, theta: Array, exponents: bool = True) -> Array:
+    """Angles in float32, as released code has them."""
+    if exponents:
+        theta = np.float32(1) / np.float32(10_000) ** (
+            np.arange(0, DIM, 2).astype(np.float32) / np.float32(DIM)
+        )
+    product: Array = where.astype(np.float32)[:, None] * theta.astype(np.float32)
+    return product
+
+
+@pytest.mark.parametrize("start", [0, 1000, 130_000])
+@pytest.mark.parametrize("exponents", [False, True])
+def test_tables_in_float32_are_named_so(start: int, exponents: bool) -> None:
+    where = np.arange(256) + start
+    angle = single(where, PLAIN.inv_freq, exponents)
+    for data in ("float32", "float64"):
+        x = normals(256, DIM, dtype=data)
+        found = identify(x, half(x, np.cos(angle), np.sin(angle)), where)
+        assert found.recognised, found.reason
+        assert found.precision == "float32 angles"
+        assert (found.base, found.position_offset) == (10_000.0, 0.0)
+        assert found.inv_freq is not None
+        np.testing.assert_allclose(found.inv_freq, PLAIN.inv_freq, rtol=SINGLE)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_tables_in_float32_do_not_show_in_half_precision(dtype: str) -> None:
+    where = np.arange(512)
+    angle = single(where, PLAIN.inv_freq)
+    x = normals(512, DIM, dtype=dtype)
+    found = identify(x, half(x, np.cos(angle), np.sin(angle)), where)
+    assert (found.precision, found.base) == ("exact", 10_000.0)
+
+
+@EXAMPLES
+@given(
+    start=st.integers(0, 1 << 20),
+    step=st.integers(1, 9),
+    base=st.sampled_from([10_000.0, 500_000.0, 1_000_000.0]),
+    data=st.sampled_from(list(DTYPES)),
+    factor=st.sampled_from([1.0, 1.25]),
+)
+def test_exact_ones_are_exact(start: int, step: int, base: float, data: str, factor: float) -> None:
+    rope = Rotary(head_dim=DIM, base=base, layout="half", attention_factor=factor)
+    where = start + step * np.arange(96)
+    found = told(rope, where, before=normals(2, 96, DIM, dtype=data))
+    assert found.recognised, found.reason
+    assert found.precision == "exact"
+
+
+@EXAMPLES
+@given(
+    dtype=st.sampled_from(HALVES),
+    what=st.sampled_from(["frequencies", "angles", "tables"]),
+    start=st.integers(0, 256),  # beyond, bfloat16 angles are 4 radians apart
+    base=st.sampled_from([10_000.0, 500_000.0]),
+)
+def test_rounded_ones_are_never_exact(dtype: str, what: str, start: int, base: float) -> None:
+    rope = Rotary(head_dim=DIM, base=base, layout="half")
+    found = made(dtype, what, count=256, start=start, rope=rope)
+    assert found.recognised, found.reason
+    assert found.precision == f"{dtype} {what}"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "last"), [("bfloat16", 256), ("float16", 2048)], ids=["bfloat16", "float16"]
+)
+def test_positions_that_half_precision_holds_are_exact(dtype: str, last: int) -> None:
+    if not COMPILED:
+        last = min(last, 512 if dtype == "float16" else 256)
+    found = made(dtype, "positions", count=last + 1)
+    assert found.precision == "exact"
+    assert found.max_residual is not None
+    assert found.max_residual < 2
+
+
+def test_the_residual_is_that_of_the_roundings_found() -> None:
+    """Positions and frequencies can be given to `rotate` as they were; angles and tables can't."""
+    for what in ("positions", "frequencies"):
+        found = made("bfloat16", what)
+        assert found.max_residual is not None
+        assert found.max_residual < 2
+    found = made("bfloat16", "angles")
+    assert found.max_residual is not None
+    assert found.max_residual > 1000
+    rounded_positions = made("bfloat16", "positions").positions
+    assert rounded_positions is not None
+    assert rounded_positions.tolist() == rounded(np.arange(COUNT), "bfloat16").tolist()
+
+
+def test_what_nothing_explains_is_said_to_be_unexplained() -> None:
+    """Angles reduced by a rounded period, as a fast unit does."""
+    where = np.arange(COUNT)
+    angle = where[:, None] * PLAIN.inv_freq
+    angle = angle - np.round(angle / 6.2832) * 6.2832
+    x = normals(COUNT, DIM)
+    found = identify(x, half(x, np.cos(angle), np.sin(angle)), where)
+    assert found.recognised, found.reason
+    assert found.precision == "unexplained"
+    assert found.max_residual is not None
+    assert found.max_residual > 100
+
+
+def test_fewer_bits_than_float32_has_are_not_called_float32() -> None:
+    where = np.arange(COUNT)
+    fraction, exponent = np.frexp(where[:, None] * PLAIN.inv_freq)
+    angle = np.ldexp(np.round(fraction * 2**18) / 2**18, exponent)
+    x = normals(COUNT, DIM)
+    found = identify(x, half(x, np.cos(angle), np.sin(angle)), where)
+    assert (found.recognised, found.precision) == (True, "unexplained")

@@ -1,0 +1,154 @@
+"""What the data can't tell is said, with what would be needed; few positions are no guess."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from rotated import COMPILED, SINGLE, Array, normals, seen, told, why
+
+from ropecli import Rotary, rotate
+from ropecli.arrays import DTYPES
+from ropecli.checks.identify import Identification, identify
+
+SLOW = Rotary(head_dim=128, base=1_000_000.0, layout="half")
+
+
+def few(dtype: str = "bfloat16", count: int = 16, rope: Rotary = SLOW) -> Identification:
+    found = told(rope, np.arange(count), before=normals(count, rope.head_dim, dtype=dtype))
+    assert found.recognised, found.reason
+    return found
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("base", [500_000.0, 1_000_000.0])
+def test_pairs_too_slow_to_be_seen_are_named(dtype: str, base: float) -> None:
+    rope = Rotary(head_dim=128, base=base, layout="half")
+    found = few(dtype, rope=rope)
+    assert found.undetermined
+    assert list(found.undetermined) == list(range(found.undetermined[0], 64))
+    assert found.positions_needed is not None
+    assert found.positions_needed > 16
+    # Over 16 positions such a pair turns by less than the roundings of its vectors.
+    unit = 2.0**-8 if dtype == "bfloat16" else 2.0**-11
+    assert rope.inv_freq[found.undetermined[0]] * 15 < 6 * unit
+    (note,) = (each for each in found.notes if "too slow" in each)
+    assert f"{len(found.undetermined)} pairs (from {found.undetermined[0]})" in note
+    assert f"over 16 positions; about {found.positions_needed:,} would do" in note
+
+
+@pytest.mark.parametrize("base", [150_000.0, 500_000.0])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_as_many_positions_as_are_said_are_enough(dtype: str, base: float) -> None:
+    rope = Rotary(head_dim=64, base=base, layout="half")
+    needed = few(dtype, rope=rope).positions_needed
+    assert needed is not None
+    needed = needed if COMPILED else min(needed, 512)
+    enough = few(dtype, needed, rope)
+    if COMPILED:
+        assert enough.undetermined == ()
+        # The number is about right, and no exaggeration: with a tenth of it some are still slow.
+        assert few(dtype, max(16, needed // 10), rope).undetermined != ()
+    assert enough.base == base
+
+
+def test_nothing_is_undetermined_where_all_is_seen() -> None:
+    found = few("float32", rope=Rotary(head_dim=64))
+    assert (found.undetermined, found.positions_needed, found.notes) == ((), None, ())
+
+
+def test_pairs_that_are_not_seen_are_in_the_layout_of_the_others() -> None:
+    found = few()
+    assert found.rotary_dim == 128
+    assert any("in the layout of the others" in note for note in found.notes)
+
+
+def test_an_open_end_is_undetermined() -> None:
+    """Whether (4, 5) is a pair that hardly turns, or none, can't be seen."""
+    rope = Rotary(head_dim=6, base=150_000.0, rotary_dim=4)
+    found = told(rope, np.arange(16), before=normals(16, 6, dtype="float16"))
+    assert found.recognised, found.reason
+    assert found.rotary_dim == 4 or 2 in found.undetermined
+
+
+def test_an_end_that_stands_still_is_cut_off() -> None:
+    rope = Rotary(head_dim=64, base=100.0, rotary_dim=16)
+    found = told(rope, np.arange(32), before=normals(32, 64, dtype="bfloat16"))
+    assert (found.rotary_dim, found.undetermined) == (16, ())
+
+
+def test_the_step_of_unknown_positions_is_not_told() -> None:
+    rope = Rotary(head_dim=32)
+    (note,) = seen(rope).found.notes
+    assert "positions were not given" in note
+    assert told(rope).notes == ()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+@pytest.mark.parametrize("dim", [32, 128])
+def test_sixteen_positions_tell_the_base(dim: int, layout: str, dtype: str) -> None:
+    rope = Rotary(head_dim=dim, base=500_000.0, layout=layout)
+    found = few(dtype, 16, rope)
+    assert (found.layout, found.rope_type, found.base) == (layout, "default", 500_000.0)
+    assert found.inv_freq is not None
+    np.testing.assert_allclose(found.inv_freq, rope.inv_freq, rtol=SINGLE)
+
+
+@pytest.mark.parametrize("heads", [1, 8])
+def test_two_positions_tell_no_more_than_they_can(heads: int) -> None:
+    rope = Rotary(head_dim=32, layout="half")
+    before = normals(heads, 2, 32, dtype="float64")
+    found = identify(before, rotate(before, rope), [0, 1])
+    if not found.recognised:
+        assert heads == 1
+        return
+    assert found.inv_freq is not None
+    np.testing.assert_allclose(found.inv_freq, rope.inv_freq, rtol=1e-6)
+
+
+def test_two_positions_of_random_vectors_are_no_rotation() -> None:
+    for dim in (2, 4, 32):
+        before, after = normals(8, 2, dim), normals(8, 2, dim, seed=1)
+        assert why(before, after, [0, 1]) != ""
+
+
+@pytest.mark.parametrize("positions", [None, [0], [7]])
+@pytest.mark.parametrize("heads", [1, 3])
+def test_a_single_row_is_refused(heads: int, positions: list[int] | None) -> None:
+    before = normals(heads, 1, 32)
+    where = [7] if positions is None else positions
+    after = rotate(before, Rotary(head_dim=32), where)
+    assert why(before, after, positions) == (
+        "all positions are the same: no turn can be told from others"
+    )
+
+
+def uncertain(dtype: str, count: int) -> Array:
+    found = told(Rotary(head_dim=16), np.arange(count), before=normals(count, 16, dtype=dtype))
+    assert found.uncertainty is not None
+    return found.uncertainty
+
+
+def test_uncertainty_falls_with_positions_and_precision() -> None:
+    by_count = [uncertain("float16", count) for count in (16, 64, 256)]
+    # A line through n points along n positions: n^-1.5, so 8-fold for each 4-fold n.
+    for more, fewer in zip(by_count[1:], by_count, strict=False):
+        assert (more * 4 < fewer).all()
+    by_dtype = [uncertain(dtype, 64) for dtype in ("float64", "float32", "float16", "bfloat16")]
+    for rough, fine in zip(by_dtype[1:], by_dtype, strict=False):
+        assert (fine * 4 < rough).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_uncertainty_is_what_the_frequencies_are_off_by(dtype: str) -> None:
+    """Of a table that no formula gives, so that frequencies are as they were measured."""
+    theta = np.exp(-(np.linspace(0, 2.5, 32) ** 2))
+    rope = Rotary.from_inv_freq(theta, layout="half")
+    found = told(rope, np.arange(200), before=normals(200, 64, dtype=dtype))
+    assert found.rope_type == "custom"
+    assert found.inv_freq is not None
+    assert found.uncertainty is not None
+    share = np.abs(found.inv_freq - theta) / found.uncertainty
+    assert share.max() < 6
+    # Not much too large either: 32 of a normal distribution do not all lie within a hundredth.
+    assert share.max() > 0.01
