@@ -146,6 +146,20 @@ def test_counting_calls_is_found() -> None:
     assert verdict.diagnosis.startswith("the same call gives another result")
 
 
+def test_what_wears_out_after_some_calls_is_found() -> None:
+    """A new instance would not show it."""
+
+    class Wears(Module):
+        calls = 0
+
+        def forward(self, x: Array, positions: Array) -> Array:
+            self.calls += 1
+            return turn(x, positions, self.base, 1.0 if self.calls < 6 else 2.0)
+
+    verdict = check(Wears, form="module", dtypes=["float32"], **OPTIONS)
+    assert "same twice" in failures(verdict)
+
+
 class Decoder:
     late = 0
 

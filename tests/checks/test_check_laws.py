@@ -174,6 +174,15 @@ def test_left_padding_needs_the_positions_of_each_row() -> None:
     failed(judged(columns), "left padding")
 
 
+def test_a_token_alone_must_be_turned_by_its_position() -> None:
+    """Seen only where one row is a call, and no batch has one row."""
+
+    def alone(x: Array, positions: Array) -> Array:
+        return turn(x, np.asarray(positions) * (x.shape[-2] > 1))
+
+    failed(judged(alone), "token by token")
+
+
 def test_packed_sequences_start_again() -> None:
     def runs_on(x: Array, positions: Array) -> Array:
         m = np.asarray(positions, float)
@@ -213,6 +222,36 @@ def test_a_rounded_period_is_less_than_float32_keeps() -> None:
     assert verdict.diagnosis == f"less than float32 keeps: {case.note}"
 
 
+def test_a_factor_that_begins_late_is_no_loss_of_digits() -> None:
+    def late(x: Array, positions: Array) -> Array:
+        far = np.asarray(positions)[..., None] >= 3000
+        factor = np.where(far, 1.25, 1.0)
+        return turn(x, positions, factor=factor[:, None] if x.ndim == 4 < 3 + far.ndim else factor)
+
+    verdict = judged(late)
+    case = failed(verdict, "long positions")
+    assert case.note == (
+        "rows are right up to position 2999 and wrong from 3000 on; "
+        "their attention factor is 1.25 times that of the others"
+    )
+    assert "precision" not in [c.name for c in verdict.checks if c.passed is False]
+
+
+def test_eight_roundings_are_allowed_and_no_more() -> None:
+    """4e-6 is 8 times what the attention factor may be off by, and 64 roundings of float32."""
+    verdict = judged(lambda x, p: turn(x, p, factor=1 + 4e-6), expect=HALF, dtypes=["float32"])
+    failed(verdict, "attention factor")
+    failed(verdict, "convention")
+
+
+def test_a_frequency_that_float32_would_not_round_so_far_is_another() -> None:
+    """Off by 1.5e-6, where 6.6 roundings, 4e-7, are allowed to a frequency of 0.56."""
+    other = THETA.copy()
+    other[1] *= 1 + 1.5e-6
+    verdict = judged(lambda x, p: turn(x, p, other), expect=HALF, dtypes=["float32"])
+    failed(verdict, "convention")
+
+
 def test_axes_are_told_apart() -> None:
     axis = np.repeat([0, 1], [8, 8])
     expect = ropecli.Rotary(head_dim=DIM, layout="half", axis=axis)
@@ -227,6 +266,7 @@ def test_axes_are_told_apart() -> None:
 
     verdict = judged(swapped, expect=expect)
     failed(verdict, "convention")
+    failed(verdict, "axes")
     assert verdict.diagnosis == "pair 0 follows axis 1 of the position, expected 0"
 
 

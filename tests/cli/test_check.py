@@ -39,6 +39,102 @@ class Split:
 
 def raises(x, positions):
     raise ValueError("no\\nidea")
+
+
+def nothing(x, positions):
+    return None
+
+
+def shorter(x, positions):
+    return split(x, positions)[..., :-1]
+
+
+def lists(x, positions):
+    return split(x, positions).tolist()
+
+
+def complexes(x, positions):
+    return split(x, positions).astype(complex)
+
+
+def objects(x, positions):
+    return split(x, positions).astype(object)
+
+
+def nans(x, positions):
+    return split(x, positions) * np.nan
+
+
+def infinite(x, positions):
+    y = split(x, positions)
+    y[..., -1, :] = np.inf
+    return y
+
+
+def view(x, positions):
+    return x[...]
+
+
+def in_place(x, positions):
+    x[...] = split(x, positions)
+    return x
+
+
+def generator(x, positions):
+    yield split(x, positions)
+
+
+async def coroutine(x, positions):
+    return split(x, positions)
+
+
+def leaves(x, positions):
+    raise SystemExit(0)
+
+
+def speechless(x, positions):
+    class Odd(Exception):
+        def __str__(self):
+            raise ValueError("not even a message")
+
+    raise Odd
+
+
+def beyond_exception(x, positions):
+    class Own(BaseException):
+        pass
+
+    raise Own("mine")
+
+
+def recursive(x, positions):
+    return recursive(x, positions)
+
+
+def masked(x, positions):
+    return np.ma.array(split(x, positions))
+
+
+def matrix(x, positions):
+    return split(x, positions).view(np.recarray)
+
+
+calls = []
+
+
+def gives_up(x, positions):
+    calls.append(0)
+    if len(calls) > 20:
+        raise RuntimeError("enough")
+    return split(x, positions)
+
+
+class NeedsSize:
+    def __init__(self, size):
+        self.size = size
+
+
+number = 3
 """
 
 
@@ -131,6 +227,80 @@ def test_an_exception_is_a_failure_and_no_crash(
 ) -> None:
     out, _ = printed(capfd, f"{kernel}:raises", code=1)
     assert "It can't be called: ValueError: no idea." in out
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("nothing", "must be an array of numbers, got NoneType"),
+        ("shorter", "it returned shape (3, 15) for x of shape (3, 16)"),
+        ("lists", "x of float32: the result is float64"),
+        ("complexes", "it returned complex128 for x of float32"),
+        ("objects", "it returned object for x of float32"),
+        ("nans", "it gives NaN in 16 of 16 rows, first in row 0"),
+        ("infinite", "it gives infinite values in 1 of 16 rows, first in row 15"),
+        ("view", "after equals before: nothing is turned"),
+        ("in_place", "the input is written into"),
+        ("generator", "must be an array of numbers, got generator"),
+        ("coroutine", "must be an array of numbers, got coroutine"),
+        ("leaves", "SystemExit: 0"),
+        ("speechless", "it can't be called: Odd"),
+        ("beyond_exception", "it can't be called: Own: mine"),
+        ("recursive", "RecursionError"),
+        ("gives_up", "a call that must be answered failed: RuntimeError: enough"),
+        ("NeedsSize", "missing 1 required positional argument: 'size'"),
+    ],
+)
+def test_whatever_it_does_is_a_failure_in_a_sentence(
+    name: str, words: str, kernel: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """One document on stdout, and nothing on stderr but what the kernel writes."""
+    target = f"{kernel}:{name}"
+    out, err = printed(capfd, target, "--dim", "16", "--context", "512", "--json", "-q", code=1)
+    diagnosis = json.loads(out)["result"]["diagnosis"]
+    assert words in diagnosis
+    assert "\n" not in diagnosis
+    assert err == []
+
+
+@pytest.mark.parametrize("name", ["masked", "matrix"])
+def test_subclasses_of_arrays_are_arrays(
+    name: str, kernel: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    printed(capfd, f"{kernel}:{name}", "--dim", "16", "--context", "512", "-q")
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "message"),
+    [
+        ("import no_such_module_anywhere", "f", "can't be imported: ModuleNotFoundError"),
+        ("def f(:", "f", "can't be imported: SyntaxError"),
+        ("raise SystemExit(0)", "f", "can't be imported: SystemExit: 0"),
+        ("f = 3", "f", "must have a function 'f'"),
+        ("", "f", "must have a function 'f'"),
+    ],
+)
+def test_files_without_a_function_are_wrong_usage(
+    source: str, name: str, message: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "broken_kernel.py"
+    file.write_text(source)
+    assert run(["check", "-q", f"{file}:{name}"]) == 2
+    got = capfd.readouterr()
+    assert got.out == ""
+    assert message in got.err
+    assert got.err.count("\n") == 1
+
+
+def test_without_colour_and_in_eighty_columns(
+    kernel: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    target = f"{kernel}:split"
+    out, _ = printed(capfd, target, "--dim", "16", "--layout", "interleaved", code=1)
+    assert "\x1b" not in out
+    assert max(len(line) for line in out.splitlines()[1:]) <= 80
 
 
 def test_one_dtype_and_a_context_may_be_chosen(

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _HALF = (2.0**-11, 2.0**-8)  #: Relative rounding of float16 and bfloat16.
 _ROWS = 512  #: Positions on which a formula is judged, the furthest among them.
+_NEAR = 8.0  #: By how much less a formula may explain than a table that is only measured.
 _SLACK = 2.0**-6  #: Radians that rounding in half precision may add to a phase.
 FULL = ("exact", "float32 angles")
 
@@ -81,7 +82,7 @@ def explained(
     for relative in (FLOAT32, *_HALF):
         for step, fit in _formulas(seen, sight, factor, sign, relative):
             found = judge(fit, fit.table, step, full=relative == FLOAT32)
-            if found.exact or (found.full and not own.exact):
+            if found.exact:
                 return found
             if relative != FLOAT32 and _settles(found):
                 return found
@@ -95,9 +96,9 @@ def explained(
         partly = [judge(each.fit, each.table, each.step, full=False) for each in partly[:4]]
     good = [each for each in partly if _settles(each)]
     better = [each for each in partly if each.consistent]
-    tried = good or better or [own]
+    tried = good or [*better, own]
     least = min(each.precision.left for each in tried)
-    return next(each for each in tried if each.precision.left <= 2 * least)  # the simplest
+    return next(each for each in tried if each.precision.left <= _NEAR * least)  # the simplest
 
 
 def _displaced(seen: Measured, sight: Sight, factor: float) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.checks.identify.table import FLOAT32, geometric_start, is_round, roundings
+from ropecli.checks.identify.table import CLEARLY, geometric_start, is_round, roundings
 from ropecli.rotary.attention import mscale_ratio
 from ropecli.rotary.types import formula
 
@@ -130,10 +130,13 @@ def _along_one_line(seen: Seen, dims: tuple[int, ...], attention_factor: float) 
 
 
 def _sureness(seen: Seen, kept: int) -> float:
-    """How well the ratio of neighbours is known, as a relative error of the base."""
-    relative = seen.tolerance[:kept] / np.abs(seen.theta[:kept])
-    # A line through `kept` points, extended to the end of the table.
-    return float(max(relative.min() * len(seen.theta) / kept, FLOAT32) * 4)
+    """How well the base is known, relative: half the table's length times the error of a step."""
+    index = np.arange(kept)
+    weight = (seen.theta[:kept] / (seen.uncertainty[:kept] + 2.0**-52 * seen.theta[:kept])) ** 2
+    spread = weight @ (index - index @ weight / weight.sum()) ** 2
+    chance = CLEARLY / math.sqrt(spread)
+    # Errors of the table itself are alike from pair to pair, more or less.
+    return float(len(seen.theta) * (chance + 4 * seen.relative / kept))
 
 
 def _bases(step: float, dim: int, sure: float) -> list[float]:

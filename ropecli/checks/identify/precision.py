@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 HALVES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
 _SINGLE = 2.0**-24
-_ROUNDINGS = 10  #: Of a coordinate: tables, two products, a sum, and vectors to begin with.
+_ROUNDINGS = 16  #: Of a coordinate: tables, two products, a sum, and vectors to begin with.
 _FEWEST = 4  #: Frequencies that do not all keep to half precision by chance.
 _MOST = 0.99  #: Share of what is seen that a precision must explain: half precision has ties.
 _BETTER = 8.0  #: By which half precision must explain more than full precision does.

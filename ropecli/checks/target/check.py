@@ -10,10 +10,10 @@ import numpy as np
 from ropecli.arrays import DTYPES
 from ropecli.checks.law import Check
 from ropecli.checks.target import forms
-from ropecli.checks.target.diagnosis import diagnosed, unseen
+from ropecli.checks.target.diagnosis import diagnosed
 from ropecli.checks.target.failure import TargetError, Unsuited
 from ropecli.checks.target.framework import framework as framework_of
-from ropecli.checks.target.law import Law, Outcome, silent
+from ropecli.checks.target.law import Law, Outcome, raised, silent
 from ropecli.checks.target.laws import (
     algebra,
     batches,
@@ -24,24 +24,19 @@ from ropecli.checks.target.laws import (
     shape,
     state,
 )
+from ropecli.checks.target.meeting import meet
 from ropecli.checks.target.subject import Subject
 from ropecli.checks.target.target import Target
 from ropecli.checks.target.verdict import Verdict
-from ropecli.errors import ArgumentError, RopecliError
+from ropecli.errors import ArgumentError
 from ropecli.rotary.numbers import even, integer, length
 from ropecli.rotary.rotary import Rotary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
-    from ropecli.checks.identify.identification import Identification
 
 CONTEXT = 131_072
-#: Positions from 0 that a rotation is identified by; fewer where the target refuses.
-ROWS = (2304, 512, 64, 16)
-FEW = 64  #: Of them, with which it is given up.
 
 #: In the order in which they are judged: what may leave something behind comes last.
 LAWS: tuple[Law, ...] = (
@@ -158,7 +153,7 @@ def check(
         one = _check(LAWS[0], failed, chosen[0], "" if expect is None else expect.layout)
         return verdict(None, [one], f"it can't be called: {error}")
     if form != "score":
-        _meet(subject)
+        meet(subject)
     checks = [
         each for law in (OF_SCORES if form == "score" else LAWS) for each in _judge(law, subject)
     ]
@@ -204,80 +199,6 @@ def _dtypes(given: Sequence[str] | None, default: tuple[str, ...]) -> tuple[str,
     return chosen
 
 
-def _meet(subject: Subject) -> None:
-    """The first calls, before any long one: keep what they gave, and find out which RoPE it is."""
-    places = subject.places(np.arange(state.SHORT))
-    try:
-        subject.beginning = subject.turn(subject.vectors(state.SHORT, salt=0), places)
-    except (TargetError, Unsuited) as error:
-        subject.unseen = str(error)
-        return
-    subject.unseen = unseen(subject.beginning)
-    if subject.unseen is not None:
-        return
-    for dtype in _by_sight(subject):
-        found = _found(subject, dtype)
-        if subject.found is None or (found is not None and found.recognised):
-            subject.found = found
-        if found is not None and found.recognised:
-            subject.sharp = dtype
-            break
-    if subject.found is not None or subject.expect is not None:
-        try:
-            fits = subject.expect is not None and bool(convention.expected(subject).passed)
-        except (TargetError, Unsuited) as error:
-            subject.unseen = str(error)
-            return
-        subject.adopt(as_expected=fits)
-
-
-def _by_sight(subject: Subject) -> list[str]:
-    """The dtypes that show which rotation it is: float32 or more first, where there is one."""
-    first = subject.dtype
-    if "16" not in first:
-        return [first]
-    return [*(name for name in ("float32", "float64") if name in subject.dtypes), first]
-
-
-def _found(subject: Subject, dtype: str) -> Identification | None:
-    """Which rotation the vectors of a dtype show."""
-    from ropecli.checks.identify.identify import identify
-
-    best: Identification | None = None
-    most = min(subject.context, subject.original or subject.context)
-    for rows in sorted({min(count, most) for count in ROWS}, reverse=True):
-        where = _spread(subject, rows)
-        x = subject.vectors(len(where), dtype, salt=22)
-        try:
-            y = subject.turn(x, where, dtype)
-        except (TargetError, Unsuited) as error:
-            subject.unseen = str(error)
-            continue
-        subject.unseen = unseen(y)
-        if subject.unseen is not None:
-            return None
-        held = DTYPES[dtype]
-        named = {} if subject.expect is None else {"expected": subject.expect}
-        try:
-            found = identify(x.astype(held), y.astype(held), where, candidates=named)
-        except RopecliError as error:
-            subject.unseen = str(error)
-            return best
-        if found.recognised or rows <= FEW:
-            return found if found.recognised else best or found
-        best = best or found  # a cache that ends early may hide a rotation
-    return best
-
-
-def _spread(subject: Subject, rows: int) -> NDArray[np.int64]:
-    """Positions 0 to rows - 1; several axes go at paces of their own."""
-    count = np.arange(rows)
-    if subject.axes == 1:
-        return count
-    random = np.random.default_rng([subject.seed, rows])
-    return np.stack([count, *(random.permutation(rows) for _ in range(subject.axes - 1))], axis=1)
-
-
 def _judge(law: Law, subject: Subject) -> Iterator[Check]:
     layout = ""
     if subject.found is not None and subject.found.layout is not None:
@@ -288,10 +209,11 @@ def _judge(law: Law, subject: Subject) -> Iterator[Check]:
         if law.by_oracle and subject.oracle is None:
             outcomes = [silent("no rotation was recognised")]
         else:
-            result = law.judge(subject)
-            outcomes = [result] if isinstance(result, Outcome) else list(result)
+            with np.errstate(all="ignore"):  # a target may give what is not finite
+                result = law.judge(subject)
+                outcomes = [result] if isinstance(result, Outcome) else list(result)
     except TargetError as error:
-        outcomes = [Outcome(passed=False, note=str(error))]
+        outcomes = [raised(error)]
     except Unsuited as error:
         outcomes = [silent(str(error))]
     for outcome in outcomes:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.checks.target import differences
+from ropecli.checks.target.law import CALL_FAILED
 from ropecli.checks.target.subject import half_precision
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ MEANINGS = {
     "long, short, long": "a long call changes the short ones after it: the table of the longer "
     "sequence is kept",
     "precision": "less than float32 keeps",
-    "original length": "sequences around the original length get the wrong frequencies",
+    "original length": "sequences around the original length are turned by the wrong table",
     "offset positions": "positions that do not start at 0 are not followed",
     "gaps in positions": "positions with gaps are not followed",
     "repeated positions": "positions that repeat are not followed",
@@ -111,6 +112,8 @@ def _passed_on(subject: Subject) -> str | None:
 def _sentence(check: Check) -> str:
     meaning = MEANINGS.get(check.name)
     detail = check.note or check.counterexample
+    if check.note is not None and check.note.startswith(CALL_FAILED):
+        return check.note
     if meaning is None:
         return detail or f"{check.name} fails"
     return f"{meaning}: {detail}" if detail else meaning
@@ -121,6 +124,6 @@ def unseen(y: NDArray[np.float64]) -> str | None:
     bad = ~np.isfinite(y)
     if not bad.any():
         return None
-    what = "NaN" if np.isnan(y).any() else "infinite"
+    what = "NaN" if np.isnan(y).any() else "infinite values"
     row = int(bad.any(axis=1).argmax())
     return f"it gives {what} in {int(bad.any(axis=1).sum())} of {len(y)} rows, first in row {row}"

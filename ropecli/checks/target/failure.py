@@ -13,5 +13,8 @@ class Unsuited(Exception):
 
 def told(error: BaseException) -> str:
     """An exception's type and message in one line that is not too long."""
-    text = " ".join(str(error).split())
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # its own words fail too
+        text = ""
     return f"{type(error).__name__}: {text[:200]}" if text else type(error).__name__

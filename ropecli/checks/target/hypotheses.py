@@ -33,7 +33,22 @@ def explained(
         truth = oracle.truth(x, other, dtype)
         if (np.abs(got - truth.rows) <= truth.tolerance).all():
             return words
-    return _from_somewhere_on(subject, oracle, x, m, got, dtype)
+    stretched = _stretched(oracle, x, m, got, dtype)
+    started = _from_somewhere_on(subject, oracle, x, m, got, dtype)
+    return "; ".join(text for text in (started, stretched) if text) or None
+
+
+def _stretched(oracle: Oracle, x: Array, m: Array, got: Array, dtype: str) -> str | None:
+    """The factor by which all wrong rows are too long or too short, if it is one."""
+    truth = oracle.truth(x, m, dtype)
+    wrong = (~(np.abs(got - truth.rows) <= truth.tolerance)).any(axis=1)
+    rows, exact = got[wrong], truth.rows[wrong]
+    if not len(rows):
+        return None
+    times = float((rows * exact).sum() / (exact**2).sum())
+    if not (np.abs(rows - times * exact) <= abs(times) * truth.tolerance[wrong]).all():
+        return None
+    return f"their attention factor is {times:.6g} times that of the others"
 
 
 def _from_somewhere_on(

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from ropecli.checks.target.subject import Subject
 
 
+CALL_FAILED = "a call that must be answered failed"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
     """What one law came to."""
@@ -34,6 +37,11 @@ class Law:
     judge: Callable[[Subject], Outcome | Iterable[Outcome]]  #: Puts it to the test.
     by_oracle: bool = False  #: Whether it says nothing before the rotation is known.
     may_refuse: bool = False  #: Whether a target may raise instead of giving an answer.
+
+
+def raised(error: Exception, dtype: str | None = None) -> Outcome:
+    """A failure since the target gave nothing to judge."""
+    return Outcome(passed=False, note=f"{CALL_FAILED}: {error}", dtype=dtype)
 
 
 def silent(note: str) -> Outcome:

@@ -34,6 +34,7 @@ class Oracle:
     rotary_at: Callable[[int], Rotary]  #: By the length of the sequence, for dynamic types.
     shift: float = 0.0  #: Added to every position.
     uncertainty: Array | float = 0.0  #: Of inv_freq where it was measured, radians per position.
+    outside: float = 0.0  #: By how much what is in no pair may turn nevertheless, as unseen.
 
     def truth(self, x: Array, positions: Array, dtype: str, length: int | None = None) -> Truth:
         """R_m x, row by row.
@@ -51,6 +52,9 @@ class Oracle:
         # Coordinates in no pair are copied, or multiplied by a one that may be rounded.
         unit = tolerance.rounding(dtype)
         allowed = unit * np.abs(rows) + tolerance.floor(dtype)
+        if self.outside:
+            furthest = np.abs(positions if positions.ndim == 1 else positions.max(axis=1))
+            allowed += (self.outside * furthest * np.abs(x).max(axis=1))[:, None]
         lost = tolerance.phase(angles, rope.inv_freq) + self._unsure(rope, positions)
         size = rope.attention_factor * np.hypot(x[:, first], x[:, second])
         per_pair = (unit + lost) * size + tolerance.floor(dtype)

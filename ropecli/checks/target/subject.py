@@ -9,6 +9,7 @@ import numpy as np
 from ropecli.arrays import DTYPES
 from ropecli.checks.target.failure import TargetError, Unsuited
 from ropecli.checks.target.oracle import Oracle, by_length
+from ropecli.checks.target.refined import refined
 from ropecli.checks.target.tolerance import rounding
 from ropecli.errors import RopecliError
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
+#: Unit roundoff of half precisions.
+UNIT = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
 CHANGED = 1e-3  #: Relative change of a frequency that no loss of digits makes.
 RELEARN_ROWS = 96  #: Positions from 0 that show the table of a longer sequence.
 
@@ -56,6 +59,8 @@ class Subject:
         self.found: Identification | None = None
         self.oracle: Oracle | None = None
         self.as_expected = False
+        #: Rows before and after by which the rotation was found, and their positions.
+        self.shown: tuple[Array, Array, Array] | None = None
         self.unseen: str | None = None  #: Why nothing could be identified.
         self.beginning: Array | None = None  #: What the very first call gave.
         self._learned: dict[int, Oracle | None] = {}
@@ -94,6 +99,8 @@ class Subject:
             self.oracle = Oracle(rotary_at=by_length(self.expect))
         elif found is not None and found.recognised and found.rotary is not None:
             self.oracle = measured(found)
+            if self.shown is not None and not half_precision(found):
+                self.oracle = refined(self.oracle, *self.shown)
         elif self.expect is not None:
             self.oracle = Oracle(rotary_at=by_length(self.expect))
 
@@ -111,46 +118,76 @@ class Subject:
     def _relearn(self, length: int) -> Oracle | None:
         from ropecli.checks.identify.identify import identify
 
-        near = np.arange(min(length, RELEARN_ROWS))
+        here = None if self.found is None else self.found.rotary
+        if here is None:
+            return None
+        rows = 16 * RELEARN_ROWS if "16" in self.sharp else RELEARN_ROWS  # coarse data show less
+        near = np.arange(min(length, rows))
         positions = self.places(np.unique([*near, length // 2, length - 1]))
         x = self.vectors(len(positions), self.sharp, salt=length)
-        try:
-            y = self.turn(x, positions, self.sharp)
-        except (TargetError, Unsuited):
-            return None
         held = DTYPES[self.sharp]
         try:
-            found = identify(x.astype(held), y.astype(held), positions)
-        except RopecliError:  # rows that are not finite
+            y = self.turn(x, positions, self.sharp)
+            # Which coordinates form a pair is known: they are put side by side.
+            before, after = x[:, here.pairs_in.ravel()], y[:, here.pairs_out.ravel()]
+            found = identify(before.astype(held), after.astype(held), positions)
+        except (TargetError, Unsuited, RopecliError):  # rows that are not finite, too
             return None
-        here, there = self.found.rotary if self.found else None, found.rotary
-        if not found.recognised or here is None or there is None or half_precision(found):
+        there = found.rotary
+        if not found.recognised or there is None or half_precision(found):
             return None
+        in_order = [(2 * i, 2 * i + 1) for i in range(len(there.frequencies))]
+        if [*there.input_pairs] != in_order or there.reorders or there.axis[0] != here.axis[0]:
+            return None
+        table = np.zeros(len(here.frequencies))  # the slowest may stand still
+        table[: len(there.frequencies)] = there.inv_freq
         # What only drifts is a loss of digits, and no other table.
-        same = (
-            clearly_apart(here, there)
-            and here.input_pairs == there.input_pairs
-            and here.output_pairs == there.output_pairs
-            and here.direction == there.direction
+        if there.direction != here.direction or not clearly_apart(here.inv_freq, table):
+            return None
+        unsure = np.full(
+            len(table), 0.0 if found.uncertainty is None else float(found.uncertainty.max())
         )
-        return measured(found) if same else None
+        rope = here.from_inv_freq(
+            table,
+            head_dim=here.head_dim,
+            direction=here.direction,
+            attention_factor=there.attention_factor,
+            axis=here.axis,
+            pairs_in=here.pairs_in,
+            pairs_out=here.pairs_out,
+        )
+        unsure[: len(there.frequencies)] = _unsure(found)
+        return Oracle(rotary_at=lambda _length: rope, uncertainty=unsure)
 
 
 def measured(found: Identification) -> Oracle:
     """The rotation that was identified, and how sure its frequencies are."""
     rope = found.rotary
     assert rope is not None
-    known = found.rope_type not in {None, "custom"}
     return Oracle(
         rotary_at=lambda _length: rope,
         shift=found.position_offset or 0.0,
-        uncertainty=0.0 if known or found.uncertainty is None else found.uncertainty,
+        uncertainty=_unsure(found),
+        outside=_half_bound(found),
     )
 
 
-def clearly_apart(here: Rotary, there: Rotary) -> bool:
+def _unsure(found: Identification) -> Array | float:
+    """What frequencies may be off by: nothing where a formula gives them all."""
+    if "16" in found.dtype:
+        unsure = 0.0 if found.uncertainty is None else found.uncertainty
+        return np.maximum(unsure, _half_bound(found))
+    known = found.rope_type not in {None, "custom"}
+    return 0.0 if known or found.uncertainty is None else found.uncertainty
+
+
+def _half_bound(found: Identification) -> float:
+    """Radians per position that half precision hides: one rounding over all positions seen."""
+    return 2 * UNIT[found.dtype] / found.rows if "16" in found.dtype else 0.0
+
+
+def clearly_apart(one: Array, other: Array) -> bool:
     """Whether some frequency is another one, by far more than it is measured to."""
-    one, other = here.inv_freq, there.inv_freq
     return len(one) == len(other) and bool((np.abs(other - one) > CHANGED * np.abs(one)).any())
 
 

@@ -44,7 +44,10 @@ class Instance:
             Unsuited: Its form can't take these positions.
         """
         with guarded():
-            return self._frame.back(self._call(x, positions))
+            result = self._call(x, positions)
+            if inspect.iscoroutine(result):
+                result.close()  # else Python warns that nobody awaited it
+            return np.asarray(self._frame.back(result))  # no subclass: it may multiply otherwise
 
     def rows(self, x: NDArray[np.float64], positions: NDArray[Any], dtype: str) -> Any:
         """R_m x for rows (count, head_dim) of one sequence in a dtype, as float64.
@@ -180,7 +183,9 @@ def guarded() -> Iterator[None]:
         raise
     except RopecliError as error:
         raise TargetError(str(error)) from None
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit, and what others derive from it
         raise TargetError(told(error)) from None
 
 

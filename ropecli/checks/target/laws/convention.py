@@ -24,7 +24,9 @@ def rotation(subject: Subject) -> Outcome:
     found = subject.found
     if subject.as_expected and (found is None or not found.recognised):
         reason = subject.unseen if found is None else found.reason
-        return Outcome(passed=True, note=f"the one expected; vectors alone do not show it: {reason}")
+        return Outcome(
+            passed=True, note=f"the one expected; vectors alone do not show it: {reason}"
+        )
     if found is None:
         return Outcome(passed=False, note=subject.unseen or "it could not be called")
     if not found.recognised:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ropecli.checks.target.compare import by_oracle
 from ropecli.checks.target.failure import TargetError
-from ropecli.checks.target.law import Law, Outcome, silent
+from ropecli.checks.target.law import Law, Outcome, raised, silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -70,6 +70,14 @@ def axes(subject: Subject) -> Outcome:
     """Each pair turns by its own coordinate of the position."""
     if subject.axes == 1:
         return silent("positions have one axis")
+    found, expect = subject.found, subject.expect
+    rope = None if found is None else found.rotary
+    if rope is not None and expect is not None and not subject.as_expected:
+        named = zip(rope.input_pairs, expect.input_pairs, rope.axis, expect.axis, strict=False)
+        for pair, (here, there, axis, wanted) in enumerate(named):
+            if here == there and axis != wanted:
+                text = f"pair {pair} follows axis {axis} of the position, expected {wanted}"
+                return Outcome(passed=False, counterexample=text)
     steps = np.arange(1, 1 + subject.axes)
     places = (np.arange(12)[:, None] * steps + steps[::-1] * 3) % 29
     return by_oracle(subject, subject.vectors(len(places), salt=9), places)
@@ -90,7 +98,7 @@ def refused(subject: Subject, error: TargetError, dtype: str) -> Outcome:
         dtype: Of the data; any but the first may be refused.
     """
     if dtype == subject.dtype and subject.context_given:
-        return Outcome(passed=False, note=str(error), dtype=dtype)
+        return raised(error, dtype)
     what = f"positions up to {subject.context - 1:,}" if dtype == subject.dtype else f"{dtype} data"
     return Outcome(passed=None, note=f"refuses {what}: {error}", dtype=dtype)
 

@@ -13,10 +13,12 @@ from ropecli.checks.target.law import Law, Outcome, silent
 from ropecli.checks.target.laws.positions import AS_THE_ORACLE, up_to
 from ropecli.checks.target.oracle import Oracle, sequence_length
 from ropecli.checks.target.subject import half_precision
+from ropecli.checks.target.tolerance import rounding
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ropecli.checks.target.oracle import Truth
     from ropecli.checks.target.subject import Subject
 
     Array = NDArray[np.float64]
@@ -59,11 +61,19 @@ def _measured(subject: Subject, x: Array, m: Array, got: Array) -> Outcome:
     wrong = ~(np.abs(got - truth.rows) <= truth.tolerance)
     bad = np.asarray(wrong.any(axis=1))
     # Angles that lose digits drift off, little by little: DRIFT is 200 times what float32 loses.
+    if _lengths_differ(truth, got, subject.dtype):
+        return silent("lengths are wrong, and not only angles: see the other laws")
     if (off <= DRIFT * np.maximum(flat, 1)).all():
         first = int(np.where(bad, flat, np.inf).min())
         words = f"angles lose digits that float32 keeps, from position {first} on: {text}"
         return replace(judged, note=words)
     return silent("rows are wrong by more than precision explains: see the other laws")
+
+
+def _lengths_differ(truth: Truth, got: Array, dtype: str) -> bool:
+    """Whether some row is longer or shorter than it must be: no angle makes it so."""
+    wanted = np.linalg.norm(truth.rows, axis=1)
+    return bool((np.abs(np.linalg.norm(got, axis=1) - wanted) > 2 * rounding(dtype) * wanted).any())
 
 
 def _spread(subject: Subject) -> list[int]:

@@ -10,7 +10,7 @@ from ropecli.arrays import DTYPES
 from ropecli.checks.target.compare import same
 from ropecli.checks.target.failure import TargetError
 from ropecli.checks.target.framework import known_dtype
-from ropecli.checks.target.law import Law, Outcome
+from ropecli.checks.target.law import Law, Outcome, raised
 from ropecli.checks.target.target import values
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _shapes(subject: Subject) -> Outcome:
 
 def _refusal(subject: Subject, error: TargetError, dtype: str) -> Outcome:
     if dtype == subject.dtype:
-        return Outcome(passed=False, note=str(error), dtype=dtype)
+        return raised(error, dtype)
     return Outcome(passed=None, note=f"refuses {dtype} data: {error}", dtype=dtype)
 
 

@@ -11,7 +11,7 @@ from ropecli.arrays import DTYPES
 from ropecli.checks.target.compare import rows_by_oracle, same
 from ropecli.checks.target.failure import TargetError
 from ropecli.checks.target.forms import stepped
-from ropecli.checks.target.law import Law, Outcome, silent
+from ropecli.checks.target.law import Law, Outcome, raised, silent
 from ropecli.checks.target.target import base_parameter, guarded
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def long_short_long(subject: Subject) -> Outcome:
         long = instance.rows(rows, far, subject.dtype)
     except TargetError as error:
         if subject.context_given:
-            return Outcome(passed=False, note=str(error))
+            return raised(error)
         return silent(f"refuses positions up to {int(positions.max()):,}: {error}")
     after = instance.rows(x, places, subject.dtype)
     outcome = same(subject, after, short, positions=places, what="before a long call, after it")
