@@ -1,0 +1,46 @@
+"""equinox's rotary embedding, in the form of a decoder.
+
+`equinox.nn.RotaryPositionalEmbedding` is called with a whole sequence and counts from 0, so a
+decoder calls it with all tokens so far.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox
+import jax.numpy as jnp
+import numpy as np
+
+
+class Decoder:
+    """One module, and what came so far."""
+
+    def __init__(self, theta: float = 10_000.0, dim: int = 64) -> None:
+        self.module = equinox.nn.RotaryPositionalEmbedding(dim, theta=theta)
+        self.tokens: Any = None
+
+    def prefill(self, x: Any) -> Any:
+        """A sequence (sequence, head dim) from position 0."""
+        self.tokens = np.asarray(x)
+        return self.turned()
+
+    def step(self, token: Any) -> Any:
+        """One more token."""
+        one = np.asarray(token)
+        self.tokens = one if self.tokens is None else np.concatenate([self.tokens, one])
+        return self.turned()[-1:]
+
+    def turned(self) -> Any:
+        """All tokens so far; padding to a power of 2 spares JAX most compilations."""
+        count = len(self.tokens)
+        padding = (1 << (count - 1).bit_length()) - count
+        padded = np.pad(self.tokens, [(0, padding), (0, 0)])
+        return np.asarray(self.module(jnp.asarray(padded)))[:count]
+
+
+class OneTheta(Decoder):
+    """Of one theta, as most models have it."""
+
+    def __init__(self) -> None:
+        super().__init__(theta=10_000.0)
