@@ -38,7 +38,7 @@ def judged(target: Any, **options: Any) -> Verdict:
     return check(target, **({"head_dim": DIM, "context_length": CONTEXT} | options))
 
 
-def failed(verdict: Verdict, law: str) -> Check:
+def assert_failed(verdict: Verdict, law: str) -> Check:
     """The failure of that law."""
     names = [c.name for c in verdict.checks if c.passed is False]
     assert law in names, f"{law} must fail, got {names or 'nothing'}"
@@ -51,7 +51,7 @@ def test_a_right_one_fails_nothing() -> None:
 
 def test_nothing_turned_is_no_rotation() -> None:
     verdict = judged(lambda x, positions: x.copy())
-    failed(verdict, "rotation")
+    assert_failed(verdict, "rotation")
     assert verdict.diagnosis is not None
     assert "nothing is turned" in verdict.diagnosis
 
@@ -68,12 +68,12 @@ def test_a_mixed_layout_breaks_norm_and_relative_position() -> None:
 
     verdict = judged(mixed)
     for law in ("rotation", "norm", "relative position"):
-        failed(verdict, law)
+        assert_failed(verdict, law)
 
 
 def test_another_layout_is_named_with_its_cure_and_smallest_case() -> None:
     verdict = judged(turn, expect=ropecli.Rotary(head_dim=DIM))
-    case = failed(verdict, "convention")
+    case = assert_failed(verdict, "convention")
     assert case.counterexample == (
         "position 1, x = e_0: got (0.5403 at 0, 0 at 1, 0.8415 at 16), "
         "expected (0.5403 at 0, 0.8415 at 1, 0 at 16)"
@@ -106,7 +106,7 @@ def test_another_layout_is_named_with_its_cure_and_smallest_case() -> None:
 )
 def test_what_differs_is_named(expect: ropecli.Rotary, words: str) -> None:
     verdict = judged(turn, expect=expect)
-    failed(verdict, "convention")
+    assert_failed(verdict, "convention")
     assert verdict.diagnosis is not None
     assert words in verdict.diagnosis
 
@@ -123,7 +123,7 @@ def rounded(dtype: Any) -> Callable[[Array], Array]:
     ("target", "law", "words"),
     [
         (lambda x, p: turn(x, np.arange(x.shape[-2])), "offset positions", "ignored"),
-        (positions_as(lambda p: p + 1), "composition", "twice"),
+        (positions_as(lambda p: p + 1), "composition", "offset by 1"),
         (positions_as(np.abs), "negative positions", "sign"),
         (positions_as(lambda p: np.maximum(p, 0)), "negative positions", "as 0"),
         (positions_as(lambda p: np.minimum(p, 2999)), "long positions", "2999"),
@@ -147,7 +147,7 @@ def rounded(dtype: Any) -> Callable[[Array], Array]:
 )  # fmt: skip
 def test_a_broken_law_is_found(target: Any, law: str, words: str) -> None:
     verdict = judged(target)
-    failed(verdict, law)
+    assert_failed(verdict, law)
     assert verdict.diagnosis is not None
     assert words in verdict.diagnosis
 
@@ -157,21 +157,21 @@ def test_writing_into_the_input_is_found() -> None:
         x[...] = turn(x, positions)
         return x
 
-    assert failed(judged(in_place), "input untouched").note == "x is written into"
+    assert assert_failed(judged(in_place), "input untouched").note == "x is written into"
 
     def shifts(x: Array, positions: Array) -> Array:
         y = turn(x, positions)
         positions += 1
         return y
 
-    assert failed(judged(shifts), "input untouched").note == "positions is written into"
+    assert assert_failed(judged(shifts), "input untouched").note == "positions is written into"
 
 
 def test_left_padding_needs_the_positions_of_each_row() -> None:
     def columns(x: Array, positions: Array) -> Array:
         return turn(x, positions if positions.ndim == 1 else np.arange(x.shape[-2]))
 
-    failed(judged(columns), "left padding")
+    assert_failed(judged(columns), "left padding")
 
 
 def test_a_token_alone_must_be_turned_by_its_position() -> None:
@@ -180,7 +180,7 @@ def test_a_token_alone_must_be_turned_by_its_position() -> None:
     def alone(x: Array, positions: Array) -> Array:
         return turn(x, np.asarray(positions) * (x.shape[-2] > 1))
 
-    failed(judged(alone), "token by token")
+    assert_failed(judged(alone), "token by token")
 
 
 def test_packed_sequences_start_again() -> None:
@@ -189,7 +189,7 @@ def test_packed_sequences_start_again() -> None:
         back = np.diff(m, axis=-1, prepend=m[..., :1]) < 0
         return turn(x, m + 5 * np.cumsum(back, axis=-1))
 
-    failed(judged(runs_on), "packed sequences")
+    assert_failed(judged(runs_on), "packed sequences")
 
 
 def test_an_error_in_far_tables_alone_is_found() -> None:
@@ -197,7 +197,7 @@ def test_an_error_in_far_tables_alone_is_found() -> None:
         m = np.asarray(positions, float)
         return turn(x, np.where(m > 3000, m + 0.02, m))
 
-    case = failed(judged(far), "long positions")
+    case = assert_failed(judged(far), "long positions")
     assert case.note == "rows are right up to position 3000 and wrong from 3001 on"
 
 
@@ -215,8 +215,8 @@ def test_a_rounded_period_is_less_than_float32_keeps() -> None:
         return np.concatenate([a * c - b * s, b * c + a * s], axis=-1).astype(x.dtype)
 
     verdict = judged(reduced, context_length=131_072)
-    failed(verdict, "long positions")
-    case = failed(verdict, "precision")
+    assert_failed(verdict, "long positions")
+    case = assert_failed(verdict, "precision")
     assert case.note is not None
     assert case.note.startswith("angles lose digits that float32 keeps")
     assert verdict.diagnosis == f"less than float32 keeps: {case.note}"
@@ -229,7 +229,7 @@ def test_a_factor_that_begins_late_is_no_loss_of_digits() -> None:
         return turn(x, positions, factor=factor[:, None] if x.ndim == 4 < 3 + far.ndim else factor)
 
     verdict = judged(late)
-    case = failed(verdict, "long positions")
+    case = assert_failed(verdict, "long positions")
     assert case.note == (
         "rows are right up to position 2999 and wrong from 3000 on; "
         "their attention factor is 1.25 times that of the others"
@@ -240,8 +240,8 @@ def test_a_factor_that_begins_late_is_no_loss_of_digits() -> None:
 def test_eight_roundings_are_allowed_and_no_more() -> None:
     """4e-6 is 8 times what the attention factor may be off by, and 64 roundings of float32."""
     verdict = judged(lambda x, p: turn(x, p, factor=1 + 4e-6), expect=HALF, dtypes=["float32"])
-    failed(verdict, "attention factor")
-    failed(verdict, "convention")
+    assert_failed(verdict, "attention factor")
+    assert_failed(verdict, "convention")
 
 
 def test_a_frequency_that_float32_would_not_round_so_far_is_another() -> None:
@@ -249,7 +249,7 @@ def test_a_frequency_that_float32_would_not_round_so_far_is_another() -> None:
     other = THETA.copy()
     other[1] *= 1 + 1.5e-6
     verdict = judged(lambda x, p: turn(x, p, other), expect=HALF, dtypes=["float32"])
-    failed(verdict, "convention")
+    assert_failed(verdict, "convention")
 
 
 def test_axes_are_told_apart() -> None:
@@ -265,8 +265,8 @@ def test_axes_are_told_apart() -> None:
         return np.concatenate([a * c - b * s, b * c + a * s], axis=-1).astype(x.dtype)
 
     verdict = judged(swapped, expect=expect)
-    failed(verdict, "convention")
-    failed(verdict, "axes")
+    assert_failed(verdict, "convention")
+    assert_failed(verdict, "axes")
     assert verdict.diagnosis == "pair 0 follows axis 1 of the position, expected 0"
 
 

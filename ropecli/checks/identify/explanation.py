@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.identify.family import FACTOR, Fit, fits
+from ropecli.checks.identify.family import Fit, fits
 from ropecli.checks.identify.phases import turns
 from ropecli.checks.identify.precision import Precision, precision_of
+from ropecli.checks.identify.scaled import FACTOR
 from ropecli.checks.identify.start import start_of
 from ropecli.checks.identify.table import (
     CLEARLY,
@@ -89,7 +90,7 @@ def explained(
             partly.append(found)
         if rounded := [each for each in partly if each.full]:
             return _exact_if(rounded[0], own)
-    known = [each for each in partly if each.consistent and not each.precision.explains]
+    known = [each for each in partly if each.consistent and each.fit and each.fit.is_round]
     if own.exact or (own.full and not known):
         return own  # a formula that is off by more than it may be is better than a table so rough
     if not any(map(_settles, partly)):

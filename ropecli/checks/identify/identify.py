@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 _FAR = 0.05  #: Of a pair's length: no rounding in full precision brings a vector so far off.
+_ULPS = 64.0  #: That vectors may be off where nothing but rounding is left.
+_MEASURED = 1e-8  #: The same of a table that is measured.
+_SINGLE = 2.0**-24
 _FAR_IN_HALF = 0.5  #: The same in half precision, where the partner of a slow pair may be missed.
 #: YaRN's attention factors of the factors that models have: 0.1 ln(s) + 1.
 _OUT_OF_PROPORTION = "pairs turn, but by angles that are not in proportion to the positions"
@@ -98,7 +101,7 @@ def _reason(sight: Sight, seen: Measured) -> str | None:
     covered = np.union1d(seen.read.ravel(), seen.written.ravel())
     alone = np.setdiff1d(pairing.single, covered)
     if len(alone):
-        return why_not(sight)
+        return _alone(sight, seen, alone)
     turning = seen.found
     if (seen.apart[turning] > max(_ALIKE, 16 * sight.unit)).any():
         return "vectors at one position are turned by different angles"
@@ -109,6 +112,15 @@ def _reason(sight: Sight, seen: Measured) -> str | None:
     if seen.follows[turning].all():
         return "pairs are turned by one angle at all positions: the position is ignored"
     return _OUT_OF_PROPORTION
+
+
+def _alone(sight: Sight, seen: Measured, alone: NDArray[np.int64]) -> str:
+    """What is said of coordinates that change and have no partner."""
+    turn = int(seen.found.sum())
+    if turn < 2 * len(alone):
+        return why_not(sight)
+    listed = ", ".join(map(str, alone[:8])) + (", ..." if len(alone) > 8 else "")
+    return f"{turn} pairs turn, but coordinates {listed} change and are in none of them"
 
 
 def _recognised(
@@ -141,9 +153,8 @@ def _recognised(
         precision = half_table(found.table, seen.uncertainty) or precision
     name = _precision_name(precision, seen.rounded, sight)
     left = residual(data, rotary, moved)
-    if 2 * data.unit * left > (_FAR if data.unit < 2.0**-12 else _FAR_IN_HALF) and not any(
-        half in name for half in HALVES
-    ):
+    angle = float(np.abs(used).max() * np.abs(rotary.inv_freq).max())
+    if 2 * data.unit * left > _allowed(data, name, angle):
         share = f"{2 * data.unit * left:.2g} of a pair's length"
         return _refused(data, sight, f"most vectors are turned, but some are off by {share}")
     undetermined, needed = undetermined_pairs(seen, rotary, sight)
@@ -174,6 +185,18 @@ def _recognised(
         notes=notes(seen, sight, rotary, undetermined, needed),
         rotary=rotary,
         positions=moved,
+    )
+
+
+def _allowed(data: Given, precision: str, angle: float) -> float:
+    """How far vectors may be off, of a pair's length, for what explains the others to be right."""
+    if any(half in precision for half in HALVES):
+        return np.inf
+    if data.unit > _SINGLE:
+        return _FAR_IN_HALF
+    exact = _ULPS * 2 * data.unit + _MEASURED
+    return {"exact": exact, "float32 angles": exact + (_ULPS + 8 * angle) * _SINGLE}.get(
+        precision, _FAR
     )
 
 

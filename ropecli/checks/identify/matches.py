@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.identify.family import FACTOR, Fit, fits
+from ropecli.checks.identify.family import Fit, fits
 from ropecli.checks.identify.identification import Match
+from ropecli.checks.identify.scaled import FACTOR
 from ropecli.checks.identify.table import FLOAT32, Seen
 
 if TYPE_CHECKING:

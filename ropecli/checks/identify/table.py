@@ -87,6 +87,11 @@ def roundings(value: float, tolerance: float) -> list[float]:
     return list(dict.fromkeys([*near, value]))
 
 
-def is_round(value: float) -> bool:
+def is_round(value: float, digits: int = _DIGITS) -> bool:
     """Whether a number has few digits."""
-    return float(f"{value:.{_DIGITS - 1}e}") == value
+    return float(f"{value:.{digits - 1}e}") == value
+
+
+def roundest(value: float, tolerance: float) -> float:
+    """The number of fewest digits within a relative tolerance."""
+    return roundings(value, tolerance)[0]

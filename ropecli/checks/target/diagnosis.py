@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ropecli.checks.identify import Identification
     from ropecli.checks.law import Check
     from ropecli.checks.target.subject import Subject
 
+_WHOLE = 1e-3  #: A step of positions so near a whole number was meant to be one.
 #: What a failure of each law means, the most telling law first.
 MEANINGS = {
     "same twice": "the same call gives another result the second time: it keeps something",
@@ -69,8 +71,23 @@ def diagnosed(subject: Subject, checks: Sequence[Check]) -> str | None:
         sentences = differences.sentences(subject.expect, found) + more
         if sentences:
             return "; ".join(sentences)
+    if found is not None and (begun := _begun(found)):
+        return begun
     named = next((name for name in MEANINGS if name in failed), next(iter(failed)))
     return _sentence(failed[named])
+
+
+def _begun(found: Identification) -> str | None:
+    """What is wrong with all positions alike, or with all frequencies."""
+    offset, step = found.position_offset, found.position_step
+    if offset:
+        return f"positions are offset by {offset:g}: a row at position 0 is turned as at {offset:g}"
+    if step is not None and abs(step - round(step)) > _WHOLE and found.base is not None:
+        return (
+            f"frequencies begin at {step:.6g}, not at 1: all are that many times those of base "
+            f"{found.base:.6g}"
+        )
+    return None
 
 
 def _no_rotation(subject: Subject, failed: Mapping[str, Check]) -> str:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.target.compare import by_oracle
+from ropecli.checks.identify import identify
+from ropecli.checks.target.compare import by_oracle, rows_by_oracle
 from ropecli.checks.target.failure import TargetError
 from ropecli.checks.target.law import Law, Outcome, raised, silent
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 #: Where counters of few bits, half precisions and caches end.
 EDGES = (0, 1, 2, 127, 128, 255, 256, 257, 511, 512, 1000, 2047, 2048, 2049, 2051, 4095, 4096)
 FAR_EDGES = (4097, 8191, 8193, 15_968, 16_385, 32_767, 32_769, 65_503, 65_505, 65_537, 99_991)
+_LOOKED_UP = 48  #: Negative positions that show where in a table they are looked up.
 AS_THE_ORACLE = "the rounding of one rotation, and the phase that float32 tables lose"
 
 
@@ -61,9 +63,27 @@ def negative(subject: Subject) -> Outcome:
     """R_{-m}, as relative positions and left padding need: right, or refused."""
     places = subject.places([-1, -2, -3, -17, 0, 5, -100])
     try:
-        return by_oracle(subject, subject.vectors(len(places), salt=8), places)
+        outcome = by_oracle(subject, subject.vectors(len(places), salt=8), places)
+        rows = None if outcome.passed or subject.axes > 1 else _from_the_end(subject)
     except TargetError as error:
         return silent(f"refuses negative positions: {error}")
+    if rows is None:
+        return outcome
+    return silent(f"they count from the end of a table of {rows:,} rows, as indices do")
+
+
+def _from_the_end(subject: Subject) -> int | None:
+    """Rows of the table that negative positions are looked up in as indices, if they are.
+
+    No model asks for them, and every table that is looked up in does so.
+    """
+    places = subject.places(range(-_LOOKED_UP, 0))
+    x = subject.vectors(len(places), salt=8)
+    got = subject.turn(x, places)
+    offset = identify(x, got, places).position_offset
+    if offset is None or offset < _LOOKED_UP or not float(offset).is_integer():
+        return None
+    return int(offset) if rows_by_oracle(subject, x, places + int(offset), got).passed else None
 
 
 def axes(subject: Subject) -> Outcome:
