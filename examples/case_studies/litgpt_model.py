@@ -27,9 +27,6 @@ def deepseek_v3(x: Any, positions: Any) -> Any:
 def turned(x: Any, positions: Any, name: str, apply: Any) -> Any:
     """What its attention makes of queries."""
     places = torch.atleast_2d(positions)
-    if (places < 0).any():  # rows from the end of the table, and none of its models asks for them
-        msg = "positions begin at 0"
-        raise IndexError(msg)
     cos, sin = (table[places] for table in tables(name))
     queries = x.reshape(len(places), -1, *x.shape[-2:])
     return apply(queries, cos, sin).reshape(x.shape)

@@ -184,3 +184,25 @@ def test_a_check_takes_a_second_or_two() -> None:
     check(made(rope), expect=rope)
     # Some 0.5 s compiled; without the compiler, what is identified is turned in plain Python.
     assert time.process_time() - begin < (3 if COMPILED else 15)
+
+
+@pytest.mark.parametrize("rows", [4096, 5000])
+def test_negative_indices_of_a_table_are_no_fault(rows: int) -> None:
+    """No model asks for them, and every table that is looked up in gives its last rows."""
+    rotate = made(ROPES["half"])
+
+    def looked_up(x: Array, positions: Array) -> Array:
+        turned: Array = rotate(x, np.arange(rows)[np.asarray(positions)])
+        return turned
+
+    verdict = check(looked_up, head_dim=32)
+    assert refusals(verdict) == []
+    (negative,) = [each for each in verdict.checks if each.name == "negative positions"]
+    assert negative.passed is None
+    assert negative.note == f"they count from the end of a table of {rows:,} rows, as indices do"
+
+
+def test_negative_positions_that_are_wrong_otherwise_are_a_fault() -> None:
+    rotate = made(ROPES["half"])
+    verdict = check(lambda x, p: rotate(x, np.abs(np.asarray(p))), head_dim=32)
+    assert [each.name for each in verdict.checks if each.passed is False] == ["negative positions"]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 SOME = 8  #: Positions that must be right before it is said that those after them are wrong.
+_MODULO = "positions are taken modulo"
 LIMITS = tuple(2**n for n in range(4, 21))  #: Lengths that caches are cut at.
 
 
@@ -81,6 +82,13 @@ def _from_somewhere_on(
     return f"rows are right up to position {low} and wrong from {high} on"
 
 
+def table_of(note: str | None) -> int | None:
+    """Rows of a table that positions are looked up in, where a note says so."""
+    if note is None or not note.startswith(_MODULO):
+        return None
+    return int(note.removeprefix(_MODULO))
+
+
 def _others(subject: Subject, m: Array) -> Iterator[tuple[str, Array]]:
     flat = m if m.ndim == 1 else m[:, 0]
 
@@ -116,4 +124,4 @@ def _others(subject: Subject, m: Array) -> Iterator[tuple[str, Array]]:
     for limit in sorted({subject.context, subject.original or subject.context, *LIMITS}):
         if limit <= largest or (m < 0).any():
             yield f"positions from {limit} on are taken as {limit - 1}", np.minimum(m, limit - 1)
-            yield f"positions are taken modulo {limit}", np.mod(m, limit)
+            yield f"{_MODULO} {limit}", np.mod(m, limit)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DEFAULT = ("*q_proj*", "*k_proj*", "*q_norm*", "*k_norm*")
 FLOATS = ("F64", "F32", "F16", "BF16")
 #: A part of a name, between dots, that says whose rows they are: one group holds the letter.
-_ROLE = re.compile(r"(?:(q|k)(?:_.*)?|.*_(q|k)|w(q|k)|(q)uery(?:_.*)?|(k)ey(?:_.*)?)")
+_ROLE = re.compile(r"(?:(q|k)(?:_.*)?|.*_(q|k)|w(q|k)|(?=query(?:_|$))(q).*|(k)ey(?:_.*)?)")
 _FUSED = re.compile(r"qkv|query_key_value|c_attn|kv_")
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.checks.identify import identify
+from ropecli.checks.target import hypotheses
 from ropecli.checks.target.compare import by_oracle, rows_by_oracle
 from ropecli.checks.target.failure import TargetError
 from ropecli.checks.target.law import Law, Outcome, raised, silent
@@ -64,7 +65,9 @@ def negative(subject: Subject) -> Outcome:
     places = subject.places([-1, -2, -3, -17, 0, 5, -100])
     try:
         outcome = by_oracle(subject, subject.vectors(len(places), salt=8), places)
-        rows = None if outcome.passed or subject.axes > 1 else _from_the_end(subject)
+        if outcome.passed or subject.axes > 1:
+            return outcome
+        rows = hypotheses.table_of(outcome.note) or _from_the_end(subject)
     except TargetError as error:
         return silent(f"refuses negative positions: {error}")
     if rows is None:
