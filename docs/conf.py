@@ -44,7 +44,7 @@ autodoc_typehints_format = "short"
 # Types that have no page here: other projects', and names for a callable's signature.
 nitpick_ignore_regex = [
     ("py:(class|obj|data)", r"(np|numpy|os|pathlib|NDArray|ArrayLike)\b.*"),
-    ("py:class", r"Array|Decays|FeatureMap|Progress|Rotate|tuple\[(int|str)"),
+    ("py:class", r"Array|Decays|FeatureMap|Progress|Rotate|tuple\[\w+"),
     ("py:class", r"(collections\.abc\.)?Mapping.*"),
 ]
 

@@ -34,7 +34,7 @@ class Identification:
     reason: str | None = None  #: Why not, in a sentence.
     dtype: str  #: Of the vectors after.
     rows: int  #: Positions seen.
-    vectors: int  #: Vectors seen: rows times heads and batches.
+    vectors: int  #: Rows times heads and batches.
     layout: str | None = None  #: "interleaved", "half" or "custom".
     rotary_dim: int | None = None  #: Coordinates that are rotated.
     rotary_offset: int | None = None  #: First of them.
@@ -51,7 +51,7 @@ class Identification:
     positions_needed: int | None = None  #: Positions with which they would be.
     axis: tuple[int, ...] | None = None  #: Coordinate of the position that turns each pair.
     max_residual: float | None = None  #: Largest error left, in ulp of dtype of a pair's length.
-    precision: str | None = None  #: "exact", or what was rounded: "bfloat16 positions".
+    precision: str | None = None  #: What was rounded, such as "bfloat16 positions", or "exact".
     matches: tuple[Match, ...] = ()  #: Known RoPEs, best first.
     notes: tuple[str, ...] = ()  #: What can't be told from these data, a sentence each.
     rotary: Rotary | None = None  #: With `positions`, turns before into after.
