@@ -71,10 +71,10 @@ def _rms(off: Array) -> Array:
 
 def measured(sight: Sight, pairing: Pairing) -> Measured:
     """The order of pairs, of which there are some, and a line through the phases of each."""
-    rounded, positions = _positions(sight, pairing)
-    first = _lines(sight, pairing.read, pairing.written, pairing.factor, positions)
-    pairing = _unmirrored(pairing, first)
-    first = _lines(sight, pairing.read, pairing.written, pairing.factor, positions)
+    rounded, positions, first = _positions(sight, pairing)
+    if first.mirrored.any():
+        pairing = _unmirrored(pairing, first)
+        first = _lines(sight, pairing.read, pairing.written, pairing.factor, positions)
     sure = (np.abs(first.slope) > CLEARLY * first.uncertainty) & (_rms(first.off) < _TURNED)
     order = arranged(pairing, first.slope, sure, sight.head_dim)
     every = _lines(sight, order.read, order.written, pairing.factor, positions)
@@ -142,20 +142,26 @@ def _lines(sight: Sight, read: Index, written: Index, factor: float, positions: 
     )
 
 
-def _positions(sight: Sight, pairing: Pairing) -> tuple[str, Array]:
-    """Positions as given, or rounded, whichever the phases follow."""
-    best = ("exact", sight.positions)
-    least = np.inf
+def _positions(sight: Sight, pairing: Pairing) -> tuple[str, Array, _Lines]:
+    """Positions as given, or rounded, whichever the phases follow; and the lines."""
+
+    def followed(positions: Array) -> tuple[_Lines, float]:
+        lines = _lines(sight, pairing.read, pairing.written, pairing.factor, positions)
+        return lines, float(np.sqrt((lines.off**2).mean())) + sight.unit
+
+    lines, least = followed(sight.positions)
+    best = ("exact", sight.positions, lines)
+    if least <= _BETTER * sight.unit:
+        return best
     for name in POSITIONS:
         rounded = rounded_to(sight.positions, name)
-        if name != "exact" and (rounded == sight.positions).all():
+        if (rounded == sight.positions).all():
             continue
         if not np.isfinite(rounded).all() or not np.ptp(rounded, axis=0).any():
             continue
-        lines = _lines(sight, pairing.read, pairing.written, pairing.factor, rounded)
-        left = float(np.sqrt((lines.off**2).mean())) + sight.unit
-        if left * (1.0 if name == "exact" else _BETTER) < least:
-            best, least = (name, rounded), left
+        lines, left = followed(rounded)
+        if left * _BETTER < least:
+            best, least = (name, rounded, lines), left
     return best
 
 
@@ -197,8 +203,6 @@ def _unmirrored(pairing: Pairing, lines: _Lines) -> Pairing:
     turned at position 0.
     """
     swap = lines.mirrored
-    if not swap.any():
-        return pairing
     written = np.where(swap[:, None], pairing.written[:, ::-1], pairing.written)
     return Pairing(
         read=pairing.read,
