@@ -136,6 +136,6 @@ EQUINOX = Case("equinox_module.py:Decoder", plain(layout="half"), "jax", rows=25
 ONE_THETA = Case(
     "equinox_module.py:OneTheta", plain(layout="half"), "jax", rows=256, options=DECODER
 )
-LITGPT_YARN = Case("litgpt_model.py:deepseek_v3", of_model("deepseek-v3"))
+LITGPT_YARN = Case("litgpt_model.py:deepseek_v3", of_model("deepseek-v3"), context=163_840)
 OFFSETS = Case("rotary_embedding.py:by_offset", plain())
 XPOS = Case("x_transformers_rotary.py:xpos", plain())
