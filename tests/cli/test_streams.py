@@ -70,7 +70,9 @@ def test_closed_stdout() -> None:
 
 def test_interrupt_is_one_line_and_130() -> None:
     code = (
-        "import sys; from ropecli.cli.app import run; "
+        "import signal, sys; from ropecli.cli.app import run; "
+        # A test run in the background of a script ignores interrupts, and so would its children.
+        "signal.signal(signal.SIGINT, signal.default_int_handler); "
         "print('ready', file=sys.stderr, flush=True); "
         "sys.exit(run(['verify', '--dim', '256', '--json']))"
     )

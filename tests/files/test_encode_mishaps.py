@@ -63,9 +63,11 @@ def test_mishap_half_way_leaves_nothing(
     assert not list(tmp_path.rglob("*y.npy*"))
 
 
+#: In the background of a script interrupts are ignored, and children inherit that.
 SLOWLY = """
-import sys, time, ropecli
+import signal, sys, time, ropecli
 from ropecli.files import encode
+signal.signal(signal.SIGINT, signal.default_int_handler)
 encode.BLOCK_BYTES = 4_096
 def pause(done, total):
     print(done, flush=True)
