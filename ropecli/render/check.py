@@ -109,17 +109,17 @@ def _laws(result: Verdict, width: int, *, brief: bool) -> list[str]:
             page += _failure(failed, width)
     if brief:
         return page
-    notes = [
-        (name, check.note)
-        for name, checks in laws.items()
-        for check in checks
-        if check.note and check.passed is not False and (check.passed or name not in held)
-    ]
-    spoken = [(name, note) for name, note in notes if _worth_saying(note)]
-    if spoken:
+    notes: dict[str, list[str]] = {}
+    for name, checks in laws.items():
+        for check in checks:
+            unsaid = check.passed if name in held else check.passed is not False
+            if unsaid and check.note and _worth_saying(check.note):
+                notes.setdefault(check.note, []).append(name)
+    if notes:
         page.append("")
-    for name, note in spoken:
-        page += console.wrapped(f"  {name}: {note}", width, indent=4)
+    for note, names in notes.items():
+        said = ", ".join(dict.fromkeys(names))
+        page += console.wrapped(f"  {said}: {note}", width, indent=4)
     return page
 
 

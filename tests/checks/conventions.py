@@ -34,13 +34,13 @@ class Convention:
     table: type  #: float64, or float32 as in Transformers: frequencies, angles, cos and sin.
     own_dtype: bool  #: Whether vectors are multiplied in their own dtype, or in float64.
     told: bool  #: Whether check is told what to expect.
+    original: int | None  #: Trained length, where check is told of it.
     dtypes: tuple[str, ...]
     context: int | None
     seed: int
 
     def judged(self) -> Verdict:
         """The verdict of `check`."""
-        original = ORIGINAL if self.at_length is not None else None
         return check(
             made(self.rope, self.table, own_dtype=self.own_dtype, at_length=self.at_length),
             expect=self.rope if self.told else None,
@@ -48,7 +48,7 @@ class Convention:
             axes=self.rope.axes,
             dtypes=self.dtypes,
             context_length=self.context,
-            original_context_length=original,
+            original_context_length=self.original,
             seed=self.seed,
         )
 
@@ -126,6 +126,7 @@ def conventions(draw: st.DrawFn, *, largest: int = 256) -> Convention:
         table=draw(st.sampled_from([np.float64, np.float32])),
         own_dtype=draw(st.booleans()),
         told=draw(st.booleans()),
+        original=ORIGINAL if changing and draw(st.booleans()) else None,
         dtypes=dtypes,
         context=draw(st.sampled_from([None, 131_072, 8192, 2048])),
         seed=draw(st.integers(0, 999)),

@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import ropecli
+from ropecli.arrays import DTYPES
 from ropecli.checks.target.check import check
 from ropecli.checks.target.verdict import Verdict
 
@@ -158,6 +159,27 @@ def test_what_wears_out_after_some_calls_is_found() -> None:
 
     verdict = check(Wears, form="module", dtypes=["float32"], **OPTIONS)
     assert "same twice" in failures(verdict)
+
+
+@pytest.mark.parametrize("first", ["float16", "bfloat16"])
+def test_positions_kept_in_the_dtype_of_the_first_call_are_found(first: str) -> None:
+    """All below 256 and 2,048 are right."""
+
+    class Keeps(Module):
+        kept: Any = None
+
+        def forward(self, x: Array, positions: Array) -> Array:
+            if self.kept is None:
+                half = x.dtype == DTYPES[first]
+                self.kept = x.dtype if half else np.dtype(np.float64)
+            return turn(x, np.asarray(positions).astype(self.kept), self.base)
+
+    verdict = check(
+        Keeps, form="module", dtypes=["float32", first], **OPTIONS | {"context_length": 4096}
+    )
+    assert failures(verdict) == ["same twice"]
+    assert verdict.diagnosis is not None
+    assert f"what is kept has the dtype of the first call, {first}" in verdict.diagnosis
 
 
 class Decoder:

@@ -16,8 +16,8 @@ def share(case: Case, one_in: int) -> bool:
 
 
 #: All decoders, scores and classes; of the functions, so many.
-QUICK_RIGHT = [c for c in RIGHT if c.kind != "function" or crc32(c.name.encode()) % 3]
-QUICK_WRONG = [c for c in WRONG if c.kind != "function" or share(c, 4)]
+QUICK_RIGHT = [c for c in RIGHT if c.kind != "function" or share(c, 2)]
+QUICK_WRONG = [c for c in WRONG if c.kind != "function" or share(c, 6)]
 FEW_RIGHT, FEW_WRONG = ([c for c in cases if share(c, 12)] for cases in (RIGHT, WRONG))
 
 
@@ -26,8 +26,8 @@ def named(case: Case) -> str:
 
 
 def test_there_are_enough_of_both() -> None:
-    assert len({case.target for case in QUICK_WRONG}) >= 45
-    assert len({case.target for case in QUICK_RIGHT}) >= 20
+    assert len({case.target for case in QUICK_WRONG}) >= 40
+    assert len({case.target for case in QUICK_RIGHT}) >= 15
 
 
 @pytest.mark.parametrize("case", QUICK_RIGHT if COMPILED else FEW_RIGHT, ids=named)

@@ -24,6 +24,8 @@ def turns(rotary: Rotary) -> set[tuple[Any, ...]]:
     both = zip(rotary.input_pairs, rotary.output_pairs, rotary.frequencies, strict=True)
     kept = set()
     for read, written, theta in both:
+        if theta == 0 and read == written:
+            continue  # as good as no pair
         swap = read[0] > read[1]
         kept.add(
             (

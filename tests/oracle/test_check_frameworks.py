@@ -11,8 +11,6 @@ import ropecli
 from ropecli.checks.target.check import check
 from ropecli.checks.target.verdict import Verdict
 
-torch: Any = pytest.importorskip("torch")
-
 pytestmark = pytest.mark.oracle
 
 HALF = ropecli.Rotary(head_dim=64, layout="half")
@@ -25,6 +23,7 @@ def failures(verdict: Verdict) -> list[str]:
 
 def llama(dtype: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
     """Llama's tables, made in the dtype that is chosen by x's, and its own application."""
+    import torch
     from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
     def apply(x: Any, positions: Any) -> Any:
@@ -41,6 +40,8 @@ def llama(dtype: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 def test_llama_in_transformers_is_right() -> None:
+    import torch
+
     verdict = check(llama(lambda _x: torch.float32), expect=HALF, framework="torch")
     assert failures(verdict) == []
     judged = {c.dtype for c in verdict.checks if c.name == "long positions" and c.passed}
@@ -66,6 +67,8 @@ def test_transformers_apply_functions() -> None:
 
 
 def test_tensors_that_need_a_gradient_and_modules() -> None:
+    import torch
+
     class Rope(torch.nn.Module):  # type: ignore[misc]
         def __init__(self, base: float = 10_000.0) -> None:
             super().__init__()
@@ -90,4 +93,4 @@ def test_tensors_that_need_a_gradient_and_modules() -> None:
 
 def test_a_device_that_is_not_there_is_one_line() -> None:
     with pytest.raises(ropecli.ArgumentError, match="device 'nowhere' can't be used"):
-        check(llama(lambda _x: torch.float32), framework="torch", device="nowhere")
+        check(llama(lambda x: x.dtype), framework="torch", device="nowhere")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.checks.identify.family import Fit, fits
-from ropecli.checks.identify.phases import turns
+from ropecli.checks.identify.phases import mean, turns
 from ropecli.checks.identify.precision import Precision, precision_of
 from ropecli.checks.identify.scaled import FACTOR
 from ropecli.checks.identify.start import start_of
@@ -105,10 +105,15 @@ def explained(
 def _displaced(seen: Measured, sight: Sight, factor: float) -> NDArray[np.bool_]:
     """Pairs that stand elsewhere than at position 0, though too few positions show them turning."""
     phasor = turns(sight, seen.read, seen.written, factor).turned
-    mean = phasor.mean(axis=0)
-    noise = np.sqrt((np.abs(phasor - mean) ** 2).mean(axis=0) / len(phasor)) + sight.unit
-    away: NDArray[np.bool_] = seen.found & (np.abs(mean - 1) > 2 * CLEARLY * noise)
+    middle = mean(phasor)
+    noise = np.sqrt(mean(np.abs(phasor - middle) ** 2) / _count(phasor)) + sight.unit
+    away: NDArray[np.bool_] = seen.found & (np.abs(middle - 1) > 2 * CLEARLY * noise)
     return away & sight.known
+
+
+def _count(phasor: NDArray[np.complex128]) -> NDArray[np.int64]:
+    """Rows where each pair was seen, at least 1."""
+    return np.asarray(np.maximum((~np.isnan(phasor)).sum(axis=0), 1))
 
 
 def _exact_if(found: Explanation, own: Explanation) -> Explanation:
@@ -233,13 +238,13 @@ class _Judge:
         ).turned
         angle = m[:, None] * theta
         left = phasor * np.exp(-1j * angle)
-        mean = left.mean(axis=0)
-        noise = np.sqrt((np.abs(left - mean) ** 2).mean(axis=0)) + self.sight.unit
-        loose = noise / math.sqrt(len(m))
+        middle = mean(left)
+        noise = np.sqrt(mean(np.abs(left - middle) ** 2)) + self.sight.unit
+        loose = noise / np.sqrt(_count(left))
         if measured:
             loose = loose + self.seen.uncertainty[pairs] / step * abs(float(m.mean()))
         rounding = max(2 * self.sight.unit, float(np.abs(angle).max()) * 2.0**-22)
-        return start_of(theta, np.angle(mean), loose, rounding)
+        return start_of(theta, np.angle(middle), loose, rounding)
 
     def _sharpened(
         self,
@@ -254,6 +259,8 @@ class _Judge:
         Each frequency by itself, or all by the one base that they come from.
         """
         theta = table.copy()
+        m = np.where(np.isnan(phasor), 0.0, m)  # where a pair was not seen, nothing is off
+        phasor = np.where(np.isnan(phasor), 1.0, phasor)
         for _ in range(3):
             left = np.angle(phasor * np.exp(-1j * self.sign * m * theta[kept])) * self.sign
             if fit is None:

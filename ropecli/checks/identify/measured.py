@@ -79,7 +79,7 @@ def measured(sight: Sight, pairing: Pairing) -> Measured:
     order = arranged(pairing, first.slope, sure, sight.head_dim)
     every = _lines(sight, order.read, order.written, pairing.factor, positions)
     turning = np.abs(every.slope) > CLEARLY * every.uncertainty
-    slope = _unaliased(every.slope, every.axis, positions, turning)
+    slope = _unaliased(every.slope, every.axis, every.gap, turning)
     return Measured(
         pairing=pairing,
         read=order.read,
@@ -109,6 +109,7 @@ class _Lines:
     off: Array
     axis: Index
     apart: Array
+    gap: Index  #: What all distances between positions seen are multiples of; 0 if nothing.
     mirrored: NDArray[np.bool_]
 
 
@@ -138,6 +139,7 @@ def _lines(sight: Sight, read: Index, written: Index, factor: float, positions: 
         off=np.take_along_axis(off, best[None, None], axis=0)[0],
         axis=np.array(axes)[best],
         apart=seen.apart,
+        gap=_gaps(positions[:, np.array(axes)[best]], ~np.isnan(seen.turned)),
         mirrored=mirrored,
     )
 
@@ -174,22 +176,31 @@ def rounded_to(positions: Array, name: str) -> Array:
         return np.asarray(positions.astype(np.float32).astype(dtype).astype(np.float64))
 
 
-def _unaliased(slope: Array, axis: Index, positions: Array, turning: NDArray[np.bool_]) -> Array:
+def _gaps(positions: Array, seen: NDArray[np.bool_]) -> Index:
+    """Greatest common divisor of the distances between the positions of each pair, (pairs,)."""
+    return np.array([_gap(m[rows]) for m, rows in zip(positions.T, seen.T, strict=True)])
+
+
+def _gap(positions: Array) -> int:
+    apart = np.diff(np.unique(positions))
+    if (apart != np.rint(apart)).any():
+        return 0
+    return int(np.gcd.reduce(apart.astype(np.int64), initial=0))
+
+
+def _unaliased(slope: Array, axis: Index, gap: Index, turning: NDArray[np.bool_]) -> Array:
     """Frequencies that positions tell only up to whole turns, in the ratio of the slower ones.
 
     Where all positions are a multiple of g apart, theta and theta + 2 pi / g turn alike.
     """
     slope = slope.copy()
     for each in np.unique(axis):
-        apart = np.diff(np.unique(positions[:, each]))
-        if (apart != np.rint(apart)).any():
-            continue
-        period = 2 * np.pi / int(np.gcd.reduce(apart.astype(np.int64)))
         own = np.flatnonzero((axis == each) & turning)
         for i in range(len(own) - 3, -1, -1):
             here, next_, after = own[i : i + 3]
-            if slope[next_] / slope[after] < 1:
+            if not gap[here] or slope[next_] / slope[after] < 1:
                 continue
+            period = 2 * np.pi / gap[here]
             expected = slope[next_] ** 2 / slope[after]
             if period / 2 < abs(expected) < np.pi:
                 slope[here] += period * np.rint((expected - slope[here]) / period)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ _TRIED = 4096  #: Whole turns between neighbours that are tried out, where none 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Turns:
-    """What is seen of each pair at each position."""
+    """What is seen of each pair at each position: NaN where the pair is zero."""
 
     turned: NDArray[np.complex128]  #: (rows, pairs): after / before as complex numbers, factor out.
     mirrored: NDArray[np.complex128]  #: after / conj(before) likewise.
@@ -59,18 +59,59 @@ def turns(
     turned = (w * z.conj()).sum(axis=1) / np.maximum(weight, tiny)
     mirrored = (w * z).sum(axis=1) / np.maximum(weight, tiny)
     difference = np.abs(w - turned[:, None] * z) ** 2
+    turned[weight == 0] = mirrored[weight == 0] = np.nan
     apart = np.sqrt(difference.sum(axis=(0, 1)) / np.maximum(weight.sum(axis=0), tiny))
     return Turns(turned=turned, mirrored=mirrored, apart=apart)
+
+
+def mean(values: NDArray[Any]) -> NDArray[Any]:
+    """Of each pair, over the rows where it was seen; 0 of one that never was."""
+    seen = ~np.isnan(values)
+    return np.asarray(np.where(seen, values, 0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1))
 
 
 def line(phasor: NDArray[np.complex128], positions: Array, unit: float) -> Line:
     """The line through the phases of each pair, found from neighbours outward.
 
     Args:
-        phasor: (rows, pairs).
+        phasor: (rows, pairs), NaN where a pair was not seen.
         positions: (rows,), not all the same.
         unit: Relative rounding of the data: no phase is known better.
     """
+    seen = ~np.isnan(phasor)
+    if seen.all():
+        return _through_all(phasor, positions, unit)
+    lines = []
+    for pair, rows in zip(phasor.T, seen.T, strict=True):
+        if len(np.unique(positions[rows])) < 2:
+            lines.append(_unknown(positions))
+            continue
+        one = _through_all(pair[rows, None], positions[rows], unit)
+        off = np.full((len(positions), 1), float(one.rms[0]))  # what was not seen is as good
+        off[rows] = one.off
+        lines.append(replace(one, off=off))
+    parts = ("slope", "intercept", "uncertainty", "loose", "off", "held")
+    return Line(
+        **{name: np.concatenate([getattr(each, name) for each in lines], axis=-1) for name in parts}
+    )
+
+
+def _unknown(positions: Array) -> Line:
+    """Of a pair that was seen at one position, or none."""
+    unknown = np.array([np.pi / float(np.diff(np.unique(positions)).min())])
+    none = np.zeros(1)
+    return Line(
+        slope=none,
+        intercept=none,
+        uncertainty=unknown,
+        loose=np.full(1, np.pi),
+        off=np.zeros((len(positions), 1)),
+        held=none,
+    )
+
+
+def _through_all(phasor: NDArray[np.complex128], positions: Array, unit: float) -> Line:
+    """The lines of pairs that were seen at all positions."""
     order = np.argsort(positions, kind="stable")
     m, start, slope = _closest(phasor[order], positions[order])
     slope = slope.copy()

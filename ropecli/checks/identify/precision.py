@@ -46,7 +46,7 @@ def precision_of(
     """The highest precision that explains the phases.
 
     Args:
-        phasor: (rows, pairs), what is seen: 1 at an angle.
+        phasor: (rows, pairs), what is seen: 1 at an angle; NaN where nothing is.
         m: (rows, pairs), the position that turns each pair.
         theta: (pairs,), exact frequencies, below 0 where the turn is reversed.
         unit: Relative rounding of the vectors.
@@ -56,18 +56,19 @@ def precision_of(
     angle = m * theta
     noise = _ROUNDINGS * unit
     exact = np.abs(phasor - np.exp(1j * angle))
-    left = float(np.quantile(exact, _MOST))
-    if (exact <= noise + 4e-16 * np.abs(angle)).all():
+    seen = ~np.isnan(phasor)
+    left = float(np.quantile(exact[seen], _MOST))
+    if (exact <= noise + 4e-16 * np.abs(angle))[seen].all():
         return Precision(name="exact", explains=True, left=left)
     single = noise + 2 * _SINGLE + _single(m, theta)
-    if (exact <= single).all():
+    if (exact <= single)[seen].all():
         return Precision(name="float32 angles", explains=True, left=left)
     best = Precision(name="unexplained", explains=False, left=left)
     for name, table in _halves(m, theta, factor) if halves else ():
-        error = np.abs(phasor - table)
+        error = np.abs(phasor - table)[seen]
         rest = float(np.quantile(error, _MOST))
         if rest * _BETTER < left and rest < best.left:
-            good = float(np.mean(error <= single)) >= _MOST
+            good = float(np.mean(error <= single[seen])) >= _MOST
             best = Precision(name=name, explains=good, left=rest)
             if good:
                 break

@@ -165,7 +165,7 @@ def _mirrored(sight: Sight) -> str | None:
     """Pairs are reflected instead of turned."""
     for name, pairs in _pairs(sight):
         seen = turns(sight, pairs, pairs, 1.0)
-        if np.abs(np.abs(seen.mirrored) - 1).max() > _CLOSE:
+        if (np.abs(np.abs(seen.mirrored) - 1) > _CLOSE).any():
             continue
         if line(seen.mirrored, sight.positions[:, 0], sight.unit).rms.max() < _CLOSE:
             return f"pairs ({name}) are reflected, not turned: a sign is wrong in one of two rows"

@@ -114,6 +114,9 @@ def sight_of(data: Given) -> Sight:
     said = np.flatnonzero(((rows[0] != 0) | (rows[1] != 0)).any(axis=(1, 2)))  # not padding
     which = said[_thinned(len(said))] if len(said) else np.arange(len(points))
     some = np.unique(np.linspace(0, rows[0].shape[1] - 1, _SAMPLES).astype(int))
+    shown = (rows[0] != 0).any(axis=0)
+    hidden = shown.any(axis=0) & ~shown[some].any(axis=0)
+    some = np.union1d(some, shown[:, hidden].argmax(axis=0))
     x, y = (each[which][:, some].astype(np.float64) for each in rows)
     half = computed_in(y, data.dtype)
     # Squares are taken of them: a power of two changes nothing else.

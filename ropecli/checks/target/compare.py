@@ -108,14 +108,21 @@ def rows(
 
 
 def same(
-    subject: Subject, got: Array, before: Array, *, positions: NDArray[Any], what: str
+    subject: Subject,
+    got: Array,
+    before: Array,
+    *,
+    positions: NDArray[Any],
+    what: str,
+    dtype: str | None = None,
 ) -> Outcome:
     """Two results of the target that must be the same, rounding apart."""
+    dtype = dtype or subject.dtype
     # What is not finite both times is the same, and other laws' business.
     lost = ~np.isfinite(got) & ~np.isfinite(before)
     got, before = np.where(lost, 0.0, got), np.where(lost, 0.0, before)
-    allowed = np.broadcast_to(subject.slack(before), before.shape)
-    outcome = rows(got, before, allowed, dtype=subject.dtype)
+    allowed = np.broadcast_to(subject.slack(before, dtype), before.shape)
+    outcome = rows(got, before, allowed, dtype=dtype)
     if outcome.passed:
         return outcome
     row = int((~(np.abs(got - before) <= allowed)).any(axis=1).argmax())
@@ -131,7 +138,7 @@ def same(
         tolerance=outcome.tolerance,
         samples=outcome.samples,
         counterexample=text,
-        dtype=subject.dtype,
+        dtype=dtype,
     )
 
 

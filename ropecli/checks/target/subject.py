@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 UNIT = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
 CHANGED = 1e-3  #: Relative change of a frequency that no loss of digits makes.
 RELEARN_ROWS = 96  #: Positions from 0 that show the table of a longer sequence.
+FEWEST = 16  #: Of them; shorter sequences have the table of so long a one.
 
 
 class Subject:
@@ -111,6 +112,7 @@ class Subject:
         """
         if self.as_expected or self.found is None or not self.found.recognised:
             return None
+        length = max(length, min(FEWEST, self.context))
         if length not in self._learned:
             self._learned[length] = self._relearn(length)
         return self._learned[length]

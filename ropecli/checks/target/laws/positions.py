@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.identify import identify
 from ropecli.checks.target import hypotheses
 from ropecli.checks.target.compare import by_oracle, rows_by_oracle
 from ropecli.checks.target.failure import TargetError
@@ -22,7 +21,8 @@ if TYPE_CHECKING:
 #: Where counters of few bits, half precisions and caches end.
 EDGES = (0, 1, 2, 127, 128, 255, 256, 257, 511, 512, 1000, 2047, 2048, 2049, 2051, 4095, 4096)
 FAR_EDGES = (4097, 8191, 8193, 15_968, 16_385, 32_767, 32_769, 65_503, 65_505, 65_537, 99_991)
-_LOOKED_UP = 48  #: Negative positions that show where in a table they are looked up.
+_LOOKED_UP = 48  #: Negative positions that must be rows from the end of a table.
+_LONGEST_TABLE = 2**24  #: Rows that are looked for.
 AS_THE_ORACLE = "the rounding of one rotation, and the phase that float32 tables lose"
 
 
@@ -49,9 +49,8 @@ def long_positions(subject: Subject) -> Iterator[Outcome]:
 
 
 def beyond(subject: Subject) -> Outcome:
-    """Rows past the end of the context, after a short call: right, or refused."""
+    """Rows past the end of the context: right, or refused."""
     end = subject.context
-    subject.turn(subject.vectors(4, salt=7), subject.places(range(4)))
     positions = [0, 1, end - 1, end, end + 1, end + end // 2, 2 * end - 1, 2 * end + 3]
     places = subject.places(positions)
     try:
@@ -80,13 +79,26 @@ def _from_the_end(subject: Subject) -> int | None:
 
     No model asks for them, and every table that is looked up in does so.
     """
+    rows = _first_row(subject)
     places = subject.places(range(-_LOOKED_UP, 0))
     x = subject.vectors(len(places), salt=8)
     got = subject.turn(x, places)
-    offset = identify(x, got, places).position_offset
-    if offset is None or offset < _LOOKED_UP or not float(offset).is_integer():
-        return None
-    return int(offset) if rows_by_oracle(subject, x, places + int(offset), got).passed else None
+    return rows if rows_by_oracle(subject, x, places + rows, got).passed else None
+
+
+def _first_row(subject: Subject) -> int:
+    """How far below 0 a table begins: position -n turns as 0, and any before that, or raises."""
+    x = subject.vectors(1, salt=8)
+    first = subject.turn(x, subject.places([0]))
+    low, high = _LOOKED_UP, _LONGEST_TABLE
+    while low < high:
+        middle = (low + high) // 2
+        try:
+            inside = not np.array_equal(subject.turn(x, subject.places([-middle])), first)
+        except TargetError:
+            inside = False
+        low, high = (middle + 1, high) if inside else (low, middle)
+    return low
 
 
 def axes(subject: Subject) -> Outcome:

@@ -42,22 +42,29 @@ def same_twice(subject: Subject) -> Outcome:
 
 def _after_another_dtype(subject: Subject, right: Outcome) -> Outcome:
     """Data in half precision before do not spoil what comes after."""
-    x, places = _short(subject)
-    instance = subject.target.fresh()
-    for dtype in [d for d in subject.dtypes if "16" in d]:
-        try:
-            instance.rows(x, places, dtype)
-        except TargetError:
-            continue
-        before = right if subject.beginning is None else subject.beginning
-        assert not isinstance(before, Outcome)
-        got = instance.rows(x, places, subject.dtype)
-        what = f"at first, after a call in {dtype}"
-        outcome = same(subject, got, before, positions=places, what=what)
-        if not outcome.passed:
-            words = f"what is kept has the dtype of the first call, {dtype}"
-            return replace(outcome, note=words)
+    for x, places, before, dtype in _first_calls(subject):
+        instance = subject.target.fresh()
+        for half in [d for d in subject.dtypes if "16" in d and d != dtype]:
+            try:
+                instance.rows(x, places, half)
+            except TargetError:
+                continue
+            got = instance.rows(x, places, dtype)
+            what = f"at first, after a call in {half}"
+            outcome = same(subject, got, before, positions=places, what=what, dtype=dtype)
+            if not outcome.passed:
+                words = f"what is kept has the dtype of the first call, {half}"
+                return replace(outcome, note=words)
     return right
+
+
+def _first_calls(subject: Subject) -> Iterator[tuple[Array, NDArray[Any], Array, str]]:
+    """Vectors, positions, rows and dtype of calls that nothing came before: near 0, and further."""
+    if subject.beginning is not None:
+        yield *_short(subject), subject.beginning, subject.dtype
+    if subject.shown is not None:  # as far as half precisions count
+        x, rows, places = subject.shown
+        yield x, places.astype(np.int64), rows, subject.sharp
 
 
 def long_short_long(subject: Subject) -> Outcome:
