@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import pty
 import re
@@ -12,7 +13,7 @@ import sys
 import termios
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -102,6 +103,26 @@ def run_cli(
         check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
     )
+
+
+def run_here(
+    *arguments: str | Path, stdin: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run `ropecli` in this process and the current folder, without the second of a start."""
+    from ropecli.cli.app import run
+
+    words = list(map(str, arguments))
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="\n") for _ in range(2))
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        code = run(words or ["--help"])
+    texts = []
+    for stream in (out, err):
+        stream.flush()
+        texts.append(stream.buffer.getvalue().decode())
+    return subprocess.CompletedProcess(words, code, *texts)
 
 
 def run_python(

@@ -11,37 +11,26 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import ROOT, run_cli
+from helpers import ROOT, run_cli, run_python
+from numba import config
 
+COMPILED = not config.DISABLE_JIT
 README = (ROOT / "README.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 CONSOLE = re.findall(r"^\$ (ropecli .*)$", README, re.MULTILINE)
+#: `ropecli` in a shell's words; what it prints is kept.
+ROPECLI = f'"{sys.executable}" -m ropecli "$@" > "printed by $*"'
 PICTURE = ROOT / "docs" / "images" / "figure2.svg"
 
 
 @pytest.mark.parametrize("block", PYTHON)
 def test_python_block_runs(block: str) -> None:
     assert "assert" in block
-    exec(compile(block, "README.md", "exec"), {})
-
-
-@pytest.mark.parametrize("line", CONSOLE)
-def test_command_runs(line: str, tmp_path: Path) -> None:
-    done = run_cli(*shlex.split(line)[1:], cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout
-
-
-def test_encode_commands_of_the_readme(tmp_path: Path) -> None:
-    block = next(b for b in re.findall(r"```bash\n(.*?)```", README, re.DOTALL) if "encode" in b)
-    x = np.random.default_rng(0).standard_normal((10, 256)).astype(np.float32)
-    np.save(tmp_path / "queries.npy", x)
-    for line in block.strip().splitlines():
-        done = run_cli(*shlex.split(line, comments=True)[1:], cwd=tmp_path)
+    if COMPILED:
+        exec(compile(block, "README.md", "exec"), {})
+    else:  # its sizes take compiled kernels
+        done = run_python(block, NUMBA_DISABLE_JIT="0")
         assert done.returncode == 0, done.stderr
-    # There and back: twice 2.5 ulp of a pair's length, an ulp being at most 2^-23 of it.
-    allowed = 5 * 2.0**-23 * np.sqrt(2) * np.abs(x).max()
-    assert np.abs(np.load(tmp_path / "back.npy") - x).max() <= allowed
 
 
 def test_commands_run_one_after_another(tmp_path: Path) -> None:
@@ -50,9 +39,10 @@ def test_commands_run_one_after_another(tmp_path: Path) -> None:
     script = "".join(re.sub(r"^\$ ", "", block, flags=re.MULTILINE) for block in blocks)
     assert script.count("\nropecli ") >= 8
     (tmp_path / "bin").mkdir()
-    for name, words in {"python": "", "ropecli": " -m ropecli"}.items():
+    commands = {"python": f'exec "{sys.executable}" "$@"', "ropecli": ROPECLI}
+    for name, line in commands.items():
         command = tmp_path / "bin" / name
-        command.write_text(f'#!/bin/sh\nexec "{sys.executable}"{words} "$@"\n')
+        command.write_text(f"#!/bin/sh\n{line}\n")
         command.chmod(0o755)
     paths = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
@@ -62,10 +52,16 @@ def test_commands_run_one_after_another(tmp_path: Path) -> None:
         text=True,
         timeout=300,
         check=False,
-        env={**os.environ, **paths},
+        env={**os.environ, **paths, "NUMBA_DISABLE_JIT": "0"},
     )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "model.npy").exists()
+    for line in CONSOLE:
+        words = " ".join(shlex.split(line)[1:])
+        assert (tmp_path / f"printed by {words}").read_text()
+    # There and back: twice 2.5 ulp of a pair's length, an ulp being at most 2^-23 of it.
+    x, back = (np.load(tmp_path / f"{name}.npy") for name in ("queries", "back"))
+    assert np.abs(back - x).max() <= 5 * 2.0**-23 * np.sqrt(2) * np.abs(x).max()
 
 
 def test_links_lead_somewhere() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import run_cli, run_in_terminal
+from helpers import assert_refused, run_cli, run_in_terminal
 from models.configs import DYNAMIC, GEMMA_3, GPT_OSS, LLAMA_31, QWEN3_VL, SMOLLM3
 
 from ropecli import diff as compare
@@ -149,7 +149,6 @@ def test_eighty_columns(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["llama.json"], "one source needs --as, or a second source"),
         (["llama.json", "missing.json"], "cannot read missing.json"),
         (["llama.json", "--as", "trt"], "the reading must be one of transformers, vllm"),
         (["llama.json", *["--as", "vllm"] * 3], "twice at most, got 3: vllm, vllm, vllm"),
@@ -158,8 +157,14 @@ def test_eighty_columns(folder: Path) -> None:
         (["-", "-"], "standard input can be read once"),
     ],
 )
-def test_what_is_refused(arguments: list[str], message: str, folder: Path) -> None:
-    done = run_cli("diff", *arguments, cwd=folder)
+def test_what_is_refused(
+    arguments: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert message in assert_refused(capsys, "diff", *arguments)
+
+
+def test_what_is_refused_in_a_process_of_its_own(folder: Path) -> None:
+    done = run_cli("diff", "llama.json", cwd=folder)
     assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr
+    assert "one source needs --as, or a second source" in done.stderr
     assert done.stderr.count("\n") == 1

@@ -163,18 +163,28 @@ def test_eighty_columns_break_under_the_value(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["missing.json"], "cannot read missing.json"),
         (["config.json", "-o", "x.txt"], "output must end in .png, .svg, .pdf, got 'x.txt'"),
         (["config.json", "--as", "trt"], "the reading must be one of transformers, vllm"),
         (["config.json", "--layer", "full"], "layer must be one of all, got 'full'"),
         (["config.json", "--sequence-length", "0"], "sequence_length must be from 1"),
     ],
 )
-def test_what_is_refused(arguments: list[str], message: str, tmp_path: Path) -> None:
+def test_what_is_refused(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     saved(tmp_path, LLAMA_31)
-    done = run_cli("inspect", *arguments, cwd=tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert message in assert_refused(capsys, "inspect", *arguments)
+
+
+def test_what_is_refused_in_a_process_of_its_own(tmp_path: Path) -> None:
+    done = run_cli("inspect", "missing.json", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr
+    assert "cannot read missing.json" in done.stderr
     assert done.stderr.count("\n") == 1
 
 

@@ -11,11 +11,13 @@ import shlex
 from pathlib import Path
 
 import pytest
-from helpers import ROOT, run_cli
+from helpers import ROOT, run_cli, run_here
+from numba import config
 from sybil import Example, Sybil
 from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser
 
 PAGES = sorted(page for page in (ROOT / "docs").rglob("*.md") if "_build" not in page.parts)
+COMPILED = not config.DISABLE_JIT
 MATCH = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -34,10 +36,10 @@ def run_console(example: Example) -> None:
             continue
         program, *arguments = shlex.split(command)
         assert program == "ropecli", f"line {example.line}: {command}"
-        # One thread: on a busy machine, many small calls wait long for two.
-        done = run_cli(
-            *arguments, cwd=Path.cwd(), NO_COLOR="1", NUMBA_DISABLE_JIT="0", NUMBA_NUM_THREADS="1"
-        )
+        if COMPILED:
+            done = run_here(*arguments, NO_COLOR="1")
+        else:  # a page's sizes take compiled kernels
+            done = run_cli(*arguments, cwd=Path.cwd(), NO_COLOR="1", NUMBA_DISABLE_JIT="0")
         code = done.returncode
         printed = done.stderr + done.stdout
         shown = index + 1 < len(steps) and steps[index + 1].startswith("echo $?")

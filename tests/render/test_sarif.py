@@ -14,7 +14,9 @@ from ropecli.models.lint.finding import LEVELS
 from ropecli.models.lint.rule import rules
 from ropecli.render import sarif
 
-SCHEMA = json.loads((ROOT / "tests" / "data" / "sarif-schema-2.1.0.json").read_text())
+SCHEMA = jsonschema.Draft4Validator(
+    json.loads((ROOT / "tests" / "data" / "sarif-schema-2.1.0.json").read_text())
+)
 
 
 def finding(rule: str, key: str = "rope_scaling.factor") -> Finding:
@@ -27,7 +29,7 @@ def run_of(*found: tuple[str | None, list[Finding], dict[str, int]]) -> dict[str
     text = sarif.text(found)
     assert text.endswith("}\n")
     document = json.loads(text)
-    jsonschema.validate(document, SCHEMA, cls=jsonschema.Draft4Validator)
+    SCHEMA.validate(document)
     (run,) = document["runs"]
     assert isinstance(run, dict)
     return run
@@ -98,4 +100,4 @@ def test_the_schema_refuses_what_is_wrong() -> None:
     document = json.loads(sarif.text([("x", [finding("R012")], {})]))
     document["runs"][0]["results"][0]["level"] = "fatal"
     with pytest.raises(jsonschema.ValidationError, match="'fatal' is not one of"):
-        jsonschema.validate(document, SCHEMA, cls=jsonschema.Draft4Validator)
+        SCHEMA.validate(document)
