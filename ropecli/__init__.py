@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from ropecli.checks.verify_encoding import verify_encoding
     from ropecli.encodings import Encoding, encoding
     from ropecli.errors import ArgumentError, ArgumentTypeError, FileError, RopecliError
-    from ropecli.files.encode import Encoded, encode_file
+    from ropecli.files.encode import encode_file
+    from ropecli.files.encoded import Encoded
     from ropecli.models.diff import Difference, FieldDifference, LayerDifference, Phase, diff
     from ropecli.models.lint.finding import Finding
     from ropecli.models.lint.run import lint
@@ -44,7 +45,8 @@ _HOMES = {
     "ropecli.checks.verify_encoding": ("verify_encoding",),
     "ropecli.encodings": ("Encoding", "encoding"),
     "ropecli.errors": ("ArgumentError", "ArgumentTypeError", "FileError", "RopecliError"),
-    "ropecli.files.encode": ("Encoded", "encode_file"),
+    "ropecli.files.encode": ("encode_file",),
+    "ropecli.files.encoded": ("Encoded",),
     "ropecli.models.diff": ("Difference", "FieldDifference", "LayerDifference", "Phase", "diff"),
     "ropecli.models.lint.finding": ("Finding",),
     "ropecli.models.lint.run": ("lint",),

@@ -17,6 +17,22 @@ from ropecli.kernels._jit import thread_count, threading_layer
 #: Packages whose versions decide results or speed.
 PACKAGES = ("numpy", "numba", "llvmlite", "ml_dtypes", "mpmath", "typer", "rich", "matplotlib")
 
+#: Array files, by the library that reads them, where it is not always there.
+FORMATS = {
+    ".npy": "numpy",
+    ".npz": "numpy",
+    ".safetensors": "numpy",
+    ".bin": "numpy",
+    ".raw": "numpy",
+    ".dat": "numpy",
+    ".zarr": "zarr",
+    ".h5": "h5py",
+    ".hdf5": "h5py",
+    ".parquet": "pyarrow",
+    ".pt": "torch",
+    ".pth": "torch",
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Info:
@@ -42,5 +58,5 @@ def info() -> Info:
         threads=thread_count(),
         threading_layer=threading_layer(),
         cache_dir=None if cache is None else str(cache),
-        formats=(".npy",),
+        formats=tuple(suffix for suffix, name in FORMATS.items() if importlib.util.find_spec(name)),
     )

@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ropecli.cli import options
 from ropecli.cli.options import Force, Json, Layout, Quiet, RotaryDim
 
+if TYPE_CHECKING:
+    pass
+
 
 def encode(
-    input: Annotated[Path, typer.Argument(metavar="INPUT", help="An array of vectors, .npy.")],
+    input: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="INPUT", help="Files of vectors, folders or globs; - for .npy on stdin."
+        ),
+    ],
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", metavar="FILE", help="Where to write; INPUT.rope.npy by default."
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Where to write; a folder for several; INPUT.rope.npy by default.",
         ),
+    ] = None,
+    check: Annotated[
+        Path | None,
+        typer.Option(metavar="OUT", help="Write nothing: is OUT the rotation of INPUT?"),
+    ] = None,
+    tensor: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Which tensors, if INPUT holds several: name or glob."),
     ] = None,
     dim: Annotated[
         int | None,
@@ -42,14 +61,30 @@ def encode(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Positions, .npy: (sequence,) or (batch, sequence); several axes last.",
+            help="Positions: (sequence,) or (batch, sequence); several axes last.",
         ),
     ] = None,
     offset: Annotated[int, typer.Option(metavar="N", help="Added to every position.")] = 0,
+    positions_continue: Annotated[
+        bool,
+        typer.Option("--positions-continue", help="Count on from one file to the next."),
+    ] = False,
     inverse: Annotated[bool, typer.Option("--inverse", help="Turn back.")] = False,
     dtype: Annotated[
         str | None,
         typer.Option(metavar="DTYPE", help="bfloat16 where the file holds 2-byte void elements."),
+    ] = None,
+    shape: Annotated[
+        str | None,
+        typer.Option(metavar="N,N,...", help="Of a file without a header; with --dtype."),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Keep what is done if interrupted, and go on with it."),
+    ] = False,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Share the work out by Dask: tcp://HOST:PORT."),
     ] = None,
     force: Force = False,
     json: Json = False,
@@ -61,87 +96,97 @@ def encode(
       ropecli encode queries.npy --dim 128 --layout half --base 500000
       ropecli encode queries.rope.npy --dim 128 --inverse -o back.npy
       ropecli encode queries.npy --model config.json
+      ropecli encode 'dump/*.safetensors' --tensor '*.q' -o out/
+      ropecli encode queries.npy --check engine_output.npy
 
     Rotate a file of embeddings by their positions. The file may be larger than memory; the output
     has its shape, dtype and memory order, and appears whole or not at all.
     """
-    from ropecli.analyses.float32_tables import float32_error
-    from ropecli.cli.encoding import chosen
-    from ropecli.cli.inputs import files
-    from ropecli.cli.progress import progress_bar
-    from ropecli.files.atomic import check_target
-    from ropecli.files.axes import axis_notes, understand_axes
-    from ropecli.files.encode import check_output, default_output, encode_file
-    from ropecli.files.npy import open_npy
-    from ropecli.files.positions import open_positions
-    from ropecli.render import document
-    from ropecli.render import encode as pages
+    from ropecli.cli.encode_check import encode_check
+    from ropecli.cli.encode_many import encode_many
+    from ropecli.cli.encode_one import encode_one
+    from ropecli.cli.encode_plan import Asked
+    from ropecli.files.many import expanded
 
-    with open_npy(input, dtype) as reader:
-        file = reader.file
-    numbers = {
-        "dim": dim,
-        "base": base,
-        "layout": layout,
-        "rotary_dim": rotary_dim,
-        "rotary_offset": rotary_offset,
-        "rope_type": rope_type,
-        "set": set,
-    }
-    width = understand_axes(file).head_dim
-    encoding = chosen(model, layer, sequence_length, numbers, dim=width)
-    rope = encoding.rope
-    axes = understand_axes(file, head_dim=rope.head_dim, sequence_axis=sequence_axis)
-    target = default_output(input) if output is None else output
-    check_output(target)
-    sources = files(input, positions, models=[] if model is None else [model])
-    check_target(target, force=force, sources=sources)
-    with open_positions(positions, axes, offset, coordinates=rope.axes):
-        pass  # what is wrong with them is said before the plan
-    named = dim is not None or model is not None
-    notes = axis_notes(axes, axis_given=sequence_axis is not None, dim_given=named)
-    notes += encoding.notes
-    if rope.axes > 1 and positions is None:
-        notes += (f"positions have {rope.axes} axes, alike without --positions, as in text",)
-    if not quiet:
-        pages.show_notes(notes)
-    if not json:
-        pages.show_plan(axes, rope, positions=positions, offset=offset)
-    with progress_bar(input.name, wanted=not quiet) as progress:
-        result = encode_file(
-            input,
-            target,
-            rope,
-            positions=positions,
-            offset=offset,
-            sequence_axis=sequence_axis,
-            inverse=inverse,
-            dtype=dtype,
-            force=force,
-            progress=progress,
+    inputs = expanded(input)
+    asked = Asked(
+        tensor=tensor,
+        rope={
+            "dim": dim,
+            "base": base,
+            "layout": layout,
+            "rotary_dim": rotary_dim,
+            "rotary_offset": rotary_offset,
+            "rope_type": rope_type,
+            "set": set,
+        },
+        model=model,
+        layer=layer,
+        sequence_length=sequence_length,
+        sequence_axis=sequence_axis,
+        positions=positions,
+        offset=offset,
+        inverse=inverse,
+        dtype=dtype,
+        shape=shape,
+    )
+    if check is not None:
+        _refuse_beside_check(
+            inputs,
+            {"-o": output, "--resume": resume, "--scheduler": scheduler, "--force": force},
         )
-    tables = None if model is None else float32_error(rope, result.positions)
-    if not quiet:
-        pages.show_warnings(result)
-        pages.show_tables(tables)
-    parameters = {
-        "dim": axes.head_dim,
-        "base": rope.base if base is None else base,
-        "layout": rope.layout,
-        "rotary_dim": rope.rotary_dim,
-        "rotary_offset": rope.rotary_offset,
-        "rope_type": rope.rope_type,
-        "set": set,
-        "model": model,
-        "layer": layer,
-        "sequence_length": sequence_length,
-        "sequence_axis": axes.sequence_axis,
-        "positions": positions,
-        "offset": offset,
-        "inverse": inverse,
-        "dtype": dtype,
-    }
-    if json:
-        document.show("encode", parameters, pages.as_json(result, notes, tables))
+        encode_check(inputs[0], check, asked, json=json, quiet=quiet)
+    elif _several(input, inputs, output):
+        encode_many(
+            inputs,
+            output,
+            asked,
+            positions_continue=positions_continue,
+            force=force,
+            resume=resume,
+            scheduler=scheduler,
+            json=json,
+            quiet=quiet,
+        )
     else:
-        pages.show(result)
+        encode_one(
+            inputs[0],
+            output,
+            asked,
+            force=force,
+            resume=resume,
+            scheduler=scheduler,
+            json=json,
+            quiet=quiet,
+        )
+
+
+def _several(given: list[str], inputs: list[Path], output: Path | None) -> bool:
+    """Whether outputs go into a folder, or beside each of several files.
+
+    One file that a pattern or a folder stands for is treated as several would be.
+    """
+    from ropecli.errors import ArgumentError
+    from ropecli.files.formats.pipe import is_pipe
+    from ropecli.files.many import is_plain_folder
+
+    several = len(inputs) > 1 or [str(path) for path in inputs] != given
+    if several and any(map(is_pipe, inputs)):
+        msg = "- is one file, got it among several"
+        raise ArgumentError(msg)
+    if several and output is None and any(is_plain_folder(Path(name)) for name in given):
+        msg = "a folder as INPUT needs another for the outputs: give -o FOLDER"
+        raise ArgumentError(msg)
+    return several or (output is not None and is_plain_folder(output))
+
+
+def _refuse_beside_check(inputs: list[Path], options: dict[str, object]) -> None:
+    from ropecli.errors import ArgumentError
+
+    for name, given in options.items():
+        if given:
+            msg = f"--check writes nothing: leave {name} out"
+            raise ArgumentError(msg)
+    if len(inputs) > 1:
+        msg = f"--check compares one file with one, got {len(inputs)}"
+        raise ArgumentError(msg)

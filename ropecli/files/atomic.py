@@ -21,17 +21,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _SUFFIX = ".ropecli-part"
-_LONGEST_NAME = 255  #: Bytes, on nearly all file systems.
+LONGEST_NAME = 255  #: Bytes, on nearly all file systems.
 
 
 @contextlib.contextmanager
-def replacing(target: str | os.PathLike[str], *, force: bool = False) -> Iterator[BinaryIO]:
+def replacing(
+    target: str | os.PathLike[str], *, force: bool = False, keep: bool = False
+) -> Iterator[BinaryIO]:
     """A file to write into, which gets the target's name if the block ends without an exception.
 
     Args:
         target: A file in a folder that exists. Where it is a symbolic link, the file that it
             points to is written.
         force: Replace a file that exists, keeping its permissions.
+        keep: Go on with the part file of a dead process, and leave it after an exception.
 
     Raises:
         FileError: The target exists, is being written by another process, or can't be written.
@@ -40,17 +43,20 @@ def replacing(target: str | os.PathLike[str], *, force: bool = False) -> Iterato
         path = resolved(target)
         part = part_of(path)
         mode = _permissions(path, force=force)
-        stream = _claim(part)
+        stream = _claim(part, keep=keep)
         try:
             if mode is not None:
-                os.fchmod(stream.fileno(), mode)
+                # Formats open the part file again, even where the target may not be written.
+                os.fchmod(stream.fileno(), mode | stat.S_IRUSR | stat.S_IWUSR)
             yield stream
             stream.flush()
+            if mode is not None:
+                os.fchmod(stream.fileno(), mode)
             os.fsync(stream.fileno())
             _check_ours(part, stream)
             _publish(part, path, force=force)
         except BaseException:
-            if _names(part, stream):
+            if _names(part, stream) and not keep:
                 part.unlink()
             # What a full disk did not take before, it won't take when closing either.
             with contextlib.suppress(OSError):
@@ -106,7 +112,7 @@ def resolved(target: str | os.PathLike[str]) -> Path:
 def part_of(path: Path) -> Path:
     """The part file of a resolved target."""
     name = f".{path.name}{_SUFFIX}"
-    if len(os.fsencode(name)) > _LONGEST_NAME:
+    if len(os.fsencode(name)) > LONGEST_NAME:
         name = f".{hashlib.sha256(os.fsencode(path.name)).hexdigest()}{_SUFFIX}"
     return path.with_name(name)
 
@@ -136,18 +142,18 @@ def _permissions(path: Path, *, force: bool) -> int | None:
     return stat.S_IMODE(mode)
 
 
-def _claim(part: Path) -> BinaryIO:
-    """Create and lock the part file, after removing one that nobody holds."""
+def _claim(part: Path, *, keep: bool) -> BinaryIO:
+    """Create and lock the part file, after removing one that nobody holds, or go on with it."""
     while True:
         stream, is_new = _open(part)
         try:
             _lock(part, stream)
             # Whoever held the lock before may have published the file, or removed it.
             if _names(part, stream):
-                if is_new:
-                    return stream
                 # Removed, never emptied: a process killed while publishing leaves one file under
                 # both names.
+                if is_new or (keep and _is_alone(stream)):
+                    return stream
                 part.unlink()
         except BaseException:
             stream.close()
@@ -174,6 +180,12 @@ def _lock(part: Path, stream: BinaryIO) -> None:
         # A file system without locks: of two processes that write at once, the first will find
         # its part file gone, and fail.
         return
+
+
+def _is_alone(stream: BinaryIO) -> bool:
+    """Whether it is a file under a single name."""
+    found = os.fstat(stream.fileno())
+    return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
 
 
 def _names(part: Path, stream: BinaryIO) -> bool:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from ropecli.errors import ArgumentError, ArgumentTypeError, FileError
-from ropecli.files.npy_header import NpyFile
+from ropecli.files.formats.stored import Stored
 
 _LONGEST_HEAD = 512  #: Above every head dim in use; a longer last axis is likely several heads.
 
@@ -15,7 +14,7 @@ _LONGEST_HEAD = 512  #: Above every head dim in use; a longer last axis is likel
 class Axes:
     """An array's axes: where the positions run, and how many heads lie side by side."""
 
-    file: NpyFile
+    stored: Stored
     sequence_axis: int  #: 0 or more.
     heads: int  #: Heads along the last axis.
     head_dim: int
@@ -23,30 +22,16 @@ class Axes:
     @property
     def sequence(self) -> int:
         """Positions along the sequence axis."""
-        return self.file.shape[self.sequence_axis]
-
-    @property
-    def sequence_stride(self) -> int:
-        """Rows, in the order of the file, from one position to the next."""
-        return self._stride(self.sequence_axis)
-
-    @property
-    def batch_stride(self) -> int:
-        """Rows, in the order of the file, from one index of the first axis to the next."""
-        return self._stride(0)
-
-    def _stride(self, axis: int) -> int:
-        shape = self.file.shape
-        return math.prod(shape[:axis] if self.file.fortran_order else shape[axis + 1 : -1])
+        return self.stored.shape[self.sequence_axis]
 
 
 def understand_axes(
-    file: NpyFile, *, head_dim: int | None = None, sequence_axis: int | None = None
+    stored: Stored, *, head_dim: int | None = None, sequence_axis: int | None = None
 ) -> Axes:
     """Say what each axis is.
 
     Args:
-        file: The array.
+        stored: The array.
         head_dim: The last axis must be a multiple of it; all of the last axis by default.
         sequence_axis: Where the positions run; negative counts from the end; the axis before the
             last by default.
@@ -56,21 +41,23 @@ def understand_axes(
         ArgumentTypeError: The sequence axis is not an integer.
         FileError: The array has fewer than two axes.
     """
-    ndim = len(file.shape)
+    ndim = len(stored.shape)
     if ndim < 2:
         msg = (
-            f"{file.path} has shape {file.shape}; "
+            f"{stored.label} has shape {stored.shape}; "
             "allowed are two axes or more, the last of them along the vectors"
         )
         raise FileError(msg)
-    last = file.shape[-1]
+    last = stored.shape[-1]
     dim = last if head_dim is None else head_dim
     if not last or last % dim:
         allowed = "2 or more" if head_dim is None else f"a multiple of the head dim {dim}"
-        msg = f"the last axis must be {allowed}, got {last} in shape {file.shape} of {file.path}"
+        msg = (
+            f"the last axis must be {allowed}, got {last} in shape {stored.shape} of {stored.label}"
+        )
         raise ArgumentError(msg)
     axis = ndim - 2 if sequence_axis is None else _from_start(sequence_axis, ndim)
-    return Axes(file=file, sequence_axis=axis, heads=last // dim, head_dim=dim)
+    return Axes(stored=stored, sequence_axis=axis, heads=last // dim, head_dim=dim)
 
 
 def axis_notes(axes: Axes, *, axis_given: bool, dim_given: bool) -> tuple[str, ...]:
@@ -82,7 +69,7 @@ def axis_notes(axes: Axes, *, axis_given: bool, dim_given: bool) -> tuple[str, .
         dim_given: Whether the head dim was named, rather than taken to be the last axis.
     """
     notes = []
-    ndim = len(axes.file.shape)
+    ndim = len(axes.stored.shape)
     if ndim >= 4 and not axis_given:
         notes.append(
             f"of {ndim} axes, {axes.sequence_axis} ({axes.sequence:,} long) was taken for the "

@@ -14,18 +14,36 @@ from ropecli.errors import FileError
 from ropecli.files.atomic import part_of, resolved
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    Stranger = Callable[[Path], str | None]
 
 MANIFEST = "manifest.json"  #: Lists the files of a folder that was written here.
 
 
-def check_folder(target: str | os.PathLike[str], *, force: bool = False) -> None:
+def check_folder(
+    target: str | os.PathLike[str],
+    *,
+    force: bool = False,
+    sources: Iterable[str | os.PathLike[str]] = (),
+    stranger: Stranger | None = None,
+) -> None:
     """Refuse, before any work is done, a target that `write_folder` would refuse.
 
+    Args:
+        target: The folder.
+        force: Replace a folder that holds nothing that is not to be replaced.
+        sources: Files and folders that are read, which no force replaces.
+        stranger: Finds what is not to be replaced; by default, what the manifest does not list.
+
     Raises:
-        FileError: The target exists, or is no place for a folder.
+        FileError: The target exists, is read, or is no place for a folder.
     """
     path = resolved(target)
+    for source in map(Path, map(os.path.realpath, sources)):
+        if any(p.is_relative_to(source) or source.is_relative_to(p) for p in (path, part_of(path))):
+            msg = f"input and output are the same folder, or one is in the other: {source}"
+            raise FileError(msg)
     if not path.parent.is_dir():
         msg = f"cannot write {path}: there is no folder {path.parent}"
         raise FileError(msg)
@@ -37,10 +55,10 @@ def check_folder(target: str | os.PathLike[str], *, force: bool = False) -> None
     if not force:
         msg = f"{path} exists; use --force to replace it"
         raise FileError(msg)
-    listed = _listed(path)
-    stranger = next((name for name in _files(path) if name not in listed), None)
-    if stranger is not None:
-        msg = f"{path} holds what its {MANIFEST} does not list, such as {stranger}; not replaced"
+    found = (_unlisted if stranger is None else stranger)(path)
+    if found is not None:
+        why = f"its {MANIFEST} does not list" if stranger is None else "was not written with it"
+        msg = f"{path} holds what {why}, such as {found}; not replaced"
         raise FileError(msg)
 
 
@@ -73,23 +91,61 @@ def write_folder(
 
 
 @contextlib.contextmanager
-def _claimed(part: Path) -> Iterator[None]:
-    """A new, locked folder, after removing one that nobody holds; it is gone at the end."""
-    if part.exists():
+def replacing_folder(
+    target: str | os.PathLike[str],
+    *,
+    force: bool = False,
+    stranger: Stranger,
+    keep: bool = False,
+) -> Iterator[Path]:
+    """A new folder, which gets the target's name if the block ends without an exception.
+
+    Args:
+        target: The folder.
+        force: As in `check_folder`.
+        stranger: As in `check_folder`.
+        keep: Go on with the folder of a dead process, and leave it after an exception.
+
+    Raises:
+        FileError: The target exists, is being written by another process, or can't be written.
+    """
+    try:
+        check_folder(target, force=force, stranger=stranger)
+        path = resolved(target)
+        part = part_of(path)
+        with _claimed(part, keep=keep) as held:
+            yield part
+            if not (part.exists() and os.path.samestat(part.lstat(), os.fstat(held))):
+                msg = f"{part} was removed while it was being written"
+                raise FileError(msg)
+            _sync_all(part)
+            # It may have appeared meanwhile.
+            check_folder(target, force=force, stranger=stranger)
+            _publish(part, path)
+    except OSError as error:
+        place = "" if error.filename is None else f" ({error.filename})"
+        msg = f"cannot write {os.fspath(target)}: {error.strerror or error}{place}"
+        raise FileError(msg) from None
+
+
+@contextlib.contextmanager
+def _claimed(part: Path, *, keep: bool = False) -> Iterator[int]:
+    """A locked folder: new, after removing one that nobody holds, and gone at the end; or kept."""
+    if part.exists() and not keep:
         held = _locked(part)
         try:
             shutil.rmtree(part)
         finally:
             os.close(held)
-    part.mkdir()
+    part.mkdir(exist_ok=keep)
     held = _locked(part)
     try:
         if not os.path.samestat(part.lstat(), os.fstat(held)):
             raise _busy(part)
-        yield
+        yield held
     finally:
         os.close(held)
-        if part.exists():
+        if part.exists() and not keep:
             shutil.rmtree(part)
 
 
@@ -133,8 +189,15 @@ def _publish(part: Path, path: Path) -> None:
         shutil.rmtree(aside)
 
 
-def _sync(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _sync_all(folder: Path) -> None:
+    for below, _, files in os.walk(folder):
+        for name in files:
+            _sync(Path(below, name))
+        _sync(Path(below))
+
+
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:
@@ -146,6 +209,11 @@ def _files(folder: Path) -> Iterator[str]:
     for path in folder.rglob("*"):
         if path.is_symlink() or not path.is_dir():
             yield str(path.relative_to(folder))
+
+
+def _unlisted(folder: Path) -> str | None:
+    listed = _listed(folder)
+    return next((name for name in _files(folder) if name not in listed), None)
 
 
 def _listed(folder: Path) -> set[str]:

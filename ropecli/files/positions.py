@@ -1,18 +1,21 @@
-"""The positions of the rows of a file, taken a block at a time."""
+"""The positions of the vectors of a file, taken a block at a time."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ropecli.arrays import as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError
-from ropecli.files.npy import NpyReader, open_numbers
+from ropecli.files.arrays import open_array, read_part
+from ropecli.files.formats.stored import extents, of_numbers
 from ropecli.rotary.positions import LIMIT, as_positions
 
 if TYPE_CHECKING:
@@ -21,25 +24,32 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ropecli.files.axes import Axes
+    from ropecli.files.formats.stored import Box
 
 _CHUNK = 1 << 18  #: Positions that are checked at a time.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Positions:
-    """Where the rows of an array stand: counted along the sequence, or looked up."""
+    """Where the vectors of an array stand: counted along the sequence, or looked up."""
 
     axes: Axes
     offset: int  #: Added to every position.
     per_batch: bool  #: Whether they differ along the first axis.
     coordinates: int  #: That each position has; 1 where it is a number.
-    #: From indices, counted over (sequence,) or (batch, sequence), to what stands there.
-    lookup: Callable[[NDArray[np.int64]], NDArray[Any]]
+    origin: str  #: Tells them from positions that came from elsewhere.
+    #: From a part of the array of positions to what stands there.
+    lookup: Callable[[Box], NDArray[Any]]
 
     @property
-    def size(self) -> int:
-        """How many there are."""
-        return self.axes.sequence * (self.axes.file.shape[0] if self.per_batch else 1)
+    def identity(self) -> str:
+        """What tells them from any other positions."""
+        return f"{self.origin} + {self.offset}"
+
+    @property
+    def batch(self) -> int:
+        """Sequences of positions."""
+        return self.axes.stored.shape[0] if self.per_batch else 1
 
     @property
     def ends(self) -> tuple[float, float] | None:
@@ -47,29 +57,33 @@ class Positions:
 
         Of a position with several coordinates it is the first of them.
         """
-        if not self.size:
+        if not self.batch * self.axes.sequence:
             return None
-        first, last = (self.at(np.array([k])).flat[0] for k in (0, self.size - 1))
-        return _plain(first), _plain(last)
+        last = self.batch - 1, self.axes.sequence - 1
+        first, final = (
+            self.at(slice(row, row + 1), slice(place, place + 1)).flat[0]
+            for row, place in ((0, 0), last)
+        )
+        return _plain(first), _plain(final)
 
-    def of_rows(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The positions of rows, counted in the order of the file."""
-        axes = self.axes
-        index = rows // axes.sequence_stride % axes.sequence
-        if self.per_batch:
-            index += rows // axes.batch_stride % axes.file.shape[0] * axes.sequence
-        return self.at(index)
+    def of(self, box: Box) -> NDArray[np.float64]:
+        """The positions of a part of the array: (batch, sequence) or (batch, sequence, axes).
 
-    def at(self, index: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The positions at the indices given, offset included: (count,) or (count, coordinates).
+        There is one batch where they do not differ along the first axis.
+        """
+        return self.at(box[0] if self.per_batch else slice(0, 1), box[self.axes.sequence_axis])
+
+    def at(self, batch: slice, sequence: slice) -> NDArray[np.float64]:
+        """The positions of some sequences, offset included.
 
         Raises:
             ArgumentError: Not finite, or beyond 2^53 in magnitude.
             ArgumentTypeError: Not integers or floats.
         """
+        box = (batch, sequence) if self.per_batch else (sequence,)
         if self.coordinates > 1:
-            index = index[:, None] * self.coordinates + np.arange(self.coordinates)
-        found = as_positions(self.lookup(index.ravel()).reshape(index.shape))
+            box += (slice(0, self.coordinates),)
+        found = as_positions(self.lookup(box))
         # Held against the limit before adding, which would round.
         bad = (found > LIMIT - self.offset) | (found < -LIMIT - self.offset)
         if bad.any():
@@ -78,7 +92,8 @@ class Positions:
                 f"got {_plain(found[bad][0])} with offset {self.offset}"
             )
             raise ArgumentError(msg)
-        return found + self.offset
+        point = (self.coordinates,) if self.coordinates > 1 else ()
+        return (found + self.offset).reshape(*extents((batch, sequence)), *point)
 
     def check(self) -> None:
         """Go through all of them.
@@ -87,28 +102,44 @@ class Positions:
             ArgumentError: As `at`.
             ArgumentTypeError: As `at`.
         """
-        for first in range(0, self.size, _CHUNK):
+        for batch, sequence in self._parts():
             try:
-                self.at(np.arange(first, min(first + _CHUNK, self.size)))
+                self.at(batch, sequence)
             except ArgumentError as error:
-                if not first:
+                counted = batch.start * self.axes.sequence + sequence.start
+                if not counted:
                     raise
-                msg = f"{error} (counted from index {first})"
+                msg = f"{error} (counted from index {counted * self.coordinates})"
                 raise ArgumentError(msg) from None
+
+    def _parts(self) -> Iterator[tuple[slice, slice]]:
+        """All of them, a part at a time: several whole sequences, or a part of one."""
+        length = self.axes.sequence
+        rows = max(1, _CHUNK // max(1, length))
+        for row in range(0, self.batch, rows):
+            for first in range(0, length, _CHUNK):
+                batch = slice(row, min(row + rows, self.batch))
+                yield batch, slice(first, min(first + _CHUNK, length))
 
 
 @contextlib.contextmanager
 def open_positions(
-    source: object, axes: Axes, offset: object = 0, *, coordinates: int = 1
+    source: object,
+    axes: Axes,
+    offset: object = 0,
+    *,
+    coordinates: int = 1,
+    checked: bool = False,
 ) -> Iterator[Positions]:
     """Open the positions of an array in a file, checked.
 
     Args:
         source: (sequence,) or (batch, sequence), batch being the first axis; an array, or the path
-            of a .npy file. None counts 0, 1, 2, ...
+            of a file of one. None counts 0, 1, 2, ...
         axes: Those of the array.
         offset: Added to every position.
         coordinates: Of each position; where there are several they are the source's last axis.
+        checked: Whether another process has gone through all of them.
 
     Raises:
         ArgumentError: Positions of another shape, not finite, or beyond 2^53 in magnitude.
@@ -122,48 +153,52 @@ def open_positions(
             msg = f"positions must be at most 2^53 in magnitude, got {shift} to {last}"
             raise ArgumentError(msg)
         yield Positions(
-            axes=axes, offset=shift, per_batch=False, coordinates=1, lookup=lambda index: index
+            axes=axes,
+            offset=shift,
+            per_batch=False,
+            coordinates=1,
+            origin="counted",
+            lookup=_counted,
         )
         return
     with contextlib.ExitStack() as stack:
-        shape: tuple[int, ...]
-        lookup: Callable[[NDArray[np.int64]], NDArray[Any]]
+        lookup: Callable[[Box], NDArray[Any]]
         if isinstance(source, str | os.PathLike):
-            reader = stack.enter_context(open_numbers(source))
-            shape, lookup = reader.file.shape, partial(_read, reader)
+            reader = stack.enter_context(open_array(source, accept=of_numbers))
+            shape, lookup = reader.stored.shape, partial(read_part, reader)
+            origin = _version_of(source)
         else:
             array = as_array("positions", source)
-            shape, lookup = array.shape, array.reshape(-1).__getitem__
+            shape, lookup = array.shape, array.__getitem__
+            origin = f"{array.dtype} {hashlib.sha256(array.tobytes()).hexdigest()}"
         positions = Positions(
             axes=axes,
             offset=shift,
             per_batch=_is_per_batch(shape, axes, coordinates),
             coordinates=coordinates,
+            origin=origin,
             lookup=lookup,
         )
-        positions.check()
+        if not checked:
+            positions.check()
         yield positions
 
 
-def _read(reader: NpyReader, index: NDArray[np.int64]) -> NDArray[Any]:
-    """Read the elements at the indices given, counted in C order, run by run."""
-    shape = reader.file.shape
-    if reader.file.fortran_order:
-        index = np.ravel_multi_index(np.unravel_index(index, shape), shape, order="F")
-    wanted, places = np.unique(index, return_inverse=True)
-    found = np.empty(len(wanted), reader.file.dtype)
-    cuts = np.flatnonzero(np.diff(wanted) != 1) + 1
-    for run, out in zip(np.split(wanted, cuts), np.split(found, cuts), strict=True):
-        reader.read_run(int(run[0]), out)
-    values: NDArray[Any] = found[places]
-    return values
+def _version_of(path: str | os.PathLike[str]) -> str:
+    found = Path(path).stat()
+    return f"{Path(path).resolve()} {found.st_size} {found.st_mtime_ns}"
+
+
+def _counted(box: Box) -> NDArray[Any]:
+    (sequence,) = box
+    return np.arange(sequence.start, sequence.stop)
 
 
 def _is_per_batch(shape: tuple[int, ...], axes: Axes, coordinates: int) -> bool:
     point = (coordinates,) if coordinates > 1 else ()
     allowed: list[tuple[int, ...]] = [(axes.sequence, *point)]
     if axes.sequence_axis > 0:
-        allowed.append((axes.file.shape[0], axes.sequence, *point))
+        allowed.append((axes.stored.shape[0], axes.sequence, *point))
     if shape not in allowed:
         msg = f"positions must have shape {' or '.join(map(str, allowed))}, got {shape}"
         raise ArgumentError(msg)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.files.axes import understand_axes
-from ropecli.files.npy_header import NpyFile
+from ropecli.files.formats.stored import Stored
 from ropecli.files.tensors import read_tensor
 
 if TYPE_CHECKING:
@@ -41,9 +41,7 @@ def read_sequences(
         FileError: A file that can't be read, or has fewer than two axes.
     """
     array = read_tensor(path, name, dtype=dtype)
-    stored = NpyFile(
-        path=Path(path), shape=array.shape, dtype=array.dtype, fortran_order=False, header=b""
-    )
+    stored = Stored(path=Path(path), shape=array.shape, dtype=array.dtype)
     axes = understand_axes(stored, head_dim=head_dim, sequence_axis=sequence_axis)
     rows = np.moveaxis(array, axes.sequence_axis, -2)
     if axes.heads > 1:

@@ -1,4 +1,4 @@
-"""A sequence of tokens from a .npy file."""
+"""A sequence of tokens from a file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.errors import FileError
-from ropecli.files.npy import open_numbers
+from ropecli.files.arrays import open_array, read_whole
+from ropecli.files.formats.stored import of_numbers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,19 +21,17 @@ def load_tokens(path: Path) -> NDArray[np.float64]:
     """Read (tokens, model_dim).
 
     Args:
-        path: A .npy file of integers or floats.
+        path: A file of integers or floats.
 
     Raises:
         FileError: A file that can't be read, has another shape, or holds what is not finite.
     """
-    with open_numbers(path) as reader:
-        shape = reader.file.shape
+    with open_array(path, accept=of_numbers) as reader:
+        shape = reader.stored.shape
         if len(shape) != 2 or not math.prod(shape):
             msg = f"{path} has shape {shape}; (tokens, model dim) is needed"
             raise FileError(msg)
-        stored = np.empty(shape, reader.file.dtype.newbyteorder("="))
-        reader.read_tile(range(shape[0]), range(shape[1]), stored)
-    tokens = stored.astype(np.float64)
+        tokens = read_whole(reader).astype(np.float64)
     if not np.isfinite(tokens).all():
         msg = f"{path} must be finite, and is not in row {_first_bad(tokens)}"
         raise FileError(msg)

@@ -1,4 +1,4 @@
-"""One vector from a .npy file, or one row of a sequence."""
+"""One vector from a file, or one row of a sequence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.errors import ArgumentError, FileError
-from ropecli.files.npy import open_numbers
+from ropecli.files.arrays import open_array, read_part
+from ropecli.files.formats.stored import of_numbers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,15 +32,15 @@ def load_vector(path: Path, row: int | None = None) -> Vector:
     """Read a vector (dim,), or one row of an array (..., dim), the first by default.
 
     Args:
-        path: A .npy file of integers or floats.
+        path: A file of integers or floats.
         row: Row to take, from 0, or from -1 backwards; leading axes count as rows.
 
     Raises:
         ArgumentError: No such row.
         FileError: A file that can't be read, or holds no vector.
     """
-    with open_numbers(path) as reader:
-        shape = reader.file.shape
+    with open_array(path, accept=of_numbers) as reader:
+        shape = reader.stored.shape
         if not shape or not math.prod(shape):
             msg = f"{path} has shape {shape}; a vector, or a sequence of them, is needed"
             raise FileError(msg)
@@ -52,11 +53,12 @@ def load_vector(path: Path, row: int | None = None) -> Vector:
             msg = f"{path} has rows 0 to {rows - 1}, got row {index}"
             raise ArgumentError(msg)
         index %= rows
-        values = np.empty((1, shape[-1]), reader.file.dtype.newbyteorder("="))
-        reader.read_tile(range(index, index + 1), range(shape[-1]), values)
+        place = np.unravel_index(index, shape[:-1])
+        box = (*(slice(int(i), int(i) + 1) for i in place), slice(0, shape[-1]))
+        values = read_part(reader, box).reshape(-1)
     plain = len(shape) == 1
     return Vector(
-        values=values[0].astype(np.float64),
+        values=values.astype(np.float64),
         path=path,
         rows=None if plain else rows,
         row=None if plain else index,

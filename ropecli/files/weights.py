@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.arrays import dtype_name
 from ropecli.errors import FileError
-from ropecli.files.tensors import open_tensors
+from ropecli.files.arrays import read_whole
+from ropecli.files.formats.registry import open_source
+from ropecli.files.formats.stored import is_readable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
+
+    from ropecli.files.formats.protocol import Source
+    from ropecli.files.formats.stored import Stored
 
 SUFFIXES = (".npz", ".safetensors")
 
@@ -22,7 +26,7 @@ def load_weights(path: Path) -> dict[str, NDArray[np.float64]]:
     """All arrays of a file by name, as float64.
 
     Args:
-        path: A .npz file, or .safetensors where the package safetensors is installed.
+        path: A .npz file, or .safetensors.
 
     Raises:
         FileError: Another suffix, a file that can't be read, or arrays that are no floats.
@@ -30,12 +34,12 @@ def load_weights(path: Path) -> dict[str, NDArray[np.float64]]:
     if path.suffix.lower() not in SUFFIXES:
         msg = f"weights must be in a file that ends in {', '.join(SUFFIXES)}, got {path.name!r}"
         raise FileError(msg)
-    with open_tensors(path) as (names, get):
-        return {name: _floats(path, name, get(name)) for name in names}
+    with open_source(path) as source:
+        return {name: _floats(source, stored) for name, stored in source.arrays.items()}
 
 
-def _floats(path: Path, name: str, array: NDArray[Any]) -> NDArray[np.float64]:
-    if dtype_name(array.dtype) is None:
-        msg = f"{path}: {name} must be floats, got {array.dtype}"
+def _floats(source: Source, stored: Stored) -> NDArray[np.float64]:
+    if not is_readable(stored):
+        msg = f"{stored.label} must be floats, got {stored.described}"
         raise FileError(msg)
-    return array.astype(np.float64)
+    return read_whole(source.reader(stored)).astype(np.float64)

@@ -6,6 +6,7 @@ the same bits.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import threading
@@ -13,15 +14,24 @@ import types
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numba
+import numpy as np
 from numba import prange
 from numba.extending import overload
 
 from ropecli.kernels._cache import open_cache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-__all__ = ["for_types", "parallel", "prange", "serial", "thread_count", "threading_layer"]
+__all__ = [
+    "for_types",
+    "on_this_thread",
+    "parallel",
+    "prange",
+    "serial",
+    "thread_count",
+    "threading_layer",
+]
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 
@@ -45,6 +55,26 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_process.after_fork)
 
 
+class _Thread(threading.local):
+    """Whether kernels that a thread calls are to run on it alone."""
+
+    alone = False
+
+
+_thread = _Thread()
+
+
+@contextlib.contextmanager
+def on_this_thread() -> Iterator[None]:
+    """Run the kernels that this thread calls on it alone, beside those of other threads."""
+    before = _thread.alone
+    _thread.alone = True
+    try:
+        yield
+    finally:
+        _thread.alone = before
+
+
 def serial(function: Function) -> Function:
     """Compile a helper that kernels call."""
     return numba.njit(nogil=True)(function)  # type: ignore[no-any-return]
@@ -57,10 +87,11 @@ def for_types(*, by: int = 0, **special: Callable[..., Any]) -> Callable[[Functi
         by: Which argument decides.
         special: Helpers by the name of a NumPy type; each takes the first argument only.
     """
+    by_dtype = {np.dtype(name): helper for name, helper in special.items()}
 
     def decorate(function: Function) -> Function:
         def choose(*arguments: Any) -> Any:
-            helper = special.get(str(arguments[by].dtype))
+            helper = by_dtype.get(arguments[by].dtype)
             return function(*arguments) if helper is None else helper(arguments[0])
 
         def typed(*types: Any) -> Any:
@@ -83,7 +114,8 @@ class parallel:
     One call at a time: the `workqueue` layer aborts the process when two Python threads enter it,
     and one kernel keeps every core busy anyway. A serial twin gives the same bits where threads
     would harm: in a child forked after a parallel call, which GNU OpenMP would kill, and for work
-    too small to share, where waking and waiting for threads would take longer than the work.
+    too small to share, where waking and waiting for threads would take longer than the work. It
+    also serves who has threads of his own, each with work enough: `on_this_thread`.
     """
 
     def __init__(self, function: Callable[..., None]) -> None:
@@ -94,7 +126,7 @@ class parallel:
 
     def __call__(self, *arguments: Any, small: bool = False) -> None:
         """Run the kernel on the arrays given; on this thread alone if the work is small."""
-        if small or _process.forked_after_launch:
+        if small or _thread.alone or _process.forked_after_launch:
             self._single(*arguments)
             return
         with _process.launch:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ropecli.files.axes import Axes
-    from ropecli.files.encode import Encoded
+    from ropecli.files.encoded import Encoded
     from ropecli.rotary import Rotary
 
 RATED = 10**8  #: Bytes above which the rate says something: below, starting up takes longest.
@@ -32,7 +32,7 @@ def show_notes(notes: tuple[str, ...]) -> None:
 
 def show_plan(axes: Axes, rope: Rotary, *, positions: Path | None, offset: int) -> None:
     """Say what the axes were taken to be, before the work begins."""
-    file = axes.file
+    file = axes.stored
     heads = f"{axes.heads} head{'s' * (axes.heads != 1)} of {axes.head_dim}"
     start = f"from {offset}" if positions is None else f"from {positions.name}"
     shifted = f" plus {offset}" if positions is not None and offset else ""
@@ -41,7 +41,7 @@ def show_plan(axes: Axes, rope: Rotary, *, positions: Path | None, offset: int) 
         partial = f", {rope.rotary_dim} coordinates from {rope.rotary_offset}"
     out = console.out()
     out.print(
-        f"{file.path}  {file.shape} {dtype_name(file.dtype)}  {_size(file.nbytes)}\n"
+        f"{file.label}  {file.shape} {dtype_name(file.dtype)}  {_size(file.nbytes)}\n"
         f"positions run along axis {axes.sequence_axis} ({axes.sequence:,} long), "
         f"{start}{shifted}, {heads}\n"
         f"{_layout(rope)}, {_frequencies(rope)}{partial}",
@@ -50,26 +50,42 @@ def show_plan(axes: Axes, rope: Rotary, *, positions: Path | None, offset: int) 
 
 
 def show_warnings(result: Encoded) -> None:
-    """Count what is not finite, before and after."""
-    if result.nonfinite:
+    """Count what is not finite, before and after, and name what was left out."""
+    show_warnings_of(nonfinite=result.nonfinite, overflowed=result.overflowed, dtype=result.dtype)
+    if result.left_out:
+        count = len(result.left_out)
         console.note(
-            f"{result.nonfinite:,} NaN or infinite values in the input; each stays in its own pair",
+            f"{count:,} other tensor{'s' * (count != 1)} of {result.input} "
+            f"{'are' if count != 1 else 'is'} not in {result.output}, which is of another format"
+        )
+
+
+def show_warnings_of(*, nonfinite: int, overflowed: int, dtype: str) -> None:
+    """Count what is not finite, before and after."""
+    if nonfinite:
+        console.note(
+            f"{nonfinite:,} NaN or infinite values in the input; each stays in its own pair",
             kind="warning",
         )
-    if result.overflowed:
+    if overflowed:
         console.note(
-            f"{result.overflowed:,} pairs are too large for {result.dtype} once turned "
-            "and became infinite",
+            f"{overflowed:,} pairs are too large for {dtype} once turned and became infinite",
             kind="warning",
         )
 
 
 def show(result: Encoded) -> None:
     """Say what was written."""
-    rate = ""
-    if result.bytes > RATED:
-        rate = f" ({result.bytes / result.seconds / 1e9:.2f} GB/s)"
-    console.out().print(f"{result.output} written in {result.seconds:.1f} s{rate}", markup=False)
+    target = "stdout" if str(result.output) == "-" else result.output
+    console.out().print(
+        f"{target} written in {result.seconds:.1f} s{rate(result.bytes, result.seconds)}",
+        markup=False,
+    )
+
+
+def rate(count: int, seconds: float) -> str:
+    """Bytes a second, where they say something."""
+    return f" ({count / seconds / 1e9:.2f} GB/s)" if count > RATED else ""
 
 
 def show_tables(error: float | None) -> None:

@@ -14,7 +14,7 @@ from ropecli.arrays import BFLOAT16, dtype_name
 from ropecli.checks.vectors.case import units
 from ropecli.errors import ArgumentError
 from ropecli.files.folder import MANIFEST
-from ropecli.files.safetensors import serialised
+from ropecli.files.formats.safetensors_header import serialised
 from ropecli.render.vectors_readme import readme
 
 if TYPE_CHECKING:

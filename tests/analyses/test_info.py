@@ -12,6 +12,7 @@ from helpers import run_python
 
 import ropecli
 from ropecli.analyses import info as module
+from ropecli.files.formats.registry import FORMATS
 
 
 def test_versions_are_those_installed() -> None:
@@ -52,5 +53,7 @@ def test_without_a_cache_folder_it_says_none(monkeypatch: pytest.MonkeyPatch) ->
     assert ropecli.info().cache_dir is None
 
 
-def test_formats_are_suffixes() -> None:
+def test_formats_are_those_whose_libraries_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(module.FORMATS) == [suffix for known in FORMATS for suffix in known.suffixes]
+    monkeypatch.setattr(module, "FORMATS", {".npy": "numpy", ".other": "no_such_package"})
     assert ropecli.info().formats == (".npy",)

@@ -177,7 +177,7 @@ def spoil(folder: Path) -> None:
         ("x.npy -o x.npy --force", "same file"),
         ("x.npy -o link.npy --force", "same file"),
         ("x.npy -o there.npy", "there.npy exists; use --force"),
-        ("x.npy -o y.npz", "allowed is a name that ends in .npy"),
+        ("x.npy -o y.txt", "allowed is a name that ends in .npy"),
         ("x.npy -o no/folder/y.npy", "there is no folder"),
         ("x.npy -o folder.npy --force", "it is a folder"),
         ("x.npy -o x.npy/y.npy", "x.npy"),
@@ -246,12 +246,12 @@ def test_disk_that_is_full_leaves_nothing(here: Path) -> None:
 
 
 def test_interrupt_leaves_nothing(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ropecli.files import encode
+    from ropecli.files import rotation
 
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(encode, "turn", interrupted)
+    monkeypatch.setattr(rotation, "turn", interrupted)
     assert run(["encode", "x.npy"]) == 130
     assert [path.name for path in here.iterdir()] == ["x.npy"]
 

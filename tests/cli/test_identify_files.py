@@ -14,7 +14,7 @@ from models.configs import LLAMA_31, SMOLLM3
 
 from ropecli import Rotary, rotate
 from ropecli.cli.app import run
-from ropecli.files.safetensors import serialised
+from ropecli.files.formats.safetensors_header import serialised
 
 
 @pytest.fixture(autouse=True)
@@ -110,8 +110,8 @@ def test_an_axis_that_nobody_named_is_noted(capsys: pytest.CaptureFixture[str]) 
         ("before.npy after.npy --tensor q", "before.npy holds one array without a name"),
         ("words.npy after.npy", "words.npy starts with b'these '"),
         ("empty.npz after.npy", "cannot read empty.npz: "),
-        ("words.safetensors after.npy", "cannot read words.safetensors: "),
-        ("before.pt after.npy", "tensors must be in a file that ends in .npy, .npz, .safetens"),
+        ("words.safetensors after.npy", "words.safetensors is no whole .safetensors file"),
+        ("before.txt after.npy", "cannot read before.txt: allowed is a name that ends in .npy"),
         ("flat.npy after.npy", "flat.npy has shape (4,); allowed are two axes or more"),
         ("short.npy after.npy", "before and after must have one shape, got (3, 8) and (2, 512, 8)"),
         ("whole.npy after.npy", "before must be float64, float32, float16, bfloat16, got int64"),
@@ -160,7 +160,7 @@ def write_bad_files() -> None:
     Path("words.npy").write_text("these are words")
     Path("words.safetensors").write_text("these are words")
     Path("empty.npz").write_bytes(b"")
-    Path("before.pt").write_bytes(b"")
+    Path("before.txt").write_bytes(b"")
     Path("m.json").write_text(json.dumps(LLAMA_31))
     nope = SMOLLM3 | {"no_rope_layers": [0] * SMOLLM3["num_hidden_layers"]}
     Path("nope.json").write_text(json.dumps(nope))

@@ -11,8 +11,8 @@ from helpers import assert_refused, run_cli
 from models.configs import LLAMA_31
 
 from ropecli.cli.app import run
+from ropecli.files.formats.safetensors_header import serialised
 from ropecli.files.permute import permute as module
-from ropecli.files.safetensors import serialised
 
 WORDS = ["m.safetensors", "-o", "out.safetensors", "--to", "half"]
 SIZES = ["--heads", "4", "--kv-heads", "2"]

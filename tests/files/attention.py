@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from ropecli.arrays import DTYPES
+from ropecli.files.formats.safetensors_header import serialised
 from ropecli.files.permute.permute import Permuted, permute_file
-from ropecli.files.safetensors import serialised
 
 Array = NDArray[Any]
 HEADS, KV_HEADS, HEAD_DIM, WIDTH = 4, 2, 8, 6

@@ -13,7 +13,9 @@ import pytest
 from numpy.typing import NDArray
 
 from ropecli.errors import FileError, RopecliError
+from ropecli.files.arrays import open_array
 from ropecli.files.atomic import replacing
+from ropecli.files.formats.stored import Stored, of_numbers, to_rotate
 
 
 def saved(folder: Path, array: NDArray[Any], name: str = "x.npy") -> Path:
@@ -28,6 +30,18 @@ def written(folder: Path, data: bytes, name: str = "x.npy") -> Path:
     path = folder / name
     path.write_bytes(data)
     return path
+
+
+def to_be_rotated(path: str | os.PathLike[str], dtype: str | None = None) -> Stored:
+    """The one array of a file, if it can be rotated."""
+    with open_array(path, accept=lambda stored: to_rotate(stored, dtype)) as reader:
+        return reader.stored
+
+
+def numbers(path: str | os.PathLike[str]) -> Stored:
+    """The one array of a file, if it holds integers or floats."""
+    with open_array(path, accept=of_numbers) as reader:
+        return reader.stored
 
 
 def names(folder: Path) -> list[str]:

@@ -2,14 +2,60 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import json
+import os
+import pickle
+import resource
+import struct
 import warnings
+import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from files.folders import to_be_rotated
+from helpers import assert_same_bits
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 
-from ropecli.errors import FileError
-from ropecli.files.npy import open_npy
+from ropecli import Rotary, encode_file, rotate
+from ropecli.errors import FileError, RopecliError
+
+Array = NDArray[Any]
+ROPE = Rotary(head_dim=8)
+SOUND: Array = np.random.default_rng(0).standard_normal((3, 8)).astype("<f4")
+
+
+def peak() -> float:
+    """MiB that this process had in memory at most."""
+    status = Path("/proc/self/status")
+    if status.exists():  # ru_maxrss would count this process's parent too
+        line = next(line for line in status.read_text().splitlines() if "VmHWM" in line)
+        return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # bytes on macOS
+
+
+class Payload:
+    """Leaves a file behind when it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.mark,)
+
+
+def pickled_array(mark: Path) -> bytes:
+    """A .npy file of an object that runs code when it is unpickled."""
+    content = saved_bytes(np.array([[Payload(mark)]], dtype=object))
+    pickle.loads(content[128:])
+    assert mark.exists(), "the payload must work, or the test proves nothing"
+    mark.unlink()
+    return content
 
 
 def npy(header: str, data: bytes = b"", *, version: tuple[int, int] = (1, 0)) -> bytes:
@@ -19,33 +65,185 @@ def npy(header: str, data: bytes = b"", *, version: tuple[int, int] = (1, 0)) ->
     return b"\x93NUMPY" + bytes(version) + len(text).to_bytes(width, "little") + text + data
 
 
-def mutated(rng: np.random.Generator) -> bytes:
-    """A file whose header, or what stands around it, was changed in one to four places."""
+def saved_bytes(array: Array) -> bytes:
+    """A whole .npy file."""
     stream = io.BytesIO()
-    np.save(stream, np.ones((3, 8), "<f4"))
-    data = bytearray(stream.getvalue())
-    for _ in range(rng.integers(1, 5)):
-        place = int(rng.integers(6, 128))
-        kind = rng.integers(3)
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+def archive(members: dict[str, bytes], packed: int = zipfile.ZIP_DEFLATED, **options: Any) -> bytes:
+    """A whole zip archive."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", packed, **options) as file:
+        for name, content in members.items():
+            file.writestr(zipfile.ZipInfo(name), content, packed)
+    return stream.getvalue()
+
+
+def bomb(beginning: bytes, packed: int, size: int, *, claimed: int | None = None) -> bytes:
+    """An archive whose member q.npy goes on with so many zeros, and may claim to be smaller."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", packed) as file:
+        info = zipfile.ZipInfo("q.npy")
+        info.compress_type = packed
+        with file.open(info, "w") as member:
+            member.write(beginning)
+            for _ in range(0, size, 1 << 22):
+                member.write(bytes(1 << 22))
+    content = bytearray(stream.getvalue())
+    if claimed is not None:
+        index = content.rindex(b"PK\1\2")
+        content[index + 24 : index + 28] = struct.pack("<I", claimed)
+    return bytes(content)
+
+
+def mutated(rng: np.random.Generator) -> bytes:
+    """A .npy file whose header, or what stands around it, was changed in one or two places."""
+    letters = b"()[]{}'\",:-0123456789LTFVOfi<>|#"
+    return _changed(rng, saved_bytes(SOUND), [(6, 128)], letters)
+
+
+def mutated_npz(rng: np.random.Generator) -> bytes:
+    """A .npz file that was changed anywhere, mostly in what the archive says of its members."""
+    members = {"q.npy": saved_bytes(SOUND), "k.npy": saved_bytes(SOUND * 2), "note": b"words"}
+    packed = zipfile.ZIP_STORED if rng.integers(2) else zipfile.ZIP_DEFLATED
+    content = archive(members, packed)
+    index = content.index(b"PK\1\2")
+    # The first member's own header, the array's header, the index, the end, everything.
+    spots = [(0, 40), (35, 170), (index, len(content)), (len(content) - 22, len(content))]
+    return _changed(rng, content, [*spots, (0, len(content))], bytes(range(16)) + b"PK\xff")
+
+
+def mutated_safetensors(rng: np.random.Generator) -> bytes:
+    """A .safetensors file whose header was changed."""
+    content = save({"q": SOUND, "k": SOUND.astype("<f8")}, metadata={"format": "np"})
+    end = 8 + struct.unpack("<Q", content[:8])[0]
+    return _changed(rng, content, [(0, 8), (8, end)], b'{}[]",:-0123456789.eBFIU\\_')
+
+
+def mutated_raw(rng: np.random.Generator) -> bytes:
+    """A file of (3, 8) float32 elements that may have any size."""
+    length = 96 if rng.integers(4) == 0 else int(rng.integers(200))
+    return rng.bytes(length)
+
+
+def mutated_stream(rng: np.random.Generator) -> bytes:
+    """A .npy file that comes through a pipe: changed as a file is, and often cut."""
+    content = mutated(rng)
+    return content if rng.integers(2) else content[: rng.integers(len(content))]
+
+
+MUTATED: dict[str, Callable[[np.random.Generator], bytes]] = {
+    "x.npy": mutated,
+    "x.npz": mutated_npz,
+    "x.safetensors": mutated_safetensors,
+    "x.bin": mutated_raw,
+    "-": mutated_stream,
+}
+
+
+def _changed(
+    rng: np.random.Generator, content: bytes, spots: list[tuple[int, int]], letters: bytes
+) -> bytes:
+    """The content, changed in one or two places, and now and then cut or longer."""
+    data = bytearray(content)
+    for _ in range(rng.integers(1, 3)):
+        begin, end = spots[rng.integers(len(spots))]
+        place = int(rng.integers(begin, end))
+        kind = rng.integers(4)
         if kind == 0:
             data[place] = int(rng.integers(256))
         elif kind == 1:
-            data[place] = int(rng.choice(list(b"()[]{}'\",:-0123456789LTFVOfi<>|#")))
+            data[place] = int(rng.choice(list(letters)))
         else:
-            other = int(rng.integers(6, 128))
+            other = int(rng.integers(begin, end))
             data[place : place + 4], data[other : other + 4] = (
                 data[other : other + 4],
                 data[place : place + 4],
             )
+    if rng.integers(10) == 0:
+        data = data[: rng.integers(len(data))] if rng.integers(2) else data + rng.bytes(5)
     return bytes(data)
+
+
+@contextlib.contextmanager
+def fed(content: bytes) -> Iterator[None]:
+    """Standard input is a pipe that holds so many bytes, at most 64 KiB, and then ends."""
+    ours, theirs = os.pipe()
+    assert os.write(theirs, content) == len(content)
+    os.close(theirs)
+    kept = os.dup(0)
+    os.dup2(ours, 0)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 0)
+        os.close(kept)
+        os.close(ours)
+
+
+def assert_refused_or_rotated(folder: Path, name: str, content: bytes) -> bool:
+    """Assert that a file is refused in one line, or rotated as others read it; say which.
+
+    Args:
+        folder: An empty folder.
+        name: Of the file, or - for standard input.
+        content: Of the file.
+    """
+    __tracebackhide__ = True
+    source = name if name == "-" else folder / name
+    output = folder / f"y{Path(name).suffix or '.npy'}"
+    (folder / name).write_bytes(content)
+    options: dict[str, Any] = {"tensor": "q"} if name in {"x.npz", "x.safetensors"} else {}
+    if name == "x.bin":
+        options = {"shape": (3, 8), "dtype": "float32"}
+    try:
+        with fed(content) if name == "-" else contextlib.nullcontext(), np.errstate(all="ignore"):
+            encode_file(source, output, ROPE, **options)
+    except RopecliError as error:
+        message = str(error)
+        assert message.isprintable() or "\n" not in message, f"in several lines: {message}"
+        left = sorted(path.name for path in folder.iterdir())
+        assert left == [name], f"{left} was left behind"
+        return False
+    expected = _as_others_read_it(folder / name)
+    if expected is not None:
+        with np.errstate(all="ignore"):
+            expected = rotate(expected, ROPE)
+        got = _as_others_read_it(output)
+        assert got is not None, "others can't read what was written"
+        native = got.astype(got.dtype.newbyteorder("="))
+        assert_same_bits(name, got=native, expected=expected)
+    assert (folder / name).read_bytes() == content
+    output.unlink()
+    return True
+
+
+def _as_others_read_it(path: Path) -> Array | None:
+    """The array, or None where the package refuses what is read here."""
+    if path.suffix == ".safetensors":
+        try:
+            with safe_open(path, framework="np") as file:
+                found: Array = file.get_tensor("q")
+                return found
+        except SafetensorError:
+            return None
+    if path.suffix == ".bin":
+        return np.fromfile(path, "<f4").reshape(3, 8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        loaded = np.load(path, allow_pickle=False)
+        with loaded if path.suffix == ".npz" else contextlib.nullcontext():
+            found = loaded["q"] if path.suffix == ".npz" else loaded
+    return found.astype(found.dtype.newbyteorder("="))
 
 
 def assert_refused_or_read_as_numpy_does(path: Path) -> bool:
     """Assert that a file is refused in one line, or understood as NumPy does; say which."""
     __tracebackhide__ = True
     try:
-        with open_npy(path) as reader:
-            file = reader.file
+        file = to_be_rotated(path)
     except FileError as error:
         message = str(error)
         assert "\n" not in message, f"refused in several lines: {message}"
@@ -56,3 +254,9 @@ def assert_refused_or_read_as_numpy_does(path: Path) -> bool:
     got = (file.shape, file.dtype)
     assert got == (expected.shape, expected.dtype), f"{path}: got {got}, NumPy reads {expected!r}"
     return True
+
+
+def nested_safetensors(entries: dict[str, Any], data: bytes = b"") -> bytes:
+    """A .safetensors file with any header."""
+    header = json.dumps(entries).encode()
+    return struct.pack("<Q", len(header)) + header + data

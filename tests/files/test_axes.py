@@ -9,17 +9,11 @@ import pytest
 
 from ropecli.errors import ArgumentError
 from ropecli.files.axes import Axes, axis_notes, understand_axes
-from ropecli.files.npy_header import NpyFile
+from ropecli.files.formats.stored import Stored
 
 
-def file(*shape: int, fortran_order: bool = False) -> NpyFile:
-    return NpyFile(
-        path=Path("x.npy"),
-        shape=shape,
-        dtype=np.dtype("f4"),
-        fortran_order=fortran_order,
-        header=b"",
-    )
+def file(*shape: int) -> Stored:
+    return Stored(path=Path("x.npy"), shape=shape, dtype=np.dtype("f4"))
 
 
 def notes(axes: Axes, *, axis_given: bool = False, dim_given: bool = False) -> tuple[str, ...]:
@@ -34,17 +28,6 @@ def test_defaults_are_the_axis_before_the_last_and_one_head() -> None:
 def test_heads_lie_side_by_side() -> None:
     axes = understand_axes(file(2, 5, 16), head_dim=4, sequence_axis=-3)
     assert (axes.sequence_axis, axes.sequence, axes.heads, axes.head_dim) == (0, 2, 4, 4)
-
-
-@pytest.mark.parametrize(
-    ("axis", "fortran_order", "sequence_stride", "batch_stride"),
-    [(0, False, 15, 15), (1, False, 5, 15), (2, False, 1, 15), (0, True, 1, 1), (2, True, 6, 1)],
-)
-def test_strides_count_rows_in_the_order_of_the_file(
-    axis: int, fortran_order: bool, sequence_stride: int, batch_stride: int
-) -> None:
-    axes = understand_axes(file(2, 3, 5, 8, fortran_order=fortran_order), sequence_axis=axis)
-    assert (axes.sequence_stride, axes.batch_stride) == (sequence_stride, batch_stride)
 
 
 def test_empty_last_axis_is_refused() -> None:

@@ -19,7 +19,7 @@ from helpers import ROOT, assert_same_bits, run_python
 
 from ropecli import Rotary, encode_file, rotate
 from ropecli.errors import FileError
-from ropecli.files import encode
+from ropecli.files import rotation
 
 ROPE = Rotary(head_dim=8)
 
@@ -48,7 +48,7 @@ def test_mishap_half_way_leaves_nothing(
     error: type[BaseException],
     left: list[str],
 ) -> None:
-    monkeypatch.setattr(encode, "BLOCK_BYTES", 1_024)
+    monkeypatch.setattr(rotation, "BLOCK_BYTES", 1_024)
     (tmp_path / "in").mkdir()
     (tmp_path / "out").mkdir()
     path = saved(tmp_path / "in", np.ones((200, 8)))
@@ -66,9 +66,9 @@ def test_mishap_half_way_leaves_nothing(
 #: In the background of a script interrupts are ignored, and children inherit that.
 SLOWLY = """
 import signal, sys, time, ropecli
-from ropecli.files import encode
+from ropecli.files import rotation
 signal.signal(signal.SIGINT, signal.default_int_handler)
-encode.BLOCK_BYTES = 4_096
+rotation.BLOCK_BYTES = 4_096
 def pause(done, total):
     print(done, flush=True)
     time.sleep(0.005)
@@ -143,9 +143,10 @@ except ropecli.FileError as error:
 MEMORY = """
 import json, resource, sys, ropecli
 from pathlib import Path
-for source, target, head_dim, axis, positions in json.loads(sys.argv[1]):
+for source, target, head_dim, axis, positions, resume in json.loads(sys.argv[1]):
     rope = ropecli.Rotary(head_dim=head_dim)
-    ropecli.encode_file(source, target, rope, sequence_axis=axis, positions=positions)
+    options = {"sequence_axis": axis, "positions": positions, "resume": resume}
+    ropecli.encode_file(source, target, rope, **options)
     Path(target).unlink()
 status = Path("/proc/self/status")
 if status.exists():  # ru_maxrss would count this process's parent too
@@ -168,15 +169,24 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     target = str(tmp_path / "y.npy")
     places = zeros(tmp_path / "p.npy", "<i8", 12_000_000)
     jobs = [
-        (zeros(tmp_path / "rows.npy", "<f4", 1_200_000, 128), target, 128, None, None),  # 614 MB
-        (zeros(tmp_path / "row.npy", "<f4", 1, 25_000_000), target, 50, None, None),
-        (zeros(tmp_path / "short.npy", "<f4", 12_000_000, 2), target, 2, None, places),
+        (
+            zeros(tmp_path / "rows.npy", "<f4", 1_200_000, 128),
+            target,
+            128,
+            None,
+            None,
+            False,
+        ),  # 614 MB
+        (zeros(tmp_path / "more.npy", "<f4", 600_000, 128), target, 128, None, None, True),
+        (zeros(tmp_path / "row.npy", "<f4", 1, 25_000_000), target, 50, None, None, False),
+        (zeros(tmp_path / "short.npy", "<f4", 12_000_000, 2), target, 2, None, places, False),
         (
             zeros(tmp_path / "columns.npy", ">f4", 200_000, 2, 64, fortran_order=True),
             target,
             32,
             0,
             None,
+            False,
         ),
     ]
     code = f"import sys; sys.argv.append({json.dumps(json.dumps(jobs))})\n{MEMORY}"

@@ -12,7 +12,6 @@ from files.folders import names, refused, saved
 
 from ropecli import Rotary, encode_file
 from ropecli.errors import ArgumentError, ArgumentTypeError
-from ropecli.files.encode import check_output
 
 ROPE = Rotary(head_dim=8)
 
@@ -76,9 +75,9 @@ def test_positions_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 
 def test_output_of_another_format_is_refused(tmp_path: Path) -> None:
     path = saved(tmp_path, np.ones((3, 8)))
-    for name in ("y", "y.bin", "y.npz", ".npy"):
+    for name in ("y", "y.txt", ".npy"):
         assert "ends in .npy" in refused(encode_file, path, tmp_path / name, ROPE)
-    check_output("y.NPY")
+    encode_file(path, tmp_path / "y.NPY", ROPE)
 
 
 def test_input_is_never_written_over(tmp_path: Path) -> None:

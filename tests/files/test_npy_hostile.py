@@ -9,13 +9,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from files.folders import refused, saved, unprivileged, written
-from files.hostile import assert_refused_or_read_as_numpy_does, mutated, npy
+from files.folders import numbers, refused, saved, to_be_rotated, unprivileged, written
+from files.hostile import (
+    MUTATED,
+    ROPE,
+    Payload,
+    assert_refused_or_read_as_numpy_does,
+    assert_refused_or_rotated,
+    fed,
+    mutated,
+    npy,
+    pickled_array,
+)
 from helpers import soon
 from numpy.typing import NDArray
 
+from ropecli import encode_file
 from ropecli.errors import FileError
-from ropecli.files.npy import open_npy, open_numbers
 
 
 @pytest.mark.parametrize(
@@ -35,59 +45,57 @@ from ropecli.files.npy import open_npy, open_numbers
     ],
 )
 def test_other_elements_are_refused(tmp_path: Path, array: NDArray[Any], what: str) -> None:
-    message = refused(open_npy, saved(tmp_path, array))
+    message = refused(to_be_rotated, saved(tmp_path, array))
     assert f"holds {what}" in message
     assert "allowed are float64, float32, float16 and bfloat16" in message
 
 
 def test_array_of_arrays_is_refused(tmp_path: Path) -> None:
     header = "{'descr': ('<f4', (2,)), 'fortran_order': False, 'shape': (2, 2)}\n"
-    assert "structured" in refused(open_npy, written(tmp_path, npy(header, bytes(32))))
+    assert "structured" in refused(to_be_rotated, written(tmp_path, npy(header, bytes(32))))
 
 
-class _Payload:
-    """Leaves a file behind when it is unpickled."""
-
-    def __init__(self, mark: Path) -> None:
-        self.mark = mark
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Path.touch, (self.mark,)
-
-
-@pytest.mark.parametrize("opened", [open_npy, open_numbers])
+@pytest.mark.parametrize("opened", [to_be_rotated, numbers])
 def test_objects_are_never_unpickled(tmp_path: Path, opened: Any) -> None:
     mark = tmp_path / "code ran"
-    path = saved(tmp_path, np.array([[_Payload(mark)]], dtype=object))
-    pickle.loads(path.read_bytes()[128:])
-    assert mark.exists(), "the payload must work, or the test proves nothing"
-    mark.unlink()
+    path = written(tmp_path, pickled_array(mark))
     with pytest.raises(FileError, match="Python objects, which are never loaded"):
         opened(path)
     assert not mark.exists()
 
 
-def test_pickle_is_not_an_npy_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["x.npy", "x.npz", "x.safetensors", "x.pkl", "x.bin"])
+def test_pickle_is_refused_by_any_name(tmp_path: Path, name: str) -> None:
     mark = tmp_path / "code ran"
-    path = written(tmp_path, pickle.dumps(_Payload(mark)))
-    assert "starts with" in refused(open_npy, path)
+    path = written(tmp_path, pickle.dumps(Payload(mark)), name)
+    assert refused(to_be_rotated, path)
+    assert refused(encode_file, path, tmp_path / f"y{path.suffix}", ROPE)
+    assert not mark.exists()
+
+
+def test_pickle_through_stdin_is_refused(tmp_path: Path) -> None:
+    mark = tmp_path / "code ran"
+    for content in (pickle.dumps(Payload(mark)), pickled_array(mark)):
+        with fed(content):
+            said = refused(encode_file, "-", tmp_path / "y.npy", ROPE)
+        assert "stdin starts with" in said or "never loaded" in said
     assert not mark.exists()
 
 
 def test_empty_file_is_refused(tmp_path: Path) -> None:
-    assert "is empty" in refused(open_npy, written(tmp_path, b""))
+    assert "is empty" in refused(to_be_rotated, written(tmp_path, b""))
 
 
 def test_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
     whole = saved(tmp_path, np.zeros((2, 2), "f4"), "whole.npy").read_bytes()
     for length in range(len(whole)):
-        assert refused(open_npy, written(tmp_path, whole[:length]))
+        assert refused(to_be_rotated, written(tmp_path, whole[:length]))
 
 
 def test_data_cut_short_and_data_left_over_are_counted(tmp_path: Path) -> None:
     whole = saved(tmp_path, np.zeros((2, 2), "f4"), "whole.npy").read_bytes()
-    assert "holds 15 bytes" in refused(open_npy, written(tmp_path, whole[:-1]))
-    assert "float32 needs 16" in refused(open_npy, written(tmp_path, whole + b"12"))
+    assert "holds 15 bytes" in refused(to_be_rotated, written(tmp_path, whole[:-1]))
+    assert "float32 needs 16" in refused(to_be_rotated, written(tmp_path, whole + b"12"))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +113,7 @@ def test_data_cut_short_and_data_left_over_are_counted(tmp_path: Path) -> None:
 )
 def test_impossible_shape_is_refused(tmp_path: Path, shape: str) -> None:
     header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}\n"
-    assert refused(open_npy, written(tmp_path, npy(header, bytes(16))))
+    assert refused(to_be_rotated, written(tmp_path, npy(header, bytes(16))))
 
 
 @pytest.mark.parametrize(
@@ -126,19 +134,21 @@ def test_impossible_shape_is_refused(tmp_path: Path, shape: str) -> None:
     ],
 )
 def test_header_that_is_none_is_refused(tmp_path: Path, header: str) -> None:
-    assert "can't be understood" in refused(open_npy, written(tmp_path, npy(header, bytes(16))))
+    assert "can't be understood" in refused(
+        to_be_rotated, written(tmp_path, npy(header, bytes(16)))
+    )
 
 
 def test_oversized_header_is_refused_without_reading_it(tmp_path: Path) -> None:
     path = tmp_path / "x.npy"
     path.write_bytes(b"\x93NUMPY\x02\x00" + (2**32 - 1).to_bytes(4, "little"))
-    assert "header of 4,294,967,295 bytes; allowed are 10,000" in refused(open_npy, path)
+    assert "header of 4,294,967,295 bytes; allowed are 10,000" in refused(to_be_rotated, path)
     path.write_bytes(npy(" " * 10_001))
-    assert "header of 10,001 bytes" in refused(open_npy, path)
+    assert "header of 10,001 bytes" in refused(to_be_rotated, path)
 
 
 def test_unknown_version_is_refused(tmp_path: Path) -> None:
-    assert "version 4.0" in refused(open_npy, written(tmp_path, npy("{}", version=(4, 0))))
+    assert "version 4.0" in refused(to_be_rotated, written(tmp_path, npy("{}", version=(4, 0))))
 
 
 @pytest.mark.parametrize("seed", range(100))
@@ -157,19 +167,34 @@ def test_mutations_are_of_both_kinds(tmp_path: Path) -> None:
     assert 0 < accepted < 20
 
 
+@pytest.mark.parametrize("name", MUTATED)
+def test_mutated_files_are_refused_or_rotated_as_others_read_them(
+    tmp_path: Path, name: str
+) -> None:
+    rotated = 0
+    for seed in range(100):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        content = MUTATED[name](np.random.default_rng(seed))
+        with soon(seed):
+            rotated += assert_refused_or_rotated(folder, name, content)
+    assert 0 < rotated < 50
+
+
 def test_folder_missing_file_and_pipe_are_refused(tmp_path: Path) -> None:
-    assert "is a folder" in refused(open_npy, tmp_path)
-    assert "No such file" in refused(open_npy, tmp_path / "none.npy")
+    (tmp_path / "folder.npy").mkdir()
+    assert "is a folder" in refused(to_be_rotated, tmp_path / "folder.npy")
+    assert "No such file" in refused(to_be_rotated, tmp_path / "none.npy")
     below = saved(tmp_path, np.zeros((2, 2))) / "x.npy"
-    assert "Not a directory" in refused(open_npy, below)
+    assert "Not a directory" in refused(to_be_rotated, below)
     os.mkfifo(tmp_path / "pipe.npy")
-    assert "no regular file" in refused(open_npy, tmp_path / "pipe.npy")
+    assert "no regular file" in refused(to_be_rotated, tmp_path / "pipe.npy")
     with pytest.raises(FileError, match="null"):
-        open_npy("a\0b.npy")
+        to_be_rotated("a\0b.npy")
 
 
 def test_file_that_may_not_be_read_is_refused(tmp_path: Path) -> None:
     path = saved(tmp_path, np.zeros((2, 2)))
     path.chmod(0)
     with unprivileged():
-        assert "Permission denied" in refused(open_npy, path)
+        assert "Permission denied" in refused(to_be_rotated, path)

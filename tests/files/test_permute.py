@@ -26,10 +26,10 @@ from safetensors.numpy import save_file
 
 from ropecli import FileError, rotate
 from ropecli.arrays import DTYPES
+from ropecli.files.formats.safetensors_header import serialised
 from ropecli.files.permute import permute as module
 from ropecli.files.permute.permute import permute_file
 from ropecli.files.permute.rows import LAYOUTS, old_rows
-from ropecli.files.safetensors import serialised
 from ropecli.rotary import Rotary
 
 

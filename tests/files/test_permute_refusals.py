@@ -10,8 +10,8 @@ import pytest
 from files.attention import ATTENTION, HEADS, KV_HEADS, Array, converted, drawn, layer
 
 from ropecli import ArgumentError, FileError
+from ropecli.files.formats.safetensors_header import serialised
 from ropecli.files.permute.permute import permute_file
-from ropecli.files.safetensors import serialised
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

@@ -10,23 +10,20 @@ import pytest
 from ropecli.errors import ArgumentError
 from ropecli.files import positions
 from ropecli.files.axes import Axes, understand_axes
-from ropecli.files.npy_header import NpyFile
+from ropecli.files.formats.stored import Stored
 from ropecli.files.positions import open_positions
 
 
 def axes(*shape: int) -> Axes:
-    file = NpyFile(
-        path=Path("x.npy"), shape=shape, dtype=np.dtype("f4"), fortran_order=False, header=b""
-    )
-    return understand_axes(file)
+    return understand_axes(Stored(path=Path("x.npy"), shape=shape, dtype=np.dtype("f4")))
 
 
 def test_counted_positions_are_never_held() -> None:
     long = axes(2**50, 8)
     with open_positions(None, long, 2**40) as places:
         assert str(places.ends) == f"({2**40}, {2**40 + 2**50 - 1})"
-        rows = np.array([0, 2**49, 2**50 - 1])
-        assert places.of_rows(rows).tolist() == [float(row + 2**40) for row in rows]
+        for row in (0, 2**49, 2**50 - 1):
+            assert places.at(slice(0, 1), slice(row, row + 1)).tolist() == [[row + 2**40]]
 
 
 def test_counting_past_the_limit_is_refused() -> None:

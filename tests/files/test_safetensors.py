@@ -15,8 +15,9 @@ from helpers import assert_same_bits, soon
 from safetensors.numpy import load_file, save_file
 
 from ropecli import FileError
-from ropecli.files import safetensors
-from ropecli.files.safetensors import Header, opened, read_bytes, read_header, serialised
+from ropecli.files.formats import safetensors_header as safetensors
+from ropecli.files.formats.flat import read_bytes
+from ropecli.files.formats.safetensors_header import Header, opened, read_header, serialised
 
 ARRAYS = {
     "b.weight": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -116,7 +117,10 @@ def test_no_file_a_folder_and_a_pipe(tmp_path: Path) -> None:
         pass
     os.mkfifo(tmp_path / "pipe")
     for name in (".", "pipe"):
-        with pytest.raises(FileError, match="is no regular file"), opened(tmp_path / name):
+        with (
+            pytest.raises(FileError, match=r"is (a folder|no regular file)"),
+            opened(tmp_path / name),
+        ):
             pass
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import struct
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,10 @@ from safetensors.numpy import save_file
 
 from ropecli import ArgumentError, FileError
 from ropecli.arrays import DTYPES
-from ropecli.files import tensors
+from ropecli.files import arrays
 from ropecli.files.tensors import read_tensor
 
+SUFFIXES = (".npy", ".npz", ".safetensors")
 FLOATS = [*DTYPES, "int64"]
 
 
@@ -40,7 +40,7 @@ def saved(path: Path, **arrays: NDArray[Any]) -> Path:
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("suffix", tensors.SUFFIXES)
+@pytest.mark.parametrize("suffix", SUFFIXES)
 def test_a_tensor_keeps_its_dtype(suffix: str, dtype: str, tmp_path: Path) -> None:
     x = drawn(dtype)
     path = saved(tmp_path / f"x{suffix}", x=x)
@@ -81,7 +81,7 @@ def test_scalars_and_empty_arrays(shape: tuple[int, ...], tmp_path: Path) -> Non
 
 
 def test_dtype_is_held_against_the_file(tmp_path: Path) -> None:
-    for suffix in tensors.SUFFIXES:
+    for suffix in SUFFIXES:
         path = saved(tmp_path / f"x{suffix}", x=drawn("float32"))
         with pytest.raises(FileError, match="holds float32, not bfloat16"):
             read_tensor(path, dtype="bfloat16")
@@ -106,11 +106,11 @@ def test_other_elements_are_refused(tmp_path: Path) -> None:
     for suffix in (".npy", ".npz"):
         for array in (np.array(["a"]), np.array([True]), np.array([1j])):
             path = saved(tmp_path / f"x{suffix}", x=array)
-            with pytest.raises(FileError, match=r"(allowed are|must be) (integers|floats)"):
+            with pytest.raises(FileError, match="allowed are integers and floats"):
                 read_tensor(path)
     header = b'{"w":{"dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4]}}'
     (tmp_path / "w.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
-    with pytest.raises(FileError, match="w holds F8_E4M3; allowed are F64"):
+    with pytest.raises(FileError, match=r"w holds F8_E4M3.*; allowed are integers and floats"):
         read_tensor(tmp_path / "w.safetensors")
 
 
@@ -135,7 +135,7 @@ def test_pickles_are_never_executed(suffix: str, tmp_path: Path) -> None:
     assert mark.exists()
 
 
-@pytest.mark.parametrize("suffix", tensors.SUFFIXES)
+@pytest.mark.parametrize("suffix", SUFFIXES)
 def test_a_file_cut_anywhere_is_refused(suffix: str, tmp_path: Path) -> None:
     content = saved(tmp_path / f"whole{suffix}", w=np.ones(8)).read_bytes()
     cut = tmp_path / f"cut{suffix}"
@@ -147,7 +147,7 @@ def test_a_file_cut_anywhere_is_refused(suffix: str, tmp_path: Path) -> None:
 
 
 def test_no_file_a_folder_and_a_pipe(tmp_path: Path) -> None:
-    for suffix in tensors.SUFFIXES:
+    for suffix in SUFFIXES:
         with pytest.raises(FileError, match=r"cannot read .*: No such file"):
             read_tensor(tmp_path / f"none{suffix}")
         (tmp_path / f"folder{suffix}").mkdir()
@@ -162,26 +162,21 @@ def test_no_tensor_at_all(tmp_path: Path) -> None:
         read_tensor(saved(tmp_path / "x.npz"))
 
 
-@pytest.mark.parametrize("name", ["x.pt", "x", ".npy"])
-def test_other_suffixes_are_refused(name: str) -> None:
-    with pytest.raises(FileError, match=r"ends in \.npy, \.npz, \.safetensors, got"):
-        read_tensor(name)
+@pytest.mark.parametrize("name", ["x.txt", "x", ".npy"])
+def test_other_suffixes_are_refused_but_for_a_npy_file(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"these are words")
+    with pytest.raises(FileError, match=r"a name that ends in \.npy, \.npz, \.safetensors"):
+        read_tensor(path)
+    saved(tmp_path / "y.npy", x=np.ones(3)).rename(path)
+    assert_same_bits("x", got=read_tensor(path), expected=np.ones(3))
 
 
-@pytest.mark.parametrize("suffix", tensors.SUFFIXES)
+@pytest.mark.parametrize("suffix", SUFFIXES)
 def test_too_large_a_file_is_refused(
     suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = saved(tmp_path / f"x{suffix}", x=np.ones(100))
-    monkeypatch.setattr(tensors, "LARGEST", 700)
+    monkeypatch.setattr(arrays, "LARGEST", 700)
     with pytest.raises(FileError, match="bytes; allowed are 700"):
-        read_tensor(path)
-
-
-def test_without_safetensors_it_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = saved(tmp_path / "x.safetensors", x=np.ones(2))
-    monkeypatch.setitem(sys.modules, "safetensors", None)
-    with pytest.raises(FileError, match=r"pip install 'ropecli\[safetensors\]'$"):
         read_tensor(path)

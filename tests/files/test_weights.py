@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import struct
-import sys
-import zipfile
 from pathlib import Path
 
 import ml_dtypes
@@ -15,8 +13,10 @@ from helpers import assert_same_bits
 from safetensors.numpy import save_file
 
 from ropecli import FileError
-from ropecli.files import tensors
+from ropecli.files import arrays
 from ropecli.files.weights import load_weights
+
+DAMAGED = r"(cannot read .*\.npz|\.safetensors is no whole)"
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
@@ -61,7 +61,7 @@ def test_other_suffixes_are_refused(name: str) -> None:
 def test_what_is_no_such_file_is_refused(suffix: str, content: bytes, tmp_path: Path) -> None:
     path = tmp_path / f"w{suffix}"
     path.write_bytes(content)
-    with pytest.raises(FileError, match="cannot read") as caught:
+    with pytest.raises(FileError, match=DAMAGED) as caught:
         load_weights(path)
     assert len(str(caught.value).splitlines()) == 1
 
@@ -77,13 +77,13 @@ def test_a_file_cut_anywhere_is_refused(suffix: str, tmp_path: Path) -> None:
     for length in range(0, len(content), 7):
         cut = tmp_path / f"cut{suffix}"
         cut.write_bytes(content[:length])
-        with pytest.raises(FileError, match="cannot read"):
+        with pytest.raises(FileError, match=DAMAGED):
             load_weights(cut)
 
 
 def test_pickled_arrays_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "w.npz", w=np.array([print], dtype=object))
-    with pytest.raises(FileError, match="cannot read"):
+    with pytest.raises(FileError, match="w must be floats, got Python objects"):
         load_weights(tmp_path / "w.npz")
 
 
@@ -93,28 +93,14 @@ def test_no_file_a_folder_and_a_pipe(tmp_path: Path) -> None:
     (tmp_path / "folder.npz").mkdir()
     os.mkfifo(tmp_path / "pipe.npz")
     for name in ("folder.npz", "pipe.npz"):
-        with pytest.raises(FileError, match="is no regular file"):
+        with pytest.raises(FileError, match=r"is (a folder|no regular file)"):
             load_weights(tmp_path / name)
 
 
 def test_what_unpacks_to_too_much_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "w.npz"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("w.npy", bytes(100_000))
-    monkeypatch.setattr(tensors, "LARGEST", 50_000)
-    with pytest.raises(FileError, match="unpacks to 100,000 bytes; allowed are 50,000"):
-        load_weights(path)
-    monkeypatch.setattr(tensors, "LARGEST", 50)
-    with pytest.raises(FileError, match=r"has \d+ bytes; allowed are 50"):
-        load_weights(path)
-
-
-def test_without_safetensors_it_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    save_file({"w": np.ones(2)}, tmp_path / "w.safetensors")
-    monkeypatch.setitem(sys.modules, "safetensors", None)
-    with pytest.raises(FileError, match=r"pip install 'ropecli\[safetensors\]'$"):
-        load_weights(tmp_path / "w.safetensors")
+    np.savez_compressed(tmp_path / "w.npz", w=np.zeros(10_000))
+    monkeypatch.setattr(arrays, "LARGEST", 50_000)
+    with pytest.raises(FileError, match="w has 80,000 bytes; allowed are 50,000"):
+        load_weights(tmp_path / "w.npz")

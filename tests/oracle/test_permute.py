@@ -11,8 +11,8 @@ from helpers import assert_within
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
+from ropecli.files.formats.safetensors_header import serialised
 from ropecli.files.permute.permute import permute_file
-from ropecli.files.safetensors import serialised
 
 pytestmark = pytest.mark.oracle
 

@@ -12,7 +12,7 @@ from ropecli.errors import ArgumentError, FileError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ropecli.files.safetensors import Header, Stored
+    from ropecli.files.formats.safetensors_header import Header, Tensor
 
 DEFAULT = ("*q_proj*", "*k_proj*", "*q_norm*", "*k_norm*")
 FLOATS = ("F64", "F32", "F16", "BF16")
@@ -25,7 +25,7 @@ _FUSED = re.compile(r"qkv|query_key_value|c_attn|kv_")
 class Move:
     """A tensor whose rows are moved, head by head."""
 
-    tensor: Stored
+    tensor: Tensor
     group: str  #: What stands in its name before the query or key: one layer's attention.
     role: str  #: "query" or "key".
     kind: str  #: "weight", "bias" or "norm".
@@ -85,7 +85,7 @@ def _nothing(header: Header, globs: Sequence[str]) -> FileError:
     return FileError(msg)
 
 
-def _role(tensor: Stored) -> tuple[str, str, bool]:
+def _role(tensor: Tensor) -> tuple[str, str, bool]:
     """Whose rows they are, the layer, and whether they are a norm's: from the name."""
     parts = tensor.name.split(".")
     for place in reversed(range(len(parts))):
@@ -101,7 +101,7 @@ def _role(tensor: Stored) -> tuple[str, str, bool]:
     raise FileError(msg)
 
 
-def _check_dtype(tensor: Stored) -> None:
+def _check_dtype(tensor: Tensor) -> None:
     if tensor.dtype not in FLOATS:
         msg = (
             f"{tensor.name} holds {tensor.dtype}: quantised weights have scales and packed rows "
@@ -110,7 +110,7 @@ def _check_dtype(tensor: Stored) -> None:
         raise FileError(msg)
 
 
-def _head_dim(found: list[tuple[Stored, int]]) -> int:
+def _head_dim(found: list[tuple[Tensor, int]]) -> int:
     """Rows of the first projection over its heads, queries before keys."""
     for tensor, count in found:
         if len(tensor.shape) == 2:
@@ -125,7 +125,7 @@ def _head_dim(found: list[tuple[Stored, int]]) -> int:
     raise ArgumentError(msg)
 
 
-def _move(tensor: Stored, role: str, group: str, head_dim: int, heads: int, *, norm: bool) -> Move:
+def _move(tensor: Tensor, role: str, group: str, head_dim: int, heads: int, *, norm: bool) -> Move:
     shape, rows = tensor.shape, heads * head_dim
     if norm and shape == (head_dim,):
         heads = 1

@@ -12,10 +12,11 @@ import numpy as np
 
 from ropecli.errors import ArgumentError, FileError
 from ropecli.files.atomic import check_target, part_of, replacing, resolved
+from ropecli.files.formats.flat import read_bytes
+from ropecli.files.formats.safetensors_header import SUFFIX, Header, opened, read_header
 from ropecli.files.permute.moves import DEFAULT, Move, moves
 from ropecli.files.permute.proof import Proof, Side, prove
 from ropecli.files.permute.rows import old_rows, other
-from ropecli.files.safetensors import SUFFIX, Header, opened, read_bytes, read_header
 from ropecli.rotary import Rotary
 
 if TYPE_CHECKING:

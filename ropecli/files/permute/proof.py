@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.files.safetensors import DTYPES, read_bytes
+from ropecli.files.formats.flat import read_bytes
+from ropecli.files.formats.safetensors_header import DTYPES
 from ropecli.rotary import Rotary
 from ropecli.rotary.apply import rotate
 

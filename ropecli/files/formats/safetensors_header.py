@@ -6,24 +6,29 @@ import contextlib
 import json
 import math
 import os
-import stat
 import struct
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ropecli.arrays import BFLOAT16
 from ropecli.errors import FileError
+from ropecli.files.formats.flat import open_regular, read_bytes
+from ropecli.files.formats.stored import Stored
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
 SUFFIX = ".safetensors"
-LONGEST = 2**24  #: Bytes of a header that are still read; large models have some 100,000.
+#: Bytes of a header that are still read: enough for 35,000 tensors, and for 100 MB of objects that
+#: a hostile one makes of them.
+LONGEST = 2**22
+_SPARSEST = 10  #: Bytes per list or object in a header; a tensor has three in 50 or more.
+_MOST_AXES = 64  #: As in NumPy; the product of thousands of lengths would take minutes.
 #: NumPy's dtypes by their names in the header.
 DTYPES: dict[str, np.dtype[Any]] = {
     "F64": np.dtype("<f8"),
@@ -31,13 +36,20 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "F16": np.dtype("<f2"),
     "BF16": BFLOAT16,
     "I64": np.dtype("<i8"),
+    "I32": np.dtype("<i4"),
+    "I16": np.dtype("<i2"),
+    "I8": np.dtype("i1"),
+    "U64": np.dtype("<u8"),
+    "U32": np.dtype("<u4"),
+    "U16": np.dtype("<u2"),
+    "U8": np.dtype("u1"),
 }
 _ALIGNMENT = 8  #: Of the data, in bytes.
-_METADATA = "__metadata__"
+METADATA = "__metadata__"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stored:
+class Tensor:
     """One tensor in a file."""
 
     name: str
@@ -53,7 +65,7 @@ class Header:
 
     path: Path
     content: bytes  #: All that stands before the data.
-    tensors: tuple[Stored, ...]  #: In the order of their bytes.
+    tensors: tuple[Tensor, ...]  #: In the order of their bytes.
 
 
 @contextlib.contextmanager
@@ -63,42 +75,11 @@ def opened(path: Path) -> Iterator[int]:
     Raises:
         FileError: It can't be read, or is none.
     """
-    try:
-        # Asked before opening: a pipe would wait for its other end.
-        if not stat.S_ISREG(path.stat().st_mode):
-            msg = f"{path} is no regular file"
-            raise FileError(msg)
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        if isinstance(error, FileError):
-            raise
-        msg = f"cannot read {path}: {getattr(error, 'strerror', error)}"
-        raise FileError(msg) from None
+    fd = open_regular(path, "a .safetensors file")
     try:
         yield fd
     finally:
         os.close(fd)
-
-
-def read_bytes(path: Path, fd: int, begin: int, length: int) -> bytes:
-    """So many bytes from a place of an open file.
-
-    Raises:
-        FileError: The file ends too soon, or can't be read.
-    """
-    parts = []
-    while length:
-        try:
-            part = os.pread(fd, length, begin)
-        except OSError as error:
-            msg = f"cannot read {path}: {error.strerror}"
-            raise FileError(msg) from None
-        if not part:
-            msg = f"{path} became shorter while it was being read"
-            raise FileError(msg)
-        parts.append(part)
-        begin, length = begin + len(part), length - len(part)
-    return b"".join(parts)
 
 
 def read_header(path: Path, fd: int) -> Header:
@@ -115,14 +96,16 @@ def read_header(path: Path, fd: int) -> Header:
     if length > LONGEST:
         raise _damaged(path, f"a header of {length:,} bytes; allowed are {LONGEST:,}")
     content = start + read_bytes(path, fd, 8, length)
+    if sum(map(content.count, (b"[", b"{"))) > length // _SPARSEST + _MOST_AXES:
+        raise _damaged(path, "a header of more lists than tensors need")
     try:
         entries = json.loads(content[8:].decode(), object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         raise _damaged(path, f"a header that is no JSON object of tensors: {error}") from None
     if not isinstance(entries, dict):
         raise _damaged(path, "a header that is no JSON object")
-    entries.pop(_METADATA, None)
-    tensors = [_stored(path, name, entry, len(content)) for name, entry in entries.items()]
+    entries.pop(METADATA, None)
+    tensors = [_tensor(path, name, entry, len(content)) for name, entry in entries.items()]
     tensors.sort(key=lambda tensor: (tensor.begin, tensor.end))
     place = len(content)
     for tensor in tensors:
@@ -134,19 +117,27 @@ def read_header(path: Path, fd: int) -> Header:
     return Header(path=path, content=content, tensors=tuple(tensors))
 
 
-def serialised(tensors: Mapping[str, NDArray[Any]]) -> bytes:
-    """A whole file with arrays by name, the same bytes for the same arrays."""
-    entries: dict[str, Any] = {}
-    data = b""
-    for name, array in tensors.items():
+def header_of(arrays: Iterable[Stored], metadata: Mapping[str, str] | None = None) -> bytes:
+    """All that stands before the data of arrays that follow one another."""
+    entries: dict[str, Any] = {} if metadata is None else {METADATA: dict(metadata)}
+    end = 0
+    for array in arrays:
+        begin, end = end, end + array.nbytes
         dtype = next(key for key, known in DTYPES.items() if known == array.dtype)
-        begin = len(data)
-        data += np.ascontiguousarray(array).tobytes()
         shape = list(array.shape)
-        entries[name] = {"dtype": dtype, "shape": shape, "data_offsets": [begin, len(data)]}
+        entries[array.name] = {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
     header = json.dumps(entries, separators=(",", ":")).encode()
     header += b" " * (-len(header) % _ALIGNMENT)
-    return struct.pack("<Q", len(header)) + header + data
+    return struct.pack("<Q", len(header)) + header
+
+
+def serialised(tensors: Mapping[str, NDArray[Any]]) -> bytes:
+    """A whole file with arrays by name, the same bytes for the same arrays."""
+    header = header_of(
+        Stored(path=Path(), name=name, shape=array.shape, dtype=array.dtype)
+        for name, array in tensors.items()
+    )
+    return header + b"".join(np.ascontiguousarray(array).tobytes() for array in tensors.values())
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -157,7 +148,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _stored(path: Path, name: str, entry: Any, start: int) -> Stored:
+def _tensor(path: Path, name: str, entry: Any, start: int) -> Tensor:
     fields = entry if isinstance(entry, dict) else {}
     dtype = fields.get("dtype")
     shape, offsets = _sizes(fields.get("shape")), _sizes(fields.get("data_offsets"))
@@ -167,12 +158,14 @@ def _stored(path: Path, name: str, entry: Any, start: int) -> Stored:
     known = DTYPES.get(dtype)
     if end < begin or (known is not None and end - begin != math.prod(shape) * known.itemsize):
         raise _damaged(path, f"{end - begin:,} bytes of {name!r}, {dtype} of shape {shape}")
-    return Stored(name=name, dtype=dtype, shape=shape, begin=start + begin, end=start + end)
+    return Tensor(name=name, dtype=dtype, shape=shape, begin=start + begin, end=start + end)
 
 
 def _sizes(value: Any) -> tuple[int, ...] | None:
-    whole = isinstance(value, list) and all(
-        type(number) is int and 0 <= number < 2**63 for number in value
+    whole = (
+        isinstance(value, list)
+        and len(value) <= _MOST_AXES
+        and all(type(number) is int and 0 <= number < 2**63 for number in value)
     )
     return tuple(value) if whole else None
 

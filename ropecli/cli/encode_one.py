@@ -1,0 +1,88 @@
+"""`encode` of one file."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ropecli.cli.encode_plan import Asked
+
+
+def encode_one(
+    input: Path,
+    output: Path | None,
+    asked: Asked,
+    *,
+    force: bool,
+    resume: bool,
+    scheduler: str | None,
+    json: bool,
+    quiet: bool,
+) -> None:
+    """Rotate a file, and say what was done."""
+    from ropecli.analyses.float32_tables import float32_error
+    from ropecli.cli.encode_plan import plan_for
+    from ropecli.cli.inputs import files
+    from ropecli.cli.progress import progress_bar
+    from ropecli.cli.streams import check_streams, words_beside
+    from ropecli.files.encode import default_output, encode_file
+    from ropecli.files.formats.pipe import as_path, is_pipe
+    from ropecli.files.formats.registry import output_format
+    from ropecli.files.target import check_place
+    from ropecli.files.write import check_resumable
+    from ropecli.render import document
+    from ropecli.render import encode as pages
+
+    target = default_output(input) if output is None else output
+    check_streams(input, target, model=asked.model, json=json)
+    plan = plan_for(input, asked)
+    written = output_format(target, input, plan.shape, asked.dtype)
+    if resume:
+        check_resumable(written, input, target)
+    models = [] if asked.model is None else [asked.model]
+    check_place(target, force=force, sources=files(as_path(input), asked.positions, models=models))
+    if not quiet:
+        pages.show_notes(plan.notes)
+    silent = json or (quiet and is_pipe(target))
+    if not silent:
+        with words_beside(target):
+            pages.show_plan(plan.axes, plan.rope, positions=asked.positions, offset=asked.offset)
+    with progress_bar(plan.axes.stored.path.name, wanted=not quiet) as progress, _kept(resume):
+        result = encode_file(
+            input,
+            target,
+            plan.rope,
+            offset=asked.offset,
+            force=force,
+            resume=resume,
+            scheduler=scheduler,
+            progress=progress,
+            **plan.job,
+        )
+    tables = None if asked.model is None else float32_error(plan.rope, result.positions)
+    if not quiet:
+        pages.show_warnings(result)
+        pages.show_tables(tables)
+    if json:
+        parameters = {**plan.parameters, "resume": resume, "scheduler": scheduler}
+        document.show("encode", parameters, pages.as_json(result, plan.notes, tables))
+    elif not silent:
+        with words_beside(target):
+            pages.show(result)
+
+
+@contextlib.contextmanager
+def _kept(resume: bool) -> Iterator[None]:
+    """Say how to go on, where that is possible."""
+    from ropecli.render import console
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        if resume:
+            console.note("what is done is kept: the same command goes on with it")
+        raise

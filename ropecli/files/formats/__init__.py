@@ -1,0 +1,1 @@
+"""Arrays in files: a format a file, read and written a part at a time."""

@@ -1,0 +1,196 @@
+"""Arrays that lie in a file in one piece, element after element.
+
+Files are read and written, not mapped: mapped pages would count towards the resident set, and a
+file that shrinks would end the process.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.errors import FileError
+from ropecli.files.formats.stored import Box, Stored, extents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+#: Bytes read at once where only some of them are wanted: cheaper than many short reads.
+_SPAN = 1 << 20
+
+
+class FlatReader:
+    """Reads one array of an open file. Several threads may read at once."""
+
+    in_order = False
+
+    def __init__(self, fd: int, stored: Stored, begin: int) -> None:
+        """Read from an open file in which the array begins at a byte."""
+        self.stored = stored
+        self._fd = fd
+        self._begin = begin
+
+    def read(self, box: Box, out: NDArray[Any]) -> None:
+        """As `Reader.read`."""
+        if not out.size:
+            return
+        dtype = self.stored.dtype
+        if not self.stored.fortran_order:
+            self._fill(box, self.stored.shape, out.view(dtype))
+        else:
+            turned = np.empty(out.shape[::-1], dtype)
+            self._fill(box[::-1], self.stored.shape[::-1], turned)
+            out.view(dtype)[...] = turned.T
+        if not dtype.isnative:
+            out.byteswap(inplace=True)
+
+    def _fill(self, box: Box, shape: tuple[int, ...], out: NDArray[Any]) -> None:
+        """Read a part of an array in C order, in reads that are as few as is sensible."""
+        size = self.stored.dtype.itemsize
+        strides = _strides(shape, size)
+        lengths = [_span(box[axis:], strides[axis:], size) for axis in range(len(shape) + 1)]
+        exact = [math.prod(out.shape[axis:]) * size for axis in range(len(shape) + 1)]
+        axis = next(
+            a for a in range(len(shape) + 1) if lengths[a] == exact[a] or lengths[a] <= _SPAN
+        )
+        for place, index in _starts(box, strides, axis):
+            part = _within(out, index)
+            if lengths[axis] == exact[axis]:
+                self._read(self._begin + place, _bytes(part))
+                continue
+            span = bytearray(lengths[axis])
+            self._read(self._begin + place, memoryview(span))
+            part[...] = np.ndarray(part.shape, part.dtype, span, 0, strides[axis:])
+
+    def _read(self, place: int, into: memoryview) -> None:
+        path = self.stored.path
+        while into:
+            try:
+                count = os.preadv(self._fd, [into], place)
+            except OSError as error:
+                msg = f"cannot read {path}: {error.strerror}"
+                raise FileError(msg) from None
+            if not count:
+                msg = f"{path} became shorter while it was being read"
+                raise FileError(msg)
+            into, place = into[count:], place + count
+
+
+class FlatWriter:
+    """Writes one array of an open file. Several threads may write at once."""
+
+    def __init__(self, fd: int, stored: Stored, begin: int) -> None:
+        """Write to an open file in which the array begins at a byte."""
+        self._fd = fd
+        self._stored = stored
+        self._begin = begin
+
+    def write(self, box: Box, block: NDArray[Any]) -> None:
+        """As `Writer.write`."""
+        if not block.size:
+            return
+        dtype, shape = self._stored.dtype, self._stored.shape
+        if not dtype.isnative:
+            block.byteswap(inplace=True)
+        if self._stored.fortran_order:
+            block, box, shape = np.ascontiguousarray(block.T), box[::-1], shape[::-1]
+        strides = _strides(shape, dtype.itemsize)
+        axis = next(
+            a
+            for a in range(len(shape) + 1)
+            if _span(box[a:], strides[a:], dtype.itemsize)
+            == math.prod(block.shape[a:]) * dtype.itemsize
+        )
+        for place, index in _starts(box, strides, axis):
+            write_all(self._fd, self._begin + place, _bytes(_within(block, index)))
+
+
+def write_all(fd: int, place: int, data: memoryview | bytes) -> None:
+    """Write to a place of an open file.
+
+    Raises:
+        OSError: It can't be written.
+    """
+    rest = memoryview(data)
+    while rest:
+        count = os.pwrite(fd, rest, place)
+        rest, place = rest[count:], place + count
+
+
+def read_bytes(path: Path, fd: int, begin: int, length: int) -> bytes:
+    """So many bytes from a place of an open file.
+
+    Raises:
+        FileError: The file ends too soon, or can't be read.
+    """
+    parts = []
+    while length:
+        try:
+            part = os.pread(fd, length, begin)
+        except OSError as error:
+            msg = f"cannot read {path}: {error.strerror}"
+            raise FileError(msg) from None
+        if not part:
+            msg = f"{path} became shorter while it was being read"
+            raise FileError(msg)
+        parts.append(part)
+        begin, length = begin + len(part), length - len(part)
+    return b"".join(parts)
+
+
+def open_regular(path: Path, what: str = "a file") -> int:
+    """A descriptor of a regular file, to be read.
+
+    Args:
+        path: The file.
+        what: What is allowed, for messages.
+
+    Raises:
+        FileError: It can't be read, or is none.
+    """
+    try:
+        # Asked before opening: a pipe would wait for its other end.
+        mode = path.stat().st_mode
+        if stat.S_ISREG(mode):
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        msg = f"cannot read {path}: {getattr(error, 'strerror', error)}"
+        raise FileError(msg) from None
+    found = "a folder" if stat.S_ISDIR(mode) else "no regular file"
+    msg = f"{path} is {found}; allowed is {what}"
+    raise FileError(msg)
+
+
+def _within(array: NDArray[Any], index: tuple[int, ...]) -> NDArray[Any]:
+    """What stands at the index of the first axes: a view, even of a single element."""
+    found: NDArray[Any] = array[(*index, Ellipsis)]  # type: ignore[arg-type]
+    return found
+
+
+def _bytes(array: NDArray[Any]) -> memoryview:
+    """The bytes of a C-contiguous array."""
+    return array.reshape(-1).view(np.uint8).data
+
+
+def _strides(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    return tuple(math.prod(shape[axis + 1 :]) * size for axis in range(len(shape)))
+
+
+def _span(box: Box, strides: tuple[int, ...], size: int) -> int:
+    """Bytes from the first element of a part to the end of its last."""
+    lengths = extents(box)
+    return sum((n - 1) * stride for n, stride in zip(lengths, strides, strict=True)) + size
+
+
+def _starts(box: Box, strides: tuple[int, ...], axis: int) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Where the pieces of a part begin, in bytes, one for each index of the axes before `axis`."""
+    base = sum(part.start * stride for part, stride in zip(box, strides, strict=True))
+    for index in np.ndindex(*extents(box[:axis])):
+        yield base + sum(n * s for n, s in zip(index, strides, strict=False)), index

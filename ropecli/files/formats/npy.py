@@ -1,0 +1,87 @@
+"""The format .npy: a header, and one array in one piece."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from ropecli.files.formats.flat import FlatReader, FlatWriter, open_regular, write_all
+from ropecli.files.formats.npy_header import read_header, written_header
+from ropecli.files.formats.source import FileSource
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from pathlib import Path
+
+    from ropecli.files.formats.protocol import Reader, Source
+    from ropecli.files.formats.stored import Stored
+
+
+class Npy:
+    """As `Format`."""
+
+    suffixes = (".npy",)
+    named = False
+    random = True
+    folder = False
+
+    def open(self, path: Path) -> NpySource:
+        """As `Format.open`."""
+        return NpySource(path)
+
+    def kept(self, array: Stored) -> Stored:
+        """As `Format.kept`: in every dtype, byte order and memory order."""
+        return array
+
+    def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> NpySink:
+        """As `Format.create`: with the header of another .npy file byte for byte."""
+        sink = self.resume(part, arrays, source)
+        sink.begin()
+        return sink
+
+    def resume(self, part: Path, arrays: Sequence[Stored], source: Source) -> NpySink:
+        """As `Format.resume`."""
+        (array,) = arrays
+        like = source.header.content if isinstance(source, NpySource) else written_header(array)
+        return NpySink(part, array, like)
+
+
+class NpySource(FileSource):
+    """As `Source`."""
+
+    def __init__(self, path: Path) -> None:
+        """Open a file."""
+        super().__init__(path, open_regular(path, "a .npy file"))
+        with self.closed_on_error():
+            self.header = read_header(path, self.fd)
+        self.arrays = {"": self.header.stored}
+
+    def reader(self, stored: Stored) -> Reader:
+        """As `Source.reader`."""
+        return FlatReader(self.fd, stored, len(self.header.content))
+
+
+class NpySink:
+    """As `Sink`."""
+
+    def __init__(self, part: Path, array: Stored, header: bytes) -> None:
+        """Open an existing file."""
+        self._fd = os.open(part, os.O_WRONLY | os.O_CLOEXEC)
+        self._array = array
+        self._header = header
+
+    def begin(self) -> None:
+        """Write the header, and give the file its length."""
+        write_all(self._fd, 0, self._header)
+        os.truncate(self._fd, len(self._header) + self._array.nbytes)
+
+    def writer(self, name: str) -> FlatWriter:
+        """As `Sink.writer`."""
+        return FlatWriter(self._fd, self._array, len(self._header))
+
+    def finish(self, source: Source, rest: Collection[str]) -> None:
+        """As `Sink.finish`: nothing is left."""
+
+    def close(self) -> None:
+        """As `Sink.close`."""
+        os.close(self._fd)

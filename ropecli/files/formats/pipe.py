@@ -1,0 +1,240 @@
+"""Standard input and output, as streams of one .npy file."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib import format as npy_format
+
+from ropecli.errors import FileError
+from ropecli.files.formats.flat import FlatWriter
+from ropecli.files.formats.npy import NpySource
+from ropecli.files.formats.npy_header import (
+    ENOUGH,
+    NpyHeader,
+    parse_header,
+    read_header,
+    written_header,
+)
+from ropecli.files.formats.source import FileSource
+from ropecli.files.formats.stream import damage, run_of, stream_reader
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+    from typing import IO
+
+    from numpy.typing import NDArray
+
+    from ropecli.files.formats.protocol import Reader, Source
+    from ropecli.files.formats.stored import Box, Stored
+
+NAME = "-"
+_IN, _OUT = 0, 1
+_BLOCK = 1 << 20  #: Bytes copied at once.
+_MOST = 2**63  #: Bytes that no file has; no size is there to hold a header against.
+#: Headers that were read, and not yet what follows them, by device and inode of the pipe: the
+#: command opens its input twice, and a pipe gives each byte once.
+_headers: dict[tuple[int, int], NpyHeader] = {}
+
+
+def is_pipe(path: str | os.PathLike[str]) -> bool:
+    """Whether a name stands for standard input or output."""
+    return os.fspath(path) == NAME
+
+
+def as_path(path: str | os.PathLike[str]) -> Path:
+    """The file that is read for a name, whatever stands behind standard input."""
+    return Path("/dev/stdin" if is_pipe(path) else path)
+
+
+def check_stdout(sources: Iterable[Path] = ()) -> None:
+    """Refuse, before any work is done, an output that data can't go to.
+
+    Args:
+        sources: Files that are read.
+
+    Raises:
+        FileError: It is closed, a terminal, or what is read.
+    """
+    if sys.__stdout__ is None:
+        msg = "stdout is closed"
+        raise FileError(msg)
+    if os.isatty(_OUT):
+        msg = "stdout is a terminal, which is no place for data; give -o FILE, or pipe it on"
+        raise FileError(msg)
+    out = os.fstat(_OUT)
+    for source in sources:
+        try:
+            found = source.stat()
+        except (OSError, ValueError):  # it isn't there, which is for others to say
+            continue
+        if stat.S_ISREG(found.st_mode) and os.path.samestat(found, out):
+            msg = f"input and output are the same file: {source}"
+            raise FileError(msg)
+
+
+class Pipe:
+    """As `Format`."""
+
+    suffixes: tuple[str, ...] = ()
+    named = False
+    random = False
+    folder = False
+
+    def open(self, path: Path) -> StdinSource:
+        """As `Format.open`."""
+        return StdinSource()
+
+    def kept(self, array: Stored) -> Stored:
+        """As `Format.kept`: in every dtype, byte order and memory order."""
+        return array
+
+    def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> StdoutSink:
+        """As `Format.create`: with the header of another .npy file byte for byte."""
+        (array,) = arrays
+        like = source.header.content if isinstance(source, NpySource) else written_header(array)
+        return StdoutSink(array, like)
+
+    def resume(self, part: Path, arrays: Sequence[Stored], source: Source) -> StdoutSink:
+        """As `Format.resume`, which this format does not allow."""
+        raise AssertionError
+
+
+class StdinSource(NpySource):
+    """As `Source`: a redirected file is read as a file, all else in its order."""
+
+    def __init__(self) -> None:
+        """Read the header, unless it was read before."""
+        path = Path("stdin")
+        if sys.__stdin__ is None:
+            msg = "stdin is closed; allowed is a .npy file"
+            raise FileError(msg)
+        if os.isatty(_IN):
+            msg = "stdin is a terminal; allowed is a .npy file, redirected or through a pipe"
+            raise FileError(msg)
+        FileSource.__init__(self, path, os.dup(_IN))
+        with self.closed_on_error(), damage(str(path)):
+            found = os.fstat(self.fd)
+            self._key = found.st_dev, found.st_ino
+            self._in_file = stat.S_ISREG(found.st_mode) and not os.lseek(self.fd, 0, os.SEEK_CUR)
+            if self._in_file:
+                self.header = read_header(path, self.fd)
+            else:
+                if self._key not in _headers:
+                    _headers[self._key] = _next_header(path, self.fd)
+                self.header = _headers[self._key]
+        self.arrays = {"": self.header.stored}
+
+    def reader(self, stored: Stored) -> Reader:
+        """As `Source.reader`; of a pipe once, which has then been read."""
+        if self._in_file:
+            return super().reader(stored)
+        _headers.pop(self._key, None)
+        return stream_reader(open(self.fd, "rb", buffering=0, closefd=False), stored)
+
+
+class StdoutSink:
+    """As `Sink`."""
+
+    def __init__(self, array: Stored, header: bytes) -> None:
+        """Write the header."""
+        self._writer = _InOrder(array)
+        _write(header)
+
+    def writer(self, name: str) -> _InOrder:
+        """As `Sink.writer`."""
+        return self._writer
+
+    def finish(self, source: Source, rest: Collection[str]) -> None:
+        """As `Sink.finish`: what had to wait for its turn."""
+        self._writer.flush()
+
+    def close(self) -> None:
+        """As `Sink.close`."""
+        self._writer.close()
+
+
+class _InOrder:
+    """As `Writer`. Once a part does not come in the order of the file, all wait in another file."""
+
+    def __init__(self, stored: Stored) -> None:
+        self._stored = stored
+        self._place = 0  # elements that are written
+        self._waiting: IO[bytes] | None = None
+
+    def write(self, box: Box, block: NDArray[Any]) -> None:
+        if self._waiting is not None or run_of(box, self._stored) != (self._place, block.size):
+            self._wait(box, block)
+            return
+        if not self._stored.dtype.isnative:
+            block.byteswap(inplace=True)
+        ordered = np.ascontiguousarray(block.T) if self._stored.fortran_order else block
+        _write(ordered.reshape(-1).view(np.uint8).data)
+        self._place += block.size
+
+    def _wait(self, box: Box, block: NDArray[Any]) -> None:
+        try:
+            if self._waiting is None:
+                self._waiting = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the sink
+            FlatWriter(self._waiting.fileno(), self._stored, 0).write(box, block)
+        except OSError as error:
+            msg = f"cannot keep what goes to stdout in {tempfile.gettempdir()}: {error.strerror}"
+            raise FileError(msg) from None
+
+    def flush(self) -> None:
+        if self._waiting is not None:
+            place = self._place * self._stored.dtype.itemsize
+            while part := os.pread(self._waiting.fileno(), _BLOCK, place):
+                _write(part)
+                place += len(part)
+
+    def close(self) -> None:
+        if self._waiting is not None:
+            self._waiting.close()
+
+
+def _write(data: memoryview | bytes) -> None:
+    """Write to standard output.
+
+    Raises:
+        BrokenPipeError: Nobody reads it any more.
+        FileError: It can't be written.
+    """
+    rest = memoryview(data)
+    while rest:
+        try:
+            rest = rest[os.write(_OUT, rest) :]
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            msg = f"cannot write stdout: {error.strerror}"
+            raise FileError(msg) from None
+
+
+def _next_header(path: Path, fd: int) -> NpyHeader:
+    """Read the header from a pipe, and not a byte more."""
+    start = _taken(fd, npy_format.MAGIC_LEN + 4)
+    if start.startswith(npy_format.MAGIC_PREFIX):
+        width = 2 if start[6:7] == b"\1" else 4
+        length = int.from_bytes(start[8 : 8 + width], "little")
+        start += _taken(fd, min(npy_format.MAGIC_LEN + width + length, ENOUGH) - len(start))
+    header = parse_header(path, start, None)
+    if header.stored.nbytes >= _MOST:
+        shape, elements = header.stored.shape, header.stored.described
+        msg = f"{path} has shape {shape} of {elements}; allowed are fewer than 2^63 bytes"
+        raise FileError(msg)
+    return header
+
+
+def _taken(fd: int, length: int) -> bytes:
+    """The next bytes; fewer only at the end."""
+    found = b""
+    while len(found) < length and (part := os.read(fd, length - len(found))):
+        found += part
+    return found

@@ -1,0 +1,142 @@
+"""The format .safetensors: named arrays, one after another."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ropecli.files.formats.flat import (
+    FlatReader,
+    FlatWriter,
+    open_regular,
+    read_bytes,
+    write_all,
+)
+from ropecli.files.formats.safetensors_header import DTYPES, Tensor, header_of, read_header
+from ropecli.files.formats.source import FileSource
+from ropecli.files.formats.stored import Stored
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from pathlib import Path
+
+    from ropecli.files.formats.protocol import Source
+
+_BLOCK = 1 << 22  #: Bytes copied at once.
+_FLOAT8 = {"F8_E4M3", "F8_E5M2", "F8_E8M0"}
+
+
+class Safetensors:
+    """As `Format`."""
+
+    suffixes = (".safetensors",)
+    named = True
+    random = True
+    folder = False
+
+    def open(self, path: Path) -> SafetensorsSource:
+        """As `Format.open`."""
+        return SafetensorsSource(path)
+
+    def kept(self, array: Stored) -> Stored:
+        """As `Format.kept`: little-endian, in C order."""
+        dtype = array.dtype.newbyteorder("<")
+        return replace(array, dtype=dtype, fortran_order=False, chunks=None)
+
+    def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> SafetensorsSink:
+        """As `Format.create`: with the header of another .safetensors file byte for byte."""
+        sink = self.resume(part, arrays, source)
+        sink.begin()
+        return sink
+
+    def resume(self, part: Path, arrays: Sequence[Stored], source: Source) -> SafetensorsSink:
+        """As `Format.resume`."""
+        if isinstance(source, SafetensorsSource):
+            places = {tensor.name: tensor.begin for tensor in source.header.tensors}
+            end = max(
+                (tensor.end for tensor in source.header.tensors), default=len(source.header.content)
+            )
+            return SafetensorsSink(part, arrays, source.header.content, places, end)
+        header = header_of(arrays)
+        ends = np.cumsum([len(header), *(array.nbytes for array in arrays)]).tolist()
+        places = {array.name: end for array, end in zip(arrays, ends, strict=False)}
+        return SafetensorsSink(part, arrays, header, places, ends[-1])
+
+
+class SafetensorsSource(FileSource):
+    """As `Source`."""
+
+    def __init__(self, path: Path) -> None:
+        """Open a file."""
+        super().__init__(path, open_regular(path, "a .safetensors file"))
+        with self.closed_on_error():
+            self.header = read_header(path, self.fd)
+        self._tensors = {tensor.name: tensor for tensor in self.header.tensors}
+        self.arrays = {name: _stored(path, t) for name, t in self._tensors.items()}
+
+    def reader(self, stored: Stored) -> FlatReader:
+        """As `Source.reader`."""
+        return FlatReader(self.fd, stored, self._tensors[stored.name].begin)
+
+    def tensor(self, name: str) -> Tensor:
+        """Where a tensor is."""
+        return self._tensors[name]
+
+
+class SafetensorsSink:
+    """As `Sink`."""
+
+    def __init__(
+        self,
+        part: Path,
+        arrays: Sequence[Stored],
+        header: bytes,
+        places: dict[str, int],
+        end: int,
+    ) -> None:
+        """Open an existing file, which will have `end` bytes."""
+        self._fd = os.open(part, os.O_WRONLY | os.O_CLOEXEC)
+        self._arrays = {array.name: array for array in arrays}
+        self._header = header
+        self._places = places
+        self._end = end
+
+    def begin(self) -> None:
+        """Write the header, and give the file its length."""
+        write_all(self._fd, 0, self._header)
+        os.truncate(self._fd, self._end)
+
+    def writer(self, name: str) -> FlatWriter:
+        """As `Sink.writer`."""
+        return FlatWriter(self._fd, self._arrays[name], self._places[name])
+
+    def finish(self, source: Source, rest: Collection[str]) -> None:
+        """As `Sink.finish`."""
+        if not isinstance(source, SafetensorsSource):
+            return
+        for name in rest:
+            tensor = source.tensor(name)
+            for place in range(tensor.begin, tensor.end, _BLOCK):
+                length = min(_BLOCK, tensor.end - place)
+                write_all(self._fd, place, read_bytes(source.path, source.fd, place, length))
+
+    def close(self) -> None:
+        """As `Sink.close`."""
+        os.close(self._fd)
+
+
+def _stored(path: Path, tensor: Tensor) -> Stored:
+    known = DTYPES.get(tensor.dtype)
+    if known is not None:
+        return Stored(path=path, name=tensor.name, shape=tensor.shape, dtype=known)
+    why = ": one rounding to 8 bits after turning would lose what the scale beside it keeps"
+    return Stored(
+        path=path,
+        name=tensor.name,
+        shape=(tensor.end - tensor.begin,),
+        dtype=np.dtype(np.uint8),
+        unreadable=tensor.dtype + (why if tensor.dtype in _FLOAT8 else ""),
+    )

@@ -1,0 +1,151 @@
+"""Reading the next block and writing the last one while one is being turned."""
+
+from __future__ import annotations
+
+import contextlib
+from concurrent.futures import Future
+from itertools import chain, islice
+from queue import SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class _Buffers:
+    """Two buffers that are used in turn, so that one can be filled while the other is used."""
+
+    def __init__(self) -> None:
+        self._memory = [np.empty(0, np.uint8), np.empty(0, np.uint8)]
+
+    def next(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """An array whose content no longer matters."""
+        needed = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        memory = self._memory.pop(0)
+        if memory.nbytes < needed:
+            memory = np.empty(needed, np.uint8)
+        self._memory.append(memory)
+        return memory[:needed].view(dtype).reshape(shape)
+
+
+class _Worker:
+    """A thread that does one thing after another, and ends with the process at the latest."""
+
+    def __init__(self) -> None:
+        self._waiting: SimpleQueue[tuple[Future[None], Callable[..., None], Any] | None]
+        self._waiting = SimpleQueue()
+        self.thread = Thread(target=self._work, daemon=True)
+        self.thread.start()
+
+    def submit(self, step: Callable[..., None], *arguments: object) -> Future[None]:
+        """Have a step done."""
+        future: Future[None] = Future()
+        self._waiting.put((future, step, arguments))
+        return future
+
+    def end(self) -> None:
+        """Let the thread end after what it was given."""
+        self._waiting.put(None)
+
+    def _work(self) -> None:
+        while (waiting := self._waiting.get()) is not None:
+            future, step, arguments = waiting
+            try:
+                future.set_result(step(*arguments))
+            except BaseException as error:
+                future.set_exception(error)
+
+
+@contextlib.contextmanager
+def _worker(*, endless: bool) -> Iterator[_Worker]:
+    """A worker that is waited for, unless what it does may never end and nobody wants it."""
+    worker = _Worker()
+    try:
+        yield worker
+    except BaseException:
+        worker.end()
+        if not endless:
+            worker.thread.join()
+        raise
+    worker.end()
+    worker.thread.join()
+
+
+def overlapped(
+    items: Iterable[Item],
+    *,
+    like: Callable[[Item], tuple[tuple[int, ...], np.dtype[Any]]],
+    read: Callable[[Item, Array], None],
+    turn: Callable[[Item, Array, Array], Result],
+    write: Callable[[Item, Array], None],
+    endless_read: bool = False,
+    endless_write: bool = False,
+) -> Generator[tuple[Item, Result], None, None]:
+    """Take items through three steps, at most one item in each.
+
+    They come out in order, once they are written, with what the second step returned.
+
+    Args:
+        items: What there is to do.
+        like: The shape and dtype of an item's blocks.
+        read: Fills a block, in a thread of its own.
+        turn: Makes the second block of the first, in the calling thread.
+        write: Writes the second block, in a thread of its own.
+        endless_read: Whether reading may wait for somebody who sends nothing: after an exception,
+            such as an interrupt, it is left alone.
+        endless_write: Whether writing may wait for somebody who takes nothing.
+    """
+    items = iter(items)
+    ahead = list(islice(items, 2))
+    if len(ahead) < 2:  # for which threads would cost more than they save
+        for item in ahead:
+            shape, dtype = like(item)
+            block, out = np.empty(shape, dtype), np.empty(shape, dtype)
+            read(item, block)
+            result = turn(item, block, out)
+            write(item, out)
+            yield item, result
+        return
+    before, after = _Buffers(), _Buffers()
+    written: list[tuple[Item, Result, Future[None]]] = []
+
+    def reads() -> Iterator[tuple[Item, Array, Future[None]]]:
+        for item in chain(ahead, items):
+            block = before.next(*like(item))
+            yield item, block, reader.submit(read, item, block)
+
+    with _worker(endless=endless_read) as reader, _worker(endless=endless_write) as writer:
+        for item, block, reading in _one_ahead(reads()):
+            reading.result()
+            if len(written) == 2:
+                yield _finished(written.pop(0))
+            out = after.next(block.shape, block.dtype)
+            result = turn(item, block, out)
+            written.append((item, result, writer.submit(write, item, out)))
+        for last in written:
+            yield _finished(last)
+
+
+def _finished(written: tuple[Item, Result, Future[None]]) -> tuple[Item, Result]:
+    item, result, writing = written
+    writing.result()
+    return item, result
+
+
+def _one_ahead(things: Iterator[Any]) -> Iterator[Any]:
+    """Each thing, after the one behind it was asked for."""
+    waiting = next(things, None)
+    while waiting is not None:
+        coming = next(things, None)
+        yield waiting
+        waiting = coming

@@ -1,0 +1,163 @@
+"""The rotation of the arrays of a file, a block at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ropecli.files.arrays import choose
+from ropecli.files.axes import understand_axes
+from ropecli.files.blocks import blocks
+from ropecli.files.finite import all_finite, count_nonfinite, count_overflowed
+from ropecli.files.formats.registry import open_input
+from ropecli.files.formats.stored import extents, to_rotate
+from ropecli.files.positions import open_positions
+from ropecli.rotary.apply import turn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from ropecli.files.axes import Axes
+    from ropecli.files.formats.protocol import Source
+    from ropecli.files.formats.stored import Box
+    from ropecli.files.positions import Positions
+    from ropecli.rotary import Rotary
+
+#: What is read at a time: enough for starting the threads to cost nothing beside it.
+BLOCK_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Job:
+    """All that is needed to rotate any block of a file, in any process that sees the file."""
+
+    input: Path
+    rope: Rotary
+    tensor: str | None = None  #: A name, or a pattern of names, where the file holds several.
+    positions: Any = None  #: As in `open_positions`.
+    offset: int = 0  #: Added to every position.
+    sequence_axis: int | None = None  #: The axis before the last by default.
+    inverse: bool = False  #: Turn back.
+    dtype: str | None = None  #: "bfloat16" to take 2-byte void elements for that.
+    shape: Sequence[int] | None = None  #: Where the file has no header; `dtype` then is its own.
+
+    @contextlib.contextmanager
+    def opened(self, *, checked: bool = False) -> Iterator[OpenJob]:
+        """Open the file and its positions, and check that they fit the encoding.
+
+        Args:
+            checked: Whether another process has gone through all positions.
+
+        Raises:
+            ArgumentError: A value that does not fit an array.
+            FileError: A file that can't be read, or holds something else.
+        """
+        with contextlib.ExitStack() as stack:
+            source = stack.enter_context(open_input(self.input, self.shape, self.dtype))
+            rotations = []
+            for name in choose(source, self.tensor):
+                dtype = self.dtype if self.shape is None else None
+                stored = to_rotate(source.arrays[name], dtype)
+                axes = understand_axes(
+                    stored, head_dim=self.rope.head_dim, sequence_axis=self.sequence_axis
+                )
+                places = stack.enter_context(
+                    open_positions(
+                        self.positions,
+                        axes,
+                        self.offset,
+                        coordinates=self.rope.axes,
+                        checked=checked,
+                    )
+                )
+                rotations.append(Rotation(axes, places, self.rope, inverse=self.inverse))
+            yield OpenJob(source, tuple(rotations))
+
+
+@dataclass(frozen=True, eq=False)
+class OpenJob:
+    """An open file, and what is to be done with its arrays."""
+
+    source: Source
+    rotations: tuple[Rotation, ...]
+
+    @property
+    def rest(self) -> tuple[str, ...]:
+        """Names of the arrays that stay as they are."""
+        chosen = {rotation.name for rotation in self.rotations}
+        return tuple(name for name in self.source.arrays if name not in chosen)
+
+
+@dataclass(frozen=True)
+class Unfinite:
+    """Numbers that were not finite."""
+
+    nonfinite: int = 0  #: NaNs and infinities among the input's elements.
+    overflowed: int = 0  #: Finite pairs that became infinite.
+
+    def __add__(self, other: Unfinite) -> Unfinite:
+        """Both."""
+        return Unfinite(self.nonfinite + other.nonfinite, self.overflowed + other.overflowed)
+
+
+class Rotation:
+    """The rotation of one array."""
+
+    def __init__(self, axes: Axes, places: Positions, rope: Rotary, *, inverse: bool) -> None:
+        """Rotate an array by positions that fit it."""
+        self.axes = axes
+        self.places = places
+        self.rope = rope
+        self.inverse = inverse
+
+    @property
+    def name(self) -> str:
+        """Of the array, in its file."""
+        return self.axes.stored.name
+
+    def blocks(self, chunks: tuple[int, ...] | None = None) -> Iterator[Box]:
+        """The parts that are rotated one by one, in the order of the file.
+
+        Args:
+            chunks: What is written at once, where that is fixed: whole ones of the file's own.
+        """
+        if chunks is None:
+            return blocks(self.axes, BLOCK_BYTES)
+        stored = replace(self.axes.stored, chunks=chunks)
+        return blocks(replace(self.axes, stored=stored), BLOCK_BYTES)
+
+    def turn(self, box: Box, before: NDArray[Any], after: NDArray[Any]) -> Unfinite:
+        """Rotate a part.
+
+        Args:
+            box: Which.
+            before: Of its shape, C-contiguous, in native byte order.
+            after: As `before`; what is written to.
+        """
+        shape = self.as_kernels_take_it(extents(box))
+        x, out = before.reshape(shape), after.reshape(shape)
+        turn(x, out, self.rope, self.places.of(box), inverse=self.inverse)
+        return Unfinite() if all_finite(after) else self._count(before, after)
+
+    def as_kernels_take_it(self, lengths: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape (batch, outer, sequence, inner, head_dim) of a part."""
+        axis, dim = self.axes.sequence_axis, self.axes.head_dim
+        batch = lengths[0] if self.places.per_batch else 1
+        outer, sequence = math.prod(lengths[:axis]) // batch, lengths[axis]
+        inner = math.prod(lengths[axis + 1 :]) // dim
+        if sequence == 1:
+            # Vectors that stand at one position go where the kernel shares them out to threads.
+            outer, inner = outer * inner, 1
+        return batch, outer, sequence, inner, dim
+
+    def _count(self, before: NDArray[Any], after: NDArray[Any]) -> Unfinite:
+        vectors = (-1, self.axes.head_dim)
+        overflowed = count_overflowed(
+            before.reshape(vectors), after.reshape(vectors), self.rope, inverse=self.inverse
+        )
+        return Unfinite(count_nonfinite(before), overflowed)

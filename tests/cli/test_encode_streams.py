@@ -1,0 +1,299 @@
+"""The encode command between pipes, and on files without a header."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from files.hostile import fed
+from helpers import ROOT, assert_refused, assert_same_bits, run_in_terminal
+from numpy.typing import NDArray
+
+from ropecli import Rotary, rotate
+from ropecli.cli.app import run
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+PLAN = (
+    "stdin  (3, 50, 16) float32  9.6 kB\n"
+    "positions run along axis 1 (50 long), from 0, 1 head of 16\n"
+    "interleaved, base 10000\n"
+)
+
+
+def drawn(*shape: int) -> NDArray[Any]:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with x.npy and what becomes of it, y.npy."""
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", drawn(3, 50, 16))
+    np.save("y.npy", rotate(drawn(3, 50, 16), Rotary(head_dim=16)))
+    return tmp_path
+
+
+def shell(line: str, **streams: Any) -> subprocess.CompletedProcess[bytes]:
+    """Run a line of bash that has the command as `ropecli`; a pipe fails if a part of it does."""
+    script = f'set -o pipefail; ropecli() {{ "{sys.executable}" -m ropecli "$@"; }}; {line}'
+    return subprocess.run(
+        ["bash", "-c", script],
+        capture_output=True,
+        timeout=120,
+        check=False,
+        env=ENVIRONMENT,
+        **streams,
+    )
+
+
+def outcome(done: subprocess.CompletedProcess[bytes]) -> tuple[int, bytes, str]:
+    return done.returncode, done.stdout, done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cat x.npy | ropecli encode - | cat",
+        "ropecli encode - < x.npy",
+    ],
+)
+def test_data_go_to_stdout_and_words_to_stderr(here: Path, line: str) -> None:
+    code, out, err = outcome(shell(line))
+    assert code == 0
+    assert out == (here / "y.npy").read_bytes()
+    plan, _, end = err.rpartition("stdout written in ")
+    assert plan == PLAN
+    assert end.endswith(" s\n")
+
+
+def test_a_chain_there_and_back(here: Path) -> None:
+    chain = "ropecli encode x.npy -o - -q | tee z.npy | ropecli encode - --inverse -q > back.npy"
+    assert outcome(shell(chain)) == (0, b"", "")
+    assert (here / "z.npy").read_bytes() == (here / "y.npy").read_bytes()
+    x = drawn(3, 50, 16)
+    # Twice 2.5 ulp of a pair's length, an ulp being at most 2^-23 of it.
+    allowed = 5 * 2.0**-23 * np.sqrt(2) * np.abs(x).max()
+    assert np.abs(np.load("back.npy") - x).max() <= allowed
+
+
+def test_a_file_as_output_leaves_stdout_to_words(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = (here / "x.npy").read_bytes()
+    with fed(content):
+        assert run(["encode", "-", "-o", "z.npy"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out.startswith(PLAN)
+    assert (here / "z.npy").read_bytes() == (here / "y.npy").read_bytes()
+    with fed(content):
+        assert run(["encode", "-", "-o", "z2.npy", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["result"]["output"] == "z2.npy"
+
+
+def test_a_reader_that_has_gone_is_no_fault(here: Path) -> None:
+    np.save("large.npy", drawn(3_000, 512))  # more than a pipe holds
+    code, out, err = outcome(shell("ropecli encode large.npy -o - -q | head -c 6"))
+    assert (code, out, err) == (0, b"\x93NUMPY", "")
+
+
+def test_full_and_closed_streams(here: Path) -> None:
+    said = "error: cannot write stdout: No space left on device\n"
+    assert outcome(shell("ropecli encode x.npy -o - -q > /dev/full")) == (2, b"", said)
+    said = "error: stdout is closed\n"
+    assert outcome(shell("ropecli encode x.npy -o - -q >&-")) == (2, b"", said)
+
+    code, out, err = outcome(shell("ropecli encode - -q <&-"))
+    assert (code, out, err) == (2, b"", "error: stdin is closed; allowed is a .npy file\n")
+
+
+def test_terminals_are_no_place_for_data(here: Path) -> None:
+    screen = run_in_terminal("encode", "x.npy", "-o", "-", cwd=here)
+    assert screen.code == 2
+    assert "error: stdout is a terminal, which is no place for data; give -o FILE" in screen.text
+    assert "NUMPY" not in screen.text
+    screen = run_in_terminal("encode", "-", "-o", "z.npy", cwd=here)
+    assert screen.code == 2
+    assert "error: stdin is a terminal; allowed is a .npy file" in screen.text
+
+
+@pytest.mark.parametrize(
+    ("length", "words", "said"),
+    [
+        (4_000, "-o z.npy --json", "stdin ends after 3,872 bytes of elements; shape (3, 50, 16)"),
+        (60, "", "stdin is cut short within its .npy header"),
+        (0, "", "stdin is empty; allowed is a .npy file"),
+        (9_728, "--json", "--json needs stdout for its document"),
+        (9_728, "--model -", "INPUT and --model can't both be -"),
+        (9_728, "--shape 3,50,16", "stdin is a .npy file, which says its shape itself"),
+        (9_728, "--dtype float16", "stdin holds float32, not float16"),
+        (9_728, "--dim 6", "the last axis must be a multiple of the head dim 6, got 16"),
+        (9_728, "--positions -", "-"),
+        (9_728, "-o no/folder.npy", "cannot write"),
+    ],
+)
+def test_what_is_refused(
+    here: Path, capsys: pytest.CaptureFixture[str], length: int, words: str, said: str
+) -> None:
+    with fed((here / "x.npy").read_bytes()[:length]):
+        assert said in assert_refused(capsys, "encode", "-", *words.split())
+    assert {path.name for path in here.iterdir()} == {"x.npy", "y.npy"}
+
+
+def test_a_slow_fifo_is_read_as_it_comes(here: Path) -> None:
+    os.mkfifo(here / "fifo")
+    content = (here / "x.npy").read_bytes()
+    line = "ropecli encode - -q < fifo"
+    script = f'ropecli() {{ "{sys.executable}" -m ropecli "$@"; }}; {line}'
+    with subprocess.Popen(
+        ["bash", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT
+    ) as process:
+        with (here / "fifo").open("wb", buffering=0) as fifo:
+            for begin in range(0, len(content), 7):
+                fifo.write(content[begin : begin + 7])
+                if begin < 1_000 or begin % 700 == 0:
+                    time.sleep(0.002)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, b"")
+    assert out == (here / "y.npy").read_bytes()
+
+
+def test_a_fifo_by_name_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(here / "fifo.npy")
+    assert "is no regular file" in assert_refused(capsys, "encode", "fifo.npy")
+
+
+@pytest.mark.parametrize("length", [0, 2_000])
+def test_an_interrupt_while_it_waits_for_more(here: Path, length: int) -> None:
+    code = (
+        "import signal, sys; from ropecli.cli.app import run; "
+        # A test run in the background of a script ignores interrupts, and so would its children.
+        "signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "print('ready', file=sys.stderr, flush=True); "
+        "sys.exit(run(['encode', '-', '-q']))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == b"ready\n"
+        assert process.stdin is not None
+        process.stdin.write((here / "x.npy").read_bytes()[:length])
+        process.stdin.flush()
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert process.stderr.read() == b"error: interrupted\n"
+
+
+# Files without a header.
+
+
+def test_a_file_without_a_header(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    drawn(3, 50, 16).tofile("x.bin")
+    words = ["--shape", "3,50,16", "--dtype", "float32"]
+    assert run(["encode", "x.bin", *words]) == 0
+    out = capsys.readouterr().out
+    assert "x.bin  (3, 50, 16) float32  9.6 kB" in out
+    assert "x.rope.bin written" in out
+    expected = np.load("y.npy")
+    assert (here / "x.rope.bin").read_bytes() == expected.tobytes()
+    assert run(["encode", "x.bin", *words, "-o", "z.npy", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["parameters"]["shape"] == [3, 50, 16]
+    assert document["parameters"]["dtype"] == "float32"
+    assert_same_bits("z.npy", got=np.load("z.npy"), expected=expected)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("x.bin", "x.bin has no header; allowed is encode with --shape and --dtype"),
+        ("x.bin --dtype float32", "x.bin has no header"),
+        ("x.bin --shape 3,50,16", "what has no header needs a dtype beside its shape"),
+        ("x.bin --shape 3,50 --dtype float32", "holds 9,600 bytes, but shape (3, 50) of float32"),
+        ("x.bin --shape 3,50,16 --dtype float64", "of float64 needs 19,200"),
+        ("x.bin --shape 3;50 --dtype float32", "shape must be lengths such as 12,1024,64"),
+        ("x.bin --shape=-3,50 --dtype float32", "lengths of 0 or more, got (-3, 50)"),
+        ("x.bin --shape 3,50,16 --dtype int8", "dtype must be one of float64"),
+        ("x.npy --shape 3,50,16 --dtype float32", "x.npy is a .npy file, which says its shape"),
+        ("x.bin --shape 3,50,16 --dtype float32 -o z.txt", "allowed is a name that ends in"),
+    ],
+)
+def test_what_is_refused_of_files_without_a_header(
+    here: Path, capsys: pytest.CaptureFixture[str], words: str, said: str
+) -> None:
+    drawn(3, 50, 16).tofile("x.bin")
+    assert said in assert_refused(capsys, "encode", *words.split())
+    assert {path.name for path in here.iterdir()} == {"x.bin", "x.npy", "y.npy"}
+
+
+# Names.
+
+NAMES = [
+    "with blanks .npy",
+    " .npy",
+    "ключи и значения.npy",
+    "é\N{COMBINING ACUTE ACCENT}🌀.npy",
+    "-.npy",
+    "--help.npy",
+    "[0-9]*.npy",
+    "new\nline.npy",
+    "n" * 251 + ".npy",
+    os.fsdecode(b"\xff\xfe.npy"),
+]
+
+
+@pytest.mark.parametrize("name", NAMES, ids=ascii)
+def test_names_of_all_kinds(here: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("x.npy").rename(name)
+    output = f"out/{name}"
+    Path("out").mkdir()
+    assert run(["encode", "-o", output, "--json", "--", name]) == 0
+    assert json.loads(capsys.readouterr().out)["result"]["output"] == output
+    assert Path(output).read_bytes() == Path("y.npy").read_bytes()
+    assert [path.name for path in Path("out").iterdir()] == [name]
+    assert "exists" in assert_refused(capsys, "encode", "-o", output, "--", name)
+
+
+def test_names_that_are_too_long(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = assert_refused(capsys, "encode", "x.npy", "-o", "n" * 252 + ".npy")
+    assert "File name too long" in said
+    Path("x.npy").rename("n" * 251 + ".npy")
+    said = assert_refused(capsys, "encode", "n" * 251 + ".npy")  # its own output would be longer
+    assert "File name too long" in said
+
+
+def test_paths_beyond_255_bytes(here: Path) -> None:
+    folder = Path(*["deep folder"] * 60)
+    folder.mkdir(parents=True)
+    Path("x.npy").rename(folder / "x.npy")
+    assert run(["encode", str(folder / "x.npy"), "-q"]) == 0
+    assert (folder / "x.rope.npy").read_bytes() == Path("y.npy").read_bytes()
+
+
+def test_symbolic_links(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("real").mkdir()
+    Path("in.npy").symlink_to("x.npy")
+    Path("out.npy").symlink_to("real/z.npy")
+    assert run(["encode", "in.npy", "-o", "out.npy", "-q"]) == 0
+    assert Path("out.npy").is_symlink()
+    assert Path("real/z.npy").read_bytes() == Path("y.npy").read_bytes()
+    Path("dangling.npy").symlink_to("nowhere.npy")
+    capsys.readouterr()
+    assert "No such file" in assert_refused(capsys, "encode", "dangling.npy")
+    Path("loop.npy").symlink_to("loop.npy")
+    assert "loop.npy" in assert_refused(capsys, "encode", "loop.npy")
+    assert "loop.npy" in assert_refused(capsys, "encode", "x.npy", "-o", "loop.npy")

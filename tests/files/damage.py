@@ -1,0 +1,60 @@
+"""Damaged copies of files, and reading them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from ropecli.errors import FileError
+from ropecli.files.arrays import read_whole
+from ropecli.files.formats.registry import open_source
+
+
+def damaged(data: bytes, random: np.random.Generator) -> bytes:
+    """Bytes with one to four changes: of a byte, of eight, or cut short."""
+    changed = bytearray(data)
+    for _ in range(random.integers(1, 5)):
+        place = int(random.integers(len(changed)))
+        kind = random.integers(8)
+        if kind < 5:
+            changed[place] = int(random.integers(256))
+        elif kind < 7:
+            changed[place : place + 8] = random.bytes(8)
+        else:
+            del changed[max(1, place) :]
+    return bytes(changed)
+
+
+def damage_file(path: Path, copy: Path, seed: int) -> Path:
+    """A damaged copy of a file, or of a folder in which one file is damaged."""
+    random = np.random.default_rng(seed)
+    if path.is_dir():
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(path, copy)
+        files = sorted(Path(below, name) for below, _, names in os.walk(copy) for name in names)
+        # Half of them in what describes the arrays: there is little of it.
+        metadata = [file for file in files if file.name == "zarr.json"]
+        chosen = metadata if random.integers(2) else files
+        target = chosen[int(random.integers(len(chosen)))]
+        target.write_bytes(damaged(target.read_bytes(), random))
+    else:
+        copy.write_bytes(damaged(path.read_bytes(), random))
+    return copy
+
+
+def is_read(path: Path) -> bool:
+    """Whether all arrays of a file can be read; what can't must be refused in one line."""
+    __tracebackhide__ = True
+    try:
+        with open_source(path) as source:
+            for stored in source.arrays.values():
+                if not stored.unreadable and stored.nbytes < 1 << 27:
+                    read_whole(source.reader(stored))
+    except FileError as error:
+        message = str(error)
+        assert message.isprintable(), f"refused in other than one line: {message!r}"
+        return False
+    return True

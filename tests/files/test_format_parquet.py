@@ -1,0 +1,233 @@
+"""Parquet files, against pyarrow itself."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from files.damage import damage_file, is_read
+from files.folders import names, refused, saved, to_be_rotated
+from files.optional_formats import (
+    random_array,
+    read_parquet,
+    vectors,
+    write_parquet,
+)
+from helpers import assert_same_bits, run_python, soon
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ropecli import Rotary, encode_file, rotate
+from ropecli.files import rotation
+from ropecli.files.arrays import read_part
+from ropecli.files.formats import parquet
+from ropecli.files.formats.registry import open_source
+
+ROPE = Rotary(head_dim=8)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2"])
+def test_output_has_the_bits_and_all_else(tmp_path: Path, dtype: str) -> None:
+    x = random_array(100, 16, dtype=dtype)
+    columns = {
+        "id": pa.array(range(100)),
+        "q": x,
+        "words": ["é", None] * 50,
+        "tags": pa.array([[1.0], [], None, [2.0, 3.0]] * 25),
+        "k.v": x[:, :8].copy(),
+        "nested": pa.array([{"q": 1, "r": "a"}] * 100),
+    }
+    path = write_parquet(
+        tmp_path / "x.parquet",
+        columns,
+        row_group_size=30,
+        compression={"id": "gzip", "q.list.element": "zstd", "words": "snappy"},
+        use_dictionary=["words"],
+    )
+    table = pq.read_table(path).replace_schema_metadata({"made": "by hand"})
+    pq.write_table(
+        table,
+        path,
+        row_group_size=30,
+        compression={"id": "gzip", "q.list.element": "zstd", "words": "snappy"},
+        use_dictionary=["words"],
+    )
+    result = encode_file(path, tmp_path / "y.parquet", ROPE, tensor="q")
+    assert result.kept == ("tags", "k.v")
+    heads = np.moveaxis(x.reshape(100, 2, 8), 1, 0)
+    expected = np.moveaxis(rotate(heads, ROPE), 0, 1).reshape(x.shape)
+    assert_same_bits("q", got=read_parquet(tmp_path / "y.parquet", "q"), expected=expected)
+    after = pq.read_table(tmp_path / "y.parquet")
+    assert after.schema.equals(pq.read_schema(path), check_metadata=True)
+    assert after.drop_columns("q") == table.drop_columns("q")
+    facts = [
+        [
+            (column.compression, column.encodings, column.is_stats_set)
+            for group in range(metadata.num_row_groups)
+            for column in map(metadata.row_group(group).column, range(metadata.num_columns))
+        ]
+        for metadata in (pq.read_metadata(path), pq.read_metadata(tmp_path / "y.parquet"))
+    ]
+    assert facts[0] == facts[1]
+    assert len(facts[0]) == 4 * 7
+
+
+@given(st.data())
+def test_parts_are_read_in_order(data: st.DataObject) -> None:
+    rows, width = data.draw(st.integers(1, 30)), data.draw(st.integers(1, 6))
+    x = random_array(rows, width)
+    starts = sorted(data.draw(st.sets(st.integers(0, rows - 1), min_size=1)))
+    ends = [data.draw(st.integers(a, b)) for a, b in zip(starts, [*starts[1:], rows], strict=True)]
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parquet, "_BATCH", data.draw(st.integers(1, 400)))
+        size = data.draw(st.integers(1, rows))
+        path = write_parquet(Path(name, "x.parquet"), {"q": x}, row_group_size=size)
+        with open_source(path) as source:
+            reader = source.reader(source.arrays["q"])
+            for start, end in zip(starts, ends, strict=True):
+                got = read_part(reader, (slice(start, end), slice(0, width)))
+                assert_same_bits("rows", got=got, expected=x[start:end])
+
+
+def test_several_columns_by_a_pattern(tmp_path: Path) -> None:
+    arrays = {name: random_array(50, 8, seed=len(name)) for name in ("a.q", "bb.q", "a.k")}
+    path = write_parquet(tmp_path / "x.parquet", arrays, row_group_size=20)
+    result = encode_file(path, tmp_path / "y.parquet", ROPE, tensor="*.q")
+    assert [array.name for array in result.arrays] == ["a.q", "bb.q"]
+    for name, x in arrays.items():
+        expected = rotate(x, ROPE) if name.endswith("q") else x
+        assert_same_bits(name, got=read_parquet(tmp_path / "y.parquet", name), expected=expected)
+    assert pq.read_schema(tmp_path / "y.parquet").names == list(arrays)
+
+
+@pytest.mark.parametrize("block", [1, 300, 1 << 20])
+def test_blocks_and_groups_of_any_size_give_the_same_elements(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    x = random_array(50, 16)
+    path = write_parquet(tmp_path / "x.parquet", {"q": x, "i": pa.array(range(50))})
+    monkeypatch.setattr(rotation, "BLOCK_BYTES", block)
+    monkeypatch.setattr(parquet, "_GROUP", 1_000)
+    encode_file(path, tmp_path / "y.parquet", Rotary(head_dim=16))
+    expected = rotate(x, Rotary(head_dim=16))
+    assert_same_bits("q", got=read_parquet(tmp_path / "y.parquet", "q"), expected=expected)
+    assert pq.read_table(tmp_path / "y.parquet")["i"].to_pylist() == list(range(50))
+    assert pq.read_metadata(tmp_path / "y.parquet").num_row_groups > 3, "too large ones are cut"
+
+
+def test_conversion_there_and_back(tmp_path: Path) -> None:
+    x = random_array(40, 8, dtype=">f4")
+    encode_file(saved(tmp_path, x), tmp_path / "x.parquet", ROPE, offset=2)
+    encode_file(tmp_path / "x.parquet", tmp_path / "y.npy", ROPE)
+    expected = rotate(rotate(x.astype("f4"), ROPE, np.arange(40) + 2), ROPE)
+    assert_same_bits("y.npy", got=np.load(tmp_path / "y.npy"), expected=expected)
+    encode_file(saved(tmp_path, np.ones((0, 8)), "e.npy"), tmp_path / "e.parquet", ROPE)
+    assert read_parquet(tmp_path / "e.parquet", "e").shape == (0, 8)
+    encode_file(tmp_path / "e.parquet", tmp_path / "f.parquet", ROPE)
+    assert read_parquet(tmp_path / "f.parquet", "e").shape == (0, 8)
+
+
+def test_what_parquet_has_no_place_for_is_refused(tmp_path: Path) -> None:
+    target = tmp_path / "y.parquet"
+    message = refused(encode_file, saved(tmp_path, np.ones((2, 3, 8))), target, ROPE)
+    assert "a vector a row, got (2, 3, 8)" in message
+    void = saved(tmp_path, np.ones((3, 8), "V2"))
+    message = refused(encode_file, void, target, ROPE, dtype="bfloat16")
+    assert "parquet has no bfloat16" in message
+    np.savez(tmp_path / "x.npz", a=np.ones((3, 8)), b=np.ones((4, 8)))
+    message = refused(encode_file, tmp_path / "x.npz", target, ROPE, tensor="*")
+    assert "must have one length" in message
+    assert names(tmp_path) == ["x.npy", "x.npz"]
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        (pa.array([[1.0, 2.0], [3.0]]), "lists of any length"),
+        (pa.array([[1.0, 2.0], None], pa.list_(pa.float32(), 2)), "nulls"),
+        (pa.array([[1.0, None], [3.0, 4.0]], pa.list_(pa.float32(), 2)), "nulls"),
+        (vectors(np.ones((2, 2), "i4")), "lists of int32"),
+        (pa.array([1.0, 2.0]), "holds no tensor"),
+    ],
+    ids=["ragged", "null", "null within", "integers", "numbers"],
+)
+def test_other_columns_are_refused(tmp_path: Path, column: Any, words: str) -> None:
+    path = write_parquet(tmp_path / "x.parquet", {"q": column})
+    message = refused(encode_file, path, tmp_path / "y.parquet", Rotary(head_dim=2))
+    assert words in message
+    assert names(tmp_path) == ["x.parquet"]
+
+
+def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    column = vectors(random_array(3, 8))
+    pq.write_table(pa.table([column, column], ["q", "q"]), tmp_path / "x.parquet")
+    assert "'q' twice" in refused(to_be_rotated, tmp_path / "x.parquet")
+
+
+def test_without_the_library_one_line_says_which(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, target = saved(tmp_path, np.ones((3, 8))), tmp_path / "y.parquet"
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    needs = "needs pyarrow: pip install 'ropecli[parquet]'"
+    assert f"reading {target} {needs}" == refused(to_be_rotated, target)
+    assert f"writing {target} {needs}" == refused(encode_file, path, target, ROPE)
+
+
+def test_rows_that_take_no_bytes_are_refused(tmp_path: Path) -> None:
+    zeros = np.zeros((1 << 16, 512), "f4")
+    path = write_parquet(tmp_path / "x.parquet", {"q": zeros}, compression="zstd")
+    assert path.stat().st_size < zeros.nbytes / 200
+    with soon():
+        assert "more than 200 times as many" in refused(encode_file, path, tmp_path / "y.npy", ROPE)
+
+
+def test_no_parquet_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.parquet")
+    assert "no regular file" in refused(to_be_rotated, tmp_path / "pipe.parquet")
+    (tmp_path / "folder.parquet").mkdir()
+    assert "is a folder" in refused(to_be_rotated, tmp_path / "folder.parquet")
+    assert "No such file" in refused(to_be_rotated, tmp_path / "none.parquet")
+
+
+def test_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
+    data = write_parquet(tmp_path / "x.parquet", {"q": random_array(20, 8)}).read_bytes()
+    for length in range(0, len(data), 37):
+        (tmp_path / "y.parquet").write_bytes(data[:length])
+        assert refused(to_be_rotated, tmp_path / "y.parquet")
+
+
+def test_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
+    path = saved(tmp_path, random_array(12_800, 8, dtype="f8"))
+    ran = run_python(f"""
+import resource, sys, ropecli, pyarrow.parquet
+resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, 500_000))  # Python ignores its signal
+try:
+    ropecli.encode_file({str(path)!r}, {str(tmp_path / "y.parquet")!r}, ropecli.Rotary(head_dim=8))
+except ropecli.FileError as error:
+    sys.exit(str(error))
+""")
+    said = f"cannot write {tmp_path}/y.parquet: File too large\n"
+    assert (ran.returncode, ran.stderr) == (1, said)
+    assert names(tmp_path) == ["x.npy"]
+
+
+def test_damaged_files_are_refused_or_read(tmp_path: Path) -> None:
+    columns = {
+        "q": random_array(12, 8),
+        "k": random_array(12, 8, dtype="f8"),
+        "i": pa.array(range(12)),
+    }
+    path = write_parquet(tmp_path / "x.parquet", columns, row_group_size=7)
+    read = 0
+    for seed in range(100):
+        with soon(seed):
+            read += is_read(damage_file(path, tmp_path / "copy.parquet", seed))
+    assert 5 < read < 60

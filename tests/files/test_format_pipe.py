@@ -1,0 +1,310 @@
+"""Standard input and output as .npy streams."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from files.folders import names, refused, saved, written
+from files.hostile import archive, fed, npy, saved_bytes
+from helpers import ROOT, assert_same_bits, run_python, soon
+from safetensors.numpy import load_file, save
+
+from ropecli import Rotary, encode_file, rotate
+from ropecli.files import rotation
+from ropecli.files.encode import default_output
+from ropecli.files.formats.pipe import StdoutSink
+from ropecli.files.formats.stored import Stored
+from ropecli.files.formats.stream import stream_reader
+
+ROPE = Rotary(head_dim=8)
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+DTYPES = [np.dtype(name) for name in ("<f8", ">f8", "<f4", ">f4", "<f2", ">f2")] + [BFLOAT16]
+Bytes = pytest.CaptureFixture[bytes]
+
+
+def drawn(*shape: int, dtype: Any = np.float32, order: Any = "C") -> Any:
+    x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    return np.asarray(x, order=order)
+
+
+@contextlib.contextmanager
+def redirected(path: Path, *, begin: int = 0) -> Iterator[None]:
+    """Standard input is a file, read so far."""
+    kept, fd = os.dup(0), os.open(path, os.O_RDONLY)
+    os.lseek(fd, begin, os.SEEK_SET)
+    os.dup2(fd, 0)
+    os.close(fd)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 0)
+        os.close(kept)
+
+
+@pytest.mark.parametrize("block", [1, 1_000, 1 << 20])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_pipes_carry_what_files_hold(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: Bytes,
+    dtype: Any,
+    order: Any,
+    block: int,
+) -> None:
+    monkeypatch.setattr(rotation, "BLOCK_BYTES", block)
+    path = saved(tmp_path, drawn(3, 20, 16, dtype=dtype, order=order))
+    name = "bfloat16" if dtype == BFLOAT16 else None
+    encode_file(path, tmp_path / "y.npy", ROPE, dtype=name)
+    expected = (tmp_path / "y.npy").read_bytes()
+    with fed(path.read_bytes()):
+        result = encode_file("-", "-", ROPE, dtype=name)
+    assert capfdbinary.readouterr().out == expected
+    assert (result.input, result.output) == (Path("stdin"), Path("-"))
+    with fed(path.read_bytes()):
+        encode_file("-", tmp_path / "z.npy", ROPE, dtype=name)
+    assert (tmp_path / "z.npy").read_bytes() == expected
+    encode_file(path, "-", ROPE, dtype=name)
+    with redirected(path):
+        encode_file("-", "-", ROPE, dtype=name)
+    assert capfdbinary.readouterr().out == 2 * expected
+
+
+def test_axes_and_positions_as_in_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Bytes
+) -> None:
+    monkeypatch.setattr(rotation, "BLOCK_BYTES", 2_000)
+    path = saved(tmp_path, drawn(4, 9, 3, 16))
+    places = np.random.default_rng(1).integers(0, 999, (4, 9))
+    options: dict[str, Any] = {"positions": places, "sequence_axis": 1, "offset": 5}
+    encode_file(path, tmp_path / "y.npy", ROPE, **options)
+    with fed(path.read_bytes()):
+        encode_file("-", "-", ROPE, **options)
+    assert capfdbinary.readouterr().out == (tmp_path / "y.npy").read_bytes()
+
+
+@pytest.mark.parametrize("shape", [(0, 8), (5, 0, 8), (1, 8)])
+def test_no_row_and_one_row(shape: tuple[int, ...], capfdbinary: Bytes) -> None:
+    content = saved_bytes(np.ones(shape, "f4"))
+    with fed(content):
+        encode_file("-", "-", ROPE)
+    assert capfdbinary.readouterr().out == content  # position 0 turns nothing
+
+
+def test_to_and_from_other_formats(tmp_path: Path, capfdbinary: Bytes) -> None:
+    x = drawn(5, 8)
+    expected = rotate(x, ROPE)
+    for name in ("y.npz", "y.safetensors", "y.bin"):
+        with fed(saved_bytes(x)):
+            encode_file("-", tmp_path / name, ROPE)
+    with np.load(tmp_path / "y.npz") as file:
+        assert_same_bits("npz", got=file["stdin"], expected=expected)
+    got = load_file(tmp_path / "y.safetensors")["stdin"]
+    assert_same_bits("safetensors", got=got, expected=expected)
+    assert (tmp_path / "y.bin").read_bytes() == expected.tobytes()
+    (tmp_path / "x.safetensors").write_bytes(save({"q": x}))
+    encode_file(tmp_path / "x.safetensors", "-", ROPE)
+    assert capfdbinary.readouterr().out == saved_bytes(expected)
+
+
+def test_streams_that_follow_one_another(tmp_path: Path) -> None:
+    first, second = drawn(4, 8), drawn(3, 5, 8, dtype=np.float64)
+    with fed(saved_bytes(first) + saved_bytes(second)):
+        encode_file("-", tmp_path / "a.npy", ROPE)
+        encode_file("-", tmp_path / "b.npy", ROPE)
+        assert "stdin is empty" in refused(encode_file, "-", tmp_path / "c.npy", ROPE)
+    assert_same_bits("a", got=np.load(tmp_path / "a.npy"), expected=rotate(first, ROPE))
+    assert_same_bits("b", got=np.load(tmp_path / "b.npy"), expected=rotate(second, ROPE))
+
+
+def test_a_redirected_file_is_read_from_where_it_stands(tmp_path: Path) -> None:
+    x = drawn(4, 8)
+    path = written(tmp_path, b"a line\n" + saved_bytes(x), "x")
+    with redirected(path, begin=7):
+        encode_file("-", tmp_path / "y.npy", ROPE)
+    assert_same_bits("y", got=np.load(tmp_path / "y.npy"), expected=rotate(x, ROPE))
+
+
+def test_a_refusal_leaves_the_header_to_the_next(tmp_path: Path) -> None:
+    x = drawn(4, 8)
+    with fed(saved_bytes(x)):
+        refused(encode_file, "-", tmp_path / "no" / "y.npy", ROPE)
+        encode_file("-", tmp_path / "y.npy", ROPE)
+    assert_same_bits("y", got=np.load(tmp_path / "y.npy"), expected=rotate(x, ROPE))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("left", [0, 1, 5_000])
+def test_a_stream_that_ends_too_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: Any, left: int
+) -> None:
+    monkeypatch.setattr(rotation, "BLOCK_BYTES", 1_000)
+    content = saved_bytes(drawn(20, 16, 8, order=order))
+    with fed(content[: 128 + left]):
+        said = refused(encode_file, "-", tmp_path / "y.npy", ROPE)
+    needs = "shape (20, 16, 8) of float32 needs 10,240"
+    assert said == f"stdin ends after {left:,} bytes of elements; {needs}"
+    assert names(tmp_path) == []
+
+
+def test_a_stream_cut_within_its_header(tmp_path: Path) -> None:
+    content = saved_bytes(drawn(4, 8))
+    for length in range(128):
+        with fed(content[:length]):
+            assert refused(encode_file, "-", tmp_path / "y.npy", ROPE).startswith("stdin ")
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (archive({"q.npy": saved_bytes(drawn(3, 8))}), r"starts with b'PK\x03\x04"),
+        (save({"q": drawn(3, 8)}), "starts with b"),
+        (b"\x89HDF\r\n\x1a\n" + bytes(99), r"starts with b'\x89HDF\r\n'"),
+        (b"words", "starts with b'words'"),
+        (b"", "is empty"),
+        (saved_bytes(np.arange(16).reshape(2, 8)), "holds int64; allowed are float64"),
+    ],
+)
+def test_what_is_no_npy_stream_is_refused(tmp_path: Path, content: bytes, words: str) -> None:
+    with fed(content):
+        said = refused(encode_file, "-", tmp_path / "y.npy", ROPE)
+    assert said.startswith("stdin ")
+    assert words in said
+    assert "allowed is a .npy file" in said or "allowed are" in said
+
+
+def test_positions_do_not_come_through_stdin(tmp_path: Path) -> None:
+    path = saved(tmp_path, drawn(5, 8))
+    with fed(saved_bytes(np.arange(5))):
+        assert "-" in refused(encode_file, path, tmp_path / "y.npy", ROPE, positions="-")
+
+
+def test_input_is_never_written_over(tmp_path: Path) -> None:
+    path = saved(tmp_path, drawn(5, 8))
+    before = path.read_bytes()
+    with redirected(path):
+        said = refused(encode_file, "-", path, ROPE, force=True)
+    assert "same file" in said
+    kept, fd = os.dup(1), os.open(path, os.O_WRONLY | os.O_APPEND)
+    os.dup2(fd, 1)
+    os.close(fd)
+    try:
+        said = refused(encode_file, path, "-", ROPE)
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+    assert "same file" in said
+    assert path.read_bytes() == before
+
+
+def test_parts_in_any_order_come_out_in_that_of_the_file(capfdbinary: Bytes) -> None:
+    random = np.random.default_rng(3)
+    for order in ("C", "F"):
+        for dtype in ("<f4", ">f4"):
+            x = drawn(6, 5, 4, dtype=dtype, order=order)
+            stored = Stored(
+                path=Path("-"), shape=x.shape, dtype=x.dtype, fortran_order=order == "F"
+            )
+            boxes = [
+                (slice(row, row + 2), slice(column, column + 1), slice(0, 4))
+                for row in range(0, 6, 2)
+                for column in range(5)
+            ]
+            random.shuffle(boxes)
+            sink = StdoutSink(stored, b"header")
+            for box in boxes:
+                block = np.ascontiguousarray(x[box]).astype("f4")
+                sink.writer("").write(box, block)
+            sink.finish(None, ())  # type: ignore[arg-type]
+            sink.close()
+            assert capfdbinary.readouterr().out == b"header" + x.tobytes("A")
+
+
+def test_parts_in_any_order_are_read_from_a_stream() -> None:
+    random = np.random.default_rng(4)
+    for order in ("C", "F"):
+        for dtype in ("<f4", ">f4"):
+            x = drawn(6, 5, 4, dtype=dtype, order=order)
+            stored = Stored(
+                path=Path("x"), shape=x.shape, dtype=x.dtype, fortran_order=order == "F"
+            )
+            boxes = [
+                (slice(row, row + 2), slice(column, column + 1), slice(0, 4))
+                for row in range(0, 6, 2)
+                for column in range(5)
+            ]
+            random.shuffle(boxes)
+            if order == "C":  # one that comes first, before the others are asked for
+                boxes = [(slice(0, 1), slice(0, 5), slice(0, 4)), *boxes[1:]]
+                boxes = [box for box in boxes if box[0].start or box[0].stop == 1]
+            reader = stream_reader(io.BytesIO(x.tobytes("A")), stored)
+            for box in boxes:
+                out = np.empty(tuple(part.stop - part.start for part in box), "f4")
+                reader.read(box, out)
+                assert_same_bits(str(box), got=out, expected=np.array(x[box], "f4"))
+
+
+def test_blocks_in_order_do_not_wait(monkeypatch: pytest.MonkeyPatch, capfdbinary: Bytes) -> None:
+    monkeypatch.setattr(rotation, "BLOCK_BYTES", 2_048)  # a short vector counts as 128 bytes
+    seen: list[int] = []
+
+    def watch(done: int, total: int) -> None:
+        seen.append(os.fstat(1).st_size)  # the file in which stdout is caught
+
+    with fed(saved_bytes(drawn(20, 16, 8))):
+        encode_file("-", "-", ROPE, progress=watch)
+    assert len(seen) == 20
+    assert seen[0] >= 128 + 512
+    assert seen[0] <= 128 + 4 * 512  # when the first is told, at most three more are on their way
+    assert len(capfdbinary.readouterr().out) == seen[-1] == 128 + 20 * 512
+
+
+PROMISE = """
+import os, pathlib, ropecli
+from files.hostile import peak
+# A pipe, not the file itself, whose size would be held against the header.
+ours, theirs = os.pipe()
+os.write(theirs, pathlib.Path({input!r}).read_bytes())
+os.close(theirs)
+os.dup2(ours, 0)
+try:
+    ropecli.encode_file("-", {output!r}, ropecli.Rotary(head_dim=64))
+except ropecli.FileError as error:
+    print(error)
+print(peak())
+"""
+
+
+@pytest.mark.parametrize("order", [True, False])
+def test_a_promise_takes_no_memory(tmp_path: Path, order: bool) -> None:
+    header = f"{{'descr': '<f4', 'fortran_order': {order}, 'shape': (134217728, 64)}}\n"
+    written(tmp_path, npy(header, bytes(1_000)), "x")
+    code = PROMISE.format(input=str(tmp_path / "x"), output=str(tmp_path / "y.npy"))
+    done = run_python(code, PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}")
+    assert done.stderr == ""
+    said, most = done.stdout.splitlines()
+    assert "stdin ends after 1,000 bytes of elements" in said
+    assert float(most) < 400
+    assert names(tmp_path) == ["x"]
+
+
+def test_impossible_promises_are_refused(tmp_path: Path) -> None:
+    for shape in ("(4611686018427387904, 5, 8)", "(9223372036854775808, 8)"):
+        header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}\n"
+        with fed(npy(header, bytes(100))), soon():
+            said = refused(encode_file, "-", tmp_path / "y.npy", ROPE)
+        assert said.startswith(f"stdin has shape {shape} of float32; ")
+        assert "allowed are fewer than 2^63 bytes" in said
+
+
+def test_default_output_of_a_pipe_is_a_pipe() -> None:
+    assert default_output("-") == Path("-")

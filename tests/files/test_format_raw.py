@@ -1,0 +1,169 @@
+"""Files without a header: what is said of them is held against their size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from files.folders import names, refused, saved, written
+from helpers import assert_same_bits
+from safetensors.numpy import load_file
+
+from ropecli import Rotary, encode_file, rotate
+from ropecli.arrays import DTYPES
+from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.files import rotation
+from ropecli.files.formats.raw import parsed_shape
+
+ROPE = Rotary(head_dim=8)
+SHAPE = (2, 5, 16)
+
+
+def drawn(dtype: Any = np.float32) -> Any:
+    return np.random.default_rng(0).standard_normal(SHAPE).astype(dtype)
+
+
+def turned(x: Any) -> Any:
+    heads = x.reshape(2, 5, 2, 8).swapaxes(1, 2)
+    return rotate(heads, ROPE).swapaxes(1, 2).reshape(SHAPE)
+
+
+@pytest.mark.parametrize("block", [1, 200, 1 << 20])
+@pytest.mark.parametrize("name", [*DTYPES, ">float64", ">float32", ">float16"])
+def test_every_dtype_and_byte_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, block: int
+) -> None:
+    monkeypatch.setattr(rotation, "BLOCK_BYTES", block)
+    dtype = DTYPES[name.removeprefix(">")]
+    x = drawn(dtype)
+    stored = x.byteswap() if name.startswith(">") else x
+    path = written(tmp_path, stored.tobytes(), "x.bin")
+    result = encode_file(path, tmp_path / "y.bin", ROPE, shape=SHAPE, dtype=name)
+    got = np.frombuffer((tmp_path / "y.bin").read_bytes(), dtype).reshape(SHAPE)
+    got = got.byteswap() if name.startswith(">") else got
+    assert_same_bits(name, got=got, expected=turned(x))
+    assert (result.shape, result.dtype) == (SHAPE, name.removeprefix(">"))
+
+
+@pytest.mark.parametrize("name", ["x.bin", "x.RAW", "x.dat", "x.f32", "x", "x.embeddings.2026"])
+def test_any_name_where_a_shape_is_given(tmp_path: Path, name: str) -> None:
+    x = drawn()
+    path = written(tmp_path, x.tobytes(), name)
+    output = tmp_path / f"y{Path(name).suffix}"
+    encode_file(path, output, ROPE, shape=list(SHAPE), dtype="float32")
+    assert output.read_bytes() == turned(x).tobytes()
+
+
+def test_to_other_formats_and_back(tmp_path: Path) -> None:
+    x = drawn()
+    path = written(tmp_path, x.byteswap().tobytes(), "x.raw")
+    options: Any = {"shape": SHAPE, "dtype": ">float32"}
+    encode_file(path, tmp_path / "y.npy", ROPE, **options)
+    encode_file(path, tmp_path / "y.npz", ROPE, **options)
+    encode_file(path, tmp_path / "y.safetensors", ROPE, **options)
+    expected = turned(x)
+    big = expected.byteswap().view(">f4")
+    assert_same_bits("npy", got=np.load(tmp_path / "y.npy"), expected=big)
+    assert_same_bits("npz", got=np.load(tmp_path / "y.npz")["x"], expected=big)
+    tensors = load_file(tmp_path / "y.safetensors")
+    assert_same_bits("safetensors", got=tensors["x"], expected=expected)
+    for name in ("y.npy", "y.npz", "y.safetensors"):
+        encode_file(tmp_path / name, tmp_path / "back.bin", ROPE, inverse=True, force=True)
+        encode_file(tmp_path / "y.npy", tmp_path / "same.bin", ROPE, inverse=True, force=True)
+        # What a header said before is little-endian now, and in C order.
+        assert (tmp_path / "back.bin").read_bytes() == rotate_back(expected).tobytes()
+    assert (tmp_path / "same.bin").read_bytes() == rotate_back(expected).tobytes()
+
+
+def rotate_back(x: Any) -> Any:
+    heads = x.reshape(2, 5, 2, 8).swapaxes(1, 2)
+    return rotate(heads, ROPE, inverse=True).swapaxes(1, 2).reshape(SHAPE)
+
+
+def test_an_array_in_fortran_order_becomes_c_order(tmp_path: Path) -> None:
+    x = drawn()
+    encode_file(saved(tmp_path, np.asfortranarray(x)), tmp_path / "y.raw", ROPE)
+    assert (tmp_path / "y.raw").read_bytes() == turned(x).tobytes()
+
+
+def test_bfloat16_needs_no_void(tmp_path: Path) -> None:
+    x = drawn(ml_dtypes.bfloat16)
+    path = written(tmp_path, x.tobytes(), "x.bin")
+    encode_file(path, tmp_path / "y.npy", ROPE, shape=SHAPE, dtype="bfloat16")
+    got = np.load(tmp_path / "y.npy").view(ml_dtypes.bfloat16)
+    assert_same_bits("bfloat16", got=got, expected=turned(x))
+
+
+@pytest.mark.parametrize("size", [0, 639, 641, 1280])
+def test_the_size_must_be_that_of_the_shape(tmp_path: Path, size: int) -> None:
+    path = written(tmp_path, bytes(size), "x.bin")
+    said = refused(encode_file, path, tmp_path / "y.bin", ROPE, shape=SHAPE, dtype="float32")
+    assert f"x.bin holds {size:,} bytes, but shape (2, 5, 16) of float32 needs 640" in said
+    assert names(tmp_path) == ["x.bin"]
+
+
+def test_a_shape_for_a_file_with_a_header_is_refused(tmp_path: Path) -> None:
+    path = saved(tmp_path, drawn())
+    for name in ("x.npy", "x.npz", "x.safetensors", "-"):
+        said = refused(
+            encode_file,
+            name if name == "-" else path.with_name(name),
+            tmp_path / "y.npy",
+            ROPE,
+            shape=SHAPE,
+            dtype="float32",
+        )
+        assert "says its shape itself; leave the shape out" in said
+
+
+def test_a_file_without_a_header_needs_a_shape(tmp_path: Path) -> None:
+    path = written(tmp_path, bytes(640), "x.bin")
+    said = refused(encode_file, path, tmp_path / "y.bin", ROPE)
+    assert "x.bin has no header; allowed is encode with --shape and --dtype" in said
+    said = refused(encode_file, path, tmp_path / "y.bin", ROPE, dtype="float32")
+    assert "has no header" in said
+    npy = saved(tmp_path, drawn())
+    assert "has no header" in refused(encode_file, npy, tmp_path / "y.npy", ROPE, positions=path)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "error", "words"),
+    [
+        (SHAPE, None, ArgumentError, "needs a dtype beside its shape: float64, float32"),
+        (SHAPE, "f4", ArgumentError, "such as >float32, got 'f4'"),
+        (SHAPE, "int8", ArgumentError, "dtype must be one of"),
+        (SHAPE, ">bfloat16", ArgumentError, "got '>bfloat16'"),
+        (SHAPE, "<float32", ArgumentError, "got '<float32'"),
+        ((-1, 16), "float32", ArgumentError, "lengths of 0 or more, got (-1, 16)"),
+        ((2**63, 0), "float32", ArgumentError, "lengths of 0 or more"),
+        ((1,) * 65, "float32", ArgumentError, "at most 64 lengths"),
+        ((2.0, 16), "float32", ArgumentTypeError, "a sequence of integers, got (2.0, 16)"),
+        ((True, 16), "float32", ArgumentTypeError, "a sequence of integers"),
+        (7, "float32", ArgumentTypeError, "a sequence of integers, got 7"),
+    ],
+)
+def test_shapes_and_dtypes_that_are_none(
+    tmp_path: Path, shape: Any, dtype: str | None, error: Any, words: str
+) -> None:
+    path = written(tmp_path, bytes(640), "x.bin")
+    options: Any = {"shape": shape, "dtype": dtype, "error": error}
+    assert words in refused(encode_file, path, tmp_path / "y.bin", ROPE, **options)
+    assert words in refused(encode_file, path, tmp_path / "y.npy", ROPE, **options)
+    assert names(tmp_path) == ["x.bin"]
+
+
+def test_shapes_as_the_command_line_takes_them() -> None:
+    assert parsed_shape("12,1024,64") == (12, 1024, 64)
+    assert parsed_shape("7") == (7,)
+    for text in ("", "12,", "12;3", "a", "1.5,2"):
+        said = refused(parsed_shape, text, error=ArgumentError)
+        assert f"such as 12,1024,64, got {text!r}" in said
+
+
+def test_no_row(tmp_path: Path) -> None:
+    path = written(tmp_path, b"", "x.bin")
+    encode_file(path, tmp_path / "y.bin", ROPE, shape=(0, 8), dtype="float16")
+    assert (tmp_path / "y.bin").read_bytes() == b""

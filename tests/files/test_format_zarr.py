@@ -1,0 +1,429 @@
+"""Stores of zarr, against zarr itself."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import multiprocessing
+import os
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numcodecs
+import numpy as np
+import pytest
+import zarr
+from files.damage import damage_file, is_read
+from files.folders import names, refused, saved, to_be_rotated
+from files.optional_formats import (
+    random_array,
+    read_zarr,
+    save_npz,
+    write_zarr,
+)
+from helpers import assert_same_bits, soon
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
+
+from ropecli import Rotary, encode_file, rotate
+from ropecli.files import rotation
+from ropecli.files.arrays import read_part, read_whole
+from ropecli.files.formats import zarr as module
+from ropecli.files.formats.registry import open_source
+from ropecli.files.formats.stored import Stored, to_rotate
+from ropecli.files.formats.zarr import Zarr
+
+ROPE = Rotary(head_dim=8)
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+CODECS: list[Any] = [
+    None,
+    ZstdCodec(level=3, checksum=True),
+    BloscCodec(cname="lz4"),
+    GzipCodec(level=1),
+]
+
+
+def whole(path: Path, name: str = "") -> NDArray[Any]:
+    with open_source(path) as source:
+        return read_whole(source.reader(to_rotate(source.arrays[name], None)))
+
+
+@pytest.mark.parametrize("dtype", ["<f8", ">f8", "<f4", ">f4", "<f2", ">f2"])
+@pytest.mark.parametrize("codec", CODECS, ids=["none", "zstd", "blosc", "gzip"])
+@pytest.mark.parametrize("shards", [None, (20, 8)], ids=["chunks", "shards"])
+def test_output_has_the_bits_and_the_metadata(
+    tmp_path: Path, dtype: str, codec: Any, shards: tuple[int, ...] | None
+) -> None:
+    x = random_array(47, 8, dtype=dtype)
+    x[3, 0], x[4, 1] = -0.0, np.nan
+    path = write_zarr(
+        tmp_path / "x.zarr",
+        {"": x},
+        chunks=(5, 4),
+        shards=shards,
+        compressors=codec,
+        fill_value=2.5,
+        attributes={"made": "by hand"},
+        dimension_names=["s", "d"],
+    )
+    encode_file(path, tmp_path / "y.zarr", ROPE)
+    expected = rotate(x.astype(x.dtype.newbyteorder("=")), ROPE)
+    got = read_zarr(tmp_path / "y.zarr")
+    assert_same_bits("y.zarr", got=got.astype(expected.dtype), expected=expected)
+    metadata = [(tmp_path / name / "zarr.json").read_bytes() for name in ("x.zarr", "y.zarr")]
+    assert metadata[0] == metadata[1]
+
+
+def test_bfloat16_is_kept_as_marked_integers(tmp_path: Path) -> None:
+    x = random_array(30, 8).astype(BFLOAT16)
+    path = saved(tmp_path, x)
+    encode_file(path, tmp_path / "y.zarr", ROPE, dtype="bfloat16")
+    assert zarr.open_array(tmp_path / "y.zarr").attrs["dtype"] == "bfloat16"
+    expected = rotate(x, ROPE)
+    got = read_zarr(tmp_path / "y.zarr").view(BFLOAT16)
+    assert_same_bits("y.zarr", got=got, expected=expected)
+    encode_file(tmp_path / "y.zarr", tmp_path / "z.zarr", ROPE)
+    assert_same_bits("z.zarr", got=whole(tmp_path / "z.zarr"), expected=rotate(expected, ROPE))
+
+
+def test_integers_are_bfloat16_only_where_somebody_says_so(tmp_path: Path) -> None:
+    x = random_array(30, 8).astype(BFLOAT16)
+    path = write_zarr(tmp_path / "x.zarr", {"": x.view(np.uint16)}, attributes={"unit": "none"})
+    assert "holds uint16" in refused(to_be_rotated, path)
+    encode_file(path, tmp_path / "y.zarr", ROPE, dtype="bfloat16")
+    got = read_zarr(tmp_path / "y.zarr").view(BFLOAT16)
+    assert_same_bits("y.zarr", got=got, expected=rotate(x, ROPE))
+    fields = json.loads((path / "zarr.json").read_bytes())
+    fields |= {"data_type": "bfloat16", "fill_value": "NaN"}  # as other writers have it
+    (path / "zarr.json").write_text(json.dumps(fields))
+    assert_same_bits("a dtype of others", got=whole(path), expected=x)
+
+
+@given(st.data())
+def test_any_part_can_be_read(data: st.DataObject) -> None:
+    shape = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=3)))
+    chunks = tuple(data.draw(st.integers(1, 4)) for _ in shape)
+    factors = tuple(data.draw(st.integers(1, 3)) for _ in shape)
+    shards = tuple(map(np.multiply, chunks, factors)) if data.draw(st.booleans()) else None
+    x = random_array(*shape)
+    box = tuple(
+        slice(start, data.draw(st.integers(start, length)))
+        for length in shape
+        for start in [data.draw(st.integers(0, length))]
+    )
+    with tempfile.TemporaryDirectory() as name:
+        path = write_zarr(Path(name, "x.zarr"), {"": x}, chunks=chunks, shards=shards)
+        with open_source(path) as source:
+            got = read_part(source.reader(source.arrays[""]), box)
+    assert_same_bits("a part", got=got, expected=np.ascontiguousarray(x[box]))
+
+
+def test_rest_of_a_group_is_kept(tmp_path: Path) -> None:
+    arrays = {f"layer/{i}/{n}": random_array(20, 8, seed=i) for i in range(2) for n in "qkv"}
+    path = write_zarr(tmp_path / "x.zarr", arrays, chunks=(7, 8))
+    group = zarr.open_group(path)
+    group.create_array("ids", data=np.arange(20))
+    group.attrs["model"] = "small"
+    group.create_group("empty").attrs["a"] = 1
+    result = encode_file(path, tmp_path / "y.zarr", ROPE, tensor="*/q")
+    assert [array.name for array in result.arrays] == ["layer/0/q", "layer/1/q"]
+    assert set(result.kept) == {"ids", *(name for name in arrays if name[-1] != "q")}
+    assert result.left_out == ()
+    for name, x in arrays.items():
+        expected = rotate(x, ROPE) if name.endswith("q") else x
+        assert_same_bits(name, got=read_zarr(tmp_path / "y.zarr", name), expected=expected)
+    before = {p.relative_to(path): p.read_bytes() for p in path.rglob("*") if p.is_file()}
+    after = {
+        p.relative_to(tmp_path / "y.zarr"): p.read_bytes()
+        for p in (tmp_path / "y.zarr").rglob("*")
+        if p.is_file()
+    }
+    assert before.keys() == after.keys()
+    differ = {str(name) for name in before if before[name] != after[name]}
+    assert differ == {f"layer/{i}/q/c/{c}/0" for i in range(2) for c in range(3)}
+
+
+@pytest.mark.parametrize("block", [1, 300, 1 << 20])
+@pytest.mark.parametrize("name", ["x.npy", "x.zarr"])
+def test_blocks_of_any_size_give_the_same_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, name: str
+) -> None:
+    x = random_array(3, 50, 16)
+    saved(tmp_path, x)
+    write_zarr(tmp_path / "x.zarr", {"": x}, chunks=(2, 7, 4))
+    monkeypatch.setattr(rotation, "BLOCK_BYTES", block)
+    monkeypatch.setattr(module, "_CHUNK", block)
+    encode_file(tmp_path / name, tmp_path / "y.zarr", ROPE, sequence_axis=0)
+    heads = np.moveaxis(x.reshape(3, 50, 2, 8), 0, -2)
+    expected = np.moveaxis(rotate(heads, ROPE), -2, 0).reshape(x.shape)
+    assert_same_bits("y.zarr", got=read_zarr(tmp_path / "y.zarr"), expected=expected)
+
+
+def test_conversion_there_and_back(tmp_path: Path) -> None:
+    x = random_array(40, 8)
+    path = saved(tmp_path, x)
+    encode_file(path, tmp_path / "x.zarr", ROPE, offset=2)
+    encode_file(tmp_path / "x.zarr", tmp_path / "y.npy", ROPE)
+    expected = rotate(rotate(x, ROPE, np.arange(40) + 2), ROPE)
+    assert_same_bits("y.npy", got=np.load(tmp_path / "y.npy"), expected=expected)
+    save_npz(tmp_path / "x.npz", {"a/q": x, "k": x})
+    result = encode_file(tmp_path / "x.npz", tmp_path / "n.zarr", ROPE, tensor="*")
+    assert [array.name for array in result.arrays] == ["a/q", "k"]
+    got = read_zarr(tmp_path / "n.zarr", "a/q")
+    assert_same_bits("n.zarr", got=got, expected=rotate(x, ROPE))
+
+
+def test_missing_chunks_are_fill_values(tmp_path: Path) -> None:
+    path = tmp_path / "x.zarr"
+    array = zarr.create_array(path, shape=(30, 8), chunks=(10, 8), dtype="f4", fill_value=1.5)
+    array[10:20] = 0.0  # which is what a chunk is not left out for
+    expected = np.full((30, 8), 1.5, "f4")
+    expected[10:20] = 0
+    assert_same_bits("whole", got=whole(path), expected=expected)
+    encode_file(path, tmp_path / "y.zarr", ROPE)
+    expected = rotate(expected, ROPE)
+    assert_same_bits("y.zarr", got=read_zarr(tmp_path / "y.zarr"), expected=expected)
+
+
+def test_zeros_take_no_chunk_and_nans_keep_their_bits(tmp_path: Path) -> None:
+    x = np.zeros((40, 8), "f4")
+    x[10] = -0.0
+    path = write_zarr(tmp_path / "x.zarr", {"": x}, chunks=(10, 8))
+    still = np.zeros(40)  # a position at which zeros stay what they are
+    encode_file(path, tmp_path / "y.zarr", ROPE, positions=still)
+    expected = rotate(x, ROPE, still)
+    assert_same_bits("y", got=read_zarr(tmp_path / "y.zarr"), expected=expected)
+    assert names(tmp_path / "y.zarr" / "c") == ["1"]
+    nan = np.full((10, 8), np.uint32(0x7FC00123)).view("f4")
+    path = write_zarr(
+        tmp_path / "n.zarr",
+        {"": nan},
+        chunks=(10, 8),
+        fill_value=np.nan,
+        config={"write_empty_chunks": True},
+    )
+    encode_file(path, tmp_path / "m.zarr", ROPE)
+    assert_same_bits("m", got=read_zarr(tmp_path / "m.zarr"), expected=rotate(nan, ROPE))
+
+
+def test_new_chunks_are_whole_vectors_of_16_megabytes() -> None:
+    def chunks(*shape: int, given: tuple[int, ...] | None = None) -> tuple[int, ...] | None:
+        dtype = np.dtype(np.float32)
+        stored = Stored(path=Path("x.zarr"), name="x", shape=shape, dtype=dtype, chunks=given)
+        return Zarr().kept(stored).chunks
+
+    assert chunks(10**6, 1024) == (4096, 1024)
+    assert chunks(3, 8, 10**6, 128) == (1, 1, 32768, 128)
+    assert chunks(3, 100, 10, 128) == (3, 100, 10, 128)
+    assert chunks(0, 8) == (1, 8)
+    assert chunks(10**6, 1024, given=(1000, 512)) == (4000, 1024)
+
+
+def partly(arguments: tuple[str, int]) -> bytes:
+    """What another process reads."""
+    path, start = arguments
+    with open_source(path) as source:
+        return read_part(
+            source.reader(source.arrays[""]), (slice(start, start + 10), slice(0, 8))
+        ).tobytes()
+
+
+def test_threads_and_processes_read_and_write_at_once(tmp_path: Path) -> None:
+    x = random_array(200, 8)
+    path = write_zarr(tmp_path / "x.zarr", {"": x}, chunks=(10, 8))
+    starts = range(0, 200, 10)
+    jobs = [(str(path), start) for start in starts]
+    expected = [x[start : start + 10].tobytes() for start in starts]
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(partly, jobs)) == expected
+    with multiprocessing.get_context("fork").Pool(2) as processes:
+        assert processes.map(partly, jobs) == expected
+    (tmp_path / "y.zarr").mkdir()
+    with open_source(path) as source, ThreadPoolExecutor(4) as threads:
+        array = Zarr().kept(Stored(path=path, name="x", shape=x.shape, dtype=x.dtype))
+        Zarr().create(tmp_path / "y.zarr", [array], source).close()
+        # Each with a sink of its own, as several processes have.
+        list(
+            threads.map(
+                lambda start: (
+                    Zarr()
+                    .resume(tmp_path / "y.zarr", [array], source)
+                    .writer("x")
+                    .write((slice(start, start + 10), slice(0, 8)), x[start : start + 10].copy())
+                ),
+                starts,
+            )
+        )
+    assert_same_bits("y.zarr", got=read_zarr(tmp_path / "y.zarr"), expected=x)
+
+
+def test_names_that_are_no_paths_are_refused(tmp_path: Path) -> None:
+    x = np.ones((3, 8), "f4")
+    for name in ("../x", "a//b", "zarr.json", "__x", ".."):
+        save_npz(tmp_path / "x.npz", {name: x})
+        assert "called" in refused(encode_file, tmp_path / "x.npz", tmp_path / "y.zarr", ROPE)
+    save_npz(tmp_path / "x.npz", {"a": x, "a/b": x})
+    message = refused(encode_file, tmp_path / "x.npz", tmp_path / "y.zarr", ROPE, tensor="*")
+    assert "'a' is an array" in message
+    assert names(tmp_path) == ["x.npz"]
+
+
+def test_without_the_library_one_line_says_which(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "zarr", None)
+    path = saved(tmp_path, np.ones((3, 8)))
+    needs = "needs zarr: pip install 'ropecli[zarr]'"
+    assert f"reading {tmp_path}/x.zarr {needs}" == refused(to_be_rotated, tmp_path / "x.zarr")
+    target = tmp_path / "y.zarr"
+    assert f"writing {target} {needs}" == refused(encode_file, path, target, ROPE)
+
+
+def edited(path: Path, **fields: Any) -> Path:
+    content = json.loads((path / "zarr.json").read_bytes())
+    (path / "zarr.json").write_text(json.dumps(content | fields))
+    return path
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return write_zarr(tmp_path / "x.zarr", {"": random_array(20, 8)}, chunks=(10, 8))
+
+
+def grid(*shape: int) -> dict[str, Any]:
+    return {"name": "regular", "configuration": {"chunk_shape": shape}}
+
+
+PLAIN = {"name": "bytes", "configuration": {"endian": "little"}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"codecs": [{"name": "numcodecs.pickle", "configuration": {}}]}, "the codec"),
+        ({"codecs": [{"name": "numcodecs.zlib", "configuration": {}}, PLAIN]}, "the codec"),
+        ({"data_type": "object"}, "can't be understood"),
+        ({"data_type": "string"}, "can't be understood"),
+        ({"shape": [2**50, 8]}, "more than 200 times as many"),
+        ({"shape": [2**20, 8], "chunk_grid": grid(2**20, 64)}, "more than 200 times as many"),
+        ({"chunk_grid": grid(2**40, 8)}, "chunks of"),
+        ({"chunk_grid": grid(0, 8)}, "can't be understood"),
+        ({"shape": [-1, 8]}, "can't be understood"),
+        ({"zarr_format": 2}, "version 3"),
+        ({"node_type": "file"}, "no array and no group"),
+        ({"storage_transformers": [{"name": "x", "configuration": {}}]}, "transformed"),
+    ],
+)
+def test_hostile_metadata_is_refused(store: Path, fields: dict[str, Any], words: str) -> None:
+    with soon():
+        edited(store, **fields)
+        assert words in refused(whole, store)
+
+
+def test_shard_of_millions_of_chunks_is_refused(store: Path) -> None:
+    sharding = {
+        "name": "sharding_indexed",
+        "configuration": {
+            "chunk_shape": [1, 1],
+            "codecs": [PLAIN],
+            "index_codecs": [PLAIN],
+            "index_location": "end",
+        },
+    }
+    edited(store, shape=[4096, 4096], chunk_grid=grid(4096, 4096), codecs=[sharding])
+    with soon():
+        assert "16,777,216 chunks in a shard" in refused(whole, store)
+
+
+@pytest.mark.parametrize("codec", ["zstd", "zstd without size", "gzip", "blosc"])
+def test_chunk_that_unpacks_to_much_more_is_refused_first(store: Path, codec: str) -> None:
+    zeros = bytes(1 << 28)
+    if codec == "zstd without size":
+        block = (1 << 17 << 3 | 1 << 1).to_bytes(3, "little") + b"\0"  # 128 KiB of one byte
+        last = (1 << 17 << 3 | 1 << 1 | 1).to_bytes(3, "little") + b"\0"
+        packed = b"\x28\xb5\x2f\xfd\x00\x58" + block * 2_047 + last
+        assert len(numcodecs.Zstd().decode(packed)) == len(zeros), "a bomb must go off elsewhere"
+    else:
+        coder = {"zstd": numcodecs.Zstd(), "blosc": numcodecs.Blosc()}.get(codec)
+        packed = gzip.compress(zeros, 9) if coder is None else bytes(coder.encode(zeros))
+    name = codec.split(maxsplit=1)[0]
+    configurations: dict[str, dict[str, Any]] = {
+        "zstd": {"level": 0, "checksum": False},
+        "gzip": {"level": 5},
+        "blosc": {
+            "typesize": 4,
+            "cname": "lz4",
+            "clevel": 5,
+            "shuffle": "noshuffle",
+            "blocksize": 0,
+        },
+    }
+    edited(store, codecs=[PLAIN, {"name": name, "configuration": configurations[name]}])
+    for chunk in ("c/0/0", "c/1/0"):
+        (store / chunk).write_bytes(packed)
+    with soon():
+        assert "more than its shape holds" in refused(whole, store)
+
+
+def test_what_leads_out_of_a_store_is_refused(store: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(bytes(320))
+    chunk = store / "c" / "0" / "0"
+    chunk.unlink()
+    chunk.symlink_to(secret)
+    assert "neither a file nor a folder" in refused(whole, store)
+    chunk.unlink()
+    os.mkfifo(chunk)
+    with soon():
+        assert "neither a file nor a folder" in refused(whole, store)
+    group = write_zarr(tmp_path / "g.zarr", {"q": random_array(20, 8)})
+    (group / "k").symlink_to(store)
+    assert "neither a file nor a folder" in refused(whole, group, "q")
+    (group / "k").unlink()
+    (group / "notes").symlink_to(secret)
+    assert "is a link" in refused(encode_file, group, tmp_path / "y.zarr", ROPE)
+    assert names(tmp_path) == ["g.zarr", "secret", "x.zarr"]
+
+
+def test_no_store_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.zarr")
+    assert "no regular file" in refused(to_be_rotated, tmp_path / "pipe.zarr")
+    (tmp_path / "file.zarr").write_bytes(b"x")
+    assert "is a file" in refused(to_be_rotated, tmp_path / "file.zarr")
+    assert "No such file" in refused(to_be_rotated, tmp_path / "none.zarr")
+    (tmp_path / "empty.zarr").mkdir()
+    assert "holds no zarr.json" in refused(to_be_rotated, tmp_path / "empty.zarr")
+    zarr.create_array(tmp_path / "old.zarr", data=np.ones((3, 8)), zarr_format=2)
+    assert "version 2" in refused(to_be_rotated, tmp_path / "old.zarr")
+    with (tmp_path / "empty.zarr" / "zarr.json").open("wb") as stream:
+        stream.truncate(2**40)
+    with soon():
+        assert "allowed are 16,777,216" in refused(to_be_rotated, tmp_path / "empty.zarr")
+
+
+def test_chunk_cut_short_is_refused(store: Path) -> None:
+    chunk = store / "c" / "1" / "0"
+    content = chunk.read_bytes()
+    for length in range(0, len(content), 17):
+        chunk.write_bytes(content[:length])
+        assert refused(whole, store)
+
+
+def test_damaged_stores_are_refused_or_read(tmp_path: Path) -> None:
+    arrays = {"q": random_array(12, 8), "k": random_array(12, 8, dtype="f2")}
+    paths = [
+        write_zarr(tmp_path / "shards.zarr", arrays, chunks=(3, 8), shards=(6, 8)),
+        write_zarr(tmp_path / "blosc.zarr", arrays, chunks=(6, 8), compressors=BloscCodec()),
+    ]
+    read = 0
+    for seed in range(100):
+        copy = damage_file(paths[seed % 2], tmp_path / "copy.zarr", seed)
+        with soon(seed):
+            read += is_read(copy)
+    assert 5 < read < 60

@@ -1,0 +1,154 @@
+"""What an earlier run has left of another job is not gone on with."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+from files.folders import names, refused, saved
+from files.resumed import (
+    CASES,
+    ROPE,
+    after,
+    assert_resumed,
+    contents,
+    drawn,
+    interrupt,
+    interrupted,
+    turned,
+    whole,
+)
+
+from ropecli import Rotary, encode_file
+from ropecli.files import rotation
+from ropecli.files.arrays import choose
+from ropecli.files.atomic import part_of
+
+__all__ = ["turned"]
+
+
+def changed(path: Path) -> None:
+    """Other elements, at another time."""
+    np.save(path, drawn(100, 8) + 1)
+    os.utime(path, ns=(1, path.stat().st_mtime_ns + 1))
+
+
+def test_input_that_was_changed_is_read_from_the_beginning(
+    tmp_path: Path, turned: list[str]
+) -> None:
+    path, output = saved(tmp_path, drawn(100, 8)), tmp_path / "y.npy"
+    interrupted(path, output, 6)
+    changed(path)
+    expected = whole(path, output)
+    turned.clear()
+    assert_resumed(expected, path, output)
+    assert len(turned) == 13
+
+
+def test_chunk_of_a_store_that_was_changed(tmp_path: Path, turned: list[str]) -> None:
+    path, output = CASES["zarr"].make(tmp_path), tmp_path / "y.npy"
+    interrupted(path, output, 6, tensor="q")
+    array: Any = zarr.open_group(path)["q"]
+    array[:8] = 1
+    expected = whole(path, output, tensor="q")
+    assert_resumed(expected, path, output, tensor="q")
+
+
+def test_input_that_is_replaced_while_it_is_read(
+    tmp_path: Path, turned: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, output = saved(tmp_path, drawn(100, 8)), tmp_path / "y.npy"
+
+    def replacing(*words: Any) -> Any:
+        path.unlink()
+        changed(path)
+        return choose(*words)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("ropecli.files.rotation.choose", replacing)
+        interrupted(path, output, 6)
+    expected = whole(path, output)
+    assert_resumed(expected, path, output)
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ({}, {"offset": 1}),
+        ({}, {"inverse": True}),
+        ({}, {"sequence_axis": 0}),
+        ({}, {"positions": np.arange(25)[::-1]}),
+        ({"positions": "a.npy"}, {"positions": "b.npy"}),
+        ({"positions": np.zeros((4, 25))}, {"positions": np.zeros(25)}),
+        ({"dtype": "float64", "shape": (100, 8)}, {"dtype": ">float64", "shape": (100, 8)}),
+        ({"dtype": "float64", "shape": (4, 25, 8)}, {"dtype": "float64", "shape": (25, 4, 8)}),
+        ({"dtype": "float16", "shape": (400, 8)}, {"dtype": "bfloat16", "shape": (400, 8)}),
+    ],
+)
+def test_other_arguments_begin_anew(
+    tmp_path: Path, turned: list[str], first: dict[str, Any], then: dict[str, Any]
+) -> None:
+    saved(tmp_path, np.arange(25), "a.npy")
+    saved(tmp_path, np.arange(25), "b.npy")
+    if "shape" in then:
+        path, output = tmp_path / "x.bin", tmp_path / "y.safetensors"
+        path.write_bytes(np.ones((100, 8)).tobytes())
+    else:
+        path, output = saved(tmp_path, drawn(4, 25, 8)), tmp_path / "y.npy"
+    for options in (first, then):
+        if isinstance(options.get("positions"), str):
+            options["positions"] = tmp_path / options["positions"]
+    expected = whole(path, output, **then)
+    interrupted(path, output, 6, **first)
+    turned.clear()
+    assert_resumed(expected, path, output, **then)
+    assert len(turned) >= 13
+
+
+def test_other_size_of_the_blocks_begins_anew(
+    tmp_path: Path, turned: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Zeros hash alike wherever they stand.
+    x = drawn(100, 8)
+    x[:50] = 0
+    path, output = saved(tmp_path, x), tmp_path / "y.npy"
+    expected = whole(path, output)
+    interrupted(path, output, 6)
+    monkeypatch.setattr(rotation, "BLOCK_BYTES", 2_048)
+    turned.clear()
+    assert_resumed(expected, path, output)
+    assert len(turned) == 7
+
+
+def test_two_runs_that_go_on_at_once(tmp_path: Path, turned: list[str]) -> None:
+    path, output = saved(tmp_path, drawn(100, 8)), tmp_path / "y.npy"
+    expected = whole(path, output)
+    interrupted(path, output, 6)
+
+    def second() -> None:
+        for resume in (True, False):
+            wrong = refused(encode_file, path, output, ROPE, resume=resume)
+            assert f"another ropecli is writing this file: it holds {part_of(output)}" in wrong
+
+    turned.clear()
+    encode_file(path, output, ROPE, resume=True, progress=after(8, second))
+    assert len(turned) == 7
+    assert contents(output) == expected
+
+
+def test_other_rope_in_a_later_run(tmp_path: Path, turned: list[str]) -> None:
+    path, output = saved(tmp_path, drawn(100, 8)), tmp_path / "y.npy"
+    interrupted(path, output, 6)
+    with pytest.raises(KeyboardInterrupt):
+        encode_file(
+            path, output, Rotary(head_dim=8, base=9.0), resume=True, progress=after(2, interrupt)
+        )
+    expected = whole(path, output)
+    turned.clear()
+    assert_resumed(expected, path, output)
+    assert len(turned) == 13
+    assert names(tmp_path) == ["x.npy", "y.npy"]

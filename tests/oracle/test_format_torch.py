@@ -1,0 +1,255 @@
+"""Files of PyTorch, against PyTorch itself."""
+
+from __future__ import annotations
+
+import collections
+import os
+import pickle
+import sys
+import types
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from files.damage import damage_file, is_read
+from files.folders import names, refused, saved, to_be_rotated
+from helpers import assert_same_bits, soon
+
+from ropecli import Rotary, encode_file, rotate
+from ropecli.arrays import BFLOAT16, as_array
+from ropecli.files import rotation
+from ropecli.files.arrays import read_part
+from ropecli.files.formats import torch as module
+from ropecli.files.formats.registry import open_source
+
+pytestmark = pytest.mark.oracle
+
+ROPE = Rotary(head_dim=8)
+DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
+
+
+def random_tensor(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def assert_rotated(got: torch.Tensor, before: torch.Tensor) -> None:
+    __tracebackhide__ = True
+    expected = rotate(as_array("before", before), ROPE)
+    assert_same_bits("the tensor", got=as_array("got", got), expected=expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_one_tensor(tmp_path: Path, dtype: torch.dtype) -> None:
+    x = random_tensor(50, 8, dtype=dtype)
+    torch.save(x, tmp_path / "x.pt")
+    encode_file(tmp_path / "x.pt", tmp_path / "y.pth", ROPE)
+    assert_rotated(torch.load(tmp_path / "y.pth"), x)
+    encode_file(tmp_path / "x.pt", tmp_path / "y.safetensors", ROPE)
+    encode_file(tmp_path / "y.safetensors", tmp_path / "z.pt", ROPE, inverse=True)
+    assert list(torch.load(tmp_path / "z.pt")) == ["x"]
+
+
+def test_structure_and_all_else_are_kept(tmp_path: Path) -> None:
+    shared = random_tensor(6, 8, seed=9)
+    structure = collections.OrderedDict(
+        q=random_tensor(50, 8),
+        layer={"q": random_tensor(50, 8, dtype=torch.float16), 1: {"q": random_tensor(5, 8)}},
+        parameter=torch.nn.Parameter(random_tensor(50, 8)),
+        turned=random_tensor(8, 50).t(),
+        ids=torch.arange(50),
+        float8=random_tensor(5, 8, dtype=torch.float8_e4m3fn),
+        within=[random_tensor(5, 8)],
+        tied=[shared, shared[1:]],
+        epoch=3,
+        words=("a", None, True, 0.5),
+    )
+    torch.save(structure, tmp_path / "x.pt")
+    result = encode_file(tmp_path / "x.pt", tmp_path / "y.pt", ROPE, tensor="*q")
+    assert [array.name for array in result.arrays] == ["q", "layer.q", "layer.1.q"]
+    assert result.kept == ("parameter", "turned", "ids", "float8")
+    got = torch.load(tmp_path / "y.pt", weights_only=True)
+    assert (type(got), list(got)) == (collections.OrderedDict, list(structure))
+    for name in ("q",):
+        assert_rotated(got[name], structure[name])
+    assert_rotated(got["layer"]["q"], structure["layer"]["q"])
+    assert_rotated(got["layer"][1]["q"], structure["layer"][1]["q"])
+    assert isinstance(got["parameter"], torch.nn.Parameter)
+    for name in ("parameter", "turned", "ids"):
+        assert torch.equal(got[name], structure[name])
+    assert torch.equal(got["float8"].view(torch.uint8), structure["float8"].view(torch.uint8))
+    assert torch.equal(got["within"][0], structure["within"][0])
+    first, second = got["tied"]
+    assert first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
+    assert (got["epoch"], got["words"]) == (3, ("a", None, True, 0.5))
+    for name in ("parameter", "turned"):
+        encode_file(tmp_path / "x.pt", tmp_path / "z.pt", ROPE, tensor=name, force=True)
+        got = torch.load(tmp_path / "z.pt", weights_only=True)
+        assert type(got[name]) is type(structure[name])
+        assert_rotated(got[name].detach(), structure[name].detach())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_part_can_be_read_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    monkeypatch.setattr(module, "_MAPPED", int(random.integers(1, 2_000)))
+    shape = tuple(random.integers(1, 9, size=3).tolist())
+    x = random_tensor(*shape, dtype=DTYPES[seed % 4], seed=seed).permute(2, 0, 1)
+    torch.save({"q": x}, tmp_path / "x.pt")
+    array = as_array("x", x)
+    with open_source(tmp_path / "x.pt") as source:
+        reader = source.reader(source.arrays["q"])
+        for _ in range(5):
+            starts = [int(random.integers(0, n + 1)) for n in array.shape]
+            box = tuple(
+                slice(a, int(random.integers(a, n + 1)))
+                for a, n in zip(starts, array.shape, strict=True)
+            )
+            got = read_part(reader, box)
+            assert_same_bits("a part", got=got, expected=np.ascontiguousarray(array[box]))
+
+
+@pytest.mark.parametrize("block", [1, 300, 1 << 20])
+def test_blocks_of_any_size_give_the_same_tensor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    x = random_tensor(50, 8, dtype=torch.bfloat16)
+    torch.save({"q": x}, tmp_path / "x.pt")
+    monkeypatch.setattr(rotation, "BLOCK_BYTES", block)
+    encode_file(tmp_path / "x.pt", tmp_path / "y.pt", ROPE)
+    assert_rotated(torch.load(tmp_path / "y.pt")["q"], x)
+
+
+def test_conversion_there_and_back(tmp_path: Path) -> None:
+    x = random_tensor(40, 8).numpy().astype(">f4")
+    encode_file(saved(tmp_path, x), tmp_path / "x.pt", ROPE)
+    encode_file(tmp_path / "x.pt", tmp_path / "y.npy", ROPE)
+    expected = rotate(rotate(x.astype("f4"), ROPE), ROPE)
+    assert_same_bits("y.npy", got=np.load(tmp_path / "y.npy"), expected=expected)
+    encode_file(saved(tmp_path, np.ones((0, 8)), "e.npy"), tmp_path / "e.pt", ROPE)
+    assert torch.load(tmp_path / "e.pt").shape == (0, 8)
+    void = saved(tmp_path, np.ones((3, 8), BFLOAT16), "v.npy")
+    encode_file(void, tmp_path / "v.pt", ROPE, dtype="bfloat16")
+    assert torch.load(tmp_path / "v.pt").dtype == torch.bfloat16
+
+
+class _Payload:
+    """Leaves a file behind when it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.mark),)
+
+
+@pytest.mark.parametrize("is_zip", [True, False])
+@pytest.mark.parametrize("place", ["alone", "beside", "key", "attribute", "within"])
+@pytest.mark.parametrize("variable", ["", "1"])
+def test_no_code_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_zip: bool, place: str, variable: str
+) -> None:
+    mark = tmp_path / "code ran"
+    x = random_tensor(5, 8)
+    structures: dict[str, Any] = {
+        "alone": _Payload(mark),
+        "beside": {"q": x, "other": _Payload(mark)},
+        "key": {"q": x, (1, _Payload(mark)): 2},
+        "attribute": collections.OrderedDict(q=x),
+        "within": {"q": x, "list": [{"a": (_Payload(mark),)}]},
+    }
+    structures["attribute"]._metadata = _Payload(mark)
+    path = tmp_path / "x.pt"
+    torch.save(structures[place], path, _use_new_zipfile_serialization=is_zip)
+    torch.load(path, weights_only=False)
+    assert mark.exists(), "the payload must work, or the test proves nothing"
+    mark.rmdir()
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", variable)
+    message = refused(encode_file, path, tmp_path / "y.pt", ROPE, tensor="q")
+    assert ("its pickle needs" if is_zip else "no file of PyTorch 1.6") in message
+    assert names(tmp_path) == ["x.pt"]
+
+
+def test_a_plain_pickle_is_refused(tmp_path: Path) -> None:
+    mark = tmp_path / "code ran"
+    (tmp_path / "x.pt").write_bytes(pickle.dumps(_Payload(mark)))
+    refused(to_be_rotated, tmp_path / "x.pt")
+    assert not mark.exists()
+
+
+def test_without_the_library_or_with_an_old_one_one_line_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, target = saved(tmp_path, np.ones((3, 8))), tmp_path / "y.pt"
+    install = "pip install 'ropecli[torch]'"
+    monkeypatch.setitem(sys.modules, "torch", None)
+    needs = "needs torch 2.6 or later"
+    assert f"reading {target} {needs}: {install}" == refused(to_be_rotated, target)
+    assert f"writing {target} {needs}: {install}" == refused(encode_file, path, target, ROPE)
+    old = types.SimpleNamespace(__version__="2.5.1+cpu")
+    monkeypatch.setitem(sys.modules, "torch", old)
+    assert f"{needs}, got 2.5.1+cpu: {install}" in refused(to_be_rotated, target)
+
+
+@pytest.mark.parametrize(
+    ("structure", "words"),
+    [
+        ({"q": torch.zeros(1, 1).expand(2**40, 8)}, "more than 200 times as many"),
+        ({"q": random_tensor(5, 8).to_sparse()}, "not dense"),
+        ({"q": random_tensor(5, 8, dtype=torch.float8_e5m2)}, "float8_e5m2"),
+        ({"q": torch.zeros(5, 8, dtype=torch.complex64)}, "complex64"),
+        ({"q": torch.zeros(5, 8, dtype=torch.int64)}, "int64"),
+        ({"epoch": 3}, "holds no tensor"),
+        ({"a.q": torch.zeros(5, 8), "a": {"q": torch.zeros(5, 8)}}, "'a.q' twice"),
+    ],
+)
+def test_other_tensors_are_refused(tmp_path: Path, structure: Any, words: str) -> None:
+    torch.save(structure, tmp_path / "x.pt")
+    with soon():
+        assert words in refused(encode_file, tmp_path / "x.pt", tmp_path / "y.pt", ROPE)
+    assert names(tmp_path) == ["x.pt"]
+
+
+def test_dictionary_within_itself_is_refused(tmp_path: Path) -> None:
+    structure: dict[str, Any] = {"q": random_tensor(5, 8)}
+    structure["again"] = structure
+    torch.save(structure, tmp_path / "x.pt")
+    assert refused(to_be_rotated, tmp_path / "x.pt")
+
+
+def test_packed_members_are_refused(tmp_path: Path) -> None:
+    torch.save({"q": random_tensor(5, 8)}, tmp_path / "x.pt")
+    with (
+        zipfile.ZipFile(tmp_path / "x.pt") as before,
+        zipfile.ZipFile(tmp_path / "y.pt", "w", zipfile.ZIP_DEFLATED) as after,
+    ):
+        for name in before.namelist():
+            after.writestr(name, before.read(name))
+    assert "compressed" in refused(to_be_rotated, tmp_path / "y.pt")
+
+
+def test_no_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.pt")
+    assert "no regular file" in refused(to_be_rotated, tmp_path / "pipe.pt")
+    (tmp_path / "folder.pt").mkdir()
+    assert "is a folder" in refused(to_be_rotated, tmp_path / "folder.pt")
+    assert "No such file" in refused(to_be_rotated, tmp_path / "none.pt")
+    torch.save({"q": random_tensor(5, 8)}, tmp_path / "x.pt")
+    data = (tmp_path / "x.pt").read_bytes()
+    for length in range(0, len(data), 53):
+        (tmp_path / "y.pt").write_bytes(data[:length])
+        assert refused(to_be_rotated, tmp_path / "y.pt")
+
+
+def test_damaged_files_are_refused_or_read(tmp_path: Path) -> None:
+    structure = {"q": random_tensor(12, 8), "n": {"k": random_tensor(5, 8, dtype=torch.bfloat16)}}
+    torch.save(structure, tmp_path / "x.pt")
+    read = 0
+    for seed in range(100):
+        with soon(seed):
+            read += is_read(damage_file(tmp_path / "x.pt", tmp_path / "copy.pt", seed))
+    assert 5 < read < 60
