@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -71,11 +72,10 @@ def test_one_changed_number_is_found_and_named(data: st.DataObject) -> None:
     x = drawn(3, 40, 16, seed=data.draw(st.integers(0, 99)))
     place = tuple(data.draw(st.integers(0, length - 1)) for length in x.shape)
     y = rotate(x.reshape(3, 40, 2, 8).swapaxes(1, 2), ROPE).swapaxes(1, 2).reshape(x.shape)
-    pair = np.hypot(*y[(*place[:-1], slice(place[-1] // 2 * 2, place[-1] // 2 * 2 + 2))])
+    row, even = place[:-1], place[-1] // 2 * 2
+    pair = np.hypot(*y[row][even : even + 2])
     # Four times what is allowed at position 40: 8 roundings and 13 steps of the angle.
     y[place] += 4 * (8 + 13 * 40) * 2.0**-24 * pair + 1e-30
-    import tempfile
-
     with tempfile.TemporaryDirectory() as folder:
         result = compared(Path(folder), x, y)
     assert (result.passed, result.identical, result.differing) == (False, False, 1)
