@@ -166,7 +166,7 @@ def expanded(inputs: Iterable[str | os.PathLike[str]]) -> list[Path]:
 
 def is_plain_folder(path: Path) -> bool:
     """Whether it is a folder of files, not one that a format makes of an array."""
-    return path.is_dir() and path.suffix.lower() not in _SUFFIXES
+    return not is_pipe(path) and path.is_dir() and path.suffix.lower() not in _SUFFIXES
 
 
 _SUFFIXES = tuple(suffix for known in FORMATS for suffix in known.suffixes)

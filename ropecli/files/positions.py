@@ -16,6 +16,7 @@ from ropecli.arrays import as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.files.arrays import open_array, read_part
 from ropecli.files.formats.stored import extents, of_numbers
+from ropecli.files.version import version_of
 from ropecli.rotary.positions import LIMIT, as_positions
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ def open_positions(
         if isinstance(source, str | os.PathLike):
             reader = stack.enter_context(open_array(source, accept=of_numbers))
             shape, lookup = reader.stored.shape, partial(read_part, reader)
-            origin = _version_of(source)
+            origin = version_of(Path(source))
         else:
             array = as_array("positions", source)
             shape, lookup = array.shape, array.__getitem__
@@ -182,11 +183,6 @@ def open_positions(
         if not checked:
             positions.check()
         yield positions
-
-
-def _version_of(path: str | os.PathLike[str]) -> str:
-    found = Path(path).stat()
-    return f"{Path(path).resolve()} {found.st_size} {found.st_mtime_ns}"
 
 
 def _counted(box: Box) -> NDArray[Any]:

@@ -21,9 +21,11 @@ from ropecli.errors import FileError
 from ropecli.files import rotation
 from ropecli.files.arrays import read_part
 from ropecli.files.atomic import LONGEST_NAME
+from ropecli.files.formats.raw import Raw, RawSource
 from ropecli.files.formats.source import FileSource
 from ropecli.files.plan import Plan, Written, digest
 from ropecli.files.rotation import Unfinite
+from ropecli.files.version import version_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +78,7 @@ class BlockLog:
         if not self._claims:
             return
         readers: dict[int, Reader] = {}
-        with contextlib.suppress(FileError), self._plan.format.open(self._part) as source:
+        with contextlib.suppress(FileError), _left(self._plan, self._part) as source:
             for step in self._plan.steps():
                 claimed, unfinite = self._claims.pop(step.number, ("", Unfinite()))
                 if claimed and _found(source, self._plan, step, readers) == claimed:
@@ -111,10 +113,10 @@ class BlockLog:
 def job_of(plan: Plan) -> str:
     """What tells a job from any other: its input, its encoding, its positions, its blocks."""
     rotations = plan.opened.rotations
-    rope = rotations[0].rope
+    rope, source = rotations[0].rope, plan.opened.source
     facts = {
         "ropecli": __version__,
-        "input": _version(plan.opened.source),
+        "input": version_of(source.path, source.fd if isinstance(source, FileSource) else None),
         "read": [_facts(each.axes.stored) for each in rotations],
         "written": [_facts(array) for array in plan.arrays],
         "kept": plan.kept,
@@ -126,21 +128,12 @@ def job_of(plan: Plan) -> str:
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
-def _version(source: Source) -> list[Any]:
-    """What changes when the input does."""
-    path = source.path
-    if not path.is_dir():
-        # Of what is read, even if another file has its name by now.
-        found = os.fstat(source.fd) if isinstance(source, FileSource) else path.stat()
-        return [str(path.resolve()), found.st_size, found.st_mtime_ns]
-    seen = hashlib.sha256()
-    for below, folders, files in os.walk(path):
-        folders.sort()
-        for name in sorted(files):
-            file = os.path.join(below, name)  # noqa: PTH118 - millions of files
-            found = os.lstat(file)
-            seen.update(f"{file}\0{found.st_size} {found.st_mtime_ns}\n".encode(errors="replace"))
-    return [str(path.resolve()), seen.hexdigest()]
+def _left(plan: Plan, part: Path) -> Source:
+    """The part file, opened; one without a header as the plan describes it."""
+    if isinstance(plan.format, Raw):
+        (array,) = plan.arrays
+        return RawSource(part, array.shape, array.dtype)
+    return plan.format.open(part)
 
 
 def _facts(array: Stored) -> list[Any]:

@@ -81,6 +81,7 @@ CASES = {
         lambda folder: saved(folder, drawn(90, 8, dtype=">f2")), "y.safetensors"
     ),
     "raw": Case(_raw, "y.bin", {"shape": (5, 20, 8), "dtype": ">float64"}),
+    "npy to raw": Case(lambda folder: saved(folder, drawn(100, 8, dtype=">f8")), "y.raw"),
     "raw to npy": Case(_raw, options={"shape": (100, 8), "dtype": ">float64"}),
     "zarr": Case(_chunks, "y.zarr", {"tensor": "q"}),
     "npy to zarr": Case(lambda folder: saved(folder, drawn(7, 12, 8, dtype=">f4")), "y.zarr"),

@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -68,21 +69,21 @@ def finished(*words: object) -> int:
 
 
 def test_five_kills(tmp_path: Path) -> None:
-    path, output = saved(tmp_path, drawn(12_800, 8)), tmp_path / "y.npy"  # 400 blocks
+    path, output = saved(tmp_path, drawn(4_800, 8)), tmp_path / "y.npy"  # 150 blocks
     before = contents(path)
     draw = random.Random(1)
     encode_file(path, tmp_path / "expected.npy", ROPE)
     words = [path, "-o", output]
-    for blocks in (1, draw.randint(2, 300)):
+    for blocks in (1, draw.randint(2, 120)):
         killed(blocks, *words)
         assert set(names(tmp_path)) - {"expected.npy", "x.npy"} == {".y.npy.ropecli-part"}
     done = 0
-    for blocks in (1, draw.randint(2, 100), draw.randint(2, 100)):
+    for blocks in (1, draw.randint(2, 40), draw.randint(2, 40)):
         killed(blocks, *words, "--resume")
         done += blocks - 1
         assert set(names(tmp_path)) - {"expected.npy", "x.npy"} == LEFT
     # Of the blocks of each run at most three were turned and not yet logged.
-    assert finished(*words, "--resume") <= 400 - done + 3 * 3
+    assert finished(*words, "--resume") <= 150 - done + 3 * 3
     assert names(tmp_path) == ["expected.npy", "x.npy", "y.npy"]
     assert contents(output) == contents(tmp_path / "expected.npy")
     assert contents(path) == before
@@ -96,12 +97,14 @@ def test_interrupt_ends_what_waits_for_others(tmp_path: Path, stuck: str) -> Non
         assert process.stderr is not None
         assert process.stdin is not None
         if stuck == "stdin":
-            process.stdin.write(path.read_bytes()[:50_000])
+            process.stdin.write(path.read_bytes()[: 128 + 32 * 2_048])
             process.stdin.flush()
-        assert process.stderr.readline() == b"turned\n"
+        for _ in range(32):  # blocks; no more come, and no more than 64 KiB go
+            assert process.stderr.readline() == b"turned\n"
+        time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         try:
-            assert process.wait(timeout=60) == 130
+            assert process.wait(timeout=20) == 130
         finally:
             process.kill()
     assert names(tmp_path) == ["x.npy"]
@@ -120,7 +123,7 @@ def test_things_that_are_called_as_stdout_is(tmp_path: Path) -> None:
 
 
 def test_full_disk_keeps_what_can_be_gone_on_with(tmp_path: Path) -> None:
-    path, output = saved(tmp_path, drawn(12_800, 8)), tmp_path / "y.npy"
+    path, output = saved(tmp_path, drawn(4_800, 8)), tmp_path / "y.npy"
     encode_file(path, tmp_path / "expected.npy", ROPE)
     limit = path.stat().st_size // 2
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -41,3 +42,8 @@ def test_pairs_are_looked_for_where_they_were_written(inverse: bool, written: in
     before[1, 0] = after[1, written] = np.nan  # was so before
     before[2, 7] = after[2, 7] = np.inf  # in no pair
     assert count_overflowed(before, after, rope, inverse=inverse) == 1
+
+
+def test_signalling_nans_are_counted_without_a_warning() -> None:
+    bits = np.array([0x7F81, 0x3F80, 0xFF82], np.uint16)
+    assert count_nonfinite(bits.view(ml_dtypes.bfloat16)) == 2

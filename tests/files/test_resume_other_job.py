@@ -11,7 +11,6 @@ import pytest
 import zarr
 from files.folders import names, refused, saved
 from files.resumed import (
-    CASES,
     ROPE,
     after,
     assert_resumed,
@@ -27,6 +26,7 @@ from ropecli import Rotary, encode_file
 from ropecli.files import rotation
 from ropecli.files.arrays import choose
 from ropecli.files.atomic import part_of
+from ropecli.files.resume import log_of
 
 __all__ = ["turned"]
 
@@ -50,12 +50,14 @@ def test_input_that_was_changed_is_read_from_the_beginning(
 
 
 def test_chunk_of_a_store_that_was_changed(tmp_path: Path, turned: list[str]) -> None:
-    path, output = CASES["zarr"].make(tmp_path), tmp_path / "y.npy"
-    interrupted(path, output, 6, tensor="q")
-    array: Any = zarr.open_group(path)["q"]
-    array[:8] = 1
-    expected = whole(path, output, tensor="q")
-    assert_resumed(expected, path, output, tensor="q")
+    path, output = tmp_path / "x.zarr", tmp_path / "y.npy"
+    x = drawn(104, 8)
+    array: Any = zarr.create_array(path, data=x, chunks=(8, 8), compressors=None)
+    interrupted(path, output, 6)
+    before = path.stat()
+    array[:8] = x[8:16]  # not a byte longer
+    assert path.stat() == before
+    assert_resumed(whole(path, output), path, output)
 
 
 def test_input_that_is_replaced_while_it_is_read(
@@ -112,16 +114,22 @@ def test_other_arguments_begin_anew(
 def test_other_size_of_the_blocks_begins_anew(
     tmp_path: Path, turned: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Zeros hash alike wherever they stand.
+    # The last of 13 blocks is half as long, and zero as the file is where nothing was written: its
+    # hash would prove the 13th of blocks half as long, had the run not come so far.
     x = drawn(100, 8)
-    x[:50] = 0
+    x[96:] = 0
     path, output = saved(tmp_path, x), tmp_path / "y.npy"
-    expected = whole(path, output)
-    interrupted(path, output, 6)
-    monkeypatch.setattr(rotation, "BLOCK_BYTES", 2_048)
+    positions = np.zeros(100)  # or half of the zeros became -0.0
+    expected = whole(path, output, positions=positions)
+    interrupted(path, output, 13, positions=positions)
+    log, part = log_of(part_of(output)), part_of(output)
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(lines[0] + lines[-1])
+    part.write_bytes(part.read_bytes()[:128] + bytes(6_400))
+    monkeypatch.setattr(rotation, "BLOCK_BYTES", 512)
     turned.clear()
-    assert_resumed(expected, path, output)
-    assert len(turned) == 7
+    assert_resumed(expected, path, output, positions=positions)
+    assert len(turned) == 25
 
 
 def test_two_runs_that_go_on_at_once(tmp_path: Path, turned: list[str]) -> None:
