@@ -8,45 +8,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+from halves import DIM, HALF, THETA, Array, assert_failed, failed, judged, judged_once, turn, turned
 
 import ropecli
-from ropecli.checks.law import Check
 from ropecli.checks.target.check import check
-from ropecli.checks.target.verdict import Verdict
-
-Array = NDArray[Any]
-
-DIM = 32
-THETA = 10_000.0 ** (-np.arange(0, DIM, 2) / DIM)
-HALF = ropecli.Rotary(head_dim=DIM, layout="half")
-CONTEXT = 4096
-
-
-def turn(x: Array, positions: Any, theta: Array = THETA, factor: Any = 1.0) -> Array:
-    """A right one, half-split."""
-    angle = np.asarray(positions, np.float64)[..., None] * theta
-    factor = np.asarray(factor)
-    if angle.ndim == 3 and x.ndim == 4:
-        angle = angle[:, None]
-    cosine, sine = factor * np.cos(angle), factor * np.sin(angle)
-    a, b = np.split(x.astype(np.float64), 2, axis=-1)
-    return np.concatenate([a * cosine - b * sine, b * cosine + a * sine], axis=-1).astype(x.dtype)
-
-
-def judged(target: Any, **options: Any) -> Verdict:
-    return check(target, **({"head_dim": DIM, "context_length": CONTEXT} | options))
-
-
-def assert_failed(verdict: Verdict, law: str) -> Check:
-    """The failure of that law."""
-    names = [c.name for c in verdict.checks if c.passed is False]
-    assert law in names, f"{law} must fail, got {names or 'nothing'}"
-    return next(c for c in verdict.checks if c.name == law and c.passed is False)
 
 
 def test_a_right_one_fails_nothing() -> None:
-    assert [c.name for c in judged(turn).checks if c.passed is False] == []
+    assert failed(judged(turn)) == []
 
 
 def test_nothing_turned_is_no_rotation() -> None:
@@ -81,7 +50,7 @@ def test_another_layout_is_named_with_its_cure_and_smallest_case() -> None:
     assert verdict.diagnosis == (
         "it rotates half-split, expected interleaved: permute the q/k weights or pair (2i, 2i+1)"
     )
-    assert [c.name for c in verdict.checks if c.passed is False] == ["convention"]
+    assert failed(verdict) == ["convention"]
 
 
 @pytest.mark.parametrize(
@@ -208,11 +177,7 @@ def test_a_rounded_period_is_less_than_float32_keeps() -> None:
         whole = (np.asarray(positions, float)[..., None] * THETA).astype(np.float32)
         period = np.float32(2 * np.pi)
         angle = whole - np.round(whole / period) * period
-        if angle.ndim == 3 and x.ndim == 4:
-            angle = angle[:, None]
-        a, b = np.split(x.astype(float), 2, axis=-1)
-        c, s = np.cos(angle), np.sin(angle)
-        return np.concatenate([a * c - b * s, b * c + a * s], axis=-1).astype(x.dtype)
+        return turned(x, angle[:, None] if angle.ndim == 3 and x.ndim == 4 else angle)
 
     verdict = judged(reduced, context_length=131_072)
     assert_failed(verdict, "long positions")
@@ -224,9 +189,9 @@ def test_a_rounded_period_is_less_than_float32_keeps() -> None:
 
 def test_a_factor_that_begins_late_is_no_loss_of_digits() -> None:
     def late(x: Array, positions: Array) -> Array:
-        far = np.asarray(positions)[..., None] >= 3000
-        factor = np.where(far, 1.25, 1.0)
-        return turn(x, positions, factor=factor[:, None] if x.ndim == 4 < 3 + far.ndim else factor)
+        return turn(
+            x, positions, factor=np.where(np.asarray(positions)[..., None] >= 3000, 1.25, 1.0)
+        )
 
     verdict = judged(late)
     case = assert_failed(verdict, "long positions")
@@ -234,12 +199,12 @@ def test_a_factor_that_begins_late_is_no_loss_of_digits() -> None:
         "rows are right up to position 2999 and wrong from 3000 on; "
         "their attention factor is 1.25 times that of the others"
     )
-    assert "precision" not in [c.name for c in verdict.checks if c.passed is False]
+    assert "precision" not in failed(verdict)
 
 
 def test_eight_roundings_are_allowed_and_no_more() -> None:
     """4e-6 is 8 times what the attention factor may be off by, and 64 roundings of float32."""
-    verdict = judged(lambda x, p: turn(x, p, factor=1 + 4e-6), expect=HALF, dtypes=["float32"])
+    verdict = judged_once(lambda x, p: turn(x, p, factor=1 + 4e-6), expect=HALF)
     assert_failed(verdict, "attention factor")
     assert_failed(verdict, "convention")
 
@@ -248,7 +213,7 @@ def test_a_frequency_that_float32_would_not_round_so_far_is_another() -> None:
     """Off by 1.5e-6, where 6.6 roundings, 4e-7, are allowed to a frequency of 0.56."""
     other = THETA.copy()
     other[1] *= 1 + 1.5e-6
-    verdict = judged(lambda x, p: turn(x, p, other), expect=HALF, dtypes=["float32"])
+    verdict = judged_once(lambda x, p: turn(x, p, other), expect=HALF)
     assert_failed(verdict, "convention")
 
 
@@ -258,11 +223,7 @@ def test_axes_are_told_apart() -> None:
 
     def swapped(x: Array, positions: Array) -> Array:
         angle = np.asarray(positions, float)[..., 1 - axis] * THETA
-        if angle.ndim == 3 and x.ndim == 4:
-            angle = angle[:, None]
-        a, b = np.split(x.astype(float), 2, axis=-1)
-        c, s = np.cos(angle), np.sin(angle)
-        return np.concatenate([a * c - b * s, b * c + a * s], axis=-1).astype(x.dtype)
+        return turned(x, angle[:, None] if angle.ndim == 3 and x.ndim == 4 else angle)
 
     verdict = judged(swapped, expect=expect)
     assert_failed(verdict, "convention")

@@ -117,7 +117,7 @@ def test_a_target_may_refuse_what_it_does_not_do() -> None:
 
 
 @seed(5)
-@settings(max_examples=20 if COMPILED else 2, derandomize=False, database=None)
+@settings(max_examples=50 if COMPILED else 2, derandomize=False, database=None)
 @given(convention=conventions(largest=64))
 def test_no_right_one_is_refused(convention: Convention) -> None:
     """1,000 of them are in the soak tier."""
@@ -157,6 +157,28 @@ def test_a_formula_that_is_nearly_right_is_put_right_by_the_rows() -> None:
     better = refined(Oracle(rotary_at=lambda _length: nearly), x, rows, m).rotary_at(512)
     # The rows are float64: only the phase of 512 rows, each rounded to 2^-53, is unsure.
     assert np.abs(better.inv_freq / true.inv_freq - 1).max() < 1e-12
+
+
+def test_what_is_put_right_is_as_sure_as_the_rows() -> None:
+    """Within four deviations, and only where something was changed."""
+    true = ropecli.Rotary(head_dim=8, base=10_000.0)
+    nearly = ropecli.Rotary.from_inv_freq(true.inv_freq * [1, 1 + 1e-3, 1, 1])
+    x = np.random.default_rng(0).standard_normal((512, 8))
+    m = np.arange(512.0)
+    rows = made(true)(x, m).astype(np.float16).astype(float)
+    better = refined(Oracle(rotary_at=lambda _length: nearly), x, rows, m)
+    unsure = np.asarray(better.uncertainty)
+    assert (np.flatnonzero(unsure) == [1]).all()
+    off = np.abs(better.rotary_at(512).inv_freq - true.inv_freq)
+    assert 0 < off[1] <= unsure[1] < 1e-6
+
+
+def test_what_float32_rounds_of_a_frequency_is_left_to_the_tolerance() -> None:
+    true = ropecli.Rotary(head_dim=8, base=10_000.0)
+    nearly = Oracle(rotary_at=lambda _length: true.from_inv_freq(true.inv_freq * (1 + 1e-6)))
+    x = np.random.default_rng(0).standard_normal((512, 8))
+    m = np.arange(512.0)
+    assert refined(nearly, x, made(true)(x, m), m) is nearly
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -28,7 +28,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
 def test_two_tensors_of_one_file(suffix: str, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("safetensors")
     x = np.random.default_rng(0).standard_normal((32, 8)).astype(ml_dtypes.bfloat16)
     x = x.astype(np.float32) if suffix == ".npz" else x
     y = rotate(x, Rotary(head_dim=8))

@@ -99,8 +99,6 @@ def by_length(rope: Rotary) -> Callable[[int], Rotary]:
     given = dict(rope.parameters)
     if rope.rope_type not in {"dynamic", "longrope"} or given.get("sequence_length") is not None:
         return lambda _length: rope
-    if given.get("alpha") is not None:
-        return lambda _length: rope
     make = formula(rope.rope_type)
 
     def at(length: int) -> Rotary:

@@ -158,7 +158,8 @@ class Subject:
             pairs_in=here.pairs_in,
             pairs_out=here.pairs_out,
         )
-        unsure[: len(there.frequencies)] = _unsure(found)
+        # Over so few rows another formula may be as near: what their rounding hides stays open.
+        unsure[: len(there.frequencies)] = np.maximum(_unsure(found), rounding("float32") / length)
         return Oracle(rotary_at=lambda _length: rope, uncertainty=unsure)
 
 
