@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from ropecli.checks.verify_encoding import verify_encoding
     from ropecli.encodings import Encoding, encoding
     from ropecli.errors import ArgumentError, ArgumentTypeError, FileError, RopecliError
+    from ropecli.files.compare import Compared, compare_file
     from ropecli.files.encode import encode_file
-    from ropecli.files.encoded import Encoded
+    from ropecli.files.encoded import Encoded, EncodedArray
+    from ropecli.files.many import EncodedFiles, encode_files
     from ropecli.models.diff import Difference, FieldDifference, LayerDifference, Phase, diff
     from ropecli.models.lint.finding import Finding
     from ropecli.models.lint.run import lint
@@ -45,8 +47,10 @@ _HOMES = {
     "ropecli.checks.verify_encoding": ("verify_encoding",),
     "ropecli.encodings": ("Encoding", "encoding"),
     "ropecli.errors": ("ArgumentError", "ArgumentTypeError", "FileError", "RopecliError"),
+    "ropecli.files.compare": ("Compared", "compare_file"),
     "ropecli.files.encode": ("encode_file",),
-    "ropecli.files.encoded": ("Encoded",),
+    "ropecli.files.encoded": ("Encoded", "EncodedArray"),
+    "ropecli.files.many": ("EncodedFiles", "encode_files"),
     "ropecli.models.diff": ("Difference", "FieldDifference", "LayerDifference", "Phase", "diff"),
     "ropecli.models.lint.finding": ("Finding",),
     "ropecli.models.lint.run": ("lint",),
@@ -61,9 +65,12 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "ArgumentError",
     "ArgumentTypeError",
+    "Compared",
     "Decay",
     "Difference",
     "Encoded",
+    "EncodedArray",
+    "EncodedFiles",
     "Encoding",
     "Expected",
     "FieldDifference",
@@ -85,9 +92,11 @@ __all__ = [
     "Verification",
     "__version__",
     "check",
+    "compare_file",
     "decay",
     "diff",
     "encode_file",
+    "encode_files",
     "encoding",
     "expected_score",
     "identify",

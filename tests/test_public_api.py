@@ -17,9 +17,12 @@ from ropecli import Rotary, rotate
 
 FUNCTIONS = [name for name in ropecli.__all__ if inspect.isroutine(getattr(ropecli, name))]
 RESULTS = [
+    "Compared",
     "Decay",
     "Difference",
     "Encoded",
+    "EncodedArray",
+    "EncodedFiles",
     "Expected",
     "FieldDifference",
     "Finding",
@@ -61,9 +64,11 @@ def test_public_names_are_those_of_the_contract() -> None:
         "Encoding",
         "__version__",
         "check",
+        "compare_file",
         "decay",
         "diff",
         "encode_file",
+        "encode_files",
         "encoding",
         "expected_score",
         "identify",

@@ -17,7 +17,6 @@ def encode_check(input: Path, output: Path, asked: Asked, *, json: bool, quiet: 
     from ropecli.cli.encode_plan import plan_for
     from ropecli.cli.progress import progress_bar
     from ropecli.files.compare import compare_file
-    from ropecli.files.rotation import Job
     from ropecli.render import document
     from ropecli.render import encode_check as pages
     from ropecli.render.encode import show_notes, show_plan
@@ -27,9 +26,10 @@ def encode_check(input: Path, output: Path, asked: Asked, *, json: bool, quiet: 
         show_notes(plan.notes)
     if not json:
         show_plan(plan.axes, plan.rope, positions=asked.positions, offset=asked.offset)
-    job = Job(input=input, rope=plan.rope, offset=asked.offset, **plan.job)
     with progress_bar(output.name, wanted=not quiet) as progress:
-        result = compare_file(job, output, progress=progress)
+        result = compare_file(
+            input, output, plan.rope, offset=asked.offset, progress=progress, **plan.job
+        )
     if json:
         document.show("encode", plan.parameters, pages.as_json(result, plan.axes, plan.rope))
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ropecli.files.blocks import blocks
 from ropecli.files.formats.registry import open_source
 from ropecli.files.formats.stored import to_rotate
 from ropecli.files.judge import Judged, Wrong, judge
+from ropecli.files.rotation import Job
 
 if TYPE_CHECKING:
     import os
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
     from ropecli.files.formats.protocol import Source
     from ropecli.files.formats.stored import Stored
-    from ropecli.files.rotation import Job, Rotation
+    from ropecli.files.rotation import Rotation
+    from ropecli.rotary import Rotary
 
     Progress = Callable[[int, int], None]
 
@@ -34,12 +36,12 @@ _BLOCK_BYTES = 2 << 20  #: Judged at a time: some twenty times as much is in mem
 class Compared:
     """What was compared, and where it differs."""
 
-    input: Path
-    output: Path
+    input: Path  #: What was to be rotated.
+    output: Path  #: What was judged.
     tensors: tuple[str, ...]  #: Empty names where the files have none.
     shape: tuple[int, ...]  #: Of the first.
     dtype: str  #: Of the first.
-    passed: bool
+    passed: bool  #: Whether it is the rotation.
     identical: bool  #: Whether the bits are those that `encode` writes.
     vectors: int  #: One for each head of each row.
     differing: int  #: How many of them differ.
@@ -49,32 +51,44 @@ class Compared:
         float  #: The largest angle, in radians, between a pair that agrees and what it should be.
     )
     max_length_error: float  #: The largest relative error of the length of one.
-    bytes: int
-    seconds: float
+    bytes: int  #: Of the input's elements.
+    seconds: float  #: Time it took.
 
 
 def compare_file(
-    job: Job,
+    input: str | os.PathLike[str],
     output: str | os.PathLike[str],
+    rope: Rotary,
     *,
     progress: Progress | None = None,
+    **options: Any,
 ) -> Compared:
     """Hold a file against the rotation of another (RoFormer Eq. 34).
 
     The truth is computed in float64 by complex multiplication (Eq. 12), not by the kernels that
     `encode_file` uses. A pair agrees if its length is right to 8 roundings of the dtype and its
-    angle to that and what tables of cos and sin in float32 cost (in float64 for float64 data):
-    2^-23 of the angle. Coordinates that are not rotated must be equal.
+    direction to that and what tables in float32 cost (in float64 for float64 data):
+    (4 + abs(ln inv_freq)) 2^-24 of the angle. Coordinates that are not rotated must be equal.
 
     Args:
-        job: What should have been done to what.
+        input: The file that was to be rotated.
         output: The file that is judged, in any format.
+        rope: The encoding.
         progress: Called after each block with the bytes that are done and those in all.
+        **options: As in `encode_file`: tensor, positions, offset, sequence_axis, inverse, dtype
+            and shape.
 
     Raises:
         ArgumentError: A value that does not fit the arrays.
         FileError: A file that can't be read, or arrays of another shape or dtype.
     """
+    return compare(Job(input=Path(input), rope=rope, **options), output, progress=progress)
+
+
+def compare(
+    job: Job, output: str | os.PathLike[str], *, progress: Progress | None = None
+) -> Compared:
+    """As `compare_file`, with what should have been done to what as a job."""
     begin = time.perf_counter()
     with job.opened() as opened, open_source(output) as other:
         pairs = [

@@ -54,7 +54,8 @@ def encode_file(
         output: A file that doesn't exist yet, in a format of its own if its name says so; "-" for
             standard output, which gets a .npy file as it comes.
         rope: The encoding.
-        tensor: Which arrays, where the file holds several: a name, or a pattern such as "*.q".
+        tensor: Which arrays, where the file holds several: a name, or a pattern
+            such as `"*.q"`.
         positions: (sequence,) or (batch, sequence), batch being the first axis, integers or
             floats; with one more axis, last, where the rope has several axes; an array, or the
             path of a file of one. 0 ... sequence-1 by default, on every axis.

@@ -21,8 +21,8 @@ class EncodedArray:
     """One array that was rotated, and what was seen on the way."""
 
     name: str  #: In its file; empty where the file has no names.
-    shape: tuple[int, ...]
-    dtype: str
+    shape: tuple[int, ...]  #: Lengths of its axes.
+    dtype: str  #: float64, float32, float16 or bfloat16.
     sequence_axis: int  #: 0 or more.
     heads: int  #: Side by side along the last axis.
     head_dim: int  #: Coordinates of one head.

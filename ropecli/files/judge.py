@@ -31,7 +31,7 @@ class Wrong:
     index: tuple[int, ...]  #: In the array, on all axes but the last.
     head: int  #: Along the last axis.
     position: tuple[float, ...]  #: A coordinate for each axis of the encoding.
-    coordinate: int  #: Of the head: the one that is furthest off.
+    coordinate: int  #: The one of the head that is furthest off.
     expected: float
     got: float
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class Failure:
     """A file that was not rotated."""
 
-    input: Path
-    message: str
+    input: Path  #: The file.
+    message: str  #: Why, in one line.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +38,9 @@ class EncodedFiles:
     """What was rotated, and what was not."""
 
     files: tuple[Encoded, ...]  #: In the order in which they were taken.
-    failures: tuple[Failure, ...]
+    failures: tuple[Failure, ...]  #: Likewise.
     bytes: int  #: Of the elements that were rotated.
-    seconds: float
+    seconds: float  #: Time it took.
 
 
 def encode_files(

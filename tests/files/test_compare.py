@@ -19,6 +19,7 @@ from safetensors.numpy import save_file
 from ropecli import Rotary, encode_file, rope, rotate
 from ropecli.files import compare
 from ropecli.files.compare import Compared, compare_file
+from ropecli.files.compare import compare as hold
 from ropecli.files.rotation import Job
 
 ROPE = Rotary(head_dim=8)
@@ -42,7 +43,7 @@ def job(path: Path, rope: Rotary = ROPE, **options: Any) -> Job:
 
 
 def compared(folder: Path, x: NDArray[Any], y: NDArray[Any], **options: Any) -> Compared:
-    return compare_file(job(saved(folder, x), **options), saved(folder, y, "y.npy"))
+    return hold(job(saved(folder, x), **options), saved(folder, y, "y.npy"))
 
 
 def drawn(*shape: int, dtype: Any = "f4", seed: int = 0) -> NDArray[Any]:
@@ -61,7 +62,7 @@ def test_what_encode_writes_is_the_rotation_to_the_bit(
     how = job(path, rope, inverse=inverse, offset=100)
     encode_file(path, tmp_path / "y.npy", rope, inverse=inverse, offset=100, dtype=how.dtype)
     told: list[tuple[int, int]] = []
-    result = compare_file(how, tmp_path / "y.npy", progress=lambda *counts: told.append(counts))
+    result = hold(how, tmp_path / "y.npy", progress=lambda *counts: told.append(counts))
     assert (result.passed, result.identical, result.first) == (True, True, None)
     assert (result.vectors, result.differing) == (28, 0)
     assert told[-1] == (result.bytes, result.bytes)
@@ -200,9 +201,9 @@ def test_orders_and_formats_may_differ(tmp_path: Path) -> None:
     path = saved(tmp_path, np.asfortranarray(x).astype(">f4"))
     encode_file(path, tmp_path / "y.safetensors", ROPE)
     encode_file(tmp_path / "y.safetensors", tmp_path / "z.npz", Rotary(head_dim=8), inverse=True)
-    assert compare_file(job(path), tmp_path / "y.safetensors").identical
+    assert hold(job(path), tmp_path / "y.safetensors").identical
     back = Job(input=tmp_path / "y.safetensors", rope=ROPE, inverse=True)
-    assert compare_file(back, tmp_path / "z.npz").passed
+    assert hold(back, tmp_path / "z.npz").passed
 
 
 def test_a_packed_output_is_read_in_the_order_of_the_input(
@@ -212,7 +213,7 @@ def test_a_packed_output_is_read_in_the_order_of_the_input(
     x = drawn(3, 50, 16)
     encode_file(saved(tmp_path, x), tmp_path / "y.npz", ROPE)
     path = saved(tmp_path, np.asfortranarray(x), "f.npy")
-    assert compare_file(job(path), tmp_path / "y.npz").identical
+    assert hold(job(path), tmp_path / "y.npz").identical
 
 
 def test_tensors_are_matched_by_name(tmp_path: Path) -> None:
@@ -221,19 +222,27 @@ def test_tensors_are_matched_by_name(tmp_path: Path) -> None:
     out = tmp_path / "y.safetensors"
     encode_file(tmp_path / "x.safetensors", out, ROPE, tensor="a.[qk]")
     both = Job(input=tmp_path / "x.safetensors", rope=ROPE, tensor="a.[qk]")
-    assert compare_file(both, out).tensors == ("a.k", "a.q"), "in the order of the file"
-    assert compare_file(both, out).passed
-    every = compare_file(dataclasses.replace(both, tensor="*"), out)
+    assert hold(both, out).tensors == ("a.k", "a.q"), "in the order of the file"
+    assert hold(both, out).passed
+    every = hold(dataclasses.replace(both, tensor="*"), out)
     assert (every.passed, every.first_tensor) == (False, "a.v")
 
 
 def test_other_shapes_and_dtypes_are_refused(tmp_path: Path) -> None:
     path = job(saved(tmp_path, drawn(5, 8)))
     for other in (drawn(4, 8), drawn(5, 8, dtype="f8"), drawn(40)):
-        message = refused(compare_file, path, saved(tmp_path, other, "y.npy"))
+        message = refused(hold, path, saved(tmp_path, other, "y.npy"))
         assert "(5, 8) float32, can't be turned into" in message
 
 
 def test_an_empty_array_is_the_rotation_of_an_empty_array(tmp_path: Path) -> None:
     result = compared(tmp_path, drawn(0, 8), drawn(0, 8))
     assert (result.passed, result.identical, result.vectors) == (True, True, 0)
+
+
+def test_a_call_of_its_own_takes_the_options_of_encode_file(tmp_path: Path) -> None:
+    path = saved(tmp_path, drawn(3, 50, 8))
+    how: dict[str, Any] = {"offset": 5, "sequence_axis": 0, "inverse": True}
+    encode_file(path, tmp_path / "y.npy", ROPE, **how)
+    assert compare_file(path, tmp_path / "y.npy", ROPE, **how).identical
+    assert not compare_file(path, tmp_path / "y.npy", ROPE, **{**how, "offset": 6}).passed
