@@ -47,10 +47,8 @@ class Compared:
     differing: int  #: How many of them differ.
     first: Wrong | None  #: The first that differs, in the order of the file.
     first_tensor: str  #: The tensor that it is in.
-    max_phase_error: (
-        float  #: The largest angle, in radians, between a pair that agrees and what it should be.
-    )
-    max_length_error: float  #: The largest relative error of the length of one.
+    max_phase_error: float  #: The largest of the pairs that agree, in radians.
+    max_length_error: float  #: The largest of the pairs that agree, relative.
     bytes: int  #: Of the input's elements.
     seconds: float  #: Time it took.
 

@@ -49,7 +49,7 @@ class Runner(Protocol):
     """What turns blocks, as `Plan.run` does."""
 
     def __call__(
-        self, sink: Sink, steps: Iterable[Step], *, hashed: bool
+        self, sink: Sink, steps: Iterable[Step], /, *, hashed: bool
     ) -> Generator[Written, None, None]:
         """Tell of each block once it is written; in any order."""
 

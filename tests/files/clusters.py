@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from distributed import Client
@@ -26,6 +27,9 @@ def slowly(common, steps):
     for poison in Path({folder!r}).glob("poison-*"):
         if int(poison.name.removeprefix("poison-")) in [step.number for step in steps]:
             os.kill(os.getpid(), 9)
+    for trouble in Path({folder!r}).glob("trouble"):
+        trouble.unlink(missing_ok=True)
+        raise OSError(5, "Input/output error")
     time.sleep({pause})
     return distributed_task.at_once(common, steps)
 distributed_task.turn_blocks = slowly
@@ -44,7 +48,7 @@ class Cluster:
         workers: int = 2,
         threads: int = 1,
         protocol: str = "tcp",
-        **environment: str,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = folder
         (folder / "preload.py").write_text(
@@ -53,13 +57,17 @@ class Cluster:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        self._protocol, self._environment = protocol, environment
+        self._protocol, self._environment = protocol, environment or {}
         self._arguments = (f"--nworkers={workers}", f"--nthreads={threads}")
         self.workers = workers
         self.address = f"{protocol}://127.0.0.1:{self.port}"
         self._processes: list[subprocess.Popen[bytes]] = []
-        self.start_scheduler()
-        self.start_workers()
+        try:
+            self.start_scheduler()
+            self.start_workers()
+        except BaseException:
+            self.close()
+            raise
 
     def wait_for_workers(self) -> None:
         with self.client() as client:
@@ -82,7 +90,7 @@ class Cluster:
         self.wait_for_workers()
 
     def client(self) -> Client:
-        return Client(self.address, timeout=30, set_as_default=False)
+        return Client(self.address, timeout=30, set_as_default=False)  # type: ignore[no-untyped-call]
 
     def pids(self) -> list[int]:
         """Of the workers, which their nannies replace."""
@@ -91,6 +99,12 @@ class Cluster:
 
     def poison(self, block: int) -> Path:
         path = self.folder / f"poison-{block}"
+        path.touch()
+        return path
+
+    def trouble(self) -> Path:
+        """The next task fails, and none after it."""
+        path = self.folder / "trouble"
         path.touch()
         return path
 
@@ -104,6 +118,7 @@ class Cluster:
                     *arguments,
                     "--host=127.0.0.1",
                     "--no-dashboard",
+                    "--dashboard-address=127.0.0.1:0",
                 ],
                 cwd=self.folder,
                 stdout=log,

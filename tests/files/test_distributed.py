@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,10 @@ from files.clusters import Cluster
 from files.folders import names, refused, saved
 from safetensors.numpy import save_file
 
-from ropecli import ArgumentError, Rotary, encode_file
-from ropecli.files import distributed, rotation
-from ropecli.files.distributed_claim import claimed, mark_of
-from ropecli.files.distributed_task import Common, turn_blocks
+from ropecli import ArgumentError, Rotary, __version__, encode_file
+from ropecli.files import distributed, distributed_run, rotation
+from ropecli.files.distributed_claim import mark_of
 from ropecli.files.formats import zarr
-from ropecli.files.formats.npy import Npy
-from ropecli.files.plan import Plan
-from ropecli.files.resume import job_of
-from ropecli.files.rotation import Job
 
 BLOCK = 1_024
 ROPE = Rotary(head_dim=32)
@@ -41,7 +36,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rotation, "BLOCK_BYTES", BLOCK)
     monkeypatch.setattr(zarr, "_CHUNK", BLOCK)
-    monkeypatch.setattr(distributed, "TASK_BYTES", 2 * BLOCK)
+    monkeypatch.setattr(distributed_run, "TASK_BYTES", 2 * BLOCK)
 
 
 def contents(path: Path) -> dict[str, bytes]:
@@ -108,6 +103,17 @@ def test_zarr_and_raw(cluster: Cluster, tmp_path: Path) -> None:
     assert_equals_one_process(cluster, tmp_path / "z.zarr", "y.bin", inverse=True)
 
 
+def test_half_a_chunk_of_a_dead_worker_is_removed(cluster: Cluster, tmp_path: Path) -> None:
+    path, part = saved(tmp_path, X), tmp_path / ".many.zarr.ropecli-part"
+    encode_file(path, tmp_path / "one.zarr", ROPE)
+
+    def die(done: int, _: int) -> None:
+        (part / "c" / f"0.{done:032x}.partial").write_bytes(b"half")
+
+    encode_file(path, tmp_path / "many.zarr", ROPE, scheduler=cluster.address, progress=die)
+    assert contents(tmp_path / "many.zarr") == contents(tmp_path / "one.zarr")
+
+
 @pytest.mark.parametrize("as_path", [False, True])
 def test_positions(cluster: Cluster, tmp_path: Path, as_path: bool) -> None:
     positions = np.random.default_rng(1).integers(0, 4_096, X.shape[:2])
@@ -120,7 +126,7 @@ def test_positions(cluster: Cluster, tmp_path: Path, as_path: bool) -> None:
 def test_a_worker_that_is_killed_half_way_is_replaced(cluster: Cluster, tmp_path: Path) -> None:
     path = saved(tmp_path, X)
     before = cluster.pids()
-    killed = []
+    killed: list[int] = []
 
     def kill(done: int, _: int) -> None:
         if done >= X.nbytes // 3 and not killed:
@@ -133,6 +139,14 @@ def test_a_worker_that_is_killed_half_way_is_replaced(cluster: Cluster, tmp_path
     assert names(tmp_path) == ["many.npy", "one.npy", "x.npy"]
     cluster.wait_for_workers()
     assert killed[0] not in cluster.pids()
+
+
+def test_a_task_that_fails_once_is_tried_again(cluster: Cluster, tmp_path: Path) -> None:
+    path, trouble = saved(tmp_path, X), cluster.trouble()
+    encode_file(path, tmp_path / "one.npy", ROPE)
+    encode_file(path, tmp_path / "many.npy", ROPE, scheduler=cluster.address)
+    assert contents(tmp_path / "many.npy") == contents(tmp_path / "one.npy")
+    assert not trouble.exists()
 
 
 def test_a_block_that_kills_every_worker(cluster: Cluster, tmp_path: Path) -> None:
@@ -178,90 +192,13 @@ def test_an_input_that_shrinks(cluster: Cluster, tmp_path: Path) -> None:
     assert names(tmp_path) == ["x.npy"]
 
 
-@pytest.fixture
-def task(tmp_path: Path) -> Iterator[tuple[Common, Plan]]:
-    """A task, and a part file that is ready for it."""
-    job = Job(input=saved(tmp_path, X), rope=ROPE)
-    part = tmp_path / ".y.npy.ropecli-part"
-    part.touch()
-    with job.opened() as opened, claimed(part) as claim:
-        plan = Plan(opened, Npy(), tmp_path / "y.npy")
-        Npy().create(part, plan.arrays, opened.source).close()
-        yield (
-            Common(
-                version=distributed.__version__,
-                job=job,
-                format=Npy(),
-                output=tmp_path / "y.npy",
-                claim=claim,
-                identity=job_of(plan),
-                hashed=False,
-            ),
-            plan,
-        )
-
-
-def other_version(common: Common) -> Common:
-    return Common(**{**vars(common), "version": "9.9.9"})
-
-
-def other_run(common: Common) -> Common:
-    mark_of(common.claim.part).write_text("f" * 32)
-    return common
-
-
-def other_file(common: Common) -> Common:
-    os.utime(common.job.input, (1, 1))
-    return common
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (other_version, "has ropecli .*, not 9.9.9"),
-        (other_run, "does not find .* of this run"),
-        (other_file, "is another file"),
-    ],
-)
-def test_a_task_of_something_else_writes_nothing(
-    task: tuple[Common, Plan], change: Callable[[Common], Common], message: str
-) -> None:
-    common, plan = task
-    part = common.claim.part
-    before = part.read_bytes()
-    with pytest.raises(distributed.FileError, match=message):
-        turn_blocks(change(common), list(plan.steps()))
-    assert part.read_bytes() == before
-
-
-def test_a_task_stops_when_another_run_begins(
-    task: tuple[Common, Plan], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    common, plan = task
-    steps = list(plan.steps())
-    check, checks = type(common.claim).check, []
-
-    def another_run_begins(claim: Any) -> None:
-        checks.append(claim)
-        if len(checks) == 5:  # one before all blocks, then one before each
-            other_run(common)
-        check(claim)
-
-    monkeypatch.setattr(type(common.claim), "check", another_run_begins)
-    with pytest.raises(distributed.FileError, match="does not find"):
-        turn_blocks(common, steps)
-    rotated = np.load(common.claim.part).reshape(-1, 8, 32).any(axis=(1, 2))
-    assert rotated.tolist() == [True] * 3 + [False] * 17
-
-
 def test_another_version_is_refused(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    version = distributed.__version__
     monkeypatch.setattr(distributed, "__version__", "9.9.9")
     path = saved(tmp_path, X)
     assert refused(encode_file, path, tmp_path / "y.npy", ROPE, scheduler=cluster.address) == (
-        f"the scheduler at {cluster.address} has ropecli {version}; needed is 9.9.9, as here"
+        f"the scheduler at {cluster.address} has ropecli {__version__}; needed is 9.9.9, as here"
     )
     assert names(tmp_path) == ["x.npy"]
 

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import dask.config
@@ -25,10 +25,10 @@ X = np.random.default_rng(0).standard_normal((1_600, 32)).astype("f4")  # 200 bl
 
 ENCODE = f"""
 import sys, ropecli
-from ropecli.files import distributed, rotation
+from ropecli.files import distributed_run, rotation
 from ropecli.files.formats import zarr
 rotation.BLOCK_BYTES = zarr._CHUNK = {BLOCK}
-distributed.TASK_BYTES = {2 * BLOCK}
+distributed_run.TASK_BYTES = {2 * BLOCK}
 try:
     ropecli.encode_file(
         *sys.argv[1:3],
@@ -43,7 +43,12 @@ except ropecli.FileError as error:
 
 
 def encoding(
-    path: Path, output: Path, address: str, *, resume: bool = True, **environment: str
+    path: Path,
+    output: Path,
+    address: str,
+    *,
+    resume: bool = True,
+    environment: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[str]:
     """A process that prints a line after every block."""
     return subprocess.Popen(
@@ -51,7 +56,7 @@ def encoding(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        env={**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})},
     )
 
 
@@ -203,13 +208,12 @@ def test_tls(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
             tmp_path_factory.mktemp("cluster"),
             block=BLOCK,
             protocol="tls",
-            DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION="True",
-            **ours,
+            environment={"DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "True", **ours},
         )
     try:
-        with encoding(path, tmp_path / "y.npy", cluster.address, **ours) as process:
+        with encoding(path, tmp_path / "y.npy", cluster.address, environment=ours) as process:
             assert finish(process)[::2] == (0, "")
-        with encoding(path, tmp_path / "z.npy", cluster.address, **strangers) as process:
+        with encoding(path, tmp_path / "z.npy", cluster.address, environment=strangers) as process:
             code, _, errors = finish(process)
         assert code == 1
         assert errors.startswith(f"cannot reach a scheduler at {cluster.address}: ")

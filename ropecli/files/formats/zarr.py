@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 #: Bytes of a chunk: as many as are rotated at a time, few enough for a machine to hold several,
 #: and so many that a terabyte is no more files than a folder can well list.
 _CHUNK = 1 << 24
+_TORN = "*.partial"  #: Half a chunk, which a process that was killed has left.
 _AT_ONCE = 256  #: Chunks that zarr is asked for at once: each takes memory of its own.
 
 
@@ -135,6 +136,9 @@ class ZarrSink:
         """As `Sink.finish`: file by file."""
         if isinstance(source, ZarrSource):
             copy_rest(source.path, self._part, self._places.values())
+        for place in self._places.values():
+            for torn in (self._part / place).rglob(_TORN):
+                torn.unlink(missing_ok=True)
 
     def close(self) -> None:
         """As `Sink.close`: nothing is held open."""
