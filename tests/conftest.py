@@ -9,7 +9,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # No deadline: the first call of a kernel compiles it.
 settings.register_profile("dev", max_examples=25, deadline=None)
-settings.register_profile("ci", max_examples=60, deadline=None, derandomize=True)
+settings.register_profile("ci", max_examples=30, deadline=None, derandomize=True)
 settings.register_profile(
     "plain-python", max_examples=4, deadline=None, derandomize=True, database=None
 )

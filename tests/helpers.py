@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import io
 import os
 import pty
@@ -33,9 +34,13 @@ def soon(what: object = "it") -> Iterator[None]:
     """
     __tracebackhide__ = True
     allowed = 1.0 if coverage.Coverage.current() is None else 5.0
+    gc.freeze()  # what the tests before hold in memory would be gone through with each collection
     begin = time.process_time()
-    yield
-    took = time.process_time() - begin
+    try:
+        yield
+    finally:
+        took = time.process_time() - begin
+        gc.unfreeze()
     assert took < allowed, f"{what} took {took:.2f} s of computing, allowed {allowed:g} s"
 
 

@@ -12,6 +12,8 @@ import pytest
 from helpers import ROOT
 from numba import config
 
+pytestmark = pytest.mark.slow
+
 COMPILED = not config.DISABLE_JIT
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 #: What an example needs beyond ropecli; those run among the oracle tests.

@@ -39,12 +39,12 @@ def encode_one(
 
     target = default_output(input) if output is None else output
     check_streams(input, target, model=asked.model, json=json)
+    models = [] if asked.model is None else [asked.model]
+    check_place(target, force=force, sources=files(as_path(input), asked.positions, models=models))
     plan = plan_for(input, asked)
     written = output_format(target, input, plan.shape, asked.dtype)
     if resume:
         check_resumable(written, input, target)
-    models = [] if asked.model is None else [asked.model]
-    check_place(target, force=force, sources=files(as_path(input), asked.positions, models=models))
     if not quiet:
         pages.show_notes(plan.notes)
     silent = json or (quiet and is_pipe(target))

@@ -19,6 +19,8 @@ from ropecli.kernels.linear import BLOCK
 from ropecli.reference import linear as reference
 from ropecli.rotary import Rotary
 
+pytestmark = pytest.mark.slow
+
 #: Without the compiler, where only lines are counted, what is long or large is made short.
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 LONG = 65_536 if COMPILED else 128

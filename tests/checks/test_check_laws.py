@@ -13,6 +13,8 @@ from halves import DIM, HALF, THETA, Array, assert_failed, failed, judged, judge
 import ropecli
 from ropecli.checks.target.check import check
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_right_one_fails_nothing() -> None:
     assert failed(judged(turn)) == []

@@ -15,6 +15,8 @@ from ropecli import Rotary, rope
 from ropecli.arrays import DTYPES
 from ropecli.checks.identify import Identification, identify
 
+pytestmark = pytest.mark.slow
+
 DIM = 64
 PLAIN = Rotary(head_dim=DIM, layout="half")
 HALVES = ["float16", "bfloat16"]

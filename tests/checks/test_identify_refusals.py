@@ -14,6 +14,8 @@ from rotated import COMPILED, Array, normals, why
 from ropecli import Rotary, rope, rotate
 from ropecli.arrays import DTYPES
 
+pytestmark = pytest.mark.slow
+
 DIM, COUNT = 32, 128
 WHERE = np.arange(COUNT)
 THETA = Rotary(head_dim=DIM).inv_freq

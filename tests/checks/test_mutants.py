@@ -11,6 +11,8 @@ import pytest
 
 from ropecli import Rotary, verify
 
+pytestmark = pytest.mark.slow
+
 ROPE = Rotary(head_dim=broken.DIM)
 
 #: Laws that hold for any honest rotation, whatever its layout, direction, base or stretch.

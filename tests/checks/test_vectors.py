@@ -27,6 +27,8 @@ from ropecli.checks.vectors.make import vectors
 from ropecli.render.vectors_files import FORMATS, contents
 from ropecli.rotary.types import ROPE_TYPES
 
+pytestmark = pytest.mark.slow
+
 Array = NDArray[Any]
 
 

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from ropecli import Rotary, rotate
 from ropecli.cli.app import run
 
+pytestmark = pytest.mark.slow
+
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 PLAN = (
     "stdin  (3, 50, 16) float32  9.6 kB\n"

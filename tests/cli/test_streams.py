@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from helpers import ROOT, run_cli, run_in_terminal
 
+pytestmark = pytest.mark.slow
+
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "0"}
 SMALL = ["--dim", "4", "--max-dist", "9"]
 

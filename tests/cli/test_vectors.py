@@ -11,6 +11,8 @@ from helpers import assert_refused, run_cli
 from ropecli.cli.app import run
 from ropecli.render.vectors_files import FORMATS
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

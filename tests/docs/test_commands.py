@@ -24,6 +24,8 @@ from ropecli.checks.verify import LAWS
 from ropecli.cli.app import app
 from ropecli.files.formats.safetensors_header import serialised
 
+pytestmark = pytest.mark.slow
+
 DOCS = ROOT / "docs"
 GROUP: Any = get_command(app)
 ROTATION = """

@@ -16,6 +16,8 @@ from numba import config
 from sybil import Example, Sybil
 from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser
 
+pytestmark = pytest.mark.slow
+
 PAGES = sorted(page for page in (ROOT / "docs").rglob("*.md") if "_build" not in page.parts)
 COMPILED = not config.DISABLE_JIT
 MATCH = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

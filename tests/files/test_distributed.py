@@ -20,6 +20,8 @@ from ropecli.files import distributed, distributed_run, rotation
 from ropecli.files.distributed_claim import mark_of
 from ropecli.files.formats import zarr
 
+pytestmark = pytest.mark.slow
+
 BLOCK = 1_024
 ROPE = Rotary(head_dim=32)
 X = np.random.default_rng(0).standard_normal((2, 80, 32)).astype("f4")  # 20 blocks, 10 tasks

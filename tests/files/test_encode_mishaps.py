@@ -21,6 +21,8 @@ from ropecli import Rotary, encode_file, rotate
 from ropecli.errors import FileError
 from ropecli.files import rotation
 
+pytestmark = pytest.mark.slow
+
 ROPE = Rotary(head_dim=8)
 
 

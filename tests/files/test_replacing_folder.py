@@ -20,6 +20,8 @@ from ropecli.files.folder import replacing_folder
 from ropecli.files.formats import zarr
 from ropecli.files.formats.zarr_folder import stranger
 
+pytestmark = pytest.mark.slow
+
 ROPE = Rotary(head_dim=8)
 
 

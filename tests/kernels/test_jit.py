@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from helpers import ROOT, run_python
 
+pytestmark = pytest.mark.slow
+
 #: The smallest kernel there is, and what it must give.
 KERNEL = """
 import math, numpy as np

@@ -13,6 +13,8 @@ from helpers import assert_within, run_python
 from ropecli import Decay, Rotary, __version__, decay
 from ropecli.render.decay_figure import CLIPPED_AT, PRINTED, drawn, figure
 
+pytestmark = pytest.mark.slow
+
 COMMAND = "ropecli decay --dim 16 --base 10000"
 PLAIN = decay(Rotary(head_dim=16), max_distance=64)
 OTHER = decay(Rotary(head_dim=16, base=500.0), max_distance=64)

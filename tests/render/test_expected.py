@@ -10,6 +10,8 @@ from ropecli.analyses.expected import Expected, expected_score
 from ropecli.encodings import ENCODINGS, with_table
 from ropecli.render.expected import figure
 
+pytestmark = pytest.mark.slow
+
 BOUND = decay(Rotary(head_dim=4), max_distance=20)
 
 

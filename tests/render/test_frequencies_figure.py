@@ -17,6 +17,8 @@ from matplotlib.figure import Figure
 from ropecli import ArgumentError, FileError, Rotary, __version__, rope
 from ropecli.render.frequencies_figure import drawn, figure, write
 
+pytestmark = pytest.mark.slow
+
 PLAIN = Rotary(head_dim=32)
 LINEAR = rope("linear", head_dim=32, factor=8.0)
 STILL = rope("proportional", head_dim=32, partial_rotary_factor=0.25)  # 4 of 16 pairs turn

@@ -15,6 +15,8 @@ from ropecli.analyses.linear_cost import Cost
 from ropecli.analyses.linear_forms import FORMS
 from ropecli.render.linear_figure import NAMES, drawn, figure
 
+pytestmark = pytest.mark.slow
+
 ROPE = Rotary(head_dim=8)
 
 

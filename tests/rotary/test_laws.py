@@ -17,6 +17,8 @@ from ropecli import Rotary, rotate
 from ropecli.reference import rotation as reference
 from ropecli.rotary.apply import turn
 
+pytestmark = pytest.mark.slow
+
 Array = NDArray[Any]
 #: rotate one vector (head_dim,) at one position.
 Implementation = Callable[[Array, float, Rotary], Array]
