@@ -14,6 +14,8 @@ import pytest
 from helpers import ROOT, run_cli, run_python
 from numba import config
 
+pytestmark = pytest.mark.slow
+
 COMPILED = not config.DISABLE_JIT
 README = (ROOT / "README.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)

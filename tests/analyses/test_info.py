@@ -14,6 +14,8 @@ import ropecli
 from ropecli.analyses import info as module
 from ropecli.files.formats.registry import FORMATS
 
+pytestmark = pytest.mark.slow
+
 
 def test_versions_are_those_installed() -> None:
     versions = ropecli.info().versions

@@ -8,6 +8,8 @@ from halves import DIM, HALF, Array, judged_once, turn, turned
 
 import ropecli
 
+pytestmark = pytest.mark.slow
+
 
 def test_all_that_differs_is_said() -> None:
     expect = ropecli.Rotary(head_dim=DIM, layout="interleaved", base=500_000.0)

@@ -11,6 +11,8 @@ from halves import CONTEXT, DIM, HALF, Array, failed, judged, judged_once, table
 
 import ropecli
 
+pytestmark = pytest.mark.slow
+
 ORIGINAL = 256
 
 

@@ -22,6 +22,8 @@ from halves import (
 
 import ropecli
 
+pytestmark = pytest.mark.slow
+
 #: Where a law looks at the first positions, these are enough.
 SHORT: dict[str, Any] = {"context_length": 512}
 

@@ -12,6 +12,8 @@ from halves import DIM, HALF, Array, assert_failed, failed, judged, judged_once,
 
 import ropecli
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_factor_is_wrong_in_the_score_too() -> None:
     expect = ropecli.Rotary(head_dim=DIM, layout="half", attention_factor=1.25)

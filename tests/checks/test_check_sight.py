@@ -21,6 +21,8 @@ from halves import (
 
 import ropecli
 
+pytestmark = pytest.mark.slow
+
 #: Frequencies that no formula gives.
 CUSTOM = THETA * np.random.default_rng(0).uniform(0.8, 1.2, DIM // 2)
 FEW: dict[str, Any] = {"original_context_length": 64, "context_length": 32_768}

@@ -11,6 +11,8 @@ from halves import CONTEXT, Array, Module, assert_failed, failed, judged, judged
 
 from ropecli.arrays import DTYPES
 
+pytestmark = pytest.mark.slow
+
 
 class SharedTable(Module):
     tables: ClassVar[dict[int, float]] = {}

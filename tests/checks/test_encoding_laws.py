@@ -18,6 +18,8 @@ from ropecli.encodings.by_name import class_of
 from ropecli.encodings.types import nope
 from ropecli.errors import ArgumentError
 
+pytestmark = pytest.mark.slow
+
 COMPILED = not config.DISABLE_JIT
 #: Model dim and heads; a head of 4 coordinates shows what a head of 16 does.
 SIZES = [(64, 4), (2, 1), (24, 3), (24, 12)] if COMPILED else [(2, 1), (12, 3)]

@@ -16,6 +16,8 @@ from ropecli import Rotary, rotate
 from ropecli.arrays import DTYPES
 from ropecli.checks.identify import Identification, identify
 
+pytestmark = pytest.mark.slow
+
 #: Standard deviations that chance does not bring about.
 CLEARLY = 6.0
 #: What a base, or an attention factor, may leave that is only measured: identify calls 10 units,

@@ -12,6 +12,8 @@ from rotated import COMPILED, SINGLE, ULPS, Array, normals, told
 from ropecli import Rotary, rope
 from ropecli.checks.identify import Identification
 
+pytestmark = pytest.mark.slow
+
 LLAMA3 = {
     "factor": 8.0,
     "low_freq_factor": 1.0,

@@ -13,6 +13,8 @@ from rotated import COMPILED, Array, normals
 from ropecli import Rotary
 from ropecli.checks.identify import Identification, identify
 
+pytestmark = pytest.mark.slow
+
 COUNT = 300 if COMPILED else 64
 #: Relative error of a table in float32, from which no formula is told.
 SAME = 3e-6

@@ -15,6 +15,8 @@ from ropecli import load_model
 from ropecli.cli.app import run
 from ropecli.render.diff_figure import figure
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

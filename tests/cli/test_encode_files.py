@@ -53,9 +53,9 @@ def test_tensors_are_chosen_by_name_or_pattern(
     for name in ("h.q", "h.k"):
         assert_same_bits(name, got=after[name], expected=rotate(before[name], ROPE))
     assert_same_bits("h.v", got=after["h.v"], expected=before["h.v"])
-    _, err = encoded(capsys, "dump/1.safetensors", code=2)
+    _, err = encoded(capsys, "dump/1.safetensors", "-o", "new.safetensors", code=2)
     assert err.endswith("holds 3 tensors, name one of h.k, h.q, h.v\n")
-    _, err = encoded(capsys, "dump/1.safetensors", "--tensor", "x*", code=2)
+    _, err = encoded(capsys, "dump/1.safetensors", "--tensor", "x*", "--force", code=2)
     assert "holds no tensor 'x*'; allowed: h.k, h.q, h.v" in err
 
 

@@ -18,6 +18,8 @@ from ropecli.analyses.linear import linear
 from ropecli.cli.app import run
 from ropecli.rotary import Rotary
 
+pytestmark = pytest.mark.slow
+
 SMALL = ["linear", "--length", "6", "--dim", "4"]
 FORMS = ["linear", "linear_causal", "linear_quadratic", "softmax"]
 FILES = ["--q", "q.npy", "--k", "k.npy", "--v", "v.npy"]

@@ -14,6 +14,8 @@ from models.configs import GEMMA_3, GPT_OSS, LLAMA_31, PHI_3, QWEN2_VL, SMOLLM3
 from ropecli import decay, load_model, rope, rotate
 from ropecli.cli.app import run
 
+pytestmark = pytest.mark.slow
+
 COMMANDS = ["decay", "verify", "encode"]
 
 

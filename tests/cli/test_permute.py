@@ -14,6 +14,8 @@ from ropecli.cli.app import run
 from ropecli.files.formats.safetensors_header import serialised
 from ropecli.files.permute import permute as module
 
+pytestmark = pytest.mark.slow
+
 WORDS = ["m.safetensors", "-o", "out.safetensors", "--to", "half"]
 SIZES = ["--heads", "4", "--kv-heads", "2"]
 

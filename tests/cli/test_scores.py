@@ -17,6 +17,8 @@ from ropecli.cli.app import run
 from ropecli.encodings import ENCODINGS, encoding
 from ropecli.encodings.types.rope import Rope
 
+pytestmark = pytest.mark.slow
+
 SMALL = ("--model-dim", "8", "--heads", "2", "--length", "4")
 PROPERTIES = ("translation_invariance", "symmetry", "boundedness", "decay", "linear_shift")
 

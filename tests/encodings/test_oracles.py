@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from ropecli.encodings import ENCODINGS, encoding
 
+pytestmark = pytest.mark.slow
+
 #: Options of an encoding that are worth a row of their own.
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("nope", {}),

@@ -26,6 +26,8 @@ from models.gguf.writer import (
 
 from ropecli.models.gguf import Skipped, read_gguf
 
+pytestmark = pytest.mark.slow
+
 
 def header(tensors: int, keys: int) -> bytes:
     return b"GGUF" + struct.pack("<IQQ", 3, tensors, keys)
