@@ -103,6 +103,8 @@ def test_failing_disk(
     whole, before = expected(here), contents(here / "x.npy")
     words = ["encode", "x.npy", "-o", "y.npy", *resume]
     with monkeypatch.context() as patched, ends():
+        if call == "fsync":  # as where the system can't begin without waiting
+            patched.setattr(early_sync, "send", early_sync.fsync)
         failing(patched, call, error, at=at, times=times)
         if says is None:
             assert run(words) == 0
@@ -115,6 +117,18 @@ def test_failing_disk(
     assert names(here) == ["x.npy", "y.npy"]
     assert contents(here / "y.npy") == whole
     assert contents(here / "x.npy") == before
+
+
+def test_what_the_disk_did_not_take_is_told_by_the_sync_at_the_end(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sent: list[int] = []
+    monkeypatch.setattr(early_sync, "send", sent.append)
+    failing(monkeypatch, "fsync", EIO, at=1, times=1)
+    says = assert_refused(capsys, "encode", "x.npy", "-o", "y.npy", "--json")
+    assert says == "cannot write y.npy: Input/output error"
+    assert sent, "blocks are sent before the end"
+    assert names(here) == ["x.npy"]
 
 
 @PLAIN_OR_RESUME
