@@ -22,6 +22,7 @@ def encode_check(input: Path, output: Path, asked: Asked, *, json: bool, quiet: 
     from ropecli.render.encode import show_notes, show_plan
 
     plan = plan_for(input, asked)
+    plan.check_positions()
     if not quiet:
         show_notes(plan.notes)
     if not json:

@@ -33,6 +33,7 @@ def encode_many(
     from ropecli.render.encode import show_notes, show_plan
 
     plan = plan_for(_readable(inputs, asked), asked)
+    plan.check_positions()
     targets(inputs, folder)  # what is wrong with them is said before anything else
     if not quiet:
         show_notes(plan.notes)

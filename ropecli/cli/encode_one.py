@@ -40,8 +40,9 @@ def encode_one(
     target = default_output(input) if output is None else output
     check_streams(input, target, model=asked.model, json=json)
     models = [] if asked.model is None else [asked.model]
-    check_place(target, force=force, sources=files(as_path(input), asked.positions, models=models))
     plan = plan_for(input, asked)
+    check_place(target, force=force, sources=files(as_path(input), asked.positions, models=models))
+    plan.check_positions()
     written = output_format(target, input, plan.shape, asked.dtype)
     if resume:
         check_resumable(written, input, target)

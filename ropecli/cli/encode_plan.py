@@ -39,6 +39,19 @@ class EncodePlan:
     shape: tuple[int, ...] | None
     notes: tuple[str, ...]
 
+    def check_positions(self) -> None:
+        """Say what is wrong with the positions before anything else is said.
+
+        Raises:
+            ArgumentError: Positions that do not fit the file.
+            FileError: A file of them that can't be read.
+        """
+        from ropecli.files.positions import open_positions
+
+        asked = self.asked
+        with open_positions(asked.positions, self.axes, asked.offset, coordinates=self.rope.axes):
+            pass
+
     @property
     def job(self) -> dict[str, Any]:
         """What every file is rotated with, as `Job` takes it."""
@@ -86,7 +99,6 @@ def plan_for(input: Path, asked: Asked) -> EncodePlan:
     from ropecli.cli.encoding import chosen
     from ropecli.files.axes import axis_notes, understand_axes
     from ropecli.files.formats.raw import parsed_shape
-    from ropecli.files.positions import open_positions
 
     shape = None if asked.shape is None else parsed_shape(asked.shape)
     stored = _first(input, asked, shape)
@@ -94,8 +106,6 @@ def plan_for(input: Path, asked: Asked) -> EncodePlan:
     encoding = chosen(asked.model, asked.layer, asked.sequence_length, asked.rope, dim=width)
     rope = encoding.rope
     axes = understand_axes(stored, head_dim=rope.head_dim, sequence_axis=asked.sequence_axis)
-    with open_positions(asked.positions, axes, asked.offset, coordinates=rope.axes):
-        pass  # what is wrong with them is said before anything else
     named = asked.rope["dim"] is not None or asked.model is not None
     notes = axis_notes(axes, axis_given=asked.sequence_axis is not None, dim_given=named)
     notes += encoding.notes

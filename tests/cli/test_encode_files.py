@@ -114,6 +114,7 @@ def test_json_of_several_files(capsys: pytest.CaptureFixture[str], here: Path) -
     [
         ("dump --tensor h.q", "needs another for the outputs: give -o FOLDER"),
         ("dump/*.npy", "no file matches dump/*.npy"),
+        ("nowhere/x.npy", "cannot read nowhere/x.npy: No such file or directory"),
         ("dump/1.safetensors dump/2.safetensors -o x.npy --tensor h.q", "go into a folder"),
         ("- dump/2.safetensors --tensor h.q", "- is one file, got it among several"),
         ("x.npy --check y.npy -o z.npy", "--check writes nothing: leave -o out"),

@@ -7,7 +7,6 @@ reads it: a crafted file can take up to 2 GiB of memory.
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from ropecli.files.formats.library import needed
 from ropecli.files.formats.parquet_schema import DTYPES, column_of, options_of
 from ropecli.files.formats.source import FileSource
 from ropecli.files.formats.stream import StreamReader, damage
+from ropecli.files.formats.waiting import Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -160,7 +160,7 @@ class ParquetSink:
     def __init__(self, part: Path, arrays: Sequence[Stored]) -> None:
         """Begin files without a name, on the disk of the output."""
         self._part = part
-        self._waiting = {array.name: _Waiting(part.parent, array) for array in arrays}
+        self._waiting = {array.name: _WaitingColumn(part.parent, array) for array in arrays}
         self._rows = arrays[0].shape[0]
 
     def writer(self, name: str) -> FlatWriter:
@@ -226,18 +226,16 @@ class ParquetSink:
     def close(self) -> None:
         """As `Sink.close`."""
         for waiting in self._waiting.values():
-            waiting.file.close()
+            waiting.close()
 
 
-class _Waiting:
+class _WaitingColumn(Waiting):
     """A column that is yet to be packed."""
 
     def __init__(self, folder: Path, array: Stored) -> None:
         import pyarrow as pa
 
-        self.file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by the sink
-        os.truncate(self.file.fileno(), array.nbytes)
-        self.writer = FlatWriter(self.file.fileno(), array, 0)
+        super().__init__(folder, array)
         self.type = pa.list_(pa.from_numpy_dtype(array.dtype), array.shape[1])
         self.row = array.shape[1] * array.dtype.itemsize
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import mmap
 import os
 import re
-import tempfile
 import threading
 import zipfile
 from dataclasses import replace
@@ -25,6 +24,7 @@ from ropecli.files.formats.library import writing
 from ropecli.files.formats.source import FileSource
 from ropecli.files.formats.stored import Stored
 from ropecli.files.formats.stream import damage
+from ropecli.files.formats.waiting import Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -145,7 +145,7 @@ class TorchSink:
         """Begin files without a name, on the disk of the output."""
         self._part = part
         self._alone = alone
-        self._waiting = {array.name: _Waiting(part.parent, array) for array in arrays}
+        self._waiting = {array.name: _Tensor(part.parent, array) for array in arrays}
 
     def writer(self, name: str) -> FlatWriter:
         """As `Sink.writer`."""
@@ -169,26 +169,20 @@ class TorchSink:
     def close(self) -> None:
         """As `Sink.close`."""
         for waiting in self._waiting.values():
-            waiting.file.close()
+            waiting.close()
 
 
-class _Waiting:
+class _Tensor(Waiting):
     """A tensor that is yet to be saved."""
-
-    def __init__(self, folder: Path, array: Stored) -> None:
-        self.file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by the sink
-        os.truncate(self.file.fileno(), array.nbytes)
-        self.writer = FlatWriter(self.file.fileno(), array, 0)
-        self._array = array
 
     def tensor(self, torch: Any) -> Any:
         """The tensor, whose elements stay in the file."""
-        name = next(name for name, dtype in DTYPES.items() if dtype == self._array.dtype)
+        name = next(name for name, dtype in DTYPES.items() if dtype == self.array.dtype)
         dtype = getattr(torch, name)
-        if not self._array.nbytes:
-            return torch.empty(self._array.shape, dtype=dtype)
-        elements = mmap.mmap(self.file.fileno(), self._array.nbytes)
-        return torch.frombuffer(elements, dtype=dtype).reshape(self._array.shape)
+        if not self.array.nbytes:
+            return torch.empty(self.array.shape, dtype=dtype)
+        elements = mmap.mmap(self.file.fileno(), self.array.nbytes)
+        return torch.frombuffer(elements, dtype=dtype).reshape(self.array.shape)
 
 
 def _torch(path: Path, action: str) -> Any:

@@ -1,0 +1,29 @@
+"""Arrays that wait in a file without a name, for a format that is written in one go."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import TYPE_CHECKING
+
+from ropecli.files.formats.flat import FlatWriter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ropecli.files.formats.stored import Stored
+
+
+class Waiting:
+    """An array whose blocks come in any order."""
+
+    def __init__(self, folder: Path, array: Stored) -> None:
+        """Begin a file of the array's size in a folder, on the disk of the output."""
+        self.array = array
+        self.file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - until `close`
+        os.truncate(self.file.fileno(), array.nbytes)
+        self.writer = FlatWriter(self.file.fileno(), array, 0)
+
+    def close(self) -> None:
+        """Close the file, which is gone then."""
+        self.file.close()
