@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ropecli.files.formats.output import OutputFile
+
 #: Bytes read at once where only some of them are wanted: cheaper than many short reads.
 _SPAN = 1 << 20
 
@@ -86,9 +88,9 @@ class FlatReader:
 class FlatWriter:
     """Writes one array of an open file. Several threads may write at once."""
 
-    def __init__(self, fd: int, stored: Stored, begin: int) -> None:
+    def __init__(self, file: OutputFile, stored: Stored, begin: int) -> None:
         """Write to an open file in which the array begins at a byte."""
-        self._fd = fd
+        self._file = file
         self._stored = stored
         self._begin = begin
 
@@ -109,19 +111,7 @@ class FlatWriter:
             == math.prod(block.shape[a:]) * dtype.itemsize
         )
         for place, index in _starts(box, strides, axis):
-            write_all(self._fd, self._begin + place, _bytes(_within(block, index)))
-
-
-def write_all(fd: int, place: int, data: memoryview | bytes) -> None:
-    """Write to a place of an open file.
-
-    Raises:
-        OSError: It can't be written.
-    """
-    rest = memoryview(data)
-    while rest:
-        count = os.pwrite(fd, rest, place)
-        rest, place = rest[count:], place + count
+            self._file.write(self._begin + place, _bytes(_within(block, index)))
 
 
 def read_bytes(path: Path, fd: int, begin: int, length: int) -> bytes:

@@ -18,7 +18,7 @@ from ropecli.errors import FileError
 from ropecli.files.formats.density import believed
 from ropecli.files.formats.flat import open_regular
 from ropecli.files.formats.library import needed, writing
-from ropecli.files.formats.source import FileSource
+from ropecli.files.formats.source import FileSource, closed_on_error
 from ropecli.files.formats.stored import Stored
 from ropecli.files.formats.stream import damage
 
@@ -71,7 +71,7 @@ class Hdf5Source(FileSource):
         """Open a file."""
         super().__init__(path, open_regular(path, "an HDF5 file"))
         self.arrays: dict[str, Stored] = {}
-        with self.closed_on_error(), damage(str(path)):
+        with closed_on_error(self), damage(str(path)):
             self.file = _opened(h5py, path, "r")
             # Neither soft nor external links are visited.
             self.file.visititems(lambda name, item: self._add(h5py, name, item))

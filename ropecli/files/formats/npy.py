@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
-from ropecli.files.formats.flat import FlatReader, FlatWriter, open_regular, write_all
+from ropecli.files.formats.flat import FlatReader, FlatWriter, open_regular
 from ropecli.files.formats.npy_header import read_header, written_header
-from ropecli.files.formats.source import FileSource
+from ropecli.files.formats.output import OutputFile
+from ropecli.files.formats.source import FileSource, closed_on_error
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -36,7 +36,8 @@ class Npy:
     def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> NpySink:
         """As `Format.create`: with the header of another .npy file byte for byte."""
         sink = self.resume(part, arrays, source)
-        sink.begin()
+        with closed_on_error(sink):
+            sink.begin()
         return sink
 
     def resume(self, part: Path, arrays: Sequence[Stored], source: Source) -> NpySink:
@@ -52,7 +53,7 @@ class NpySource(FileSource):
     def __init__(self, path: Path) -> None:
         """Open a file."""
         super().__init__(path, open_regular(path, "a .npy file"))
-        with self.closed_on_error():
+        with closed_on_error(self):
             self.header = read_header(path, self.fd)
         self.arrays = {"": self.header.stored}
 
@@ -66,22 +67,23 @@ class NpySink:
 
     def __init__(self, part: Path, array: Stored, header: bytes) -> None:
         """Open an existing file."""
-        self._fd = os.open(part, os.O_WRONLY | os.O_CLOEXEC)
         self._array = array
         self._header = header
+        self._size = len(header) + array.nbytes
+        self._file = OutputFile.opened(part, self._size)
 
     def begin(self) -> None:
         """Write the header, and give the file its length."""
-        write_all(self._fd, 0, self._header)
-        os.truncate(self._fd, len(self._header) + self._array.nbytes)
+        self._file.write(0, self._header)
+        self._file.set_length(self._size)
 
     def writer(self, name: str) -> FlatWriter:
         """As `Sink.writer`."""
-        return FlatWriter(self._fd, self._array, len(self._header))
+        return FlatWriter(self._file, self._array, len(self._header))
 
     def finish(self, source: Source, rest: Collection[str]) -> None:
         """As `Sink.finish`: nothing is left."""
 
     def close(self) -> None:
         """As `Sink.close`."""
-        os.close(self._fd)
+        self._file.close()

@@ -8,9 +8,10 @@ import zipfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ropecli.files.formats.flat import FlatWriter, write_all
+from ropecli.files.formats.flat import FlatWriter
 from ropecli.files.formats.npy_header import written_header
 from ropecli.files.formats.npz_archive import MEMBER, NpzSource, is_array
+from ropecli.files.formats.output import OutputFile
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -82,9 +83,10 @@ class NpzSink:
             end = place.end
         self._file = tempfile.TemporaryFile(dir=part.parent)  # noqa: SIM115 - until `close`
         try:
-            os.truncate(self._file.fileno(), end)
+            self._written = OutputFile(self._file.fileno())
+            self._written.set_length(end)
             for place in self._places.values():
-                write_all(self._file.fileno(), place.begin, place.header)
+                self._written.write(place.begin, place.header)
         except BaseException:
             self.close()
             raise
@@ -92,7 +94,7 @@ class NpzSink:
     def writer(self, name: str) -> FlatWriter:
         """As `Sink.writer`."""
         place = self._places[name + MEMBER]
-        return FlatWriter(self._file.fileno(), place.array, place.data)
+        return FlatWriter(self._written, place.array, place.data)
 
     def finish(self, source: Source, rest: Collection[str]) -> None:
         """As `Sink.finish`; members stand, and are packed, as in the archive that was read."""

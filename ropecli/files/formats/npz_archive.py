@@ -16,7 +16,7 @@ from ropecli.errors import FileError
 from ropecli.files.formats.density import check_density
 from ropecli.files.formats.flat import open_regular
 from ropecli.files.formats.npy_header import ENOUGH, NpyHeader, parse_header
-from ropecli.files.formats.source import FileSource
+from ropecli.files.formats.source import FileSource, closed_on_error
 from ropecli.files.formats.stream import damage, stream_reader
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class NpzSource(FileSource):
     def __init__(self, path: Path) -> None:
         """Open an archive, and read its index."""
         super().__init__(path, open_regular(path, "a .npz file"))
-        with self.closed_on_error(), damage(str(path)):
+        with closed_on_error(self), damage(str(path)):
             self.archive = zipfile.ZipFile(_Bounded(self.fd, closefd=False))
             self.members = self._checked(self.archive.infolist())
             self.headers = _Headers(self)

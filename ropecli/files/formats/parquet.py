@@ -17,7 +17,7 @@ from ropecli.files.formats.density import believed
 from ropecli.files.formats.flat import FlatWriter, open_regular
 from ropecli.files.formats.library import needed
 from ropecli.files.formats.parquet_schema import DTYPES, column_of, options_of
-from ropecli.files.formats.source import FileSource
+from ropecli.files.formats.source import FileSource, closed_on_error
 from ropecli.files.formats.stream import StreamReader, damage
 from ropecli.files.formats.waiting import Waiting
 
@@ -83,7 +83,7 @@ class ParquetSource(FileSource):
         """Open a file, and read its schema."""
         super().__init__(path, open_regular(path, "a .parquet file"))
         self._stream = open(self.fd, "rb", closefd=False)  # noqa: SIM115 - closed with the source
-        with self.closed_on_error(), damage(str(path)):
+        with closed_on_error(self), damage(str(path)):
             self.file = self._opened()
             self.schema = self.file.schema_arrow
             twice = {n for n in self.schema.names if self.schema.names.count(n) > 1}

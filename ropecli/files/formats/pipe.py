@@ -22,7 +22,8 @@ from ropecli.files.formats.npy_header import (
     read_header,
     written_header,
 )
-from ropecli.files.formats.source import FileSource
+from ropecli.files.formats.output import OutputFile
+from ropecli.files.formats.source import FileSource, closed_on_error
 from ropecli.files.formats.stream import damage, run_of, stream_reader
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class StdinSource(NpySource):
             msg = "stdin is a terminal; allowed is a .npy file, redirected or through a pipe"
             raise FileError(msg)
         FileSource.__init__(self, path, os.dup(_IN))
-        with self.closed_on_error(), damage(str(path)):
+        with closed_on_error(self), damage(str(path)):
             found = os.fstat(self.fd)
             self._key = found.st_dev, found.st_ino
             self._in_file = stat.S_ISREG(found.st_mode) and not os.lseek(self.fd, 0, os.SEEK_CUR)
@@ -182,7 +183,7 @@ class _InOrder:
         try:
             if self._waiting is None:
                 self._waiting = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the sink
-            FlatWriter(self._waiting.fileno(), self._stored, 0).write(box, block)
+            FlatWriter(OutputFile(self._waiting.fileno()), self._stored, 0).write(box, block)
         except OSError as error:
             msg = f"cannot keep what goes to stdout in {tempfile.gettempdir()}: {error.strerror}"
             raise FileError(msg) from None

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ropecli.arrays import DTYPES
 from ropecli.errors import ArgumentError, ArgumentTypeError, FileError
 from ropecli.files.formats.flat import FlatReader, FlatWriter, open_regular
-from ropecli.files.formats.source import FileSource
+from ropecli.files.formats.output import OutputFile
+from ropecli.files.formats.source import FileSource, closed_on_error
 from ropecli.files.formats.stored import Stored
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class RawSource(FileSource):
         """Open a file that must have the size of such an array."""
         super().__init__(path, open_regular(path))
         stored = Stored(path=path, shape=shape, dtype=dtype)
-        with self.closed_on_error():
+        with closed_on_error(self):
             size = os.fstat(self.fd).st_size
             if size != stored.nbytes:
                 msg = (
@@ -97,19 +98,19 @@ class RawSink:
 
     def __init__(self, part: Path, array: Stored) -> None:
         """Open an existing file."""
-        self._fd = os.open(part, os.O_WRONLY | os.O_CLOEXEC)
+        self._file = OutputFile.opened(part, array.nbytes)
         self._array = array
 
     def writer(self, name: str) -> FlatWriter:
         """As `Sink.writer`."""
-        return FlatWriter(self._fd, self._array, 0)
+        return FlatWriter(self._file, self._array, 0)
 
     def finish(self, source: Source, rest: Collection[str]) -> None:
         """As `Sink.finish`: nothing is left."""
 
     def close(self) -> None:
         """As `Sink.close`."""
-        os.close(self._fd)
+        self._file.close()
 
 
 def parsed_shape(text: str) -> tuple[int, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,10 +12,10 @@ from ropecli.files.formats.flat import (
     FlatWriter,
     open_regular,
     read_bytes,
-    write_all,
 )
+from ropecli.files.formats.output import OutputFile
 from ropecli.files.formats.safetensors_header import DTYPES, Tensor, header_of, read_header
-from ropecli.files.formats.source import FileSource
+from ropecli.files.formats.source import FileSource, closed_on_error
 from ropecli.files.formats.stored import Stored
 
 if TYPE_CHECKING:
@@ -49,7 +48,8 @@ class Safetensors:
     def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> SafetensorsSink:
         """As `Format.create`: with the header of another .safetensors file byte for byte."""
         sink = self.resume(part, arrays, source)
-        sink.begin()
+        with closed_on_error(sink):
+            sink.begin()
         return sink
 
     def resume(self, part: Path, arrays: Sequence[Stored], source: Source) -> SafetensorsSink:
@@ -72,7 +72,7 @@ class SafetensorsSource(FileSource):
     def __init__(self, path: Path) -> None:
         """Open a file."""
         super().__init__(path, open_regular(path, "a .safetensors file"))
-        with self.closed_on_error():
+        with closed_on_error(self):
             self.header = read_header(path, self.fd)
         self._tensors = {tensor.name: tensor for tensor in self.header.tensors}
         self.arrays = {name: _stored(path, t) for name, t in self._tensors.items()}
@@ -98,7 +98,7 @@ class SafetensorsSink:
         end: int,
     ) -> None:
         """Open an existing file, which will have `end` bytes."""
-        self._fd = os.open(part, os.O_WRONLY | os.O_CLOEXEC)
+        self._file = OutputFile.opened(part, end)
         self._arrays = {array.name: array for array in arrays}
         self._header = header
         self._places = places
@@ -106,12 +106,12 @@ class SafetensorsSink:
 
     def begin(self) -> None:
         """Write the header, and give the file its length."""
-        write_all(self._fd, 0, self._header)
-        os.truncate(self._fd, self._end)
+        self._file.write(0, self._header)
+        self._file.set_length(self._end)
 
     def writer(self, name: str) -> FlatWriter:
         """As `Sink.writer`."""
-        return FlatWriter(self._fd, self._arrays[name], self._places[name])
+        return FlatWriter(self._file, self._arrays[name], self._places[name])
 
     def finish(self, source: Source, rest: Collection[str]) -> None:
         """As `Sink.finish`."""
@@ -121,11 +121,11 @@ class SafetensorsSink:
             tensor = source.tensor(name)
             for place in range(tensor.begin, tensor.end, _BLOCK):
                 length = min(_BLOCK, tensor.end - place)
-                write_all(self._fd, place, read_bytes(source.path, source.fd, place, length))
+                self._file.write(place, read_bytes(source.path, source.fd, place, length))
 
     def close(self) -> None:
         """As `Sink.close`."""
-        os.close(self._fd)
+        self._file.close()
 
 
 def _stored(path: Path, tensor: Tensor) -> Stored:

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from ropecli.files.formats.stored import Stored
+
+
+class _Closable(Protocol):
+    def close(self) -> None: ...
+
+
+@contextlib.contextmanager
+def closed_on_error(opened: _Closable) -> Iterator[None]:
+    """Close what was opened if the block ends with an exception."""
+    try:
+        yield
+    except BaseException:
+        opened.close()
+        raise
 
 
 class FileSource:
@@ -22,15 +36,6 @@ class FileSource:
         """Take over an open descriptor."""
         self.path = path
         self.fd = fd
-
-    @contextlib.contextmanager
-    def closed_on_error(self) -> Iterator[None]:
-        """Close the file if the block ends with an exception."""
-        try:
-            yield
-        except BaseException:
-            self.close()
-            raise
 
     def close(self) -> None:
         """Close the file."""

@@ -21,7 +21,7 @@ from ropecli.errors import FileError
 from ropecli.files.formats.density import believed
 from ropecli.files.formats.flat import FlatWriter, open_regular, read_bytes
 from ropecli.files.formats.library import writing
-from ropecli.files.formats.source import FileSource
+from ropecli.files.formats.source import FileSource, closed_on_error
 from ropecli.files.formats.stored import Stored
 from ropecli.files.formats.stream import damage
 from ropecli.files.formats.waiting import Waiting
@@ -79,7 +79,7 @@ class TorchSource(FileSource):
         self.torch = torch
         self._lock = threading.Lock()
         self._read = 0  # bytes, through this mapping
-        with self.closed_on_error(), damage(str(path)):
+        with closed_on_error(self), damage(str(path)):
             _check_archive(path, self.fd)
             self._tensors = dict(_tensors(path, self.load()))
             packed = os.fstat(self.fd).st_size

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from typing import TYPE_CHECKING
 
 from ropecli.files.formats.flat import FlatWriter
+from ropecli.files.formats.output import OutputFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,8 +21,9 @@ class Waiting:
         """Begin a file of the array's size in a folder, on the disk of the output."""
         self.array = array
         self.file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - until `close`
-        os.truncate(self.file.fileno(), array.nbytes)
-        self.writer = FlatWriter(self.file.fileno(), array, 0)
+        output = OutputFile(self.file.fileno())
+        output.set_length(array.nbytes)
+        self.writer = FlatWriter(output, array, 0)
 
     def close(self) -> None:
         """Close the file, which is gone then."""
