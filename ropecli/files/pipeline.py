@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from concurrent.futures import Future
 from itertools import chain, islice
 from queue import SimpleQueue
@@ -10,6 +11,8 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+
+from ropecli.files.formats.direct import PAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -28,14 +31,15 @@ class _Buffers:
     def __init__(self) -> None:
         self._memory = [np.empty(0, np.uint8), np.empty(0, np.uint8)]
 
-    def next(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """An array whose content no longer matters."""
-        needed = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    def next(self, shape: tuple[int, ...], dtype: np.dtype[Any], lead: int = 0) -> Array:
+        """An array whose content no longer matters, so far behind the begin of a page."""
+        needed = math.prod(shape) * dtype.itemsize
         memory = self._memory.pop(0)
-        if memory.nbytes < needed:
-            memory = np.empty(needed, np.uint8)
+        if memory.nbytes < needed + 2 * PAGE:
+            memory = np.empty(needed + 2 * PAGE, np.uint8)
         self._memory.append(memory)
-        return memory[:needed].view(dtype).reshape(shape)
+        begin = (lead - memory.ctypes.data) % PAGE
+        return memory[begin : begin + needed].view(dtype).reshape(shape)
 
 
 class _Worker:
@@ -88,6 +92,7 @@ def overlapped(
     read: Callable[[Item, Array], None],
     turn: Callable[[Item, Array, Array], Result],
     write: Callable[[Item, Array], None],
+    lead: Callable[[Item], int] = lambda _: 0,
     endless_read: bool = False,
     endless_write: bool = False,
 ) -> Generator[tuple[Item, Result], None, None]:
@@ -101,6 +106,7 @@ def overlapped(
         read: Fills a block, in a thread of its own.
         turn: Makes the second block of the first, in the calling thread.
         write: Writes the second block, in a thread of its own.
+        lead: How far behind the begin of a page the second block is best written from.
         endless_read: Whether reading may wait for somebody who sends nothing: after an exception,
             such as an interrupt, it is left alone.
         endless_write: Whether writing may wait for somebody who takes nothing.
@@ -129,7 +135,7 @@ def overlapped(
             reading.result()
             if len(written) == 2:
                 yield _finished(written.pop(0))
-            out = after.next(block.shape, block.dtype)
+            out = after.next(block.shape, block.dtype, lead(item))
             result = turn(item, block, out)
             written.append((item, result, writer.submit(write, item, out)))
         for last in written:

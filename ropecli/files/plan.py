@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ropecli.errors import FileError
+from ropecli.files.formats.direct import PAGE
+from ropecli.files.formats.flat import FlatWriter
 from ropecli.files.formats.pipe import StdinSource, StdoutSink
 from ropecli.files.formats.stored import extents
 from ropecli.files.pipeline import overlapped
@@ -123,12 +125,23 @@ class Plan:
         def turn(step: Step, before: NDArray[Any], after: NDArray[Any]) -> Unfinite:
             return rotations[step.array].turn(step.box, before, after)
 
-        def write(step: Step, block: NDArray[Any]) -> None:
+        def writer(step: Step) -> Writer:
             if step.array not in writers:
                 writers[step.array] = sink.writer(self.arrays[step.array].name)
+            return writers[step.array]
+
+        def lead(step: Step) -> int:
+            found = writer(step)
+            if not isinstance(found, FlatWriter):
+                return 0
+            # Elements stand at multiples of their size in memory, though not in every file.
+            size = self.arrays[step.array].dtype.itemsize
+            return found.place(step.box) % PAGE // size * size
+
+        def write(step: Step, block: NDArray[Any]) -> None:
             if hashed:
                 digests[step.number] = digest(block)  # now, because writing uses the block up
-            writers[step.array].write(step.box, block)
+            writer(step).write(step.box, block)
 
         turned = overlapped(
             steps,
@@ -136,6 +149,7 @@ class Plan:
             read=read,
             turn=turn,
             write=write,
+            lead=lead,
             endless_read=isinstance(self.opened.source, StdinSource),
             endless_write=isinstance(sink, StdoutSink),
         )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ropecli import Rotary, encode_file
-from ropecli.files.formats import direct, output
-from ropecli.files.formats.direct import PAGE
+from ropecli.files import rotation
+from ropecli.files.formats import output
+from ropecli.files.formats.direct import PAGE, address
 from ropecli.files.formats.output import OutputFile
 
 if TYPE_CHECKING:
@@ -48,8 +49,7 @@ class Direct:
     def pwrite(self, fd: int, data: Any, place: int) -> int:
         if fd not in self.fds:
             return self._pwrite(fd, data, place)
-        address = ctypes.addressof(ctypes.c_char.from_buffer(data))
-        assert place % PAGE == len(data) % PAGE == address % PAGE == 0
+        assert place % PAGE == len(data) % PAGE == address(data) % PAGE == 0
         answer = self.fails(len(data))
         if isinstance(answer, OSError):
             raise answer
@@ -62,7 +62,6 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Direct:
     """A disk of small pages, to which every file is large."""
     monkeypatch.setattr(output, "_LARGE", 0)
     monkeypatch.setattr(output, "_WORTH", 1)
-    monkeypatch.setattr(direct, "_AT_ONCE", 2 * PAGE)
     return Direct(monkeypatch)
 
 
@@ -75,7 +74,15 @@ def opened() -> list[str]:
     return sorted(each.name for each in Path("/dev/fd").iterdir())
 
 
-def written(path: Path, pieces: list[tuple[int, bytes]]) -> bytes:
+def lying(data: bytes, lead: int) -> memoryview:
+    """Data that begin so far behind the begin of a page of memory."""
+    memory = memoryview(bytearray(len(data) + 2 * PAGE))
+    begin = (lead - address(memory)) % PAGE
+    memory[begin : begin + len(data)] = data
+    return memory[begin : begin + len(data)]
+
+
+def written(path: Path, pieces: list[tuple[int, memoryview]]) -> bytes:
     """A file that had other bytes, after some pieces were written to it."""
     path.write_bytes(b"x" * LENGTH)
     file = OutputFile.opened(path, LENGTH)
@@ -93,10 +100,10 @@ PIECES = st.lists(
 )
 
 
-@given(PIECES, st.sampled_from(["all", "short", "none"]))
+@given(PIECES, st.sampled_from(["all", "short", "none"]), st.booleans())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_pieces_stand_where_they_belong(
-    tmp_path: Path, disk: Direct, bounds: list[tuple[int, int]], takes: str
+    tmp_path: Path, disk: Direct, bounds: list[tuple[int, int]], takes: str, alike: bool
 ) -> None:
     disk.fails = {
         "all": lambda count: count,
@@ -104,7 +111,8 @@ def test_pieces_stand_where_they_belong(
         "none": lambda _: OSError(errno.EINVAL, "Invalid argument"),
     }[takes]
     pieces = [
-        (begin, bytes([65 + number]) * (end - begin)) for number, (begin, end) in enumerate(bounds)
+        (begin, lying(bytes([65 + number]) * (end - begin), begin if alike else begin + 1))
+        for number, (begin, end) in enumerate(bounds)
     ]
     expected = bytearray(b"x" * LENGTH)
     for place, piece in pieces:
@@ -113,8 +121,13 @@ def test_pieces_stand_where_they_belong(
 
 
 def test_whole_pages_go_past_the_cache(tmp_path: Path, disk: Direct) -> None:
-    written(tmp_path / "file", [(100, bytes(LENGTH - 200))])
+    written(tmp_path / "file", [(100, lying(bytes(LENGTH - 200), 100))])
     assert disk.pages == 3, "all but those at both ends"
+
+
+def test_what_lies_otherwise_in_memory_goes_through_the_cache(tmp_path: Path, disk: Direct) -> None:
+    assert written(tmp_path / "file", [(0, lying(b"a" * LENGTH, 8))]) == b"a" * LENGTH
+    assert disk.pages == 0
 
 
 @pytest.mark.parametrize("name", ["_LARGE", "_WORTH"])
@@ -122,7 +135,7 @@ def test_what_is_small_goes_through_the_cache(
     tmp_path: Path, disk: Direct, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(output, name, LENGTH + 1)
-    assert written(tmp_path / "file", [(0, b"a" * LENGTH)]) == b"a" * LENGTH
+    assert written(tmp_path / "file", [(0, lying(b"a" * LENGTH, 0))]) == b"a" * LENGTH
     assert disk.pages == 0
 
 
@@ -137,14 +150,14 @@ def test_where_there_is_no_such_way(
 
     monkeypatch.setattr(os, "O_DIRECT", flag)
     monkeypatch.setattr(os, "open", refused)
-    assert written(tmp_path / "file", [(0, b"a" * LENGTH)]) == b"a" * LENGTH
+    assert written(tmp_path / "file", [(0, lying(b"a" * LENGTH, 0))]) == b"a" * LENGTH
     assert disk.pages == 0
 
 
 def test_what_the_disk_does_not_take_is_told(tmp_path: Path, disk: Direct) -> None:
     disk.fails = lambda _: OSError(errno.ENOSPC, "No space left on device")
     with pytest.raises(OSError, match="No space left"):
-        written(tmp_path / "file", [(0, b"a" * LENGTH)])
+        written(tmp_path / "file", [(0, lying(b"a" * LENGTH, 0))])
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".safetensors"])
@@ -152,17 +165,37 @@ def test_what_the_disk_does_not_take_is_told(tmp_path: Path, disk: Direct) -> No
 def test_encode_writes_the_same_either_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, layout: Any
 ) -> None:
-    rope = Rotary(head_dim=8)
     np.save(tmp_path / "x.npy", np.asarray(drawn(3, 700, 8), order=layout))
-    encode_file(tmp_path / "x.npy", tmp_path / f"usual{suffix}", rope)
+    pages = assert_alike(tmp_path / "x.npy", suffix, monkeypatch)
+    assert (pages > 0) == (layout == "C"), "what is laid out anew lies anywhere"
+
+
+@pytest.mark.parametrize("blanks", range(9))
+def test_elements_need_not_stand_at_multiples_of_their_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blanks: int
+) -> None:
+    data = drawn(3, 700, 8).tobytes()
+    tensor = {"dtype": "F64", "shape": [3, 700, 8], "data_offsets": [0, len(data)]}
+    header = json.dumps({"x": tensor}).encode() + b" " * blanks
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header + data)
+    pages = assert_alike(path, ".safetensors", monkeypatch)
+    assert (pages > 0) == (len(header) % 8 == 0)
+
+
+def assert_alike(path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Encode a file with and without the page cache; how many pages went past it."""
+    rope = Rotary(head_dim=8)
+    usual, past = (path.with_name(f"{name}{suffix}") for name in ("usual", "past"))
+    encode_file(path, usual, rope)
     with monkeypatch.context() as patched:
+        patched.setattr(rotation, "BLOCK_BYTES", 3 * PAGE + 64)
         patched.setattr(output, "_LARGE", 0)
         patched.setattr(output, "_WORTH", 1)
         disk = Direct(patched)
-        encode_file(tmp_path / "x.npy", tmp_path / f"direct{suffix}", rope)
-    assert disk.pages
-    expected = (tmp_path / f"usual{suffix}").read_bytes()
-    assert (tmp_path / f"direct{suffix}").read_bytes() == expected
+        encode_file(path, past, rope)
+    assert past.read_bytes() == usual.read_bytes()
+    return disk.pages
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".safetensors"])

@@ -94,6 +94,12 @@ class FlatWriter:
         self._stored = stored
         self._begin = begin
 
+    def place(self, box: Box) -> int:
+        """Where in the file the first element of a part stands."""
+        order = slice(None, None, -1 if self._stored.fortran_order else 1)
+        strides = _strides(self._stored.shape[order], self._stored.dtype.itemsize)
+        return self._begin + _offset(box[order], strides)
+
     def write(self, box: Box, block: NDArray[Any]) -> None:
         """As `Writer.write`."""
         if not block.size:
@@ -173,6 +179,11 @@ def _strides(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
     return tuple(math.prod(shape[axis + 1 :]) * size for axis in range(len(shape)))
 
 
+def _offset(box: Box, strides: tuple[int, ...]) -> int:
+    """Bytes before the first element of a part."""
+    return sum(part.start * stride for part, stride in zip(box, strides, strict=True))
+
+
 def _span(box: Box, strides: tuple[int, ...], size: int) -> int:
     """Bytes from the first element of a part to the end of its last."""
     lengths = extents(box)
@@ -181,6 +192,6 @@ def _span(box: Box, strides: tuple[int, ...], size: int) -> int:
 
 def _starts(box: Box, strides: tuple[int, ...], axis: int) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Where the pieces of a part begin, in bytes, one for each index of the axes before `axis`."""
-    base = sum(part.start * stride for part, stride in zip(box, strides, strict=True))
+    base = _offset(box, strides)
     for index in np.ndindex(*extents(box[:axis])):
         yield base + sum(n * s for n, s in zip(index, strides, strict=False)), index
