@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any
 
+# First, because ml_dtypes takes an interrupt while it imports NumPy for a broken NumPy.
+import numpy as np  # isort: skip
 import ml_dtypes
-import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.errors import ArgumentTypeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 #: What can be rotated, by the names that the command line uses.
@@ -18,6 +23,8 @@ DTYPES = {
     "float16": np.dtype(np.float16),
     "bfloat16": BFLOAT16,
 }
+MOST_AXES = 64  #: That an array of NumPy can have.
+MOST_ELEMENTS = 1 << 59  #: An array has fewer: of 16 bytes each, they are as many as NumPy counts.
 
 
 def as_array(name: str, value: Any) -> NDArray[Any]:
@@ -57,6 +64,14 @@ def _from_torch(name: str, tensor: Any) -> NDArray[Any]:
         return bits.view(BFLOAT16)
     array: NDArray[Any] = tensor.numpy()
     return array
+
+
+def is_shape(lengths: Sequence[Any]) -> bool:
+    """Whether an array can have such a shape: what a file says may be anything."""
+    if len(lengths) > MOST_AXES:
+        return False
+    whole = all(type(length) is int and 0 <= length < MOST_ELEMENTS for length in lengths)
+    return whole and math.prod(max(length, 1) for length in lengths) < MOST_ELEMENTS
 
 
 def dtype_name(dtype: np.dtype[Any]) -> str | None:

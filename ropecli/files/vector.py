@@ -50,7 +50,7 @@ def load_vector(path: Path, row: int | None = None) -> Vector:
             raise ArgumentError(msg)
         index = 0 if row is None else row
         if not -rows <= index < rows:
-            msg = f"{path} has rows 0 to {rows - 1}, got row {index}"
+            msg = f"{path} has rows 0 to {rows - 1}, or -{rows} to -1, got row {index}"
             raise ArgumentError(msg)
         index %= rows
         place = np.unravel_index(index, shape[:-1])

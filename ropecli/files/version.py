@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+class Version(Protocol):
+    """What tells a file from any other, as `version_of`."""
+
+    def __call__(self, path: Path, fd: int | None = None) -> str:
+        """A text of the file, or of the folder."""
 
 
 def version_of(path: Path, fd: int | None = None) -> str:

@@ -151,8 +151,8 @@ VECTORS = [
     ("--q q.npy --k short.npy", "k must have shape (8,), got (6,)"),
     ("--q q.npy --k k.npy --dim 6", "q must have shape (6,), got (8,)"),
     ("--q q.npy --k k.npy --q-row 0", "q.npy holds one vector and no rows, got row 0"),
-    ("--q rows.npy --k k.npy --q-row 3", "rows.npy has rows 0 to 2, got row 3"),
-    ("--q rows.npy --k k.npy --q-row -4", "rows.npy has rows 0 to 2, got row -4"),
+    ("--q rows.npy --k k.npy --q-row 3", "rows.npy has rows 0 to 2, or -3 to -1, got row 3"),
+    ("--q rows.npy --k k.npy --q-row -4", "rows.npy has rows 0 to 2, or -3 to -1, got row -4"),
     ("--q /dev/zero --k k.npy", "/dev/zero is no regular file"),
 ]
 

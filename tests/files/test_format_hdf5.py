@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from files.folders import names, refused, saved, to_be_rotated
-from files.optional_formats import random_array, read_hdf5, save_npz, write_hdf5
+from files.optional_formats import random_array, read_hdf5, save_npz, write_hdf5, write_zarr
 from helpers import assert_same_bits, run_python, soon
 from hypothesis import given
 from hypothesis import strategies as st
@@ -128,6 +128,18 @@ def test_conversion_there_and_back(tmp_path: Path) -> None:
         assert read_hdf5(tmp_path / "e.h5", "e").shape == shape
 
 
+@pytest.mark.parametrize("shape", [(20, 8), (0, 8)])
+def test_chunks_larger_than_the_array_become_as_large(
+    tmp_path: Path, shape: tuple[int, ...]
+) -> None:
+    x = random_array(*shape)
+    path = write_zarr(tmp_path / "x.zarr", {"": x}, chunks=(64, 4))
+    encode_file(path, tmp_path / "y.h5", ROPE)
+    assert_same_bits("y", got=read_hdf5(tmp_path / "y.h5", "x"), expected=rotate(x, ROPE))
+    with h5py.File(tmp_path / "y.h5") as file:
+        assert file["x"].chunks == ((20, 4) if shape[0] else None)
+
+
 def test_elements_in_other_files_are_never_read(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_bytes(bytes(640))
@@ -154,7 +166,7 @@ def test_names_that_are_none_are_refused(tmp_path: Path) -> None:
     save_npz(tmp_path / "x.npz", {"a": x, "a/b": x})
     refused(encode_file, tmp_path / "x.npz", tmp_path / "y.h5", ROPE, tensor="*")
     save_npz(tmp_path / "x.npz", {"a//b": x})
-    assert "called" in refused(encode_file, tmp_path / "x.npz", tmp_path / "y.h5", ROPE)
+    assert "hold the name" in refused(encode_file, tmp_path / "x.npz", tmp_path / "y.h5", ROPE)
     assert names(tmp_path) == ["x.npz"]
 
 
@@ -173,8 +185,14 @@ def test_shape_and_chunk_bombs_are_refused(tmp_path: Path) -> None:
     with h5py.File(path, "w") as file:
         file.create_dataset("sparse", (2**40, 8), "f4", chunks=(1024, 8))
         file.create_dataset("chunk", (2, 8), "f4", chunks=(2**26, 8), maxshape=(None, 8))
+        file.create_dataset("empty", (0, 2**62), "f4", chunks=(8, 8), maxshape=(None, 2**62))
+    refusals = {
+        "sparse": "more than 200 times as many",
+        "chunk": "chunks of",
+        "empty": "more elements than an array has",
+    }
     with soon():
-        for name, words in (("sparse", "more than 200 times as many"), ("chunk", "chunks of")):
+        for name, words in refusals.items():
             message = refused(encode_file, path, tmp_path / "y.npy", ROPE, tensor=name)
             assert words in message
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import tempfile
 from pathlib import Path
@@ -169,6 +170,48 @@ def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
     column = vectors(random_array(3, 8))
     pq.write_table(pa.table([column, column], ["q", "q"]), tmp_path / "x.parquet")
     assert "'q' twice" in refused(to_be_rotated, tmp_path / "x.parquet")
+
+
+def test_rows_that_no_group_has_are_refused(tmp_path: Path) -> None:
+    for rows in (50, 101):
+        path = write_parquet(tmp_path / "x.parquet", {"q": random_array(100, 8)})
+        data = path.read_bytes()
+        footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+        end = data.index(b"\x16\xc8\x01", footer)  # 100, as a field of 64 bits
+        claimed = bytes([0x16, rows * 2 & 127 | 128, rows * 2 >> 7])
+        path.write_bytes(data[:end] + claimed + data[end + 3 :])
+        said = refused(encode_file, path, tmp_path / "y.parquet", ROPE)
+        assert said == f"{path} says that it has {rows} rows; its groups of rows have 100"
+    assert names(tmp_path) == ["x.parquet"]
+
+
+def test_damage_of_what_is_kept_is_that_of_the_input(tmp_path: Path) -> None:
+    options = {"use_dictionary": False, "compression": "zstd"}
+    columns = {"q": random_array(100, 8), "i": pa.array(range(100))}
+    path = write_parquet(tmp_path / "x.parquet", columns, **options)
+    place = pq.read_metadata(path).row_group(0).column(1).data_page_offset
+    data = bytearray(path.read_bytes())
+    data[place + 40 : place + 60] = bytes(20)
+    path.write_bytes(data)
+    said = refused(encode_file, path, tmp_path / "y.parquet", ROPE)
+    assert said.startswith(f"cannot read {path}: ")
+    assert names(tmp_path) == ["x.parquet"]
+
+
+def test_many_columns_are_opened_soon_and_need_few_files(tmp_path: Path) -> None:
+    columns = {f"c{n}": random_array(1, 8, seed=n) for n in range(300)}
+    path = write_parquet(tmp_path / "x.parquet", columns)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
+    try:
+        result = encode_file(path, tmp_path / "y.parquet", ROPE, tensor="*")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert len(result.arrays) == 300
+    wide = {f"c{n}": pa.array([n]) for n in range(5_000)}
+    path = write_parquet(tmp_path / "w.parquet", wide)
+    with soon():
+        assert "holds no tensor" in refused(to_be_rotated, path)
 
 
 def test_without_the_library_one_line_says_which(

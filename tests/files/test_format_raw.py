@@ -139,14 +139,17 @@ def test_a_file_without_a_header_needs_a_shape(tmp_path: Path) -> None:
         (SHAPE, "<float32", ArgumentError, "got '<float32'"),
         ((-1, 16), "float32", ArgumentError, "lengths of 0 or more, got (-1, 16)"),
         ((2**63, 0), "float32", ArgumentError, "lengths of 0 or more"),
+        ((0, 2**62, 2**62), "float32", ArgumentError, "fewer than 2^59 elements"),
+        ((0, 10**5_000), "float32", ArgumentError, "lengths of 0 or more, got larger ones"),
         ((1,) * 65, "float32", ArgumentError, "at most 64 lengths"),
+        (SHAPE, np.float32, ArgumentError, "got <class 'numpy.float32'>"),
         ((2.0, 16), "float32", ArgumentTypeError, "a sequence of integers, got (2.0, 16)"),
         ((True, 16), "float32", ArgumentTypeError, "a sequence of integers"),
         (7, "float32", ArgumentTypeError, "a sequence of integers, got 7"),
     ],
 )
 def test_shapes_and_dtypes_that_are_none(
-    tmp_path: Path, shape: Any, dtype: str | None, error: Any, words: str
+    tmp_path: Path, shape: Any, dtype: Any, error: Any, words: str
 ) -> None:
     path = written(tmp_path, bytes(640), "x.bin")
     options: Any = {"shape": shape, "dtype": dtype, "error": error}
@@ -161,6 +164,7 @@ def test_shapes_as_the_command_line_takes_them() -> None:
     for text in ("", "12,", "12;3", "a", "1.5,2"):
         said = refused(parsed_shape, text, error=ArgumentError)
         assert f"such as 12,1024,64, got {text!r}" in said
+    assert len(refused(parsed_shape, "9" * 5_000, error=ArgumentError)) < 150
 
 
 def test_no_row(tmp_path: Path) -> None:

@@ -107,13 +107,28 @@ def test_data_cut_short_and_data_left_over_are_counted(tmp_path: Path) -> None:
         "(-1, 4)",
         "(True, 4)",
         "(2.0, 2)",
+        "(0, 18446744073709551616)",
+        "(0, 4611686018427387904, 4611686018427387904)",
+        f"(0, {'9' * 9_000})",
+        f"({'1, ' * 65})",
+        f"({'1, ' * 72})",
         "4",
         "('2', 2)",
     ],
 )
 def test_impossible_shape_is_refused(tmp_path: Path, shape: str) -> None:
     header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}\n"
-    assert refused(to_be_rotated, written(tmp_path, npy(header, bytes(16))))
+    for data in (bytes(16), b"", bytes(4)):
+        assert len(refused(to_be_rotated, written(tmp_path, npy(header, data)))) < 300
+
+
+@pytest.mark.parametrize("shape", ["(-1, 4)", "(0, 2305843009213693952)", f"({'1, ' * 65})"])
+def test_shape_that_no_array_has_is_told_so(tmp_path: Path, shape: str) -> None:
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}\n"
+    assert refused(to_be_rotated, written(tmp_path, npy(header))) == (
+        f"{tmp_path}/x.npy has a shape in its .npy header that no array has; "
+        "allowed are at most 64 lengths of 0 or more"
+    )
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,23 @@ def test_indexes_that_point_nowhere(tmp_path: Path, what: str) -> None:
     assert names(tmp_path) == ["x.npz"]
 
 
+def test_no_more_is_unpacked_than_headers_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = []
+    unpacked = npz_archive.Unpacked.__init__
+
+    def noted(self: Any, stream: Any, label: str, step: int) -> None:
+        steps.append(step)
+        unpacked(self, stream, label, step)
+
+    monkeypatch.setattr(npz_archive.Unpacked, "__init__", noted)
+    np.savez_compressed(tmp_path / "x.npz", q=drawn(9_999, 8))
+    with npz_archive.NpzSource(tmp_path / "x.npz") as source:
+        assert source.arrays["q"].shape == (9_999, 8)
+    assert steps == [1 << 14]
+
+
 def test_an_archive_that_shrinks_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,8 @@ from safetensors.numpy import load_file, save_file
 
 from ropecli import FileError
 from ropecli.files.formats import safetensors_header as safetensors
-from ropecli.files.formats.flat import read_bytes
-from ropecli.files.formats.safetensors_header import Header, opened, read_header, serialised
+from ropecli.files.formats.safetensors_header import Header, read_header, serialised
+from ropecli.regular import opened
 
 ARRAYS = {
     "b.weight": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -112,22 +111,24 @@ def test_too_long_a_header_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
         header_of(path)
 
 
-def test_no_file_a_folder_and_a_pipe(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=r"cannot read .*: No such file"), opened(tmp_path / "none"):
-        pass
-    os.mkfifo(tmp_path / "pipe")
-    for name in (".", "pipe"):
-        with (
-            pytest.raises(FileError, match=r"is (a folder|no regular file)"),
-            opened(tmp_path / name),
-        ):
-            pass
+@pytest.mark.parametrize("shape", [[0, 2**64], [0, 2**62, 2**62], [1] * 65, [0, 2**59]])
+def test_a_shape_that_no_array_has_is_refused(tmp_path: Path, shape: list[int]) -> None:
+    header = {"a": entry(shape=shape, data_offsets=[0, 0])}
+    with pytest.raises(FileError, match="no dtype, shape and data_offsets of 'a'"):
+        header_of(with_header(tmp_path / "x.safetensors", header))
 
 
-def test_a_file_that_shrinks_is_noticed(tmp_path: Path) -> None:
-    path = tmp_path / "x"
-    path.write_bytes(bytes(10))
-    with opened(path) as fd:
-        assert read_bytes(path, fd, 2, 8) == bytes(8)
-        with pytest.raises(FileError, match="became shorter"):
-            read_bytes(path, fd, 2, 9)
+@pytest.mark.parametrize(
+    "changes", [{"shape": []}, {"dtype": "F64"}, {"dtype": 3}, {"data_offsets": [1, 9]}]
+)
+def test_names_of_megabytes_are_shown_short(tmp_path: Path, changes: dict[str, Any]) -> None:
+    header = {"n" * 3_000_000: entry(**changes)}
+    with pytest.raises(FileError) as caught:
+        header_of(with_header(tmp_path / "x.safetensors", header, bytes(9)))
+    assert len(str(caught.value)) < len(str(tmp_path)) + 250
+
+
+def test_more_lists_than_tensors_need_are_refused(tmp_path: Path) -> None:
+    text = b'{"a":[' + b"[]," * 1_000_000 + b"[]]}"
+    with soon(), pytest.raises(FileError, match="1,000,003 lists and objects; allowed are 300,001"):
+        header_of(with_header(tmp_path / "x.safetensors", text))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import collections
 import os
 import pickle
-import sys
-import types
+import warnings
 import zipfile
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,14 @@ import pytest
 import torch
 from files.damage import damage_file, is_read
 from files.folders import names, refused, saved, to_be_rotated
+from files.hostile_torch import assert_hostile_files_do_nothing, payloads
 from helpers import assert_same_bits, soon
 
 from ropecli import Rotary, encode_file, rotate
 from ropecli.arrays import BFLOAT16, as_array
 from ropecli.files import rotation
-from ropecli.files.arrays import read_part
-from ropecli.files.formats import torch as module
+from ropecli.files.arrays import read_part, read_whole
+from ropecli.files.formats import strided, torch_pickle
 from ropecli.files.formats.registry import open_source
 
 pytestmark = pytest.mark.oracle
@@ -33,6 +34,11 @@ DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 
 def random_tensor(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def quantized(x: torch.Tensor) -> torch.Tensor:
+    with warnings.catch_warnings(action="ignore"):  # PyTorch is about to give them up
+        return torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)
 
 
 def assert_rotated(got: torch.Tensor, before: torch.Tensor) -> None:
@@ -96,7 +102,7 @@ def test_any_part_can_be_read_again_and_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     random = np.random.default_rng(seed)
-    monkeypatch.setattr(module, "_MAPPED", int(random.integers(1, 2_000)))
+    monkeypatch.setattr(strided, "_SPAN", int(random.integers(1, 2_000)))
     shape = tuple(random.integers(1, 9, size=3).tolist())
     x = random_tensor(*shape, dtype=DTYPES[seed % 4], seed=seed).permute(2, 0, 1)
     torch.save({"q": x}, tmp_path / "x.pt")
@@ -174,6 +180,17 @@ def test_no_code_is_run(
     assert names(tmp_path) == ["x.pt"]
 
 
+@pytest.mark.parametrize("name", payloads(Path()))
+def test_payloads_leave_their_mark(tmp_path: Path, name: str) -> None:
+    mark = tmp_path / "code ran"
+    pickle.loads(b"\x80\x02" + payloads(mark)[name] + b".")
+    assert mark.exists(), "the payload must work, or hostile files prove nothing"
+
+
+def test_hostile_files_do_nothing(tmp_path: Path) -> None:
+    assert_hostile_files_do_nothing(tmp_path, first=0, count=100)
+
+
 def test_a_plain_pickle_is_refused(tmp_path: Path) -> None:
     mark = tmp_path / "code ran"
     (tmp_path / "x.pt").write_bytes(pickle.dumps(_Payload(mark)))
@@ -181,18 +198,124 @@ def test_a_plain_pickle_is_refused(tmp_path: Path) -> None:
     assert not mark.exists()
 
 
+@pytest.mark.parametrize("version", ["", "1.13.1", "2.5.1+cpu"])
 def test_without_the_library_or_with_an_old_one_one_line_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
+    def found(name: str) -> str:
+        if not version:
+            raise metadata.PackageNotFoundError
+        return version
+
+    monkeypatch.setattr(metadata, "version", found)
     path, target = saved(tmp_path, np.ones((3, 8))), tmp_path / "y.pt"
+    torch.save(torch.ones(3, 8), target)
+    needs = f"needs torch 2.6 or later{version and f', got {version}'}"
     install = "pip install 'ropecli[torch]'"
-    monkeypatch.setitem(sys.modules, "torch", None)
-    needs = "needs torch 2.6 or later"
     assert f"reading {target} {needs}: {install}" == refused(to_be_rotated, target)
+    target.unlink()
     assert f"writing {target} {needs}: {install}" == refused(encode_file, path, target, ROPE)
-    old = types.SimpleNamespace(__version__="2.5.1+cpu")
-    monkeypatch.setitem(sys.modules, "torch", old)
-    assert f"{needs}, got 2.5.1+cpu: {install}" in refused(to_be_rotated, target)
+
+
+def test_every_name_that_the_library_allows_is_allowed() -> None:
+    from torch._weights_only_unpickler import _get_allowed_globals
+
+    allowed = [*_get_allowed_globals(), "__builtin__.set"]
+    assert [name for name in allowed if not torch_pickle._ALLOWED.fullmatch(name)] == []
+    for name in ("torch.load", "torch.hub.load", "torch._utils._rebuild_x", "builtins.eval"):
+        assert not torch_pickle._ALLOWED.fullmatch(name)
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_everything_that_a_pickle_may_hold_is_kept(tmp_path: Path) -> None:
+    x = random_tensor(5, 8)
+    structure: dict[Any, Any] = {
+        "q": x,
+        "parameter": torch.nn.Parameter(x, requires_grad=False),
+        "needs": random_tensor(5, 8).requires_grad_(),
+        "sparse": x.to_sparse(),
+        "quantized": quantized(x),
+        "complex": x.to(torch.complex64).conj(),
+        "negative": torch.imag(x.to(torch.complex64).conj()),
+        "size": x.shape,
+        "dtype": torch.float16,
+        "device": torch.device("cpu"),
+        "layout": torch.sparse_coo,
+        "set": {1, 2},
+        "bytes": b"abc",
+        "bytearray": bytearray(b"abc"),
+        "number": 1 - 2j,
+        "long": 2**1_000,
+        "counter": collections.Counter("aab"),
+        "state": torch.nn.Linear(8, 8).state_dict(),
+        ("tuple", 1): x,
+        1.5: None,
+    }
+    structure["attribute"] = x.clone()
+    structure["attribute"].note = "by hand"
+    torch.save(structure, tmp_path / "x.pt")
+    expected = torch.load(tmp_path / "x.pt", weights_only=True)
+    encode_file(tmp_path / "x.pt", tmp_path / "y.pt", ROPE, tensor="q")
+    got = torch.load(tmp_path / "y.pt", weights_only=True)
+    assert list(got) == list(expected)
+    assert_rotated(got.pop("q"), x)
+    del expected["q"]
+    assert got["negative"].is_neg()
+    assert got["attribute"].note == "by hand"
+    assert got["state"]._metadata == expected["state"]._metadata
+    for name, value in expected.items():
+        assert type(got[name]) is type(value)
+        if isinstance(value, torch.Tensor):
+            assert got[name].requires_grad == value.requires_grad
+            value, got[name] = value.detach(), got[name].detach()  # noqa: PLW2901
+            if value.layout == torch.strided and not value.is_quantized:
+                assert torch.equal(got[name], value)
+            else:
+                assert torch.equal(got[name].to_dense(), value.to_dense())
+        elif name != "state":
+            assert got[name] == value
+    again = tmp_path / "z.pt"
+    encode_file(tmp_path / "y.pt", again, ROPE, tensor="q", inverse=True)
+    assert list(torch.load(again, weights_only=True)) == list(structure)
+
+
+@pytest.mark.parametrize("gradient", [True, False])
+def test_a_parameter_alone_stays_one(tmp_path: Path, gradient: bool) -> None:
+    x = random_tensor(5, 8)
+    torch.save(torch.nn.Parameter(x, requires_grad=gradient), tmp_path / "x.pt")
+    encode_file(tmp_path / "x.pt", tmp_path / "y.pt", ROPE)
+    got = torch.load(tmp_path / "y.pt", weights_only=True)
+    assert type(got) is torch.nn.Parameter
+    assert got.requires_grad == gradient
+    assert_rotated(got.detach(), x)
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.int64, torch.uint16, torch.bool], ids=str)
+def test_elements_are_what_the_library_reads(tmp_path: Path, dtype: torch.dtype) -> None:
+    x = (10 * random_tensor(6, 8)).abs().to(dtype)
+    views = {"x": x, "t": x.t(), "s": x[1:, ::3], "e": x[:, :1].expand(6, 5), "n": x[:0]}
+    torch.save(views, tmp_path / "x.pt")
+    with open_source(tmp_path / "x.pt") as source:
+        for name, expected in torch.load(tmp_path / "x.pt").items():
+            array = np.ascontiguousarray(as_array(name, expected))
+            got = read_whole(source.reader(source.arrays[name]))
+            assert_same_bits(name, got=got, expected=array)
+
+
+def test_output_can_be_mapped_and_checked(tmp_path: Path) -> None:
+    structure = {"q": random_tensor(5, 8), "k": random_tensor(7, 8, dtype=torch.float64)}
+    torch.save(structure, tmp_path / "x.pt")
+    encode_file(tmp_path / "x.pt", tmp_path / "y.pt", ROPE, tensor="*")
+    for options in ({"mmap": True}, {"mmap": False}, {"map_location": "meta"}):
+        got = torch.load(tmp_path / "y.pt", weights_only=True, **options)
+        for name, x in structure.items():
+            if got[name].device.type == "meta":
+                assert got[name].shape == x.shape
+            else:
+                assert got[name].data_ptr() % 64 == 0
+                assert_rotated(got[name], x)
+    with zipfile.ZipFile(tmp_path / "y.pt") as archive:
+        assert archive.testzip() is None
 
 
 @pytest.mark.parametrize(
@@ -203,6 +326,8 @@ def test_without_the_library_or_with_an_old_one_one_line_says_so(
         ({"q": random_tensor(5, 8, dtype=torch.float8_e5m2)}, "float8_e5m2"),
         ({"q": torch.zeros(5, 8, dtype=torch.complex64)}, "complex64"),
         ({"q": torch.zeros(5, 8, dtype=torch.int64)}, "int64"),
+        ({"q": quantized(torch.ones(5, 8))}, "quantized"),
+        ({"q": torch.empty(5, 8, device="meta")}, "meta"),
         ({"epoch": 3}, "holds no tensor"),
         ({"a.q": torch.zeros(5, 8), "a": {"q": torch.zeros(5, 8)}}, "'a.q' twice"),
     ],

@@ -42,9 +42,9 @@ def believed(stored: Stored, packed: int) -> Stored:
         stored: What the file says.
         packed: Bytes on the disk, or enough of them.
     """
-    chunk = math.prod(stored.chunks or ()) * stored.dtype.itemsize
     if stored.unreadable:
         return stored
+    chunk = _chunk_bytes(stored)
     if chunk > _LARGEST_CHUNK:
         what = f"chunks of {chunk:,} bytes, more than {_LARGEST_CHUNK:,}"
         return replace(stored, unreadable=what)
@@ -57,7 +57,11 @@ def believed(stored: Stored, packed: int) -> Stored:
 
 def unpacked_bytes(stored: Stored) -> int:
     """Bytes of an array in memory, or of one of its chunks if that is more."""
-    return max(stored.nbytes, math.prod(stored.chunks or ()) * stored.dtype.itemsize)
+    return max(stored.nbytes, _chunk_bytes(stored))
+
+
+def _chunk_bytes(stored: Stored) -> int:
+    return math.prod(stored.chunks or ()) * stored.dtype.itemsize
 
 
 def enough(packed: int) -> int:

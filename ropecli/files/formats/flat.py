@@ -7,18 +7,15 @@ file that shrinks would end the process.
 from __future__ import annotations
 
 import math
-import os
-import stat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.errors import FileError
 from ropecli.files.formats.stored import Box, Stored, extents
+from ropecli.regular import read_into
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -72,17 +69,7 @@ class FlatReader:
             part[...] = np.ndarray(part.shape, part.dtype, span, 0, strides[axis:])
 
     def _read(self, place: int, into: memoryview) -> None:
-        path = self.stored.path
-        while into:
-            try:
-                count = os.preadv(self._fd, [into], place)
-            except OSError as error:
-                msg = f"cannot read {path}: {error.strerror}"
-                raise FileError(msg) from None
-            if not count:
-                msg = f"{path} became shorter while it was being read"
-                raise FileError(msg)
-            into, place = into[count:], place + count
+        read_into(self.stored.path, self._fd, place, into)
 
 
 class FlatWriter:
@@ -118,50 +105,6 @@ class FlatWriter:
         )
         for place, index in _starts(box, strides, axis):
             self._file.write(self._begin + place, _bytes(_within(block, index)))
-
-
-def read_bytes(path: Path, fd: int, begin: int, length: int) -> bytes:
-    """So many bytes from a place of an open file.
-
-    Raises:
-        FileError: The file ends too soon, or can't be read.
-    """
-    parts = []
-    while length:
-        try:
-            part = os.pread(fd, length, begin)
-        except OSError as error:
-            msg = f"cannot read {path}: {error.strerror}"
-            raise FileError(msg) from None
-        if not part:
-            msg = f"{path} became shorter while it was being read"
-            raise FileError(msg)
-        parts.append(part)
-        begin, length = begin + len(part), length - len(part)
-    return b"".join(parts)
-
-
-def open_regular(path: Path, what: str = "a file") -> int:
-    """A descriptor of a regular file, to be read.
-
-    Args:
-        path: The file.
-        what: What is allowed, for messages.
-
-    Raises:
-        FileError: It can't be read, or is none.
-    """
-    try:
-        # Asked before opening: a pipe would wait for its other end.
-        mode = path.stat().st_mode
-        if stat.S_ISREG(mode):
-            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        msg = f"cannot read {path}: {getattr(error, 'strerror', error)}"
-        raise FileError(msg) from None
-    found = "a folder" if stat.S_ISDIR(mode) else "no regular file"
-    msg = f"{path} is {found}; allowed is {what}"
-    raise FileError(msg)
 
 
 def _within(array: NDArray[Any], index: tuple[int, ...]) -> NDArray[Any]:

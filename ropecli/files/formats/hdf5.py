@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.arrays import BFLOAT16
-from ropecli.errors import FileError
+from ropecli.arrays import BFLOAT16, is_shape
 from ropecli.files.formats.density import believed
-from ropecli.files.formats.flat import open_regular
 from ropecli.files.formats.library import needed, writing
+from ropecli.files.formats.names import check_name
 from ropecli.files.formats.source import FileSource, closed_on_error
-from ropecli.files.formats.stored import Stored
+from ropecli.files.formats.stored import Box, Stored
 from ropecli.files.formats.stream import damage
+from ropecli.regular import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ropecli.files.formats.protocol import Source
-    from ropecli.files.formats.stored import Box
 
 _OPAQUE = np.dtype("V2")  #: What h5py makes of bfloat16.
 _BLOCK = 1 << 22  #: Bytes copied at once.
@@ -50,10 +49,10 @@ class Hdf5:
     def kept(self, array: Stored) -> Stored:
         """As `Format.kept`: in every dtype and byte order, in C order."""
         needed("h5py", array.path, "writing", "hdf5")
-        if not all(part not in {"", "."} and "\0" not in part for part in array.name.split("/")):
-            msg = f"cannot write {array.path}: no dataset can be called {array.name!r}"
-            raise FileError(msg)
-        return replace(array, fortran_order=False)
+        check_name(array, _is_held)
+        # No chunk may be larger than the array.
+        chunks = tuple(map(min, array.chunks, array.shape)) if array.chunks else None
+        return replace(array, fortran_order=False, chunks=chunks if all(array.shape) else None)
 
     def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> Hdf5Sink:
         """As `Format.create`: as a copy of another such file."""
@@ -169,6 +168,8 @@ def _stored(path: Path, name: str, dataset: Any) -> Stored:
     what = ""
     if dataset.is_virtual or dataset.external:
         what = "elements that other files hold, which are never read"
+    if not is_shape(dataset.shape):
+        what = "more elements than an array has"
     try:
         dtype = np.dtype(dataset.dtype)
     except TypeError as error:
@@ -181,6 +182,10 @@ def _stored(path: Path, name: str, dataset: Any) -> Stored:
         chunks=dataset.chunks,
         unreadable=what,
     )
+
+
+def _is_held(name: str) -> bool:
+    return b"\0" not in name.encode() and not {"", "."} & set(name.split("/"))
 
 
 def _as_kept(array: NDArray[Any]) -> NDArray[Any]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ropecli.files.formats.flat import FlatReader, FlatWriter, open_regular
+from ropecli.files.formats.flat import FlatReader, FlatWriter
 from ropecli.files.formats.npy_header import read_header, written_header
 from ropecli.files.formats.output import OutputFile
 from ropecli.files.formats.source import FileSource, closed_on_error
+from ropecli.regular import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

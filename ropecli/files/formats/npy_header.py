@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from numpy.lib import format as npy_format
 
-from ropecli.arrays import BFLOAT16
+from ropecli.arrays import BFLOAT16, MOST_AXES, is_shape
 from ropecli.errors import FileError
-from ropecli.files.formats.stored import Stored
+from ropecli.files.formats.stored import Stored, label_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,8 +31,6 @@ _VERSIONS = {
     (2, 0): (4, npy_format.read_array_header_2_0),
     (3, 0): (4, npy_format.read_array_header_2_0),
 }
-#: What a damaged header was seen to raise in the parser has no common base below Exception.
-_Damage = Exception
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +68,7 @@ def parse_header(path: Path, start: bytes, size: int | None, *, name: str = "") 
     Raises:
         FileError: Not a .npy file, or one that is damaged or cut short.
     """
-    label = f"{path}: {name}" if name else str(path)
+    label = label_of(path, name)
     if not start.startswith(npy_format.MAGIC_PREFIX):
         what = "is empty" if not start else f"starts with {start[:6]!r}"
         msg = f"{label} {what}; allowed is a .npy file"
@@ -97,11 +95,15 @@ def parse_header(path: Path, start: bytes, size: int | None, *, name: str = "") 
             warnings.simplefilter("ignore")
             stream = io.BytesIO(readable[npy_format.MAGIC_LEN :])
             shape, fortran_order, dtype = parse(stream)
-    except _Damage:
+    # What damage was seen to raise in the parser has no common base below Exception.
+    except Exception:
         msg = f"{label} has a .npy header that can't be understood"
         raise FileError(msg) from None
-    if any(isinstance(n, bool) or n < 0 for n in shape):
-        msg = f"{label} has shape {shape} in its .npy header; lengths must be 0 or more"
+    if not is_shape(shape):
+        msg = (
+            f"{label} has a shape in its .npy header that no array has; "
+            f"allowed are at most {MOST_AXES} lengths of 0 or more"
+        )
         raise FileError(msg)
     stored = Stored(path=path, name=name, shape=shape, dtype=dtype, fortran_order=fortran_order)
     if not dtype.hasobject and size is not None and size != end + stored.nbytes:

@@ -6,7 +6,6 @@ one line.
 
 from __future__ import annotations
 
-import io
 import os
 import zipfile
 from collections.abc import Mapping
@@ -14,10 +13,11 @@ from typing import TYPE_CHECKING
 
 from ropecli.errors import FileError
 from ropecli.files.formats.density import check_density
-from ropecli.files.formats.flat import open_regular
 from ropecli.files.formats.npy_header import ENOUGH, NpyHeader, parse_header
 from ropecli.files.formats.source import FileSource, closed_on_error
-from ropecli.files.formats.stream import damage, stream_reader
+from ropecli.files.formats.stream import StreamReader, damage
+from ropecli.files.formats.zip_index import BoundedFile
+from ropecli.regular import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from ropecli.files.formats.stored import Stored
 
 MEMBER = ".npy"  #: How the name of an array ends in the archive.
-_LONGEST_INDEX = 1 << 22  #: Bytes of the index, which is read whole: 50,000 members or so.
 _STEP = 1 << 20  #: Bytes, packed and unpacked, that are taken at once.
+_HEADER_STEP = 1 << 14  #: The same where only a header is wanted.
 #: Packed bytes taken at once where the library does not bound what they unpack to: of bzip2, 45
 #: bytes may hold 46 MB.
 _SHORT_STEP = 32
@@ -43,7 +43,7 @@ class NpzSource(FileSource):
         """Open an archive, and read its index."""
         super().__init__(path, open_regular(path, "a .npz file"))
         with closed_on_error(self), damage(str(path)):
-            self.archive = zipfile.ZipFile(_Bounded(self.fd, closefd=False))
+            self.archive = zipfile.ZipFile(BoundedFile(self.fd, closefd=False))
             self.members = self._checked(self.archive.infolist())
             self.headers = _Headers(self)
         self.arrays = _Arrays(self.headers)
@@ -66,10 +66,14 @@ class NpzSource(FileSource):
         """As `Source.reader`."""
         stream = self.unpacked(self.members[stored.name + MEMBER])
         stream.read(len(self.headers[stored.name].content))
-        return stream_reader(stream, stored)
+        return StreamReader(stream, stored)
 
-    def unpacked(self, member: zipfile.ZipInfo) -> Unpacked:
+    def unpacked(self, member: zipfile.ZipInfo, step: int = _STEP) -> Unpacked:
         """What a member holds.
+
+        Args:
+            member: The member.
+            step: Bytes that are unpacked at once, or fewer.
 
         Raises:
             FileError: It is damaged, encrypted, or packed in an unknown way.
@@ -81,7 +85,7 @@ class NpzSource(FileSource):
         with damage(label):
             stream = self.archive.open(member)
         assert isinstance(stream, zipfile.ZipExtFile), "that is what is opened to be read"
-        return Unpacked(stream, label, _STEPS.get(member.compress_type, _SHORT_STEP))
+        return Unpacked(stream, label, min(step, _STEPS.get(member.compress_type, _SHORT_STEP)))
 
 
 class Unpacked:
@@ -125,7 +129,7 @@ class _Headers(Mapping[str, NpyHeader]):
     def __getitem__(self, name: str) -> NpyHeader:
         if name not in self._found:
             member, path = self._members[name], self._source.path
-            start = self._source.unpacked(member).read(ENOUGH)
+            start = self._source.unpacked(member, _HEADER_STEP).read(ENOUGH)
             self._found[name] = parse_header(path, start, member.file_size, name=name)
         return self._found[name]
 
@@ -150,16 +154,6 @@ class _Arrays(Mapping[str, "Stored"]):
 
     def __len__(self) -> int:
         return len(self._headers)
-
-
-class _Bounded(io.FileIO):
-    """A file that refuses to read a long index, which the library reads whole."""
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        if size is not None and size > max(_LONGEST_INDEX, _STEP):
-            msg = f"{size:,} bytes in one piece; allowed are {_LONGEST_INDEX:,}"
-            raise ValueError(msg)
-        return super().read(-1 if size is None else size)
 
 
 def is_array(member: zipfile.ZipInfo) -> bool:

@@ -1,12 +1,9 @@
-"""The format .parquet: columns of lists of one length, the vectors.
-
-What a page of a column says that it unpacks to is not held against its size by the library that
-reads it: a crafted file can take up to 2 GiB of memory.
-"""
+"""The format .parquet: columns of lists of one length, the vectors."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +11,14 @@ import numpy as np
 
 from ropecli.errors import FileError
 from ropecli.files.formats.density import believed
-from ropecli.files.formats.flat import FlatWriter, open_regular
-from ropecli.files.formats.library import needed
+from ropecli.files.formats.flat import FlatWriter
+from ropecli.files.formats.library import needed, writing
+from ropecli.files.formats.parquet_pages import Pages
 from ropecli.files.formats.parquet_schema import DTYPES, column_of, options_of
 from ropecli.files.formats.source import FileSource, closed_on_error
 from ropecli.files.formats.stream import StreamReader, damage
 from ropecli.files.formats.waiting import Waiting
+from ropecli.regular import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -85,12 +84,16 @@ class ParquetSource(FileSource):
         self._stream = open(self.fd, "rb", closefd=False)  # noqa: SIM115 - closed with the source
         with closed_on_error(self), damage(str(path)):
             self.file = self._opened()
+            self.pages = Pages(path, self.fd)
             self.schema = self.file.schema_arrow
-            twice = {n for n in self.schema.names if self.schema.names.count(n) > 1}
+            twice = {name for name, times in Counter(self.schema.names).items() if times > 1}
             if twice:
                 msg = f"{path} holds {min(twice)!r} twice"
                 raise FileError(msg)
-            rows = self.file.metadata.num_rows
+            rows, found = self.file.metadata.num_rows, sum(self._rows())
+            if rows != found:
+                msg = f"{path} says that it has {rows:,} rows; its groups of rows have {found:,}"
+                raise FileError(msg)
             columns = [column_of(path, column, rows) for column in self.schema]
         packed = os.fstat(self.fd).st_size
         self.arrays = {c.name: believed(c, packed) for c in columns if c is not None}
@@ -113,19 +116,27 @@ class ParquetSource(FileSource):
 
     def reader(self, stored: Stored) -> StreamReader:
         """As `Source.reader`."""
-        return StreamReader(_Column(self, stored), stored)
+        return StreamReader(_Elements(self, stored), stored)
+
+    def _rows(self) -> list[int]:
+        """Rows of each group."""
+        metadata = self.file.metadata
+        return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
 
     def batches(self, columns: list[str], rows: int, group: int | None = None) -> Iterator[Any]:
         """Some columns, so many rows at a time, of one group of rows or of all."""
-        groups = None if group is None else [group]
-        for batch in self.file.iter_batches(rows, groups, columns, use_threads=False):
-            if batch.schema.names != columns:
-                msg = f"{self.path} has columns that can't be told apart, such as {columns[0]!r}"
-                raise FileError(msg)
-            yield batch
+        groups = range(self.file.metadata.num_row_groups) if group is None else [group]
+        for number in groups:
+            self.pages.check(number, columns)
+            for batch in self.file.iter_batches(rows, [number], columns, use_threads=False):
+                if batch.schema.names != columns:
+                    msg = f"{self.path} has columns that can't be told apart, "
+                    msg += f"such as {columns[0]!r}"
+                    raise FileError(msg)
+                yield batch
 
 
-class _Column:
+class _Elements:
     """The elements of a column as a stream."""
 
     def __init__(self, source: ParquetSource, stored: Stored) -> None:
@@ -158,14 +169,15 @@ class ParquetSink:
     """As `Sink`. Arrays wait in temporary files, since a file is written in one go."""
 
     def __init__(self, part: Path, arrays: Sequence[Stored]) -> None:
-        """Begin files without a name, on the disk of the output."""
+        """Begin a file without a name, on the disk of the output."""
         self._part = part
-        self._waiting = {array.name: _WaitingColumn(part.parent, array) for array in arrays}
+        self._columns = {array.name: _Column(array) for array in arrays}
         self._rows = arrays[0].shape[0]
+        self._waiting = Waiting(part.parent, ((array, b"") for array in arrays))
 
     def writer(self, name: str) -> FlatWriter:
         """As `Sink.writer`."""
-        return self._waiting[name].writer
+        return self._waiting.writer(name)
 
     def finish(self, source: Source, rest: Collection[str]) -> None:
         """As `Sink.finish`: group after group of rows, with the other columns as they were."""
@@ -175,9 +187,13 @@ class ParquetSink:
         with damage(str(source.path)):
             like = source if isinstance(source, ParquetSource) else None
             schema = self._schema() if like is None else like.schema
-            options = {} if like is None else options_of(like.file)
+            options = {} if like is None else options_of(like.pages)
         begin = 0
-        with self._part.open("wb") as stream, ParquetWriter(stream, schema, **options) as writer:
+        with (
+            writing(self._part),
+            self._part.open("wb") as stream,
+            ParquetWriter(stream, schema, **options) as writer,
+        ):
             for rows, step, others in self._groups(like):
                 batches = list(self._batches(schema, begin, rows, step, others))
                 writer.write_table(pa.Table.from_batches(batches, schema), rows)
@@ -186,23 +202,23 @@ class ParquetSink:
     def _schema(self) -> Any:
         import pyarrow as pa
 
-        return pa.schema([(name, waiting.type) for name, waiting in self._waiting.items()])
+        return pa.schema([(name, column.type) for name, column in self._columns.items()])
 
     def _groups(self, like: ParquetSource | None) -> Iterator[_Group]:
         """How many rows are written together, how many at a time, and their other columns."""
-        row = max(1, sum(waiting.row for waiting in self._waiting.values()))
+        row = max(1, sum(column.row for column in self._columns.values()))
         if like is None:
             size = max(1, _GROUP // row)
             for begin in range(0, self._rows, size):
                 yield min(size, self._rows - begin), max(1, _BATCH // row), None
             return
-        rest = [name for name in like.schema.names if name not in self._waiting]
+        rest = [name for name in like.schema.names if name not in self._columns]
         for group in range(like.file.metadata.num_row_groups):
             facts = like.file.metadata.row_group(group)
             size = max(1, facts.num_rows // max(1, -(-facts.total_byte_size // _GROUP)))
             step = max(1, min(size, _BATCH // row))
             size -= size % step  # so that the other columns are cut where groups are
-            others = like.batches(rest, step, group) if rest else None
+            others = _read(like, rest, step, group) if rest else None
             for begin in range(0, facts.num_rows, size):
                 yield min(size, facts.num_rows - begin), step, others
 
@@ -216,36 +232,38 @@ class ParquetSink:
             count = min(step, begin + rows - start)
             found: dict[str, Any] = {}
             if others is not None:
-                with damage(str(self._part)):
-                    batch = next(others)
+                batch = next(others)
                 found = dict(zip(batch.schema.names, batch.columns, strict=True))
-            for name, waiting in self._waiting.items():
-                found[name] = waiting.take(start, count)
+            for name, column in self._columns.items():
+                data = self._waiting.elements(name, start * column.row, count * column.row)
+                found[name] = column.packed(data, count)
             yield pa.record_batch([found[name] for name in schema.names], schema=schema)
 
     def close(self) -> None:
         """As `Sink.close`."""
-        for waiting in self._waiting.values():
-            waiting.close()
+        self._waiting.close()
 
 
-class _WaitingColumn(Waiting):
-    """A column that is yet to be packed."""
+def _read(source: ParquetSource, names: list[str], rows: int, group: int) -> Iterator[Any]:
+    """Columns of a group, so many rows at a time, whose damage is not that of what is written."""
+    batches = source.batches(names, rows, group)
+    with damage(str(source.path)):
+        yield from batches
 
-    def __init__(self, folder: Path, array: Stored) -> None:
+
+class _Column:
+    """How a column is packed."""
+
+    def __init__(self, array: Stored) -> None:
         import pyarrow as pa
 
-        super().__init__(folder, array)
         self.type = pa.list_(pa.from_numpy_dtype(array.dtype), array.shape[1])
         self.row = array.shape[1] * array.dtype.itemsize
 
-    def take(self, begin: int, rows: int) -> Any:
+    def packed(self, elements: bytes, rows: int) -> Any:
         """So many rows as Arrow has them."""
         import pyarrow as pa
 
-        self.file.seek(begin * self.row)
-        data = self.file.read(rows * self.row)
-        buffers = [None, pa.py_buffer(data)]
-        width = self.type.list_size
-        values = pa.Array.from_buffers(self.type.value_type, rows * width, buffers)
+        buffers = [None, pa.py_buffer(elements)]
+        values = pa.Array.from_buffers(self.type.value_type, rows * self.type.list_size, buffers)
         return pa.FixedSizeListArray.from_arrays(values, type=self.type)

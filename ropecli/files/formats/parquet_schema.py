@@ -12,6 +12,12 @@ from ropecli.files.formats.stored import Stored
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ropecli.files.formats.parquet_pages import Pages
+
+#: Ways of packing, by their numbers in a file, as the library that writes them calls them. It
+#: writes the old LZ4, 5, as the new one.
+_CODECS = {0: "NONE", 1: "SNAPPY", 2: "GZIP", 4: "BROTLI", 5: "LZ4", 6: "ZSTD", 7: "LZ4"}
+_BYTE_STREAM_SPLIT = 9  #: Among the encodings.
 DTYPES = {"halffloat": "<f2", "float": "<f4", "double": "<f8"}  #: By what Arrow calls them.
 
 
@@ -45,19 +51,25 @@ def column_of(path: Path, column: Any, rows: int) -> Stored | None:
     return None
 
 
-def options_of(file: Any) -> dict[str, Any]:
-    """How to write as another file was written."""
-    metadata = file.metadata
-    if not metadata.num_row_groups:
+def options_of(pages: Pages) -> dict[str, Any]:
+    """How to write as another file was written.
+
+    Raises:
+        ValueError: It is damaged, or packed in a way that nothing writes any more.
+        FileError: It can't be read.
+    """
+    if not pages.groups:
         return {}
-    group = metadata.row_group(0)
-    columns = [group.column(index) for index in range(metadata.num_columns)]
-    packed = {c.path_in_schema: c.compression.replace("UNCOMPRESSED", "NONE") for c in columns}
+    columns = pages.groups[0]
+    unknown = next((column for column in columns if column.codec not in _CODECS), None)
+    if unknown is not None:
+        msg = f"{unknown.path} is packed in a way ({unknown.codec}) that can't be written"
+        raise ValueError(msg)
     return {
-        "compression": packed,
-        "use_dictionary": [c.path_in_schema for c in columns if c.has_dictionary_page],
+        "compression": {column.path: _CODECS[column.codec] for column in columns},
+        "use_dictionary": [column.path for column in columns if column.has_dictionary],
         "use_byte_stream_split": [
-            c.path_in_schema for c in columns if "BYTE_STREAM_SPLIT" in c.encodings
+            column.path for column in columns if _BYTE_STREAM_SPLIT in column.encodings
         ],
-        "write_statistics": [c.path_in_schema for c in columns if c.is_stats_set],
+        "write_statistics": [column.path for column in columns if column.has_statistics],
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import stat
 import sys
 import tempfile
@@ -24,7 +25,7 @@ from ropecli.files.formats.npy_header import (
 )
 from ropecli.files.formats.output import OutputFile
 from ropecli.files.formats.source import FileSource, closed_on_error
-from ropecli.files.formats.stream import damage, run_of, stream_reader
+from ropecli.files.formats.stream import StreamReader, damage, run_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -137,7 +138,7 @@ class StdinSource(NpySource):
         if self._in_file:
             return super().reader(stored)
         _headers.pop(self._key, None)
-        return stream_reader(open(self.fd, "rb", buffering=0, closefd=False), stored)
+        return StreamReader(_Stdin(self.fd), stored)
 
 
 class StdoutSink:
@@ -170,6 +171,8 @@ class _InOrder:
         self._waiting: IO[bytes] | None = None
 
     def write(self, box: Box, block: NDArray[Any]) -> None:
+        if not block.size:
+            return
         if self._waiting is not None or run_of(box, self._stored) != (self._place, block.size):
             self._wait(box, block)
             return
@@ -213,6 +216,8 @@ def _write(data: memoryview | bytes) -> None:
             rest = rest[os.write(_OUT, rest) :]
         except BrokenPipeError:
             raise
+        except BlockingIOError:  # it is full, and does not wait by itself
+            select.select([], [_OUT], [])
         except OSError as error:
             msg = f"cannot write stdout: {error.strerror}"
             raise FileError(msg) from None
@@ -235,7 +240,22 @@ def _next_header(path: Path, fd: int) -> NpyHeader:
 
 def _taken(fd: int, length: int) -> bytes:
     """The next bytes; fewer only at the end."""
-    found = b""
-    while len(found) < length and (part := os.read(fd, length - len(found))):
-        found += part
-    return found
+    found = bytearray(length)
+    place = 0
+    while place < length and (count := _Stdin(fd).readinto(memoryview(found)[place:])):
+        place += count
+    return bytes(found[:place])
+
+
+class _Stdin:
+    """As `Stream`."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def readinto(self, into: memoryview, /) -> int:
+        while True:
+            try:
+                return os.readv(self._fd, [into])
+            except BlockingIOError:  # nothing is there yet, and the pipe does not wait by itself
+                select.select([self._fd], [], [])

@@ -6,12 +6,14 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ropecli.arrays import DTYPES
+from ropecli.arrays import DTYPES, MOST_AXES, is_shape
 from ropecli.errors import ArgumentError, ArgumentTypeError, FileError
-from ropecli.files.formats.flat import FlatReader, FlatWriter, open_regular
+from ropecli.files.formats.flat import FlatReader, FlatWriter
+from ropecli.files.formats.names import short
 from ropecli.files.formats.output import OutputFile
 from ropecli.files.formats.source import FileSource, closed_on_error
 from ropecli.files.formats.stored import Stored
+from ropecli.regular import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ropecli.files.formats.protocol import Source
-
-_MOST_AXES = 64  #: That an array of NumPy can have.
 
 
 class Raw:
@@ -122,7 +122,7 @@ def parsed_shape(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(length) for length in text.split(","))
     except ValueError:
-        msg = f"shape must be lengths such as 12,1024,64, got {text!r}"
+        msg = f"shape must be lengths such as 12,1024,64, got {short(repr(text))}"
         raise ArgumentError(msg) from None
 
 
@@ -135,20 +135,26 @@ def _checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
     if not whole:
         msg = f"shape must be a sequence of integers, got {shape!r}"
         raise ArgumentTypeError(msg)
-    if len(lengths) > _MOST_AXES or any(not 0 <= n < 2**63 for n in lengths):
-        msg = f"shape must be at most {_MOST_AXES} lengths of 0 or more, got {shape!r}"
+    if not is_shape(lengths):
+        # Python refuses to write out numbers of thousands of digits.
+        got = f"{shape!r}" if all(abs(n) < 1 << 64 for n in lengths) else "larger ones"
+        msg = (
+            f"shape must be fewer than 2^59 elements, at most {MOST_AXES} lengths of 0 or more, "
+            f"got {short(got)}"
+        )
         raise ArgumentError(msg)
     return lengths
 
 
-def _checked_dtype(name: str | None) -> np.dtype[Any]:
+def _checked_dtype(name: object) -> np.dtype[Any]:
     if name is None:
         msg = f"what has no header needs a dtype beside its shape: {', '.join(DTYPES)}"
         raise ArgumentError(msg)
-    dtype = DTYPES.get(name.removeprefix(">"))
-    if dtype is None or name == ">bfloat16":
+    text = name if isinstance(name, str) else ""
+    dtype = DTYPES.get(text.removeprefix(">"))
+    if dtype is None or text == ">bfloat16":
         allowed = ", ".join(DTYPES)
         msg = f"dtype must be one of {allowed}, or, if big-endian, such as >float32, got {name!r}"
         raise ArgumentError(msg)
-    ordered: np.dtype[Any] = dtype.newbyteorder(">" if name.startswith(">") else "<")
+    ordered: np.dtype[Any] = dtype.newbyteorder(">" if text.startswith(">") else "<")
     return ordered

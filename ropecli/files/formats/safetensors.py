@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.files.formats.flat import (
-    FlatReader,
-    FlatWriter,
-    open_regular,
-    read_bytes,
-)
+from ropecli.files.formats.flat import FlatReader, FlatWriter
+from ropecli.files.formats.names import check_name, short
 from ropecli.files.formats.output import OutputFile
-from ropecli.files.formats.safetensors_header import DTYPES, Tensor, header_of, read_header
+from ropecli.files.formats.safetensors_header import (
+    DTYPES,
+    METADATA,
+    Tensor,
+    header_of,
+    read_header,
+)
 from ropecli.files.formats.source import FileSource, closed_on_error
 from ropecli.files.formats.stored import Stored
+from ropecli.regular import open_regular, read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -42,6 +46,7 @@ class Safetensors:
 
     def kept(self, array: Stored) -> Stored:
         """As `Format.kept`: little-endian, in C order."""
+        check_name(array, lambda name: name.encode() != METADATA.encode())
         dtype = array.dtype.newbyteorder("<")
         return replace(array, dtype=dtype, fortran_order=False, chunks=None)
 
@@ -55,13 +60,12 @@ class Safetensors:
     def resume(self, part: Path, arrays: Sequence[Stored], source: Source) -> SafetensorsSink:
         """As `Format.resume`."""
         if isinstance(source, SafetensorsSource):
-            places = {tensor.name: tensor.begin for tensor in source.header.tensors}
-            end = max(
-                (tensor.end for tensor in source.header.tensors), default=len(source.header.content)
-            )
-            return SafetensorsSink(part, arrays, source.header.content, places, end)
+            header, tensors = source.header.content, source.header.tensors
+            places = {tensor.name: tensor.begin for tensor in tensors}
+            end = tensors[-1].end if tensors else len(header)
+            return SafetensorsSink(part, arrays, header, places, end)
         header = header_of(arrays)
-        ends = np.cumsum([len(header), *(array.nbytes for array in arrays)]).tolist()
+        ends = list(accumulate((array.nbytes for array in arrays), initial=len(header)))
         places = {array.name: end for array, end in zip(arrays, ends, strict=False)}
         return SafetensorsSink(part, arrays, header, places, ends[-1])
 
@@ -138,5 +142,5 @@ def _stored(path: Path, tensor: Tensor) -> Stored:
         name=tensor.name,
         shape=(tensor.end - tensor.begin,),
         dtype=np.dtype(np.uint8),
-        unreadable=tensor.dtype + (why if tensor.dtype in _FLOAT8 else ""),
+        unreadable=short(tensor.dtype) + (why if tensor.dtype in _FLOAT8 else ""),
     )

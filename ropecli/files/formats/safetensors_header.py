@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
@@ -13,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.arrays import BFLOAT16
+from ropecli.arrays import BFLOAT16, is_shape
 from ropecli.errors import FileError
-from ropecli.files.formats.flat import open_regular, read_bytes
+from ropecli.files.formats.json_text import loaded
+from ropecli.files.formats.names import short
 from ropecli.files.formats.stored import Stored
+from ropecli.regular import read_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -27,8 +28,6 @@ SUFFIX = ".safetensors"
 #: Bytes of a header that are still read: enough for 35,000 tensors, and for 100 MB of objects that
 #: a hostile one makes of them.
 LONGEST = 2**22
-_SPARSEST = 10  #: Bytes per list or object in a header; a tensor has three in 50 or more.
-_MOST_AXES = 64  #: As in NumPy; the product of thousands of lengths would take minutes.
 #: NumPy's dtypes by their names in the header.
 DTYPES: dict[str, np.dtype[Any]] = {
     "F64": np.dtype("<f8"),
@@ -68,20 +67,6 @@ class Header:
     tensors: tuple[Tensor, ...]  #: In the order of their bytes.
 
 
-@contextlib.contextmanager
-def opened(path: Path) -> Iterator[int]:
-    """A descriptor of a regular file.
-
-    Raises:
-        FileError: It can't be read, or is none.
-    """
-    fd = open_regular(path, "a .safetensors file")
-    try:
-        yield fd
-    finally:
-        os.close(fd)
-
-
 def read_header(path: Path, fd: int) -> Header:
     """Read and check the header of an open file.
 
@@ -96,11 +81,10 @@ def read_header(path: Path, fd: int) -> Header:
     if length > LONGEST:
         raise _damaged(path, f"a header of {length:,} bytes; allowed are {LONGEST:,}")
     content = start + read_bytes(path, fd, 8, length)
-    if sum(map(content.count, (b"[", b"{"))) > length // _SPARSEST + _MOST_AXES:
-        raise _damaged(path, "a header of more lists than tensors need")
     try:
-        entries = json.loads(content[8:].decode(), object_pairs_hook=_once)
-    except (ValueError, RecursionError) as error:
+        # A tensor has three lists and objects in 50 bytes or more.
+        entries = loaded(content[8:], sparsest=10, as_object=_once)
+    except ValueError as error:
         raise _damaged(path, f"a header that is no JSON object of tensors: {error}") from None
     if not isinstance(entries, dict):
         raise _damaged(path, "a header that is no JSON object")
@@ -110,7 +94,7 @@ def read_header(path: Path, fd: int) -> Header:
     place = len(content)
     for tensor in tensors:
         if tensor.begin != place:
-            raise _damaged(path, f"{tensor.name!r} not where the tensor before it ends")
+            raise _damaged(path, f"{short(repr(tensor.name))} not where the tensor before it ends")
         place = tensor.end
     if place != size:
         raise _damaged(path, f"{size:,} bytes where its header needs {place:,}")
@@ -151,23 +135,28 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _tensor(path: Path, name: str, entry: Any, start: int) -> Tensor:
     fields = entry if isinstance(entry, dict) else {}
     dtype = fields.get("dtype")
-    shape, offsets = _sizes(fields.get("shape")), _sizes(fields.get("data_offsets"))
-    if not isinstance(dtype, str) or shape is None or offsets is None or len(offsets) != 2:
-        raise _damaged(path, f"no dtype, shape and data_offsets of {name!r}")
+    shape, offsets = _shape(fields.get("shape")), _offsets(fields.get("data_offsets"))
+    if not isinstance(dtype, str) or shape is None or offsets is None:
+        raise _damaged(path, f"no dtype, shape and data_offsets of {short(repr(name))}")
     begin, end = offsets
     known = DTYPES.get(dtype)
     if end < begin or (known is not None and end - begin != math.prod(shape) * known.itemsize):
-        raise _damaged(path, f"{end - begin:,} bytes of {name!r}, {dtype} of shape {shape}")
+        what = f"{end - begin:,} bytes of {short(repr(name))}, {dtype} of shape {shape}"
+        raise _damaged(path, what)
     return Tensor(name=name, dtype=dtype, shape=shape, begin=start + begin, end=start + end)
 
 
-def _sizes(value: Any) -> tuple[int, ...] | None:
+def _shape(value: Any) -> tuple[int, ...] | None:
+    return tuple(value) if isinstance(value, list) and is_shape(value) else None
+
+
+def _offsets(value: Any) -> tuple[int, int] | None:
     whole = (
         isinstance(value, list)
-        and len(value) <= _MOST_AXES
+        and len(value) == 2
         and all(type(number) is int and 0 <= number < 2**63 for number in value)
     )
-    return tuple(value) if whole else None
+    return (value[0], value[1]) if whole else None
 
 
 def _damaged(path: Path, what: str) -> FileError:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ropecli.arrays import BFLOAT16, DTYPES, dtype_name
 from ropecli.errors import ArgumentError, FileError
+from ropecli.files.formats.names import short
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +32,7 @@ class Stored:
     dtype: np.dtype[Any]  #: As stored, byte order included.
     fortran_order: bool = False  #: Whether the first axis runs fastest.
     chunks: tuple[int, ...] | None = None  #: What is read and written at once, where that is fixed.
+    chunk_files: bool = False  #: Whether each chunk is a file of its own, never written in part.
     unreadable: str = ""  #: What the elements are, where NumPy has no dtype for them.
     may_be_bfloat16: bool = False  #: Whether the format has but 16-bit integers for that.
 
@@ -42,7 +44,7 @@ class Stored:
     @property
     def label(self) -> str:
         """The file, and the name in it."""
-        return f"{self.path}: {self.name}" if self.name else str(self.path)
+        return label_of(self.path, self.name)
 
     @property
     def described(self) -> str:
@@ -55,6 +57,11 @@ class Stored:
             plain = self.dtype.names is None and self.dtype.subdtype is None
             return f"{self.dtype.itemsize}-byte void elements" if plain else "structured elements"
         return _KINDS.get(self.dtype.kind) or str(self.dtype.newbyteorder("="))
+
+
+def label_of(path: Path, name: str) -> str:
+    """A file, and the name of an array in it."""
+    return f"{path}: {short(name)}" if name else str(path)
 
 
 def whole(stored: Stored) -> Box:

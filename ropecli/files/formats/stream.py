@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ropecli.files.formats.protocol import Reader
     from ropecli.files.formats.stored import Box, Stored
 
 _BLOCK = 1 << 20  #: Bytes that are unpacked at once.
@@ -26,13 +25,8 @@ _BLOCK = 1 << 20  #: Bytes that are unpacked at once.
 class Stream(Protocol):
     """Bytes that come in order."""
 
-    def readinto(self, into: memoryview, /) -> int | None:
-        """Fill as much as comes at once; 0 at the end."""
-
-
-def stream_reader(stream: Stream, stored: Stored) -> Reader:
-    """What reads an array from a stream that stands at its first element."""
-    return StreamReader(stream, stored)
+    def readinto(self, into: memoryview, /) -> int:
+        """Fill as much as comes at once, for which it waits; 0 at the end."""
 
 
 class StreamReader:

@@ -1,46 +1,49 @@
-"""The format .pt of PyTorch: a tensor, or tensors in dictionaries, read by the user's own PyTorch.
+"""The format .pt of PyTorch: a tensor, or tensors in dictionaries.
 
-Whatever needs more of a pickle than tensors, dictionaries and plain values is refused.
+The user's own PyTorch says whether it takes a file, with `weights_only=True` and without its
+elements: those it would map, and mapped pages count as memory. Where they stand is read from the
+pickle as a record, of which nothing is run.
 """
 
 from __future__ import annotations
 
-import mmap
+import itertools
 import os
 import re
-import threading
-import zipfile
 from dataclasses import replace
+from importlib import metadata
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ropecli.arrays import BFLOAT16, DTYPES
 from ropecli.errors import FileError
 from ropecli.files.formats.density import believed
-from ropecli.files.formats.flat import FlatWriter, open_regular, read_bytes
+from ropecli.files.formats.flat import FlatReader, FlatWriter
 from ropecli.files.formats.library import writing
 from ropecli.files.formats.source import FileSource, closed_on_error
 from ropecli.files.formats.stored import Stored
 from ropecli.files.formats.stream import damage
+from ropecli.files.formats.strided import StridedReader
+from ropecli.files.formats.torch_archive import VERSION, TorchArchive, write_archive
+from ropecli.files.formats.torch_pickle import Dictionary, Storage, unpickled
+from ropecli.files.formats.torch_pickled import pickled
+from ropecli.files.formats.torch_tensors import (
+    Tensor,
+    storage_of,
+    tensor_of,
+    tensors_in,
+    with_others,
+)
 from ropecli.files.formats.waiting import Waiting
+from ropecli.regular import open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    from ropecli.files.formats.protocol import Reader, Source
 
-    from ropecli.files.formats.protocol import Source
-    from ropecli.files.formats.stored import Box
-
-#: Before it, a crafted file can run code although it is told not to (CVE-2025-32434).
+#: Before it, a crafted file can run code although `torch.load` is told not to (CVE-2025-32434).
 _OLDEST = (2, 6)
-_MAGIC = b"PK\x03\x04"  #: How a zip archive begins; what PyTorch wrote before 1.6 is none.
-#: Bytes read through one mapping of the file. What was read through it counts as resident until
-#: it is given up.
-_MAPPED = 1 << 26
 
 
 class Torch:
@@ -53,11 +56,12 @@ class Torch:
 
     def open(self, path: Path) -> TorchSource:
         """As `Format.open`."""
-        return TorchSource(path, _torch(path, "reading"))
+        _check_library(path, "reading")
+        return TorchSource(path)
 
     def kept(self, array: Stored) -> Stored:
         """As `Format.kept`: in this machine's byte order, in C order."""
-        _torch(array.path, "writing")
+        _check_library(array.path, "writing")
         dtype = array.dtype.newbyteorder("=")
         return replace(array, dtype=dtype, fortran_order=False, chunks=None)
 
@@ -73,207 +77,123 @@ class Torch:
 class TorchSource(FileSource):
     """As `Source`."""
 
-    def __init__(self, path: Path, torch: Any) -> None:
+    def __init__(self, path: Path) -> None:
         """Open a file, and read all but the elements."""
         super().__init__(path, open_regular(path, "a .pt file"))
-        self.torch = torch
-        self._lock = threading.Lock()
-        self._read = 0  # bytes, through this mapping
         with closed_on_error(self), damage(str(path)):
-            _check_archive(path, self.fd)
-            self._tensors = dict(_tensors(path, self.load()))
+            self.archive = TorchArchive(path, self.fd)
+            self.version = self.archive.version()
+            self.root = unpickled(self.archive.pickle())
+            _judge(path)
+            self._tensors: dict[str, Tensor] = {}
+            for name, tensor in tensors_in(self.root):
+                if name in self._tensors:
+                    msg = f"it holds {name!r} twice"
+                    raise ValueError(msg)
+                self._tensors[name] = tensor
             packed = os.fstat(self.fd).st_size
             self.arrays = {
-                name: believed(_stored(torch, path, name, tensor), packed)
+                name: believed(_stored(path, name, tensor), packed)
                 for name, tensor in self._tensors.items()
             }
 
-    def load(self) -> Any:
-        """What was saved, its tensors in a new mapping of the file.
-
-        Raises:
-            FileError: It is something else, or damaged.
-        """
-        with damage(str(self.path)):
-            try:
-                return self.torch.load(self.path, map_location="cpu", mmap=True, weights_only=True)
-            except UnpicklingError as error:
-                found = re.search(r"GLOBAL ([\w.]+)", str(error))
-                what = f"needs {found[1]}" if found else "can't be understood"
-                msg = f"cannot read {self.path}: its pickle {what}; allowed are tensors, "
-                msg += "dictionaries and plain values"
-                raise FileError(msg) from None
-
-    def tensor(self, name: str, nbytes: int) -> Any:
-        """A tensor, of which so much will be read."""
-        with self._lock:
-            self._read += nbytes
-            if self._read > _MAPPED:
-                self._tensors = {}
-                self._tensors, self._read = dict(_tensors(self.path, self.load())), 0
-            return self._tensors[name]
-
-    def reader(self, stored: Stored) -> TorchReader:
+    def reader(self, stored: Stored) -> Reader:
         """As `Source.reader`."""
-        return TorchReader(self, stored)
-
-
-class TorchReader:
-    """As `Reader`."""
-
-    in_order = False
-
-    def __init__(self, source: TorchSource, stored: Stored) -> None:
-        """Read from a file."""
-        self.stored = stored
-        self._source = source
-
-    def read(self, box: Box, out: NDArray[Any]) -> None:
-        """As `Reader.read`."""
-        with damage(self.stored.label):
-            part = self._source.tensor(self.stored.name, out.nbytes).detach()[box]
-            if self.stored.dtype == BFLOAT16:  # which NumPy does not have
-                out.view(np.uint16)[...] = part.view(self._source.torch.uint16).numpy()
-            else:
-                out[...] = part.numpy()
+        tensor, size = self._tensors[stored.name], stored.dtype.itemsize
+        assert tensor.storage is not None, "it has elements, or is unreadable"
+        with damage(stored.label):
+            begin = self.archive.begin(tensor.storage.key, tensor.end * size)
+        begin += tensor.begin * size
+        if tensor.is_contiguous:
+            return FlatReader(self.fd, stored, begin)
+        return StridedReader(self.fd, stored, begin, tuple(n * size for n in tensor.strides))
 
 
 class TorchSink:
-    """As `Sink`. Tensors wait in temporary files, since a file is written in one go."""
+    """As `Sink`. Tensors wait in a temporary file, since a zip archive is written in one go."""
 
     def __init__(self, part: Path, arrays: Sequence[Stored], *, alone: bool) -> None:
-        """Begin files without a name, on the disk of the output."""
+        """Begin a file without a name, on the disk of the output."""
         self._part = part
         self._alone = alone
-        self._waiting = {array.name: _Tensor(part.parent, array) for array in arrays}
+        self._arrays = {array.name: array for array in arrays}
+        self._waiting = Waiting(part.parent, ((array, b"") for array in arrays))
 
     def writer(self, name: str) -> FlatWriter:
         """As `Sink.writer`."""
-        return self._waiting[name].writer
+        return self._waiting.writer(name)
 
     def finish(self, source: Source, rest: Collection[str]) -> None:
-        """As `Sink.finish`: the structure that was read, with other tensors in it."""
-        torch = _torch(self._part, "writing")
-        tensors = {name: waiting.tensor(torch) for name, waiting in self._waiting.items()}
-        if self._alone:
-            (saved,) = tensors.values()
-        elif isinstance(source, TorchSource):
-            saved = source.load()
-            for name, tensor in tensors.items():
-                _replace(torch, saved, name, tensor)
-        else:
-            saved = tensors
-        with writing(self._part), self._part.open("wb") as stream:
-            torch.save(saved, stream)
+        """As `Sink.finish`: what was read, with other tensors in it."""
+        like = source if isinstance(source, TorchSource) else None
+        with damage(str(source.path)):
+            taken = () if like is None else like.archive.keys()
+            free = (str(number) for number in itertools.count() if str(number) not in taken)
+            ours = dict(zip(free, self._arrays, strict=False))
+            root = self._root(like, {name: self._storage(key, name) for key, name in ours.items()})
+            pickle, keys = pickled(root)
+            members = [
+                (key, self._arrays[ours[key]].nbytes, self._waiting.blocks(ours[key]))
+                if key in ours or like is None
+                else (key, like.archive.length(key), like.archive.blocks(key))
+                for key in keys
+            ]
+        with writing(self._part):
+            write_archive(self._part, pickle, members, VERSION if like is None else like.version)
+
+    def _storage(self, key: str, name: str) -> Storage:
+        array = self._arrays[name]
+        return storage_of(array.dtype, key, array.nbytes // array.dtype.itemsize)
+
+    def _root(self, like: TorchSource | None, storages: dict[str, Storage]) -> Any:
+        if like is not None:
+            found = {"": next(iter(storages.values()))} if self._alone else storages
+            return with_others(like.root, found)
+        tensors = [(n, tensor_of(storages[n], array.shape)) for n, array in self._arrays.items()]
+        return tensors[0][1] if self._alone else Dictionary(items=list(tensors))
 
     def close(self) -> None:
         """As `Sink.close`."""
-        for waiting in self._waiting.values():
-            waiting.close()
+        self._waiting.close()
 
 
-class _Tensor(Waiting):
-    """A tensor that is yet to be saved."""
-
-    def tensor(self, torch: Any) -> Any:
-        """The tensor, whose elements stay in the file."""
-        name = next(name for name, dtype in DTYPES.items() if dtype == self.array.dtype)
-        dtype = getattr(torch, name)
-        if not self.array.nbytes:
-            return torch.empty(self.array.shape, dtype=dtype)
-        elements = mmap.mmap(self.file.fileno(), self.array.nbytes)
-        return torch.frombuffer(elements, dtype=dtype).reshape(self.array.shape)
-
-
-def _torch(path: Path, action: str) -> Any:
-    """The user's PyTorch.
+def _check_library(path: Path, action: str) -> None:
+    """Refuse to go on without PyTorch.
 
     Raises:
         FileError: It is not installed, or too old.
     """
     try:
-        import torch
-
-        version = tuple(map(int, re.findall(r"\d+", torch.__version__)[:2]))
-        found = f", got {torch.__version__}" if version < _OLDEST else ""
-    except ImportError:
-        version, found = (), ""
-    if version < _OLDEST:
+        installed = metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        installed = ""
+    if tuple(map(int, re.findall(r"\d+", installed)[:2])) < _OLDEST:
+        found = f", got {installed}" if installed else ""
         msg = f"{action} {path} needs torch 2.6 or later{found}: pip install 'ropecli[torch]'"
         raise FileError(msg)
-    return torch
 
 
-def _check_archive(path: Path, fd: int) -> None:
-    """Refuse what is no archive of PyTorch's, or unpacks to more than it has.
-
-    Raises:
-        FileError: It is that.
-    """
-    if read_bytes(path, fd, 0, min(4, os.fstat(fd).st_size)) != _MAGIC:
-        msg = f"{path} is no file of PyTorch 1.6 or later; allowed is what torch.save writes"
-        raise FileError(msg)
-    with open(fd, "rb", closefd=False) as stream, zipfile.ZipFile(stream) as archive:
-        for member in archive.infolist():
-            if member.compress_type != zipfile.ZIP_STORED:
-                msg = f"{path} holds {member.filename!r} compressed, as torch.save never does"
-                raise FileError(msg)
-
-
-def _tensors(path: Path, saved: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """All tensors by their names.
+def _judge(path: Path) -> None:
+    """Leave it to PyTorch whether what a file holds is safe to read; there is no other way in.
 
     Raises:
-        FileError: One name for several.
+        FileError: It is not.
     """
-    seen: set[str] = set()
-    for found, holder, key in _leaves(saved, name):
-        if found in seen:
-            msg = f"{path} holds {found!r} twice"
-            raise FileError(msg)
-        seen.add(found)
-        yield found, holder if key is None else holder[key]
-
-
-def _leaves(saved: Any, name: str) -> Iterator[tuple[str, Any, Any]]:
-    """The name of each tensor, and where it is: in which dictionary, under which key."""
-    if _is_tensor(saved):
-        yield name, saved, None
-    elif isinstance(saved, dict):
-        for key, value in saved.items():
-            below = f"{name}.{key}" if name else str(key)
-            if _is_tensor(value):
-                yield below, saved, key
-            elif isinstance(value, dict):
-                yield from _leaves(value, below)
-
-
-def _is_tensor(value: Any) -> bool:
     import torch
 
-    return isinstance(value, torch.Tensor)
-
-
-def _replace(torch: Any, saved: Any, name: str, tensor: Any) -> None:
-    """Put a tensor in the place of another."""
-    holder, key = next((h, k) for found, h, k in _leaves(saved, "") if found == name)
-    before = holder[key]
-    if isinstance(before, torch.nn.Parameter):
-        tensor = torch.nn.Parameter(tensor, requires_grad=before.requires_grad)
-    else:
-        tensor.requires_grad_(before.requires_grad)
-    holder[key] = tensor
-
-
-def _stored(torch: Any, path: Path, name: str, tensor: Any) -> Stored:
-    what = ""
     try:
-        if tensor.dtype == torch.bfloat16:
-            dtype = BFLOAT16
-        else:
-            dtype = torch.empty(0, dtype=tensor.dtype).numpy().dtype
-    except TypeError:
-        dtype, what = np.dtype(np.uint8), str(tensor.dtype).removeprefix("torch.")
-    if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.is_quantized:
-        what = f"a tensor that is not dense on the CPU: {tensor.layout} on {tensor.device}"
-    return Stored(path=path, name=name, shape=tuple(tensor.shape), dtype=dtype, unreadable=what)
+        torch.load(path, map_location="cpu", mmap=True, weights_only=True)
+    except UnpicklingError:  # whose text is many lines on how to take it nevertheless
+        msg = f"cannot read {path}: PyTorch refuses its pickle; allowed are tensors, "
+        msg += "dictionaries and plain values"
+        raise FileError(msg) from None
+
+
+def _stored(path: Path, name: str, tensor: Tensor) -> Stored:
+    return Stored(
+        path=path,
+        name=name,
+        shape=tensor.shape,
+        dtype=tensor.dtype,
+        unreadable=tensor.unreadable,
+    )

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from ropecli.files.formats.library import needed
+from ropecli.files.formats.names import check_name
 from ropecli.files.formats.stream import damage
-from ropecli.files.formats.zarr_folder import check_name, copy_rest, new_nodes
+from ropecli.files.formats.zarr_folder import copy_rest, is_name, new_nodes
 from ropecli.files.formats.zarr_metadata import METADATA, Node, parsed, read_nodes
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 #: Bytes of a chunk: as many as are rotated at a time, few enough for a machine to hold several,
 #: and so many that a terabyte is no more files than a folder can well list.
 _CHUNK = 1 << 24
+_LARGEST_CHUNK = 1 << 28  #: Bytes of one that is made of another format's chunks.
 _TORN = "*.partial"  #: Half a chunk, which a process that was killed has left.
 _AT_ONCE = 256  #: Chunks that zarr is asked for at once: each takes memory of its own.
 
@@ -46,7 +48,7 @@ class Zarr:
     def kept(self, array: Stored) -> Stored:
         """As `Format.kept`: in C order, in chunks."""
         needed("zarr", array.path, "writing")
-        check_name(array)
+        check_name(array, is_name)
         dtype = array.dtype.newbyteorder("=")
         return replace(array, dtype=dtype, fortran_order=False, chunks=_chunks(array))
 
@@ -101,10 +103,14 @@ class ZarrReader:
 
     def read(self, box: Box, out: NDArray[Any]) -> None:
         """As `Reader.read`."""
+        from zarr.core.buffer import default_buffer_prototype
+
+        buffer = default_buffer_prototype().nd_buffer
         elements = out.view(_native(self._array))
         with damage(self.stored.label):
             for part, within in _parts(box, self._array):
-                elements[within] = self._array[part]
+                into = buffer.from_numpy_array(elements[within])
+                self._array.get_basic_selection(part, out=into)
 
 
 class ZarrSink:
@@ -164,13 +170,15 @@ def _opened(root: Path, name: str, node: Node, *, read_only: bool) -> Any:
     from zarr.core.array import AsyncArray
     from zarr.storage import StorePath
 
-    from ropecli.files.formats.zarr_guards import GuardedStore
+    from ropecli.files.formats.zarr_guards import GuardedStore, most_bytes
 
     with damage(str(root / name)):
-        metadata = node.metadata or parsed(root / name / METADATA, json.loads(node.content))
+        metadata: Any = node.metadata or parsed(root / name / METADATA, json.loads(node.content))
         # Chunks of fill values need no file. But NaNs count as equal whatever their bits.
         all_chunks = bool(np.isnan(metadata.fill_value))
         store = GuardedStore(root, read_only=read_only)
+        itemsize = metadata.data_type.to_native_dtype().itemsize
+        store.largest = most_bytes(metadata.chunk_grid.chunk_shape, itemsize)
         inner = AsyncArray(metadata, StorePath(store, name), {"write_empty_chunks": all_chunks})
         return Array(inner)
 
@@ -207,11 +215,16 @@ def _cut(box: Box, chunk: tuple[int, ...]) -> Iterator[Box]:
 def _chunks(array: Stored) -> tuple[int, ...]:
     """Whole vectors, then as much of the axes before as fits, the last first.
 
-    That is one piece of a file in C order, and one block. What an array had for chunks is not cut.
+    That is one piece of a file in C order, and one block. What an array had for chunks is joined
+    to whole vectors. Then only chunks that are files stay whole, however large they are: two
+    processes must not write to one at once.
     """
     shape = [max(1, length) for length in array.shape]
     lengths = [1] * len(shape) if array.chunks is None else list(map(min, array.chunks, shape))
     lengths[-1] = shape[-1]
+    for axis in range(0 if array.chunk_files else len(shape) - 1):
+        times = math.ceil(math.prod(lengths) * array.dtype.itemsize / _LARGEST_CHUNK)
+        lengths[axis] = max(1, lengths[axis] // times)
     size = math.prod(lengths) * array.dtype.itemsize
     for axis in reversed(range(len(shape))):
         whole = -(-shape[axis] // lengths[axis])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -10,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ropecli.errors import FileError
-from ropecli.files.formats.flat import open_regular
-from ropecli.files.formats.zarr_metadata import METADATA, Node, new_array, new_group
+from ropecli.files.formats.json_text import loaded
+from ropecli.files.formats.names import short
+from ropecli.files.formats.zarr_metadata import METADATA, Node, new_array, new_group, read_text
+from ropecli.regular import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -21,16 +22,15 @@ if TYPE_CHECKING:
 _CHUNK_NAME = re.compile(r"(c|\d+)([./]\d+)*")  #: The path of a chunk in the folder of an array.
 
 
-def check_name(array: Stored) -> None:
-    """Refuse a name that is no path within a store.
+def is_name(name: str) -> bool:
+    """Whether an array of a store can have a name: a path within it.
 
     Raises:
-        FileError: It isn't.
+        UnicodeEncodeError: It can't.
     """
-    for part in array.name.split("/"):
-        if part in {"", ".", "..", METADATA} or part.startswith("__") or "\0" in part:
-            msg = f"cannot write {array.path}: no array of a store can be called {array.name!r}"
-            raise FileError(msg)
+    return b"\0" not in os.fsencode(name) and not any(
+        part in {"", ".", "..", METADATA} or part.startswith("__") for part in name.split("/")
+    )
 
 
 def new_nodes(arrays: Sequence[Stored], *, alone: bool) -> dict[str, Node]:
@@ -50,7 +50,8 @@ def new_nodes(arrays: Sequence[Stored], *, alone: bool) -> dict[str, Node]:
         for folder in Path(array.name).parents:
             name = "" if folder == Path() else str(folder)
             if nodes.setdefault(name, Node(content=new_group())).stored is not None:
-                msg = f"cannot write {array.label}: {name!r} is an array, and holds no others"
+                above = short(repr(name))
+                msg = f"cannot write {array.label}: {above} is an array, and holds no others"
                 raise FileError(msg)
     return nodes
 
@@ -68,15 +69,16 @@ def copy_rest(root: Path, target: Path, without: Collection[str]) -> None:
         OSError: One that can't be written.
     """
     left_out = {root / name for name in without}
-    for below, folders, files in os.walk(root):
+    for below, folders, files in os.walk(root, onerror=_refuse):
         folder = Path(below)
         if folder in left_out:
             folders.clear()
             continue
         inside = target / folder.relative_to(root)
         inside.mkdir(parents=True, exist_ok=True)
-        for name in (name for name in folders if (folder / name).is_symlink()):
-            raise _is_link(folder / name)
+        link = next((name for name in folders if (folder / name).is_symlink()), None)
+        if link is not None:
+            raise _is_link(folder / link)
         for name in files:
             _copy(folder / name, inside / name)
 
@@ -115,8 +117,8 @@ def _other_than_chunks(folder: Path, name: str, below: str) -> Iterator[str]:
 def _kind(folder: Path) -> str:
     """What a folder says that it is: "array", "group", or nothing."""
     try:
-        kind = json.loads((folder / METADATA).read_bytes())["node_type"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        kind = loaded(read_text(folder / METADATA))["node_type"]
+    except (FileError, ValueError, KeyError, TypeError):
         return ""
     return kind if kind in {"array", "group"} else ""
 
@@ -126,6 +128,11 @@ def _copy(path: Path, target: Path) -> None:
         raise _is_link(path)
     with os.fdopen(open_regular(path), "rb") as read, target.open("wb") as written:
         shutil.copyfileobj(read, written)
+
+
+def _refuse(error: OSError) -> None:
+    msg = f"cannot read {error.filename}: {error.strerror}"
+    raise FileError(msg) from None
 
 
 def _is_link(path: Path) -> FileError:

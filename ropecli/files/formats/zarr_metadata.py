@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.arrays import BFLOAT16
+from ropecli.arrays import BFLOAT16, MOST_AXES, is_shape
 from ropecli.errors import FileError
 from ropecli.files.formats.density import believed, enough, unpacked_bytes
-from ropecli.files.formats.flat import open_regular, read_bytes
+from ropecli.files.formats.json_text import loaded
 from ropecli.files.formats.stored import Stored
+from ropecli.regular import open_regular, opened, read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +37,6 @@ class Node:
     content: bytes  #: Its zarr.json.
     stored: Stored | None = None  #: None of a group.
     metadata: ArrayV3Metadata | None = None  #: None where the array can't be read.
-    fields: dict[str, Any] = field(default_factory=dict)  #: Its zarr.json, parsed.
 
 
 def read_nodes(root: Path) -> dict[str, Node]:
@@ -45,12 +45,12 @@ def read_nodes(root: Path) -> dict[str, Node]:
     Raises:
         FileError: No store of version 3, or one that is damaged.
     """
-    if not root.is_dir():
+    if not os.path.isdir(root):  # noqa: PTH112 - which never raises
         os.close(open_regular(root, "a folder"))
         msg = f"{root} is a file; allowed is the folder of a zarr store"
         raise FileError(msg)
-    if not (root / METADATA).exists():
-        old = any((root / name).exists() for name in (".zarray", ".zgroup", ".zmetadata"))
+    if not _is_there(root / METADATA):
+        old = any(_is_there(root / name) for name in (".zarray", ".zgroup", ".zmetadata"))
         found = "is a store of zarr's version 2" if old else f"holds no {METADATA}"
         msg = f"{root} {found}; allowed is a store of version 3"
         raise FileError(msg)
@@ -100,6 +100,9 @@ def parsed(path: Path, fields: dict[str, Any]) -> ArrayV3Metadata:
 
     try:
         chunks = tuple(fields["chunk_grid"]["configuration"]["chunk_shape"])
+        if not (is_shape(fields["shape"]) and is_shape(chunks)):
+            msg = f"a shape that no array has; allowed are at most {MOST_AXES} lengths of 0 or more"
+            raise ValueError(msg)
         if min(chunks, default=1) < 1 or fields.get("storage_transformers"):
             msg = "chunks without elements, or transformed in storage; allowed are others"
             raise ValueError(msg)
@@ -123,10 +126,11 @@ def _read(root: Path, name: str) -> Node:
 
     path = root / name / METADATA
     check_no_link(root, f"{name}/{METADATA}")
-    content = _content(path)
+    content = read_text(path)
     try:
-        fields = json.loads(content)
-    except (ValueError, RecursionError) as error:
+        # An array has fourteen lists and objects in 500 bytes or more.
+        fields = loaded(content, sparsest=20)
+    except ValueError as error:
         msg = f"{path} is no JSON: {error}"
         raise FileError(msg) from None
     kind = fields.get("node_type") if isinstance(fields, dict) else None
@@ -134,7 +138,7 @@ def _read(root: Path, name: str) -> Node:
         msg = f"{path} is no array and no group of zarr's version 3"
         raise FileError(msg)
     if kind == "group":
-        return Node(content=content, fields=fields)
+        return Node(content=content)
     try:
         metadata = parsed(path, fields)
         stored = _stored(root, name, fields, metadata)
@@ -144,8 +148,8 @@ def _read(root: Path, name: str) -> Node:
         # One array that can't be read does not keep the others of its group from being read.
         what = f"what can't be read: {error}"
         stored = Stored(path=root, name=name, shape=(), dtype=np.dtype(np.uint8), unreadable=what)
-        return Node(content=content, stored=stored, fields=fields)
-    return Node(content=content, stored=stored, metadata=metadata, fields=fields)
+        return Node(content=content, stored=stored)
+    return Node(content=content, stored=stored, metadata=metadata)
 
 
 def _stored(root: Path, name: str, fields: dict[str, Any], metadata: ArrayV3Metadata) -> Stored:
@@ -161,6 +165,7 @@ def _stored(root: Path, name: str, fields: dict[str, Any], metadata: ArrayV3Meta
         shape=tuple(metadata.shape),
         dtype=dtype,
         chunks=chunks,
+        chunk_files=True,
         may_be_bfloat16=integers,
     )
     return believed(stored, _size_of(root / name, unpacked_bytes(stored)))
@@ -177,16 +182,29 @@ def _size_of(folder: Path, unpacked: int) -> int:
     return found
 
 
-def _content(path: Path) -> bytes:
-    fd = open_regular(path, f"the {METADATA} of a zarr store")
-    try:
+def read_text(path: Path) -> bytes:
+    """The zarr.json of a folder.
+
+    Raises:
+        FileError: It can't be read, or is too long.
+    """
+    with opened(path, f"the {METADATA} of a zarr store") as fd:
         size = os.fstat(fd).st_size
         if size > _LONGEST:
             msg = f"{path} has {size:,} bytes; allowed are {_LONGEST:,}"
             raise FileError(msg)
         return read_bytes(path, fd, 0, size)
-    finally:
-        os.close(fd)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        msg = f"cannot read {path}: {error.strerror}"
+        raise FileError(msg) from None
+    return True
 
 
 def _members(root: Path, name: str) -> Iterator[str]:
@@ -195,7 +213,7 @@ def _members(root: Path, name: str) -> Iterator[str]:
         with os.scandir(root / name) as entries:
             for entry in entries:
                 below = f"{name}/{entry.name}" if name else entry.name
-                if entry.is_dir() and (root / below / METADATA).exists():
+                if entry.is_dir() and _is_there(root / below / METADATA):
                     yield below
     except OSError as error:
         msg = f"cannot read {root / name}: {error.strerror}"

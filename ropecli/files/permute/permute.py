@@ -12,11 +12,11 @@ import numpy as np
 
 from ropecli.errors import ArgumentError, FileError
 from ropecli.files.atomic import check_target, part_of, replacing, resolved
-from ropecli.files.formats.flat import read_bytes
-from ropecli.files.formats.safetensors_header import SUFFIX, Header, opened, read_header
+from ropecli.files.formats.safetensors_header import SUFFIX, Header, read_header
 from ropecli.files.permute.moves import DEFAULT, Move, moves
 from ropecli.files.permute.proof import Proof, Side, prove
 from ropecli.files.permute.rows import old_rows, other
+from ropecli.regular import opened, read_bytes
 from ropecli.rotary import Rotary
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def permute_file(
     source, target = Path(input), Path(output)
     check_output(source, target)
     check_target(output, force=force)
-    with opened(source) as fd:
+    with opened(source, "a .safetensors file") as fd:
         header = read_header(source, fd)
         chosen = moves(header, heads=heads, kv_heads=kv_heads, head_dim=head_dim, globs=tensors)
         width = chosen[0].head_dim

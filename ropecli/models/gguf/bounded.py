@@ -12,6 +12,7 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import FileError
+from ropecli.regular import read_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -123,25 +124,4 @@ class BoundedReader:
                 f"the header is too long, it goes on at byte {self.at:,}; "
                 f"read are up to {MOST_BYTES >> 20} MiB"
             )
-        self._start, self._chunk = self.at, read_exactly(self.path, self._fd, count, self.at)
-
-
-def read_exactly(path: Path, fd: int, count: int, place: int) -> bytes:
-    """So many bytes of an open file from a place on.
-
-    Raises:
-        FileError: It can't be read, or has no such place any more.
-    """
-    parts = []
-    while count:
-        try:
-            part = os.pread(fd, count, place)
-        except OSError as error:
-            msg = f"{path}: cannot be read: {error.strerror}"
-            raise FileError(msg) from None
-        if not part:
-            msg = f"{path}: became shorter while it was being read"
-            raise FileError(msg)
-        parts.append(part)
-        count, place = count - len(part), place + len(part)
-    return b"".join(parts)
+        self._start, self._chunk = self.at, read_bytes(self.path, self._fd, self.at, count)

@@ -8,19 +8,18 @@ the whole. Long values, such as vocabularies, are passed over.
 from __future__ import annotations
 
 import os
-import stat
-from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ropecli.errors import FileError
-from ropecli.models.gguf.bounded import BoundedReader, read_exactly
+from ropecli.models.gguf.bounded import BoundedReader
 from ropecli.models.gguf.tensors import TensorInfo, as_float64, read_tensor_infos, tensor_bytes
 from ropecli.models.gguf.values import PART_STEPS, Value, read_string, read_value
+from ropecli.regular import opened, read_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     import numpy as np
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
+_WHAT = "a GGUF file"
 _ALIGNMENT = 32  #: Of the tensors' data, where no key says.
 _LONGEST_KEY = (1 << 16) - 1  #: As the format says.
 _MOST_KEYS = 1 << 14
@@ -61,7 +61,7 @@ class GgufFile:
             msg = f"{self.path}: tensor {name!r} {count}"
             raise FileError(msg)
         place = self.data_offset + info.offset
-        with _opened(self.path) as fd:
+        with opened(self.path, _WHAT) as fd:
             size = os.fstat(fd).st_size
             if place + count > size:
                 msg = (
@@ -69,7 +69,7 @@ class GgufFile:
                     f"the file has {size:,}"
                 )
                 raise FileError(msg)
-            return as_float64(info, read_exactly(self.path, fd, count, place), self.order)
+            return as_float64(info, read_bytes(self.path, fd, place, count), self.order)
 
 
 def read_gguf(path: Path) -> GgufFile:
@@ -79,7 +79,7 @@ def read_gguf(path: Path) -> GgufFile:
         FileError: Not a GGUF file of version 2 or 3, one that is damaged, or one that goes beyond
             a limit.
     """
-    with _opened(path) as fd:
+    with opened(path, _WHAT) as fd:
         return _read_header(BoundedReader(path, fd))
 
 
@@ -142,27 +142,3 @@ def _short(value: object) -> str:
     """A value for people to read, in one short line."""
     shown = repr(value)
     return shown if len(shown) <= 80 else f"{shown[:60]}...{shown[-10:]}"
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[int]:
-    """A descriptor of a regular file."""
-    fd = _open(path)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
-
-
-def _open(path: Path) -> int:
-    try:
-        # Asked before opening: a pipe would wait for its other end.
-        mode = path.stat().st_mode
-        if stat.S_ISREG(mode):
-            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        msg = f"{path}: cannot be read: {getattr(error, 'strerror', error)}"
-        raise FileError(msg) from None
-    what = "is a folder" if stat.S_ISDIR(mode) else "is no regular file"
-    msg = f"{path}: {what}; allowed is a GGUF file"
-    raise FileError(msg)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ropecli.arrays import BFLOAT16
+from ropecli.arrays import BFLOAT16, is_shape
 from ropecli.models.gguf.values import PART_STEPS, read_string
 
 if TYPE_CHECKING:
@@ -60,10 +60,9 @@ def _read_info(reader: BoundedReader) -> TensorInfo:
     if axes > MOST_AXES:
         reader.refuse(f"{name!r} has {axes:,} axes at byte {place:,}; allowed are {MOST_AXES}")
     shape = tuple(reader.number("Q", f"the shape of {name!r}") for _ in range(axes))[::-1]
-    if math.prod(max(length, 1) for length in shape) >= 1 << 63:
-        reader.refuse(
-            f"{name!r} has shape {shape} before byte {reader.at:,}; allowed are 2^63 elements"
-        )
+    if not is_shape(shape):
+        what = "allowed are fewer than 2^59 elements"
+        reader.refuse(f"{name!r} has shape {shape} before byte {reader.at:,}; {what}")
     kind = reader.number("I", f"the type of {name!r}")
     return TensorInfo(name, shape, kind, reader.number("Q", f"the offset of {name!r}"))
 

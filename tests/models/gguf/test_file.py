@@ -178,4 +178,4 @@ def test_file_that_changed_since_its_header_was_read(tmp_path: Path) -> None:
     file.path.write_bytes(b"GGUF")
     assert "the file has 4" in refused(file.tensor, "t")
     file.path.unlink()
-    assert "cannot be read: No such file" in refused(file.tensor, "t")
+    assert f"cannot read {file.path}: No such file" in refused(file.tensor, "t")

@@ -1,0 +1,98 @@
+"""Regular files: opened, and read a piece at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from ropecli.errors import FileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+#: Without waiting for the other end of a pipe that has taken the place of a file.
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+def open_regular(path: Path, what: str = "a file") -> int:
+    """A descriptor of a regular file, to be read.
+
+    Args:
+        path: The file.
+        what: What is allowed, for messages.
+
+    Raises:
+        FileError: It can't be read, or is none.
+    """
+    try:
+        # Asked before opening, which some devices take for an order; and after it, what was opened.
+        mode = path.stat().st_mode
+        if stat.S_ISREG(mode):
+            fd = os.open(path, _FLAGS)
+            mode = os.fstat(fd).st_mode
+            if stat.S_ISREG(mode):
+                return fd
+            os.close(fd)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        msg = f"cannot read {path}: {getattr(error, 'strerror', error)}"
+        raise FileError(msg) from None
+    found = "a folder" if stat.S_ISDIR(mode) else "no regular file"
+    msg = f"{path} is {found}; allowed is {what}"
+    raise FileError(msg)
+
+
+@contextlib.contextmanager
+def opened(path: Path, what: str = "a file") -> Iterator[int]:
+    """As `open_regular`, and closed at the end."""
+    fd = open_regular(path, what)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def read_into(path: Path, fd: int, begin: int, into: memoryview) -> None:
+    """Fill memory with the bytes from a place of an open file on.
+
+    Raises:
+        FileError: The file ends too soon, or can't be read.
+    """
+    while into:
+        with _refused(path):
+            count = os.preadv(fd, [into], begin)
+        _check_any(path, count)
+        into, begin = into[count:], begin + count
+
+
+def read_bytes(path: Path, fd: int, begin: int, length: int) -> bytes:
+    """So many bytes from a place of an open file.
+
+    Raises:
+        FileError: The file ends too soon, or can't be read.
+    """
+    parts = []
+    while length:
+        with _refused(path):
+            part = os.pread(fd, length, begin)
+        _check_any(path, len(part))
+        parts.append(part)
+        begin, length = begin + len(part), length - len(part)
+    return b"".join(parts)
+
+
+@contextlib.contextmanager
+def _refused(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        msg = f"cannot read {path}: {error.strerror}"
+        raise FileError(msg) from None
+
+
+def _check_any(path: Path, count: int) -> None:
+    if not count:
+        msg = f"{path} became shorter while it was being read"
+        raise FileError(msg)

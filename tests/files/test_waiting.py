@@ -1,0 +1,41 @@
+"""Arrays that wait to be written in one go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from files.folders import names
+from files.optional_formats import random_array
+
+from ropecli.files.formats import waiting
+from ropecli.files.formats.stored import Stored, whole
+from ropecli.files.formats.waiting import Waiting
+
+
+def stored(name: str, *shape: int) -> Stored:
+    return Stored(path=Path("x"), name=name, shape=shape, dtype=np.dtype("<f4"))
+
+
+@pytest.mark.parametrize("block", [1, 7, 1 << 20])
+def test_all_come_out_as_they_were_put_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    monkeypatch.setattr(waiting, "_BLOCK", block)
+    arrays = {"a": random_array(3, 8), "b": random_array(0, 8), "c": random_array(5, 2)}
+    kept = Waiting(tmp_path, [(stored(n, *x.shape), n.encode()) for n, x in arrays.items()])
+    for name in "cab":
+        kept.writer(name).write(whole(stored(name, *arrays[name].shape)), arrays[name].copy())
+    for name, x in arrays.items():
+        assert b"".join(kept.blocks(name)) == name.encode() + x.tobytes()
+        assert kept.elements(name, 8, 16) == x.tobytes()[8:24] if x.size else True
+    assert names(tmp_path) == [], "the file has no name"
+    kept.close()
+
+
+def test_what_can_not_be_begun_is_closed(tmp_path: Path) -> None:
+    before = len(list(Path("/dev/fd").iterdir()))
+    with pytest.raises(OSError, match=r"File too large|Invalid argument"):
+        Waiting(tmp_path, [(stored("a", 2**60), b"")])
+    assert len(list(Path("/dev/fd").iterdir())) == before
