@@ -37,6 +37,7 @@ NO_KEYS = ("dim", "base", "axis", "direction", "pairs_in", "pairs_out", "layout"
 CHECKS = {
     "check": "a law failed",
     "diff": "the models differ",
+    "encode": "with `--check`: OUT is not the rotation of INPUT",
     "identify": "nothing was recognised",
     "inspect": "a finding of level error",
     "lint": "a finding of level error",

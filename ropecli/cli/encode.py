@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ropecli.cli import options
 from ropecli.cli.options import Force, Json, Layout, Quiet, RotaryDim
-
-if TYPE_CHECKING:
-    pass
 
 
 def encode(
@@ -131,10 +128,13 @@ def encode(
         shape=shape,
     )
     if check is not None:
-        _refuse_beside_check(
-            inputs,
-            {"-o": output, "--resume": resume, "--scheduler": scheduler, "--force": force},
-        )
+        writing: dict[str, object] = {
+            "-o": output,
+            "--resume": resume,
+            "--scheduler": scheduler,
+            "--force": force,
+        }
+        _refuse_beside_check(inputs, writing, positions_continue=positions_continue)
         encode_check(inputs[0], check, asked, json=json, quiet=quiet)
     elif _several(input, inputs, output):
         encode_many(
@@ -170,7 +170,7 @@ def _several(given: list[str], inputs: list[Path], output: Path | None) -> bool:
     from ropecli.files.formats.pipe import is_pipe
     from ropecli.files.many import is_plain_folder
 
-    several = len(inputs) > 1 or [str(path) for path in inputs] != given
+    several = len(inputs) > 1 or inputs != [Path(name) for name in given]
     if several and any(map(is_pipe, inputs)):
         msg = "- is one file, got it among several"
         raise ArgumentError(msg)
@@ -180,13 +180,18 @@ def _several(given: list[str], inputs: list[Path], output: Path | None) -> bool:
     return several or (output is not None and is_plain_folder(output))
 
 
-def _refuse_beside_check(inputs: list[Path], options: dict[str, object]) -> None:
+def _refuse_beside_check(
+    inputs: list[Path], writing: dict[str, object], *, positions_continue: bool
+) -> None:
     from ropecli.errors import ArgumentError
 
-    for name, given in options.items():
+    for name, given in writing.items():
         if given:
             msg = f"--check writes nothing: leave {name} out"
             raise ArgumentError(msg)
     if len(inputs) > 1:
         msg = f"--check compares one file with one, got {len(inputs)}"
+        raise ArgumentError(msg)
+    if positions_continue:
+        msg = "--check compares one file with one: leave --positions-continue out"
         raise ArgumentError(msg)

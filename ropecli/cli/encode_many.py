@@ -9,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ropecli.cli.encode_plan import Asked
+    from ropecli.cli.encode_plan import Asked, EncodePlan
 
 
 def encode_many(
@@ -25,35 +25,37 @@ def encode_many(
     quiet: bool,
 ) -> None:
     """Rotate files one after another, and say at the end which could not be rotated."""
-    from ropecli.cli.encode_plan import plan_for
-    from ropecli.cli.progress import progress_bar
+    from ropecli.cli.progress import kept, progress_bar
     from ropecli.files.many import encode_files, targets
     from ropecli.render import document
     from ropecli.render import encode_many as pages
-    from ropecli.render.encode import show_notes, show_plan
+    from ropecli.render.encode import later_notes, show_later_notes, show_notes, show_plan
 
-    plan = plan_for(_readable(inputs, asked), asked)
-    plan.check_positions()
+    plan = _first_plan(inputs, folder, asked, scheduler=scheduler, resume=resume)
     targets(inputs, folder)  # what is wrong with them is said before anything else
     if not quiet:
         show_notes(plan.notes)
     if not json:
         show_plan(plan.axes, plan.rope, positions=asked.positions, offset=asked.offset)
         pages.show_others(len(inputs) - 1, positions_continue=positions_continue)
-    with progress_bar(f"{len(inputs):,} files", wanted=not quiet) as progress:
+    with (
+        progress_bar(f"{len(inputs):,} files", wanted=not quiet) as progress,
+        kept(resume=resume, quiet=quiet),
+    ):
         result = encode_files(
             inputs,
             plan.rope,
             folder=folder,
             positions_continue=positions_continue,
-            offset=asked.offset,
             force=force,
             resume=resume,
             scheduler=scheduler,
             progress=progress,
-            **plan.job,
+            **plan.options,
         )
+    later = later_notes(result.files, plan.notes)
     if not quiet:
+        show_later_notes(later)
         pages.show_warnings(result)
     if json and not result.failures:
         parameters = {
@@ -62,23 +64,41 @@ def encode_many(
             "resume": resume,
             "scheduler": scheduler,
         }
-        document.show("encode", parameters, pages.as_json(result, plan.notes))
+        document.show("encode", parameters, pages.as_json(result, plan.notes + later))
     elif not json:
         pages.show(result, folder)
-    pages.show_failures(result)
+    pages.show_failures(result.failures)
     if result.failures:
         raise typer.Exit(2)
 
 
-def _readable(inputs: list[Path], asked: Asked) -> Path:
-    """The first file that can be read, since what is wrong with one keeps no other from it."""
-    from ropecli.cli.encode_plan import plan_for
-    from ropecli.errors import FileError
+def _first_plan(
+    inputs: list[Path], folder: Path | None, asked: Asked, *, scheduler: str | None, resume: bool
+) -> EncodePlan:
+    """That of the first file that fits, since what is wrong with one keeps no other from it.
 
-    for path in inputs[:-1]:
+    Raises:
+        RopecliError: What is wrong with all of them.
+        typer.Exit: None fits; it is said what is wrong with each.
+    """
+    from ropecli.cli.encode_plan import plan_for
+    from ropecli.errors import RopecliError
+    from ropecli.files.encode import check_encodable, default_output
+    from ropecli.files.many import Failure
+    from ropecli.render.encode_many import show_failures
+
+    asked.read_model()
+    failures = []
+    for path in inputs:
+        target = default_output(path) if folder is None else folder / path.name
         try:
-            plan_for(path, asked)
-        except FileError:
-            continue
-        return path
-    return inputs[-1]
+            plan = plan_for(path, asked)
+            check_encodable(plan.job(path), target, scheduler=scheduler, resume=resume)
+        except RopecliError as error:
+            failures.append(Failure(input=path, message=str(error)))
+            if len(failures) == len(inputs) and len({each.message for each in failures}) == 1:
+                raise
+        else:
+            return plan
+    show_failures(failures)
+    raise typer.Exit(2)

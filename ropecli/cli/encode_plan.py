@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ropecli.cli.encoding import Encoding
     from ropecli.files.axes import Axes
     from ropecli.files.formats.stored import Stored
+    from ropecli.files.rotation import Job
     from ropecli.rotary import Rotary
 
 
@@ -28,6 +31,36 @@ class Asked:
     dtype: str | None
     shape: str | None
 
+    def encoding(self, width: int) -> Encoding:
+        """The encoding of files whose last axis is so long.
+
+        Raises:
+            ArgumentError: A value that is not allowed.
+            FileError: A model that can't be read.
+        """
+        from ropecli.cli.encoding import chosen
+
+        if self.model is not None:
+            return self.of_model
+        return chosen(None, self.layer, self.sequence_length, self.rope, dim=width)
+
+    @cached_property
+    def of_model(self) -> Encoding:
+        """That of the model, which is read once: standard input gives it but once."""
+        from ropecli.cli.encoding import chosen
+
+        return chosen(self.model, self.layer, self.sequence_length, self.rope, dim=0)
+
+    def read_model(self) -> None:
+        """Say what is wrong with the model, if there is one, before it is said of every file.
+
+        Raises:
+            ArgumentError: Options that exclude each other.
+            FileError: It can't be read.
+        """
+        if self.model is not None:
+            _ = self.of_model
+
 
 @dataclass(frozen=True, kw_only=True)
 class EncodePlan:
@@ -39,25 +72,19 @@ class EncodePlan:
     shape: tuple[int, ...] | None
     notes: tuple[str, ...]
 
-    def check_positions(self) -> None:
-        """Say what is wrong with the positions before anything else is said.
+    def job(self, input: Path) -> Job:
+        """What is to be done to a file."""
+        from ropecli.files.rotation import Job
 
-        Raises:
-            ArgumentError: Positions that do not fit the file.
-            FileError: A file of them that can't be read.
-        """
-        from ropecli.files.positions import open_positions
-
-        asked = self.asked
-        with open_positions(asked.positions, self.axes, asked.offset, coordinates=self.rope.axes):
-            pass
+        return Job(input=input, rope=self.rope, **self.options)
 
     @property
-    def job(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:
         """What every file is rotated with, as `Job` takes it."""
         return {
             "tensor": self.asked.tensor,
             "positions": self.asked.positions,
+            "offset": self.asked.offset,
             "sequence_axis": self.asked.sequence_axis,
             "inverse": self.asked.inverse,
             "dtype": self.asked.dtype,
@@ -96,14 +123,13 @@ def plan_for(input: Path, asked: Asked) -> EncodePlan:
         ArgumentError: A value that is not allowed, or does not fit the file.
         FileError: A file that can't be read, or holds something else.
     """
-    from ropecli.cli.encoding import chosen
     from ropecli.files.axes import axis_notes, understand_axes
     from ropecli.files.formats.raw import parsed_shape
 
     shape = None if asked.shape is None else parsed_shape(asked.shape)
     stored = _first(input, asked, shape)
     width = understand_axes(stored).head_dim
-    encoding = chosen(asked.model, asked.layer, asked.sequence_length, asked.rope, dim=width)
+    encoding = asked.encoding(width)
     rope = encoding.rope
     axes = understand_axes(stored, head_dim=rope.head_dim, sequence_axis=asked.sequence_axis)
     named = asked.rope["dim"] is not None or asked.model is not None

@@ -1,4 +1,4 @@
-"""A progress bar on stderr, where that is a terminal."""
+"""What is told on stderr while a command works."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+def is_watched() -> bool:
+    """Whether somebody may be reading what is told."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
 @contextlib.contextmanager
 def progress_bar(
     name: str, *, wanted: bool, of_bytes: bool = True
 ) -> Iterator[Callable[[int, int], None] | None]:
     """What to call with the bytes, or steps, done and in all; None where nobody would see it."""
-    if not wanted or not sys.stderr.isatty():
+    if not wanted or not is_watched():
         yield None
         return
     from rich.console import Console
@@ -30,6 +35,8 @@ def progress_bar(
         TransferSpeedColumn,
     )
 
+    from ropecli.render.console import visible
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -37,5 +44,18 @@ def progress_bar(
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(escape(name), total=None)
+        task = bar.add_task(escape(visible(name)), total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextlib.contextmanager
+def kept(*, resume: bool, quiet: bool) -> Iterator[None]:
+    """Say, after an interrupt, how to go on, where that is possible."""
+    from ropecli.render import console
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        if resume and not quiet:
+            console.note("what is done is kept: the same command goes on with it")
+        raise

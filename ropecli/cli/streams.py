@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -34,8 +35,17 @@ def check_streams(input: Path, target: Path, *, model: str | None, json: bool) -
         raise ArgumentError(msg)
 
 
-def words_beside(target: Path) -> AbstractContextManager[object]:
-    """What is said within goes to stderr where data go to stdout."""
+@contextlib.contextmanager
+def words_beside(target: Path) -> Iterator[None]:
+    """What is said within goes to stderr where data go to stdout, if it can be written there."""
     from ropecli.files.formats.pipe import is_pipe
 
-    return contextlib.redirect_stdout(sys.stderr) if is_pipe(target) else contextlib.nullcontext()
+    if not is_pipe(target):
+        yield
+        return
+    words = io.StringIO()
+    with contextlib.redirect_stdout(words):
+        yield
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            sys.stderr.write(words.getvalue())

@@ -14,7 +14,7 @@ from ropecli.files.formats.stored import extents, whole
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -45,7 +45,7 @@ def open_array(
     with open_source(path) as source:
         chosen = choose(source, name)
         if len(chosen) > 1:
-            msg = f"{path} holds {len(chosen)} tensors that match, name one of {_listed(chosen)}"
+            msg = f"{path} holds {len(chosen)} tensors that match, name one of {listed(chosen)}"
             raise FileError(msg)
         yield from_any_place(source.reader(accept(source.arrays[chosen[0]])))
 
@@ -70,13 +70,13 @@ def choose(source: Source, pattern: str | None) -> list[str]:
         msg = f"{source.path} holds no tensor"
         raise FileError(msg)
     if pattern is None:
-        msg = f"{source.path} holds {len(names)} tensors, name one of {_listed(names)}"
+        msg = f"{source.path} holds {len(names)} tensors, name one of {listed(names)}"
         raise FileError(msg)
     matching = [name for name in names if name == pattern] or [
         name for name in names if fnmatchcase(name, pattern)
     ]
     if not matching:
-        msg = f"{source.path} holds no tensor {pattern!r}; allowed: {_listed(names)}"
+        msg = f"{source.path} holds no tensor {pattern!r}; allowed: {listed(names)}"
         raise FileError(msg)
     return matching
 
@@ -125,5 +125,7 @@ def read_whole(reader: Reader) -> NDArray[Any]:
     return read_part(reader, whole(stored))
 
 
-def _listed(names: list[str]) -> str:
-    return ", ".join(sorted(names)[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+def listed(names: Iterable[str]) -> str:
+    """The first few names in their order, for messages."""
+    names = sorted(names)
+    return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +12,9 @@ import numpy as np
 
 from ropecli.arrays import dtype_name
 from ropecli.errors import FileError
-from ropecli.files.arrays import choose, from_any_place, read_part
+from ropecli.files.arrays import listed, read_part
 from ropecli.files.blocks import blocks
+from ropecli.files.formats.raw import Raw
 from ropecli.files.formats.registry import open_source
 from ropecli.files.formats.stored import to_rotate
 from ropecli.files.judge import Judged, Wrong, judge
@@ -24,9 +26,10 @@ if TYPE_CHECKING:
 
     from ropecli.files.formats.protocol import Source
     from ropecli.files.formats.stored import Stored
-    from ropecli.files.rotation import Rotation
+    from ropecli.files.rotation import OpenJob, Rotation
     from ropecli.rotary import Rotary
 
+    Pair = tuple[Rotation, Stored]
     Progress = Callable[[int, int], None]
 
 _BLOCK_BYTES = 2 << 20  #: Judged at a time: some twenty times as much is in memory.
@@ -70,7 +73,8 @@ def compare_file(
 
     Args:
         input: The file that was to be rotated.
-        output: The file that is judged, in any format.
+        output: The file that is judged, in any format; one without a header has the input's shape
+            and dtype.
         rope: The encoding.
         progress: Called after each block with the bytes that are done and those in all.
         **options: As in `encode_file`: tensor, positions, offset, sequence_axis, inverse, dtype
@@ -88,10 +92,7 @@ def compare(
 ) -> Compared:
     """As `compare_file`, with what should have been done to what as a job."""
     begin = time.perf_counter()
-    with job.opened() as opened, open_source(output) as other:
-        pairs = [
-            (each, _counterpart(each.axes.stored, other, job.dtype)) for each in opened.rotations
-        ]
+    with _opened(job, Path(output)) as (opened, other, pairs):
         total = sum(stored.nbytes for _, stored in pairs)
         done, judged, first = 0, Judged(), ""
         for rotation, stored in pairs:
@@ -103,7 +104,7 @@ def compare(
                     progress(done, total)
         array = opened.rotations[0].axes.stored
         return Compared(
-            input=job.input,
+            input=opened.source.path,
             output=Path(output),
             tensors=tuple(rotation.name for rotation in opened.rotations),
             shape=array.shape,
@@ -121,26 +122,64 @@ def compare(
         )
 
 
+def check_comparable(job: Job, output: str | os.PathLike[str]) -> None:
+    """Refuse, before anything is compared, what can't be.
+
+    Raises:
+        ArgumentError: A value that does not fit the arrays.
+        FileError: A file that can't be read, or arrays of another shape or dtype.
+    """
+    with _opened(job, Path(output)):
+        pass
+
+
+@contextlib.contextmanager
+def _opened(job: Job, output: Path) -> Iterator[tuple[OpenJob, Source, list[Pair]]]:
+    """Both files, and what should be the rotation of each array."""
+    with job.opened() as opened, _open_output(output, job, opened) as other:
+        arrays = [each.axes.stored for each in opened.rotations]
+        found = [_counterpart(each, other, job.dtype, alone=len(arrays) == 1) for each in arrays]
+        yield opened, other, list(zip(opened.rotations, found, strict=True))
+
+
+def _open_output(output: Path, job: Job, opened: OpenJob) -> Source:
+    """The file that is judged; what has no header is taken for what `encode` writes there."""
+    array = opened.rotations[0].axes.stored
+    suffix = output.suffix.lower()
+    if job.shape is not None and suffix in {job.input.suffix.lower(), *Raw.suffixes}:
+        return Raw(job.shape, job.dtype).open(output)
+    if suffix in Raw.suffixes:
+        return Raw(array.shape, dtype_name(array.dtype)).open(output)
+    return open_source(output)
+
+
 def _judged(
     source: Source, rotation: Rotation, other: Source, stored: Stored
 ) -> Iterator[tuple[int, Judged]]:
     """Block by block, its bytes and what was found."""
     before, after = source.reader(rotation.axes.stored), other.reader(stored)
-    if rotation.axes.stored.fortran_order or rotation.axes.stored.chunks is not None:
-        after = from_any_place(after)
     for box in blocks(rotation.axes, _BLOCK_BYTES):
         x = read_part(before, box)
         yield x.nbytes, judge(rotation, box, x, read_part(after, box))
 
 
-def _counterpart(stored: Stored, other: Source, dtype: str | None) -> Stored:
-    """The array that should be the rotation of another.
+def _counterpart(stored: Stored, other: Source, dtype: str | None, *, alone: bool) -> Stored:
+    """The array that should be the rotation of another: that of its name.
+
+    Args:
+        stored: The other.
+        other: The file that is judged.
+        dtype: What 2-byte void elements are.
+        alone: Whether no other is looked for, so that the only one of a file may have any name.
 
     Raises:
         FileError: There is none, or one of another shape or dtype.
     """
-    (name,) = [stored.name] if stored.name in other.arrays else choose(other, None)
-    found = other.arrays[name]
+    found = other.arrays.get(stored.name)
+    if found is None and alone and len(other.arrays) == 1:
+        (found,) = other.arrays.values()
+    if found is None:
+        raise FileError(_missing(stored, other))
     if found.dtype == np.dtype("V2"):
         found = to_rotate(found, "bfloat16" if dtype_name(stored.dtype) == "bfloat16" else dtype)
     mine = f"{stored.shape} {dtype_name(stored.dtype)}"
@@ -149,3 +188,24 @@ def _counterpart(stored: Stored, other: Source, dtype: str | None) -> Stored:
         msg = f"{found.label} is {its}, which {stored.label}, {mine}, can't be turned into"
         raise FileError(msg)
     return found
+
+
+def _missing(stored: Stored, other: Source) -> str:
+    """Why a file holds nothing that could be the rotation of an array."""
+    names = list(other.arrays)
+    if not names:
+        return f"{other.path} holds no tensor"
+    if names == [""]:
+        return (
+            f"{other.path} holds one array without a name, got several tensors of {stored.path}; "
+            "allowed is one of them, named with --tensor"
+        )
+    if not stored.name:
+        return (
+            f"{other.path} holds {len(names)} tensors, {listed(names)}; allowed is one, "
+            f"since {stored.path} has no name that says which"
+        )
+    return (
+        f"{other.path} holds no tensor {stored.name!r}, which should be the rotation of "
+        f"{stored.label}; allowed: {listed(names)}"
+    )

@@ -40,14 +40,27 @@ def claimed(part: Path) -> Iterator[Claim]:
         OSError: The mark can't be written.
     """
     claim = Claim(part, uuid.uuid4().hex)
-    # Under another name first, so that nobody reads half of it.
-    new = mark_of(part).with_suffix(".new")
-    new.write_text(claim.mark)
-    new.replace(mark_of(part))
     try:
+        # Under another name first, so that nobody reads half of it.
+        _new_mark_of(part).write_text(claim.mark)
+        _new_mark_of(part).replace(mark_of(part))
         yield claim
     finally:
-        mark_of(part).unlink(missing_ok=True)
+        remove_marks(part)
+
+
+def remove_marks(part: Path) -> None:
+    """Let no task write into a part file any more. Only who holds its lock may do so.
+
+    Raises:
+        OSError: The mark can't be removed.
+    """
+    for mark in (mark_of(part), _new_mark_of(part)):
+        mark.unlink(missing_ok=True)
+
+
+def _new_mark_of(part: Path) -> Path:
+    return mark_of(part).with_suffix(".new")
 
 
 class Claim:

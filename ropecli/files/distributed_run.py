@@ -38,6 +38,10 @@ _AHEAD = 3  #: Tasks that the scheduler has for each thread of the workers.
 _RETRIES = 3  #: Of a task that raises; one whose workers die has as many in Dask.
 
 
+class SchedulerGoneError(FileError):
+    """Nobody is there any more to share blocks out to."""
+
+
 class Run:
     """What is shared out, and what is not done yet."""
 
@@ -112,7 +116,7 @@ class Run:
         """Ask from time to time whether the scheduler is there, and for its workers.
 
         Raises:
-            FileError: It is gone, or all workers are.
+            SchedulerGoneError: It is, or all workers are.
         """
         if not now and time.monotonic() - self._looked < _LOOK_SECONDS:
             return
@@ -131,7 +135,7 @@ class Run:
                 f"the scheduler at {self._address} has had no worker for {WORKER_SECONDS:g} s; "
                 f"start some with: dask worker {self._address}"
             )
-            raise FileError(msg)
+            raise SchedulerGoneError(msg)
 
     def _result(self, future: Any) -> list[Written]:
         """What a task returned."""
@@ -166,9 +170,9 @@ class Run:
         del self._futures[future.key]
         return self._waiting.pop(future.key)
 
-    def _gone(self) -> FileError:
+    def _gone(self) -> SchedulerGoneError:
         hint = "with --resume to go on" if self._hashed else "and use --resume to keep what is done"
-        return FileError(f"the scheduler at {self._address} is gone; run again {hint}")
+        return SchedulerGoneError(f"the scheduler at {self._address} is gone; run again {hint}")
 
     @contextlib.contextmanager
     def _cancelled(self) -> Iterator[None]:

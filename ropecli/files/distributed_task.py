@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import os
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ from ropecli.errors import FileError, RopecliError
 from ropecli.files.distributed_claim import ClaimedSink
 from ropecli.files.plan import Plan
 from ropecli.files.resume import job_of
+from ropecli.files.version import version_of
 from ropecli.kernels._jit import on_this_thread
 
 if TYPE_CHECKING:
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
     from ropecli.files.formats.protocol import Format
     from ropecli.files.plan import Step, Written
     from ropecli.files.rotation import Job
+
+
+_LOOKING = threading.Lock()  #: So that of the threads of a worker, one looks.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +74,8 @@ def _turned(common: Common, steps: Sequence[Step]) -> list[Written]:
         msg = f"a worker on {host} has ropecli {__version__}, not {common.version}"
         raise FileError(msg)
     with contextlib.ExitStack() as stack:
-        opened = stack.enter_context(common.job.opened(checked=True))
+        look = functools.partial(_look, run=common.claim.mark)
+        opened = stack.enter_context(common.job.opened(checked=True, version=look))
         plan = Plan(opened, common.format, common.output)
         if job_of(plan) != common.identity:
             msg = f"{common.job.input} on {host} is another file, or its positions are"
@@ -82,6 +89,19 @@ def _turned(common: Common, steps: Sequence[Step]) -> list[Written]:
     for path in _files(part, plan, steps) if common.format.folder else [part]:
         _sync(path)
     return written
+
+
+def _look(path: Path, fd: int | None = None, *, run: str) -> str:
+    """As `version_of`; at a folder, which may hold millions of files, once for each run."""
+    if not path.is_dir():
+        return version_of(path, fd)
+    with _LOOKING:
+        return _folder_version(path, run)
+
+
+@functools.lru_cache(maxsize=4)
+def _folder_version(path: Path, _: str) -> str:
+    return version_of(path)
 
 
 def _files(part: Path, plan: Plan, steps: Sequence[Step]) -> Iterator[Path]:

@@ -22,11 +22,6 @@ _EACH = 64 << 20  #: Bytes between two of these.
 _WRITE = 2  #: Of sync_file_range: begin to write, and do not wait.
 
 
-def fsync(fd: int) -> None:
-    """Send what was written to the disk, and wait until it is there."""
-    os.fsync(fd)
-
-
 def _sender() -> Callable[[int], object]:
     """What sends it without waiting, as Linux can, or else waits for it.
 
@@ -36,7 +31,7 @@ def _sender() -> Callable[[int], object]:
     try:
         call = ctypes.CDLL(None).sync_file_range
     except AttributeError:
-        return fsync
+        return os.fsync
     everything = ctypes.c_int64(0), ctypes.c_int64(0)
     return lambda fd: call(fd, *everything, _WRITE)
 
@@ -59,7 +54,8 @@ class EarlySync:
         """So many bytes more were written.
 
         Raises:
-            OSError: The disk did not take what was synced before. Systems tell that once only.
+            OSError: The disk did not take what was synced before, where the system waits for it:
+                systems tell that once only. What is only sent, as on Linux, tells nothing.
         """
         self._waiting += count
         if self._running is not None and self._running.done():

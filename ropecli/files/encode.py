@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ropecli.files.distributed import check_shareable, cluster_at
+from ropecli.errors import FileError
+from ropecli.files.distributed import Scheduler
 from ropecli.files.encoded import Encoded, encoded
 from ropecli.files.formats.pipe import as_path, is_pipe
 from ropecli.files.formats.registry import output_format
@@ -78,8 +79,6 @@ def encode_file(
         BrokenPipeError: Nobody reads standard output any more.
         FileError: A file that can't be read or written, or holds something else.
     """
-    begin = time.perf_counter()
-    target_format = output_format(output, input, shape, dtype)
     job = Job(
         input=Path(input),
         rope=rope,
@@ -91,33 +90,80 @@ def encode_file(
         dtype=dtype,
         shape=shape,
     )
-    if scheduler is not None:
-        check_shareable(job, target_format, Path(output), scheduler)
+    with Scheduler(scheduler) as shared:
+        return encode_job(job, output, shared, force=force, resume=resume, progress=progress)
+
+
+def encode_job(
+    job: Job,
+    output: str | os.PathLike[str],
+    shared: Scheduler,
+    *,
+    force: bool = False,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> Encoded:
+    """As `encode_file`, with what is to be done to what as a job, and whoever does it."""
+    begin = time.perf_counter()
+    target_format = output_format(output, job.input, job.shape, job.dtype)
+    shared.check(job, target_format, Path(output))
+    if resume:
+        check_resumable(target_format, job.input, Path(output))
     with job.opened() as opened:
-        sources = [as_path(input)]
-        sources += [Path(positions)] if isinstance(positions, str | os.PathLike) else []
+        sources = [as_path(job.input)]
+        sources += [Path(job.positions)] if isinstance(job.positions, str | os.PathLike) else []
         check_place(output, force=force, sources=sources)
         plan = Plan(opened, target_format, Path(output))
-        if resume:
-            check_resumable(target_format, Path(input), Path(output))
-        with (
-            cluster_at(scheduler, plan) as cluster,
-            place(output, force=force, keep=resume) as part,
-        ):
-            run = None if cluster is None else cluster.runner(job, plan, part)
+        shared.check_input(opened)
+        shared.connect()
+        with place(output, force=force, keep=resume) as part:
+            run = shared.runner(job, plan, part)
             seen = write(plan, part, resume=resume, progress=progress, run=run)
         return encoded(
             plan,
             seen,
             output=Path(output),
             seconds=time.perf_counter() - begin,
-            axis_given=sequence_axis is not None,
+            axis_given=job.sequence_axis is not None,
         )
 
 
+def check_encodable(
+    job: Job, output: Path, *, scheduler: str | None = None, resume: bool = False
+) -> None:
+    """Refuse, before a word is said, what can't be written, or needs what is not installed.
+
+    Args:
+        job: What is to be done.
+        output: A file, or - for standard output.
+        scheduler: As in `encode_file`.
+        resume: As in `encode_file`.
+
+    Raises:
+        ArgumentError: As `encode_file`.
+        ArgumentTypeError: As `encode_file`.
+        FileError: As `encode_file`.
+    """
+    target = output_format(output, job.input, job.shape, job.dtype)
+    shared = Scheduler(scheduler)
+    shared.check(job, target, output)
+    if resume:
+        check_resumable(target, job.input, output)
+    with job.opened() as opened:
+        Plan(opened, target, output)
+        shared.check_input(opened)
+
+
 def default_output(input: str | os.PathLike[str]) -> Path:
-    """The output that an input is given: input.rope.npy for input.npy, and - for -."""
+    """The output that an input is given: input.rope.npy for input.npy, and - for -.
+
+    Raises:
+        FileError: The input has no name, as / has none.
+    """
     path = Path(input)
     if is_pipe(path):
         return path
+    if not path.name:
+        msg = f"cannot name an output beside {path}; allowed is a file, or a name for the output"
+        raise FileError(msg)
     return path.with_name(f"{path.stem}.rope{path.suffix}")

@@ -27,6 +27,7 @@ class EncodedArray:
     heads: int  #: Side by side along the last axis.
     head_dim: int  #: Coordinates of one head.
     positions: tuple[float, float] | None  #: The first and the last; None of an empty sequence.
+    furthest: float  #: The largest magnitude of a position on any axis; 0 of an empty sequence.
     bytes: int  #: Of the elements.
     nonfinite: int  #: NaNs and infinities among the input's elements.
     overflowed: int  #: Finite pairs that became infinite.
@@ -114,6 +115,7 @@ def _array(rotation: Rotation, seen: Unfinite, *, axis_given: bool) -> EncodedAr
         heads=axes.heads,
         head_dim=axes.head_dim,
         positions=rotation.places.ends,
+        furthest=rotation.places.furthest,
         bytes=axes.stored.nbytes,
         nonfinite=seen.nonfinite,
         overflowed=seen.overflowed,

@@ -28,7 +28,7 @@ def check_folder(
     sources: Iterable[str | os.PathLike[str]] = (),
     stranger: Stranger | None = None,
 ) -> None:
-    """Refuse, before any work is done, a target that `write_folder` would refuse.
+    """Refuse, before any work is done, what `write_folder` and `replacing_folder` would refuse.
 
     Args:
         target: The folder.
@@ -39,7 +39,20 @@ def check_folder(
     Raises:
         FileError: The target exists, is read, or is no place for a folder.
     """
-    path = resolved(target)
+    try:
+        _check(resolved(target), force=force, sources=sources, stranger=stranger)
+    except OSError as error:
+        msg = f"cannot write {os.fspath(target)}: {error.strerror or error}"
+        raise FileError(msg) from None
+
+
+def _check(
+    path: Path,
+    *,
+    force: bool,
+    sources: Iterable[str | os.PathLike[str]],
+    stranger: Stranger | None,
+) -> None:
     for source in map(Path, map(os.path.realpath, sources)):
         if any(p.is_relative_to(source) or source.is_relative_to(p) for p in (path, part_of(path))):
             msg = f"input and output are the same folder, or one is in the other: {source}"
@@ -80,6 +93,7 @@ def write_folder(
         path = resolved(target)
         part = part_of(path)
         with _claimed(part):
+            _sweep(part, path)
             for name, content in files.items():
                 _write(part / name, content)
             for folder in {(part / name).parent for name in files} | {part}:
@@ -114,8 +128,9 @@ def replacing_folder(
         path = resolved(target)
         part = part_of(path)
         with _claimed(part, keep=keep) as held:
+            _sweep(part, path)
             yield part
-            if not (part.exists() and os.path.samestat(part.lstat(), os.fstat(held))):
+            if not _is(part, held):
                 msg = f"{part} was removed while it was being written"
                 raise FileError(msg)
             _sync_all(part)
@@ -134,19 +149,35 @@ def _claimed(part: Path, *, keep: bool = False) -> Iterator[int]:
     if part.exists() and not keep:
         held = _locked(part)
         try:
-            shutil.rmtree(part)
+            _remove(part, held)
         finally:
             os.close(held)
     part.mkdir(exist_ok=keep)
     held = _locked(part)
     try:
-        if not os.path.samestat(part.lstat(), os.fstat(held)):
+        if not _is(part, held):
             raise _busy(part)
         yield held
     finally:
-        os.close(held)
-        if part.exists() and not keep:
-            shutil.rmtree(part)
+        try:
+            if not keep:
+                _remove(part, held)
+        finally:
+            os.close(held)
+
+
+def _is(part: Path, held: int) -> bool:
+    """Whether the path still names the open folder."""
+    try:
+        return os.path.samestat(part.lstat(), os.fstat(held))
+    except OSError:
+        return False
+
+
+def _remove(part: Path, held: int) -> None:
+    """Remove a locked folder; not one that another process has made since, of the same name."""
+    if _is(part, held):
+        shutil.rmtree(part)
 
 
 def _locked(part: Path) -> int:
@@ -169,11 +200,21 @@ def _write(path: Path, content: bytes) -> None:
         os.fsync(stream.fileno())
 
 
+def _aside(part: Path) -> Path:
+    """Where a folder stands that is being replaced."""
+    return part.with_name(f"{part.name}-old")
+
+
+def _sweep(part: Path, path: Path) -> None:
+    """Remove what a run before has moved aside, if what it was replaced by is there."""
+    if path.exists() and _aside(part).exists():
+        shutil.rmtree(_aside(part))
+
+
 def _publish(part: Path, path: Path) -> None:
     """Give the complete folder its name; one that stood there is moved aside, then removed."""
-    aside = part.with_name(f"{part.name}-old")
-    if aside.exists():  # of a process that was killed just here
-        shutil.rmtree(aside)
+    aside = _aside(part)
+    _sweep(part, path)
     replaced = path.exists()
     if replaced:
         path.rename(aside)
@@ -185,8 +226,8 @@ def _publish(part: Path, path: Path) -> None:
         raise
     with contextlib.suppress(OSError):
         _sync(path.parent)
-    if replaced:
-        shutil.rmtree(aside)
+    # The folder is whole by now; what could not be removed is removed by the next run.
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def _sync_all(folder: Path) -> None:

@@ -102,13 +102,13 @@ class _Truth:
             read, written, factor, sign = written, read, 1 / factor, -sign
         places = rotation.places.of(box)
         along = places[..., None] if places.ndim == 2 else places[..., list(rope.axis)]
-        angle = (along * rope.inv_freq)[:, None, :, None, :]
-        if rope.grows:
-            growth = np.array(rope.growth) * (-1 if rotation.inverse else 1)
-            factor = factor * np.exp(along * growth)[:, None, :, None, :]
         self.x, self.written = x, written
         self.before = _complex(x, read)
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # far from 0, what grows leaves every range
+            angle = (along * rope.inv_freq)[:, None, :, None, :]
+            if rope.grows:
+                growth = np.array(rope.growth) * (-1 if rotation.inverse else 1)
+                factor = factor * np.exp(along * growth)[:, None, :, None, :]
             self.pairs = self.before * np.exp(1j * sign * angle) * factor
         unit = _UNITS[str(dtype_name(x.dtype))]
         self.rounding = _ROUNDINGS * unit

@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import FileError, RopecliError
-from ropecli.files.encode import default_output, encode_file
+from ropecli.files.atomic import resolved
+from ropecli.files.distributed import Scheduler
+from ropecli.files.encode import default_output, encode_job
 from ropecli.files.formats.pipe import is_pipe
 from ropecli.files.formats.registry import FORMATS
+from ropecli.files.positions import checked_offset
 from ropecli.files.rotation import Job
 
 if TYPE_CHECKING:
@@ -68,40 +71,47 @@ def encode_files(
 
     Raises:
         ArgumentError: A value that is not allowed with any file.
+        ArgumentTypeError: A rope or an offset of a type that is not allowed.
+        BrokenPipeError: Nobody reads what is written any more.
         FileError: Two inputs of one name for one folder, or a folder that can't be made.
     """
     begin = time.perf_counter()
     paths = [Path(path) for path in inputs]
     outputs = targets(paths, folder)
-    jobs = [
-        Job(input=path, rope=rope, **{k: v for k, v in options.items() if k in _OF_JOBS})
-        for path in paths
-    ]
+    start = checked_offset(offset)
+    of_jobs = {name: options.pop(name) for name in _OF_JOBS if name in options}
+    jobs = [Job(input=path, rope=rope, **of_jobs) for path in paths]
     sizes = [_size(job) for job in jobs]
     total = sum(size.bytes for size in sizes)
-    done, start = 0, offset
+    done = 0
     files: list[Encoded] = []
     failures: list[Failure] = []
     lost: Path | None = None  # the first file of which nobody knows how long it is
-    for path, target, size in zip(paths, outputs, sizes, strict=True):
-        before = done
+    with Scheduler(options.pop("scheduler", None)) as shared:
+        for job, target, size in zip(jobs, outputs, sizes, strict=True):
+            before = done
 
-        def tell(count: int, _: int, before: int = before) -> None:
-            if progress is not None:
-                progress(before + count, total)
+            def tell(count: int, _: int, before: int = before) -> None:
+                if progress is not None:
+                    progress(before + count, total)
 
-        try:
-            if positions_continue and lost is not None:
-                msg = f"{path} was not rotated: where its positions begin depends on {lost}"
-                raise FileError(msg)
-            if positions_continue and size.error:
-                lost = path
-            files.append(encode_file(path, target, rope, offset=start, progress=tell, **options))
-        except RopecliError as error:
-            failures.append(Failure(input=path, message=str(error)))
-        done += size.bytes
-        if positions_continue:
-            start += size.sequence
+            try:
+                if positions_continue and lost is not None:
+                    msg = (
+                        f"{job.input} was not rotated: where its positions begin depends on {lost}"
+                    )
+                    raise FileError(msg)
+                if positions_continue and size.error:
+                    lost = job.input
+                located = replace(job, offset=start)
+                files.append(encode_job(located, target, shared, progress=tell, **options))
+            except BrokenPipeError:
+                raise
+            except _ONE_FILE as error:
+                failures.append(Failure(input=job.input, message=_line(error)))
+            done += size.bytes
+            if positions_continue:
+                start += size.sequence
     return EncodedFiles(
         files=tuple(files),
         failures=tuple(failures),
@@ -110,6 +120,8 @@ def encode_files(
     )
 
 
+#: What goes wrong with one file, and keeps no other from being rotated.
+_ONE_FILE = (RopecliError, OSError, MemoryError)
 #: What of the options of `encode_file` says how a file is opened.
 _OF_JOBS = ("tensor", "positions", "sequence_axis", "inverse", "dtype", "shape")
 
@@ -127,11 +139,17 @@ def _size(job: Job) -> _Size:
         with replace(job, positions=None).opened() as opened:
             lengths = {rotation.axes.sequence for rotation in opened.rotations}
             count = sum(rotation.axes.stored.nbytes for rotation in opened.rotations)
-    except RopecliError as error:
-        return _Size(error=str(error))
+    except _ONE_FILE as error:
+        return _Size(error=_line(error))
     if len(lengths) > 1:
         return _Size(bytes=count, error="sequences of different lengths")
     return _Size(bytes=count, sequence=lengths.pop())
+
+
+def _line(error: BaseException) -> str:
+    """What an exception says, in one line."""
+    said = (isinstance(error, OSError) and error.strerror) or " ".join(str(error).split())
+    return said or ("out of memory" if isinstance(error, MemoryError) else type(error).__name__)
 
 
 def expanded(inputs: Iterable[str | os.PathLike[str]]) -> list[Path]:
@@ -148,7 +166,7 @@ def expanded(inputs: Iterable[str | os.PathLike[str]]) -> list[Path]:
         if is_pipe(path):
             found.append(path)
         elif is_plain_folder(path):
-            inside = _sorted(each for each in path.iterdir() if each.suffix.lower() in _SUFFIXES)
+            inside = _sorted(each for each in path.iterdir() if _is_of_arrays(each))
             if not inside:
                 msg = f"{path} holds no file that ends in {', '.join(_SUFFIXES)}"
                 raise FileError(msg)
@@ -172,10 +190,16 @@ def is_plain_folder(path: Path) -> bool:
 _SUFFIXES = tuple(suffix for known in FORMATS for suffix in known.suffixes)
 
 
+def _is_of_arrays(path: Path) -> bool:
+    """Whether it is named like a file of arrays, and not hidden, which patterns leave out too."""
+    return path.suffix.lower() in _SUFFIXES and not path.name.startswith(".")
+
+
 def _sorted(paths: Iterable[Path]) -> list[Path]:
     def key(path: Path) -> list[tuple[int, int | str]]:
         parts = re.split(r"(\d+)", str(path))
-        return [(0, int(part)) if part.isdigit() else (1, part) for part in parts]
+        # Every other one is a number; a superscript digit is none, though it counts as a digit.
+        return [(0, int(part)) if place % 2 else (1, part) for place, part in enumerate(parts)]
 
     return sorted(paths, key=key)
 
@@ -188,7 +212,7 @@ def targets(paths: list[Path], folder: str | os.PathLike[str] | None) -> list[Pa
     """
     if folder is None:
         return [default_output(path) for path in paths]
-    if Path(folder).suffix.lower() in _SUFFIXES:
+    if is_pipe(folder) or Path(folder).suffix.lower() in _SUFFIXES:
         msg = f"outputs of several files go into a folder, got {os.fspath(folder)}"
         raise FileError(msg)
     seen: dict[str, Path] = {}
@@ -197,6 +221,7 @@ def targets(paths: list[Path], folder: str | os.PathLike[str] | None) -> list[Pa
             msg = f"{seen[path.name]} and {path} would have one output in {os.fspath(folder)}"
             raise FileError(msg)
         seen[path.name] = path
+    resolved(folder)  # refuses a NUL
     try:
         Path(folder).mkdir(exist_ok=True)
     except OSError as error:

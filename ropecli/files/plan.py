@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from ropecli.files.rotation import OpenJob, Unfinite
 
 
+DIGEST_BYTES = 16  #: Of the hash of a block.
+
+
 @dataclass(frozen=True)
 class Step:
     """One block of one array."""
@@ -77,15 +80,11 @@ class Plan:
         self.kept = opened.rest if keeps else ()
         self.left_out = () if keeps else opened.rest
         self.arrays = [self._kept(rotation.axes.stored, output) for rotation in opened.rotations]
+        self.bytes = sum(rotation.axes.stored.nbytes for rotation in opened.rotations)
 
     def _kept(self, stored: Stored, output: Path) -> Stored:
         name = (stored.name or stored.path.stem) if self.format.named else ""
         return self.format.kept(replace(stored, path=output, name=name))
-
-    @property
-    def bytes(self) -> int:
-        """Of all that is rotated."""
-        return sum(rotation.axes.stored.nbytes for rotation in self.opened.rotations)
 
     def steps(self) -> Iterator[Step]:
         """All blocks, in the order of the file."""
@@ -160,4 +159,6 @@ class Plan:
 
 def digest(block: NDArray[Any]) -> str:
     """The hash of a block's elements: C-contiguous, in native byte order."""
-    return hashlib.blake2b(block.reshape(-1).view(np.uint8).data, digest_size=16).hexdigest()
+    return hashlib.blake2b(
+        block.reshape(-1).view(np.uint8).data, digest_size=DIGEST_BYTES
+    ).hexdigest()

@@ -22,10 +22,8 @@ from ropecli.files import rotation
 from ropecli.files.arrays import read_part
 from ropecli.files.atomic import LONGEST_NAME
 from ropecli.files.formats.raw import Raw, RawSource
-from ropecli.files.formats.source import FileSource
-from ropecli.files.plan import Plan, Written, digest
+from ropecli.files.plan import DIGEST_BYTES, Plan, Written, digest
 from ropecli.files.rotation import Unfinite
-from ropecli.files.version import version_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,17 +55,17 @@ class BlockLog:
             msg = f"cannot write {path}: it is no regular file"
             raise FileError(msg)
         self._plan, self._part = plan, part
-        self._claims = _claims(path, job)
-        self._file: IO[bytes] = path.open("ab" if self._claims else "wb")
-        if self._claims:
-            self._file.write(b"\n")  # the last line may be torn
-        else:
-            self._line({"job": job})
-
-    @property
-    def claims_any(self) -> bool:
-        """Whether it says of any block that it is written."""
-        return bool(self._claims)
+        self._claims = _claims(path, job, plan)
+        self.claims_any = self._claims is not None  #: Whether it says of any that it is written.
+        self._file: IO[bytes] = path.open("ab" if self.claims_any else "wb")
+        try:
+            if self.claims_any:
+                self._file.write(b"\n")  # the last line may be torn
+            else:
+                self._line({"job": job})
+        except BaseException:
+            self.__exit__()
+            raise
 
     def proven(self) -> Iterator[Written]:
         """The blocks that stand in the part file as the log says.
@@ -75,12 +73,13 @@ class BlockLog:
         Asked for once the sink is open: the file then has the header and the length that it ought
         to have, whatever was left.
         """
-        if not self._claims:
+        claims, self._claims = self._claims, None  # which nobody asks for again
+        if claims is None:
             return
         readers: dict[int, Reader] = {}
         with contextlib.suppress(FileError), _left(self._plan, self._part) as source:
             for step in self._plan.steps():
-                claimed, unfinite = self._claims.pop(step.number, ("", Unfinite()))
+                claimed, unfinite = claims.of(step.number)
                 if claimed and _found(source, self._plan, step, readers) == claimed:
                     yield Written(step, unfinite, claimed)
 
@@ -113,10 +112,10 @@ class BlockLog:
 def job_of(plan: Plan) -> str:
     """What tells a job from any other: its input, its encoding, its positions, its blocks."""
     rotations = plan.opened.rotations
-    rope, source = rotations[0].rope, plan.opened.source
+    rope = rotations[0].rope
     facts = {
         "ropecli": __version__,
-        "input": version_of(source.path, source.fd if isinstance(source, FileSource) else None),
+        "input": plan.opened.version,
         "read": [_facts(each.axes.stored) for each in rotations],
         "written": [_facts(array) for array in plan.arrays],
         "kept": plan.kept,
@@ -150,22 +149,55 @@ def _found(source: Source, plan: Plan, step: Step, readers: dict[int, Reader]) -
         return ""
 
 
-def _claims(path: Path, job: str) -> dict[int, tuple[str, Unfinite]]:
-    """What a log of this job says, by block; nothing of another's, and of a torn line nothing."""
-    found: dict[int, tuple[str, Unfinite]] = {}
+class _Claims:
+    """What a log says of each block, in few bytes: there may be millions."""
+
+    def __init__(self, count: int) -> None:
+        """Nothing yet, of so many blocks."""
+        self._count = count
+        self._digests = bytearray(DIGEST_BYTES * count)  # zeros where nothing is said
+        self._unfinite: dict[int, Unfinite] = {}  # of the few that have any
+
+    def take(self, said: Any) -> bool:
+        """Believe what a line says of a block; whether it does, and there is such a block."""
+        try:
+            number, digest = said["block"], bytes.fromhex(said["blake2b"])
+            unfinite = Unfinite(*said["unfinite"])
+        except (ValueError, KeyError, TypeError):
+            return False
+        counts = (number, unfinite.nonfinite, unfinite.overflowed)
+        if any(type(each) is not int or each < 0 for each in counts) or number >= self._count:
+            return False
+        if len(digest) != DIGEST_BYTES:
+            return False
+        self._digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES] = digest
+        self._unfinite.pop(number, None)
+        if unfinite != Unfinite():
+            self._unfinite[number] = unfinite
+        return True
+
+    def of(self, number: int) -> tuple[str, Unfinite]:
+        """The hash of a block, empty where there is none, and what was seen in it."""
+        found = self._digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES]
+        return found.hex() if any(found) else "", self._unfinite.get(number, Unfinite())
+
+
+def _claims(path: Path, job: str, plan: Plan) -> _Claims | None:
+    """What a log of this job says; nothing of another's, and of a torn line nothing."""
     with contextlib.suppress(FileNotFoundError), path.open("rb") as lines:
-        if _said(next(lines, b"")) != {"job": job}:
-            return {}
-        for line in lines:
-            said = _said(line)
-            if said is not None and "block" in said:
-                found[said["block"]] = said["blake2b"], Unfinite(*said["unfinite"])
-    return found
+        if _said(next(lines, b"")) == {"job": job}:
+            found = _Claims(sum(1 for _ in plan.steps()))
+            if sum(found.take(_said(line)) for line in lines):
+                return found
+    return None
 
 
 def _said(line: bytes) -> Any:
-    """What a line says; None of a line that was torn."""
+    """What a line says; None of a line that was torn, or is another's."""
     checksum, _, text = line.rstrip(b"\n").partition(b" ")
     if checksum != b"%08x" % zlib.crc32(text):
         return None
-    return json.loads(text)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

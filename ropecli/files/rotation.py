@@ -5,15 +5,20 @@ from __future__ import annotations
 import contextlib
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ropecli.errors import ArgumentTypeError
 from ropecli.files.arrays import choose
 from ropecli.files.axes import understand_axes
 from ropecli.files.blocks import blocks
 from ropecli.files.finite import all_finite, count_nonfinite, count_overflowed
 from ropecli.files.formats.registry import open_input
+from ropecli.files.formats.source import FileSource
 from ropecli.files.formats.stored import extents, to_rotate
 from ropecli.files.positions import open_positions
+from ropecli.files.version import version_of
+from ropecli.rotary import Rotary
 from ropecli.rotary.apply import turn
 
 if TYPE_CHECKING:
@@ -26,7 +31,7 @@ if TYPE_CHECKING:
     from ropecli.files.formats.protocol import Source
     from ropecli.files.formats.stored import Box
     from ropecli.files.positions import Positions
-    from ropecli.rotary import Rotary
+    from ropecli.files.version import Version
 
 #: What is read at a time: enough for starting the threads to cost nothing beside it.
 BLOCK_BYTES = 16 << 20
@@ -46,12 +51,24 @@ class Job:
     dtype: str | None = None  #: "bfloat16" to take 2-byte void elements for that.
     shape: Sequence[int] | None = None  #: Where the file has no header; `dtype` then is its own.
 
+    def __post_init__(self) -> None:
+        """Refuse what is no encoding.
+
+        Raises:
+            ArgumentTypeError: It is none.
+        """
+        rope: object = self.rope
+        if not isinstance(rope, Rotary):
+            msg = f"rope must be a Rotary, got {type(rope).__name__}"
+            raise ArgumentTypeError(msg)
+
     @contextlib.contextmanager
-    def opened(self, *, checked: bool = False) -> Iterator[OpenJob]:
+    def opened(self, *, checked: bool = False, version: Version = version_of) -> Iterator[OpenJob]:
         """Open the file and its positions, and check that they fit the encoding.
 
         Args:
             checked: Whether another process has gone through all positions.
+            version: Tells a file from any other.
 
         Raises:
             ArgumentError: A value that does not fit an array.
@@ -59,24 +76,27 @@ class Job:
         """
         with contextlib.ExitStack() as stack:
             source = stack.enter_context(open_input(self.input, self.shape, self.dtype))
-            rotations = []
-            for name in choose(source, self.tensor):
-                dtype = self.dtype if self.shape is None else None
-                stored = to_rotate(source.arrays[name], dtype)
-                axes = understand_axes(
-                    stored, head_dim=self.rope.head_dim, sequence_axis=self.sequence_axis
+            axes = [
+                understand_axes(
+                    to_rotate(source.arrays[name], self.dtype if self.shape is None else None),
+                    head_dim=self.rope.head_dim,
+                    sequence_axis=self.sequence_axis,
                 )
-                places = stack.enter_context(
-                    open_positions(
-                        self.positions,
-                        axes,
-                        self.offset,
-                        coordinates=self.rope.axes,
-                        checked=checked,
-                    )
+                for name in choose(source, self.tensor)
+            ]
+            along = stack.enter_context(
+                open_positions(
+                    self.positions,
+                    self.offset,
+                    coordinates=self.rope.axes,
+                    checked=checked,
+                    version=version,
                 )
-                rotations.append(Rotation(axes, places, self.rope, inverse=self.inverse))
-            yield OpenJob(source, tuple(rotations))
+            )
+            rotations = (
+                Rotation(each, along(each), self.rope, inverse=self.inverse) for each in axes
+            )
+            yield OpenJob(source, tuple(rotations), version)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +105,13 @@ class OpenJob:
 
     source: Source
     rotations: tuple[Rotation, ...]
+    look: Version = version_of  #: At what tells a file from any other.
+
+    @cached_property
+    def version(self) -> str:
+        """What tells the file from any other; of a store, all files are looked at."""
+        fd = self.source.fd if isinstance(self.source, FileSource) else None
+        return self.look(self.source.path, fd)
 
     @property
     def rest(self) -> tuple[str, ...]:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from ropecli.errors import FileError
 from ropecli.files.atomic import check_target, part_of, replacing, resolved
-from ropecli.files.distributed_claim import mark_of
+from ropecli.files.distributed_claim import remove_marks
 from ropecli.files.folder import check_folder, replacing_folder
 from ropecli.files.formats.pipe import check_stdout, is_pipe
 from ropecli.files.formats.zarr import Zarr
-from ropecli.files.formats.zarr_folder import stranger
+from ropecli.files.formats.zarr_folder import stranger, strangers
 from ropecli.files.resume import log_of
 
 if TYPE_CHECKING:
@@ -64,8 +64,9 @@ def place(
         yield Path(target)
     elif _is_folder(target):
         with replacing_folder(target, force=force, stranger=stranger, keep=keep) as part:
+            _logged(part, keep=keep)
             _tidy(part)
-            yield _logged(part, keep=keep)
+            yield part
         _forget(part)
     else:
         with replacing(target, force=force, keep=keep):
@@ -76,9 +77,12 @@ def place(
 
 def _tidy(part: Path) -> None:
     """Remove what a killed process had not yet given its name in a folder."""
-    while (found := stranger(part)) is not None:
-        path = part / found
-        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    # A task that outlived its run may still give names to what is listed here.
+    for path in [part / found for found in strangers(part, "")]:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _forget(part: Path) -> None:
@@ -92,7 +96,7 @@ def _logged(part: Path, *, keep: bool) -> Path:
 
     What other processes still have to do for a run that is dead, they leave alone from now on.
     """
-    mark_of(part).unlink(missing_ok=True)
+    remove_marks(part)
     if not keep:
         log_of(part).unlink(missing_ok=True)
     return part

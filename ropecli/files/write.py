@@ -55,13 +55,12 @@ def write(
         run: What turns the blocks; the plan itself by default.
     """
     seen = {number: Unfinite() for number in range(len(plan.arrays))}
-    done: set[int] = set()
+    done = bytearray()  # a byte for each block, up to the last that an earlier run has written
     count = 0
 
     def tell(written: Written) -> None:
         nonlocal count
         step = written.step
-        done.add(step.number)
         seen[step.array] += written.unfinite
         count += step.bytes
         if progress is not None:
@@ -76,9 +75,10 @@ def write(
         stack.callback(sink.close)
         if log is not None:
             for written in log.proven():
+                done += bytes(written.step.number - len(done)) + b"\1"
                 tell(written)
         sync = stack.enter_context(EarlySync(part))
-        left = (step for step in plan.steps() if step.number not in done)
+        left = (step for step in plan.steps() if done[step.number : step.number + 1] != b"\1")
         turned = (plan.run if run is None else run)(sink, left, hashed=resume)
         for written in stack.enter_context(closing(turned)):
             if log is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import textwrap
@@ -32,9 +33,10 @@ def silence() -> None:
 
 
 def note(text: str, *, kind: str = "note") -> None:
-    """Write one line to stderr."""
-    console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
-    console.print(f"{kind}: {visible(text)}", markup=False)
+    """Write one line to stderr; where that is closed, full or gone, what is done goes on."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            sys.stderr.write(f"{kind}: {visible(text)}\n")
 
 
 def visible(text: str) -> str:

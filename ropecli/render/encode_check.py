@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from ropecli.render import console
@@ -25,13 +26,20 @@ def as_json(result: Compared, axes: Axes, rope: Rotary) -> dict[str, Any]:
     }
 
 
-def show(result: Compared, rope: Rotary) -> None:
-    """Say whether it is the rotation, and where it differs first."""
+def show(result: Compared, rope: Rotary, options: dict[str, object] | None) -> None:
+    """Say whether it is the rotation, and where it differs first.
+
+    Args:
+        result: What was compared.
+        rope: The encoding.
+        options: Those that `identify` needs besides, by name; None where it can't read the files.
+    """
     out = console.out()
+    before, after = (console.visible(str(path)) for path in (result.input, result.output))
     took = f"compared in {result.seconds:.1f} s{rate(result.bytes, result.seconds)}"
     if result.passed:
         how = "to the bit" if result.identical else "within rounding"
-        out.print(f"{result.output} is the rotation of {result.input}, {how}", markup=False)
+        out.print(f"{after} is the rotation of {before}, {how}", markup=False)
         if not result.identical:
             out.print(
                 f"angles are off by up to {result.max_phase_error:.2g} radian, "
@@ -41,8 +49,8 @@ def show(result: Compared, rope: Rotary) -> None:
     else:
         first = result.first
         assert first is not None
-        out.print(f"{result.output} is not the rotation of {result.input}", markup=False)
-        tensor = f" of {result.first_tensor}" if result.first_tensor else ""
+        out.print(f"{after} is not the rotation of {before}", markup=False)
+        tensor = f" of {console.visible(result.first_tensor)}" if result.first_tensor else ""
         index = ", ".join(map(str, first.index))
         position = ", ".join(f"{each:.15g}" for each in first.position)
         out.print(
@@ -51,9 +59,15 @@ def show(result: Compared, rope: Rotary) -> None:
             f"coordinate {first.coordinate} should be {first.expected:.9g} and is {first.got:.9g}",
             markup=False,
         )
-        out.print(
-            "which RoPE made it, if any: "
-            f"ropecli identify {result.input} {result.output} --dim {rope.head_dim}",
-            markup=False,
-        )
+        if options is not None:
+            command = _identify(result, {"--dim": rope.head_dim, **options})
+            out.print(f"which RoPE made it, if any: {console.visible(command)}", markup=False)
     out.print(took, markup=False)
+
+
+def _identify(result: Compared, options: dict[str, object]) -> str:
+    """The command that finds out, as a shell takes it."""
+    words: list[object] = ["ropecli", "identify", result.input, result.output]
+    for name, value in {"--tensor": result.first_tensor or None, **options}.items():
+        words += [] if value is None else [name, value]
+    return shlex.join(map(str, words))

@@ -9,9 +9,10 @@ from ropecli.render import console
 from ropecli.render.encode import rate, show_warnings_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
-    from ropecli.files.many import EncodedFiles
+    from ropecli.files.many import EncodedFiles, Failure
 
 
 def as_json(result: EncodedFiles, notes: tuple[str, ...]) -> dict[str, Any]:
@@ -28,17 +29,13 @@ def show_others(count: int, *, positions_continue: bool) -> None:
 
 def show_warnings(result: EncodedFiles) -> None:
     """Count what is not finite, in all files together."""
-    show_warnings_of(
-        nonfinite=sum(each.nonfinite for each in result.files),
-        overflowed=sum(each.overflowed for each in result.files),
-        dtype=result.files[0].dtype if result.files else "",
-    )
+    show_warnings_of(array for each in result.files for array in each.arrays)
 
 
 def show(result: EncodedFiles, folder: Path | None) -> None:
     """Say how many files were written, and where."""
     count = len(result.files)
-    where = "beside the inputs" if folder is None else f"to {folder}"
+    where = "beside the inputs" if folder is None else f"to {console.visible(str(folder))}"
     console.out().print(
         f"{count:,} file{'s' * (count != 1)} written {where} in {result.seconds:.1f} s"
         f"{rate(result.bytes, result.seconds)}",
@@ -46,7 +43,9 @@ def show(result: EncodedFiles, folder: Path | None) -> None:
     )
 
 
-def show_failures(result: EncodedFiles) -> None:
+def show_failures(failures: Iterable[Failure]) -> None:
     """Say which files were not rotated, and why, one a line."""
-    for failure in result.failures:
-        console.note(failure.message, kind="error")
+    for failure in failures:
+        named = str(failure.input) in failure.message
+        text = failure.message if named else f"{failure.input}: {failure.message}"
+        console.note(text, kind="error")

@@ -108,7 +108,7 @@ def test_warnings_count_what_is_not_finite(here: Path, capsys: pytest.CaptureFix
     np.save("odd.npy", x)
     _, err = printed(capsys, "odd.npy")
     assert "warning: 2 NaN or infinite values in the input; each stays in its own pair" in err
-    assert "warning: 1 pairs are too large for float16 once turned" in err
+    assert "warning: 1 pair is too large for float16 once turned" in err
     rotated = np.load("odd.rope.npy")
     assert np.isnan(rotated[1, 2:4]).all()
     assert np.isfinite(np.delete(rotated[1], [2, 3])).all()

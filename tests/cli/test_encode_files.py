@@ -141,7 +141,7 @@ def test_an_interrupted_run_is_resumed(here: Path) -> None:
         "rotation.BLOCK_BYTES = 1 << 16; \n"
         "def wrote(self, count): print('.', file=sys.stderr, flush=True); time.sleep(0.02)\n"
         "write.EarlySync.wrote = wrote\n"
-        "sys.exit(run(['encode', 'x.npy', '--resume', '-q']))"
+        "sys.exit(run(['encode', 'x.npy', '--resume']))"
     )
     with subprocess.Popen(
         [sys.executable, "-c", slowly], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

@@ -101,6 +101,17 @@ def test_a_file_as_output_leaves_stdout_to_words(
     assert json.loads(capsys.readouterr().out)["result"]["output"] == "z2.npy"
 
 
+def test_what_comes_through_stdin_is_compared(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with fed((here / "x.npy").read_bytes()):
+        assert run(["encode", "-", "--check", "y.npy"]) == 0
+    assert "y.npy is the rotation of stdin, to the bit" in capsys.readouterr().out
+    with fed((here / "x.npy").read_bytes()):
+        assert run(["encode", "-", "--check", "x.npy"]) == 1
+    assert "identify" not in capsys.readouterr().out, "stdin is gone"
+
+
 def test_a_reader_that_has_gone_is_no_fault(here: Path) -> None:
     np.save("large.npy", drawn(3_000, 512))  # more than a pipe holds
     code, out, err = outcome(shell("ropecli encode large.npy -o - -q | head -c 6"))
@@ -115,6 +126,19 @@ def test_full_and_closed_streams(here: Path) -> None:
 
     code, out, err = outcome(shell("ropecli encode - -q <&-"))
     assert (code, out, err) == (2, b"", "error: stdin is closed; allowed is a .npy file\n")
+
+
+def test_words_where_stderr_is_closed_or_gone(here: Path) -> None:
+    np.save("wide.npy", drawn(2, 2, 2, 8))  # about which there is a note
+    np.save("turned.npy", rotate(drawn(2, 2, 2, 8), Rotary(head_dim=8)))
+    turned = (here / "turned.npy").read_bytes()
+    for stderr in ("&-", " >(true)", " /dev/full"):
+        code, out, err = outcome(shell(f"sleep 0.2; ropecli encode wide.npy -o - 2>{stderr}"))
+        assert (code, out, err) == (0, turned, "")
+        code, out, err = outcome(shell(f"ropecli encode wide.npy --json --force 2>{stderr}"))
+        assert (code, err) == (0, "")
+        assert json.loads(out)["result"]["output"] == "wide.rope.npy"
+        assert (here / "wide.rope.npy").read_bytes() == turned
 
 
 def test_terminals_are_no_place_for_data(here: Path) -> None:

@@ -16,9 +16,10 @@ from files.folders import names, refused, saved
 from safetensors.numpy import save_file
 
 from ropecli import ArgumentError, Rotary, __version__, encode_file
-from ropecli.files import distributed, distributed_run, rotation
+from ropecli.files import distributed_client, distributed_run, rotation
 from ropecli.files.distributed_claim import mark_of
 from ropecli.files.formats import zarr
+from ropecli.files.many import encode_files
 
 pytestmark = pytest.mark.slow
 
@@ -116,6 +117,29 @@ def test_half_a_chunk_of_a_dead_worker_is_removed(cluster: Cluster, tmp_path: Pa
     assert contents(tmp_path / "many.zarr") == contents(tmp_path / "one.zarr")
 
 
+def test_many_files_share_a_connection(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [saved(tmp_path, X[:, : 8 * number], f"{number}.npy") for number in (3, 5, 7)]
+    connected, real = [], distributed_client._connected
+
+    def count(*words: Any) -> Any:
+        connected.append(words)
+        return real(*words)
+
+    monkeypatch.setattr(distributed_client, "_connected", count)
+    one = encode_files(paths, ROPE, folder=tmp_path / "one", positions_continue=True)
+    many = encode_files(
+        paths,
+        ROPE,
+        folder=tmp_path / "many",
+        positions_continue=True,
+        scheduler=cluster.address,
+    )
+    assert (len(connected), one.failures, many.failures) == (1, (), ())
+    assert contents(tmp_path / "many") == contents(tmp_path / "one")
+
+
 @pytest.mark.parametrize("as_path", [False, True])
 def test_positions(cluster: Cluster, tmp_path: Path, as_path: bool) -> None:
     positions = np.random.default_rng(1).integers(0, 4_096, X.shape[:2])
@@ -197,7 +221,7 @@ def test_an_input_that_shrinks(cluster: Cluster, tmp_path: Path) -> None:
 def test_another_version_is_refused(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(distributed, "__version__", "9.9.9")
+    monkeypatch.setattr(distributed_client, "__version__", "9.9.9")
     path = saved(tmp_path, X)
     assert refused(encode_file, path, tmp_path / "y.npy", ROPE, scheduler=cluster.address) == (
         f"the scheduler at {cluster.address} has ropecli {__version__}; needed is 9.9.9, as here"
@@ -225,7 +249,7 @@ def test_what_cannot_be_shared_out(cluster: Cluster, tmp_path: Path) -> None:
 
 
 def test_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(distributed, "CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(distributed_client, "CONNECT_SECONDS", 0.5)
     call = (encode_file, saved(tmp_path, X), tmp_path / "y.npy", ROPE)
     for address in ("", "127.0.0.1", "inproc://a/b", "tcp://:8786", "tcp://a b:1"):
         message = refused(*call, scheduler=address, error=ArgumentError)

@@ -70,6 +70,11 @@ def failing(
     monkeypatch.setattr(os, call, fail)
 
 
+def waiting(fd: int) -> None:
+    """What begins to write where the system can't begin without waiting."""
+    os.fsync(fd)
+
+
 EIO = OSError(errno.EIO, "Input/output error")
 ENOSPC = OSError(errno.ENOSPC, "No space left on device")
 
@@ -103,8 +108,8 @@ def test_failing_disk(
     whole, before = expected(here), contents(here / "x.npy")
     words = ["encode", "x.npy", "-o", "y.npy", *resume]
     with monkeypatch.context() as patched, ends():
-        if call == "fsync":  # as where the system can't begin without waiting
-            patched.setattr(early_sync, "send", early_sync.fsync)
+        if call == "fsync":
+            patched.setattr(early_sync, "send", waiting)
         failing(patched, call, error, at=at, times=times)
         if says is None:
             assert run(words) == 0

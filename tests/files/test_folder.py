@@ -5,7 +5,9 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -138,3 +140,90 @@ def test_a_folder_that_another_process_writes_is_left_alone(tmp_path: Path) -> N
         os.close(held)
     assert written(part) == {"theirs": b""}
     assert names(tmp_path) == {part.name}
+
+
+def test_a_name_that_is_too_long_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"cannot write .*x\.zarr: File name too long"):
+        check_folder(tmp_path / ("a" * 300) / "x.zarr")
+
+
+def test_the_part_of_the_next_run_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once a folder has its name, the next run may begin under the name that it had before."""
+    next_run = tmp_path / ".out.ropecli-part"
+    publish = folder._publish
+
+    def slowly(part: Path, path: Path) -> None:
+        publish(part, path)
+        next_run.mkdir()
+
+    monkeypatch.setattr(folder, "_publish", slowly)
+    write_folder(tmp_path / "out", contents(a="1"))
+    assert names(tmp_path) == {"out", next_run.name}
+
+
+def test_a_part_that_gets_its_name_while_it_is_looked_at_is_no_leftover(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = tmp_path / ".out.ropecli-part"
+    part.mkdir()
+    (part / "a").write_text("whole")
+    locked = folder._locked
+
+    def late(path: Path) -> int:
+        held = locked(path)
+        if not (tmp_path / "done").exists():
+            path.rename(tmp_path / "done")
+            path.mkdir()
+            (path / "b").write_text("the next run's")
+        return held
+
+    monkeypatch.setattr(folder, "_locked", late)
+    with pytest.raises(FileError, match="cannot write"):
+        write_folder(tmp_path / "out", contents(a="1"))
+    assert written(tmp_path / "done") == {"a": b"whole"}
+    assert written(part) == {"b": b"the next run's"}
+
+
+def test_what_was_replaced_and_can_not_be_removed_is_removed_by_the_next_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = tmp_path / ".out.ropecli-part-old"
+    write_folder(tmp_path / "out", contents(a="1"))
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", stubborn(old))
+        write_folder(tmp_path / "out", contents(a="2"), force=True)
+        assert written(tmp_path / "out") == contents(a="2")
+        assert written(old) == contents(a="1")
+        # Before anything is written, not after.
+        patched.setattr(folder, "_write", lambda *_: pytest.fail("it was written"))
+        with pytest.raises(FileError, match="Permission denied"):
+            write_folder(tmp_path / "out", contents(a="3"), force=True)
+    write_folder(tmp_path / "out", contents(a="4"), force=True)
+    assert names(tmp_path) == {"out"}
+    assert written(tmp_path / "out") == contents(a="4")
+
+
+def stubborn(what: Path) -> Any:
+    """A removal that one folder withstands."""
+    remove = shutil.rmtree
+
+    def rmtree(path: Path, *, ignore_errors: bool = False) -> None:
+        if path != what:
+            remove(path, ignore_errors=ignore_errors)
+        elif not ignore_errors:
+            raise PermissionError(13, "Permission denied")
+
+    return rmtree
+
+
+def test_what_was_replaced_is_kept_until_there_is_another(tmp_path: Path) -> None:
+    """As after a kill between the two renames: the only one that is whole."""
+    old = tmp_path / ".out.ropecli-part-old"
+    write_folder(old, contents(a="1"))
+    with pytest.raises(FileError, match="cannot write"):
+        write_folder(tmp_path / "out", {"a/b/c": b""})
+    assert written(old) == contents(a="1")
+    write_folder(tmp_path / "out", contents(a="2"))
+    assert names(tmp_path) == {"out"}

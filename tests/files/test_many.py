@@ -13,8 +13,9 @@ from helpers import assert_same_bits
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
-from ropecli import Rotary, rotate
+from ropecli import ArgumentTypeError, Rotary, rotate
 from ropecli.files.many import encode_files, expanded
+from ropecli.files.rotation import Job
 
 ROPE = Rotary(head_dim=8)
 
@@ -126,6 +127,7 @@ def test_outputs_that_can_not_be_are_refused(tmp_path: Path, parts: list[Path]) 
     assert not (tmp_path / "out").exists()
     assert "into a folder" in refused(encode_files, parts, ROPE, folder=tmp_path / "out.npy")
     assert "cannot write" in refused(encode_files, parts, ROPE, folder=parts[0] / "out")
+    assert "cannot write" in refused(encode_files, parts, ROPE, folder="a\0b")
     result = encode_files(parts, ROPE, folder=tmp_path)
     assert all("same file" in failure.message for failure in result.failures)
     assert len(result.failures) == 3
@@ -142,6 +144,24 @@ def test_patterns_and_folders_come_in_the_order_of_their_numbers(
     assert expanded(["-", tmp_path / "none.npy"]) == [Path("-"), tmp_path / "none.npy"]
 
 
+def test_digits_that_are_no_numbers_are_letters(tmp_path: Path) -> None:
+    for name in ("1²3.npy", "1²10.npy", "½.npy", "٣.npy"):
+        (tmp_path / name).touch()
+    found = [path.name for path in expanded([tmp_path / "*.npy"])]
+    assert sorted(found) == sorted(names(tmp_path))
+    assert found.index("1²3.npy") < found.index("1²10.npy")
+
+
+def test_hidden_files_are_left_out_of_folders_and_patterns(
+    tmp_path: Path, parts: list[Path]
+) -> None:
+    for name in ("._part-2.npy", ".hidden.npy"):
+        (tmp_path / name).touch()
+    assert expanded([tmp_path]) == parts
+    assert expanded([tmp_path / "*.npy"]) == parts
+    assert expanded([tmp_path / ".hidden.npy"]) == [tmp_path / ".hidden.npy"]
+
+
 def test_a_name_with_brackets_is_a_name_where_such_a_file_is(tmp_path: Path) -> None:
     path = saved(tmp_path, drawn(1), "x[1].npy")
     assert expanded([path]) == [path]
@@ -151,6 +171,62 @@ def test_nothing_is_no_input(tmp_path: Path) -> None:
     assert "no file matches" in refused(expanded, [tmp_path / "*.npy"])
     (tmp_path / "empty").mkdir()
     assert "holds no file that ends in .npy" in refused(expanded, [tmp_path / "empty"])
+
+
+def test_standard_output_is_no_folder(
+    tmp_path: Path, parts: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "into a folder, got -" in refused(encode_files, parts, ROPE, folder="-")
+    assert names(tmp_path) == sorted(path.name for path in parts)
+
+
+def test_what_is_no_argument_is_refused_before_any_file_is_read(parts: list[Path]) -> None:
+    wrong = ArgumentTypeError
+    assert refused(encode_files, parts, "x", error=wrong) == "rope must be a Rotary, got str"
+    for go_on in (False, True):
+        message = refused(
+            encode_files, parts, ROPE, offset="3", positions_continue=go_on, error=wrong
+        )
+        assert message == "offset must be an integer, got '3'"
+    assert "cannot name an output beside /" in refused(encode_files, ["/"], ROPE)
+    assert "scheduler must be such as" in encode_files(parts, ROPE, scheduler=5).failures[0].message
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (OSError(5, "Input/output error"), "Input/output error"),
+        (MemoryError(), "out of memory"),
+        (MemoryError("no room\nfor it"), "no room for it"),
+    ],
+)
+def test_what_the_system_says_of_one_file_keeps_no_other_from_being_rotated(
+    tmp_path: Path, parts: list[Path], monkeypatch: pytest.MonkeyPatch, error: Exception, says: str
+) -> None:
+    real = Job.opened
+
+    def opened(job: Job, **options: Any) -> Any:
+        if job.input == parts[1]:
+            raise error
+        return real(job, **options)
+
+    monkeypatch.setattr(Job, "opened", opened)
+    result = encode_files(parts, ROPE, folder=tmp_path / "out")
+    assert names(tmp_path / "out") == ["part-11.npy", "part-2.npy"]
+    assert [(each.input, each.message) for each in result.failures] == [(parts[1], says)]
+
+
+def test_nobody_who_reads_is_the_end_of_all(
+    tmp_path: Path, parts: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nobody(*_: Any, **__: Any) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("ropecli.files.many.encode_job", nobody)
+    with pytest.raises(BrokenPipeError):
+        encode_files(parts, ROPE, folder=tmp_path / "out")
+    assert names(tmp_path / "out") == []
 
 
 def test_many_small_files(tmp_path: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,40 +14,48 @@ from ropecli.errors import ArgumentError
 from ropecli.files import positions
 from ropecli.files.axes import Axes, understand_axes
 from ropecli.files.formats.stored import Stored
-from ropecli.files.positions import open_positions
+from ropecli.files.positions import Positions, open_positions
 
 
 def axes(*shape: int) -> Axes:
     return understand_axes(Stored(path=Path("x.npy"), shape=shape, dtype=np.dtype("f4")))
 
 
+@contextlib.contextmanager
+def opened(
+    source: object, axes: Axes, offset: object = 0, *, coordinates: int = 1
+) -> Iterator[Positions]:
+    with open_positions(source, offset, coordinates=coordinates) as along:
+        yield along(axes)
+
+
 def test_counted_positions_are_never_held() -> None:
     long = axes(2**50, 8)
-    with open_positions(None, long, 2**40) as places:
+    with opened(None, long, 2**40) as places:
         assert str(places.ends) == f"({2**40}, {2**40 + 2**50 - 1})"
         for row in (0, 2**49, 2**50 - 1):
             assert places.at(slice(0, 1), slice(row, row + 1)).tolist() == [[row + 2**40]]
 
 
 def test_counting_past_the_limit_is_refused() -> None:
-    with open_positions(None, axes(5, 8), 2**53 - 4) as places:
+    with opened(None, axes(5, 8), 2**53 - 4) as places:
         assert str(places.ends) == f"({2**53 - 4}, {2**53})"
     with pytest.raises(ArgumentError, match="got 9007199254740989 to 9007199254740993"):
-        open_positions(None, axes(5, 8), 2**53 - 3).__enter__()
+        opened(None, axes(5, 8), 2**53 - 3).__enter__()
     with pytest.raises(ArgumentError, match="offset must be at most"):
-        open_positions(None, axes(5, 8), -(2**53) - 1).__enter__()
+        opened(None, axes(5, 8), -(2**53) - 1).__enter__()
 
 
 @pytest.mark.parametrize("offset", [1, -1])
 def test_sum_past_the_limit_is_refused_though_float64_would_round_it(offset: int) -> None:
     at_limit = np.array([0.0, offset * 2.0**53])
     assert at_limit[1] + offset == at_limit[1]
-    with pytest.raises(ArgumentError, match=f"with offset {offset}"):
-        open_positions(at_limit, axes(2, 8), offset).__enter__()
+    with pytest.raises(ArgumentError, match=f"with offset {offset} at index 1$"):
+        opened(at_limit, axes(2, 8), offset).__enter__()
 
 
 def test_ends_are_integers_where_they_can_be() -> None:
-    with open_positions([1.0, 2.5], axes(2, 8)) as places:
+    with opened([1.0, 2.5], axes(2, 8)) as places:
         assert str(places.ends) == "(1, 2.5)"
 
 
@@ -57,4 +68,74 @@ def test_error_in_a_long_array_says_where_it_counts_from(
     np.save(tmp_path / "p.npy", bad)
     for source in (bad, tmp_path / "p.npy"):
         with pytest.raises(ArgumentError, match=r"inf at index 7 \(counted from index 20\)"):
-            open_positions(source, axes(35, 8)).__enter__()
+            opened(source, axes(35, 8)).__enter__()
+
+
+def test_sum_past_the_limit_in_a_long_array_says_where_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(positions, "_CHUNK", 10)
+    bad = np.arange(35.0)
+    bad[27] = 2.0**53
+    with pytest.raises(ArgumentError, match=r"with offset 5 at index 7 \(counted from index 20\)$"):
+        opened(bad, axes(35, 8), 5).__enter__()
+    with pytest.raises(ArgumentError, match=r"at index 7 \(counted from index 20\)$"):
+        opened(bad.reshape(7, 5), axes(7, 5, 8), 5).__enter__()
+
+
+@pytest.mark.parametrize(
+    ("source", "offset", "furthest"),
+    [
+        (None, 0, "4"),
+        (None, -7, "7"),
+        (None, -2, "2"),
+        ([3, -9, 5, 0, 1], 0, "9"),
+        ([3, -9, 5, 0, 1], 4, "9"),
+        ([0.5, 2.5, 1, 0, 0], 0, "2.5"),
+        (np.arange(-15, 0).reshape(3, 5), 1, "14"),
+    ],
+)
+def test_furthest(monkeypatch: pytest.MonkeyPatch, source: Any, offset: int, furthest: str) -> None:
+    monkeypatch.setattr(positions, "_CHUNK", 2)
+    with opened(source, axes(3, 5, 8), offset) as places:
+        assert str(places.furthest) == furthest
+
+
+def test_furthest_is_of_every_axis() -> None:
+    places = np.zeros((5, 3))
+    places[2] = 1, 2, -30
+    with opened(places, axes(5, 8), 4, coordinates=3) as found:
+        assert found.furthest == 26
+    with opened(None, axes(5, 8), coordinates=3) as found:
+        assert found.furthest == 4
+
+
+@pytest.mark.parametrize("source", [None, [], np.zeros((0, 5))])
+def test_nothing_is_far_where_there_is_nothing(source: Any) -> None:
+    shape = (0, 5, 8) if np.ndim(source) == 2 else (0, 8)
+    with opened(source, axes(*shape), 9) as places:
+        assert (places.furthest, places.ends) == (0, None)
+
+
+def test_positions_of_many_arrays_are_opened_and_gone_through_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    np.save(tmp_path / "p.npy", np.arange(6.0))
+    with open_positions(tmp_path / "p.npy") as along:
+        first = along(axes(6, 8))
+        (tmp_path / "p.npy").unlink()
+        monkeypatch.setattr(positions, "as_positions", lambda _: pytest.fail("gone through again"))
+        others = [along(axes(3, 6, 8)), along(axes(6, 4))]
+        assert [each.furthest for each in (first, *others)] == [5, 5, 5]
+        with pytest.raises(ArgumentError, match=r"must have shape \(5,\), got \(6,\)"):
+            along(axes(5, 8))
+
+
+def test_positions_that_another_process_has_checked_are_not_gone_through_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(positions, "as_positions", lambda _: pytest.fail("gone through"))
+        with open_positions([3.0, -4.0], checked=True) as along:
+            places = along(axes(2, 8))
+    assert places.furthest == 4

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import tracemalloc
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,10 @@ from files.resumed import (
 
 from ropecli import encode_file
 from ropecli.files.atomic import part_of
-from ropecli.files.resume import log_of
+from ropecli.files.formats.npy import Npy
+from ropecli.files.plan import Plan
+from ropecli.files.resume import BlockLog, _Claims, log_of
+from ropecli.files.rotation import Job, Unfinite
 
 __all__ = ["turned"]
 
@@ -34,6 +39,37 @@ Damage = Callable[[Path], object]
 def lines(log: Path) -> list[bytes]:
     return log.read_bytes().splitlines(keepends=True)
 
+
+def claiming(*texts: str) -> Damage:
+    """Lines at the end of a log that are whole, and say what no run says."""
+
+    def add(log: Path) -> None:
+        with log.open("ab") as stream:
+            for text in texts:
+                stream.write(b"%08x %b\n" % (zlib.crc32(text.encode()), text.encode()))
+
+    return add
+
+
+HASH = "0" * 31 + "1"
+STRANGE = [
+    f'{{"block": {number}, "blake2b": "{HASH}", "unfinite": [0, 0]}}'
+    for number in (13, 2**40, 2**70, -1, -13, 1.0, '"1"', "true", "null", "[1]")
+] + [
+    f'{{"block": 1, "blake2b": {digest}, "unfinite": {counts}}}'
+    for digest, counts in [
+        ('""', "[0, 0]"),
+        ('"00"', "[0, 0]"),
+        (f'"{HASH}00"', "[0, 0]"),
+        ('"word"', "[0, 0]"),
+        ("3", "[0, 0]"),
+        (f'"{HASH}"', "[0]"),
+        (f'"{HASH}"', "[0, 0, 0]"),
+        (f'"{HASH}"', '["0", "0"]'),
+        (f'"{HASH}"', "[-1, 0]"),
+        (f'"{HASH}"', "3"),
+    ]
+]
 
 #: What may happen to a log, and how many of 13 blocks are written again, 6 being in the log.
 LOGS: dict[str, tuple[Damage, int]] = {
@@ -47,6 +83,8 @@ LOGS: dict[str, tuple[Damage, int]] = {
     "garbage": (lambda log: log.write_bytes(random.Random(0).randbytes(5_000)), 13),
     "garbage at its end": (lambda log: log.write_bytes(log.read_bytes() + b"\xff\0{[\n\n"), 7),
     "deep nesting": (lambda log: log.write_bytes(b"[" * 200_000), 13),
+    "strange blocks": (claiming(*STRANGE), 7),
+    "other things": (claiming("[]", "3", "{}", '{"block": 1}', "words", "[" * 200_000), 7),
     "each line twice": (lambda log: log.write_bytes(b"".join(x + x for x in lines(log))), 7),
     "any order": (lambda log: log.write_bytes(b"".join([lines(log)[0], *lines(log)[:0:-1]])), 7),
     "other number": (lambda log: log.write_bytes(log.read_bytes().replace(b'k": 2', b'k": 9')), 8),
@@ -183,3 +221,55 @@ def test_odd_things_under_the_name_of_the_log(tmp_path: Path, turned: list[str])
         wrong = refused(encode_file, log, output, ROPE, resume=resume, **raw)
         assert "input and output are the same file" in wrong
     assert precious.read_bytes() == b"precious"
+
+
+def test_absurd_numbers_take_no_memory(tmp_path: Path, turned: list[str]) -> None:
+    path, output = saved(tmp_path, drawn(100, 8)), tmp_path / "y.npy"
+    interrupted(path, output, 6)
+    claiming(*STRANGE)(log_of(part_of(output)))
+    tracemalloc.start()
+    try:
+        encode_file(path, output, ROPE, resume=True)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 16 << 20
+
+
+def test_what_a_log_says_takes_few_bytes_for_each_block(tmp_path: Path) -> None:
+    count = 20_000
+    claims = _Claims(count)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for number in range(count):
+            said = {"block": number, "blake2b": f"{number + 1:032x}", "unfinite": [0, 0]}
+            assert claims.take(said)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(claims._digests) == 16 * count
+    assert after - before < count  # nothing beside the hashes, for which there was room before
+    assert claims.of(7) == (f"{8:032x}", Unfinite())
+    assert claims.take({"block": 7, "blake2b": "f" * 32, "unfinite": [2, 3]})
+    assert claims.of(7) == ("f" * 32, Unfinite(2, 3))
+
+
+def opened_files() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
+
+
+def test_a_log_that_can_not_be_begun_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    path = saved(tmp_path, drawn(100, 8))
+    with Job(input=path, rope=ROPE).opened() as opened:
+        plan = Plan(opened, Npy(), tmp_path / "y.npy")
+        monkeypatch.setattr(BlockLog, "_line", full)
+        before = opened_files()
+        with pytest.raises(OSError, match="No space") as caught:
+            BlockLog(plan, tmp_path / "part")
+        assert opened_files() == before, caught

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -85,3 +88,25 @@ def test_wrapped_leaves_a_short_line_alone() -> None:
 
 def test_wrapped_never_cuts_a_word() -> None:
     assert console.wrapped("x " + 30 * "9", 10, indent=2) == ["x", "  " + 30 * "9"]
+
+
+def test_a_note_that_nobody_can_read_is_left_out(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    console.note("closed")
+    with Path("/dev/full").open("w", buffering=1) as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        console.note("full")
+        monkeypatch.undo()
+        with contextlib.suppress(OSError):
+            full.close()
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w", buffering=1) as gone:
+        monkeypatch.setattr(sys, "stderr", gone)
+        console.note("gone")
+        monkeypatch.undo()
+        with contextlib.suppress(OSError):
+            gone.close()
+    assert capsys.readouterr() == ("", "")

@@ -85,16 +85,16 @@ def copy_rest(root: Path, target: Path, without: Collection[str]) -> None:
 
 def stranger(folder: Path) -> str | None:
     """Something in a folder that is no part of a store, if there is any."""
-    return next(_strangers(folder, ""), None)
+    return next(strangers(folder, ""), None)
 
 
-def _strangers(folder: Path, name: str) -> Iterator[str]:
+def strangers(folder: Path, name: str) -> Iterator[str]:
     kind = _kind(folder / name)
     with os.scandir(folder / name) as entries:
         for entry in entries:
             below = f"{name}/{entry.name}" if name else entry.name
             if kind == "group" and entry.is_dir(follow_symlinks=False):
-                yield from _strangers(folder, below)
+                yield from strangers(folder, below)
             elif kind == "array" and entry.is_dir(follow_symlinks=False):
                 yield from _other_than_chunks(folder, name, below)
             elif kind and entry.is_file(follow_symlinks=False):

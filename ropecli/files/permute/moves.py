@@ -8,13 +8,18 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from ropecli.errors import ArgumentError, FileError
+from ropecli.rotary.numbers import even
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ropecli.files.formats.safetensors_header import Header, Tensor
 
-DEFAULT = ("*q_proj*", "*k_proj*", "*q_norm*", "*k_norm*")
+#: Norms go with their projections: one that stayed would be on neither side of the proof.
+DEFAULT = (
+    *("*q_proj*", "*k_proj*", "*q_norm*", "*k_norm*", "*q_layernorm*", "*k_layernorm*"),
+    *("*query_layernorm*", "*key_layernorm*"),
+)
 FLOATS = ("F64", "F32", "F16", "BF16")
 #: A part of a name, between dots, that says whose rows they are: one group holds the letter.
 _ROLE = re.compile(r"(?:(q|k)(?:_.*)?|.*_(q|k)|w(q|k)|(?=query(?:_|$))(q).*|(k)ey(?:_.*)?)")
@@ -56,7 +61,7 @@ def moves(
         globs: Patterns of names.
 
     Raises:
-        ArgumentError: Numbers of heads that are not allowed.
+        ArgumentError: Numbers of heads, or a head dim, that are not allowed.
         FileError: No tensor matches, or one whose rows are no such heads.
     """
     if kv_heads < 1 or heads < 1 or heads % kv_heads:
@@ -70,7 +75,10 @@ def moves(
     for tensor, *_ in found:
         _check_dtype(tensor)
     by_role = sorted(found, key=lambda each: each[1] != "query")
-    width = head_dim or _head_dim([(t, counts[role]) for t, role, _, norm in by_role if not norm])
+    if head_dim is not None:
+        width = even("head dim", head_dim)
+    else:
+        width = _head_dim([(t, counts[role]) for t, role, _, norm in by_role if not norm])
     return tuple(
         _move(tensor, role, group, width, counts[role], norm=norm)
         for tensor, role, group, norm in found
