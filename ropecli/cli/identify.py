@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,12 +12,14 @@ from ropecli.cli import options
 from ropecli.cli.options import Json, Quiet
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ropecli.cli.encoding import Encoding
 
 
 def identify(
     before: Annotated[
-        Path, typer.Argument(metavar="BEFORE", help="The vectors: .npy, .npz or .safetensors.")
+        Path, typer.Argument(metavar="BEFORE", help="The vectors, in any format that is read.")
     ],
     after: Annotated[
         Path, typer.Argument(metavar="AFTER", help="The same, rotated; may be the same file.")
@@ -76,7 +79,6 @@ def identify(
     from ropecli.errors import ArgumentError
     from ropecli.files.axes import axis_notes
     from ropecli.files.sequences import read_sequences
-    from ropecli.files.tensors import read_tensor
     from ropecli.render import console, document
     from ropecli.render import identify as pages
 
@@ -84,7 +86,7 @@ def identify(
         refuse_without_model(layer=layer, sequence_length=sequence_length)
     if tensor_after is None and after.suffix.lower() != ".npy":
         tensor_after = tensor
-    if before.resolve() == after.resolve() and tensor == tensor_after:
+    if os.path.realpath(before) == os.path.realpath(after) and tensor == tensor_after:
         msg = (
             f"before and after are the same tensor of {before}: "
             "name two files, or two tensors with --tensor and --tensor-after"
@@ -106,7 +108,7 @@ def identify(
     result = find(
         x,
         y,
-        None if positions is None else read_tensor(positions),
+        None if positions is None else _read_positions(positions),
         candidates={name: candidate.rope for name, candidate in candidates.items()},
     )
     parameters = {
@@ -130,6 +132,23 @@ def identify(
         pages.show(result, ropes, words, brief=quiet)
     if not result.recognised:
         raise typer.Exit(1)
+
+
+def _read_positions(path: Path) -> NDArray[Any]:
+    """The only array of a file."""
+    from ropecli.errors import ArgumentError
+    from ropecli.files.arrays import choose, read_whole
+    from ropecli.files.formats.registry import open_source
+    from ropecli.files.formats.stored import of_numbers
+
+    with open_source(path) as source:
+        names = list(source.arrays)
+        if len(names) > 1:
+            some = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+            msg = f"--positions must be a file of one array, got {path} with {len(names)}: {some}"
+            raise ArgumentError(msg)
+        (name,) = choose(source, None)
+        return read_whole(source.reader(of_numbers(source.arrays[name])))
 
 
 def _candidates(

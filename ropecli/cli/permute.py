@@ -39,8 +39,8 @@ def permute(
         list[str] | None,
         typer.Option(
             metavar="GLOB",
-            help="Whose rows to move, by name; *q_proj*, *k_proj*, *q_norm*, *k_norm* by default; "
-            "repeatable.",
+            help="Whose rows to move, by name; by default *q_proj*, *q_norm*, *q_layernorm*, "
+            "*query_layernorm* and those of k and key; repeatable.",
         ),
     ] = None,
     model: Annotated[
@@ -87,7 +87,8 @@ def permute(
         rotary_dim, rotary_offset = found.rotary_dim, found.rotary_offset
         if found.layout == to and not quiet:
             console.note(f"{model} reads weights in layout {to}: these may be in it already")
-    refuse_without_model(layer=layer if model is None else None)
+    else:
+        refuse_without_model(layer=layer)
     if heads is None:
         msg = "the number of heads is needed: give --heads, and --kv-heads, or --model"
         raise ArgumentError(msg)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ropecli.errors import ArgumentError, ArgumentTypeError, FileError
 from ropecli.files.formats.stored import Stored
+from ropecli.rotary.numbers import even
 
 _LONGEST_HEAD = 512  #: Above every head dim in use; a longer last axis is likely several heads.
 
@@ -37,8 +38,9 @@ def understand_axes(
             last by default.
 
     Raises:
-        ArgumentError: The array has no such axis, or its last is no multiple of `head_dim`.
-        ArgumentTypeError: The sequence axis is not an integer.
+        ArgumentError: The array has no such axis, or its last is no multiple of `head_dim`, which
+            must be even.
+        ArgumentTypeError: The sequence axis or the head dim is not an integer.
         FileError: The array has fewer than two axes.
     """
     ndim = len(stored.shape)
@@ -49,7 +51,7 @@ def understand_axes(
         )
         raise FileError(msg)
     last = stored.shape[-1]
-    dim = last if head_dim is None else head_dim
+    dim = last if head_dim is None else even("head dim", head_dim)
     if not last or last % dim:
         allowed = "2 or more" if head_dim is None else f"a multiple of the head dim {dim}"
         msg = (

@@ -94,7 +94,7 @@ def test_every_rope_type_is_found(name: str, dim: int) -> None:
 def test_the_type_found_is_the_first_match(name: str) -> None:
     found = told(made(name), np.arange(128))
     first = found.matches[0]
-    assert first.name.startswith(f"{TYPES[name][0]}, base {TYPES[name][1]:g}")
+    assert first.name.startswith(f"{TYPES[name][0]}, base {TYPES[name][1]:.12g}")
     assert (first.matches, first.max_phase_error) == (True, 0.0)
     order = [(not match.matches, match.max_phase_error) for match in found.matches]
     assert order == sorted(order)

@@ -40,6 +40,8 @@ WRONG: list[tuple[Any, Any, Any, str]] = [
     (X, X, np.arange(17), "got (17,)"),
     (X, X, np.arange(16)[None], "got (1, 16)"),
     (X, X, 3, "got ()"),
+    (X, X, np.arange(16)[:, None], "got (16, 1)"),
+    (X, X, np.zeros((16, 0)), "got (16, 0)"),
     (BATCH, BATCH, np.zeros((3, 16)), "(16,) or (2, 16)"),
     (BATCH, BATCH, np.zeros((2, 16, 3, 1)), "got (2, 16, 3, 1)"),
     (X, X, np.full(16, np.nan), "positions must be finite"),
@@ -79,6 +81,15 @@ def test_candidates_that_are_no_rotary_are_refused(value: Any) -> None:
     with pytest.raises(RopecliError) as caught:
         identify(X, rotate(X, ROPE), np.arange(16), candidates={"mine": value})
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("candidates", [[ROPE], ROPE, "half", 3, [("mine", ROPE)]])
+def test_candidates_without_names_are_refused(candidates: Any) -> None:
+    with pytest.raises(ArgumentTypeError) as caught:
+        identify(X, rotate(X, ROPE), np.arange(16), candidates=candidates)
+    assert str(caught.value) == (
+        f"candidates must be a mapping of names to Rotary, got {type(candidates).__name__}"
+    )
 
 
 @pytest.mark.parametrize(

@@ -49,19 +49,39 @@ def test_any_vector_added() -> None:
     assert "additive" in why(before, after, WHERE)
 
 
-@pytest.mark.parametrize("layout", ["half", "interleaved"])
-@pytest.mark.parametrize("heads", [1, 3])
-def test_reflections(layout: str, heads: int) -> None:
+def reflected(before: Array, layout: str) -> Array:
     """y = (cos x + sin x', sin x - cos x'): a reflection even at position 0."""
-    before = normals(heads, COUNT, DIM, dtype="float64")
     pairs = Rotary(head_dim=DIM, layout=layout).pairs_in
     after = before.copy()
     a, b = before[..., pairs[:, 0]], before[..., pairs[:, 1]]
     after[..., pairs[:, 0]] = np.cos(ANGLE) * a + np.sin(ANGLE) * b
     after[..., pairs[:, 1]] = np.sin(ANGLE) * a - np.cos(ANGLE) * b
-    reason = why(before, after, WHERE)
+    return after
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+@pytest.mark.parametrize("heads", [1, 3])
+def test_reflections(layout: str, heads: int) -> None:
+    before = normals(heads, COUNT, DIM, dtype="float64")
+    reason = why(before, reflected(before, layout), WHERE)
     assert "reflected" in reason
     assert layout in reason
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+def test_reasons_are_found_along_the_axis_that_runs(heads: int) -> None:
+    """The first axis of a position may stand still, as time does in a picture."""
+    where = np.stack([np.zeros(COUNT), WHERE], axis=-1)
+    before = normals(heads, COUNT, DIM, dtype="float64")
+    assert "reflected" in why(before, reflected(before, "half"), where)
+    assert "xPos" in why(before, rotate(before, rope("xpos", head_dim=DIM), WHERE), where)
+    assert "additive" in why(before, before + sinusoids(), where)
+
+
+def test_a_pair_that_is_always_zero_is_not_said_to_be_multiplied() -> None:
+    before = normals(2, COUNT, DIM, dtype="float64")
+    before[..., [7, 7 + DIM // 2]] = 0
+    assert "pairs (half) are reflected" in why(before, reflected(before, "half"), WHERE)
 
 
 @pytest.mark.parametrize("dtype", ALL_DTYPES)
@@ -163,6 +183,16 @@ def test_coordinates_in_no_pair_that_are_multiplied(times: float) -> None:
         assert "(16 to 31) are multiplied by 1.277, not copied" in reason
     else:
         assert "not copied" in reason or "lengths" in reason
+
+
+def test_coordinates_in_no_pair_are_listed_unless_they_are_a_run() -> None:
+    pairs = [[0, 31], [1, 30], [2, 29], [3, 28], [5, 26], [6, 25], [7, 24], [8, 23]]
+    before = normals(2, COUNT, DIM, dtype="float64")
+    after = rotate(before, Rotary(head_dim=DIM, rotary_dim=16, pairs_in=pairs), WHERE)
+    rest = np.setdiff1d(np.arange(DIM), np.ravel(pairs))
+    after[..., rest] *= 1.277
+    said = "(4, 9, 10, 11, 12, 13, 14, 15, ...) are multiplied by 1.277, not copied"
+    assert said in why(before, after, WHERE)
 
 
 @pytest.mark.parametrize("layout", [half, interleaved])

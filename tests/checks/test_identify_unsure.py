@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from rotated import COMPILED, SINGLE, Array, normals, seen, told, why
 
-from ropecli import Rotary, rotate
+from ropecli import Rotary, rope, rotate
 from ropecli.arrays import DTYPES
 from ropecli.checks.identify import Identification, identify
 
@@ -51,6 +51,24 @@ def test_as_many_positions_as_are_said_are_enough(dtype: str, base: float) -> No
     assert enough.base == base
 
 
+def grid(rows: int, columns: int) -> Identification:
+    where = np.stack(np.divmod(np.arange(rows * columns), columns), axis=-1)
+    before = normals(len(where), 32, dtype="bfloat16")
+    return told(rope("axial", head_dim=32, layout="half"), where, before=before)
+
+
+def test_positions_are_needed_along_the_axis_of_the_pair() -> None:
+    """A picture of 64 rows and 4 columns shows less of what the columns turn."""
+    found = grid(64, 4)
+    assert found.axis is not None
+    assert {found.axis[pair] for pair in found.undetermined} == {1}
+    assert found.positions_needed is not None
+    assert 4 < found.positions_needed < 64
+    assert grid(64, found.positions_needed).undetermined == ()
+    (note,) = (each for each in found.notes if "too slow" in each)
+    assert f"over 4 positions; about {found.positions_needed} would do" in note
+
+
 def test_nothing_is_undetermined_where_all_is_seen() -> None:
     found = few("float32", rope=Rotary(head_dim=64))
     assert (found.undetermined, found.positions_needed, found.notes) == ((), None, ())
@@ -68,6 +86,17 @@ def test_an_open_end_is_undetermined() -> None:
     found = told(rope, np.arange(16), before=normals(16, 6, dtype="float16"))
     assert found.recognised, found.reason
     assert found.rotary_dim == 4 or 2 in found.undetermined
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+def test_a_pair_that_is_not_turned_far_from_0_is_none(dtype: str) -> None:
+    """Sixteen positions do not show (4, 5) turning, but at 1,000 it would stand elsewhere."""
+    where = np.arange(1000, 1016)
+    for rotated in (4, 6):
+        rope = Rotary(head_dim=6, rotary_dim=rotated)
+        found = told(rope, where, before=normals(16, 6, dtype=dtype))
+        assert found.recognised, found.reason
+        assert found.rotary_dim == rotated
 
 
 def test_an_end_that_stands_still_is_cut_off() -> None:

@@ -116,10 +116,18 @@ def test_an_axis_that_nobody_named_is_noted(capsys: pytest.CaptureFixture[str]) 
         ("whole.npy after.npy", "before must be float64, float32, float16, bfloat16, got int64"),
         ("nan.npy after.npy", "before must be finite, got 1 values that are not"),
         ("odd.npy odd2.npy", "head dim must be an even number of at least 2, got 3"),
-        ("before.npy after.npy --dim 3", "the last axis must be a multiple of the head dim 3"),
+        ("before.npy after.npy --dim 6", "the last axis must be a multiple of the head dim 6"),
+        ("before.npy after.npy --dim 0", "head dim must be an even number of at least 2, got 0"),
+        ("before.npy after.npy --dim -4", "head dim must be an even number of at least 2, got -4"),
+        ("loop.npy after.npy", "cannot read loop.npy: "),
         ("before.npy after.npy --sequence-axis 2", "sequence axis must be from 0 to 1 or from"),
         ("before.npy after.npy --positions short.npy", "positions must have shape (512,) or"),
         ("before.npy after.npy --positions nan.npy", "positions must be finite"),
+        ("before.npy after.npy --positions column.npy", "positions must have shape (512,) or"),
+        (
+            "before.npy after.npy --positions two.npz",
+            "--positions must be a file of one array, got two.npz with 2: a, b",
+        ),
         ("before.npy after.npy --positions missing.npy", "cannot read missing.npy"),
         ("before.npy after.npy --dtype int8", "dtype must be one of float64, float32, float16"),
         ("before.npy after.npy --dtype bfloat16", "before.npy holds float64, "),
@@ -150,12 +158,14 @@ def write_bad_files() -> None:
         "whole": np.ones((2, 512, 8), np.int64),
         "nan": np.ones((2, 512, 8)),
         "odd": np.ones((4, 3)),
+        "column": np.arange(512)[:, None],
         "odd2": np.ones((4, 3)),
     }
     arrays["nan"][0, 1, 2] = np.nan
     for name, array in arrays.items():
         np.save(f"{name}.npy", array)
     np.savez("two.npz", a=np.ones((3, 8)), b=np.ones((3, 8)))
+    Path("loop.npy").symlink_to("loop.npy")
     Path("words.npy").write_text("these are words")
     Path("words.safetensors").write_text("these are words")
     Path("empty.npz").write_bytes(b"")

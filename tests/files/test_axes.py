@@ -37,6 +37,12 @@ def test_empty_last_axis_is_refused() -> None:
         understand_axes(file(5, 0), head_dim=8)
 
 
+@pytest.mark.parametrize("dim", [0, -4, 3, 1])
+def test_a_head_dim_that_is_none_is_refused(dim: int) -> None:
+    with pytest.raises(ArgumentError, match=f"head dim must be an even number .*, got {dim}"):
+        understand_axes(file(5, 12), head_dim=dim)
+
+
 def test_four_axes_are_noted_unless_the_axis_was_named() -> None:
     axes = understand_axes(file(2, 32, 4_096, 128))
     (note,) = notes(axes)

@@ -57,6 +57,21 @@ def test_rows_go_where_converters_put_them(dtype: str, tmp_path: Path) -> None:
     assert 0 < result.proof.max_share < 1
 
 
+@pytest.mark.parametrize(
+    ("query", "key"), [("q_layernorm", "k_layernorm"), ("query_layernorm", "key_layernorm")]
+)
+def test_norms_move_with_their_projections_under_every_name(
+    query: str, key: str, tmp_path: Path
+) -> None:
+    arrays = {
+        name.replace("q_norm", query).replace("k_norm", key): array
+        for name, array in layer().items()
+    }
+    got, _ = converted(tmp_path, arrays)
+    for name in (f"{ATTENTION}{query}.weight", f"{ATTENTION}{key}.weight"):
+        assert_same_bits(name, got=got[name], expected=half_of(arrays[name], 1))
+
+
 @given(
     heads=st.sampled_from([(1, 1), (4, 4), (4, 1), (6, 3)]),
     pairs=st.integers(1, 8),

@@ -26,6 +26,8 @@ def test_what_is_refused(tmp_path: Path) -> None:
     refused("has 32 rows, which 5 heads do not divide", plain, heads=5, kv_heads=5)
     refused("k_proj.weight has shape .*, but 4 key heads of 8 have 32 rows", plain, kv_heads=4)
     refused("q_proj.weight has shape .*, but 4 query heads of 16", plain, head_dim=16)
+    for dim in (0, -8, 7):
+        refused(f"head dim must be an even number of at least 2, got {dim}", plain, head_dim=dim)
     refused("heads must be a multiple of kv heads, .* got 4 and 3", plain, kv_heads=3)
     refused("heads must be a multiple of kv heads, .* got 0", plain, heads=0, kv_heads=0)
     refused("layout must be interleaved or half, got 'diagonal'", plain, to="diagonal")

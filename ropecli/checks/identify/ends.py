@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ropecli.checks.identify.measured import Measured
+    from ropecli.checks.identify.sight import Sight
 
     Array = NDArray[np.float64]
 
 _LONGER = 1e-3  #: Attention factors further from 1 show in every coordinate that is rotated.
 
 
-def ended(seen: Measured) -> Measured:
+def ended(seen: Measured, sight: Sight) -> Measured:
     """Without the pairs at an open end that stand still where the ratio of pairs has them turn."""
     last = int(np.flatnonzero(seen.found).max()) + 1
     if not seen.open_end or last == len(seen.found):
@@ -33,8 +34,17 @@ def ended(seen: Measured) -> Measured:
     if abs(seen.pairing.factor - 1) > _LONGER or expected is None:
         return _cut(seen, moving)
     still = (expected > CLEARLY * seen.uncertainty) & ~seen.visible
+    still |= ~moved & (expected * _away(seen, sight) > CLEARLY * sight.unit)
     still &= np.arange(len(still)) >= moving
     return _cut(seen, int(still.argmax()) if still.any() else len(still))
+
+
+def _away(seen: Measured, sight: Sight) -> Array:
+    """How far from 0 most positions of each pair are, where they are known and begin there."""
+    begun = np.abs(seen.intercept) <= CLEARLY * seen.loose
+    if not sight.known or not begun[seen.visible].all():
+        return np.zeros(len(seen.axis))
+    return np.asarray(np.median(np.abs(seen.positions), axis=0)[seen.axis])
 
 
 def _cut(seen: Measured, end: int) -> Measured:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.checks.identify.scaled import Guess, scaled
+from ropecli.checks.identify.scaled import Guess, scaled, through
 from ropecli.checks.identify.table import (
     CLEARLY,
     geometric_start,
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 BASES = (10_000.0, 500_000.0, 1_000_000.0, 5_000_000.0)  #: That many models have.
 
-#: A measured length, and a number of pairs.
+_LARGEST = 6.0  #: Logarithm of a logarithm: of factors up to e^403.
+
+#: Not round by nature: a length as measured, and a share of counted pairs.
 _FROM_ELSEWHERE = ("attention_factor", "partial_rotary_factor")
 
 
@@ -169,12 +171,12 @@ def _mixed(seen: Seen, dim: int, base: float) -> Iterator[Guess]:
     if (fall <= 0).any():
         return
     place = np.log(np.arange(1, dim // 2 + 1) / (dim / 2))
-    weight = fall * np.abs(seen.theta) / seen.tolerance
-    rows = np.column_stack([place, np.ones(len(place))])
-    b, log_log = np.linalg.lstsq(rows * weight[:, None], np.log(fall) * weight, rcond=None)[0]
-    factor, b = roundest(math.exp(math.exp(log_log)), 1e-3), roundest(float(b), 1e-3)
-    if b > 0:
-        yield "ntk_mixed", dim, base, {"factor": factor, "mixed_b": b}
+    # A frequency's tolerance is that of its logarithm, which the second logarithm divides by.
+    b, log_log, off = through(place, np.log(fall), seen.tolerance / (fall * np.abs(seen.theta)))
+    if b > 0 and log_log < _LARGEST:
+        factor = roundest(math.exp(math.exp(log_log)), math.exp(log_log) * off[1])
+        own = {"factor": factor, "mixed_b": roundest(b, off[0] / b)}
+        yield "ntk_mixed", dim, base, own
 
 
 def _axial(seen: Seen, dim: int) -> Iterator[Guess]:

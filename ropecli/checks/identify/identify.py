@@ -3,41 +3,32 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ropecli.checks.identify.allowed import allowed, factor_of, factors_alike
 from ropecli.checks.identify.ends import ended, forward, one_direction
 from ropecli.checks.identify.explanation import FULL, Explanation, explained
 from ropecli.checks.identify.identification import Identification
 from ropecli.checks.identify.matches import matches
-from ropecli.checks.identify.measured import Measured, measured, rounded_to
+from ropecli.checks.identify.measured import Measured, measured
 from ropecli.checks.identify.pairing import KEPT, find_pairs
-from ropecli.checks.identify.precision import HALVES, half_table
+from ropecli.checks.identify.precision import HALVES, ROUNDINGS, half_table, rounded_to
 from ropecli.checks.identify.refusal import why_not
-from ropecli.checks.identify.residual import not_copied, residual
-from ropecli.checks.identify.sight import Given, Sight, given, sight_of
-from ropecli.checks.identify.table import roundings
+from ropecli.checks.identify.residual import listed, not_copied, residual
+from ropecli.checks.identify.sight import Given, Sight, given, sight_of, unseen
 from ropecli.checks.identify.unsure import notes, undetermined_pairs
 from ropecli.errors import ArgumentTypeError
 from ropecli.rotary import Rotary
 from ropecli.rotary.layout import NAMED, named_pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
-
-    from ropecli.checks.identify.pairing import Pairing
 
     Array = NDArray[np.float64]
 
-_FAR = 0.05  #: Of a pair's length: no rounding in full precision brings a vector so far off.
-_ULPS = 64.0  #: That vectors may be off where nothing but rounding is left.
-_MEASURED = 1e-8  #: The same of a table that is measured.
-_SINGLE = 2.0**-24
-_FAR_IN_HALF = 0.5  #: The same in half precision, where the partner of a slow pair may be missed.
-#: YaRN's attention factors of the factors that models have: 0.1 ln(s) + 1.
 _OUT_OF_PROPORTION = "pairs turn, but by angles that are not in proportion to the positions"
 _ALIKE = 0.02  #: Of a pair's length, that vectors of one position may be turned differently.
 
@@ -64,17 +55,11 @@ def identify(
         ArgumentError: A shape or a value that is not allowed.
         ArgumentTypeError: Not arrays of floats, or candidates that are no `Rotary`.
     """
-    offered: dict[str, Any] = dict(candidates or {})
-    for name, candidate in offered.items():
-        if not isinstance(candidate, Rotary):
-            msg = f"candidate {name} must be a Rotary, got {type(candidate).__name__}"
-            raise ArgumentTypeError(msg)
+    offered = _offered(candidates)
     data = given(before, after, positions)
     sight = sight_of(data)
-    if not sight.reach.any():
-        return _refused(data, sight, "all positions are the same: no turn can be told from others")
-    if (sight.x == sight.y).all():
-        return _refused(data, sight, "after equals before: nothing is turned")
+    if reason := unseen(sight):
+        return _refused(data, sight, reason)
     pairing = find_pairs(sight)
     if not len(pairing.read) or pairing.spread > KEPT:
         return _refused(data, sight, why_not(sight))
@@ -83,6 +68,20 @@ def identify(
     if reason:
         return _refused(data, sight, reason)
     return _recognised(data, sight, seen, offered)
+
+
+def _offered(candidates: Any) -> Mapping[str, Rotary]:
+    """The candidates, checked."""
+    if candidates is None:
+        return {}
+    if not isinstance(candidates, Mapping):
+        msg = f"candidates must be a mapping of names to Rotary, got {type(candidates).__name__}"
+        raise ArgumentTypeError(msg)
+    for name, candidate in candidates.items():
+        if not isinstance(candidate, Rotary):
+            msg = f"candidate {name} must be a Rotary, got {type(candidate).__name__}"
+            raise ArgumentTypeError(msg)
+    return candidates
 
 
 def _refused(data: Given, sight: Sight, reason: str) -> Identification:
@@ -103,7 +102,7 @@ def _reason(sight: Sight, seen: Measured) -> str | None:
     if len(alone):
         return _alone(sight, seen, alone)
     turning = seen.found
-    if (seen.apart[turning] > max(_ALIKE, 16 * sight.unit)).any():
+    if (seen.apart[turning] > max(_ALIKE, ROUNDINGS * sight.unit)).any():
         return "vectors at one position are turned by different angles"
     if (turning & seen.mirrored).any() or not (turning & seen.follows).any():
         return why_not(sight)
@@ -119,18 +118,16 @@ def _alone(sight: Sight, seen: Measured, alone: NDArray[np.int64]) -> str:
     turn = int(seen.found.sum())
     if turn < 2 * len(alone):
         return why_not(sight)
-    listed = ", ".join(map(str, alone[:8])) + (", ..." if len(alone) > 8 else "")
-    return f"{turn} pairs turn, but coordinates {listed} change and are in none of them"
+    return f"{turn} pairs turn, but coordinates {listed(alone)} change and are in none of them"
 
 
 def _recognised(
     data: Given, sight: Sight, seen: Measured, candidates: Mapping[str, Rotary]
 ) -> Identification:
-    seen = ended(seen)
+    seen = ended(seen, sight)
     direction = "forward" if forward(seen) else "reversed"
     seen = one_direction(seen, direction)
-    factor = _factor(seen.pairing, sight)
-    sure = _sure(seen.pairing, sight)
+    factor, sure = factor_of(seen.pairing, sight)
     found = explained(seen, sight, (factor, sure), 1 if direction == "forward" else -1)
     if not found.consistent:
         turned = "pairs are turned at position 0, each by an angle of its own"
@@ -138,8 +135,7 @@ def _recognised(
     if not found.precision.explains and not seen.follows[seen.found & seen.visible].all():
         return _refused(data, sight, _OUT_OF_PROPORTION)
     fit, step, factor = found.fit, found.step, found.factor
-    rotary = _rotary(sight, seen, found, factor, direction)
-    rotary = _as_used(rotary, found.precision.name)
+    rotary = _rotary(sight, seen, found, direction)
     if reason := not_copied(sight, rotary):
         return _refused(data, sight, reason)
     offset = float(found.start[0]) if (found.start == found.start[0]).all() else None
@@ -147,18 +143,16 @@ def _recognised(
     moved = moved + (found.start if data.axes > 1 else found.start[0])
     if rotary.axes < data.axes:  # the last axes turn nothing
         moved = moved[..., 0] if rotary.axes == 1 else moved[..., : rotary.axes]
-    used = seen.positions * step + found.start
+    furthest = float(np.abs(moved).max())
     precision = found.precision.name
     if fit is None and precision in FULL:
         precision = half_table(found.table, seen.uncertainty) or precision
     name = _precision_name(precision, seen.rounded, sight)
     left = residual(data, rotary, moved)
-    angle = float(np.abs(used).max() * np.abs(rotary.inv_freq).max())
-    if 2 * data.unit * left > _allowed(data, name, angle):
+    if 2 * data.unit * left > allowed(data, seen, found, name, furthest):
         share = f"{2 * data.unit * left:.2g} of a pair's length"
         return _refused(data, sight, f"most vectors are turned, but some are off by {share}")
     undetermined, needed = undetermined_pairs(seen, rotary, sight)
-    furthest = float(np.abs(used).max())
     return Identification(
         recognised=True,
         dtype=data.dtype,
@@ -181,43 +175,27 @@ def _recognised(
         axis=rotary.axis if data.axes > 1 else None,
         max_residual=left,
         precision=name,
-        matches=matches(seen, sight, rotary, fit, candidates, furthest, step, factor),
+        matches=matches(
+            seen,
+            sight,
+            rotary,
+            fit,
+            candidates,
+            furthest=furthest,
+            step=step,
+            factor=factor,
+            sure=factors_alike(sight, name, sure),
+        ),
         notes=notes(seen, sight, rotary, undetermined, needed),
         rotary=rotary,
         positions=moved,
     )
 
 
-def _allowed(data: Given, precision: str, angle: float) -> float:
-    """How far vectors may be off, of a pair's length, for what explains the others to be right."""
-    if any(half in precision for half in HALVES):
-        return np.inf
-    if data.unit > _SINGLE:
-        return _FAR_IN_HALF
-    exact = _ULPS * 2 * data.unit + _MEASURED
-    return {"exact": exact, "float32 angles": exact + (_ULPS + 8 * angle) * _SINGLE}.get(
-        precision, _FAR
-    )
-
-
-def _sure(pairing: Pairing, sight: Sight) -> float:
-    """How well the factor of all lengths is known, relative."""
-    return max(4 * max(sight.unit, pairing.spread) / math.sqrt(len(sight.positions)), 1e-7)
-
-
-def _factor(pairing: Pairing, sight: Sight) -> float:
-    """The attention factor; 1 where rounding can't tell it from 1."""
-    sure = _sure(pairing, sight)
-    factor = pairing.factor
-    if abs(factor - 1) <= sure:
-        return 1.0
-    return roundings(factor, sure / 4)[0]
-
-
-def _rotary(
-    sight: Sight, seen: Measured, found: Explanation, factor: float, direction: str
-) -> Rotary:
-    table, fit = found.table, found.fit
+def _rotary(sight: Sight, seen: Measured, found: Explanation, direction: str) -> Rotary:
+    fit, precision = found.fit, found.precision.name
+    half = next((name for name in HALVES if precision.startswith(f"{name} frequencies")), None)
+    table = found.table if half is None else rounded_to(found.table, half)
     where: dict[str, Any] = {}
     count = len(table)
     offset = int(seen.read.min())
@@ -234,31 +212,12 @@ def _rotary(
         table,
         head_dim=sight.head_dim,
         direction=direction,
-        attention_factor=factor,
+        attention_factor=found.factor,
         base=None if fit is None else fit.base,
         rope_type="custom" if fit is None else fit.rope_type,
         parameters=None if fit is None else {"dim": fit.dim, "base": fit.base} | fit.parameters,
         axis=seen.axis if sight.positions.shape[1] > 1 else None,
         **where,
-    )
-
-
-def _as_used(rotary: Rotary, precision: str) -> Rotary:
-    """With the frequencies rounded, where they were."""
-    half = next((name for name in HALVES if precision.startswith(f"{name} frequencies")), None)
-    if half is None:
-        return rotary
-    return Rotary.from_inv_freq(
-        rounded_to(rotary.inv_freq, half),
-        head_dim=rotary.head_dim,
-        direction=rotary.direction,
-        attention_factor=rotary.attention_factor,
-        base=rotary.base,
-        rope_type=rotary.rope_type,
-        parameters=dict(rotary.parameters),
-        axis=rotary.axis,
-        pairs_in=rotary.pairs_in,
-        pairs_out=rotary.pairs_out,
     )
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import ml_dtypes
 import numpy as np
 
 from ropecli.checks.identify.arrangement import arranged
 from ropecli.checks.identify.pairing import Pairing
-from ropecli.checks.identify.phases import line, turns
+from ropecli.checks.identify.phases import line, root_mean_square, turns
+from ropecli.checks.identify.precision import HALVES, rounded_to
 from ropecli.checks.identify.table import CLEARLY
 
 if TYPE_CHECKING:
@@ -21,12 +21,6 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     Index = NDArray[np.int64]
 
-#: What positions may have been rounded to before they were used.
-POSITIONS = {
-    "exact": None,
-    "float16": np.dtype(np.float16),
-    "bfloat16": np.dtype(ml_dtypes.bfloat16),
-}
 _BETTER = 8.0  #: By which positions in half precision must explain the data better.
 _TURNED = 0.3  #: Radians, root mean square, below which phases follow a line.
 
@@ -49,7 +43,7 @@ class Measured:
     axis: Index  #: (pairs,).
     apart: Array  #: (pairs,), how unlike the vectors of one position are turned.
     mirrored: NDArray[np.bool_]  #: (pairs,), whether it is a reflection that follows a line.
-    rounded: str  #: What positions were rounded to: a key of POSITIONS.
+    rounded: str  #: What positions were rounded to: a key of HALVES, or "exact".
     positions: Array  #: (rows, axes), rounded so.
 
     @property
@@ -61,12 +55,8 @@ class Measured:
     @property
     def follows(self) -> NDArray[np.bool_]:
         """Pairs whose phases follow a line."""
-        good: NDArray[np.bool_] = _rms(self.off) < _TURNED
+        good: NDArray[np.bool_] = root_mean_square(self.off) < _TURNED
         return good
-
-
-def _rms(off: Array) -> Array:
-    return np.asarray(np.sqrt((off**2).mean(axis=0)))
 
 
 def measured(sight: Sight, pairing: Pairing) -> Measured:
@@ -75,7 +65,9 @@ def measured(sight: Sight, pairing: Pairing) -> Measured:
     if first.mirrored.any():
         pairing = _unmirrored(pairing, first)
         first = _lines(sight, pairing.read, pairing.written, pairing.factor, positions)
-    sure = (np.abs(first.slope) > CLEARLY * first.uncertainty) & (_rms(first.off) < _TURNED)
+    sure = (np.abs(first.slope) > CLEARLY * first.uncertainty) & (
+        root_mean_square(first.off) < _TURNED
+    )
     order = arranged(pairing, first.slope, sure, sight.head_dim)
     every = _lines(sight, order.read, order.written, pairing.factor, positions)
     turning = np.abs(every.slope) > CLEARLY * every.uncertainty
@@ -155,7 +147,7 @@ def _positions(sight: Sight, pairing: Pairing) -> tuple[str, Array, _Lines]:
     best = ("exact", sight.positions, lines)
     if least <= _BETTER * sight.unit:
         return best
-    for name in POSITIONS:
+    for name in HALVES:
         rounded = rounded_to(sight.positions, name)
         if (rounded == sight.positions).all():
             continue
@@ -165,15 +157,6 @@ def _positions(sight: Sight, pairing: Pairing) -> tuple[str, Array, _Lines]:
         if left * _BETTER < least:
             best, least = (name, rounded, lines), left
     return best
-
-
-def rounded_to(positions: Array, name: str) -> Array:
-    """Positions rounded to a dtype of POSITIONS."""
-    dtype = POSITIONS[name]
-    if dtype is None:
-        return positions
-    with np.errstate(over="ignore"):
-        return np.asarray(positions.astype(np.float32).astype(dtype).astype(np.float64))
 
 
 def _gaps(positions: Array, seen: NDArray[np.bool_]) -> Index:

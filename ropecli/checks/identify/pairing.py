@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ropecli.checks.identify.precision import SINGLE
 from ropecli.checks.identify.still import coupled, sources
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 _VECTORS = 1024  #: Looked at; a few dozen would do.
 _ROUNDINGS = 6  #: Of a square after: two of its root, each from three operations.
-_SINGLE = 2.0**-24  #: Unit roundoff of float32: tables may be in it under float64 data.
 _FOUND = 0.1  #: What two partners' gains may leave of themselves, added up. Others leave about 1.
 _WORSE = 1e4  #: By how much less well a pair may keep its sum of squares than most, squared.
 _SQUARED = 2.0**-50  #: Of that, what rounding leaves of sums of squares in float64.
@@ -59,7 +59,7 @@ def find_pairs(sight: Sight) -> Pairing:
         pairs = np.concatenate([pairs, slow])
         single = np.setdiff1d(single, np.searchsorted(where, np.intersect1d(where, slow)))
     if len(single) > len(pairs) and spread < KEPT:
-        read, written = _elsewhere(u * factor2, v, max(sight.unit, _SINGLE))
+        read, written = _elsewhere(u * factor2, v, max(sight.unit, SINGLE))
         if len(read) > len(pairs):
             inside, outside = _all_elsewhere(
                 sight, where[read], where[written], float(np.sqrt(factor2))
@@ -74,7 +74,7 @@ def find_pairs(sight: Sight) -> Pairing:
             )
     written = pairs
     if len(single) > 1 and spread < KEPT:  # a few whose outputs change places
-        read, outside = _elsewhere(u[:, single] * factor2, v[:, single], max(sight.unit, _SINGLE))
+        read, outside = _elsewhere(u[:, single] * factor2, v[:, single], max(sight.unit, SINGLE))
         pairs = np.concatenate([pairs, where[single][read]])
         written = np.concatenate([written, where[single][outside]])
         single = np.delete(single, outside.ravel())

@@ -38,13 +38,16 @@ class Line:
     uncertainty: Array  #: Of the slopes.
     loose: Array  #: (pairs,), Of the intercepts.
     off: Array  #: (rows, pairs), radians that are left, within a half turn.
-    held: Array  #: (pairs,), how far from the first positions the line could be followed.
 
     @property
     def rms(self) -> Array:
         """Root mean square of what is left."""
-        root: Array = np.sqrt((self.off**2).mean(axis=0))
-        return root
+        return root_mean_square(self.off)
+
+
+def root_mean_square(off: Array) -> Array:
+    """Of each pair, over the rows."""
+    return np.asarray(np.sqrt((off**2).mean(axis=0)))
 
 
 def turns(
@@ -90,7 +93,7 @@ def line(phasor: NDArray[np.complex128], positions: Array, unit: float) -> Line:
         off = np.full((len(positions), 1), float(one.rms[0]))  # what was not seen is as good
         off[rows] = one.off
         lines.append(replace(one, off=off))
-    parts = ("slope", "intercept", "uncertainty", "loose", "off", "held")
+    parts = ("slope", "intercept", "uncertainty", "loose", "off")
     return Line(
         **{name: np.concatenate([getattr(each, name) for each in lines], axis=-1) for name in parts}
     )
@@ -106,19 +109,17 @@ def _unknown(positions: Array) -> Line:
         uncertainty=unknown,
         loose=np.full(1, np.pi),
         off=np.zeros((len(positions), 1)),
-        held=none,
     )
 
 
 def _through_all(phasor: NDArray[np.complex128], positions: Array, unit: float) -> Line:
     """The lines of pairs that were seen at all positions."""
     order = np.argsort(positions, kind="stable")
-    m, start, slope = _closest(phasor[order], positions[order])
-    slope = slope.copy()
-    u = phasor[order]
+    u, m = phasor[order], positions[order]
+    start, slope = _closest(u, m)
     intercept = np.angle(u[start])
     distance = np.abs(m - m[start])
-    held = np.zeros(u.shape[1])
+    held = np.zeros(u.shape[1])  # how far from the start the line could be followed
     alive = np.ones(u.shape[1], bool)
     radius, furthest = float(np.diff(np.unique(m)).min()) * 2, distance.max()
     while alive.any():
@@ -135,7 +136,7 @@ def _through_all(phasor: NDArray[np.complex128], positions: Array, unit: float) 
     off = np.angle(phasor * np.exp(-1j * (slope * (positions - m[start])[:, None] + intercept)))
     near = distance[:, None] <= np.maximum(held, radius / 1e9)
     spread = np.sqrt(np.where(near, (m - m[start])[:, None] ** 2, 0.0).mean(axis=0))
-    noise = np.sqrt((off**2).mean(axis=0)) + unit
+    noise = root_mean_square(off) + unit
     count = np.sqrt(len(m))
     unknown = np.pi / float(np.diff(np.unique(m)).min())
     uncertainty = np.divide(
@@ -143,16 +144,15 @@ def _through_all(phasor: NDArray[np.complex128], positions: Array, unit: float) 
     )
     return Line(
         slope=slope,
-        intercept=_wrapped(intercept - slope * m[start]),
+        intercept=wrapped(intercept - slope * m[start]),
         uncertainty=uncertainty,
         loose=noise / count + uncertainty * abs(m[start]),
         off=off,
-        held=held,
     )
 
 
-def _closest(u: NDArray[np.complex128], m: Array) -> tuple[Array, int, Array]:
-    """Sorted positions, the first of two neighbours, and the slopes that all neighbours show."""
+def _closest(u: NDArray[np.complex128], m: Array) -> tuple[int, Array]:
+    """The first of two neighbours among sorted positions, and the slopes that all of them show."""
     gap = np.diff(m)
     smallest = gap[gap > 0].min()
     near = np.flatnonzero(gap == smallest)
@@ -161,7 +161,7 @@ def _closest(u: NDArray[np.complex128], m: Array) -> tuple[Array, int, Array]:
     slope = np.angle(turn) / smallest
     whole = (m - m[0]) / smallest
     if np.abs(whole - np.rint(whole)).max() < 1e-9 or len(np.unique(m)) == 2:
-        return m, start, slope  # no two positions could tell more turns from fewer
+        return start, slope  # no two positions could tell more turns from fewer
     # Neighbours stand apart: other whole turns between them are as good, until all rows are asked.
     step = np.gcd.reduce(np.rint(np.diff(np.unique(m)) * 2**20).astype(np.int64)) / 2**20
     tried = min(int(smallest / step), _TRIED)
@@ -172,7 +172,7 @@ def _closest(u: NDArray[np.complex128], m: Array) -> tuple[Array, int, Array]:
         angles = np.outer(slope[pair] + extra, m[some] - m[start])
         score = np.abs((u[some, pair] * np.exp(-1j * angles)).sum(axis=1))
         best[pair] = slope[pair] + extra[score.argmax()]
-    return m, start, best
+    return start, best
 
 
 def _fitted(
@@ -188,5 +188,6 @@ def _fitted(
     return slope + step, intercept + shift, left
 
 
-def _wrapped(angle: Array) -> Array:
-    return (angle + np.pi) % (2 * np.pi) - np.pi
+def wrapped(angle: Array | float) -> Array:
+    """Within a half turn."""
+    return np.asarray((angle + np.pi) % (2 * np.pi) - np.pi)

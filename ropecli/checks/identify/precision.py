@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import ml_dtypes
 import numpy as np
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 HALVES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
-_SINGLE = 2.0**-24
-_ROUNDINGS = 16  #: Of a coordinate: tables, two products, a sum, and vectors to begin with.
+SINGLE = 2.0**-24  #: Unit roundoff of float32.
+DOUBLE = 2.0**-53  #: Of float64.
+ROUNDINGS = 16  #: Of a coordinate: tables, two products, a sum, and vectors to begin with.
 _FEWEST = 4  #: Frequencies that do not all keep to half precision by chance.
 _MOST = 0.99  #: Share of what is seen that a precision must explain: half precision has ties.
 _BETTER = 8.0  #: By which half precision must explain more than full precision does.
@@ -54,13 +55,15 @@ def precision_of(
         halves: Whether half precision is considered.
     """
     angle = m * theta
-    noise = _ROUNDINGS * unit
+    noise = ROUNDINGS * unit
     exact = np.abs(phasor - np.exp(1j * angle))
     seen = ~np.isnan(phasor)
     left = float(np.quantile(exact[seen], _MOST))
-    if (exact <= noise + 4e-16 * np.abs(angle))[seen].all():
+    # Both sides are float64, the frequencies of the data perhaps by another way: twice as many.
+    rounding = 2 * angle_roundings(theta) * DOUBLE * np.abs(angle)
+    if (exact <= noise + rounding)[seen].all():
         return Precision(name="exact", explains=True, left=left)
-    single = noise + 2 * _SINGLE + _single(m, theta)
+    single = noise + 2 * SINGLE + _single(m, theta)
     if (exact <= single)[seen].all():
         return Precision(name="float32 angles", explains=True, left=left)
     best = Precision(name="unexplained", explains=False, left=left)
@@ -75,21 +78,33 @@ def precision_of(
     return best
 
 
+def angle_roundings(theta: Array) -> Array:
+    """Roundings of an angle m theta, in units of it, whichever way a frequency was computed.
+
+    ln(base), the exponent and their product change theta by |ln theta| times what they are rounded
+    by; a power or exponential is right to 2 units, and there are a reciprocal, a division by a
+    factor, and the product with the position.
+    """
+    size = np.abs(theta)
+    return 5 + 3 * np.abs(np.log(np.where(size > 0, size, 1.0)))
+
+
 def _single(m: Array, theta: Array) -> Array:
-    """How far angles may be off in float32: by the frequency, after a pow(), and by the product.
+    """How far angles may be off in float32: by the frequency, and by the product.
 
     A frequency of 1, which every table begins with, is exact in all of them.
     """
     exact = np.abs(theta) == 1.0
     product = (m.astype(np.float32) * theta.astype(np.float32)).astype(np.float64)
-    return np.where(exact, np.abs(product - m * theta), 4 * np.abs(m * theta) * _SINGLE)
+    rounding = angle_roundings(theta) * SINGLE * np.abs(m * theta)
+    return np.where(exact, np.abs(product - m * theta), rounding)
 
 
 def half_table(table: Array, uncertainty: Array) -> str | None:
     """The half precision that all frequencies of a table keep to, as measured."""
     seen = table > 0
     for name, dtype in reversed(HALVES.items()):
-        rounded = _rounded(table, dtype)
+        rounded = rounded_to(table, name)
         spacing = np.spacing(rounded.astype(dtype)).astype(np.float64)
         sharp = seen & (uncertainty < spacing / 64)
         near = np.abs(rounded - table) <= CLEARLY * uncertainty
@@ -102,8 +117,8 @@ def computed_in(after: Array, dtype: str) -> str | None:
     """The half precision that all vectors keep to, if their own is a better one."""
     if dtype in HALVES:
         return None
-    for name, half in reversed(HALVES.items()):  # bfloat16 numbers are mostly float16 ones too
-        if (_rounded(after, half) == after).all():
+    for name in reversed(HALVES):  # bfloat16 numbers are mostly float16 ones too
+        if (rounded_to(after, name) == after).all():
             return name
     return None
 
@@ -111,32 +126,35 @@ def computed_in(after: Array, dtype: str) -> str | None:
 def _halves(m: Array, theta: Array, factor: float) -> Iterator[tuple[str, NDArray[np.complex128]]]:
     """Tables of e^{i angle} with this or that in half precision, one thing before several."""
     with np.errstate(over="ignore", invalid="ignore"):
-        for name, dtype in HALVES.items():
-            p, t = _rounded(m, dtype), _rounded(theta, dtype)
+        for name in HALVES:
+            p, t = rounded_to(m, name), rounded_to(theta, name)
             ways = {
                 "positions": p * theta,
                 "frequencies": m * t,
-                "angles": _rounded(m * theta, dtype),
+                "angles": rounded_to(m * theta, name),
                 "positions and frequencies": p * t,
-                "positions and angles": _rounded(p * theta, dtype),
-                "frequencies and angles": _rounded(m * t, dtype),
-                "positions, frequencies and angles": _rounded(p * t, dtype),
+                "positions and angles": rounded_to(p * theta, name),
+                "frequencies and angles": rounded_to(m * t, name),
+                "positions, frequencies and angles": rounded_to(p * t, name),
             }
-            yield f"{name} tables", _table(m * theta, dtype, factor)
+            yield f"{name} tables", _table(m * theta, name, factor)
             for what, angle in ways.items():
                 yield f"{name} {what}", np.exp(1j * angle)
                 yield (
                     f"{name} {what} and tables".replace(" and ", ", ", what.count(" and ")),
-                    (_table(angle, dtype, factor)),
+                    _table(angle, name, factor),
                 )
 
 
-def _table(angle: Array, dtype: np.dtype[Any], factor: float) -> NDArray[np.complex128]:
-    cos, sin = (_rounded(factor * f(angle), dtype) / factor for f in (np.cos, np.sin))
+def _table(angle: Array, name: str, factor: float) -> NDArray[np.complex128]:
+    cos, sin = (rounded_to(factor * f(angle), name) / factor for f in (np.cos, np.sin))
     made: NDArray[np.complex128] = cos + 1j * sin
     return made
 
 
-def _rounded(values: Array, dtype: np.dtype[Any]) -> Array:
+def rounded_to(values: Array, name: str) -> Array:
+    """Values rounded to a half precision; as they are for any other."""
+    if name not in HALVES:
+        return values
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.nan_to_num(values.astype(np.float32).astype(dtype).astype(np.float64))
+        return np.asarray(values.astype(np.float32).astype(HALVES[name]).astype(np.float64))

@@ -9,6 +9,8 @@ import numpy as np
 
 from ropecli.checks.identify.pairing import KEPT, find_pairs
 from ropecli.checks.identify.phases import line, turns
+from ropecli.checks.identify.precision import ROUNDINGS
+from ropecli.checks.identify.residual import listed
 from ropecli.rotary.layout import NAMED, named_pairs
 
 if TYPE_CHECKING:
@@ -23,7 +25,6 @@ _COVERED = 0.9  #: Share of the coordinates that move which pairs must account f
 _ROUGH = 0.2  #: The same, where a frequency is known to 1 % alone.
 _NEAR = 8  #: Positions within which a frequency need not be known better than to 2 %.
 _FEWEST = 5  #: Of them.
-_COPIED = 16.0  #: Roundings that a coordinate may be off and still count as multiplied only.
 _NOT_ONE = 1e-3  #: By which a factor is another number than 1.
 _TINY = np.finfo(np.float64).tiny
 _GRID = np.geomspace(1e-5, np.pi, 1024)  #: Frequencies that are tried, 1.2 % apart.
@@ -39,6 +40,11 @@ def why_not(sight: Sight) -> str:
     if _lengths_kept(sight):
         return "lengths are kept, but no pairs of coordinates turn with the position"
     return "lengths are not kept, and nothing known explains how they change"
+
+
+def _along(sight: Sight) -> Array:
+    """Positions along the axis on which they lie furthest apart."""
+    return np.asarray(sight.positions[:, sight.reach.argmax()])
 
 
 def _lengths_kept(sight: Sight) -> bool:
@@ -63,10 +69,11 @@ def _added(sight: Sight) -> str | None:
 
 def _sinusoids(added: Array, sight: Sight) -> float:
     """The least share of any coordinate of what is added that one frequency explains."""
-    near = np.flatnonzero(np.abs(sight.positions[:, 0] - sight.positions[0, 0]) <= 4 * _NEAR)
+    m = _along(sight)
+    near = np.flatnonzero(np.abs(m - m[0]) <= 4 * _NEAR)
     if len(near) < 2 * _FEWEST:
         return 0.0
-    m, added = sight.positions[near, 0], added[near]
+    m, added = m[near], added[near]
     total = (added**2).sum(axis=0)
     rounding = (2 * sight.unit) ** 2 * (sight.x[near, 0] ** 2 + sight.y[near, 0] ** 2).sum(axis=0)
     left = np.full(len(total), np.inf)
@@ -90,12 +97,13 @@ def _partly_scaled(sight: Sight) -> str | None:
     rows = (0, 1)
     times = (sight.x * sight.y).sum(axis=rows) / np.maximum((sight.x**2).sum(axis=rows), _TINY)
     left = np.abs(sight.y - times * sight.x).max(axis=rows)
-    still = left <= _COPIED * sight.unit * np.abs(sight.x).max(axis=rows)
-    where = np.flatnonzero(still & (np.abs(times - 1) > max(_NOT_ONE, _COPIED * sight.unit)))
+    size = np.abs(sight.x).max(axis=rows)
+    still = (size > 0) & (left <= ROUNDINGS * sight.unit * size)
+    where = np.flatnonzero(still & (np.abs(times - 1) > max(_NOT_ONE, ROUNDINGS * sight.unit)))
     if not len(where) or len(where) == sight.head_dim or np.ptp(times[where]) > _CLOSE:
         return None
     return (
-        f"coordinates that are in no pair ({where[0]} to {where[-1]}) are multiplied by "
+        f"coordinates that are in no pair ({listed(where)}) are multiplied by "
         f"{times[where].mean():.4g}, not copied"
     )
 
@@ -143,7 +151,7 @@ def _uneven(sight: Sight) -> str | None:
 
 def _growing(sight: Sight) -> str | None:
     """Pairs turn, and their lengths grow or shrink with the position."""
-    m = sight.positions[:, 0]
+    m = _along(sight)
     for name, pairs in _pairs(sight):
         z, w = (each[..., pairs[:, 0]] + 1j * each[..., pairs[:, 1]] for each in (sight.x, sight.y))
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -167,7 +175,7 @@ def _mirrored(sight: Sight) -> str | None:
         seen = turns(sight, pairs, pairs, 1.0)
         if (np.abs(np.abs(seen.mirrored) - 1) > _CLOSE).any():
             continue
-        if line(seen.mirrored, sight.positions[:, 0], sight.unit).rms.max() < _CLOSE:
+        if line(seen.mirrored, _along(sight), sight.unit).rms.max() < _CLOSE:
             return f"pairs ({name}) are reflected, not turned: a sign is wrong in one of two rows"
     return None
 
@@ -175,8 +183,9 @@ def _mirrored(sight: Sight) -> str | None:
 def _mixed(sight: Sight) -> str | None:
     """Each coordinate takes its partner from one layout and its angle from the other."""
     dim = sight.head_dim
-    near = np.abs(sight.positions[:, 0] - sight.positions[0, 0]) <= _NEAR
-    m = sight.positions[near, 0]
+    m = _along(sight)
+    near = np.abs(m - m[0]) <= _NEAR
+    m = m[near]
     if len(m) < _FEWEST:
         return None
     partner = {}
@@ -205,7 +214,7 @@ def _combined(
     x, beside, y = (
         sight.x[near][..., a], sight.x[near][..., b], sight.y[near][..., a],
     )  # fmt: skip
-    rounding = _COPIED * sight.unit * float(np.linalg.norm(x))
+    rounding = ROUNDINGS * sight.unit * float(np.linalg.norm(x))
     changed = max(float(np.linalg.norm(y - x)), rounding, _TINY)
     best = (np.inf, 1.0, 1)
     for theta in _GRID:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
+
+from ropecli.checks.identify.precision import ROUNDINGS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -14,21 +17,22 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-_COPIED = 16.0  #: Roundings that a coordinate in no pair may be off.
-
 
 def residual(data: Given, rotary: Rotary, positions: Array) -> float:
     """The largest |after - rotate(before)|, in ulp of the data's dtype of a pair's length."""
     turned = _turned(data.before.astype(np.float64), rotary, positions)
     error = np.abs(turned - data.after.astype(np.float64))
     length = np.abs(turned)
-    rest = _outside(rotary)
-    length[..., rest] = np.sqrt((turned**2).mean(axis=-1, keepdims=True))
+    length[..., _outside(rotary)] = length.max(axis=-1, keepdims=True)
     first, second = rotary.pairs_out.T
     length[..., first] = length[..., second] = np.hypot(turned[..., first], turned[..., second])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(error == 0, 0.0, error / (2 * data.unit * length))
-    return float(share.max())
+    # Below the smallest normal number an ulp is that number's.
+    normal = max(_smallest_normal(each.dtype) for each in (data.before, data.after))
+    return float((error / np.maximum(length, normal)).max()) / (2 * data.unit)
+
+
+def _smallest_normal(dtype: np.dtype[Any]) -> float:
+    return float(ml_dtypes.finfo(dtype).tiny)  # type: ignore[no-untyped-call]
 
 
 def not_copied(sight: Sight, rotary: Rotary) -> str | None:
@@ -38,11 +42,18 @@ def not_copied(sight: Sight, rotary: Rotary) -> str | None:
         return None
     x, y = sight.x[..., rest], sight.y[..., rest]
     size = np.abs(x).max()
-    if np.abs(y - x).max() <= _COPIED * sight.unit * size:
+    if np.abs(y - x).max() <= ROUNDINGS * sight.unit * size:
         return None
     times = float((x * y).sum() / max((x**2).sum(), np.finfo(np.float64).tiny))
     how = f"multiplied by {times:.4g}" if np.abs(y - times * x).max() < 0.01 * size else "changed"
-    return f"coordinates that are in no pair ({rest[0]} to {rest[-1]}) are {how}, not copied"
+    return f"coordinates that are in no pair ({listed(rest)}) are {how}, not copied"
+
+
+def listed(coordinates: NDArray[np.int64]) -> str:
+    """A run of them by its ends, any others one by one, the first few."""
+    if len(coordinates) > 2 and (np.diff(coordinates) == 1).all():
+        return f"{coordinates[0]} to {coordinates[-1]}"
+    return ", ".join(map(str, coordinates[:8])) + (", ..." if len(coordinates) > 8 else "")
 
 
 def _turned(x: Array, rotary: Rotary, positions: Array) -> Array:

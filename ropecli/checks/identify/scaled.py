@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.checks.identify.table import roundest
+from ropecli.checks.identify.table import CLEARLY, roundest
 from ropecli.rotary.attention import mscale_ratio
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def scaled(
         return
     share = (ratio - 1 / factor) / (1 - 1 / factor)  # of the frequency that is left as it was
     loose = sure * ratio / (1 - 1 / factor)
+    # A share is off by its own frequency, by the base, and twice by the factor, each up to loose.
     between = np.flatnonzero(use & (share > 4 * loose) & (share < 1 - 4 * loose))
     yield from _llama3(plain, share, loose, between, dim, base, factor)
     yield from _yarn(share, loose, between, dim, base, factor, attention_factor)
@@ -74,15 +75,12 @@ def _llama3(
     factor: float,
 ) -> Iterator[Guess]:  # fmt: skip
     """share = (turns in L0 - low) / (high - low): a line in the frequency."""
-    known = [(1.0, high, context) for high in (4.0, 1.0, 32.0) for context in (8192, *CONTEXTS)]
+    contexts = dict.fromkeys((8192, *CONTEXTS))  # what Llama 3.1 was trained on goes first
+    known = [(1.0, high, context) for high in (4.0, 1.0, 32.0) for context in contexts]
     if len(between) > 1:
-        weight = 1 / loose[between]
-        rows = np.column_stack([plain[between] / (2 * np.pi), np.ones(len(between))])
-        slope, shift = np.linalg.lstsq(rows * weight[:, None], share[between] * weight, rcond=None)[
-            0
-        ]
+        slope, shift, off = through(plain[between] / (2 * np.pi), share[between], loose[between])
         if slope > 0 and shift < 0:
-            sure = 64 * float(loose[between].min())
+            sure = off[0] / slope - off[1] / shift
             high = roundest(1 - 1 / shift, sure)  # low 1: the two are known up to a factor
             context = roundest(slope * (high - 1), sure)
             known = [(1.0, high, round(context)), (1.0, high, _nearest(context)), *known]
@@ -102,6 +100,15 @@ def _llama3(
                 "original_max_position_embeddings": context,
             }
             yield "ntk_by_parts", dim, base, by_parts
+
+
+def through(x: NDArray[Any], y: Array, loose: Array) -> tuple[float, float, list[float]]:
+    """Slope and shift of a line, and how far off both are at most if y is off by loose."""
+    rows = np.column_stack([x, np.ones(len(x))]) / loose[:, None]
+    inverse = np.linalg.pinv(rows)
+    slope, shift = inverse @ (y / loose)
+    off: list[float] = np.abs(inverse).sum(axis=1).tolist()
+    return float(slope), float(shift), off
 
 
 def _nearest(context: float) -> int:
@@ -125,25 +132,27 @@ def _yarn(
             )  # fmt: skip
     if len(between) < 2:
         return
-    weight = 1 / loose[between]
-    rows = np.column_stack([between, np.ones(len(between))])
-    slope, shift = np.linalg.lstsq(rows * weight[:, None], share[between] * weight, rcond=None)[0]
+    slope, shift, off = through(between, share[between], loose[between])
     if slope >= 0:
         return
     low, high = (shift - 1) / -slope, shift / -slope
+    fall = 2 * math.log(base) / dim  # of the logarithm of a frequency from pair to pair
     for truncate in (True, False):
-        low_end, high_end = (round(low), round(high)) if truncate else (low, high)
-        if high_end <= low_end:
+        if truncate:  # whole ends: any betas half a pair around those between two pairs give them
+            ends, sure = (round(low) + 0.5, round(high) - 0.5), [-math.expm1(-fall / 2)] * 2
+        else:  # by a standard deviation at most: they make up for a factor that is a little off
+            ends = low, high
+            sure = [fall * (off[1] + abs(end) * off[0]) / -slope / CLEARLY for end in ends]
+        if ends[1] <= ends[0]:
             continue
         for context in (4096, 8192, 32768):
-            logarithm = [-2 * end / dim * math.log(base) for end in (low_end, high_end)]
-            turns = [context / (2 * math.pi) * math.exp(min(each, 700.0)) for each in logarithm]
+            turns = [context / (2 * math.pi) * math.exp(min(-fall * end, 700.0)) for end in ends]
             yield (
                 "yarn", dim, base,
                 own | {
                     "original_max_position_embeddings": context,
-                    "beta_fast": roundest(turns[0], 1e-2 if truncate else 1e-4),
-                    "beta_slow": roundest(turns[1], 1e-2 if truncate else 1e-4),
+                    "beta_fast": roundest(turns[0], sure[0]),
+                    "beta_slow": roundest(turns[1], sure[1]),
                     "truncate": truncate,
                 },
             )  # fmt: skip

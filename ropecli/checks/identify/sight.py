@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 #: Half the distance between 1 and the next number.
 UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
-FEWEST = 2  #: Positions without which nothing turns.
 _ROWS = 4096  #: More are thinned out: neighbours at the start, and then ever further apart.
 _SAMPLES = 8  #: Vectors of one position that are looked at.
+#: Largest power of two that squares of squares of lengths, and sums of them, can bear.
+_LONGER = 100
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,6 +37,7 @@ class Sight:
     unit: float  #: Relative rounding of the coarser of the two dtypes.
     dtype: str  #: Of the vectors after.
     arithmetic: str | None  #: The half precision that the vectors after keep to all the same.
+    longer: int  #: Power of two by which the vectors after are longer, about.
 
     @property
     def head_dim(self) -> int:
@@ -119,17 +121,38 @@ def sight_of(data: Given) -> Sight:
     some = np.union1d(some, shown[:, hidden].argmax(axis=0))
     x, y = (each[which][:, some].astype(np.float64) for each in rows)
     half = computed_in(y, data.dtype)
+    before, after = (int(np.frexp(np.abs(each).max())[1]) for each in (x, y))
     # Squares are taken of them: a power of two changes nothing else.
-    scale = np.ldexp(1.0, -int(np.frexp(np.abs(x).max())[1]))
+    scale = np.ldexp(1.0, -max(before, -1000))  # the least exponents have no inverse
+    with np.errstate(over="ignore"):
+        y = y * scale
     return Sight(
         x=x * scale,
-        y=y * scale,
+        y=y,
         positions=points[which],
         known=data.known,
         unit=data.unit if half is None else UNIT[half],
         dtype=data.dtype,
         arithmetic=half,
+        longer=after - before,
     )
+
+
+def unseen(sight: Sight) -> str | None:
+    """Why no turn can be seen, whatever it may be."""
+    if not sight.reach.any():
+        return "all positions are the same: no turn can be told from others"
+    if (sight.x == sight.y).all():
+        return "after equals before: nothing is turned"
+    for name, array in (("before", sight.x), ("after", sight.y)):
+        if not array.any():
+            return f"{name} is zero everywhere: nothing can be seen to turn"
+    if abs(sight.longer) > _LONGER:
+        return (
+            f"vectors are about 2^{sight.longer} times as long after as before, "
+            "too far apart to be compared"
+        )
+    return None
 
 
 def _thinned(count: int) -> NDArray[np.int64]:
@@ -153,7 +176,7 @@ def _axes(positions: Array, shape: tuple[int, ...]) -> int:
     if positions.shape in rows:
         return 1
     for allowed in rows:
-        if positions.shape[:-1] == allowed and positions.ndim == len(allowed) + 1:
+        if positions.shape[:-1] == allowed and positions.shape[-1] > 1:
             return int(positions.shape[-1])
     msg = (
         f"positions must have shape {' or '.join(map(str, rows))}, with axes last if a position "

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ropecli.checks.identify.phases import wrapped
 from ropecli.checks.identify.table import CLEARLY
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def start_of(theta: Array, phase: Array, loose: Array, slack: Array | float) -> 
         slack: Radians that rounding may add to each.
     """
     allowed = CLEARLY * loose + slack
-    if (np.abs(_wrapped(phase)) <= allowed).all():
+    if (np.abs(wrapped(phase)) <= allowed).all():
         return 0.0, True
     slowest = int(np.where(np.abs(theta) > _STILL, np.abs(theta), np.inf).argmin())
     first = (0.0, False)
@@ -53,13 +54,9 @@ def _refined(guess: float, theta: Array, phase: Array, allowed: Array) -> tuple[
             continue  # it shows no position at all
         if np.isfinite(off) and rate * off > _SURE:
             continue
-        guess += float(_wrapped(phase[pair] - theta[pair] * guess)) / float(theta[pair])
+        guess += float(wrapped(phase[pair] - theta[pair] * guess)) / float(theta[pair])
         off = min(off, float(allowed[pair] / rate))
     if np.isfinite(off) and abs(guess - round(guess)) <= off:
         guess = float(round(guess))
-    left = np.abs(_wrapped(phase - theta * guess))
+    left = np.abs(wrapped(phase - theta * guess))
     return guess, bool(np.isfinite(off) and (left <= allowed + np.abs(theta) * off).all())
-
-
-def _wrapped(angle: Array | float) -> Array:
-    return np.asarray((angle + np.pi) % (2 * np.pi) - np.pi)

@@ -11,6 +11,8 @@ from ropecli.checks.identify.ends import extrapolated
 from ropecli.checks.identify.table import CLEARLY
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ropecli.checks.identify.measured import Measured
     from ropecli.checks.identify.sight import Sight
     from ropecli.rotary import Rotary
@@ -30,8 +32,13 @@ def undetermined_pairs(
     if not len(which):
         return (), None
     # Uncertainty falls with the stretch of positions, and more of them only add to that.
-    times = (CLEARLY * seen.uncertainty[which] / expected[which]).max()
-    return tuple(which.tolist()), math.ceil(times * (float(sight.reach.max()) + 1))
+    times = CLEARLY * seen.uncertainty[which] / expected[which]
+    return tuple(which.tolist()), math.ceil((times * _stretch(seen, sight)[which]).max())
+
+
+def _stretch(seen: Measured, sight: Sight) -> NDArray[np.float64]:
+    """Positions along the axis that turns each pair."""
+    return np.asarray(sight.reach[seen.axis] + 1)
 
 
 def notes(
@@ -40,9 +47,10 @@ def notes(
     """What no tensor tells, or not these, a sentence each."""
     said = []
     if undetermined:
+        longest = float(_stretch(seen, sight)[list(undetermined)].max())
         said.append(
             f"{len(undetermined)} pairs (from {undetermined[0]}) are too slow to be seen turning "
-            f"over {float(sight.reach.max()) + 1:g} positions; about {needed:,} would do"
+            f"over {longest:g} positions; about {needed:,} would do"
         )
     if not sight.known:
         said.append(

@@ -89,6 +89,7 @@ def stranger(folder: Path) -> str | None:
 
 
 def strangers(folder: Path, name: str) -> Iterator[str]:
+    """What is no part of a store in a folder of it, by the names below the store's own."""
     kind = _kind(folder / name)
     with os.scandir(folder / name) as entries:
         for entry in entries:
