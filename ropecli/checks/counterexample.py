@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks import sampling
+from ropecli.checks import sampling, written
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +40,8 @@ def _describe(law: Law, sample: Sample, judgement: Judgement, row: int) -> str:
     for name in ("q", "k"):
         if name in law.uses:
             label = name if "k" in law.uses else "x"
-            case.append(f"{label} = {_vector(getattr(sample, name)[row])}")
+            x = getattr(sample, name)[row]
+            case.append(f"{label} = {written.vector(x, shown=SHOWN, digits=17)}")
     got, expected = judgement.got[row], judgement.expected[row]
     return f"{', '.join(case)}: got {_value(got, expected)}, expected {_value(expected, got)}"
 
@@ -50,30 +51,11 @@ def _frequency(judgement: Judgement, pair: int) -> str:
     return f"pair {pair}: got {got:.6g} radians per position, expected {expected:.6g}"
 
 
-def _vector(x: NDArray[np.float64]) -> str:
-    filled = np.flatnonzero(x)
-    if len(filled) == 1 and x[filled[0]] == 1:
-        return f"e_{filled[0]}"
-    if (x == 1).all():
-        return "ones"
-    listed = ", ".join(f"{value:.17g}" for value in x[:SHOWN])
-    return f"({listed}{', ...' if len(x) > SHOWN else ''})"
-
-
 def _value(value: NDArray[np.float64], other: NDArray[np.float64]) -> str:
     """A number, or the coordinates of a vector in which it or the other one is not 0."""
-    digits = _digits(value, other)
+    digits = written.digits(value, other)
     if np.ndim(value) == 0:
         return f"{float(value):.{digits}g}"
     named = [j for j in range(len(value)) if value[j] != 0 or other[j] != 0]
     shown = ", ".join(f"{value[j]:.{digits}g} at {j}" for j in named[:SHOWN])
     return f"({shown or 'zeros'}{', ...' if len(named) > SHOWN else ''})"
-
-
-def _digits(value: NDArray[np.float64], other: NDArray[np.float64]) -> int:
-    """As many as it takes to tell the two apart, and at least 4."""
-    scale = float(np.abs(value).max(initial=0)) or 1.0
-    gap = float(np.abs(np.asarray(value) - np.asarray(other)).max(initial=0))
-    if not np.isfinite(gap) or gap == 0:
-        return 4
-    return int(min(17, max(4, np.ceil(np.log10(scale / gap)) + 2)))

@@ -27,7 +27,7 @@ def convention(subject: Subject) -> str | None:
             continue
         for direction, sign in (("forward", 1), ("reversed", -1)):
             expected = rope.inv_freq * sign
-            if np.abs(angles - expected).max() < COARSE:
+            if _apart(angles, expected).max() < COARSE:
                 return _named(layout, direction, subject)
         if layout == rope.layout:
             return _frequencies(subject, angles)
@@ -46,6 +46,11 @@ def _angles(subject: Subject, pairs: NDArray[np.int64]) -> Array | None:
     return np.asarray(np.arctan2(turned[first, second], turned[first, first]))
 
 
+def _apart(angles: Array, expected: Array) -> Array:
+    """Between angles, whole turns apart."""
+    return np.asarray(np.abs(np.angle(np.exp(1j * (angles - expected)))))
+
+
 def _named(layout: str, direction: str, subject: Subject) -> str | None:
     rope = subject.rope
     found = []
@@ -58,7 +63,7 @@ def _named(layout: str, direction: str, subject: Subject) -> str | None:
 
 def _frequencies(subject: Subject, angles: Array) -> str:
     sign = 1 if subject.rope.direction == "forward" else -1
-    off = np.abs(angles - sign * subject.rope.inv_freq)
+    off = _apart(angles, sign * subject.rope.inv_freq)
     pair = int(off.argmax())
     return (
         # One position shows an angle up to whole turns.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,12 +14,16 @@ from ropecli.arrays import DTYPES
 from ropecli.checks import bound_laws, convention_laws, counterexample, diagnosis, rotation_laws
 from ropecli.checks.law import Check, Law
 from ropecli.checks.sampling import drawn
+from ropecli.checks.seed import checked_seed
 from ropecli.checks.subject import Oracle, Subject
-from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.errors import ArgumentError
 from ropecli.rotary.apply import rotate as built_in_rotate
+from ropecli.rotary.numbers import integer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from numpy.typing import NDArray
 
     from ropecli.checks.law import Sample
     from ropecli.checks.subject import Decays, Rotate
@@ -74,20 +78,15 @@ def verify(
     if dtype is not None and dtype not in DTYPES:
         msg = f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}"
         raise ArgumentError(msg)
-    for name, value in (("seed", seed), ("max position", max_position)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer):
-            msg = f"{name} must be an integer, got {value!r}"
-            raise ArgumentTypeError(msg)
+    seed = checked_seed(seed)
+    max_position = integer("max position", max_position)
     if not 1 <= max_position <= LARGEST_POSITION:
         msg = f"max position must be from 1 to 2^49, got {max_position}"
-        raise ArgumentError(msg)
-    if seed < 0:
-        msg = f"seed must be at least 0, got {seed}"
         raise ArgumentError(msg)
     if rope.grows:
         msg = "xPos is no rotation, since lengths change with position: these laws are not its own"
         raise ArgumentError(msg)
-    turn = rotate if rotate is not None else functools.partial(_built_in, rope)
+    turn = functools.partial(_built_in, rope) if rotate is None else rotate
     oracle = Oracle(rope)
     checks: list[Check] = []
     for each in DTYPES if dtype is None else (dtype,):
@@ -109,7 +108,7 @@ def joined(parts: Iterable[Verification]) -> Verification:
     )
 
 
-def _built_in(rope, x, positions):  # type: ignore[no-untyped-def]
+def _built_in(rope: Rotary, x: NDArray[Any], positions: NDArray[np.float64]) -> NDArray[Any]:
     return built_in_rotate(x, rope, positions)
 
 

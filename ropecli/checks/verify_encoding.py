@@ -10,6 +10,7 @@ from ropecli.analyses.invariance import TOKENS, invariance
 from ropecli.checks.encoding_laws import OWN, common
 from ropecli.checks.encoding_laws.law import LAST, drawn
 from ropecli.checks.law import Check
+from ropecli.checks.seed import checked_seed
 from ropecli.checks.verify import Verification
 from ropecli.encodings import encoding
 from ropecli.errors import ArgumentError
@@ -40,9 +41,7 @@ def verify_encoding(
         ArgumentTypeError: A value of the wrong type.
     """
     begin = time.perf_counter()
-    if integer("seed", seed) < 0:
-        msg = f"seed must be at least 0, got {seed}"
-        raise ArgumentError(msg)
+    seed = checked_seed(seed)
     if integer("model_dim", model_dim) > LARGEST_MODEL_DIM:
         msg = f"model_dim must be at most {LARGEST_MODEL_DIM:,} for this, got {model_dim}"
         raise ArgumentError(msg)

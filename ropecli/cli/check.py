@@ -130,27 +130,30 @@ def check(
         context = expected.layer.context_length
     with _stdout_to_stderr():
         from ropecli.checks.target.check import check as judge
-        from ropecli.files.function import load_function
+        from ropecli.files.function import in_reach, load_function
 
-        result = judge(
-            load_function(target),
-            expect=None if expected is None else expected.rope,
-            framework=framework,
-            form=form,
-            head_dim=dim,
-            context_length=context,
-            original_context_length=original,
-            dtypes=dtype,
-            device=device,
-            init=known,
-            tables=tables,
-            axes=axes,
-            seed=seed,
-        )
+        function = load_function(target)
+        with in_reach(target):
+            result = judge(
+                function,
+                expect=None if expected is None else expected.rope,
+                framework=framework,
+                form=form,
+                head_dim=dim,
+                context_length=context,
+                original_context_length=original,
+                dtypes=dtype,
+                device=device,
+                init=known,
+                tables=tables,
+                axes=axes,
+                seed=seed,
+            )
     if json:
         given = {
             "target": target,
             **numbers,
+            "dim": result.head_dim,
             "model": model,
             "layer": layer,
             "sequence_length": sequence_length,
@@ -158,11 +161,11 @@ def check(
             "tables": tables,
             "framework": framework,
             "device": device,
-            "dtype": dtype,
+            "dtype": result.dtypes,
             "init": init,
-            "axes": axes,
+            "axes": result.axes,
             "context": result.context_length,
-            "original": original,
+            "original": result.original_context_length,
             "seed": seed,
         }
         document.show("check", given, pages.as_json(result))

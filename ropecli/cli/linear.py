@@ -83,6 +83,7 @@ def linear(
     from ropecli.cli import linear_input
     from ropecli.cli.encoding import chosen
     from ropecli.cli.inputs import files
+    from ropecli.files.function import in_reach
     from ropecli.render import console, document, linear_file
     from ropecli.render import linear as pages
     from ropecli.render.output import check_output
@@ -102,11 +103,12 @@ def linear(
     encoding = chosen(model, layer, sequence_length, numbers, dim=width)
     if arrays is None:
         arrays = linear_input.drawn(length, encoding.rope.head_dim, seed)
-    phi = _map(feature_map)
-    result = analyse(*arrays, encoding.rope, feature_map=phi, rows=rows)
     cost: tuple[Cost, ...] = ()
-    if output is not None:
-        cost = linear_cost(*arrays, encoding.rope, feature_map=phi, rows=rows)
+    with in_reach(feature_map):
+        phi = _map(feature_map)
+        result = analyse(*arrays, encoding.rope, feature_map=phi, rows=rows)
+        if output is not None:
+            cost = linear_cost(*arrays, encoding.rope, feature_map=phi, rows=rows)
     parameters = {
         "length": len(arrays[0]),
         **numbers,

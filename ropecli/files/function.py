@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import sys
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ropecli.errors import FileError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import ModuleType
 
 SUFFIX = ".py"
@@ -21,7 +22,8 @@ def load_function(target: str) -> Callable[..., Any]:
     """The function of a module that Python finds, or that lies in the current folder, or of a file.
 
     The module's code is run. A file is loaded by its path, with its folder in reach of its own
-    imports, and is not entered in `sys.modules`: two files of one name do not meet.
+    imports, and is not entered in `sys.modules`: two files of one name do not meet. Imports that
+    wait until the function is called need `in_reach` around the calls.
 
     Raises:
         FileError: No such module, file or function, or code that can't be run.
@@ -34,22 +36,32 @@ def load_function(target: str) -> Callable[..., Any]:
     if by_path and not Path(module).is_file():
         msg = f"{module} is no file"
         raise FileError(msg)
-    folder = str(Path(module).resolve().parent if by_path else Path.cwd())
-    sys.path.append(folder)
     try:
-        found: Any = _from_file(module) if by_path else importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part, None)
+        with in_reach(target):
+            found: Any = _from_file(module) if by_path else importlib.import_module(module)
+            for part in name.split("."):
+                found = getattr(found, part, None)
     except (Exception, SystemExit) as error:
         msg = f"{module} can't be imported: {type(error).__name__}: {error}"
         raise FileError(" ".join(msg.split())) from None
-    finally:
-        sys.path.remove(folder)
     if not callable(found):
         msg = f"{module} must have a function {name!r}"
         raise FileError(msg)
     function: Callable[..., Any] = found
     return function
+
+
+@contextlib.contextmanager
+def in_reach(target: str) -> Iterator[None]:
+    """The folder of a target's file, or the current one, in reach of what it imports."""
+    module = target.rpartition(":")[0]
+    folder = str(Path(module).resolve().parent if module.endswith(SUFFIX) else Path.cwd())
+    sys.path.append(folder)
+    try:
+        yield
+    finally:
+        if folder in sys.path:  # the last of its name: it may have been there before
+            del sys.path[len(sys.path) - 1 - sys.path[::-1].index(folder)]
 
 
 def _from_file(path: str) -> ModuleType:

@@ -18,7 +18,7 @@ from helpers import assert_same_bits, assert_within, assert_within_ulps
 from mpmath import mp, mpf
 from numpy.typing import NDArray
 
-from ropecli import ArgumentError, Rotary, rope, rotate
+from ropecli import ArgumentError, ArgumentTypeError, Rotary, rope, rotate
 from ropecli.arrays import DTYPES
 from ropecli.checks.accuracy import ACCURACY, ANGLE
 from ropecli.checks.vectors.case import Case
@@ -298,3 +298,5 @@ def test_runs_and_seeds() -> None:
     assert (other.arrays["x"] != cases()[0].arrays["x"]).any()
     with pytest.raises(ArgumentError, match="seed must be at least 0, got -1"):
         vectors(seed=-1)
+    with pytest.raises(ArgumentTypeError, match="seed must be an integer, got 'one'"):
+        vectors(seed="one")  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ropecli import ArgumentError, ArgumentTypeError, Rotary, verify
+from ropecli import ArgumentError, ArgumentTypeError, Rotary, rotate, verify
 from ropecli.checks.law import Check
 from ropecli.checks.verify import LAWS, joined
 
@@ -104,3 +104,24 @@ def test_values_that_are_refused(arguments: dict[str, Any], message: str) -> Non
 def test_types_that_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentTypeError, match=message):
         verify(Rotary(head_dim=4), **arguments)
+
+
+@pytest.mark.parametrize(
+    ("table", "layout", "note"),
+    [
+        ([4.0, 1.0], "half", "layout half, expected interleaved"),
+        ([-4.0, -1.0], "interleaved", "direction reversed, expected forward"),
+        ([4.0, 1.5], "interleaved", "frequencies: pair 1 turns by 1.5 radians per position"),
+    ],
+)
+def test_pairs_that_make_more_than_half_a_turn(table: list[float], layout: str, note: str) -> None:
+    """One position shows an angle up to whole turns."""
+    other = Rotary.from_inv_freq(np.abs(table), head_dim=4, layout=layout)
+    sign = np.sign(table[0])
+    result = verify(
+        Rotary.from_inv_freq([4.0, 1.0], head_dim=4),
+        dtype="float64",
+        rotate=lambda x, positions: rotate(x, other, sign * positions),
+    )
+    (check,) = [each for each in result.checks if each.name == "convention"]
+    assert str(check.note).startswith(note)

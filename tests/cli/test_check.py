@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,11 @@ def test_the_document_holds_checks_and_what_was_identified(
     document = json.loads(out)  # nothing of the kernel's is on stdout
     assert document["schema"] == "ropecli.check/1"
     assert document["parameters"]["target"] == f"{kernel}:split"
-    assert document["parameters"]["seed"] == 0
+    taken = {
+        "dim": 32, "axes": 1, "dtype": ["float32", "float64", "float16"], "context": 131_072,
+        "original": None, "base": None, "seed": 0,
+    }  # fmt: skip
+    assert {name: document["parameters"][name] for name in taken} == taken
     result = document["result"]
     assert result["passed"] is True
     assert result["diagnosis"] is None
@@ -196,6 +201,12 @@ def test_one_dtype_and_a_context_may_be_chosen(
         (["math:sqrt", "--dim", "7"], "head dim must be an even number of at least 2, got 7"),
         (["math:sqrt", "--init", "base"], "--init must be KEY=VALUE"),
         (["math:sqrt", "--layer", "all"], "--layer needs --model"),
+        (
+            ["math:sqrt", "--form", "score"],
+            "form score needs to know what is expected, got nothing",
+        ),
+        (["math:sqrt", "--form", "decoder"], "form decoder takes a class, got a builtin"),
+        (["math:sqrt", "--axes", "-1"], "axes must be at least 1, got -1"),
         (["math:sqrt", "--context", "0"], "context length must be from 1 to 2^53, got 0"),
         (["math:sqrt", "--device", "tpu"], "device must be cpu with numpy, got 'tpu'"),
     ],
@@ -208,6 +219,17 @@ def test_mistakes_are_one_line(
     assert got.out == ""
     assert got.err.startswith(f"error: {message}")
     assert got.err.count("\n") == 1
+
+
+def test_a_file_beside_it_may_be_imported_late(
+    kernel: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    late = kernel.parent / "late_kernel.py"
+    late.write_text(
+        "def rotate(x, positions):\n    import kernel\n    return kernel.split(x, positions)\n"
+    )
+    printed(capfd, f"{late}:rotate", "--dim", "16", "--context", "512", "-q")
+    del sys.modules["kernel"]
 
 
 def test_a_process_of_its_own_keeps_stdout_clean(kernel: Path) -> None:

@@ -58,7 +58,9 @@ def test_words_say_what_is_sampled(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_feature_map_of_one_s_own(tmp_path: Path) -> None:
-    (tmp_path / "my_maps.py").write_text("def squared(x):\n    return x * x\n")
+    (tmp_path / "sibling.py").write_text("def product(x, y):\n    return x * y\n")
+    body = "    import sibling  # when it is called\n    return sibling.product(x, x)\n"
+    (tmp_path / "my_maps.py").write_text(f"def squared(x):\n{body}")
     words = [*SMALL, "--feature-map", "my_maps:squared", "--json"]
     done = run_cli(*words, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

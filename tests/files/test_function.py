@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ropecli.errors import FileError
-from ropecli.files.function import load_function
+from ropecli.files.function import in_reach, load_function
 
 
 def test_finds_what_python_finds_and_what_lies_here(
@@ -89,3 +89,35 @@ def test_refuses_files_that_are_not_there_or_fail(tmp_path: Path) -> None:
     (tmp_path / "empty.py").write_text("")
     with pytest.raises(FileError, match=r"empty\.py must have a function 'f.g'"):
         load_function(f"{tmp_path / 'empty.py'}:f.g")
+
+
+def test_imports_may_wait_until_the_function_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "beside_late.py").write_text("TIMES = 3\n")
+    file = tmp_path / "late.py"
+    file.write_text("def times(x):\n    from beside_late import TIMES\n    return TIMES * x\n")
+    target = f"{file}:times"
+    times = load_function(target)
+    with pytest.raises(ModuleNotFoundError):
+        times(7)
+    with in_reach(target):
+        assert times(7) == 21
+    monkeypatch.delitem(sys.modules, "beside_late")
+    monkeypatch.chdir(tmp_path)
+    with in_reach("late:times"):
+        assert times(7) == 21
+    monkeypatch.delitem(sys.modules, "beside_late")
+
+
+def test_a_folder_that_was_in_reach_before_stays_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    before = list(sys.path)
+    with in_reach(f"{tmp_path / 'kernel.py'}:f"):
+        assert sys.path == [*before, str(tmp_path)]
+    assert sys.path == before
+    with in_reach(f"{tmp_path / 'kernel.py'}:f"):
+        sys.path[:] = ["elsewhere"]  # what is run may do what it likes
+    assert sys.path == ["elsewhere"]

@@ -31,7 +31,11 @@ def page(*checks: Check, width: int = pages.WIDTH) -> list[str]:
         expect=None,
         identified=None,
         diagnosis="it is none" if failed else None,
+        head_dim=64,
+        axes=1,
+        dtypes=("float32",),
         context_length=4096,
+        original_context_length=None,
         seed=0,
         seconds=1.0,
     )

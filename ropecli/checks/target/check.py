@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.arrays import DTYPES
 from ropecli.checks.law import Check
-from ropecli.checks.target import forms
+from ropecli.checks.seed import checked_seed
+from ropecli.checks.target import arguments, forms
 from ropecli.checks.target.diagnosis import diagnosed
 from ropecli.checks.target.failure import TargetError, Unsuited
 from ropecli.checks.target.framework import framework as framework_of
@@ -28,8 +28,7 @@ from ropecli.checks.target.meeting import meet
 from ropecli.checks.target.subject import Subject
 from ropecli.checks.target.target import Target
 from ropecli.checks.target.verdict import Verdict
-from ropecli.errors import ArgumentError
-from ropecli.rotary.numbers import even, integer, length
+from ropecli.rotary.numbers import length
 from ropecli.rotary.rotary import Rotary
 
 if TYPE_CHECKING:
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
 
 
 CONTEXT = 131_072
+SHAPED = 3  #: Rows by which it is found out which shape a target takes.
 
 #: In the order in which they are judged: what may leave something behind comes last.
 LAWS: tuple[Law, ...] = (
@@ -52,8 +52,6 @@ LAWS: tuple[Law, ...] = (
     *state.LAST,
     *batches.LAST,
 )
-#: What can be asked of scores alone.
-OF_SCORES = (*score.LAWS,)
 
 
 def check(
@@ -65,7 +63,7 @@ def check(
     head_dim: int | None = None,
     context_length: int | None = None,
     original_context_length: int | None = None,
-    dtypes: Sequence[str] | None = None,
+    dtypes: str | Sequence[str] | None = None,
     device: str | None = None,
     init: Mapping[str, Any] | None = None,
     tables: str = "half",
@@ -82,9 +80,9 @@ def check(
         expect: What it should be; without it, any RoPE in whatever convention is right.
         framework: Whose arrays it takes: "numpy", "torch" or "jax".
         form: How it is called. "apply": function(x, positions), x (..., sequence, head_dim).
-            "module": a class whose instances are called so. "tables": function(q, k, cos, sin).
-            "decoder": a class with prefill(x) and step(x_one). "score":
-            function(q, k, positions) with the scores before softmax.
+            "module": a class whose instances are called so, or one of them. "tables":
+            function(q, k, cos, sin). "decoder": a class with prefill(x) and step(x_one). "score":
+            function(q, k, positions) with the scores before softmax; `expect` must be given.
         head_dim: That of `expect`, or 64, by default.
         context_length: Positions that it must take; 131,072 are tried by default.
         original_context_length: Positions that the model was trained with, where types change
@@ -102,26 +100,25 @@ def check(
         ArgumentTypeError: An argument of the wrong type.
     """
     begin = time.perf_counter()
-    dim = _head_dim(head_dim, expect)
+    arguments.words(form=form, framework=framework, tables=tables)
+    if device is not None:
+        arguments.words(device=device)
+    expect = arguments.expectation(expect, form)
+    dim = arguments.head_dim(head_dim, expect)
     given = context_length is not None
     context = CONTEXT if context_length is None else length("context length", context_length)
-    original = _original(original_context_length, expect)
-    if integer("seed", seed) < 0:
-        msg = f"seed must be at least 0, got {seed}"
-        raise ArgumentError(msg)
+    original = arguments.original_length(original_context_length, expect)
+    seed = checked_seed(seed)
+    count = arguments.axes(axes, expect, form)
+    known = arguments.keywords(init)
     frame = framework_of(framework, device)
-    known = dict(init or {})
     rope = expect or Rotary(head_dim=dim, layout="half" if tables == "half" else "interleaved")
 
     def remake(other: Any) -> forms.Make:
         return forms.form(form, target, known, other, rope=rope, width=tables)
 
     judged = Target(remake, frame, target, form, known)
-    chosen = _dtypes(dtypes, frame.dtypes)
-    count = axes or (1 if expect is None else expect.axes)
-    if expect is not None and count != expect.axes:
-        msg = f"axes must be the {expect.axes} of what is expected, got {axes}"
-        raise ArgumentError(msg)
+    chosen = arguments.dtypes(dtypes, frame.dtypes)
 
     def verdict(subject: Subject | None, checks: list[Check], diagnosis: str | None) -> Verdict:
         return Verdict(
@@ -129,14 +126,18 @@ def check(
             expect=expect,
             identified=None if subject is None else subject.found,
             diagnosis=diagnosis,
+            head_dim=dim,
+            axes=count,
+            dtypes=chosen,
             context_length=context,
+            original_context_length=original,
             seed=seed,
             seconds=time.perf_counter() - begin,
         )
 
     try:
         if form != "score":
-            judged.settle_shape(dim, chosen[0], count)
+            judged.settle_shape(dim, chosen[0], count, rows=min(SHAPED, context))
         subject = Subject(
             judged,
             dim=dim,
@@ -153,50 +154,11 @@ def check(
         one = _check(LAWS[0], failed, chosen[0], "" if expect is None else expect.layout)
         return verdict(None, [one], f"it can't be called: {error}")
     if form != "score":
-        meet(subject)
-    checks = [
-        each for law in (OF_SCORES if form == "score" else LAWS) for each in _judge(law, subject)
-    ]
+        with np.errstate(all="ignore"):  # a target may give what is not finite
+            meet(subject)
+    laws = score.LAWS if form == "score" else LAWS
+    checks = [each for law in laws for each in _judge(law, subject)]
     return verdict(subject, checks, diagnosed(subject, checks))
-
-
-def _head_dim(head_dim: int | None, expect: Rotary | None) -> int:
-    if expect is None:
-        return 64 if head_dim is None else even("head dim", head_dim)
-    if expect.grows:
-        msg = "xPos is no rotation, since lengths change with position: these laws are not its own"
-        raise ArgumentError(msg)
-    if head_dim is not None and even("head dim", head_dim) != expect.head_dim:
-        msg = f"head dim must be the {expect.head_dim} of what is expected, got {head_dim}"
-        raise ArgumentError(msg)
-    return expect.head_dim
-
-
-def _original(given: int | None, expect: Rotary | None) -> int | None:
-    if given is not None:
-        return length("original context length", given)
-    if expect is None:
-        return None
-    known = dict(expect.parameters)
-    names = ["original_max_position_embeddings"]
-    if expect.rope_type == "dynamic":
-        names.append("max_position_embeddings")
-    return next((int(known[name]) for name in names if known.get(name) is not None), None)
-
-
-def _dtypes(given: Sequence[str] | None, default: tuple[str, ...]) -> tuple[str, ...]:
-    chosen = default if given is None else tuple(given)
-    for name in chosen:
-        if name not in DTYPES:
-            msg = f"dtypes must be of {', '.join(DTYPES)}, got {name!r}"
-            raise ArgumentError(msg)
-    if "float64" in chosen and "float64" not in default:
-        msg = "float64 needs JAX's x64 mode: set JAX_ENABLE_X64=1"
-        raise ArgumentError(msg)
-    if not chosen:
-        msg = "dtypes must name at least one, got none"
-        raise ArgumentError(msg)
-    return chosen
 
 
 def _judge(law: Law, subject: Subject) -> Iterator[Check]:
@@ -205,19 +167,24 @@ def _judge(law: Law, subject: Subject) -> Iterator[Check]:
         layout = subject.found.layout
     elif subject.expect is not None:
         layout = subject.expect.layout
-    try:
-        if law.by_oracle and subject.oracle is None:
-            outcomes = [silent("no rotation was recognised")]
-        else:
-            with np.errstate(all="ignore"):  # a target may give what is not finite
-                result = law.judge(subject)
-                outcomes = [result] if isinstance(result, Outcome) else list(result)
-    except TargetError as error:
-        outcomes = [raised(error)]
-    except Unsuited as error:
-        outcomes = [silent(str(error))]
-    for outcome in outcomes:
+    for outcome in _outcomes(law, subject):
         yield _check(law, outcome, outcome.dtype or subject.dtype, layout)
+
+
+def _outcomes(law: Law, subject: Subject) -> list[Outcome]:
+    """What comes of a law; an exception does not undo what was found before it."""
+    if law.by_oracle and subject.oracle is None:
+        return [silent("no rotation was recognised")]
+    outcomes: list[Outcome] = []
+    try:
+        with np.errstate(all="ignore"):  # a target may give what is not finite
+            result = law.judge(subject)
+            outcomes.extend([result] if isinstance(result, Outcome) else result)
+    except TargetError as error:
+        outcomes.append(raised(error))
+    except Unsuited as error:
+        outcomes.append(silent(str(error)))
+    return outcomes
 
 
 def _check(law: Law, outcome: Outcome, dtype: str, layout: str) -> Check:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,20 +69,16 @@ def rows_by_oracle(
         if other is not None and _within(got, retold := other.truth(x, m, dtype)):
             truth, note = retold, CHANGES
     outcome = rows(got, truth.rows, truth.tolerance, dtype=dtype, note=note)
-    if outcome.passed:
+    if outcome.passed is not False:
         return outcome
     note = None
     if again and _right_when_new(subject, x, positions, truth, dtype):
         note = "a new instance turns them rightly: a cache keeps the tables of other positions"
     found = _smallest(subject, oracle, x, m, got, truth, dtype, again=again)
-    return Outcome(
-        passed=False,
-        max_error=outcome.max_error,
-        tolerance=outcome.tolerance,
-        samples=outcome.samples,
+    return replace(
+        outcome,
         counterexample=where + found,
         note=note or hypotheses.explained(subject, oracle, x, m, got, dtype),
-        dtype=dtype,
     )
 
 
@@ -121,9 +118,10 @@ def same(
     # What is not finite both times is the same, and other laws' business.
     lost = ~np.isfinite(got) & ~np.isfinite(before)
     got, before = np.where(lost, 0.0, got), np.where(lost, 0.0, before)
-    allowed = np.broadcast_to(subject.slack(before, dtype), before.shape)
+    slack = subject.slack(before, dtype)
+    allowed = np.broadcast_to(np.where(np.isfinite(slack), slack, 0.0), before.shape)
     outcome = rows(got, before, allowed, dtype=dtype)
-    if outcome.passed:
+    if outcome.passed is not False:
         return outcome
     row = int((~(np.abs(got - before) <= allowed)).any(axis=1).argmax())
     differ = np.flatnonzero(~(np.abs(got[row] - before[row]) <= allowed[row]))
@@ -132,14 +130,7 @@ def same(
         f"{case.place(positions[row].astype(np.float64))}, coordinate {j}: "
         f"{before[row, j]:.6g} {what} {got[row, j]:.6g}"
     )
-    return Outcome(
-        passed=False,
-        max_error=outcome.max_error,
-        tolerance=outcome.tolerance,
-        samples=outcome.samples,
-        counterexample=text,
-        dtype=dtype,
-    )
+    return replace(outcome, counterexample=text)
 
 
 def _right_when_new(

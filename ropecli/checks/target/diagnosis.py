@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ropecli.checks.law import Check
     from ropecli.checks.target.subject import Subject
 
-_WHOLE = 1e-3  #: A step of positions so near a whole number was meant to be one.
 #: What a failure of each law means, the most telling law first.
 MEANINGS = {
     "same twice": "the same call gives another result the second time: it keeps something",
@@ -78,21 +77,18 @@ def diagnosed(subject: Subject, checks: Sequence[Check]) -> str | None:
 
 
 def _begun(found: Identification) -> str | None:
-    """What is wrong with all positions alike, or with all frequencies."""
-    offset, step = found.position_offset, found.position_step
-    if offset:
-        return f"positions are offset by {offset:g}: a row at position 0 is turned as at {offset:g}"
-    if step is not None and abs(step - round(step)) > _WHOLE and found.base is not None:
-        return (
-            f"frequencies begin at {step:.6g}, not at 1: all are that many times those of base "
-            f"{found.base:.6g}"
-        )
-    return None
+    """What is wrong with all positions alike."""
+    offset = found.position_offset
+    if not offset:
+        return None
+    return f"positions are offset by {offset:g}: a row at position 0 is turned as at {offset:g}"
 
 
 def _no_rotation(subject: Subject, failed: Mapping[str, Check]) -> str:
-    """Why it is none, and where that shows first."""
+    """Why it is none, or none by the positions given, and where that shows first."""
     text = failed["rotation"].note or "it is no RoPE in any convention"
+    if subject.found is not None and subject.found.recognised:
+        return text
     if subject.found is not None:
         text = f"it is not a rotation by position: {text}"
     more = _passed_on(subject) or _zeros(subject)

@@ -7,6 +7,10 @@ class TargetError(Exception):
     """The target raised, or returned no array of the right shape; in one line."""
 
 
+class WrongResult(TargetError):
+    """The target returned what is no answer; that is no refusal."""
+
+
 class Unsuited(Exception):
     """A target of this form can't be asked this."""
 
@@ -17,4 +21,10 @@ def told(error: BaseException) -> str:
         text = " ".join(str(error).split())
     except Exception:  # its own words fail too
         text = ""
-    return f"{type(error).__name__}: {text[:200]}" if text else type(error).__name__
+    name = type(error).__name__
+    return visible(f"{name}: {text[:200]}" if text else name)
+
+
+def visible(text: str) -> str:
+    """With letters that are no letters, such as those that colour a terminal, spelt out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.checks.target.failure import TargetError, Unsuited
+from ropecli.checks.target.oracle import by_length, sequence_length
 from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -60,11 +61,12 @@ def tables(
 ) -> Make:
     """function(q, k, cos, sin) -> q, k, as in Transformers; cos and sin are made in float64."""
     batched = [True]  # whether the function takes (batch, sequence, dim), else (sequence, dim)
+    at = by_length(rope)
 
     def make(more: Mapping[str, Any]) -> Call:
         def call(x: NDArray[Any], positions: NDArray[np.int64]) -> Any:
-            cosine, sine = cos_sin(positions, rope, width, x.dtype)
-            if not batched[0] and positions.ndim == 1:
+            cosine, sine = cos_sin(positions, at, width, x.dtype)
+            if not batched[0] and len(cosine) == 1:
                 cosine, sine = cosine[0], sine[0]
             both = target(
                 frame.to(x), frame.to(x), frame.to(cosine), frame.to(sine), **{**init, **more}
@@ -76,10 +78,11 @@ def tables(
     def try_both(more: Mapping[str, Any]) -> Call:
         call = make(more)
         probe = np.ones((1, 1, 3, rope.head_dim), dtype=np.float32)
+        places = np.arange(3) if rope.axes == 1 else np.ones((3, rope.axes), dtype=np.int64)
         for shape in (True, False):
             batched[0] = shape
             try:
-                if frame.back(call(probe, np.arange(3))).shape == probe.shape:
+                if frame.back(call(probe, places)).shape == probe.shape:
                     return call
             except Exception:  # whatever it is, the other shape is tried
                 continue
@@ -99,7 +102,7 @@ def decoder(target: Any, init: Mapping[str, Any], frame: Framework) -> Make:
             if not consecutive or start > FURTHEST_STEP:
                 msg = "a decoder counts its positions itself"
                 raise Unsuited(msg)
-            instance: Any = target(**{**init, **more}) if inspect.isclass(target) else target
+            instance: Any = target(**{**init, **more})
             if not start:
                 return instance.prefill(frame.to(x))
             instance.prefill(frame.to(np.ones((*x.shape[:-2], start, x.shape[-1]), dtype=x.dtype)))
@@ -152,7 +155,7 @@ def form(
         width: "half", "interleaved" or "single".
 
     Raises:
-        ArgumentError: No such form or width.
+        ArgumentError: No such form or width, or a target or arguments that it can't have.
     """
     if width not in TABLES:
         msg = f"tables must be one of {', '.join(TABLES)}, got {width!r}"
@@ -163,26 +166,43 @@ def form(
     if name not in plain:
         msg = f"form must be one of {', '.join(FORMS)}, got {name!r}"
         raise ArgumentError(msg)
-    if name == "apply" and inspect.isclass(target):
-        name = "module"
+    kind = type(target).__name__
+    if inspect.isclass(target):
+        name = "module" if name == "apply" else name
+    elif name == "decoder":
+        msg = f"form decoder takes a class, got a {kind}"
+        raise ArgumentError(msg)
+    elif name == "module" and init:
+        msg = f"init needs a class with form module, got a {kind}"
+        raise ArgumentError(msg)
     return plain[name](target, init, frame)
 
 
-def base_parameter(target: Any) -> str | None:
-    """The name under which a target takes the base of its frequencies; None if it takes none."""
-    try:
-        names = inspect.signature(target).parameters
-    except (TypeError, ValueError):
+def base_parameter(target: Any, form: str) -> tuple[str, Any] | None:
+    """The name under which it takes the base of its frequencies, and the default of that.
+
+    None if it takes none: what is made already has its own.
+    """
+    if form in {"module", "decoder"} and not inspect.isclass(target):
         return None
-    return next((name for name in BASES if name in names), None)
+    try:
+        known = inspect.signature(target).parameters
+    except Exception:  # a signature may run the target's code
+        return None
+    name = next((name for name in BASES if name in known), None)
+    return None if name is None else (name, known[name].default)
 
 
 def cos_sin(
-    positions: NDArray[np.int64], rope: Rotary, width: str, dtype: np.dtype[Any]
+    positions: NDArray[np.int64], at: Callable[[int], Rotary], width: str, dtype: np.dtype[Any]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Tables (batch, sequence, dim), rounded once to the dtype; the attention factor is in them."""
-    batch = np.atleast_2d(positions).astype(np.float64)
-    angles = batch[..., None] * rope.inv_freq * (1 if rope.direction == "forward" else -1)
+    places = positions.astype(np.float64)
+    rope = at(sequence_length(places))
+    points = places if rope.axes > 1 else places[..., None]
+    points = points if points.ndim == 3 else points[None]
+    sign = 1 if rope.direction == "forward" else -1
+    angles = points[..., list(rope.axis)] * rope.inv_freq * sign
     if width == "half":
         angles = np.concatenate([angles, angles], axis=-1)
     elif width == "interleaved":

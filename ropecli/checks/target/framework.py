@@ -129,7 +129,7 @@ def known_dtype(array: NDArray[Any]) -> str:
 def _imported(module: str, name: str) -> Any:
     try:
         return importlib.import_module(module)
-    except ImportError as error:
+    except Exception as error:  # a library that is there but broken raises whatever it likes
         msg = f"--framework {module} needs {name}: pip install {module} ({error})"
         raise ArgumentError(" ".join(msg.split())) from None
 

@@ -36,7 +36,6 @@ class Law:
     because: str  #: Where the tolerance comes from.
     judge: Callable[[Subject], Outcome | Iterable[Outcome]]  #: Puts it to the test.
     by_oracle: bool = False  #: Whether it says nothing before the rotation is known.
-    may_refuse: bool = False  #: Whether a target may raise instead of giving an answer.
 
 
 def raised(error: Exception, dtype: str | None = None) -> Outcome:

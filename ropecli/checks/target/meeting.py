@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from ropecli.checks.identify.identification import Identification
     from ropecli.checks.target.subject import Subject
 
-#: Positions from 0 that a rotation is identified by; fewer where the target refuses.
+#: Positions from 0 that a rotation is identified by; fewer where the target refuses. The first
+#: goes past 2^11, the second past 2^8, beyond which float16 and bfloat16 round positions.
 ROWS = (2304, 512, 64, 16)
 FEW = 64  #: Of them, with which it is given up.
 
 
 def meet(subject: Subject) -> None:
     """The first calls, before any long one: keep what they gave, and find out which RoPE it is."""
-    places = subject.places(np.arange(state.SHORT))
     try:
-        subject.beginning = subject.turn(subject.vectors(state.SHORT, salt=0), places)
+        subject.beginning = subject.turn(*state.short(subject))
     except (TargetError, Unsuited) as error:
         subject.unseen = str(error)
         return
@@ -63,7 +63,7 @@ def _found(subject: Subject, dtype: str) -> Identification | None:
     from ropecli.checks.identify.identify import identify
 
     best: Identification | None = None
-    most = min(subject.context, subject.original or subject.context)
+    most = min(subject.context, max(subject.original or subject.context, ROWS[-1]))
     for rows in sorted({min(count, most) for count in ROWS}, reverse=True):
         where = _spread(subject, rows)
         x = subject.vectors(len(where), dtype, salt=22)

@@ -32,20 +32,20 @@ class Oracle:
     """The rotation that an implementation is held to."""
 
     rotary_at: Callable[[int], Rotary]  #: By the length of the sequence, for dynamic types.
-    shift: float = 0.0  #: Added to every position.
+    step: float = 1.0  #: What every position is multiplied by,
+    shift: float = 0.0  #: and what is then added to it.
     uncertainty: Array | float = 0.0  #: Of inv_freq where it was measured, radians per position.
     outside: float = 0.0  #: By how much what is in no pair may turn nevertheless, as unseen.
 
-    def truth(self, x: Array, positions: Array, dtype: str, length: int | None = None) -> Truth:
+    def truth(self, x: Array, positions: Array, dtype: str) -> Truth:
         """R_m x, row by row.
 
         Args:
             x: (count, head_dim).
             positions: (count,), or (count, axes) of several axes.
             dtype: Of the data; what may be lost to rounding goes by it.
-            length: Of the sequence; the largest position and one more by default.
         """
-        rope = self.rotary_at(sequence_length(positions) if length is None else length)
+        rope = self.rotary_at(sequence_length(positions))
         angles = self.angles(rope, positions)
         rows = turned(x, rope, np.cos(angles), np.sin(angles))
         (first, second), (to_first, to_second) = rope.pairs_in.T, rope.pairs_out.T
@@ -64,14 +64,15 @@ class Oracle:
     def angles(self, rope: Rotary, positions: Array) -> Array:
         """What each pair is turned by, (count, pairs), radians."""
         signed = rope.inv_freq * (1 if rope.direction == "forward" else -1)
-        return np.asarray(self._places(rope, positions) * signed)
+        return np.asarray(self.places(rope, positions) * signed)
 
-    def _places(self, rope: Rotary, positions: Array) -> Array:
-        moved = positions + self.shift
+    def places(self, rope: Rotary, positions: Array) -> Array:
+        """The position that turns each pair, (count, pairs), or (count, 1) of one axis."""
+        moved = positions * self.step + self.shift
         return moved[:, list(rope.axis)] if moved.ndim == 2 else moved[:, None]
 
     def _unsure(self, rope: Rotary, positions: Array) -> Array:
-        return np.asarray(self.uncertainty * np.abs(self._places(rope, positions)))
+        return np.asarray(self.uncertainty * np.abs(self.places(rope, positions)))
 
 
 def turned(x: Array, rope: Rotary, cosine: Array, sine: Array) -> Array:

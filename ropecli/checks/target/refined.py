@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 OTHER = 2e-5  #: Relative change of a frequency, ten times what float32 rounds of a table.
-WRAPPED = 0.5  #: Radians that a phase may be off, and still show by how much.
+#: Radians that phases may be off typically. A drift that ends at an error of e is e / sqrt(3) off
+#: on average: at half a radian it ends at 0.9, far from half a turn, beyond which it would wrap.
+WRAPPED = 0.5
+#: Share of the error that a line through it may leave. Errors that no line explains leave all of
+#: it, a drift on half of the rows alone half; a drift leaves what rounding does.
+LEFT = 1 / 8
 
 
 def refined(oracle: Oracle, x: Array, y: Array, positions: Array) -> Oracle:
@@ -35,14 +40,14 @@ def refined(oracle: Oracle, x: Array, y: Array, positions: Array) -> Oracle:
     weight = np.abs(right) ** 2
     off = np.angle(turned * np.conj(right))
     sign = 1 if rope.direction == "forward" else -1
-    m = sign * (positions[:, list(rope.axis)] if positions.ndim == 2 else positions[:, None])
+    m = sign * oracle.places(rope, positions)
     change = (weight * m * off).sum(axis=0) / np.maximum((weight * m * m).sum(axis=0), 1e-300)
     theta = rope.inv_freq
     typical = np.sqrt((weight * off**2).sum(axis=0) / np.maximum(weight.sum(axis=0), 1e-300))
     left = off - m * change
     rest = np.sqrt((weight * left**2).sum(axis=0) / np.maximum(weight.sum(axis=0), 1e-300))
     # A drift, and nothing else: what else is wrong stays for the laws.
-    drifts = (np.abs(change) > OTHER * theta) & (typical < WRAPPED) & (rest < typical / 8)
+    drifts = (np.abs(change) > OTHER * theta) & (typical < WRAPPED) & (rest < LEFT * typical)
     if not drifts.any():
         return oracle
     table = np.where(drifts, np.maximum(theta + change, 0.0), theta)

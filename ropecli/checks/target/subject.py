@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.target.failure import TargetError, Unsuited
+from ropecli.checks.target.failure import TargetError, Unsuited, WrongResult
 from ropecli.checks.target.oracle import Oracle, by_length
 from ropecli.checks.target.refined import refined
 from ropecli.checks.target.tolerance import rounding
 from ropecli.errors import RopecliError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from ropecli.checks.identify.identification import Identification
@@ -24,7 +27,8 @@ if TYPE_CHECKING:
 
 #: Unit roundoff of half precisions.
 UNIT = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
-CHANGED = 1e-3  #: Relative change of a frequency that no loss of digits makes.
+#: Relative change of a frequency that no loss of digits makes: twice the 2^-11 of float16.
+CHANGED = 2.0**-10
 RELEARN_ROWS = 96  #: Positions from 0 that show the table of a longer sequence.
 FEWEST = 16  #: Of them; shorter sequences have the table of so long a one.
 
@@ -82,10 +86,38 @@ class Subject:
 
         Raises:
             TargetError: It raised, or returned what can't be judged.
-            Unsuited: Its form can't take these positions.
+            Unsuited: Its form can't take these positions, or it raised beyond the context.
         """
-        rows: Array = self.instance.rows(x, positions, dtype or self.dtype)
+        with self.asking(positions):
+            rows: Array = self.instance.rows(x, positions, dtype or self.dtype)
         return rows
+
+    @contextlib.contextmanager
+    def asking(self, positions: NDArray[Any], *, promised: int | None = None) -> Iterator[None]:
+        """Ask for positions, of which those beyond the context may be refused.
+
+        Args:
+            positions: What is asked for.
+            promised: Positions that must be taken all the same where no context was given.
+
+        Raises:
+            TargetError: It raised within the context.
+            Unsuited: It raised beyond it.
+        """
+        least = self.context if self.context_given or promised is None else promised
+        try:
+            yield
+        except WrongResult:
+            raise
+        except TargetError as error:
+            furthest = int(positions.max(initial=0))
+            if furthest < least:
+                raise
+            what = f"position {furthest:,}"
+            if furthest >= self.context:
+                what = f"positions beyond {self.context:,}"
+            msg = f"refuses {what}: {error}"
+            raise Unsuited(msg) from None
 
     def slack(self, rows: Array, dtype: str | None = None) -> Array:
         """How far two results that should be the same may be apart by rounding, (count, 1)."""
@@ -120,9 +152,10 @@ class Subject:
     def _relearn(self, length: int) -> Oracle | None:
         from ropecli.checks.identify.identify import identify
 
-        here = None if self.found is None else self.found.rotary
-        if here is None:
+        if self.found is None or self.found.rotary is None:
             return None
+        here = self.found.rotary
+        before = (self.found.position_step or 1.0) * here.inv_freq
         rows = 16 * RELEARN_ROWS if "16" in self.sharp else RELEARN_ROWS  # coarse data show less
         near = np.arange(min(length, rows))
         positions = self.places(np.unique([*near, length // 2, length - 1]))
@@ -131,8 +164,8 @@ class Subject:
         try:
             y = self.turn(x, positions, self.sharp)
             # Which coordinates form a pair is known: they are put side by side.
-            before, after = x[:, here.pairs_in.ravel()], y[:, here.pairs_out.ravel()]
-            found = identify(before.astype(held), after.astype(held), positions)
+            given, turned = x[:, here.pairs_in.ravel()], y[:, here.pairs_out.ravel()]
+            found = identify(given.astype(held), turned.astype(held), positions)
         except (TargetError, Unsuited, RopecliError):  # rows that are not finite, too
             return None
         there = found.rotary
@@ -142,9 +175,10 @@ class Subject:
         if [*there.input_pairs] != in_order or there.reorders or there.axis[0] != here.axis[0]:
             return None
         table = np.zeros(len(here.frequencies))  # the slowest may stand still
-        table[: len(there.frequencies)] = there.inv_freq
+        step = found.position_step or 1.0
+        table[: len(there.frequencies)] = step * there.inv_freq
         # What only drifts is a loss of digits, and no other table.
-        if there.direction != here.direction or not clearly_apart(here.inv_freq, table):
+        if there.direction != here.direction or not clearly_apart(before, table):
             return None
         unsure = np.full(
             len(table), 0.0 if found.uncertainty is None else float(found.uncertainty.max())
@@ -159,7 +193,9 @@ class Subject:
             pairs_out=here.pairs_out,
         )
         # Over so few rows another formula may be as near: what their rounding hides stays open.
-        unsure[: len(there.frequencies)] = np.maximum(_unsure(found), rounding("float32") / length)
+        unsure[: len(there.frequencies)] = np.maximum(
+            step * _unsure(found), rounding("float32") / length
+        )
         return Oracle(rotary_at=lambda _length: rope, uncertainty=unsure)
 
 
@@ -169,6 +205,7 @@ def measured(found: Identification) -> Oracle:
     assert rope is not None
     return Oracle(
         rotary_at=lambda _length: rope,
+        step=found.position_step or 1.0,
         shift=found.position_offset or 0.0,
         uncertainty=_unsure(found),
         outside=_half_bound(found),

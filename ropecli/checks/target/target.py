@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.target import forms
-from ropecli.checks.target.failure import TargetError, Unsuited, told
+from ropecli.checks.target.failure import TargetError, Unsuited, WrongResult, told, visible
 from ropecli.checks.target.framework import known_dtype
 from ropecli.errors import RopecliError
 
@@ -61,17 +60,17 @@ class Instance:
 
 
 class _Keeping:
-    """A framework that keeps what it handed out."""
+    """A framework that keeps what it handed out, each with the array that it was made of."""
 
-    def __init__(self, frame: Framework, handed: list[Any]) -> None:
+    def __init__(self, frame: Framework) -> None:
         self._frame = frame
-        self._handed = handed
+        self.handed: list[tuple[Any, NDArray[Any]]] = []
         self.dtypes = frame.dtypes
 
     def to(self, array: NDArray[Any]) -> Any:
         """Return the framework's array, and remember it."""
         made = self._frame.to(array)
-        self._handed.append(made)
+        self.handed.append((made, array.copy()))
         return made
 
     def back(self, value: Any) -> NDArray[Any]:
@@ -109,30 +108,35 @@ class Target:
 
     def construct(self) -> Any:
         """Return the target's own object, for a form that is more than one call."""
-        return self.function(**self.init) if inspect.isclass(self.function) else self.function
+        return self.function(**self.init)
 
-    def watched(self, x: NDArray[Any], positions: NDArray[Any]) -> tuple[Any, Any]:
-        """Call it, and return the arguments that it was handed, as they are afterwards.
+    def watched(
+        self, x: NDArray[Any], positions: NDArray[Any]
+    ) -> Iterator[tuple[str, NDArray[Any], NDArray[Any]]]:
+        """Call it, and give each argument's name, what it was, and what it is afterwards.
 
         Raises:
             TargetError: It raised.
         """
-        handed: list[Any] = []
-        keep = _Keeping(self.frame, handed)
+        names = ("q", "k", "cos", "sin") if self.form == "tables" else ("x", "positions")
+        keep = _Keeping(self.frame)
         with guarded():
-            self._remake(keep)({})(x, positions)
-        same = [value for value in handed if tuple(value.shape) == x.shape]
-        places = [value for value in handed if tuple(value.shape) == positions.shape]
-        return same[0], (places or [self.frame.to(positions)])[-1]
+            call = self._remake(keep)({})
+            keep.handed.clear()  # what it was tried with
+            call(x, positions)
+        for name, (made, before) in zip(names, keep.handed, strict=False):
+            yield name, before, self.frame.back(made)
 
-    def settle_shape(self, dim: int, dtype: str, axes: int) -> None:
+    def settle_shape(self, dim: int, dtype: str, axes: int, *, rows: int) -> None:
         """Find out which leading axes it wants: none, or a batch and heads.
 
         Raises:
             TargetError: It takes none of them; what it said about the first one.
         """
-        x = np.ones((3, dim))
-        positions = np.arange(3) if axes == 1 else np.repeat(np.arange(3)[:, None], axes, axis=1)
+        x = np.ones((rows, dim))
+        positions = np.arange(rows)
+        if axes > 1:
+            positions = np.repeat(positions[:, None], axes, axis=1)
         first: TargetError | None = None
         # Transformers' functions take a batch and heads.
         order = LEADING if self.form != "tables" else (LEADING[1], LEADING[0], LEADING[2])
@@ -152,14 +156,23 @@ def values(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float64]:
     """A result as float64.
 
     Raises:
-        TargetError: Not real, or not of the shape that was given.
+        WrongResult: Not real, or not of the shape that was given.
     """
     if result.shape != given.shape:
         msg = f"it returned shape {result.shape} for x of shape {given.shape}"
-        raise TargetError(msg)
+        raise WrongResult(msg)
+    return numbers(result, given)
+
+
+def numbers(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float64]:
+    """A result of whatever shape as float64.
+
+    Raises:
+        WrongResult: Not real.
+    """
     if result.dtype.kind not in "fiu" and known_dtype(result) not in DTYPES:
         msg = f"it returned {result.dtype} for x of {known_dtype(given)}"
-        raise TargetError(msg)
+        raise WrongResult(msg)
     return result.astype(np.float64)
 
 
@@ -182,13 +195,8 @@ def guarded() -> Iterator[None]:
     except (TargetError, Unsuited):
         raise
     except RopecliError as error:
-        raise TargetError(str(error)) from None
+        raise TargetError(visible(str(error))) from None
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit, and what others derive from it
         raise TargetError(told(error)) from None
-
-
-def base_parameter(target: Target) -> str | None:
-    """The name under which it takes its base."""
-    return forms.base_parameter(target.function)

@@ -10,7 +10,8 @@ A pair of length |pair|, turned by the angle m theta and stretched by A, may be 
 * phase: |m theta| times 2^-24 for each rounding of the angle. The exponent of
   theta = base^(-2i/d) is rounded and magnified by |ln theta|; a power, a scaling and the product
   by m round four times; theta made from its neighbour rounds twice a pair. The first pair's
-  theta is often a power of two, as 1 is: then m theta is exact, and nothing is allowed.
+  theta is often a power of two, as 1 is: then m theta is exact, and nothing is allowed. Beyond
+  2^24 float32 does not hold every position: m alone rounds once, and no pair is spared that.
 * floor: a few of the smallest subnormals.
 """
 
@@ -41,7 +42,9 @@ def floor(dtype: str) -> float:
 
 def phase(angles: NDArray[np.float64], inv_freq: NDArray[np.float64]) -> NDArray[Any]:
     """Allowed error of angles (count, pairs), radians."""
-    return np.asarray(np.abs(angles) * _roundings(np.abs(inv_freq)) * SINGLE)
+    size, theta = np.abs(angles), np.abs(inv_freq)
+    lost = size * _roundings(theta) * SINGLE
+    return np.asarray(np.where(size > theta / SINGLE, np.maximum(lost, size * SINGLE), lost))
 
 
 def _roundings(theta: NDArray[np.float64]) -> NDArray[Any]:

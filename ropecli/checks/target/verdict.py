@@ -17,9 +17,13 @@ class Verdict:
 
     checks: tuple[Check, ...]  #: One for each law, and for each dtype where that matters.
     expect: Rotary | None  #: What it should be; None if any RoPE would do.
-    identified: Identification | None  #: Which RoPE it is; None if it could not be called.
+    identified: Identification | None  #: Which RoPE it is; None if rows do not show it.
     diagnosis: str | None  #: What is wrong, in a sentence; None if nothing is.
+    head_dim: int  #: Of the vectors that it was given.
+    axes: int  #: Coordinates of a position.
+    dtypes: tuple[str, ...]  #: Of the vectors, the first one for all laws.
     context_length: int  #: Positions up to which it was judged.
+    original_context_length: int | None  #: Positions trained with; None if nothing says it.
     seed: int  #: What the vectors were drawn with.
     seconds: float  #: Time it took.
 

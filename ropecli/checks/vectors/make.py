@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ropecli.checks.seed import checked_seed
 from ropecli.checks.vectors.case import DTYPES, GROWING_ROUNDINGS, ROUNDINGS, Case
 from ropecli.checks.vectors.exact import (
     attention_factor,
@@ -16,7 +17,6 @@ from ropecli.checks.vectors.exact import (
 )
 from ropecli.checks.vectors.onnx import operator_cases
 from ropecli.checks.vectors.recipes import HEAD_DIM, Recipe, recipes
-from ropecli.errors import ArgumentError
 from ropecli.reference import frequencies
 from ropecli.reference.rotation import pairs_of
 
@@ -35,12 +35,10 @@ def vectors(*, seed: int = 0) -> tuple[Case, ...]:
         seed: What the vectors to be rotated are drawn with, at least 0.
 
     Raises:
-        ArgumentError: A seed that is not allowed.
+        ArgumentError: A seed below 0.
+        ArgumentTypeError: A seed that is no integer.
     """
-    if seed < 0:
-        msg = f"seed must be at least 0, got {seed}"
-        raise ArgumentError(msg)
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(checked_seed(seed))
     rotations = [_rotation(recipe, random) for recipe in recipes()]
     return (*rotations, *operator_cases(random))
 

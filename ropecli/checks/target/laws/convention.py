@@ -10,6 +10,7 @@ from ropecli.checks.target.compare import rows_by_oracle
 from ropecli.checks.target.law import Law, Outcome, silent
 from ropecli.checks.target.laws.positions import AS_THE_ORACLE
 from ropecli.checks.target.oracle import Oracle, by_length
+from ropecli.checks.target.step import in_words, step_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,7 +21,7 @@ ROWS = 64  #: Positions from 0 at which conventions are compared.
 
 
 def rotation(subject: Subject) -> Outcome:
-    """It is some RoPE, in whatever convention."""
+    """It is some RoPE, in whatever convention, by the positions that it is given."""
     found = subject.found
     if subject.as_expected and (found is None or not found.recognised):
         reason = subject.unseen if found is None else found.reason
@@ -31,6 +32,8 @@ def rotation(subject: Subject) -> Outcome:
         return Outcome(passed=False, note=subject.unseen or "it could not be called")
     if not found.recognised:
         return Outcome(passed=False, samples=found.vectors, note=found.reason)
+    if subject.expect is None and (step := step_of(found)) != 1:
+        return Outcome(passed=False, samples=found.vectors, note=in_words(step))
     return Outcome(passed=True, samples=found.vectors)
 
 

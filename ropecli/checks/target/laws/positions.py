@@ -8,7 +8,7 @@ import numpy as np
 
 from ropecli.checks.target import hypotheses
 from ropecli.checks.target.compare import by_oracle, rows_by_oracle
-from ropecli.checks.target.failure import TargetError
+from ropecli.checks.target.failure import TargetError, WrongResult
 from ropecli.checks.target.law import Law, Outcome, raised, silent
 
 if TYPE_CHECKING:
@@ -53,10 +53,7 @@ def beyond(subject: Subject) -> Outcome:
     end = subject.context
     positions = [0, 1, end - 1, end, end + 1, end + end // 2, 2 * end - 1, 2 * end + 3]
     places = subject.places(positions)
-    try:
-        return by_oracle(subject, subject.vectors(len(places), salt=7), places)
-    except TargetError as error:
-        return silent(f"refuses positions beyond {end:,}: {error}")
+    return by_oracle(subject, subject.vectors(len(places), salt=7), places)
 
 
 def negative(subject: Subject) -> Outcome:
@@ -67,6 +64,8 @@ def negative(subject: Subject) -> Outcome:
         if outcome.passed or subject.axes > 1:
             return outcome
         rows = hypotheses.table_of(outcome.note) or _from_the_end(subject)
+    except WrongResult:
+        raise
     except TargetError as error:
         return silent(f"refuses negative positions: {error}")
     if rows is None:
@@ -129,10 +128,10 @@ def refused(subject: Subject, error: TargetError, dtype: str) -> Outcome:
 
     Args:
         subject: What was called.
-        error: What it raised.
+        error: What it raised; a wrong result is no refusal.
         dtype: Of the data; any but the first may be refused.
     """
-    if dtype == subject.dtype and subject.context_given:
+    if isinstance(error, WrongResult) or (dtype == subject.dtype and subject.context_given):
         return raised(error, dtype)
     what = f"positions up to {subject.context - 1:,}" if dtype == subject.dtype else f"{dtype} data"
     return Outcome(passed=None, note=f"refuses {what}: {error}", dtype=dtype)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ropecli.arrays import DTYPES
 from ropecli.checks.target.compare import rows
-from ropecli.checks.target.failure import TargetError
+from ropecli.checks.target.failure import WrongResult
 from ropecli.checks.target.law import Law, Outcome, silent
 from ropecli.checks.target.oracle import Oracle, by_length, sequence_length
+from ropecli.checks.target.target import numbers
 from ropecli.checks.target.tolerance import rounding
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 #: Sequences that are tried: one token, where many an error is invisible, and more.
 SEQUENCES = ((0,), (5,), (0, 1, 2, 3, 4, 5, 6, 7), (100, 101, 102, 110))
+PROMISED = 48  #: Positions that every target must take, as in the laws of positions.
 BECAUSE = "the rounding of two rotations and their phases, times |q||k|"
 
 
@@ -40,7 +43,8 @@ def score(subject: Subject) -> Iterator[Outcome]:
     for sequence in SEQUENCES:
         positions = subject.places(sequence)
         q, k = (subject.vectors(len(positions), salt=salt) for salt in (20, 21))
-        got = subject.turn(q, positions) @ subject.turn(k, positions).T
+        with subject.asking(positions, promised=PROMISED):
+            got = subject.turn(q, positions) @ subject.turn(k, positions).T
         m = positions.astype(np.float64)
         outcome = _beside(subject, subject.oracle, q, k, m, got)
         if not outcome.passed and (other := subject.relearn(sequence_length(m))) is not None:
@@ -81,37 +85,30 @@ def softmax_factor(subject: Subject) -> Iterator[Outcome]:
         )
 
 
-def _of_expected(subject: Subject) -> Oracle:
-    assert subject.expect is not None
-    return Oracle(rotary_at=by_length(subject.expect))
-
-
 def _scores(subject: Subject, *, ratio: bool) -> Iterator[Outcome]:
     """The target's own scores; with their factor divided out, or that factor."""
-    if subject.expect is None:
-        yield silent("nothing was expected, and scores alone do not tell which RoPE it is")
-        return
-    oracle = _of_expected(subject)
+    assert subject.expect is not None  # check sees to it
+    oracle = Oracle(rotary_at=by_length(subject.expect))
     wanted = subject.expect.softmax_factor
     for sequence in SEQUENCES:
         positions = subject.places(sequence)
         x = np.stack([subject.vectors(len(positions), salt=salt) for salt in (20, 21)])
         given = x.astype(DTYPES[subject.dtype])
-        got = subject.instance.raw(given, positions).astype(np.float64)
+        with subject.asking(positions, promised=PROMISED):
+            got = numbers(subject.instance.raw(given, positions), given)
         m = positions.astype(np.float64)
         true_q, true_k = (oracle.truth(each, m, subject.dtype) for each in x)
         exact = true_q.rows @ true_k.rows.T / math.sqrt(subject.dim)
         if got.shape != exact.shape:
             msg = f"it returned shape {got.shape} for scores of shape {exact.shape}"
-            raise TargetError(msg)
+            raise WrongResult(msg)
         allowed = _allowed(true_q, true_k) + rounding(subject.dtype) * np.abs(exact)
         allowed /= math.sqrt(subject.dim)
         factor = float((got * exact).sum() / (exact**2).sum())
         if ratio:
-            outcome = rows(got, factor * exact, abs(factor) * allowed + 1e-300, dtype=subject.dtype)
-            outcome = (
-                outcome if outcome.passed else _shown(outcome, m, got, wanted * exact, allowed)
-            )
+            expected, room = factor * exact, abs(factor) * allowed + 1e-300
+            outcome = rows(got, expected, room, dtype=subject.dtype)
+            outcome = outcome if outcome.passed else _shown(outcome, m, got, expected, room)
         else:
             lost = float(np.sqrt((allowed**2).sum() / (exact**2).sum()))
             outcome = rows(
@@ -123,9 +120,8 @@ def _scores(subject: Subject, *, ratio: bool) -> Iterator[Outcome]:
             if not outcome.passed:
                 text = f"a sequence at {_listed(sequence)}: scores are {factor:.6g} times q.k / "
                 text += f"sqrt(head_dim), expected {wanted:.6g} times"
-                outcome = _with(
-                    outcome, text, f"softmax factor {factor:.6g}, expected {wanted:.6g}"
-                )
+                note = f"softmax factor {factor:.6g}, expected {wanted:.6g}"
+                outcome = replace(outcome, counterexample=text, note=note)
         yield outcome
         if not outcome.passed:
             return
@@ -138,19 +134,7 @@ def _shown(outcome: Outcome, m: Array, got: Array, expected: Array, allowed: Arr
         f"q at {flat[i]:g} and k at {flat[j]:g}: score {got[i, j]:.6g}, "
         f"expected {expected[i, j]:.6g}"
     )
-    return _with(outcome, text, None)
-
-
-def _with(outcome: Outcome, counterexample: str, note: str | None) -> Outcome:
-    return Outcome(
-        passed=False,
-        max_error=outcome.max_error,
-        tolerance=outcome.tolerance,
-        samples=outcome.samples,
-        counterexample=counterexample,
-        note=note,
-        dtype=outcome.dtype,
-    )
+    return replace(outcome, counterexample=text)
 
 
 def _listed(sequence: tuple[int, ...]) -> str:

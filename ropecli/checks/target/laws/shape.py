@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,21 +16,22 @@ from ropecli.checks.target.target import values
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from ropecli.checks.target.subject import Subject
 
 SEQUENCE = 6
 
 
 def input_untouched(subject: Subject) -> Outcome:
-    """Neither x nor the positions are written into."""
-    frame, lead = subject.target.frame, subject.target.lead
-    x = subject.vectors(SEQUENCE, salt=11).astype(DTYPES[subject.dtype])
-    given = [x.reshape(*lead, *x.shape), subject.places(np.arange(3, 3 + SEQUENCE))]
-    if subject.target.form == "decoder":
-        given[1] = subject.places(np.arange(SEQUENCE))
-    seen = subject.target.watched(*given)
-    for name, handed, before in zip(("x", "positions"), seen, given, strict=True):
-        after = frame.back(handed).astype(np.float64)
+    """No argument is written into."""
+    lead = subject.target.lead
+    count = min(SEQUENCE, subject.context)
+    x = subject.vectors(count, salt=11).astype(DTYPES[subject.dtype])
+    first = 0 if subject.target.form == "decoder" else min(3, subject.context - count)
+    places = subject.places(np.arange(first, first + count))
+    for name, before, now in subject.target.watched(x.reshape(*lead, *x.shape), places):
+        after = now.astype(np.float64)
         changed = np.argwhere(after != before.astype(np.float64))
         if len(changed):
             index = tuple(int(i) for i in changed[0])
@@ -43,32 +44,34 @@ def input_untouched(subject: Subject) -> Outcome:
 
 def dtype_and_shape(subject: Subject) -> Iterator[Outcome]:
     """The result has the dtype and the shape of x, with heads and a batch or without."""
+    places = subject.places(np.arange(min(SEQUENCE, subject.context)))
     for dtype in subject.dtypes:
-        x = subject.vectors(SEQUENCE, dtype, salt=12).astype(DTYPES[dtype])
+        x = subject.vectors(len(places), dtype, salt=12).astype(DTYPES[dtype])
         given = x.reshape(*subject.target.lead, *x.shape)
-        places = subject.places(np.arange(SEQUENCE))
         try:
             result = subject.instance.raw(given, places)
         except TargetError as error:
             yield _refusal(subject, error, dtype)
             continue
-        if known_dtype(result) != dtype:
+        if result.shape != given.shape:
+            text = f"x of shape {given.shape}: the result has shape {result.shape}"
+            yield Outcome(passed=False, samples=1, counterexample=text, dtype=dtype)
+        elif known_dtype(result) != dtype:
             text = f"x of {dtype}: the result is {known_dtype(result)}"
             yield Outcome(passed=False, samples=1, counterexample=text, dtype=dtype)
         else:
             yield Outcome(passed=True, samples=1, dtype=dtype)
-    yield _shapes(subject)
+    yield _shapes(subject, places)
 
 
-def _shapes(subject: Subject) -> Outcome:
+def _shapes(subject: Subject, places: NDArray[Any]) -> Outcome:
     """The same rows with a batch and heads before them."""
-    places = subject.places(np.arange(SEQUENCE))
-    samples = 0
+    count, samples = len(places), 0
     for lead in ((3,), (1,), (2, 3), (1, 2)):
         if subject.target.lead and len(lead) != len(subject.target.lead):
             continue  # it wants its own number of axes
-        x = subject.vectors(int(np.prod(lead)) * SEQUENCE, salt=13)
-        given = x.astype(DTYPES[subject.dtype]).reshape(*lead, SEQUENCE, subject.dim)
+        x = subject.vectors(int(np.prod(lead)) * count, salt=13)
+        given = x.astype(DTYPES[subject.dtype]).reshape(*lead, count, subject.dim)
         try:
             result = subject.instance.raw(given, places)
         except TargetError:
@@ -78,7 +81,7 @@ def _shapes(subject: Subject) -> Outcome:
             return Outcome(passed=False, samples=1, counterexample=text)
         got = values(result, given)
         alone = np.concatenate(
-            [subject.turn(each, places) for each in x.reshape(-1, SEQUENCE, subject.dim)]
+            [subject.turn(each, places) for each in x.reshape(-1, count, subject.dim)]
         )
         many = np.tile(places, (int(np.prod(lead)), *[1] * (places.ndim - 1)))
         outcome = same(

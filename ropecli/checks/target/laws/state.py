@@ -9,10 +9,10 @@ import numpy as np
 
 from ropecli.arrays import DTYPES
 from ropecli.checks.target.compare import rows_by_oracle, same
-from ropecli.checks.target.failure import TargetError
-from ropecli.checks.target.forms import stepped
+from ropecli.checks.target.failure import TargetError, Unsuited
+from ropecli.checks.target.forms import base_parameter, stepped
 from ropecli.checks.target.law import Law, Outcome, raised, silent
-from ropecli.checks.target.target import base_parameter, guarded
+from ropecli.checks.target.target import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,10 +31,8 @@ TWICE = "the rounding of two rotations"
 
 def same_twice(subject: Subject) -> Outcome:
     """The same call gives the same result."""
-    x, places = _short(subject)
-    first = subject.turn(x, places)
-    if subject.beginning is not None:
-        first = subject.beginning
+    x, places = short(subject)
+    first = subject.turn(x, places) if subject.beginning is None else subject.beginning
     again = subject.turn(x, places)
     outcome = same(subject, again, first, positions=places, what="first, then")
     return outcome if not outcome.passed else _after_another_dtype(subject, outcome)
@@ -61,7 +59,7 @@ def _after_another_dtype(subject: Subject, right: Outcome) -> Outcome:
 def _first_calls(subject: Subject) -> Iterator[tuple[Array, NDArray[Any], Array, str]]:
     """Vectors, positions, rows and dtype of calls that nothing came before: near 0, and further."""
     if subject.beginning is not None:
-        yield *_short(subject), subject.beginning, subject.dtype
+        yield *short(subject), subject.beginning, subject.dtype
     if subject.shown is not None:  # as far as half precisions count
         x, rows, places = subject.shown
         yield x, places.astype(np.int64), rows, subject.sharp
@@ -69,7 +67,7 @@ def _first_calls(subject: Subject) -> Iterator[tuple[Array, NDArray[Any], Array,
 
 def long_short_long(subject: Subject) -> Outcome:
     """A long call does not change a short one after it, nor that one the next long one."""
-    x, places = _short(subject)
+    x, places = short(subject)
     instance = subject.instance
     most = min(LONGEST, max(64, ELEMENTS // subject.dim), 2 * (subject.original or LONGEST))
     length = min(most, subject.context)
@@ -78,9 +76,8 @@ def long_short_long(subject: Subject) -> Outcome:
         positions[-2:] = subject.context // 2, subject.context - 1
     far = subject.places(positions)
     rows = subject.vectors(len(far), salt=14)
-    short = instance.rows(x, places, subject.dtype)
-    if subject.beginning is not None:
-        short = subject.beginning
+    now = instance.rows(x, places, subject.dtype)
+    before = now if subject.beginning is None else subject.beginning
     try:
         long = instance.rows(rows, far, subject.dtype)
     except TargetError as error:
@@ -88,7 +85,7 @@ def long_short_long(subject: Subject) -> Outcome:
             return raised(error)
         return silent(f"refuses positions up to {int(positions.max()):,}: {error}")
     after = instance.rows(x, places, subject.dtype)
-    outcome = same(subject, after, short, positions=places, what="before a long call, after it")
+    outcome = same(subject, after, before, positions=places, what="before a long call, after it")
     if not outcome.passed:
         return outcome
     again = instance.rows(rows, far, subject.dtype)
@@ -110,7 +107,12 @@ def original_length(subject: Subject) -> Iterator[Outcome]:
         begin = max(0, end - rows_to) if subject.target.form != "decoder" else 0
         places = subject.places(np.arange(begin, end))
         x = subject.vectors(len(places), salt=15)
-        got = instance.rows(x, places, subject.dtype)
+        try:
+            with subject.asking(places, promised=length):
+                got = instance.rows(x, places, subject.dtype)
+        except Unsuited as error:
+            yield silent(str(error))
+            continue
         if subject.oracle is None:
             continue
         yield rows_by_oracle(
@@ -123,6 +125,8 @@ def original_length(subject: Subject) -> Iterator[Outcome]:
 def _steady_up_to(subject: Subject, length: int) -> Outcome:
     """Every known type keeps its table up to the trained length and no further."""
     count = min(length - 1, SHORT)
+    if not count:
+        return silent("the original length is one position")
     x = subject.vectors(count + 1, salt=16)
     below = subject.places([*range(count), max(length - 2, 0)])
     at = subject.places([*range(count), length - 1])
@@ -134,13 +138,14 @@ def _steady_up_to(subject: Subject, length: int) -> Outcome:
 
 def token_by_token(subject: Subject) -> Outcome:
     """Tokens one at a time are turned as the whole sequence is."""
-    x = subject.vectors(SHORT, salt=17)
-    places = subject.places(np.arange(SHORT))
+    count = min(SHORT, subject.context)
+    x = subject.vectors(count, salt=17)
+    places = subject.places(np.arange(count))
     whole = subject.target.fresh().rows(x, places, subject.dtype)
     if subject.target.form == "decoder":
         return _decoded(subject, x, places, whole)
     instance = subject.target.fresh()
-    parts = [instance.rows(x[i : i + 1], places[i : i + 1], subject.dtype) for i in range(SHORT)]
+    parts = [instance.rows(x[i : i + 1], places[i : i + 1], subject.dtype) for i in range(count)]
     return same(
         subject, np.concatenate(parts), whole, positions=places, what="in a sequence, alone"
     )
@@ -149,7 +154,7 @@ def token_by_token(subject: Subject) -> Outcome:
 def _decoded(subject: Subject, x: Array, places: NDArray[Any], whole: Array) -> Outcome:
     """All steps from the beginning, and steps after half of the sequence."""
     given = x.astype(DTYPES[subject.dtype]).reshape(*subject.target.lead, *x.shape)
-    for begin in (0, SHORT // 2):
+    for begin in (0, len(x) // 2):
         with guarded():
             decoder = subject.target.construct()
             parts: list[NDArray[Any]] = []
@@ -168,20 +173,30 @@ def _decoded(subject: Subject, x: Array, places: NDArray[Any], whole: Array) -> 
 
 def two_instances(subject: Subject) -> Outcome:
     """Another base of the same size turns otherwise, and leaves the first as it was."""
-    name = base_parameter(subject.target)
-    if name is None:
+    target = subject.target
+    taken = base_parameter(target.function, target.form)
+    if taken is None:
         return silent("it takes no base")
-    x, places = _short(subject)
-    first = subject.target.fresh()
+    name, default = taken
+    own = target.init.get(name, default)
+    if own is not None and not isinstance(own, int | float | np.integer | np.floating):
+        return silent(f"its {name} is no number")
+    x, places = short(subject)
+    rope = None if subject.oracle is None else subject.oracle.rotary_at(len(x))
+    if rope is not None and len(rope.inv_freq) == 1:
+        return silent("one pair turns alike with any base")
+    base = 50 * float(own or (rope and rope.base) or 10_000.0)
+    first = target.fresh()
     before = first.rows(x, places, subject.dtype)
-    rope = None if subject.oracle is None else subject.oracle.rotary_at(SHORT)
-    base = 500_000.0 if rope is None or rope.base is None else 50 * rope.base
-    got = subject.target.fresh({name: base}).rows(x, places, subject.dtype)
+    try:
+        got = target.fresh({name: base}).rows(x, places, subject.dtype)
+    except TargetError as error:
+        return silent(f"refuses another {name}: {error}")
     if np.abs(got - before).max() <= 4 * float(subject.slack(before).max()):
         return Outcome(
             passed=False,
             samples=len(got),
-            counterexample=f"{name}={base:g} turns as before at positions 0 to {SHORT - 1}",
+            counterexample=f"{name}={base:g} turns as before at positions 0 to {len(x) - 1}",
             note=f"{name} counts for the first instance only: what is kept is kept for all",
         )
     after = first.rows(x, places, subject.dtype)
@@ -189,8 +204,10 @@ def two_instances(subject: Subject) -> Outcome:
     return same(subject, after, before, positions=places, what=what)
 
 
-def _short(subject: Subject) -> tuple[Array, NDArray[Any]]:
-    return subject.vectors(SHORT, salt=0), subject.places(np.arange(SHORT))
+def short(subject: Subject) -> tuple[Array, NDArray[Any]]:
+    """Vectors and positions of a short call: the first ones."""
+    count = min(SHORT, subject.context)
+    return subject.vectors(count, salt=0), subject.places(np.arange(count))
 
 
 LAWS = (

@@ -1,0 +1,152 @@
+"""What a caller of `check` may ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ropecli.arrays import DTYPES
+from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.rotary.numbers import even, integer, length, shown
+from ropecli.rotary.rotary import Rotary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def words(**given: object) -> None:
+    """Refuse names that are none.
+
+    Raises:
+        ArgumentTypeError: Not a string.
+    """
+    for name, value in given.items():
+        if not isinstance(value, str):
+            msg = f"{name} must be a string, got {shown(value)}"
+            raise ArgumentTypeError(msg)
+
+
+def expectation(expect: object, form: str) -> Rotary | None:
+    """What a target of that form is held to.
+
+    Raises:
+        ArgumentError: An encoding that is no rotation, or none where one is needed.
+        ArgumentTypeError: No encoding.
+    """
+    if expect is None:
+        if form == "score":
+            msg = "form score needs to know what is expected, got nothing: scores alone do not "
+            msg += "show which RoPE it is"
+            raise ArgumentError(msg)
+        return None
+    if not isinstance(expect, Rotary):
+        msg = f"expect must be a Rotary, got {shown(expect)}"
+        raise ArgumentTypeError(msg)
+    if expect.grows:
+        msg = "xPos is no rotation, since lengths change with position: these laws are not its own"
+        raise ArgumentError(msg)
+    return expect
+
+
+def head_dim(given: object, expect: Rotary | None) -> int:
+    """That of what is expected, or 64, by default.
+
+    Raises:
+        ArgumentError: Not allowed, or another than what is expected has.
+        ArgumentTypeError: Not an integer.
+    """
+    if given is None:
+        return 64 if expect is None else expect.head_dim
+    dim = even("head dim", given)
+    if expect is not None and dim != expect.head_dim:
+        msg = f"head dim must be the {expect.head_dim} of what is expected, got {dim}"
+        raise ArgumentError(msg)
+    return dim
+
+
+def axes(given: object, expect: Rotary | None, form: str) -> int:
+    """Coordinates of a position; those of what is expected, or 1, by default.
+
+    Raises:
+        ArgumentError: Not allowed, or another number than what is expected has.
+        ArgumentTypeError: Not an integer.
+    """
+    wanted = 1 if expect is None else expect.axes
+    count = wanted if given is None else integer("axes", given)
+    if count < 1:
+        msg = f"axes must be at least 1, got {count}"
+        raise ArgumentError(msg)
+    if expect is not None and count != wanted:
+        msg = f"axes must be the {wanted} of what is expected, got {count}"
+        raise ArgumentError(msg)
+    if form == "decoder" and count > 1:
+        msg = f"form decoder counts positions of one axis, got axes {count}"
+        raise ArgumentError(msg)
+    if form == "tables" and count > 1 and expect is None:
+        msg = f"form tables needs to know what is expected with axes {count}, got nothing"
+        raise ArgumentError(msg)
+    return count
+
+
+def original_length(given: object, expect: Rotary | None) -> int | None:
+    """Positions trained with; None if nothing says how many.
+
+    Raises:
+        ArgumentError: Not allowed.
+        ArgumentTypeError: Not a whole number.
+    """
+    if given is not None:
+        return length("original context length", given)
+    if expect is None:
+        return None
+    known = dict(expect.parameters)
+    names = ["original_max_position_embeddings"]
+    if expect.rope_type == "dynamic":
+        names.append("max_position_embeddings")
+    return next((int(known[name]) for name in names if known.get(name) is not None), None)
+
+
+def keywords(init: object) -> dict[str, Any]:
+    """Arguments of the target's own.
+
+    Raises:
+        ArgumentTypeError: No mapping, or keys that are no names.
+    """
+    if init is None:
+        return {}
+    if not isinstance(init, Mapping):
+        msg = f"init must be a mapping, got {shown(init)}"
+        raise ArgumentTypeError(msg)
+    for key in init:
+        if not isinstance(key, str):
+            msg = f"init must have names as keys, got {shown(key)}"
+            raise ArgumentTypeError(msg)
+    return dict(init)
+
+
+def dtypes(given: str | Sequence[str] | None, default: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the data, the first one for all laws.
+
+    Raises:
+        ArgumentError: None, or one that is not known, or that the framework can't hold.
+        ArgumentTypeError: Not strings.
+    """
+    if isinstance(given, str):
+        given = (given,)
+    try:
+        chosen = default if given is None else tuple(given)
+    except TypeError:
+        msg = f"dtypes must be a sequence of strings, got {shown(given)}"
+        raise ArgumentTypeError(msg) from None
+    for name in chosen:
+        words(dtypes=name)
+        if name not in DTYPES:
+            msg = f"dtypes must be of {', '.join(DTYPES)}, got {name!r}"
+            raise ArgumentError(msg)
+    if "float64" in chosen and "float64" not in default:
+        msg = "float64 needs JAX's x64 mode: set JAX_ENABLE_X64=1"
+        raise ArgumentError(msg)
+    if not chosen:
+        msg = "dtypes must name at least one, got none"
+        raise ArgumentError(msg)
+    return chosen

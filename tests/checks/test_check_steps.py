@@ -1,0 +1,82 @@
+"""Positions that count g times, where nothing is expected."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from eight import failed, judged, plain
+from implementations.plain import Array, inv_freq
+
+import ropecli
+
+
+def stepped(dim: int, step: float) -> object:
+    theta = inv_freq(dim)
+    return lambda x, p: plain(x, np.asarray(p, float) * step, theta)
+
+
+@pytest.mark.parametrize("dim", [8, 64])
+@pytest.mark.parametrize("step", [1.5, 2.0, 3.0, 4.0, 100.0])
+def test_positions_that_count_more_than_once_are_one_fault(dim: int, step: float) -> None:
+    verdict = judged(stepped(dim, step), head_dim=dim)
+    assert failed(verdict) == ["rotation"]
+    times = "twice" if step == 2 else f"{step:g} times"
+    assert verdict.diagnosis == (
+        f"positions count {times}: multiplied by {step:g} before they turn"
+    )
+
+
+def test_pairs_that_make_whole_turns_seem_to_stand_still() -> None:
+    """The first one does: what is left begins at 2 pi 10000^(-1/32)."""
+    verdict = judged(stepped(64, 2 * np.pi), head_dim=64)
+    assert failed(verdict) == ["rotation"]
+    assert str(verdict.diagnosis).startswith("positions count 4.7117")
+
+
+@pytest.mark.parametrize("step", [0.5, 0.25, -1.0])
+def test_slower_positions_are_a_linear_factor(step: float) -> None:
+    verdict = judged(stepped(64, step), head_dim=64)
+    assert verdict.passed
+
+
+CUSTOM = {
+    "drawn": np.sort(np.random.default_rng(0).uniform(0.001, 3, 32))[::-1],
+    "below one": np.sort(np.random.default_rng(1).uniform(0.001, 1, 32))[::-1],
+    "one for all": np.full(32, 0.3),
+    "bent": inv_freq(64) * np.linspace(1, 0.5, 32),
+    "fast and bent": inv_freq(64) * np.linspace(5, 1, 32),
+    "fast and hardly bent": inv_freq(64) * np.linspace(4.4, 4, 32),
+    "hardly faster": inv_freq(64) * np.linspace(1.01, 1, 32),
+}
+
+
+@pytest.mark.parametrize("name", CUSTOM)
+def test_a_table_of_its_own_is_a_convention(name: str) -> None:
+    theta: Array = CUSTOM[name]
+    verdict = judged(lambda x, p: plain(x, p, theta), head_dim=64)
+    assert verdict.passed, verdict.diagnosis
+
+
+def test_the_step_is_part_of_the_convention_where_one_is_expected() -> None:
+    verdict = judged(stepped(8, 2.0), expect=ropecli.Rotary(head_dim=8))
+    assert failed(verdict) == ["convention"]
+    assert str(verdict.diagnosis).startswith("positions count twice: multiplied by 2")
+
+
+def test_a_step_and_another_fault_are_told_apart() -> None:
+    """Laws are judged with the step: what fails beside it fails for itself."""
+    theta = inv_freq(8)
+    verdict = judged(lambda x, p: plain(x, 2 * np.abs(p), theta))
+    assert failed(verdict) == ["rotation", "negative positions"]
+
+
+def test_a_step_stays_where_the_table_changes_with_the_length() -> None:
+    def growing(x: Array, positions: Array) -> Array:
+        if positions.ndim == 2:
+            return np.stack([growing(*row) for row in zip(x, positions, strict=True)])
+        stretch = max(1.0, (int(positions.max()) + 1) / 128)
+        return plain(x, 2 * np.asarray(positions), inv_freq(8) / stretch)
+
+    verdict = judged(growing, original_context_length=128)
+    assert failed(verdict) == ["rotation"]
+    assert str(verdict.diagnosis).startswith("positions count twice")
