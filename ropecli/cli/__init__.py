@@ -12,6 +12,7 @@ _LOOKED_THROUGH = 50_000
 
 def main() -> NoReturn:
     """Run the command line of this process."""
+    _occupy_closed_streams()
     # GNU OpenMP's threads spin while they wait; where cores are shared, all but they stand still.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     gc.set_threshold(_LOOKED_THROUGH)
@@ -21,3 +22,16 @@ def main() -> NoReturn:
         sys.stderr.write("error: interrupted\n")
         sys.exit(130)
     run_and_exit()
+
+
+def _occupy_closed_streams() -> None:
+    """Let no file that is opened later get the number of a standard stream that was closed.
+
+    What a library says on stderr would go into it. The number leads to where neither reading nor
+    writing works, as before.
+    """
+    for number, wrong_way in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_RDONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, wrong_way)  # takes the lowest number that is free

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
@@ -76,6 +75,7 @@ def verify(
     from ropecli.checks.verify import MAX_POSITION, joined
     from ropecli.checks.verify import verify as judge
     from ropecli.cli.encoding import chosen
+    from ropecli.cli.progress import is_watched
     from ropecli.cli.verify_encoding import refuse_without_encoding, verify_one
     from ropecli.kernels._cache import is_compiled
     from ropecli.render import console, document
@@ -115,7 +115,7 @@ def verify(
     if not quiet:
         for note in encodings[0].notes:
             console.note(note)
-    if not quiet and sys.stderr.isatty() and not is_compiled("rotation"):
+    if not quiet and is_watched() and not is_compiled("rotation"):
         console.note("compiling the kernels: some seconds, this once")
     result = joined(
         judge(rope, dtype=dtype, seed=seed, max_position=max_position) for rope in ropes

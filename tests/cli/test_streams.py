@@ -151,3 +151,27 @@ def test_a_dumb_terminal_gets_no_colours() -> None:
     screen = run_in_terminal("verify", "--dim", "2", "--dtype", "float32", "-q", TERM="dumb")
     assert (screen.code, screen.colours) == (0, 0)
     assert "PASS  norm " in screen.text
+
+
+def test_files_do_not_take_the_numbers_of_closed_streams() -> None:
+    code = "import os, sys; from ropecli.cli import main; import ropecli.cli.app as app; "
+    code += "app.main = lambda: print(os.open('/dev/null', os.O_RDONLY) > 2); main()"
+    done = shell(f"'{sys.executable}' -c \"{code}\" <&- 2>&-")
+    assert done.stdout == "True\n"
+
+
+def test_verify_where_stderr_is_closed() -> None:
+    done = shell("ropecli verify --dim 4 2>&-")
+    assert done.returncode == 0
+    assert "PASS" in done.stdout
+
+
+def test_an_interrupt_while_numpy_is_loaded(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((3, 4)))
+    code = "import sys; from ropecli.cli.app import run\n"
+    code += "class Interrupted:\n    def find_spec(name, *_):\n"
+    code += "        if name == 'numpy.lib': raise KeyboardInterrupt\n"
+    code += "sys.meta_path.insert(0, Interrupted)\n"
+    code += f"sys.exit(run(['encode', '{tmp_path / 'x.npy'}']))"
+    done = shell(f"'{sys.executable}' -c \"{code}\"")
+    assert (done.returncode, done.stderr) == (130, "error: interrupted\n")
