@@ -49,7 +49,7 @@ class Hdf5:
     def kept(self, array: Stored) -> Stored:
         """As `Format.kept`: in every dtype and byte order, in C order."""
         needed("h5py", array.path, "writing", "hdf5")
-        check_name(array, _is_held)
+        check_name(array.path, array.name, _is_held)
         # No chunk may be larger than the array.
         chunks = tuple(map(min, array.chunks, array.shape)) if array.chunks else None
         return replace(array, fortran_order=False, chunks=chunks if all(array.shape) else None)

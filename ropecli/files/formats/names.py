@@ -8,8 +8,7 @@ from ropecli.errors import FileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from ropecli.files.formats.stored import Stored
+    from pathlib import Path
 
 _LONGEST = 80  #: Letters that are shown.
 
@@ -19,11 +18,12 @@ def short(name: str) -> str:
     return name if len(name) <= _LONGEST else f"{name[:60]}...{name[-10:]}"
 
 
-def check_name(array: Stored, is_held: Callable[[str], bool]) -> None:
+def check_name(path: Path, name: str, is_held: Callable[[str], bool]) -> None:
     """Refuse a name that the file to be written can't hold.
 
     Args:
-        array: As it is to be written.
+        path: The file.
+        name: Of an array.
         is_held: Whether a name is held; may raise UnicodeEncodeError, as half a pair of
             surrogates does.
 
@@ -31,10 +31,9 @@ def check_name(array: Stored, is_held: Callable[[str], bool]) -> None:
         FileError: It isn't.
     """
     try:
-        held = is_held(array.name)
+        held = is_held(name)
     except UnicodeEncodeError:
         held = False
     if not held:
-        name = short(repr(array.name))
-        msg = f"cannot write {array.path}: it can't hold the name {name}; allowed is another"
+        msg = f"cannot write {path}: it can't hold the name {short(repr(name))}; allowed is another"
         raise FileError(msg)

@@ -36,7 +36,11 @@ class Npz:
 
     def kept(self, array: Stored) -> Stored:
         """As `Format.kept`: in every dtype, byte order and memory order."""
-        check_name(array, lambda name: "\0" not in name and len(name.encode()) <= _LONGEST_NAME)
+        check_name(
+            array.path,
+            array.name,
+            lambda name: "\0" not in name and len(name.encode()) <= _LONGEST_NAME,
+        )
         return array
 
     def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> NpzSink:

@@ -46,7 +46,7 @@ class Safetensors:
 
     def kept(self, array: Stored) -> Stored:
         """As `Format.kept`: little-endian, in C order."""
-        check_name(array, lambda name: name.encode() != METADATA.encode())
+        check_name(array.path, array.name, lambda name: name.encode() != METADATA.encode())
         dtype = array.dtype.newbyteorder("<")
         return replace(array, dtype=dtype, fortran_order=False, chunks=None)
 

@@ -48,7 +48,7 @@ class Zarr:
     def kept(self, array: Stored) -> Stored:
         """As `Format.kept`: in C order, in chunks."""
         needed("zarr", array.path, "writing")
-        check_name(array, is_name)
+        check_name(array.path, array.name, is_name)
         dtype = array.dtype.newbyteorder("=")
         return replace(array, dtype=dtype, fortran_order=False, chunks=_chunks(array))
 
