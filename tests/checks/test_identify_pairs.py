@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rotated import COMPILED, ULPS, UNITS, Array, normals, seen, told
+from rotated import COMPILED, ULPS, UNITS, Array, normals, seen, told, why
 
 from ropecli import Rotary, rotate
 from ropecli.arrays import DTYPES
@@ -71,6 +71,47 @@ def test_any_pairing_written_elsewhere_is_found(expected: Rotary, data: st.DataO
         expected.inv_freq, head_dim=expected.head_dim, pairs_in=read, pairs_out=written
     )
     assert_right(told(moved, np.arange(48), before=normals(2, 48, moved.head_dim)), moved)
+
+
+@pytest.mark.parametrize(
+    ("theta", "read", "written", "dtype"),
+    [
+        ([1.0, 0.1, 0.01], [[4, 1], [0, 3], [2, 6]], [[4, 1], [0, 6], [2, 3]], "float32"),
+        # The two slow pairs change places: no coordinate is left without a partner.
+        ([1.0, 2e-3, 1e-3], [[4, 5], [0, 1], [2, 3]], [[4, 5], [2, 3], [0, 1]], "float32"),
+        ([1.0, 2e-3, 1e-3], [[4, 5], [0, 1], [2, 3]], [[4, 5], [2, 3], [0, 1]], "float64"),
+    ],
+)
+def test_outputs_of_slow_pairs_that_seem_to_be_pairs_themselves(
+    theta: list[float], read: Any, written: Any, dtype: str
+) -> None:
+    """One coordinate then is nearly another's former value, and the other way round."""
+    rope = Rotary.from_inv_freq(theta, head_dim=8, pairs_in=read, pairs_out=written)
+    assert_right(told(rope, np.arange(48), before=normals(2, 48, 8, dtype=dtype)), rope)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ([0], "coordinate 0 changes and is in none of them"),
+        ([0, 2], "coordinates 0, 2 change and are in none of them"),
+    ],
+)
+def test_coordinates_without_a_partner_are_counted(changed: list[int], said: str) -> None:
+    rope = Rotary(head_dim=16, rotary_dim=12, rotary_offset=4)
+    before = normals(2, 64, 16)
+    after = rotate(before, rope, np.arange(64))
+    after[..., changed] *= np.float32(1.01)
+    assert why(before, after, np.arange(64)) == f"6 pairs turn, but {said}"
+
+
+def test_one_coordinate_that_is_longer() -> None:
+    """Of one pair that turns, and it alone is multiplied: why is said, and of one coordinate."""
+    before = normals(2, 64, 4)
+    after = rotate(before, Rotary(head_dim=4, rotary_dim=2), np.arange(64))
+    after[..., 3] *= 3
+    said = "the coordinate that is in no pair (3) is multiplied by 3, not copied"
+    assert why(before, after, np.arange(64)) == said
 
 
 @pytest.mark.parametrize("dim", [16, 64, 128])

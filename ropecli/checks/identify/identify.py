@@ -118,6 +118,8 @@ def _alone(sight: Sight, seen: Measured, alone: NDArray[np.int64]) -> str:
     turn = int(seen.found.sum())
     if turn < 2 * len(alone):
         return why_not(sight)
+    if len(alone) == 1:
+        return f"{turn} pairs turn, but coordinate {alone[0]} changes and is in none of them"
     return f"{turn} pairs turn, but coordinates {listed(alone)} change and are in none of them"
 
 

@@ -52,14 +52,17 @@ def find_pairs(sight: Sight) -> Pairing:
     u, v = x[:, moved] ** 2, y[:, moved] ** 2
     factor2, spread = _factor(u, v)
     where = np.flatnonzero(moved)
+    unit = max(sight.unit, SINGLE)  # tables may be in float32 under float64 data
     in_place, single = _partners(u * factor2, v, sight.unit)
+    if spread < KEPT:
+        in_place, single = _not_refuted(u * factor2, v, in_place, single, unit)
     pairs = where[in_place]
     if spread < KEPT:
         slow = _slow(sight, np.setdiff1d(np.arange(sight.head_dim), pairs), float(np.sqrt(factor2)))
         pairs = np.concatenate([pairs, slow])
         single = np.setdiff1d(single, np.searchsorted(where, np.intersect1d(where, slow)))
     if len(single) > len(pairs) and spread < KEPT:
-        read, written = _elsewhere(u * factor2, v, max(sight.unit, SINGLE))
+        read, written = _elsewhere(u * factor2, v, unit)
         if len(read) > len(pairs):
             inside, outside = _all_elsewhere(
                 sight, where[read], where[written], float(np.sqrt(factor2))
@@ -74,7 +77,7 @@ def find_pairs(sight: Sight) -> Pairing:
             )
     written = pairs
     if len(single) > 1 and spread < KEPT:  # a few whose outputs change places
-        read, outside = _elsewhere(u[:, single] * factor2, v[:, single], max(sight.unit, SINGLE))
+        read, outside = _elsewhere(u[:, single] * factor2, v[:, single], unit)
         pairs = np.concatenate([pairs, where[single][read]])
         written = np.concatenate([written, where[single][outside]])
         single = np.delete(single, outside.ravel())
@@ -133,6 +136,27 @@ def _alike_exact(u: Array, both: Array, pairs: Index) -> Index:
     return exact
 
 
+def _not_refuted(
+    u: Array, v: Array, pairs: Index, single: Index, unit: float
+) -> tuple[Index, Index]:
+    """The pairs that are in place, without those that only seem so; and what has no partner then.
+
+    Where outputs are written to other places, two of them may seem to be a pair: of x to x', and of
+    x' turned by little to x, one gains what the other loses, but for that little. Pairs elsewhere
+    that keep their sums of squares to rounding refute such a pair, which does not.
+    """
+    before, after = (square[:, pairs].sum(axis=2) for square in (u, v))
+    size = before.max(axis=0, initial=np.finfo(np.float64).tiny)
+    off = np.abs(after - before).max(axis=0, initial=0) / size
+    inexact = off > 2 * _ROUNDINGS * unit
+    if not inexact.any():
+        return pairs, single
+    doubted = np.union1d(pairs[inexact], single)
+    read, written = _elsewhere(u[:, doubted], v[:, doubted], unit)
+    refuted = inexact & np.isin(pairs, doubted[np.union1d(read, written)]).any(axis=1)
+    return pairs[~refuted], np.union1d(single, pairs[refuted])
+
+
 def _slow(sight: Sight, left: Index, factor: float) -> Index:
     """Pairs that turn by so little that their squares hardly show it, from many vectors.
 
@@ -174,16 +198,17 @@ def _all_elsewhere(sight: Sight, read: Index, written: Index, factor: float) -> 
 def _elsewhere(u: Array, v: Array, unit: float) -> tuple[Index, Index]:
     """Pairs written to other places: sums of two squares before that equal sums of two after."""
     count = u.shape[1]
+    tolerance = 2 * _ROUNDINGS * unit
     first, second = np.triu_indices(count, 1)
     some = np.unique(np.linspace(0, len(u) - 1, 48).astype(int))
     before, after = ((s[:, first] + s[:, second]).T for s in (u[some], v[some]))
-    candidates = _alike(before, after, 2 * _ROUNDINGS * unit)
+    candidates = _alike(before, after, tolerance)
     error = np.array(
         [np.abs(before[i] - after[o]).max() / before[i].max() for i, o in candidates]
     ).reshape(-1)
     read, written, used_in, used_out = [], [], set[int](), set[int]()
     for rank in error.argsort():
-        if error[rank] > KEPT / 4:
+        if error[rank] > min(tolerance, KEPT / 4):
             break
         i, o = candidates[rank]
         inside, outside = (int(first[i]), int(second[i])), (int(first[o]), int(second[o]))

@@ -102,10 +102,10 @@ def _partly_scaled(sight: Sight) -> str | None:
     where = np.flatnonzero(still & (np.abs(times - 1) > max(_NOT_ONE, ROUNDINGS * sight.unit)))
     if not len(where) or len(where) == sight.head_dim or np.ptp(times[where]) > _CLOSE:
         return None
-    return (
-        f"coordinates that are in no pair ({listed(where)}) are multiplied by "
-        f"{times[where].mean():.4g}, not copied"
-    )
+    what = f"coordinates that are in no pair ({listed(where)}) are"
+    if len(where) == 1:
+        what = f"the coordinate that is in no pair ({where[0]}) is"
+    return f"{what} multiplied by {times[where].mean():.4g}, not copied"
 
 
 def _unlike(sight: Sight) -> str | None:
