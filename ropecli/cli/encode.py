@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ropecli.cli import options
+from ropecli.cli.early_read import begin_reading
 from ropecli.cli.options import Force, Json, Layout, Quiet, RotaryDim
 
 
@@ -99,6 +100,10 @@ def encode(
     Rotate a file of embeddings by their positions. The file may be larger than memory; the output
     has its shape, dtype and memory order, and appears whole or not at all.
     """
+    begin_reading(input[0])
+    # First, because CPython 3.11 maps and unmaps memory for each of the many calls in which Numba
+    # is loaded, where modules that load each other stand between it and this one.
+    import ropecli.rotary.apply  # noqa: F401  # isort: split
     from ropecli.cli.encode_check import encode_check
     from ropecli.cli.encode_many import encode_many
     from ropecli.cli.encode_one import encode_one
