@@ -122,7 +122,10 @@ class Plan:
             readers[step.array].read(step.box, block)
 
         def turn(step: Step, before: NDArray[Any], after: NDArray[Any]) -> Unfinite:
-            return rotations[step.array].turn(step.box, before, after)
+            unfinite = rotations[step.array].turn(step.box, before, after)
+            if hashed:  # here, because writing takes longer, and uses the block up
+                digests[step.number] = digest(after)
+            return unfinite
 
         def writer(step: Step) -> Writer:
             if step.array not in writers:
@@ -138,8 +141,6 @@ class Plan:
             return found.place(step.box) % PAGE // size * size
 
         def write(step: Step, block: NDArray[Any]) -> None:
-            if hashed:
-                digests[step.number] = digest(block)  # now, because writing uses the block up
             writer(step).write(step.box, block)
 
         turned = overlapped(
