@@ -54,7 +54,9 @@ def test_nothing_is_said_of_what_is_no_file(
     assert asked == []
 
 
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = asked_of(monkeypatch)
     os.mkfifo(tmp_path / "pipe")
     begin_reading(str(tmp_path / "pipe"))
     wait()
+    assert asked == []

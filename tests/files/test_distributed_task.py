@@ -150,7 +150,7 @@ def test_a_task_that_outlived_its_run_may_still_rename_what_is_tidied(
         assert not mark.exists(), "it may write on while the folder is tidied"
         yield from ("gone", "folder", "file")
 
-    monkeypatch.setattr("ropecli.files.target._strangers", strangers)
+    monkeypatch.setattr("ropecli.files.target.strangers", strangers)
     with place(tmp_path / "y.zarr", keep=True):
         assert names(part) == []
 
