@@ -81,6 +81,7 @@ def test_notes_of_a_model_are_told(tmp_path: Path, capsys: pytest.CaptureFixture
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".csv", ".json"])
 def test_files(suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / f"e{suffix}"

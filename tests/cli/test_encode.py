@@ -214,6 +214,7 @@ def test_arrays_of_no_row_and_of_one(here: Path, capsys: pytest.CaptureFixture[s
         assert np.load(name.replace(".npy", ".rope.npy")).shape == shape
 
 
+@pytest.mark.slow
 def test_progress_is_drawn_on_a_terminal_only(here: Path) -> None:
     there = run_in_terminal("encode", "x.npy", cwd=here)
     assert there.code == 0
@@ -233,6 +234,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_disk_that_is_full_leaves_nothing(here: Path) -> None:
     from helpers import run_python
 

@@ -132,6 +132,7 @@ def test_what_is_refused(
     assert message in err
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_is_resumed(here: Path) -> None:
     np.save("x.npy", drawn(40_000, 64))
     slowly = (

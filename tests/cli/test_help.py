@@ -123,6 +123,7 @@ sys.exit(f"loaded: {{loaded}}" if loaded else 0)
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_completion_offers_commands_and_options() -> None:
     how = "complete_bash"
     done = run_cli(_ROPECLI_COMPLETE=how, COMP_WORDS="ropecli de", COMP_CWORD="1")

@@ -113,6 +113,7 @@ def test_a_name_of_200_letters(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "m" * 200 in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_pictures_of_odd_names(
     suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

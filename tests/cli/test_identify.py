@@ -47,6 +47,7 @@ def test_the_answer_stands_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert 0 < float(agreement.split()[1]) <= 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONVENTIONS)
 def test_its_flags_make_the_rotation_again(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     encoding, positions, wanted = CONVENTIONS[name]
@@ -206,6 +207,7 @@ def test_no_rotation_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
 # Terminals.
 
 
+@pytest.mark.slow
 def test_eighty_columns(here: Path) -> None:
     save(CONVENTIONS["written in halves"][0])
     Path("model.json").write_text(json.dumps(LLAMA_31))
@@ -222,6 +224,7 @@ def test_eighty_columns(here: Path) -> None:
     assert json.loads(found[-1].removeprefix("pairs_out="))[0] == [0, 8]
 
 
+@pytest.mark.slow
 def test_long_flags_are_one_command_for_a_shell(here: Path) -> None:
     save(CONVENTIONS["llama3"][0])
     lines = run_in_terminal("identify", *FILES, cwd=here).text.splitlines()
@@ -231,6 +234,7 @@ def test_long_flags_are_one_command_for_a_shell(here: Path) -> None:
     assert len(lines[start:]) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("FORCE_COLOR", "1")])
 def test_a_pipe_gets_plain_uncut_words(
     name: str, value: str, here: Path, monkeypatch: pytest.MonkeyPatch

@@ -139,6 +139,7 @@ def test_an_error_of_lint_is_exit_code_1(
     assert "error" in levels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_the_picture(suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, picture = saved(tmp_path, GEMMA_3), tmp_path / f"w{suffix}"
@@ -151,6 +152,7 @@ def test_the_picture(suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "--force" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_eighty_columns_break_under_the_value(tmp_path: Path) -> None:
     saved(tmp_path, PHI_3)
     screen = run_in_terminal("inspect", "config.json", cwd=tmp_path)

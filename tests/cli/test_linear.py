@@ -57,6 +57,7 @@ def test_words_say_what_is_sampled(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_a_feature_map_of_one_s_own(tmp_path: Path) -> None:
     (tmp_path / "sibling.py").write_text("def product(x, y):\n    return x * y\n")
     body = "    import sibling  # when it is called\n    return sibling.product(x, x)\n"

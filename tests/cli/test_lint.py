@@ -136,6 +136,7 @@ def test_files_that_can_be_read_are_told_beside_those_that_cannot() -> None:
     assert second.startswith("error: broken.json is not valid JSON")
 
 
+@pytest.mark.slow
 def test_a_terminal_of_80_columns_is_not_overrun(folder: Path) -> None:
     screen = run_in_terminal("lint", "wrong", cwd=folder)
     assert screen.code == 1

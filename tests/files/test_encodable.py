@@ -108,6 +108,7 @@ def test_names_that_are_too_long(tmp_path: Path) -> None:
         assert "File name too long" in refused(encode_file, path, output, ROPE)
 
 
+@pytest.mark.slow
 def test_a_pipe_is_asked_and_then_read(tmp_path: Path) -> None:
     code = """
 import sys

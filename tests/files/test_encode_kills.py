@@ -89,6 +89,7 @@ def test_five_kills(tmp_path: Path) -> None:
     assert contents(path) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stuck", ["stdin", "stdout"])
 def test_interrupt_ends_what_waits_for_others(tmp_path: Path, stuck: str) -> None:
     path = saved(tmp_path, drawn(100_000, 8))  # more than a pipe holds
@@ -110,6 +111,7 @@ def test_interrupt_ends_what_waits_for_others(tmp_path: Path, stuck: str) -> Non
     assert names(tmp_path) == ["x.npy"]
 
 
+@pytest.mark.slow
 def test_things_that_are_called_as_stdout_is(tmp_path: Path) -> None:
     path = saved(tmp_path, drawn(100, 8))
     encode_file(path, tmp_path / "expected.npy", ROPE)
@@ -122,6 +124,7 @@ def test_things_that_are_called_as_stdout_is(tmp_path: Path) -> None:
     assert contents(tmp_path / "-") == {"precious": b"precious"}
 
 
+@pytest.mark.slow
 def test_full_disk_keeps_what_can_be_gone_on_with(tmp_path: Path) -> None:
     path, output = saved(tmp_path, drawn(4_800, 8)), tmp_path / "y.npy"
     encode_file(path, tmp_path / "expected.npy", ROPE)

@@ -214,6 +214,7 @@ def test_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
         assert refused(to_be_rotated, tmp_path / "y.h5")
 
 
+@pytest.mark.slow
 def test_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
     path = saved(tmp_path, np.ones((12_800, 8)))
     ran = run_python(f"""

@@ -224,6 +224,7 @@ def test_without_the_library_one_line_says_which(
     assert f"writing {target} {needs}" == refused(encode_file, path, target, ROPE)
 
 
+@pytest.mark.slow
 def test_rows_that_take_no_bytes_are_refused(tmp_path: Path) -> None:
     zeros = np.zeros((1 << 16, 512), "f4")
     path = write_parquet(tmp_path / "x.parquet", {"q": zeros}, compression="zstd")
@@ -247,6 +248,7 @@ def test_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
         assert refused(to_be_rotated, tmp_path / "y.parquet")
 
 
+@pytest.mark.slow
 def test_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
     path = saved(tmp_path, random_array(12_800, 8, dtype="f8"))
     ran = run_python(f"""

@@ -286,6 +286,7 @@ print(peak())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [True, False])
 def test_a_promise_takes_no_memory(tmp_path: Path, order: bool) -> None:
     header = f"{{'descr': '<f4', 'fortran_order': {order}, 'shape': (134217728, 64)}}\n"

@@ -170,6 +170,7 @@ def test_a_file_that_is_replaced_is_read_as_it_was(
         assert_same_bits("q", got=read_whole(source.reader(source.arrays["q"])), expected=x)
 
 
+@pytest.mark.slow
 def test_lists_as_deep_as_may_be_are_kept(tmp_path: Path) -> None:
     deep: list[Any] = []
     for _ in range(100_000):

@@ -71,6 +71,7 @@ def test_shared_dictionaries_are_read_until_they_are_too_many(tmp_path: Path) ->
     assert len(arrays_of(path)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "root",
     [

@@ -143,6 +143,7 @@ BOMBS: dict[str, Callable[[], bytes]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BOMBS)
 def test_chunk_that_unpacks_to_much_more_is_refused_first(store: Path, kind: str) -> None:
     with_chunks(store, kind.split(maxsplit=1)[0], BOMBS[kind]())

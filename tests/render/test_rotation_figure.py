@@ -52,6 +52,7 @@ def test_four_pairs_from_fast_to_slow_by_default() -> None:
     assert len(figure(np.ones(2), Rotary(head_dim=2)).axes) == 1
 
 
+@pytest.mark.slow
 def test_same_bytes_twice() -> None:
     assert drawn(X, ROPE, suffix=".svg") == drawn(X, ROPE, suffix=".svg")
     assert drawn(X, ROPE, suffix=".png").startswith(b"\x89PNG")
