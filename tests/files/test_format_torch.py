@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from files.folders import names, refused, saved
 from files.optional_formats import random_array
-from files.torch_files import KINDS, assume_torch, dictionary, tensor, write_torch
+from files.torch_files import KINDS, arrays_of, assume_torch, dictionary, tensor, write_torch
 from helpers import assert_same_bits, soon
 from numpy.lib.stride_tricks import as_strided
 
@@ -32,11 +32,6 @@ ROPE = Rotary(head_dim=8)
 def _there(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if PyTorch were installed, and took every file."""
     assume_torch(monkeypatch)
-
-
-def arrays_of(path: Path) -> dict[str, Any]:
-    with open_source(path) as source:
-        return {name: read_whole(source.reader(stored)) for name, stored in source.arrays.items()}
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4", "f2", ">f4"])

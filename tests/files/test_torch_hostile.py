@@ -16,11 +16,10 @@ import numpy as np
 import pytest
 from files.folders import names, refused, to_be_rotated
 from files.optional_formats import random_array
-from files.torch_files import assume_torch, dictionary, tensor, write_torch
+from files.torch_files import arrays_of, assume_torch, dictionary, tensor, write_torch
 from helpers import soon
 
 from ropecli import FileError, Rotary, encode_file
-from ropecli.files.arrays import read_whole
 from ropecli.files.formats.registry import open_source
 from ropecli.files.formats.torch_pickle import Dictionary, Made, Name
 from ropecli.files.formats.torch_pickled import pickled
@@ -32,11 +31,6 @@ ROPE = Rotary(head_dim=8)
 def _there(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if PyTorch were installed, and took every file."""
     assume_torch(monkeypatch)
-
-
-def arrays_of(path: Path) -> dict[str, Any]:
-    with open_source(path) as source:
-        return {name: read_whole(source.reader(stored)) for name, stored in source.arrays.items()}
 
 
 SAME = tensor("0", (4, 8))

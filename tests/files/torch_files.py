@@ -13,10 +13,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from ropecli.files.arrays import read_whole
+from ropecli.files.formats.registry import open_source
 from ropecli.files.formats.torch_pickle import Dictionary, Made, Name, Storage
 from ropecli.files.formats.torch_pickled import pickled
 
 KINDS = {"f8": "DoubleStorage", "f4": "FloatStorage", "f2": "HalfStorage", "i8": "LongStorage"}
+
+
+def arrays_of(path: Path) -> dict[str, Any]:
+    """All arrays of a file, by name."""
+    with open_source(path) as source:
+        return {name: read_whole(source.reader(stored)) for name, stored in source.arrays.items()}
 
 
 def assume_torch(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
