@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ropecli.analyses.invariance import Invariance, invariance
     from ropecli.analyses.linear import Linear, linear
     from ropecli.checks.identify import Identification, Match, identify
-    from ropecli.checks.target import Verdict, check
+    from ropecli.checks.implementation import Verdict, check
     from ropecli.checks.verify import Verification, verify
     from ropecli.checks.verify_encoding import verify_encoding
     from ropecli.encodings import Encoding, encoding
@@ -42,7 +42,7 @@ _HOMES = {
     "ropecli.analyses.invariance": ("Invariance", "invariance"),
     "ropecli.analyses.linear": ("Linear", "linear"),
     "ropecli.checks.identify": ("Identification", "Match", "identify"),
-    "ropecli.checks.target": ("Verdict", "check"),
+    "ropecli.checks.implementation": ("Verdict", "check"),
     "ropecli.checks.verify": ("Verification", "verify"),
     "ropecli.checks.verify_encoding": ("verify_encoding",),
     "ropecli.encodings": ("Encoding", "encoding"),

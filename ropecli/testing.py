@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ropecli.checks.target.verdict import Verdict
+    from ropecli.checks.implementation.verdict import Verdict
     from ropecli.rotary.rotary import Rotary
 
 
@@ -29,7 +29,7 @@ def assert_rope(target: Any, expect: Rotary | None = None, **options: Any) -> Ve
         AssertionError: A law fails; the message is what `ropecli check` prints.
     """
     __tracebackhide__ = True
-    from ropecli.checks.target.check import check
+    from ropecli.checks.implementation.check import check
     from ropecli.render.check import lines
 
     verdict = check(target, expect=expect, **options)

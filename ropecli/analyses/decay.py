@@ -11,7 +11,7 @@ import numpy as np
 from ropecli.arrays import as_array, dtype_name
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.kernels import abel
-from ropecli.rotary.numbers import positive
+from ropecli.numbers import positive
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

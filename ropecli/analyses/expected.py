@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.errors import ArgumentError
-from ropecli.rotary.numbers import integer
+from ropecli.numbers import integer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

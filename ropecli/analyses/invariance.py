@@ -10,7 +10,7 @@ import numpy as np
 
 from ropecli.analyses.adversary import aligned, norms
 from ropecli.errors import ArgumentError
-from ropecli.rotary.numbers import integer
+from ropecli.numbers import integer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

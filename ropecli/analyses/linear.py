@@ -12,7 +12,7 @@ from ropecli.arrays import as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.kernels import linear as kernels
 from ropecli.rotary.apply import rotate
-from ropecli.rotary.numbers import length
+from ropecli.numbers import length
 from ropecli.rotary.rotary import Rotary
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ropecli.analyses.linear import checked, spread_rows
 from ropecli.analyses.linear_forms import FORMS
-from ropecli.rotary.numbers import length
+from ropecli.numbers import length
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ropecli.errors import ArgumentError
-from ropecli.rotary.numbers import integer
+from ropecli.numbers import integer
 
 
 def checked_seed(value: object) -> int:

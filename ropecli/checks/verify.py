@@ -18,7 +18,7 @@ from ropecli.checks.seed import checked_seed
 from ropecli.checks.subject import Oracle, Subject
 from ropecli.errors import ArgumentError
 from ropecli.rotary.apply import rotate as built_in_rotate
-from ropecli.rotary.numbers import integer
+from ropecli.numbers import integer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

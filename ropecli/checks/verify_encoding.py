@@ -14,7 +14,7 @@ from ropecli.checks.seed import checked_seed
 from ropecli.checks.verify import Verification
 from ropecli.encodings import encoding
 from ropecli.errors import ArgumentError
-from ropecli.rotary.numbers import integer
+from ropecli.numbers import integer
 
 if TYPE_CHECKING:
     from ropecli.checks.encoding_laws.law import EncodingLaw, Found

@@ -129,7 +129,7 @@ def check(
     if context is None and expected is not None and expected.layer is not None:
         context = expected.layer.context_length
     with _stdout_to_stderr():
-        from ropecli.checks.target.check import check as judge
+        from ropecli.checks.implementation.check import check as judge
         from ropecli.files.function import in_reach, load_function
 
         function = load_function(target)

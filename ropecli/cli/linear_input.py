@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.errors import ArgumentError
-from ropecli.rotary.numbers import even
+from ropecli.numbers import even
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from ropecli.arrays import as_array
 from ropecli.encodings import types
 from ropecli.encodings.encoding import Encoding, Sizes
 from ropecli.errors import ArgumentError, ArgumentTypeError
-from ropecli.rotary.numbers import even, integer
+from ropecli.numbers import even, integer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

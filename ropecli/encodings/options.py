@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.errors import ArgumentError, ArgumentTypeError
-from ropecli.rotary.numbers import LARGEST_DIM, integer, shown
+from ropecli.numbers import LARGEST_DIM, integer, shown
 
 if TYPE_CHECKING:
     from collections.abc import Collection

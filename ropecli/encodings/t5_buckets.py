@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.errors import ArgumentError
-from ropecli.rotary.numbers import integer, shown
+from ropecli.numbers import integer, shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

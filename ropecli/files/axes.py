@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ropecli.errors import ArgumentError, ArgumentTypeError, FileError
 from ropecli.files.formats.stored import Stored
-from ropecli.rotary.numbers import even
+from ropecli.numbers import even
 
 _LONGEST_HEAD = 512  #: Above every head dim in use; a longer last axis is likely several heads.
 

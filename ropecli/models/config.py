@@ -16,7 +16,7 @@ from ropecli.models.nope import of_layer, with_layers
 from ropecli.models.parts import Part, parts
 from ropecli.models.settings import Settings
 from ropecli.rotary.attention import Temperature
-from ropecli.rotary.numbers import number, shown
+from ropecli.numbers import number, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import ArgumentError
 from ropecli.models.keys import few, real
-from ropecli.rotary.numbers import shown
+from ropecli.numbers import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

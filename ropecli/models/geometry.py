@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ropecli.errors import ArgumentError
 from ropecli.models.entries import FULL
 from ropecli.models.keys import real
-from ropecli.rotary.numbers import shown
+from ropecli.numbers import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

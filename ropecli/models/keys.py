@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import ArgumentError
-from ropecli.rotary.numbers import shown
+from ropecli.numbers import shown
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -9,7 +9,7 @@ from ropecli.models.describe import describe
 from ropecli.models.description import NATIVE, Description
 from ropecli.models.model import Layer, Model
 from ropecli.models.readings import reading as stack
-from ropecli.rotary.numbers import length
+from ropecli.numbers import length
 
 if TYPE_CHECKING:
     import os

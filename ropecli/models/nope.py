@@ -9,7 +9,7 @@ from ropecli.errors import ArgumentError
 from ropecli.models.keys import Keys, few, real
 from ropecli.models.settings import Settings
 from ropecli.rotary.attention import Temperature
-from ropecli.rotary.numbers import number, positive, shown
+from ropecli.numbers import number, positive, shown
 
 ROPE, NOPE = "rope", "nope"
 MOST_LAYERS = 65_536

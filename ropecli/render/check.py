@@ -13,7 +13,7 @@ from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
     from ropecli.checks.law import Check
-    from ropecli.checks.target.verdict import Verdict
+    from ropecli.checks.implementation.verdict import Verdict
 
 STYLES = {"PASS": "green", "FAIL": "bold red"}
 WIDTH = 80  #: Where there is no terminal to say otherwise.

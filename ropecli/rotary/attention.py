@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.rotary.numbers import number
+from ropecli.numbers import number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

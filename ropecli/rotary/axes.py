@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ropecli.arrays import as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError
-from ropecli.rotary.numbers import shown
+from ropecli.numbers import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ import numpy as np
 from ropecli.errors import ArgumentError
 from ropecli.rotary.frequencies import finite_table, geometric
 from ropecli.rotary.layout import Layout, Pairs
-from ropecli.rotary.numbers import even, positive
+from ropecli.numbers import even, positive
 from ropecli.rotary.settle import Direction, settled
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from ropecli.errors import ArgumentError
 from ropecli.rotary.axes import listed_axes
 from ropecli.rotary.frequencies import finite_table
 from ropecli.rotary.layout import layout_of, listed_pairs, named_pairs
-from ropecli.rotary.numbers import integer, positive
+from ropecli.numbers import integer, positive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

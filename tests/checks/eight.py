@@ -9,8 +9,8 @@ from implementations.plain import Array, interleaved, inv_freq, turn
 
 import ropecli
 from ropecli.checks.law import Check
-from ropecli.checks.target.check import check
-from ropecli.checks.target.verdict import Verdict
+from ropecli.checks.implementation.check import check
+from ropecli.checks.implementation.verdict import Verdict
 
 DIM = 8
 CONTEXT = 512

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 import ropecli
 from ropecli.checks.law import Check
-from ropecli.checks.target.check import check
-from ropecli.checks.target.verdict import Verdict
+from ropecli.checks.implementation.check import check
+from ropecli.checks.implementation.verdict import Verdict
 
 Array = NDArray[Any]
 

@@ -8,7 +8,7 @@ import pytest
 from eight import ROPE, judged, plain
 
 import ropecli
-from ropecli.checks.target.check import check
+from ropecli.checks.implementation.check import check
 
 
 class Module:
@@ -107,6 +107,6 @@ def test_a_framework_that_can_not_be_loaded(monkeypatch: pytest.MonkeyPatch) -> 
         msg = f"lib{name}.so: cannot open shared object file"
         raise OSError(msg)
 
-    monkeypatch.setattr("ropecli.checks.target.framework.importlib.import_module", broken)
+    monkeypatch.setattr("ropecli.checks.implementation.framework.importlib.import_module", broken)
     with pytest.raises(ropecli.ArgumentError, match=r"needs PyTorch: .*libtorch\.so"):
         check(plain, framework="torch")

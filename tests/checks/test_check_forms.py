@@ -11,7 +11,7 @@ import pytest
 from halves import DIM, HALF, Array, Module, failed, turn
 
 import ropecli
-from ropecli.checks.target.check import check
+from ropecli.checks.implementation.check import check
 
 INTERLEAVED = ropecli.Rotary(head_dim=DIM)
 OPTIONS: dict[str, Any] = {"head_dim": DIM, "context_length": 2048}

@@ -11,7 +11,7 @@ import pytest
 from halves import DIM, HALF, THETA, Array, assert_failed, failed, judged, judged_once, turn, turned
 
 import ropecli
-from ropecli.checks.target.check import check
+from ropecli.checks.implementation.check import check
 
 pytestmark = pytest.mark.slow
 

@@ -12,10 +12,10 @@ from numba import config
 from numpy.typing import NDArray
 
 import ropecli
-from ropecli.checks.target.check import check
-from ropecli.checks.target.oracle import Oracle
-from ropecli.checks.target.refined import refined
-from ropecli.checks.target.verdict import Verdict
+from ropecli.checks.implementation.check import check
+from ropecli.checks.implementation.oracle import Oracle
+from ropecli.checks.implementation.refined import refined
+from ropecli.checks.implementation.verdict import Verdict
 
 Array = NDArray[Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ropecli.checks.law import Check
-from ropecli.checks.target.verdict import Verdict
+from ropecli.checks.implementation.verdict import Verdict
 from ropecli.render import check as pages
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ropecli.arrays import DTYPES, as_array, dtype_name
 from ropecli.checks.identify.precision import computed_in
 from ropecli.errors import ArgumentError, ArgumentTypeError
-from ropecli.rotary.numbers import even
+from ropecli.numbers import even
 from ropecli.rotary.positions import as_positions
 
 if TYPE_CHECKING:

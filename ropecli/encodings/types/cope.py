@@ -10,7 +10,7 @@ import numpy as np
 from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
 from ropecli.encodings.options import flag
 from ropecli.errors import ArgumentError
-from ropecli.rotary.numbers import integer
+from ropecli.numbers import integer
 
 if TYPE_CHECKING:
     from ropecli.encodings.encoding import Array

@@ -9,7 +9,7 @@ import numpy as np
 
 from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
 from ropecli.kernels.network import add_network
-from ropecli.rotary.numbers import positive
+from ropecli.numbers import positive
 
 if TYPE_CHECKING:
     from ropecli.encodings.encoding import Array

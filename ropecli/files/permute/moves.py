@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from ropecli.errors import ArgumentError, FileError
-from ropecli.rotary.numbers import even
+from ropecli.numbers import even
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.errors import ArgumentError
-from ropecli.rotary.numbers import even
+from ropecli.numbers import even
 
 LAYOUTS = ("interleaved", "half")
 

@@ -8,7 +8,7 @@ from ropecli.errors import ArgumentError
 from ropecli.rotary import rope
 from ropecli.rotary.attention import softmax_factor
 from ropecli.rotary.layout import named_pairs
-from ropecli.rotary.numbers import positive
+from ropecli.numbers import positive
 from ropecli.rotary.types import canonical, own_parameters
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ropecli.models.readings.build import build
 from ropecli.rotary.attention import mscale
-from ropecli.rotary.numbers import positive
+from ropecli.numbers import positive
 
 if TYPE_CHECKING:
     from ropecli.models.settings import Settings

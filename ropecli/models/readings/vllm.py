@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ropecli.errors import ArgumentError
 from ropecli.models.readings.build import build
-from ropecli.rotary.numbers import positive, shown
+from ropecli.numbers import positive, shown
 
 if TYPE_CHECKING:
     from ropecli.models.settings import Settings

@@ -8,7 +8,7 @@ import pkgutil
 from typing import TYPE_CHECKING
 
 from ropecli.errors import ArgumentError
-from ropecli.rotary.numbers import shown
+from ropecli.numbers import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable

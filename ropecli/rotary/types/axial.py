@@ -8,7 +8,7 @@ import numpy as np
 
 from ropecli.errors import ArgumentError
 from ropecli.rotary.frequencies import Table, geometric
-from ropecli.rotary.numbers import integer, shown
+from ropecli.numbers import integer, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

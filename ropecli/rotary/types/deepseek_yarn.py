@@ -7,7 +7,7 @@ from dataclasses import replace
 from ropecli.rotary.attention import mscale as m
 from ropecli.rotary.attention import softmax_factor
 from ropecli.rotary.frequencies import Table
-from ropecli.rotary.numbers import positive
+from ropecli.numbers import positive
 from ropecli.rotary.types.yarn import yarn
 
 

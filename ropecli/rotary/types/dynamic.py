@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ropecli.errors import ArgumentError
 from ropecli.rotary.frequencies import Table, plain
-from ropecli.rotary.numbers import length, positive, stretched_base
+from ropecli.numbers import length, positive, stretched_base
 
 
 def dynamic(

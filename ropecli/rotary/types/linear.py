@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ropecli.rotary.frequencies import Table, plain
-from ropecli.rotary.numbers import positive
+from ropecli.numbers import positive
 
 
 def linear(*, dim: int, base: float, factor: float) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ropecli.rotary.frequencies import Table, plain
-from ropecli.rotary.numbers import length, positive
+from ropecli.numbers import length, positive
 
 
 def llama3(

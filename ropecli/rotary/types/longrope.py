@@ -9,7 +9,7 @@ import numpy as np
 
 from ropecli.errors import ArgumentError
 from ropecli.rotary.frequencies import Table, finite_table, plain
-from ropecli.rotary.numbers import length, positive
+from ropecli.numbers import length, positive
 
 
 def longrope(

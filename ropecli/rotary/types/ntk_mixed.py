@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ropecli.rotary.frequencies import Table, plain
-from ropecli.rotary.numbers import positive
+from ropecli.numbers import positive
 
 
 def ntk_mixed(*, dim: int, base: float, factor: float, mixed_b: float = 1.0) -> Table:

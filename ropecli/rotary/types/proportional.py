@@ -6,7 +6,7 @@ import numpy as np
 
 from ropecli.errors import ArgumentError
 from ropecli.rotary.frequencies import Table, geometric
-from ropecli.rotary.numbers import positive
+from ropecli.numbers import positive
 
 
 def proportional(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ropecli.rotary.attention import mscale
 from ropecli.rotary.frequencies import Table
-from ropecli.rotary.numbers import positive
+from ropecli.numbers import positive
 from ropecli.rotary.types.yarn import yarn
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ropecli.rotary.frequencies import Table, plain
-from ropecli.rotary.numbers import positive
+from ropecli.numbers import positive
 
 
 def xpos(*, dim: int, base: float, scale_base: float = 512.0, gamma: float = 0.4) -> Table:

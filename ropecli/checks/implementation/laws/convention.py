@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.target.compare import rows_by_oracle
-from ropecli.checks.target.law import Law, Outcome, silent
-from ropecli.checks.target.laws.positions import AS_THE_ORACLE
-from ropecli.checks.target.oracle import Oracle, by_length
-from ropecli.checks.target.step import in_words, step_of
+from ropecli.checks.implementation.compare import rows_by_oracle
+from ropecli.checks.implementation.law import Law, Outcome, silent
+from ropecli.checks.implementation.laws.positions import AS_THE_ORACLE
+from ropecli.checks.implementation.oracle import Oracle, by_length
+from ropecli.checks.implementation.step import in_words, step_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ropecli.checks.target.subject import Subject
+    from ropecli.checks.implementation.subject import Subject
 
 ROWS = 64  #: Positions from 0 at which conventions are compared.
 

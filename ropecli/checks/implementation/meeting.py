@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.target.diagnosis import unseen
-from ropecli.checks.target.failure import TargetError, Unsuited
-from ropecli.checks.target.laws import convention, state
+from ropecli.checks.implementation.diagnosis import unseen
+from ropecli.checks.implementation.failure import TargetError, Unsuited
+from ropecli.checks.implementation.laws import convention, state
 from ropecli.errors import RopecliError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ropecli.checks.identify.identification import Identification
-    from ropecli.checks.target.subject import Subject
+    from ropecli.checks.implementation.subject import Subject
 
 #: Positions from 0 that a rotation is identified by; fewer where the target refuses. The first
 #: goes past 2^11, the second past 2^8, beyond which float16 and bfloat16 round positions.

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.target.compare import rows
-from ropecli.checks.target.failure import WrongResult
-from ropecli.checks.target.law import Law, Outcome, silent
-from ropecli.checks.target.oracle import Oracle, by_length, sequence_length
-from ropecli.checks.target.target import numbers
-from ropecli.checks.target.tolerance import rounding
+from ropecli.checks.implementation.compare import rows
+from ropecli.checks.implementation.failure import WrongResult
+from ropecli.checks.implementation.law import Law, Outcome, silent
+from ropecli.checks.implementation.oracle import Oracle, by_length, sequence_length
+from ropecli.checks.implementation.target import numbers
+from ropecli.checks.implementation.tolerance import rounding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from ropecli.checks.target.oracle import Truth
-    from ropecli.checks.target.subject import Subject
+    from ropecli.checks.implementation.oracle import Truth
+    from ropecli.checks.implementation.subject import Subject
 
     Array = NDArray[np.float64]
 

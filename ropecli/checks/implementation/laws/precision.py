@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.target.compare import rows
-from ropecli.checks.target.failure import TargetError
-from ropecli.checks.target.law import Law, Outcome, silent
-from ropecli.checks.target.laws.positions import AS_THE_ORACLE, up_to
-from ropecli.checks.target.oracle import Oracle, sequence_length
-from ropecli.checks.target.subject import half_precision
-from ropecli.checks.target.tolerance import rounding
+from ropecli.checks.implementation.compare import rows
+from ropecli.checks.implementation.failure import TargetError
+from ropecli.checks.implementation.law import Law, Outcome, silent
+from ropecli.checks.implementation.laws.positions import AS_THE_ORACLE, up_to
+from ropecli.checks.implementation.oracle import Oracle, sequence_length
+from ropecli.checks.implementation.subject import half_precision
+from ropecli.checks.implementation.tolerance import rounding
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ropecli.checks.target.oracle import Truth
-    from ropecli.checks.target.subject import Subject
+    from ropecli.checks.implementation.oracle import Truth
+    from ropecli.checks.implementation.subject import Subject
 
     Array = NDArray[np.float64]
 

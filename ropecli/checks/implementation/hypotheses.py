@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.target.failure import TargetError, Unsuited
+from ropecli.checks.implementation.failure import TargetError, Unsuited
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from ropecli.checks.target.oracle import Oracle
-    from ropecli.checks.target.subject import Subject
+    from ropecli.checks.implementation.oracle import Oracle
+    from ropecli.checks.implementation.subject import Subject
 
     Array = NDArray[np.float64]
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.target.failure import TargetError, Unsuited, WrongResult
-from ropecli.checks.target.oracle import Oracle, by_length
-from ropecli.checks.target.refined import refined
-from ropecli.checks.target.tolerance import rounding
+from ropecli.checks.implementation.failure import TargetError, Unsuited, WrongResult
+from ropecli.checks.implementation.oracle import Oracle, by_length
+from ropecli.checks.implementation.refined import refined
+from ropecli.checks.implementation.tolerance import rounding
 from ropecli.errors import RopecliError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ropecli.checks.identify.identification import Identification
-    from ropecli.checks.target.target import Target
+    from ropecli.checks.implementation.target import Target
     from ropecli.rotary.rotary import Rotary
 
     Array = NDArray[np.float64]

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.target import hypotheses
-from ropecli.checks.target.compare import by_oracle, rows_by_oracle
-from ropecli.checks.target.failure import TargetError, WrongResult
-from ropecli.checks.target.law import Law, Outcome, raised, silent
+from ropecli.checks.implementation import hypotheses
+from ropecli.checks.implementation.compare import by_oracle, rows_by_oracle
+from ropecli.checks.implementation.failure import TargetError, WrongResult
+from ropecli.checks.implementation.law import Law, Outcome, raised, silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import ArrayLike
 
-    from ropecli.checks.target.subject import Subject
+    from ropecli.checks.implementation.subject import Subject
 
 #: Where counters of few bits, half precisions and caches end.
 EDGES = (0, 1, 2, 127, 128, 255, 256, 257, 511, 512, 1000, 2047, 2048, 2049, 2051, 4095, 4096)

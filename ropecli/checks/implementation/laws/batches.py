@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.target.compare import rows_by_oracle, same
-from ropecli.checks.target.failure import TargetError
-from ropecli.checks.target.law import Law, Outcome, silent
-from ropecli.checks.target.laws.positions import AS_THE_ORACLE
-from ropecli.checks.target.target import values
+from ropecli.checks.implementation.compare import rows_by_oracle, same
+from ropecli.checks.implementation.failure import TargetError
+from ropecli.checks.implementation.law import Law, Outcome, silent
+from ropecli.checks.implementation.laws.positions import AS_THE_ORACLE
+from ropecli.checks.implementation.target import values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ropecli.checks.target.subject import Subject
+    from ropecli.checks.implementation.subject import Subject
 
 HEADS = 2
 

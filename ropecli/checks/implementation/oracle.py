@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.target import tolerance
+from ropecli.checks.implementation import tolerance
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.target import differences
-from ropecli.checks.target.law import CALL_FAILED
-from ropecli.checks.target.subject import half_precision
+from ropecli.checks.implementation import differences
+from ropecli.checks.implementation.law import CALL_FAILED
+from ropecli.checks.implementation.subject import half_precision
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ropecli.checks.identify import Identification
     from ropecli.checks.law import Check
-    from ropecli.checks.target.subject import Subject
+    from ropecli.checks.implementation.subject import Subject
 
 #: What a failure of each law means, the most telling law first.
 MEANINGS = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ropecli.arrays import DTYPES
 from ropecli.errors import ArgumentError, ArgumentTypeError
-from ropecli.rotary.numbers import even, integer, length, shown
+from ropecli.numbers import even, integer, length, shown
 from ropecli.rotary.rotary import Rotary
 
 if TYPE_CHECKING:

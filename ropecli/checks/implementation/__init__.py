@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ropecli.checks.target.check import check
-from ropecli.checks.target.verdict import Verdict
+from ropecli.checks.implementation.check import check
+from ropecli.checks.implementation.verdict import Verdict
 
 __all__ = ["Verdict", "check"]

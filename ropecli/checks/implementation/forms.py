@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.checks.target.failure import TargetError, Unsuited
-from ropecli.checks.target.oracle import by_length, sequence_length
+from ropecli.checks.implementation.failure import TargetError, Unsuited
+from ropecli.checks.implementation.oracle import by_length, sequence_length
 from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ropecli.checks.target.framework import Framework
+    from ropecli.checks.implementation.framework import Framework
     from ropecli.rotary.rotary import Rotary
 
     #: NumPy arrays in, the framework's result out.

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.target.compare import same
-from ropecli.checks.target.failure import TargetError
-from ropecli.checks.target.framework import known_dtype
-from ropecli.checks.target.law import Law, Outcome, raised
-from ropecli.checks.target.target import values
+from ropecli.checks.implementation.compare import same
+from ropecli.checks.implementation.failure import TargetError
+from ropecli.checks.implementation.framework import known_dtype
+from ropecli.checks.implementation.law import Law, Outcome, raised
+from ropecli.checks.implementation.target import values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from ropecli.checks.target.subject import Subject
+    from ropecli.checks.implementation.subject import Subject
 
 SEQUENCE = 6
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from ropecli.checks.law import Check
 from ropecli.checks.seed import checked_seed
-from ropecli.checks.target import arguments, forms
-from ropecli.checks.target.diagnosis import diagnosed
-from ropecli.checks.target.failure import TargetError, Unsuited
-from ropecli.checks.target.framework import framework as framework_of
-from ropecli.checks.target.law import Law, Outcome, raised, silent
-from ropecli.checks.target.laws import (
+from ropecli.checks.implementation import arguments, forms
+from ropecli.checks.implementation.diagnosis import diagnosed
+from ropecli.checks.implementation.failure import TargetError, Unsuited
+from ropecli.checks.implementation.framework import framework as framework_of
+from ropecli.checks.implementation.law import Law, Outcome, raised, silent
+from ropecli.checks.implementation.laws import (
     algebra,
     batches,
     convention,
@@ -24,11 +24,11 @@ from ropecli.checks.target.laws import (
     shape,
     state,
 )
-from ropecli.checks.target.meeting import meet
-from ropecli.checks.target.subject import Subject
-from ropecli.checks.target.target import Target
-from ropecli.checks.target.verdict import Verdict
-from ropecli.rotary.numbers import length
+from ropecli.checks.implementation.meeting import meet
+from ropecli.checks.implementation.subject import Subject
+from ropecli.checks.implementation.target import Target
+from ropecli.checks.implementation.verdict import Verdict
+from ropecli.numbers import length
 from ropecli.rotary.rotary import Rotary
 
 if TYPE_CHECKING:

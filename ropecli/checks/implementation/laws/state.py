@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.target.compare import rows_by_oracle, same
-from ropecli.checks.target.failure import TargetError, Unsuited
-from ropecli.checks.target.forms import base_parameter, stepped
-from ropecli.checks.target.law import Law, Outcome, raised, silent
-from ropecli.checks.target.target import guarded
+from ropecli.checks.implementation.compare import rows_by_oracle, same
+from ropecli.checks.implementation.failure import TargetError, Unsuited
+from ropecli.checks.implementation.forms import base_parameter, stepped
+from ropecli.checks.implementation.law import Law, Outcome, raised, silent
+from ropecli.checks.implementation.target import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from ropecli.checks.target.subject import Subject
+    from ropecli.checks.implementation.subject import Subject
 
     Array = NDArray[np.float64]
 

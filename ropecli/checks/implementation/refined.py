@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.target.oracle import Oracle, sequence_length
+from ropecli.checks.implementation.oracle import Oracle, sequence_length
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

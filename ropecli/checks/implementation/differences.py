@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.target import tolerance
-from ropecli.checks.target.mistakes import mistaken
-from ropecli.checks.target.step import in_words
+from ropecli.checks.implementation import tolerance
+from ropecli.checks.implementation.mistakes import mistaken
+from ropecli.checks.implementation.step import in_words
 
 if TYPE_CHECKING:
     from ropecli.checks.identify.identification import Identification

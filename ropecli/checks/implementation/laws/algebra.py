@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.target.compare import rows
-from ropecli.checks.target.law import Law, Outcome, silent
-from ropecli.checks.target.tolerance import SINGLE, floor, rounding
+from ropecli.checks.implementation.compare import rows
+from ropecli.checks.implementation.law import Law, Outcome, silent
+from ropecli.checks.implementation.tolerance import SINGLE, floor, rounding
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ropecli.checks.target.subject import Subject
+    from ropecli.checks.implementation.subject import Subject
     from ropecli.rotary.rotary import Rotary
 
     Array = NDArray[np.float64]

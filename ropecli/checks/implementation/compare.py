@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.checks.target import case, hypotheses
-from ropecli.checks.target.failure import TargetError, Unsuited
-from ropecli.checks.target.law import Outcome
-from ropecli.checks.target.oracle import sequence_length
+from ropecli.checks.implementation import case, hypotheses
+from ropecli.checks.implementation.failure import TargetError, Unsuited
+from ropecli.checks.implementation.law import Outcome
+from ropecli.checks.implementation.oracle import sequence_length
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ropecli.checks.target.oracle import Oracle, Truth
-    from ropecli.checks.target.subject import Subject
+    from ropecli.checks.implementation.oracle import Oracle, Truth
+    from ropecli.checks.implementation.subject import Subject
 
     Array = NDArray[np.float64]
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.target.failure import TargetError, Unsuited, WrongResult, told, visible
-from ropecli.checks.target.framework import known_dtype
+from ropecli.checks.implementation.failure import TargetError, Unsuited, WrongResult, told, visible
+from ropecli.checks.implementation.framework import known_dtype
 from ropecli.errors import RopecliError
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ropecli.checks.target.forms import Call, Make
-    from ropecli.checks.target.framework import Framework
+    from ropecli.checks.implementation.forms import Call, Make
+    from ropecli.checks.implementation.framework import Framework
 
 #: Shapes (leading axes) that a target is tried with, the first one that it takes is used.
 LEADING: tuple[tuple[int, ...], ...] = ((), (1, 1), (1,))
