@@ -1,21 +1,50 @@
 """What can go wrong, and the exit code that the command line gives for it.
 
-A message says what was wrong, what was given and what is allowed, in one line.
+A message says in one line what was wrong, what was given, and what is expected.
 """
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class RopecliError(Exception):
-    """A mistake of the caller's or of the input's, never a bug in ropecli."""
+    """A mistake in a call or in its input, never a bug in ropecli.
 
-    exit_code = 2  #: What the command line returns for it.
+    Args:
+        problem: What was wrong, what was given, and what is expected, in one line.
+        advice: What to do about it. Parameters are in backquotes, `head_dim`, so that the command
+            line can show its own options in their place.
+    """
+
+    exit_code = 2  #: Returned by the command line.
+
+    def __init__(self, problem: str, advice: str = "") -> None:
+        super().__init__(problem, advice)
+        self.problem = problem
+        self.advice = advice
+
+    def __str__(self) -> str:
+        return self.spell(lambda parameter: parameter)
+
+    def spell(self, name: Callable[[str], str]) -> str:
+        """Return the message, with `name` of each parameter in its advice."""
+        if not self.advice:
+            return self.problem
+        advice = re.sub(r"`(\w+)`", lambda match: name(match[1]), self.advice)
+        return f"{self.problem}; {advice}"
 
 
 class ArgumentError(RopecliError, ValueError):
-    """An argument of the right type with a value that is not allowed."""
+    """An argument of the right type with an unusable value."""
 
 
 class ArgumentTypeError(RopecliError, TypeError):
-    """An argument of a type that is not allowed."""
+    """An argument of the wrong type."""
 
 
 class FileError(RopecliError, ValueError):

@@ -36,6 +36,9 @@ EXIT_REFUSED = 2
 EXIT_BUG = 101
 EXIT_INTERRUPTED = 130
 
+#: Options whose name is not that of the library's parameter.
+OPTION_OF = {"head_dim": "dim", "max_distance": "max_dist"}
+
 EXAMPLES = """\b
 Examples:
   ropecli decay --dim 128 --max-dist 512     RoFormer's Figure 2
@@ -110,7 +113,7 @@ def run(arguments: list[str]) -> int:
         code = _invoke(arguments)
         sys.stdout.flush()
     except RopecliError as error:
-        return _refuse(str(error), error.exit_code)
+        return _refuse(_message(error, arguments[0]), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return _refuse("interrupted", EXIT_INTERRUPTED)
     except BrokenPipeError:
@@ -147,6 +150,17 @@ def _explain(error: Exception) -> int:
         "Please report it with the command that led here; ROPECLI_DEBUG=1 shows the traceback.",
         EXIT_BUG,
     )
+
+
+def _message(error: RopecliError, command: str) -> str:
+    """Return the error's message with the command's options in place of parameters."""
+    found = get_command(app).commands.get(command)  # type: ignore[attr-defined]
+    options = {} if found is None else {p.name: p.opts[-1] for p in found.params}
+
+    def option(parameter: str) -> str:
+        return str(options.get(parameter) or options.get(OPTION_OF.get(parameter)) or parameter)
+
+    return error.spell(option)
 
 
 def _usage(error: Any) -> str:

@@ -233,4 +233,4 @@ def _publish_new(part: Path, path: Path) -> None:
 
 
 def _exists(path: Path) -> FileError:
-    return FileError(f"{path} exists; use --force to replace it")
+    return FileError(f"{path} exists", "pass `force` to replace it")

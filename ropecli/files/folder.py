@@ -66,8 +66,8 @@ def _check(
         msg = f"cannot write {path}: it is no folder"
         raise FileError(msg)
     if not force:
-        msg = f"{path} exists; use --force to replace it"
-        raise FileError(msg)
+        msg = f"{path} exists"
+        raise FileError(msg, "pass `force` to replace it")
     found = (_unlisted if stranger is None else stranger)(path)
     if found is not None:
         why = f"its {MANIFEST} does not list" if stranger is None else "was not written with it"

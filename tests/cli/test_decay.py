@@ -227,7 +227,7 @@ def test_json_with_an_output_prints_the_document_alone(capsys: pytest.CaptureFix
 def test_existing_output_is_kept_without_force(capsys: pytest.CaptureFixture[str]) -> None:
     Path("x.csv").write_text("mine")
     line = assert_refused(capsys, "decay", "--dim", "4", "-o", "x.csv")
-    assert "x.csv exists; use --force to replace it" in line
+    assert "x.csv exists; pass --force to replace it" in line
     assert Path("x.csv").read_text() == "mine"
     printed(capsys, "--dim", "4", "-o", "x.csv", "--force")
     assert Path("x.csv").read_text().startswith("relative_distance")

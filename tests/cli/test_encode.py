@@ -176,7 +176,7 @@ def spoil(folder: Path) -> None:
         ("x.npy -o x.npy", "same file"),
         ("x.npy -o x.npy --force", "same file"),
         ("x.npy -o link.npy --force", "same file"),
-        ("x.npy -o there.npy", "there.npy exists; use --force"),
+        ("x.npy -o there.npy", "there.npy exists; pass --force"),
         ("x.npy -o y.txt", "allowed is a name that ends in .npy"),
         ("x.npy -o no/folder/y.npy", "there is no folder"),
         ("x.npy -o folder.npy --force", "it is a folder"),

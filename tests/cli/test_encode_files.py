@@ -81,7 +81,7 @@ def test_shards_go_into_a_folder_in_the_order_of_their_numbers(
     expected = rotate(load_file("dump/10.safetensors")["h.q"], ROPE, 10 + np.arange(5))
     assert_same_bits("the last", got=got, expected=expected)
     _, err = encoded(capsys, *words, code=2)
-    assert err.count("exists; use --force to replace it") == 3
+    assert err.count("exists; pass force to replace it") == 3
     encoded(capsys, *words, "--force")
 
 

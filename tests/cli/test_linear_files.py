@@ -160,7 +160,7 @@ def test_an_existing_file_is_kept_and_nothing_computed(
     Path("x.png").write_text("mine")
     # The file is refused before the options are looked at.
     line = assert_refused(capsys, *SMALL, "--feature-map", "cos", "-o", "x.png")
-    assert line.endswith("x.png exists; use --force to replace it")
+    assert line.endswith("x.png exists; pass --force to replace it")
     assert Path("x.png").read_text() == "mine"
     assert run([*SMALL, "-o", "x.png", "--force", "-q"]) == 0
     assert Path("x.png").read_bytes().startswith(b"\x89PNG")

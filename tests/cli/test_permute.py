@@ -114,7 +114,7 @@ def test_quiet_says_the_verdict_alone(here: Path, capsys: pytest.CaptureFixture[
         ("--heads 4 --kv-heads 2 --to full", "layout must be interleaved or half, got 'full'"),
         ("--heads 4 --kv-heads 2 --tensor x*", "no tensor whose name matches x*"),
         ("--heads 4 --kv-heads 2 -o m.safetensors --force", "the same file"),
-        ("--heads 4 --kv-heads 2 -o there.safetensors", "exists; use --force"),
+        ("--heads 4 --kv-heads 2 -o there.safetensors", "exists; pass --force"),
         ("--heads 4 --kv-heads 2 -o out.npz", "a name that ends in .safetensors"),
     ],
 )

@@ -150,7 +150,7 @@ def test_numbers_are_written(folder: Path, capsys: pytest.CaptureFixture[str]) -
 def test_an_existing_file_is_kept(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "x.csv").write_text("mine")
     line = assert_refused(capsys, "scores", "--encodings", "nope", *SMALL, "-o", "x.csv")
-    assert line.endswith("x.csv exists; use --force to replace it")
+    assert line.endswith("x.csv exists; pass --force to replace it")
     assert (folder / "x.csv").read_text() == "mine"
 
 

@@ -63,7 +63,7 @@ def test_force_replaces_its_own_folder_alone(
     assert capsys.readouterr() == ("", "")
     before = everything(here / "golden")
     assert assert_refused(capsys, "vectors", "-o", "golden").endswith(
-        "golden exists; use --force to replace it"
+        "golden exists; pass --force to replace it"
     )
     assert run([*words, "-q", "--force", "--seed", "1"]) == 0
     after = everything(here / "golden")

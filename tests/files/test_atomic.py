@@ -92,7 +92,7 @@ def test_file_that_appears_meanwhile_is_not_overwritten(
 ) -> None:
     if not links:
         monkeypatch.setattr(os, "link", no_links)
-    with pytest.raises(FileError, match="exists; use --force"):
+    with pytest.raises(FileError, match="exists; pass force"):
         write(tmp_path / "x", lambda _: (tmp_path / "x").write_bytes(b"theirs"))
     assert (tmp_path / "x").read_bytes() == b"theirs"
     assert names(tmp_path) == ["x"]

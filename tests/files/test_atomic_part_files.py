@@ -89,7 +89,7 @@ def test_part_file_published_by_its_holder_meanwhile_is_left_alone(
         real(stream, operation)
 
     monkeypatch.setattr(fcntl, "flock", late)
-    with pytest.raises(FileError, match="exists; use --force"):
+    with pytest.raises(FileError, match="exists; pass force"):
         write(tmp_path / "x", lambda stream: stream.write(b"ours"))
     assert len(calls) == 2
     assert (tmp_path / "x").read_bytes() == b"theirs"

@@ -39,7 +39,7 @@ def test_files_and_their_folders_are_written(tmp_path: Path) -> None:
 
 def test_a_folder_is_replaced_only_by_force(tmp_path: Path) -> None:
     write_folder(tmp_path / "out", contents(a="1", sub__b="2"))
-    with pytest.raises(FileError, match="out exists; use --force to replace it"):
+    with pytest.raises(FileError, match="out exists; pass force to replace it"):
         write_folder(tmp_path / "out", contents(a="2"))
     write_folder(tmp_path / "out", contents(a="2"), force=True)
     assert written(tmp_path / "out") == contents(a="2")
@@ -67,7 +67,7 @@ def test_a_manifest_that_lists_nothing_protects_all(manifest: bytes, tmp_path: P
 
 def test_an_empty_folder_needs_force_too(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    with pytest.raises(FileError, match="use --force"):
+    with pytest.raises(FileError, match="pass force"):
         check_folder(tmp_path / "out")
     write_folder(tmp_path / "out", contents(a="1"), force=True)
     assert written(tmp_path / "out") == contents(a="1")

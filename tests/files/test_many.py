@@ -80,7 +80,7 @@ def test_a_file_that_fails_but_has_a_length_keeps_the_others_in_their_places(
     (tmp_path / "out" / "part-10.npy").write_bytes(b"old")
     result = encode_files(parts, ROPE, folder=tmp_path / "out", positions_continue=True)
     assert [each.positions for each in result.files] == [(0, 2), (8, 11)]
-    assert "exists; use --force" in result.failures[0].message
+    assert "exists; pass force" in result.failures[0].message
 
 
 def test_tensors_of_a_file_stand_at_the_same_positions(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_names_of_files(tmp_path: Path) -> None:
             permute_file(source, target, force=True, **sizes)
     (tmp_path / "there.safetensors").write_text("")
     for name, match in [
-        ("there.safetensors", "exists; use --force"),
+        ("there.safetensors", "exists; pass force"),
         ("out.npz", r"cannot write .*: allowed is a name that ends in \.safetensors"),
         ("none/out.safetensors", "there is no folder"),
     ]:

@@ -157,7 +157,7 @@ def test_finished_output_needs_force(tmp_path: Path, turned: list[str]) -> None:
     path, output = saved(tmp_path, drawn(100, 8)), tmp_path / "y.npy"
     expected = whole(path, output)
     output.write_bytes(b"old")
-    assert "use --force" in refused(encode_file, path, output, ROPE, resume=True)
+    assert "pass force" in refused(encode_file, path, output, ROPE, resume=True)
     with pytest.raises(KeyboardInterrupt):
         encode_file(path, output, ROPE, resume=True, force=True, progress=after(4, interrupt))
     assert output.read_bytes() == b"old"

@@ -128,7 +128,7 @@ def test_files_are_written(name: str, tmp_path: Path) -> None:
         assert json.loads(content)["result"]["cost"][0]["rows"] == [64, 1024]
     begin = {"x.csv": b"form,", "x.json": b"{", "x.PNG": b"\x89PNG", "x.svg": b"<?xml"}
     assert content.startswith(begin[name])
-    with pytest.raises(FileError, match="exists; use --force"):
+    with pytest.raises(FileError, match="exists; pass force"):
         check_output(target, force=False)
     check_output(target, force=True)
 
