@@ -11,8 +11,8 @@ from ropecli.analyses.feature_maps import features
 from ropecli.arrays import as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.kernels import linear as kernels
-from ropecli.rotary.apply import rotate
 from ropecli.numbers import length
+from ropecli.rotary.apply import rotate
 from ropecli.rotary.rotary import Rotary
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from ropecli.checks.sampling import drawn
 from ropecli.checks.seed import checked_seed
 from ropecli.checks.subject import Oracle, Subject
 from ropecli.errors import ArgumentError
-from ropecli.rotary.apply import rotate as built_in_rotate
 from ropecli.numbers import integer
+from ropecli.rotary.apply import rotate as built_in_rotate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -15,8 +15,8 @@ from ropecli.models.keys import Keys, few
 from ropecli.models.nope import of_layer, with_layers
 from ropecli.models.parts import Part, parts
 from ropecli.models.settings import Settings
-from ropecli.rotary.attention import Temperature
 from ropecli.numbers import number, shown
+from ropecli.rotary.attention import Temperature
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,8 +8,8 @@ from typing import Any
 from ropecli.errors import ArgumentError
 from ropecli.models.keys import Keys, few, real
 from ropecli.models.settings import Settings
-from ropecli.rotary.attention import Temperature
 from ropecli.numbers import number, positive, shown
+from ropecli.rotary.attention import Temperature
 
 ROPE, NOPE = "rope", "nope"
 MOST_LAYERS = 65_536

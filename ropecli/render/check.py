@@ -12,8 +12,8 @@ from ropecli.render.labels import label
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
-    from ropecli.checks.law import Check
     from ropecli.checks.implementation.verdict import Verdict
+    from ropecli.checks.law import Check
 
 STYLES = {"PASS": "green", "FAIL": "bold red"}
 WIDTH = 80  #: Where there is no terminal to say otherwise.

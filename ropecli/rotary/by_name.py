@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.errors import ArgumentError, RopecliError
-from ropecli.rotary.axes import in_sections, interleaved
 from ropecli.numbers import even, number, positive, shown
+from ropecli.rotary.axes import in_sections, interleaved
 from ropecli.rotary.rotary import Rotary
 from ropecli.rotary.types import canonical, formula, own_parameters
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Self, final
 import numpy as np
 
 from ropecli.errors import ArgumentError
+from ropecli.numbers import even, positive
 from ropecli.rotary.frequencies import finite_table, geometric
 from ropecli.rotary.layout import Layout, Pairs
-from ropecli.numbers import even, positive
 from ropecli.rotary.settle import Direction, settled
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ropecli.errors import ArgumentError
+from ropecli.numbers import integer, positive
 from ropecli.rotary.axes import listed_axes
 from ropecli.rotary.frequencies import finite_table
 from ropecli.rotary.layout import layout_of, listed_pairs, named_pairs
-from ropecli.numbers import integer, positive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ropecli
-from ropecli.checks.law import Check
 from ropecli.checks.implementation.check import check
 from ropecli.checks.implementation.verdict import Verdict
+from ropecli.checks.law import Check
 
 Array = NDArray[Any]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ropecli.checks.law import Check
 from ropecli.checks.implementation.verdict import Verdict
+from ropecli.checks.law import Check
 from ropecli.render import check as pages
 
 

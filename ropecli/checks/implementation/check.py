@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.checks.law import Check
-from ropecli.checks.seed import checked_seed
 from ropecli.checks.implementation import arguments, forms
 from ropecli.checks.implementation.diagnosis import diagnosed
 from ropecli.checks.implementation.failure import TargetError, Unsuited
@@ -28,6 +26,8 @@ from ropecli.checks.implementation.meeting import meet
 from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.implementation.target import Target
 from ropecli.checks.implementation.verdict import Verdict
+from ropecli.checks.law import Check
+from ropecli.checks.seed import checked_seed
 from ropecli.numbers import length
 from ropecli.rotary.rotary import Rotary
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ropecli.checks.identify import Identification
-    from ropecli.checks.law import Check
     from ropecli.checks.implementation.subject import Subject
+    from ropecli.checks.law import Check
 
 #: What a failure of each law means, the most telling law first.
 MEANINGS = {

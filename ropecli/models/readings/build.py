@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import ArgumentError
+from ropecli.numbers import positive
 from ropecli.rotary import rope
 from ropecli.rotary.attention import softmax_factor
 from ropecli.rotary.layout import named_pairs
-from ropecli.numbers import positive
 from ropecli.rotary.types import canonical, own_parameters
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ropecli.models.readings.build import build
-from ropecli.rotary.attention import mscale
 from ropecli.numbers import positive
+from ropecli.rotary.attention import mscale
 
 if TYPE_CHECKING:
     from ropecli.models.settings import Settings

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.errors import ArgumentError
-from ropecli.rotary.frequencies import Table, geometric
 from ropecli.numbers import integer, shown
+from ropecli.rotary.frequencies import Table, geometric
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

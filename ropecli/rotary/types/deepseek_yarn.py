@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ropecli.numbers import positive
 from ropecli.rotary.attention import mscale as m
 from ropecli.rotary.attention import softmax_factor
 from ropecli.rotary.frequencies import Table
-from ropecli.numbers import positive
 from ropecli.rotary.types.yarn import yarn
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ropecli.errors import ArgumentError
-from ropecli.rotary.frequencies import Table, plain
 from ropecli.numbers import length, positive, stretched_base
+from ropecli.rotary.frequencies import Table, plain
 
 
 def dynamic(

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ropecli.errors import ArgumentError
-from ropecli.rotary.frequencies import Table, finite_table, plain
 from ropecli.numbers import length, positive
+from ropecli.rotary.frequencies import Table, finite_table, plain
 
 
 def longrope(

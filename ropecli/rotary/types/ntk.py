@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ropecli.rotary.frequencies import Table, plain
 from ropecli.numbers import positive, stretched_base
+from ropecli.rotary.frequencies import Table, plain
 
 
 def ntk(*, dim: int, base: float, factor: float) -> Table:

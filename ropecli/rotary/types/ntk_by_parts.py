@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ropecli.rotary.frequencies import Table, plain
 from ropecli.numbers import length, ordered, positive
+from ropecli.rotary.frequencies import Table, plain
 
 
 def ntk_by_parts(

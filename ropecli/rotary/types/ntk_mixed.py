@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from ropecli.rotary.frequencies import Table, plain
 from ropecli.numbers import positive
+from ropecli.rotary.frequencies import Table, plain
 
 
 def ntk_mixed(*, dim: int, base: float, factor: float, mixed_b: float = 1.0) -> Table:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ropecli.errors import ArgumentError
-from ropecli.rotary.frequencies import Table, geometric
 from ropecli.numbers import positive
+from ropecli.rotary.frequencies import Table, geometric
 
 
 def proportional(

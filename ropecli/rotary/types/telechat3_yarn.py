@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ropecli.numbers import positive
 from ropecli.rotary.attention import mscale
 from ropecli.rotary.frequencies import Table
-from ropecli.numbers import positive
 from ropecli.rotary.types.yarn import yarn
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ropecli.rotary.frequencies import Table, plain
 from ropecli.numbers import positive
+from ropecli.rotary.frequencies import Table, plain
 
 
 def xpos(*, dim: int, base: float, scale_base: float = 512.0, gamma: float = 0.4) -> Table:

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from ropecli.errors import ArgumentError
+from ropecli.numbers import length, positive, shown
 from ropecli.rotary.attention import mscale_ratio
 from ropecli.rotary.frequencies import Table, plain
-from ropecli.numbers import length, positive, shown
 from ropecli.rotary.types.ntk_by_parts import ntk_by_parts
 
 RAMPS = ("code", "paper")
