@@ -61,7 +61,7 @@ def test_exception_leaves_the_file_that_was_to_be_replaced(tmp_path: Path) -> No
 
 def test_existing_file_is_refused_without_force(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"old")
-    assert "--force" in refused(write, tmp_path / "x")
+    assert "pass force" in refused(write, tmp_path / "x")
     assert (tmp_path / "x").read_bytes() == b"old"
 
 

@@ -251,7 +251,7 @@ def test_links_as_targets(
         (here / link).symlink_to(to)
     os.link("x.npy", "hard.npy")
     refusals = {
-        "old.npy": "exists; pass force",
+        "old.npy": "exists; pass --force",
         "loop.npy": "no regular file",
         "nowhere.npy": "there is no folder",
         "same.npy": "the same file",

@@ -97,7 +97,7 @@ def test_input_is_never_written_over(tmp_path: Path) -> None:
 def test_existing_output_needs_force(tmp_path: Path) -> None:
     path, output = saved(tmp_path, np.ones((3, 8))), tmp_path / "y.npy"
     output.write_bytes(b"old")
-    assert "--force" in refused(encode_file, path, output, ROPE)
+    assert "pass force" in refused(encode_file, path, output, ROPE)
     assert output.read_bytes() == b"old"
     encode_file(path, output, ROPE, force=True)
     assert np.load(output).shape == (3, 8)

@@ -91,7 +91,7 @@ def test_json_file_is_the_document(tmp_path: Path) -> None:
 def test_existing_file_is_kept_without_force(tmp_path: Path) -> None:
     target = tmp_path / "x.csv"
     target.write_text("mine")
-    with pytest.raises(FileError, match="--force"):
+    with pytest.raises(FileError, match="pass force"):
         pages.write([curve([1.0])], target, {}, force=False, figure2=False)
     assert target.read_text() == "mine"
     pages.write([curve([1.0])], target, {}, force=True, figure2=False)
