@@ -23,6 +23,36 @@ def integer(name: str, value: object) -> int:
     return int(value)
 
 
+def at_least(name: str, value: object, least: int) -> int:
+    """The value as an int from `least` on.
+
+    Raises:
+        ArgumentError: Below it.
+        ArgumentTypeError: Not an integer.
+    """
+    result = integer(name, value)
+    if result < least:
+        msg = f"{name} must be at least {least}, got {result}"
+        raise ArgumentError(msg)
+    return result
+
+
+def between(name: str, value: object, least: int, most: int) -> int:
+    """The value as an int from `least` to `most`.
+
+    Raises:
+        ArgumentError: Outside of that.
+        ArgumentTypeError: Not an integer.
+    """
+    result = integer(name, value)
+    if not least <= result <= most:
+        power = most.bit_length() - 1
+        limit = f"2^{power}" if power > 30 and most == 2**power else f"{most:,}"
+        msg = f"{name} must be from {least} to {limit}, got {shown(result)}"
+        raise ArgumentError(msg)
+    return result
+
+
 def even(name: str, value: object) -> int:
     """The value as an even int from 2 to LARGEST_DIM.
 
@@ -77,6 +107,23 @@ def positive(name: str, value: object) -> float:
     return result
 
 
+def not_negative(name: str, value: object) -> float:
+    """The value as a finite float of at least 0.
+
+    Raises:
+        ArgumentError: Not finite, or below 0.
+        ArgumentTypeError: Not a number.
+    """
+    try:
+        result = number(name, value)
+    except ArgumentError:
+        result = math.nan
+    if not result >= 0:
+        msg = f"{name} must be finite and at least 0, got {_shown(value)}"
+        raise ArgumentError(msg)
+    return result
+
+
 def _shown(value: object) -> str:
     try:
         return f"{float(value):g}"  # type: ignore[arg-type]
@@ -92,11 +139,7 @@ def length(name: str, value: object) -> int:
         ArgumentTypeError: Not a whole number.
     """
     whole = int(value) if isinstance(value, float) and value.is_integer() else value
-    positions = integer(name, whole)
-    if not 1 <= positions <= 2**53:
-        msg = f"{name} must be from 1 to 2^53, got {positions}"
-        raise ArgumentError(msg)
-    return positions
+    return between(name, whole, 1, 2**53)
 
 
 def ordered(low_name: str, low: object, high_name: str, high: object) -> tuple[float, float]:

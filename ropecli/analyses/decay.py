@@ -11,7 +11,8 @@ import numpy as np
 from ropecli.arrays import as_array, dtype_name
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.kernels import abel
-from ropecli.numbers import positive
+from ropecli.numbers import not_negative, positive
+from ropecli.units import DOUBLE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -178,29 +179,18 @@ class _Sums:
 
 
 def _distances(start: float, stop: float, step: float) -> NDArray[np.float64]:
-    start, stop = _at_least_0("start", start), _at_least_0("max distance", stop)
+    start, stop = not_negative("start", start), not_negative("max distance", stop)
     step = positive("step", step)
     if not start <= stop <= LARGEST_DISTANCE:
         msg = f"max distance must be from start, {start:g}, to 2^53, got {stop:g}"
         raise ArgumentError(msg)
     with np.errstate(over="ignore"):
         # A quotient a rounding below a whole number ends on the last distance all the same.
-        steps = np.float64(stop - start) / step * (1 + 4 * np.finfo(float).eps)
+        steps = np.float64(stop - start) / step * (1 + 8 * DOUBLE)
     if steps >= MOST_VALUES:
         msg = f"at most {MOST_VALUES:,} distances, got {steps + 1:.10g}; take a larger step"
         raise ArgumentError(msg)
     return start + step * np.arange(math.floor(steps) + 1, dtype=np.float64)
-
-
-def _at_least_0(name: str, value: object) -> float:
-    if not isinstance(value, int | float | np.integer | np.floating):
-        msg = f"{name} must be a number, got {value!r}"
-        raise ArgumentTypeError(msg)
-    number = float(value)
-    if not (math.isfinite(number) and number >= 0):
-        msg = f"{name} must be finite and at least 0, got {number:g}"
-        raise ArgumentError(msg)
-    return number
 
 
 def _vector(name: str, value: Any, head_dim: int) -> NDArray[np.float64]:

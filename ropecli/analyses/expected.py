@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.errors import ArgumentError
-from ropecli.numbers import integer
+from ropecli.numbers import between
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,10 +53,7 @@ def expected_score(
         ArgumentError: A distance that is not allowed, or positions that the encoding refuses.
         ArgumentTypeError: A distance that is no integer.
     """
-    last = integer("max_distance", max_distance)
-    if not 1 <= last <= FURTHEST:
-        msg = f"max_distance must be from 1 to {FURTHEST:,}, got {last}"
-        raise ArgumentError(msg)
+    last = between("max_distance", max_distance, 1, FURTHEST)
     tied = replace(encoding, weights={**encoding.weights, "key": encoding.weights["query"]})
     tokens = np.random.default_rng(seed).standard_normal((SAMPLES, encoding.sizes.model_dim))
     total = np.zeros(last + 1)

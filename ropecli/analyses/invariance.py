@@ -10,7 +10,8 @@ import numpy as np
 
 from ropecli.analyses.adversary import aligned, norms
 from ropecli.errors import ArgumentError
-from ropecli.numbers import integer
+from ropecli.numbers import at_least
+from ropecli.units import DOUBLE, TINY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,8 +26,7 @@ TOKENS = 24  #: Drawn, at positions 0 ... TOKENS - 1.
 SHIFT = 37  #: Positions that every token is moved by.
 FAR_OUT = 1009  #: Where tokens stand as well, unless an encoding's table ends before.
 FAR = 48  #: Distances over which a score has to fall.
-UNIT = 2.0**-53  #: Of the roundings of float64.
-TINY = 2.0**-20  #: Makes vectors so short that what does not depend on them shows.
+NEAR_ZERO = 2.0**-20  #: Makes vectors so short that what does not depend on them shows.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,9 +86,7 @@ def invariance(encoding: Encoding, *, shift: int = SHIFT, seed: int = 0) -> Inva
             no code for.
         ArgumentTypeError: Not an integer.
     """
-    if integer("shift", shift) < 1 or integer("seed", seed) < 0:
-        msg = f"shift must be at least 1 and seed at least 0, got {shift} and {seed}"
-        raise ArgumentError(msg)
+    shift, seed = at_least("shift", shift, 1), at_least("seed", seed, 0)
     x, y = np.random.default_rng(seed).standard_normal((2, TOKENS, encoding.sizes.model_dim))
     theory = encoding.theory
     return Invariance(
@@ -110,7 +108,7 @@ def _property(theory: bool | None, measured: tuple[float, float] | None) -> Prop
 
 def _worst(found: Iterable[tuple[float, float]]) -> tuple[float, float]:
     """The error that is the largest share of its tolerance, with that."""
-    return max(found, key=lambda pair: pair[0] / max(pair[1], np.finfo(np.float64).tiny))
+    return max(found, key=lambda pair: pair[0] / max(pair[1], TINY))
 
 
 def _moved(encoding: Encoding, x: Array, y: Array, shift: int) -> tuple[float, float]:
@@ -155,7 +153,7 @@ def _contents(
     """Tokens and positions of queries and keys."""
     m = np.arange(float(TOKENS))
     yield x, y, m, m
-    yield x * TINY, y * TINY, m, m
+    yield x * NEAR_ZERO, y * NEAR_ZERO, m, m
     for here, there in ((0.0, FAR), (FAR, 0.0)):
         for q, k in aligned(encoding, here, there):
             yield q, k, np.array([here]), np.array([there])
@@ -182,7 +180,7 @@ def _largest_rise(encoding: Encoding, x: Array, y: Array) -> tuple[float, float]
             change = np.diff(scores[:, 0, ::-1], axis=1)
         rises.append(_largest(change))
         tolerance = max(tolerance, 2 * _rounding(encoding, token[None], keys, scores, FAR))
-    return max(rises), -max(tolerance, np.finfo(np.float64).tiny)  # to stand still is not to fall
+    return max(rises), -max(tolerance, TINY)  # to stand still is not to fall
 
 
 def _off_linear(encoding: Encoding, shift: int) -> tuple[float, float] | None:
@@ -198,7 +196,7 @@ def _off_linear(encoding: Encoding, shift: int) -> tuple[float, float] | None:
     # Least squares are backward stable: some `width` roundings of the norm of the codes for
     # each entry; and what was asked for is itself off by the rounding of its angles.
     size = float(np.linalg.norm(here) + np.linalg.norm(there))
-    tolerance = UNIT * (4 * len(m) + 2 * (len(m) + shift)) * size
+    tolerance = DOUBLE * (4 * len(m) + 2 * (len(m) + shift)) * size
     return float(np.abs(here @ matrix - there).max()), tolerance
 
 
@@ -231,4 +229,4 @@ def _rounding(encoding: Encoding, x: Array, y: Array, scores: Array, last: float
     ]
     seen = np.abs(scores[np.isfinite(scores)]).max(initial=0.0)
     roundings = 2 * sizes.model_dim + sizes.head_dim + 2 * last
-    return float(UNIT * roundings * (largest[0] * largest[1] + seen))
+    return float(DOUBLE * roundings * (largest[0] * largest[1] + seen))

@@ -24,43 +24,43 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ropecli.units import LEAST_EXPONENT, SIGNIFICAND_BITS, SINGLE, UNIT
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ANGLE = 1.2e-16  #: Phase error per radian of angle; 2^-53 with room for the float64 arithmetic.
-UNIT = 2.0**-53  #: Unit roundoff of float64, in which laws are judged.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Accuracy:
     """The accuracy promised in one dtype."""
 
-    digits: int  #: Binary digits of the significand.
-    least: int  #: Exponent of the smallest subnormal.
+    dtype: str
     ulps: float | None  #: Per coordinate in ulps of A|pair|, where that is what is promised.
     relative: float  #: Of A|pair|, Euclidean over the pair.
 
     @property
     def floor(self) -> float:
         """Absolute error allowed to results too small for the dtype."""
-        return 4 * 2.0**self.least
+        return 4 * 2.0 ** LEAST_EXPONENT[self.dtype]
 
     def per_coordinate(self, length: NDArray[np.float64]) -> NDArray[np.float64]:
         """Allowed error of one coordinate of a pair of the given length A|pair|, angle apart."""
         if self.ulps is None:
             return self.relative * length + self.floor
-        exponent = np.frexp(length)[1] - self.digits
-        return np.asarray(self.ulps * np.ldexp(1.0, np.maximum(exponent, self.least)))
+        exponent = np.frexp(length)[1] - SIGNIFICAND_BITS[self.dtype]
+        ulp = np.ldexp(1.0, np.maximum(exponent, LEAST_EXPONENT[self.dtype]))
+        return np.asarray(self.ulps * ulp)
 
 
-def _rounded_once(digits: int, least: int) -> Accuracy:
-    ulp = 2.0 ** (1 - digits)
-    return Accuracy(digits=digits, least=least, ulps=0.51, relative=0.51 * math.sqrt(2) * ulp)
+def _rounded_once(dtype: str) -> Accuracy:
+    return Accuracy(dtype=dtype, ulps=0.51, relative=0.51 * math.sqrt(2) * 2 * UNIT[dtype])
 
 
 ACCURACY = {
-    "float64": Accuracy(digits=53, least=-1074, ulps=None, relative=7e-16),
-    "float32": Accuracy(digits=24, least=-149, ulps=2.5, relative=2.5 * 2.0**-23),
-    "float16": _rounded_once(11, -24),
-    "bfloat16": _rounded_once(8, -133),
+    "float64": Accuracy(dtype="float64", ulps=None, relative=7e-16),
+    "float32": Accuracy(dtype="float32", ulps=2.5, relative=2.5 * 2 * SINGLE),
+    "float16": _rounded_once("float16"),
+    "bfloat16": _rounded_once("bfloat16"),
 }

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.accuracy import UNIT
 from ropecli.checks.law import Judgement, Law, Sample
 from ropecli.reference import abel as reference
+from ropecli.units import DOUBLE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,7 +38,7 @@ def _slack(subject: Subject, distances: Array, weight: Array) -> Array:
     as many additions as there are pairs rounds the running sum.
     """
     pairs = len(subject.oracle.inv_freq)
-    return (2 * distances * subject.fastest + 8 + pairs) * UNIT * weight
+    return (2 * distances * subject.fastest + 8 + pairs) * DOUBLE * weight
 
 
 def _weights(subject: Subject, sample: Sample) -> Array:

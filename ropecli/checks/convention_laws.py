@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.accuracy import ANGLE, UNIT
+from ropecli.checks.accuracy import ANGLE
 from ropecli.checks.law import Judgement, Law, Sample
 from ropecli.checks.sampling import on_one_pair
 from ropecli.checks.subject import lengths
 from ropecli.reference import frequencies
 from ropecli.reference import rotation as reference
+from ropecli.units import DOUBLE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,7 +59,7 @@ def axes(subject: Subject, sample: Sample) -> Judgement:
     got = subject.turn(sample.q, points)
     size = factor * lengths(sample.q)
     furthest = np.abs(points).max(axis=1)
-    allowed = (subject.relative_error(furthest) + 5 * UNIT) * size + subject.floor()
+    allowed = (subject.relative_error(furthest) + 5 * DOUBLE) * size + subject.floor()
     return Judgement(got=got, expected=expected, error=lengths(got - expected), tolerance=allowed)
 
 
@@ -79,7 +80,7 @@ def _against(subject: Subject, sample: Sample, expected: Array, *, roundings: in
     """The implementation against a float64 form of R_m x that rounds so many times."""
     got = subject.turn(sample.q, sample.m)
     size = subject.rope.attention_factor * lengths(sample.q)
-    allowed = (subject.relative_error(sample.m) + roundings * UNIT) * size + subject.floor()
+    allowed = (subject.relative_error(sample.m) + roundings * DOUBLE) * size + subject.floor()
     return Judgement(got=got, expected=expected, error=lengths(got - expected), tolerance=allowed)
 
 
@@ -146,7 +147,7 @@ def frequency_table(subject: Subject, _sample: Sample) -> Judgement:
     # may cancel all but one of dim.
     logarithm = max(abs(np.log(b)) for b in (given["base"], rope.base or given["base"]))
     more = 0 if rope.rope_type == "default" else 8 + 2 * given["dim"] * ("yarn" in rope.rope_type)
-    allowed = (logarithm + 2 + more) * 2 * UNIT * expected
+    allowed = (logarithm + 2 + more) * 2 * DOUBLE * expected
     return Judgement(got=got, expected=expected, error=error, tolerance=allowed)
 
 

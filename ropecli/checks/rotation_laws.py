@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.accuracy import UNIT
 from ropecli.checks.law import Judgement, Law, Sample
 from ropecli.checks.sampling import few_where_large, on_one_pair
 from ropecli.checks.subject import lengths
+from ropecli.units import DOUBLE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +32,7 @@ def _scores(q: Array, k: Array) -> Array:
 
 def _score_slack(q: Array, k: Array) -> Array:
     """What rounding the products of an inner product can add up to."""
-    return np.asarray(UNIT * np.abs(q * k).sum(axis=1))
+    return np.asarray(DOUBLE * np.abs(q * k).sum(axis=1))
 
 
 def _stretch(subject: Subject, sample: Sample) -> float:
@@ -69,7 +69,7 @@ def orthogonality(subject: Subject, sample: Sample) -> Judgement:
     got, expected = _scores(q, k), _scores(plain_q, plain_k)
     size = lengths(plain_q) * lengths(plain_k)
     still = np.zeros_like(sample.m)
-    slack = _score_slack(q, k) + _score_slack(plain_q, plain_k) + 4 * UNIT * size
+    slack = _score_slack(q, k) + _score_slack(plain_q, plain_k) + 4 * DOUBLE * size
     floor = 2 * subject.floor() * (lengths(q) + lengths(k))
     # Twice the two rotations' error: the stretch that was divided out carries as much.
     allowed = 2 * subject.relative_error(still, still) * size
@@ -92,7 +92,7 @@ def norm(subject: Subject, sample: Sample) -> Judgement:
         expected=np.ones_like(got),
         error=np.abs(got - 1),
         # The rotation's own error, and that of the factor; the sums of squares round as well.
-        tolerance=2 * (subject.relative_error(still) + floor) + len(subject.rotated) * UNIT,
+        tolerance=2 * (subject.relative_error(still) + floor) + len(subject.rotated) * DOUBLE,
     )
 
 
@@ -106,7 +106,8 @@ def attention_factor(subject: Subject, sample: Sample) -> Judgement:
         got=got,
         expected=np.full_like(got, expected),
         error=np.abs(got - expected),
-        tolerance=expected * (subject.relative_error(still) + len(subject.rotated) * UNIT) + floor,
+        tolerance=expected * (subject.relative_error(still) + len(subject.rotated) * DOUBLE)
+        + floor,
     )
 
 
@@ -172,7 +173,7 @@ def determinant(subject: Subject, sample: Sample) -> Judgement:
         got[row] = sign * math.exp(min(float(logarithm), 700.0))
     still = np.zeros_like(sample.m)
     # A column's error enters once a column, and the factor's as often; LU adds d^3 u at most.
-    allowed = (1 + 2 * subject.relative_error(still)) ** dim - 1 + dim**3 * UNIT
+    allowed = (1 + 2 * subject.relative_error(still)) ** dim - 1 + dim**3 * DOUBLE
     return Judgement(got=got, expected=np.ones_like(got), error=np.abs(got - 1), tolerance=allowed)
 
 
@@ -200,7 +201,7 @@ def score_bound(subject: Subject, sample: Sample) -> Judgement:
         got=np.abs(score),
         expected=most,
         error=np.maximum(np.abs(score) - most, 0),
-        tolerance=(2 * subject.relative_error(still, still) + 8 * UNIT) * most + floor,
+        tolerance=(2 * subject.relative_error(still, still) + 8 * DOUBLE) * most + floor,
     )
 
 

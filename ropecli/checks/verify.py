@@ -14,10 +14,9 @@ from ropecli.arrays import DTYPES
 from ropecli.checks import bound_laws, convention_laws, counterexample, diagnosis, rotation_laws
 from ropecli.checks.law import Check, Law
 from ropecli.checks.sampling import drawn
-from ropecli.checks.seed import checked_seed
 from ropecli.checks.subject import Oracle, Subject
 from ropecli.errors import ArgumentError
-from ropecli.numbers import integer
+from ropecli.numbers import at_least, between
 from ropecli.rotary.apply import rotate as built_in_rotate
 
 if TYPE_CHECKING:
@@ -78,11 +77,8 @@ def verify(
     if dtype is not None and dtype not in DTYPES:
         msg = f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}"
         raise ArgumentError(msg)
-    seed = checked_seed(seed)
-    max_position = integer("max position", max_position)
-    if not 1 <= max_position <= LARGEST_POSITION:
-        msg = f"max position must be from 1 to 2^49, got {max_position}"
-        raise ArgumentError(msg)
+    seed = at_least("seed", seed, 0)
+    max_position = between("max position", max_position, 1, LARGEST_POSITION)
     if rope.grows:
         msg = "xPos is no rotation, since lengths change with position: these laws are not its own"
         raise ArgumentError(msg)

@@ -10,11 +10,10 @@ from ropecli.analyses.invariance import TOKENS, invariance
 from ropecli.checks.encoding_laws import OWN, common
 from ropecli.checks.encoding_laws.law import LAST, drawn
 from ropecli.checks.law import Check
-from ropecli.checks.seed import checked_seed
 from ropecli.checks.verify import Verification
 from ropecli.encodings import encoding
 from ropecli.errors import ArgumentError
-from ropecli.numbers import integer
+from ropecli.numbers import at_least, integer
 
 if TYPE_CHECKING:
     from ropecli.checks.encoding_laws.law import EncodingLaw, Found
@@ -41,7 +40,7 @@ def verify_encoding(
         ArgumentTypeError: A value of the wrong type.
     """
     begin = time.perf_counter()
-    seed = checked_seed(seed)
+    seed = at_least("seed", seed, 0)
     if integer("model_dim", model_dim) > LARGEST_MODEL_DIM:
         msg = f"model_dim must be at most {LARGEST_MODEL_DIM:,} for this, got {model_dim}"
         raise ArgumentError(msg)

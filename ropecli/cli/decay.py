@@ -103,7 +103,7 @@ def decay(
     from ropecli.cli.decay_encoding import show_expected
     from ropecli.cli.inputs import files
     from ropecli.cli.verify_encoding import refuse_beside_encoding
-    from ropecli.errors import ArgumentError
+    from ropecli.numbers import at_least
     from ropecli.render import console, document
     from ropecli.render import decay as pages
     from ropecli.render.output import check_output
@@ -111,9 +111,7 @@ def decay(
     check_output(output, force=force, sources=files(q, k, models=model))
     named = (("start", start), ("max_distance", max_dist), ("step", step))
     given = {name: value for name, value in named if value is not None}
-    if seed < 0:
-        msg = f"seed must be at least 0, got {seed}"
-        raise ArgumentError(msg)
+    at_least("seed", seed, 0)
     if encoding:
         bound_alone = {"start": start, "step": step, "reduce": reduce, "figure2": figure2 or None}
         refuse_beside_encoding(**bound_alone, q=q, k=k, q_row=q_row, k_row=k_row)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.errors import ArgumentError
-from ropecli.numbers import even
+from ropecli.numbers import at_least, even
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,9 +79,7 @@ def drawn(length: int | None, dim: int, seed: int) -> Arrays:
     if not 1 <= length <= LARGEST // dim:
         msg = f"--length must be from 1 to {LARGEST // dim:,} for head dim {dim}, got {length}"
         raise ArgumentError(msg)
-    if seed < 0:
-        msg = f"--seed must be at least 0, got {seed}"
-        raise ArgumentError(msg)
+    at_least("seed", seed, 0)
     q, k, v = np.random.default_rng(seed).standard_normal((3, length, dim))
     return q, k, v
 

@@ -13,7 +13,7 @@ from ropecli.arrays import as_array
 from ropecli.encodings import types
 from ropecli.encodings.encoding import Encoding, Sizes
 from ropecli.errors import ArgumentError, ArgumentTypeError
-from ropecli.numbers import even, integer
+from ropecli.numbers import at_least, even
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,9 +56,7 @@ def encoding(
         if option not in allowed:
             msg = f"encoding {name} has no option {option!r}; it has {', '.join(allowed) or 'none'}"
             raise ArgumentError(msg)
-    if integer("seed", seed) < 0:
-        msg = f"seed must be at least 0, got {seed}"
-        raise ArgumentError(msg)
+    seed = at_least("seed", seed, 0)
     shapes = kind.shapes(sizes, **own)
     given = {} if weights is None else dict(weights)
     for extra in given.keys() - shapes.keys():
@@ -104,10 +102,7 @@ def class_of(name: str) -> type[Encoding]:
 
 
 def _sizes(model_dim: int, heads: int, head_dim: int | None) -> Sizes:
-    dim, count = integer("model_dim", model_dim), integer("heads", heads)
-    if count < 1 or dim < 1:
-        msg = f"model_dim and heads must be at least 1, got {dim} and {count}"
-        raise ArgumentError(msg)
+    dim, count = at_least("model_dim", model_dim, 1), at_least("heads", heads, 1)
     if head_dim is None and dim % count:
         msg = f"model_dim must be a multiple of heads, got {dim} and {count}"
         raise ArgumentError(msg)

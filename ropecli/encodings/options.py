@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.errors import ArgumentError, ArgumentTypeError
-from ropecli.numbers import LARGEST_DIM, integer, shown
+from ropecli.numbers import LARGEST_DIM, between, shown
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -46,11 +46,7 @@ def rows(name: str, value: object) -> int:
         ArgumentError: Below 1, or more than any model has.
         ArgumentTypeError: Not an integer.
     """
-    count = integer(name, value)
-    if not 1 <= count <= LARGEST_DIM:
-        msg = f"{name} must be from 1 to {LARGEST_DIM:,}, got {shown(count)}"
-        raise ArgumentError(msg)
-    return count
+    return between(name, value, 1, LARGEST_DIM)
 
 
 def relative(m: NDArray[np.float64], n: NDArray[np.float64]) -> NDArray[np.int64]:

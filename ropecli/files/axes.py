@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ropecli.errors import ArgumentError, ArgumentTypeError, FileError
+from ropecli.errors import ArgumentError, FileError
 from ropecli.files.formats.stored import Stored
-from ropecli.numbers import even
+from ropecli.numbers import even, integer
 
 _LONGEST_HEAD = 512  #: Above every head dim in use; a longer last axis is likely several heads.
 
@@ -86,9 +86,7 @@ def axis_notes(axes: Axes, *, axis_given: bool, dim_given: bool) -> tuple[str, .
 
 
 def _from_start(axis: object, ndim: int) -> int:
-    if isinstance(axis, bool) or not isinstance(axis, int):
-        msg = f"sequence axis must be an integer, got {axis!r}"
-        raise ArgumentTypeError(msg)
+    axis = integer("sequence axis", axis)
     positive = axis + ndim if axis < 0 else axis
     if not 0 <= positive < ndim - 1:
         allowed = "0 or -2" if ndim == 2 else f"from 0 to {ndim - 2} or from -{ndim} to -2"

@@ -10,6 +10,7 @@ import numpy as np
 
 from ropecli.arrays import dtype_name
 from ropecli.files.formats.stored import extents
+from ropecli.units import SINGLE, UNIT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from ropecli.files.formats.stored import Box
     from ropecli.files.rotation import Rotation
 
-#: Half an ulp of 1, by dtype.
-_UNITS = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 #: Roundings of a pair's length: cos and sin, two products and a sum, each on both coordinates
 #: (3 sqrt 2), a factor, and one more where the result is rounded again to a smaller dtype.
 _ROUNDINGS = 8
@@ -110,13 +109,13 @@ class _Truth:
                 growth = np.array(rope.growth) * (-1 if rotation.inverse else 1)
                 factor = factor * np.exp(along * growth)[:, None, :, None, :]
             self.pairs = self.before * np.exp(1j * sign * angle) * factor
-        unit = _UNITS[str(dtype_name(x.dtype))]
+        unit = UNIT[str(dtype_name(x.dtype))]
         self.rounding = _ROUNDINGS * unit
         # Tables in float32, or float64 for float64 data: an angle is rounded, a frequency
         # base^(-e) by its exponent's rounding, ln(base^e) u, and by some ulps of the power.
         still = rope.inv_freq == 0
         steps = 4 + np.abs(np.log(np.where(still, 1.0, np.abs(rope.inv_freq))))
-        self.phase = steps * min(unit, 2.0**-24) * np.abs(angle)
+        self.phase = steps * min(unit, SINGLE) * np.abs(angle)
 
     def vectors(self) -> NDArray[np.float64]:
         """What the vectors should be."""

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.arrays import as_array
-from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.errors import ArgumentError
 from ropecli.files.arrays import open_array, read_part
 from ropecli.files.formats.stored import extents, of_numbers
 from ropecli.files.version import version_of
+from ropecli.numbers import integer
 from ropecli.rotary.positions import LIMIT, as_positions
 
 if TYPE_CHECKING:
@@ -257,13 +258,11 @@ def checked_offset(offset: object) -> int:
         ArgumentError: Beyond 2^53 in magnitude.
         ArgumentTypeError: Not an integer.
     """
-    if isinstance(offset, bool) or not isinstance(offset, int | np.integer):
-        msg = f"offset must be an integer, got {offset!r}"
-        raise ArgumentTypeError(msg)
-    if abs(int(offset)) > LIMIT:
+    whole = integer("offset", offset)
+    if abs(whole) > LIMIT:
         msg = f"offset must be at most 2^53 in magnitude, got {offset}"
         raise ArgumentError(msg)
-    return int(offset)
+    return whole
 
 
 def _plain(number: np.float64) -> float:

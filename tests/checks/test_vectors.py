@@ -26,6 +26,7 @@ from ropecli.checks.vectors.exact import rounded
 from ropecli.checks.vectors.make import vectors
 from ropecli.render.vectors_files import FORMATS, contents
 from ropecli.rotary.types import ROPE_TYPES
+from ropecli.units import DOUBLE, UNIT
 
 pytestmark = pytest.mark.slow
 
@@ -197,12 +198,11 @@ def test_ropecli_rotates_alike(dtype: str) -> None:
         length = rotary.attention_factor * np.hypot(x[..., first], x[..., second]) * grown
         # What rotate promises, half an ulp for the stored vector, and of xPos the exponential
         # with its product and the rounding at the end.
-        accuracy = ACCURACY[dtype]
         rate = m * (np.abs(rotary.inv_freq) + np.abs(rotary.growth))
-        half_ulps = 2.0**-accuracy.digits + 4 * 2.0**-53 + 2.0**-accuracy.digits * rotary.grows
+        half_ulps = UNIT[dtype] * (1 + rotary.grows) + 4 * DOUBLE
         bound = np.zeros(x.shape)
         bound[..., out[0]] = bound[..., out[1]] = (
-            accuracy.per_coordinate(length) + (ANGLE * rate + half_ulps) * length
+            ACCURACY[dtype].per_coordinate(length) + (ANGLE * rate + half_ulps) * length
         )
         expected = case.arrays[f"y.{dtype}"]
         assert_within(f"{case.name} {dtype}", got=got, expected=expected, tolerance=bound)

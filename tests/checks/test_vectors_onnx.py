@@ -14,6 +14,7 @@ from ropecli.arrays import DTYPES
 from ropecli.checks.accuracy import ACCURACY
 from ropecli.checks.vectors.case import Case
 from ropecli.checks.vectors.onnx import operator_cases
+from ropecli.units import UNIT
 
 Array = NDArray[Any]
 
@@ -43,7 +44,7 @@ def operator(case: Case, dtype: str) -> tuple[Array, Array]:
     y[..., second] = x[..., first] * sine + x[..., second] * cosine
     length = np.hypot(*(x[..., part].astype(np.float64) for part in (first, second)))
     length *= np.hypot(cosine.astype(np.float64), sine.astype(np.float64))
-    unit, floor = 2.0 ** -ACCURACY[dtype].digits, ACCURACY[dtype].floor
+    unit, floor = UNIT[dtype], ACCURACY[dtype].floor
     for part in (first, second):
         allowed[..., part] = case.facts["roundings"] * unit * length + floor
     if heads:
@@ -68,7 +69,7 @@ def test_tables_of_onnx_are_of_real_rotations(dtype: str) -> None:
         )
         # Each is rounded once: c^2 + s^2 is off by at most 2u (|c| + |s|) + 2u^2 <= 4u.
         square = cosine**2 + sine**2
-        unit = 2.0 ** -ACCURACY[dtype].digits
+        unit = UNIT[dtype]
         assert_within(case.name, got=square, expected=np.ones_like(square), tolerance=4 * unit)
         angle = case.arrays["row_positions"][:, None] * case.arrays["inv_freq"]
         # One rounding, and that of the angle's product in float64.

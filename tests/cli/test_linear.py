@@ -82,7 +82,7 @@ def test_a_feature_map_of_one_s_own(tmp_path: Path) -> None:
         ),
         (["--dim", "1026"], "head dim must be at most 1024, got 1026"),
         (["--dim", "7"], "head dim must be an even number of at least 2, got 7"),
-        (["--seed", "-1"], "--seed must be at least 0, got -1"),
+        (["--seed", "-1"], "seed must be at least 0, got -1"),
         (["--rows", "0"], "rows must be from 1 to 2^53, got 0"),
         (
             ["--feature-map", "cos"],

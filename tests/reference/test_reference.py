@@ -7,7 +7,8 @@ import pytest
 from helpers import assert_within
 from mpmath import mp, mpf
 
-from ropecli.reference import abel, frequencies, rotation
+from ropecli.reference import abel, float64, frequencies, rotation
+from ropecli.units import DOUBLE
 
 
 def test_cos_and_sin_are_right_to_forty_digits() -> None:
@@ -52,6 +53,33 @@ def test_the_forms_agree(layout: str) -> None:
         c, s = float(table[0][row, 0]), float(table[1][row, 0])
         planar = rotation.planar(x[row, pairs[0]], c, s, 1.25)
         assert_within("Eq. 13", got=planar, expected=exact[row, pairs[0]], tolerance=allowed)
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_the_float64_rotation_is_as_near_to_the_exact_one_as_it_says(layout: str) -> None:
+    random = np.random.default_rng(1)
+    x = random.standard_normal((64, 8))
+    positions = np.concatenate([np.arange(32.0), random.integers(-(2**20), 2**20, 32)])
+    inv_freq, pairs = np.array([1.0, 0.1, 0.01]), rotation.pairs_of(layout, 6, 1)
+    exact = rotation.elementwise(x, *rotation.cos_sin(positions, inv_freq), pairs, 1.25)
+    angles = float64.angles(positions, inv_freq)
+    got = float64.rotate(x, angles, pairs_in=pairs, pairs_out=pairs, factor=1.25)
+    error = np.linalg.norm((got - exact).astype(np.float64)[:, pairs], axis=2)
+    length = 1.25 * np.linalg.norm(x[:, pairs], axis=2)
+    assert (error <= (np.abs(angles) + 5) * DOUBLE * length).all()
+    assert (got[:, [0, 7]] == x[:, [0, 7]]).all()
+
+
+def test_the_float64_rotation_follows_axes_direction_and_written_pairs() -> None:
+    quarter = np.pi / 2
+    points = np.array([[1.0, 0.0], [0.0, 1.0]])
+    angles = float64.angles(points, np.array([quarter] * 2), axis=(0, 1), direction="reversed")
+    assert (angles == [[-quarter, 0], [0, -quarter]]).all()
+    x = np.array([[1.0, 2.0, 3.0, 4.0]])
+    read, written = rotation.pairs_of("interleaved", 4), rotation.pairs_of("half", 4)
+    got = float64.rotate(x, angles[:1], pairs_in=read, pairs_out=written, factor=2.0)
+    # The pair (1, 2) turned back by a quarter is (2, -1); the pair (3, 4) stays.
+    assert_within("written pairs", got=got, expected=[[4, 6, -2, 8]], tolerance=20 * DOUBLE)
 
 
 def test_frequencies_by_hand() -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.checks.encoding_laws.law import (
-    UNIT,
     EncodingLaw,
     Found,
     compared,
@@ -17,6 +16,7 @@ from ropecli.encodings.by_name import encoding as made
 from ropecli.encodings.types.alibi import slopes
 from ropecli.encodings.types.fire import Fire
 from ropecli.encodings.types.kerple import SMALLEST
+from ropecli.units import DOUBLE
 
 if TYPE_CHECKING:
     from ropecli.checks.encoding_laws.law import Tokens
@@ -33,11 +33,11 @@ EXPONENTS = {
 def _slopes(_encoding: Encoding, _tokens: Tokens) -> Found:
     got = np.concatenate([slopes(heads) for heads in EXPONENTS])
     expected = np.concatenate([2.0 ** np.array(powers) for powers in EXPONENTS.values()])
-    return compared(got, expected, 2 * UNIT)
+    return compared(got, expected, 2 * DOUBLE)
 
 
 def _geometric(_encoding: Encoding, _tokens: Tokens) -> Found:
-    return compared(slopes(12), 2.0 ** (-8 * np.arange(1, 13) / 12), 2 * UNIT)
+    return compared(slopes(12), 2.0 ** (-8 * np.arange(1, 13) / 12), 2 * DOUBLE)
 
 
 def _bias(encoding: Encoding, tokens: Tokens) -> Found:

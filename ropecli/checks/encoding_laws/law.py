@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ropecli.units import DOUBLE
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 
 TOKENS = 8
 LAST = 199  #: Largest position drawn.
-UNIT = 2.0**-53  #: Of the roundings of float64.
 ROUNDING = (
     "each term of a score passes 2 model_dim + head_dim sums and products and an angle or bias of "
     "at most the position, with 2^-53 each, on both sides"
@@ -105,4 +106,4 @@ def rounding(encoding: Encoding, tokens: Tokens, scores: Array, last: float = LA
         largest = np.linalg.norm(encoding.weights[name], axis=(1, 2)).max()
         content *= float(np.linalg.norm(each, axis=1).max() * largest)
     roundings = 2 * sizes.model_dim + sizes.head_dim + 2 * last
-    return float(2 * UNIT * roundings * (content + np.abs(scores).max()))
+    return float(2 * DOUBLE * roundings * (content + np.abs(scores).max()))

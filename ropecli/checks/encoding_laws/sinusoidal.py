@@ -8,7 +8,6 @@ import numpy as np
 
 from ropecli.checks.encoding_laws.law import (
     LAST,
-    UNIT,
     EncodingLaw,
     Found,
     compared,
@@ -16,6 +15,7 @@ from ropecli.checks.encoding_laws.law import (
 )
 from ropecli.encodings.by_name import encoding as made
 from ropecli.encodings.types.sinusoidal import Sinusoidal
+from ropecli.units import DOUBLE
 
 if TYPE_CHECKING:
     from ropecli.checks.encoding_laws.law import Array, Tokens
@@ -45,14 +45,14 @@ def _shift(encoding: Encoding, tokens: Tokens) -> Found:
     expected[:, 1::2] = cosine * here[:, 1::2] - sine * here[:, 0::2]
     # Angles of m, k and m + k, which is at most twice the last; their parts are at most 1.
     got = _code(encoding, tokens.m + tokens.n)
-    return compared(got, expected, UNIT * (4 * 4 * LAST + 8))
+    return compared(got, expected, DOUBLE * (4 * 4 * LAST + 8))
 
 
 def _length(encoding: Encoding, tokens: Tokens) -> Found:
     dim = encoding.sizes.model_dim
     # A sine's and a cosine's rounding, of squares that add up to 1, and d sums.
     got = (_code(encoding, tokens.m) ** 2).sum(axis=1)
-    return compared(got, np.full(len(got), dim / 2), UNIT * dim * (dim + 4))
+    return compared(got, np.full(len(got), dim / 2), DOUBLE * dim * (dim + 4))
 
 
 def _product(encoding: Encoding, tokens: Tokens) -> Found:
@@ -60,7 +60,7 @@ def _product(encoding: Encoding, tokens: Tokens) -> Found:
     got = _code(encoding, tokens.m) @ _code(encoding, tokens.n).T
     distance = (tokens.m[:, None] - tokens.n).ravel()
     expected = np.cos(_angles(encoding, distance)).sum(axis=1).reshape(got.shape)
-    return compared(got, expected, UNIT * dim * (4 * 2 * LAST + dim + 4))
+    return compared(got, expected, DOUBLE * dim * (4 * 2 * LAST + dim + 4))
 
 
 def _tied(encoding: Encoding, tokens: Tokens) -> Found:

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.checks.identify.precision import (
-    DOUBLE,
     HALVES,
     ROUNDINGS,
-    SINGLE,
     angle_roundings,
 )
 from ropecli.checks.identify.scaled import FACTOR
 from ropecli.checks.identify.table import CLEARLY, roundings
+from ropecli.units import DOUBLE, SINGLE
 
 if TYPE_CHECKING:
     from ropecli.checks.identify.explanation import Explanation

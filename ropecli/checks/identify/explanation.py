@@ -10,7 +10,7 @@ import numpy as np
 
 from ropecli.checks.identify.family import Fit, fits
 from ropecli.checks.identify.phases import mean, turns
-from ropecli.checks.identify.precision import SINGLE, Precision, angle_roundings, precision_of
+from ropecli.checks.identify.precision import Precision, angle_roundings, precision_of
 from ropecli.checks.identify.scaled import FACTOR
 from ropecli.checks.identify.start import start_of
 from ropecli.checks.identify.table import (
@@ -21,6 +21,7 @@ from ropecli.checks.identify.table import (
     is_round,
     roundings,
 )
+from ropecli.units import SINGLE, TINY, UNIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     Index = NDArray[np.int64]
 
-_HALF = (2.0**-11, 2.0**-8)  #: Relative rounding of float16 and bfloat16.
+_HALF = (UNIT["float16"], UNIT["bfloat16"])  #: Relative rounding of float16 and bfloat16.
 _ROWS = 512  #: Positions on which a formula is judged, the furthest among them.
 _NEAR = 8.0  #: By how much less a formula may explain than a table that is only measured.
 #: Relative: CLEARLY times it are less than neighbours are apart, 13 % in 64 pairs of base 10,000.
@@ -79,7 +80,7 @@ def explained(
     factor = attention[0]
     judge = _Judge(seen=seen, sight=sight, attention=attention, sign=sign)
     turning = seen.visible | _displaced(seen, sight, factor)
-    theta = np.where(turning, np.maximum(sign * seen.slope, np.finfo(np.float64).tiny), 0.0)
+    theta = np.where(turning, np.maximum(sign * seen.slope, TINY), 0.0)
     own = judge(None, theta, 1.0, full=True)
     partly: list[Explanation] = []
     for relative in (FLOAT32, *_HALF):

@@ -18,6 +18,7 @@ from ropecli.checks.identify.table import (
     roundings,
 )
 from ropecli.rotary.types import formula
+from ropecli.units import DOUBLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -137,7 +138,7 @@ def _along_one_line(seen: Seen, dims: tuple[int, ...], attention_factor: float) 
 def _sureness(seen: Seen, kept: int) -> float:
     """How well the base is known, relative: half the table's length times the error of a step."""
     index = np.arange(kept)
-    weight = (seen.theta[:kept] / (seen.uncertainty[:kept] + 2.0**-52 * seen.theta[:kept])) ** 2
+    weight = (seen.theta[:kept] / (seen.uncertainty[:kept] + 2 * DOUBLE * seen.theta[:kept])) ** 2
     spread = weight @ (index - index @ weight / weight.sum()) ** 2
     chance = CLEARLY / math.sqrt(spread)
     # Errors of the table itself are alike from pair to pair, more or less.

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.identify.precision import SINGLE
 from ropecli.checks.identify.still import coupled, sources
+from ropecli.units import SINGLE, TINY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -146,7 +146,7 @@ def _not_refuted(
     that keep their sums of squares to rounding refute such a pair, which does not.
     """
     before, after = (square[:, pairs].sum(axis=2) for square in (u, v))
-    size = before.max(axis=0, initial=np.finfo(np.float64).tiny)
+    size = before.max(axis=0, initial=TINY)
     off = np.abs(after - before).max(axis=0, initial=0) / size
     inexact = off > 2 * _ROUNDINGS * unit
     if not inexact.any():
@@ -168,7 +168,7 @@ def _slow(sight: Sight, left: Index, factor: float) -> Index:
     m = np.repeat(sight.positions[:, 0], sight.x.shape[1])[:, None]
     added, turned = y / factor - x, m * x
     size = np.linalg.norm(added, axis=0)[:, None] * np.linalg.norm(turned, axis=0)
-    share = added.T @ turned / np.maximum(size, np.finfo(np.float64).tiny)
+    share = added.T @ turned / np.maximum(size, TINY)
     both = np.minimum(np.maximum(-share, 0), np.maximum(share.T, 0))
     both = np.maximum(both, both.T)
     best = both.argmax(axis=1)

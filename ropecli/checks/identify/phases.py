@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ropecli.units import TINY
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -58,12 +60,11 @@ def turns(
     z = x[..., read[:, 0]] + 1j * x[..., read[:, 1]]
     w = (y[..., written[:, 0]] + 1j * y[..., written[:, 1]]) / factor
     weight = (np.abs(z) ** 2).sum(axis=1)
-    tiny = np.finfo(np.float64).tiny
-    turned = (w * z.conj()).sum(axis=1) / np.maximum(weight, tiny)
-    mirrored = (w * z).sum(axis=1) / np.maximum(weight, tiny)
+    turned = (w * z.conj()).sum(axis=1) / np.maximum(weight, TINY)
+    mirrored = (w * z).sum(axis=1) / np.maximum(weight, TINY)
     difference = np.abs(w - turned[:, None] * z) ** 2
     turned[weight == 0] = mirrored[weight == 0] = np.nan
-    apart = np.sqrt(difference.sum(axis=(0, 1)) / np.maximum(weight.sum(axis=0), tiny))
+    apart = np.sqrt(difference.sum(axis=(0, 1)) / np.maximum(weight.sum(axis=0), TINY))
     return Turns(turned=turned, mirrored=mirrored, apart=apart)
 
 

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from ropecli.checks.identify.table import CLEARLY
+from ropecli.units import DOUBLE, SINGLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 HALVES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
-SINGLE = 2.0**-24  #: Unit roundoff of float32.
-DOUBLE = 2.0**-53  #: Of float64.
 ROUNDINGS = 16  #: Of a coordinate: tables, two products, a sum, and vectors to begin with.
 _FEWEST = 4  #: Frequencies that do not all keep to half precision by chance.
 _MOST = 0.99  #: Share of what is seen that a precision must explain: half precision has ties.

@@ -12,6 +12,7 @@ from ropecli.checks.identify.phases import line, turns
 from ropecli.checks.identify.precision import ROUNDINGS
 from ropecli.checks.identify.residual import listed
 from ropecli.rotary.layout import NAMED, named_pairs
+from ropecli.units import TINY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +27,6 @@ _ROUGH = 0.2  #: The same, where a frequency is known to 1 % alone.
 _NEAR = 8  #: Positions within which a frequency need not be known better than to 2 %.
 _FEWEST = 5  #: Of them.
 _NOT_ONE = 1e-3  #: By which a factor is another number than 1.
-_TINY = np.finfo(np.float64).tiny
 _GRID = np.geomspace(1e-5, np.pi, 1024)  #: Frequencies that are tried, 1.2 % apart.
 
 
@@ -80,7 +80,7 @@ def _sinusoids(added: Array, sight: Sight) -> float:
     for theta in _GRID:
         basis = np.linalg.qr(np.column_stack([np.cos(m * theta), np.sin(m * theta)]))[0]
         left = np.minimum(left, total - ((basis.T @ added) ** 2).sum(axis=0))
-    return float(1 - (np.maximum(left - rounding, 0) / np.maximum(total, _TINY)).max())
+    return float(1 - (np.maximum(left - rounding, 0) / np.maximum(total, TINY)).max())
 
 
 def _scaled(sight: Sight) -> str | None:
@@ -95,7 +95,7 @@ def _scaled(sight: Sight) -> str | None:
 def _partly_scaled(sight: Sight) -> str | None:
     """Some coordinates are only multiplied, and by another number than 1."""
     rows = (0, 1)
-    times = (sight.x * sight.y).sum(axis=rows) / np.maximum((sight.x**2).sum(axis=rows), _TINY)
+    times = (sight.x * sight.y).sum(axis=rows) / np.maximum((sight.x**2).sum(axis=rows), TINY)
     left = np.abs(sight.y - times * sight.x).max(axis=rows)
     size = np.abs(sight.x).max(axis=rows)
     still = (size > 0) & (left <= ROUNDINGS * sight.unit * size)
@@ -215,7 +215,7 @@ def _combined(
         sight.x[near][..., a], sight.x[near][..., b], sight.y[near][..., a],
     )  # fmt: skip
     rounding = ROUNDINGS * sight.unit * float(np.linalg.norm(x))
-    changed = max(float(np.linalg.norm(y - x)), rounding, _TINY)
+    changed = max(float(np.linalg.norm(y - x)), rounding, TINY)
     best = (np.inf, 1.0, 1)
     for theta in _GRID:
         cos, sin = np.cos(m * theta)[:, None], np.sin(m * theta)[:, None]

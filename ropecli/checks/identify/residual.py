@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
 import numpy as np
 
+from ropecli.arrays import dtype_name
 from ropecli.checks.identify.precision import ROUNDINGS
+from ropecli.reference import float64
+from ropecli.units import SMALLEST_NORMAL, TINY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,19 +22,15 @@ if TYPE_CHECKING:
 
 def residual(data: Given, rotary: Rotary, positions: Array) -> float:
     """The largest |after - rotate(before)|, in ulp of the data's dtype of a pair's length."""
-    turned = _turned(data.before.astype(np.float64), rotary, positions)
+    turned = _rotate(data.before, rotary, positions)
     error = np.abs(turned - data.after.astype(np.float64))
     length = np.abs(turned)
     length[..., _outside(rotary)] = length.max(axis=-1, keepdims=True)
     first, second = rotary.pairs_out.T
     length[..., first] = length[..., second] = np.hypot(turned[..., first], turned[..., second])
     # Below the smallest normal number an ulp is that number's.
-    normal = max(_smallest_normal(each.dtype) for each in (data.before, data.after))
+    normal = max(SMALLEST_NORMAL[str(dtype_name(each.dtype))] for each in (data.before, data.after))
     return float((error / np.maximum(length, normal)).max()) / (2 * data.unit)
-
-
-def _smallest_normal(dtype: np.dtype[Any]) -> float:
-    return float(ml_dtypes.finfo(dtype).tiny)  # type: ignore[no-untyped-call]
 
 
 def not_copied(sight: Sight, rotary: Rotary) -> str | None:
@@ -44,7 +42,7 @@ def not_copied(sight: Sight, rotary: Rotary) -> str | None:
     size = np.abs(x).max()
     if np.abs(y - x).max() <= ROUNDINGS * sight.unit * size:
         return None
-    times = float((x * y).sum() / max((x**2).sum(), np.finfo(np.float64).tiny))
+    times = float((x * y).sum() / max((x**2).sum(), TINY))
     how = f"multiplied by {times:.4g}" if np.abs(y - times * x).max() < 0.01 * size else "changed"
     return f"coordinates that are in no pair ({listed(rest)}) are {how}, not copied"
 
@@ -56,18 +54,18 @@ def listed(coordinates: NDArray[np.int64]) -> str:
     return ", ".join(map(str, coordinates[:8])) + (", ..." if len(coordinates) > 8 else "")
 
 
-def _turned(x: Array, rotary: Rotary, positions: Array) -> Array:
-    """Eq. 12 for each pair: a complex number times A e^{i m theta}."""
-    sign = 1 if rotary.direction == "forward" else -1
-    m = positions[..., list(rotary.axis)] if rotary.axes > 1 else positions[..., None]
-    turn = rotary.attention_factor * np.exp(sign * 1j * m * rotary.inv_freq)
-    if turn.ndim == 3:  # a row of positions for each batch, whatever lies between
-        turn = turn.reshape(len(turn), *(1,) * (x.ndim - 3), *turn.shape[1:])
-    pairs = x[..., rotary.pairs_in[:, 0]] + 1j * x[..., rotary.pairs_in[:, 1]]
-    pairs *= turn
-    out = x.copy()
-    out[..., rotary.pairs_out[:, 0]], out[..., rotary.pairs_out[:, 1]] = pairs.real, pairs.imag
-    return out
+def _rotate(x: NDArray[Any], rotary: Rotary, positions: Array) -> Array:
+    axis = rotary.axis if rotary.axes > 1 else None
+    angles = float64.angles(positions, rotary.inv_freq, axis=axis, direction=rotary.direction)
+    if angles.ndim == 3:  # a row of positions for each batch, whatever lies between
+        angles = angles.reshape(len(angles), *(1,) * (x.ndim - 3), *angles.shape[1:])
+    return float64.rotate(
+        x,
+        angles,
+        pairs_in=rotary.pairs_in,
+        pairs_out=rotary.pairs_out,
+        factor=rotary.attention_factor,
+    )
 
 
 def _outside(rotary: Rotary) -> NDArray[np.int64]:

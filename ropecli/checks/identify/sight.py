@@ -12,6 +12,7 @@ from ropecli.checks.identify.precision import computed_in
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.numbers import even
 from ropecli.rotary.positions import as_positions
+from ropecli.units import UNIT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 #: Half the distance between 1 and the next number.
-UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 _ROWS = 4096  #: More are thinned out: neighbours at the start, and then ever further apart.
 _SAMPLES = 8  #: Vectors of one position that are looked at.
 #: Largest power of two that squares of squares of lengths, and sums of them, can bear.

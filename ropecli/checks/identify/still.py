@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ropecli.units import TINY
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -32,7 +34,7 @@ def sources(sight: Sight, written: Index) -> tuple[Index, Index]:
     x, y = (each.reshape(-1, sight.head_dim) for each in (sight.x, sight.y))
     y = y[:, written]
     size = np.linalg.norm(y, axis=0)[:, None] * np.linalg.norm(x, axis=0)
-    alike = y.T @ x / np.maximum(size, np.finfo(np.float64).tiny)
+    alike = y.T @ x / np.maximum(size, TINY)
     best = alike.argmax(axis=1)
     mine = np.arange(len(written))
     good = (alike[mine, best] > _ALIKE) & (alike.argmax(axis=0)[best] == mine)

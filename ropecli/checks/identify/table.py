@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ropecli.units import DOUBLE, SINGLE
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 CLEARLY = 6.0  #: Standard deviations that chance does not bring about.
 #: Relative error of base^(-2i/d) / factor in float32, as released code has it: the exponent's
 #: rounding times ln(base), the power's and the division's own; for bases up to e^20.
-FLOAT32 = 28 * 2.0**-24
+FLOAT32 = 28 * SINGLE
 
 _DIGITS = 4  #: More, and chance brings a round number about.
 
@@ -58,7 +60,7 @@ def geometric_start(seen: Seen) -> tuple[float, float, int] | None:
         return None
     log = np.log(seen.theta[:usable])
     relative = seen.tolerance[:usable] / seen.theta[:usable]
-    sure = seen.uncertainty[:usable] / seen.theta[:usable] + 2.0**-52
+    sure = seen.uncertainty[:usable] / seen.theta[:usable] + 2 * DOUBLE
     kept, found = 2, _through(log[:2], sure[:2])
     for count in range(3, usable + 1):
         start, step = _through(log[:count], sure[:count])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ropecli.arrays import DTYPES
 from ropecli.errors import ArgumentError, ArgumentTypeError
-from ropecli.numbers import even, integer, length, shown
+from ropecli.numbers import at_least, even, length, shown
 from ropecli.rotary.rotary import Rotary
 
 if TYPE_CHECKING:
@@ -72,10 +72,7 @@ def axes(given: object, expect: Rotary | None, form: str) -> int:
         ArgumentTypeError: Not an integer.
     """
     wanted = 1 if expect is None else expect.axes
-    count = wanted if given is None else integer("axes", given)
-    if count < 1:
-        msg = f"axes must be at least 1, got {count}"
-        raise ArgumentError(msg)
+    count = wanted if given is None else at_least("axes", given, 1)
     if expect is not None and count != wanted:
         msg = f"axes must be the {wanted} of what is expected, got {count}"
         raise ArgumentError(msg)

@@ -27,8 +27,7 @@ from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.implementation.target import Target
 from ropecli.checks.implementation.verdict import Verdict
 from ropecli.checks.law import Check
-from ropecli.checks.seed import checked_seed
-from ropecli.numbers import length
+from ropecli.numbers import at_least, length
 from ropecli.rotary.rotary import Rotary
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ def check(
     given = context_length is not None
     context = CONTEXT if context_length is None else length("context length", context_length)
     original = arguments.original_length(original_context_length, expect)
-    seed = checked_seed(seed)
+    seed = at_least("seed", seed, 0)
     count = arguments.axes(axes, expect, form)
     known = arguments.keywords(init)
     frame = framework_of(framework, device)

@@ -10,6 +10,7 @@ import numpy as np
 from ropecli.checks.implementation.failure import TargetError, Unsuited
 from ropecli.checks.implementation.oracle import by_length, sequence_length
 from ropecli.errors import ArgumentError
+from ropecli.reference import float64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -199,10 +200,9 @@ def cos_sin(
     """Tables (batch, sequence, dim), rounded once to the dtype; the attention factor is in them."""
     places = positions.astype(np.float64)
     rope = at(sequence_length(places))
-    points = places if rope.axes > 1 else places[..., None]
-    points = points if points.ndim == 3 else points[None]
-    sign = 1 if rope.direction == "forward" else -1
-    angles = points[..., list(rope.axis)] * rope.inv_freq * sign
+    axis = rope.axis if rope.axes > 1 else None
+    angles = float64.angles(places, rope.inv_freq, axis=axis, direction=rope.direction)
+    angles = angles if angles.ndim == 3 else angles[None]
     if width == "half":
         angles = np.concatenate([angles, angles], axis=-1)
     elif width == "interleaved":

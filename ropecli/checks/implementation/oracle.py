@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.checks.implementation import tolerance
+from ropecli.reference import float64
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +48,13 @@ class Oracle:
         """
         rope = self.rotary_at(sequence_length(positions))
         angles = self.angles(rope, positions)
-        rows = turned(x, rope, np.cos(angles), np.sin(angles))
+        rows = float64.rotate(
+            x,
+            angles,
+            pairs_in=rope.pairs_in,
+            pairs_out=rope.pairs_out,
+            factor=rope.attention_factor,
+        )
         (first, second), (to_first, to_second) = rope.pairs_in.T, rope.pairs_out.T
         # Coordinates in no pair are copied, or multiplied by a one that may be rounded.
         unit = tolerance.rounding(dtype)
@@ -63,8 +70,9 @@ class Oracle:
 
     def angles(self, rope: Rotary, positions: Array) -> Array:
         """What each pair is turned by, (count, pairs), radians."""
-        signed = rope.inv_freq * (1 if rope.direction == "forward" else -1)
-        return np.asarray(self.places(rope, positions) * signed)
+        moved = positions * self.step + self.shift
+        axis = rope.axis if moved.ndim == 2 else None
+        return float64.angles(moved, rope.inv_freq, axis=axis, direction=rope.direction)
 
     def places(self, rope: Rotary, positions: Array) -> Array:
         """The position that turns each pair, (count, pairs), or (count, 1) of one axis."""
@@ -73,16 +81,6 @@ class Oracle:
 
     def _unsure(self, rope: Rotary, positions: Array) -> Array:
         return np.asarray(self.uncertainty * np.abs(self.places(rope, positions)))
-
-
-def turned(x: Array, rope: Rotary, cosine: Array, sine: Array) -> Array:
-    """The rows of x with each pair turned and stretched, written where the encoding writes it."""
-    factor = rope.attention_factor
-    a, b = x[:, rope.pairs_in[:, 0]], x[:, rope.pairs_in[:, 1]]
-    rows = x.copy()
-    rows[:, rope.pairs_out[:, 0]] = factor * (a * cosine - b * sine)
-    rows[:, rope.pairs_out[:, 1]] = factor * (a * sine + b * cosine)
-    return rows
 
 
 def sequence_length(positions: Array) -> int:

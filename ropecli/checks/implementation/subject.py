@@ -13,6 +13,7 @@ from ropecli.checks.implementation.oracle import Oracle, by_length
 from ropecli.checks.implementation.refined import refined
 from ropecli.checks.implementation.tolerance import rounding
 from ropecli.errors import RopecliError
+from ropecli.units import UNIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-#: Unit roundoff of half precisions.
-UNIT = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
 #: Relative change of a frequency that no loss of digits makes: twice the 2^-11 of float16.
 CHANGED = 2.0**-10
 RELEARN_ROWS = 96  #: Positions from 0 that show the table of a longer sequence.

@@ -22,17 +22,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.checks.accuracy import ACCURACY
+from ropecli.units import SINGLE, UNIT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-SINGLE = 2.0**-24  #: Unit roundoff of float32, in which tables may be made.
 ROUNDINGS = 8
 
 
 def rounding(dtype: str) -> float:
     """Allowed error of a coordinate over A|pair|, the angle's apart."""
-    return ROUNDINGS * max(SINGLE, 2.0 ** -ACCURACY[dtype].digits)
+    return ROUNDINGS * max(SINGLE, UNIT[dtype])
 
 
 def floor(dtype: str) -> float:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ropecli.checks.accuracy import ACCURACY
+from ropecli.units import UNIT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,6 +37,6 @@ class Case:
 def units() -> dict[str, dict[str, float]]:
     """Of each dtype the unit roundoff, and the absolute error of what is too small for it."""
     return {
-        dtype: {"unit": 2.0**-accuracy.digits, "floor": accuracy.floor}
+        dtype: {"unit": UNIT[dtype], "floor": accuracy.floor}
         for dtype, accuracy in ACCURACY.items()
     }

@@ -12,8 +12,8 @@ import numpy as np
 from mpmath import mp, mpf
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.accuracy import ACCURACY
 from ropecli.reference.rotation import DIGITS, cos_sin, elementwise
+from ropecli.units import LEAST_EXPONENT, SIGNIFICAND_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 
 def rounded(values: NDArray[Any], dtype: str) -> NDArray[Any]:
     """Numbers of mpmath to the nearest of a dtype, ties to even, in one rounding."""
-    accuracy = ACCURACY[dtype]
     with mp.workdps(DIGITS):
-        nearest = [_nearest(value, accuracy.digits, accuracy.least) for value in values.ravel()]
+        nearest = [
+            _nearest(value, SIGNIFICAND_BITS[dtype], LEAST_EXPONENT[dtype])
+            for value in values.ravel()
+        ]
     out: NDArray[Any] = np.array(nearest, dtype=np.float64).reshape(values.shape)
     return out.astype(DTYPES[dtype])
 

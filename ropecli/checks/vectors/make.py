@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.checks.seed import checked_seed
 from ropecli.checks.vectors.case import DTYPES, GROWING_ROUNDINGS, ROUNDINGS, Case
 from ropecli.checks.vectors.exact import (
     attention_factor,
@@ -17,6 +16,7 @@ from ropecli.checks.vectors.exact import (
 )
 from ropecli.checks.vectors.onnx import operator_cases
 from ropecli.checks.vectors.recipes import HEAD_DIM, Recipe, recipes
+from ropecli.numbers import at_least
 from ropecli.reference import frequencies
 from ropecli.reference.rotation import pairs_of
 
@@ -38,7 +38,7 @@ def vectors(*, seed: int = 0) -> tuple[Case, ...]:
         ArgumentError: A seed below 0.
         ArgumentTypeError: A seed that is no integer.
     """
-    random = np.random.default_rng(checked_seed(seed))
+    random = np.random.default_rng(at_least("seed", seed, 0))
     rotations = [_rotation(recipe, random) for recipe in recipes()]
     return (*rotations, *operator_cases(random))
 

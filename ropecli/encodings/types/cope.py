@@ -9,8 +9,7 @@ import numpy as np
 
 from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
 from ropecli.encodings.options import flag
-from ropecli.errors import ArgumentError
-from ropecli.numbers import integer
+from ropecli.numbers import at_least
 
 if TYPE_CHECKING:
     from ropecli.encodings.encoding import Array
@@ -43,10 +42,7 @@ class Cope(Encoding):
     @classmethod
     def shapes(cls, sizes: Sizes, **options: Any) -> dict[str, tuple[int, ...]]:
         """W_q and W_k, and the table e, which the heads share."""
-        rows = integer("p_max", options.get("p_max", cls.p_max))
-        if rows < 1:
-            msg = f"p_max must be at least 1, got {rows}"
-            raise ArgumentError(msg)
+        rows = at_least("p_max", options.get("p_max", cls.p_max), 1)
         return projections(sizes) | {"position": (rows, sizes.head_dim)}
 
     def __post_init__(self) -> None:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from ropecli.errors import ArgumentError, FileError
+from ropecli.errors import FileError
 from ropecli.files.atomic import check_target, part_of, replacing, resolved
 from ropecli.files.formats.safetensors_header import SUFFIX, Header, read_header
 from ropecli.files.permute.moves import DEFAULT, Move, moves
 from ropecli.files.permute.proof import Proof, Side, prove
 from ropecli.files.permute.rows import old_rows, other
+from ropecli.numbers import at_least
 from ropecli.regular import opened, read_bytes
 from ropecli.rotary import Rotary
 
@@ -98,9 +99,7 @@ def permute_file(
         FileError: A file that can't be read or written, or tensors that are no such heads.
     """
     begin = time.perf_counter()
-    if seed < 0:
-        msg = f"seed must be at least 0, got {seed}"
-        raise ArgumentError(msg)
+    seed = at_least("seed", seed, 0)
     kv_heads = heads if kv_heads is None else kv_heads
     old_layout = other(to)
     source, target = Path(input), Path(output)

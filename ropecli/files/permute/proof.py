@@ -11,6 +11,7 @@ from ropecli.files.formats.safetensors_header import DTYPES
 from ropecli.regular import read_bytes
 from ropecli.rotary import Rotary
 from ropecli.rotary.apply import rotate
+from ropecli.units import DOUBLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 #: Positions of queries and of keys: each query meets each key.
 POSITIONS = (0, 1, 7, 100, 4095)
-UNIT = 2.0**-53
 EPSILON = 1e-6  #: Of the norm; any does, as both sides have it.
 
 
@@ -98,7 +98,7 @@ def _compare(
         results.append(np.einsum("hmd,hnd->hmn", turned[0], keys))
     error = np.abs(results[0] - results[1])
     size = bounds[0][:, :, None] * bounds[1][:, None, :]
-    tolerance = 2 * (terms + 3 * old.rope.head_dim + 40) * UNIT * size
+    tolerance = 2 * (terms + 3 * old.rope.head_dim + 40) * DOUBLE * size
     share = np.where(error == 0, 0.0, error / tolerance)
     return (
         float(error.max()),

@@ -9,7 +9,8 @@ import numpy as np
 
 from ropecli.checks.implementation.compare import rows
 from ropecli.checks.implementation.law import Law, Outcome, silent
-from ropecli.checks.implementation.tolerance import SINGLE, floor, rounding
+from ropecli.checks.implementation.tolerance import floor, rounding
+from ropecli.units import SINGLE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
