@@ -138,7 +138,8 @@ def frequency_table(subject: Subject, _sample: Sample) -> Judgement:
     """inv_freq is what the formula of the rope type gives; base^(-2i/rotary_dim), Eq. 15."""
     rope = subject.rope
     given = dict(rope.parameters)
-    exact = getattr(frequencies, rope.rope_type)(**given)
+    reference_formula = getattr(frequencies, rope.rope_type)
+    exact = reference_formula(**given)
     got = rope.inv_freq
     error = np.array([abs(float(a - b)) for a, b in zip(got, exact, strict=True)])
     expected = np.array([float(f) for f in exact])
@@ -146,7 +147,8 @@ def frequency_table(subject: Subject, _sample: Sample) -> Judgement:
     # itself is right to two ulps. A scaled type has eight more operations, and a ramp over pairs
     # may cancel all but one of dim.
     logarithm = max(abs(np.log(b)) for b in (given["base"], rope.base or given["base"]))
-    more = 0 if rope.rope_type == "default" else 8 + 2 * given["dim"] * ("yarn" in rope.rope_type)
+    ramp = 2 * given["dim"] if reference_formula in frequencies.RAMPS_OVER_PAIRS else 0
+    more = 0 if reference_formula is frequencies.default else 8 + ramp
     allowed = (logarithm + 2 + more) * 2 * DOUBLE * expected
     return Judgement(got=got, expected=expected, error=error, tolerance=allowed)
 

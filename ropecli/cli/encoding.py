@@ -125,13 +125,14 @@ def from_parameters(
         ArgumentTypeError: A value of the wrong type.
     """
     from ropecli.rotary import rope
+    from ropecli.rotary.types import PLAIN
 
     given = parameters(set)
     if sequence_length is not None:
         given["sequence_length"] = sequence_length
     return Encoding(
         rope=rope(
-            rope_type or "default",
+            rope_type or PLAIN,
             head_dim=dim,
             rope_theta=BASE if base is None else base,
             layout=LAYOUT if layout is None else layout,

@@ -19,20 +19,6 @@ if TYPE_CHECKING:
     from ropecli.checks.identify import Identification, Match
     from ropecli.rotary import Rotary
 
-#: How a sentence speaks of a rope type.
-SPOKEN = {
-    "axial": "axial",
-    "custom": "frequencies of no known type",
-    "default": "no scaling",
-    "dynamic": "dynamic NTK scaling",
-    "linear": "linear scaling",
-    "llama3": "Llama 3 scaling",
-    "ntk": "NTK-aware scaling",
-    "ntk_by_parts": "NTK-by-parts scaling",
-    "ntk_mixed": "mixed NTK scaling",
-    "proportional": "proportional",
-    "yarn": "YaRN scaling",
-}
 LAYOUTS = {"interleaved": "interleaved layout", "half": "half-split layout"}
 #: Fields of the result that are not in the document: arrays as long as the data, and objects.
 LEFT_OUT = ("positions", "rotary")
@@ -111,10 +97,11 @@ def _hanging(line: str) -> int:
 
 
 def _sentence(result: Identification, rope: Rotary) -> str:
-    spoken = SPOKEN.get(rope.rope_type, rope.rope_type)
-    parts = [spoken]
     same = [match.name for match in result.matches if match.matches]
-    if rope.rope_type == "custom" and same:
+    parts = ["frequencies of no known type"]
+    if rope.formula is not None:
+        parts = [rope.formula.title]
+    elif same:
         parts = [f"the frequencies of {console.visible(same[0])}"]
     parts.append(LAYOUTS.get(rope.layout, "pairs of its own"))
     if rope.reorders:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,8 @@ from ropecli.errors import RopecliError
 from ropecli.render.labels import exact
 from ropecli.rotary import rope as by_name
 from ropecli.rotary.axes import in_sections, interleaved
-from ropecli.rotary.types import formula
+from ropecli.rotary.types import PLAIN
+from ropecli.rotary.types.yarn import yarn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,38 +54,27 @@ def flags(
 
 def _attempts(rope: Rotary) -> list[dict[str, Any]]:
     """Keywords of `ropecli.rope` worth a try, the shortest first."""
-    if rope.base is None or rope.rope_type == "custom":
+    formula = rope.formula
+    if formula is None:
         return []
-    own = {name: value for name, value in rope.parameters if name not in ("dim", "base")}
-    given = dict(rope.parameters)
-    where = _where(rope, given.get("dim", rope.rotary_dim))
-    where["rope_theta"] = given.get("base", rope.base)
-    parameters = formula_defaults(rope.rope_type)
+    where = _where(rope, formula["dim"])
+    where["rope_theta"] = formula["base"]
+    where["rope_type"] = formula.rope_type
     own = {
         name: value
-        for name, value in own.items()
-        if name not in parameters or (value is not None and value != parameters[name])
+        for name, value in formula.own.items()
+        if name not in formula.defaults or (value is not None and value != formula.defaults[name])
     }
-    without = {name: own[name] for name in own if name not in FOLLOWING}
     attempts = [
-        where | {"rope_type": rope.rope_type} | without,
-        where | {"rope_type": rope.rope_type} | own,
+        where | {name: own[name] for name in own if name not in FOLLOWING},
+        where | own,
     ]
-    if rope.rope_type == "default":
+    if formula.is_plain:
         # YaRN that stretches nothing is the plain table with a factor of its own.
         factor = {"factor": 1.0, "original_max_position_embeddings": 4096}
         factor["attention_factor"] = rope.attention_factor
-        attempts.append(where | {"rope_type": "yarn"} | factor)
+        attempts.append(where | {"rope_type": yarn.__name__} | factor)
     return attempts
-
-
-def formula_defaults(rope_type: str) -> dict[str, Any]:
-    """What a rope type takes for parameters that are not given."""
-    return {
-        name: parameter.default
-        for name, parameter in inspect.signature(formula(rope_type)).parameters.items()
-        if parameter.default is not parameter.empty
-    }
 
 
 def _where(rope: Rotary, dim: int) -> dict[str, Any]:
@@ -103,7 +92,7 @@ def _where(rope: Rotary, dim: int) -> dict[str, Any]:
         found["rotary_dim"] = dim
     if rope.direction != "forward":
         found["direction"] = rope.direction
-    if rope.axes > 1 and rope.rope_type != "axial":
+    if rope.axes > 1 and not (rope.formula is not None and rope.formula.sets_axes):
         found |= _axes(rope)
     return found
 
@@ -137,7 +126,7 @@ def _words(keywords: dict[str, Any]) -> list[str]:
     for name, option in OPTIONS.items():
         if name in keywords:
             words += [option, _value(keywords[name])]
-    if keywords["rope_type"] != "default":
+    if keywords["rope_type"] != PLAIN:
         words += ["--rope-type", keywords["rope_type"]]
     for name, value in keywords.items():
         if name not in OPTIONS and name != "rope_type":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ropecli.render.identify_flags import formula_defaults
 from ropecli.render.labels import exact
 from ropecli.rotary.layout import named_pairs
 
@@ -73,18 +72,16 @@ def _range(rope: Rotary) -> str:
 
 
 def _scaling(rope: Rotary) -> str:
-    if rope.rope_type == "custom":
+    formula = rope.formula
+    if formula is None:
         listed = ", ".join(f"{theta:.6g}" for theta in rope.inv_freq[:LISTED])
         return f"none that is known: {listed}, ... radians per position"
-    if rope.rope_type == "default":
+    if formula.is_plain:
         return "none"
-    usual = formula_defaults(rope.rope_type)
     told = [
         f"{SHORT.get(name, name.replace('_', ' '))} {value(given)}"
-        for name, given in rope.parameters
-        if name not in ("dim", "base", "attention_factor")
-        and given is not None
-        and given != usual.get(name)
+        for name, given in formula.own.items()
+        if name != "attention_factor" and given is not None and given != formula.defaults.get(name)
     ]
     return ": ".join([rope.rope_type, *([", ".join(told)] if told else [])])
 

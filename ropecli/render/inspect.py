@@ -245,8 +245,8 @@ def _slow(layer: Layer, rope: Rotary) -> str:
     slow = layer.incomplete_pairs
     if slow is None:
         return "not known without a context length"
-    used = dict(rope.parameters).get("sequence_length", 0)
-    other = sequences(rope) is not None and used < (layer.context_length or 0)
+    used = rope.sequence_length or 0
+    other = rope.depends_on_length and used < (layer.context_length or 0)
     table = ", with this table" if other else ""  # which is not that of so long a sequence
     reach = "context" if layer.settings.window is None else "window"
     if not slow:

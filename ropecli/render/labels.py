@@ -24,21 +24,18 @@ def frequencies(rope: Rotary) -> str:
     """The base and the rope type, with its factor."""
     if rope.base is None:
         return f"{rope.rope_type} frequencies"
-    factor = dict(rope.parameters).get("factor")
-    scaled = "" if rope.rope_type == "default" else f", {rope.rope_type}"
+    factor = None if rope.formula is None else rope.formula.get("factor")
+    is_plain = rope.formula is not None and rope.formula.is_plain
+    scaled = "" if is_plain else f", {rope.rope_type}"
     scaled += f" factor {exact(factor)}" if scaled and factor is not None else ""
     return f"base {exact(rope.base)}{scaled}"
 
 
 def sequences(rope: Rotary) -> str | None:
     """Which sequences the frequencies are for; None where they are for all."""
-    given = dict(rope.parameters)
-    changes = (rope.rope_type == "dynamic" and "alpha" not in given) or (
-        rope.rope_type == "longrope" and given["short_factor"] != given["long_factor"]
-    )
-    if not changes:
+    if not rope.depends_on_length:
         return None
-    used = given.get("sequence_length")
+    used = rope.sequence_length
     return "short sequences" if used is None else f"sequences of {used:,}"
 
 

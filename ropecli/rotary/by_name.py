@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import inspect
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ropecli.errors import ArgumentError, RopecliError
-from ropecli.numbers import even, number, positive, shown
+from ropecli.errors import ArgumentError
+from ropecli.numbers import even, number, positive
 from ropecli.rotary.axes import in_sections, interleaved
+from ropecli.rotary.formula import Formula
+from ropecli.rotary.layout import Placement
 from ropecli.rotary.rotary import Rotary
-from ropecli.rotary.types import canonical, formula, own_parameters
+from ropecli.rotary.types import canonical, own_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike
-
-    from ropecli.rotary.frequencies import Table
-
-#: Arguments of the formulas that go by other names here, as in config.json.
-_NAMED = {"base": "rope_theta", "dim": "head_dim or rotary_dim"}
 
 
 def rope(
@@ -42,7 +37,7 @@ def rope(
     pairs_out: ArrayLike | None = None,
     **parameters: Any,
 ) -> Rotary:
-    """A rotary embedding of any type.
+    """Return a rotary embedding of any type.
 
     Args:
         rope_type: A file of `ropecli.rotary.types`, such as "yarn"; "su" is "longrope".
@@ -54,16 +49,16 @@ def rope(
         rotary_offset: First rotated coordinate.
         layout: "interleaved" or "half".
         direction: "forward" or "reversed".
-        softmax_factor: Multiplies the score; what the type says by default.
+        softmax_factor: Multiplies the score; the type's own factor by default.
         mrope_section: Pairs of each axis of the positions (M-RoPE).
-        mrope_interleaved: Whether the axes take turns, instead of one run of pairs each.
-        axis: The axis of each pair, where no sections say it.
+        mrope_interleaved: Whether the axes take turns, instead of having one run of pairs each.
+        axis: The axis of each pair, instead of sections.
         pairs_in: As in `Rotary`.
         pairs_out: As in `Rotary`.
         **parameters: The type's own: factor, original_max_position_embeddings, ...
 
     Raises:
-        ArgumentError: No such type or parameter, one that is missing, or a value not allowed.
+        ArgumentError: No such type or parameter, one that is missing, or a value out of range.
         ArgumentTypeError: A parameter of the wrong type.
     """
     name = canonical(rope_type)
@@ -73,37 +68,26 @@ def rope(
         parameters["partial_rotary_factor"] = partial_rotary_factor
         partial_rotary_factor = None
     dim = _dim(head_dim, rotary_dim, partial_rotary_factor)
-    for key, named in _NAMED.items():
-        if key in parameters:
-            msg = f"rope type {name} has no parameter {key!r}; give it as {named}"
-            raise ArgumentError(msg)
-    arguments = {"dim": dim, "base": base} | parameters
-    table = _table(name, arguments)
-    if not np.isfinite(table.inv_freq).all():
-        msg = f"rope type {name}: no finite frequencies of base {base:g} and its parameters"
-        raise ArgumentError(msg)
+    formula = Formula.from_parameters(name, dim=dim, base=base, own=parameters)
+    table = formula.table()
     if axis is not None and mrope_section is not None:
-        msg = "axis and mrope_section both say which axis turns a pair: give one of them"
+        msg = "axis and mrope_section both say which axis rotates a pair: give one of them"
         raise ArgumentError(msg)
     if mrope_section is not None:
         share = interleaved if mrope_interleaved else in_sections
         axis = share(mrope_section, len(table.inv_freq))
-    return Rotary.from_inv_freq(
-        table.inv_freq,
+    if axis is not None:
+        table = replace(table, axis=axis)
+    if softmax_factor is not None:
+        table = replace(table, softmax_factor=softmax_factor)
+    placement = Placement(
         head_dim=head_dim,
         layout=layout,
         rotary_offset=rotary_offset,
-        direction=direction,
-        attention_factor=table.attention_factor,
-        softmax_factor=table.softmax_factor if softmax_factor is None else softmax_factor,
-        base=table.base or base,
-        rope_type=name,
-        parameters=arguments,
-        axis=table.axis if axis is None else axis,
-        growth=table.growth,
         pairs_in=pairs_in,
         pairs_out=pairs_out,
     )
+    return Rotary.from_table(table, placement, direction, formula)
 
 
 def _dim(head_dim: int, rotary_dim: int | None, share: float | None) -> int:
@@ -117,24 +101,3 @@ def _dim(head_dim: int, rotary_dim: int | None, share: float | None) -> int:
         msg = f"partial_rotary_factor must leave 1 to {head_dim} coordinates, got {share:g}"
         raise ArgumentError(msg)
     return int(coordinates)
-
-
-def _table(name: str, arguments: dict[str, Any]) -> Table:
-    make = formula(name)
-    known = inspect.signature(make).parameters
-    unknown = [key for key in arguments if key not in known]
-    missing = [key for key, p in known.items() if p.default is p.empty and key not in arguments]
-    if unknown or missing:
-        wrong = f"has no parameter {', '.join(unknown)}" if unknown else f"needs {missing[0]}"
-        allowed = ", ".join(own_parameters(name)) or "none"
-        msg = f"rope type {name} {wrong}; its parameters are {allowed}"
-        raise ArgumentError(msg)
-    try:
-        with np.errstate(all="ignore"):  # what overflows is refused in a line
-            return make(**arguments)
-    except RopecliError:
-        raise
-    except (ArithmeticError, ValueError):  # of math: a logarithm of 0, a power beyond every float
-        given = ", ".join(f"{key}={shown(value)}" for key, value in arguments.items())
-        msg = f"rope type {name}: its formula has no finite value for {given}"
-        raise ArgumentError(msg) from None

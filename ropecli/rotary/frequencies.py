@@ -1,4 +1,4 @@
-"""Frequencies that rope types start from, and what a rope type gives."""
+"""Frequencies that rope types start from, and the table that a rope type gives."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Table:
-    """What a rope type says about a rotation; the rest is common to all of them."""
+    """Frequencies of a rope type, with the factors and axes that it brings."""
 
     inv_freq: NDArray[np.float64]  #: Radians per position, (pairs,).
-    base: float | None = None  #: Where the type changes it; else the one it was given.
+    base: float | None = None  #: Where the type changes it.
     attention_factor: float = 1.0  #: Multiplies cos and sin.
     softmax_factor: float = 1.0  #: Multiplies the score.
-    axis: tuple[int, ...] | None = None  #: The coordinate of a position that turns each pair.
-    growth: NDArray[np.float64] | None = None  #: Logarithm of a query's growth per position.
+    axis: ArrayLike | None = None  #: The coordinate of a position that rotates each pair, (pairs,).
+    growth: ArrayLike | None = None  #: Logarithm of a query's growth per position, (pairs,).
 
 
 def geometric(base: float, count: int, *, denominator: int) -> NDArray[np.float64]:
     """base^(-2i/denominator) for i = 0 ... count-1, in radians per position (RoFormer Eq. 15).
 
-    A frequency that float64 can't hold is infinite.
-
-    The paper's i runs from 1 in Eq. 15 and from 0 in section 3.3; it is the same table.
+    A frequency beyond float64 is infinite. The paper's i runs from 1 in Eq. 15 and from 0 in
+    section 3.3; both mean this table.
 
     Args:
-        base: The base wavelength divided by 2 pi; 10,000 in the paper.
+        base: Wavelength of a hypothetical last pair i = denominator/2, divided by 2 pi; 10,000 in
+            the paper.
         count: Number of pairs.
-        denominator: What the exponents are divided by: the rotary dim, or the head dim where a
-            model's slow pairs do not turn.
+        denominator: Denominator of the exponents: the rotary dim, or the head dim where a model's
+            slow pairs do not turn.
     """
     exponents = -2.0 * np.arange(count, dtype=np.float64) / denominator
     with np.errstate(over="ignore"):
@@ -45,22 +45,22 @@ def geometric(base: float, count: int, *, denominator: int) -> NDArray[np.float6
 
 
 def plain(base: float, dim: int) -> NDArray[np.float64]:
-    """The table of a rotary dim: geometric, and one pair more than fits where it is odd."""
+    """The geometric table of a rotary dim, rounded up to a whole pair where the dim is odd."""
     return geometric(base, (dim + 1) // 2, denominator=dim)
 
 
 def finite_table(name: str, values: ArrayLike, count: int | None = None) -> NDArray[np.float64]:
-    """Finite numbers of shape (count,), as float64.
+    """Check finite numbers of shape (count,), and return them as float64.
 
     Raises:
-        ArgumentError: Of another shape, empty, or not finite.
+        ArgumentError: Another shape, no numbers, or one that is not finite.
         ArgumentTypeError: Not real numbers.
     """
-    given = as_array(name, values)
-    if given.dtype.kind not in "iuf":
-        msg = f"{name} must be real numbers, got {given.dtype}"
+    array = as_array(name, values)
+    if array.dtype.kind not in "iuf":
+        msg = f"{name} must be real numbers, got {array.dtype}"
         raise ArgumentTypeError(msg)
-    table: NDArray[np.float64] = given.astype(np.float64)
+    table: NDArray[np.float64] = array.astype(np.float64)
     shape = "(pairs,)" if count is None else f"({count},)"
     if table.ndim != 1 or len(table) != (count or len(table)) or not len(table):
         msg = f"{name} must be finite numbers of shape {shape}, got shape {table.shape}"

@@ -5,20 +5,24 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import TYPE_CHECKING, Any, Literal, Self, final, get_args
 
 import numpy as np
 
 from ropecli.errors import ArgumentError
-from ropecli.numbers import even, positive
-from ropecli.rotary.frequencies import finite_table, geometric
-from ropecli.rotary.layout import Layout, Pairs
-from ropecli.rotary.settle import Direction, settled
+from ropecli.numbers import even, length, positive
+from ropecli.rotary.axes import listed_axes
+from ropecli.rotary.formula import Formula
+from ropecli.rotary.frequencies import Table, finite_table
+from ropecli.rotary.layout import Layout, Pairs, Placement, layout_of
+from ropecli.rotary.types import PLAIN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import ArrayLike, NDArray
+
+#: forward: position m rotates a pair by +m inv_freq (RoFormer Eq. 34); reversed: by -m inv_freq.
+Direction = Literal["forward", "reversed"]
+BARE = "custom"  #: The rope type of a table whose formula is not known.
 
 
 @final
@@ -26,10 +30,10 @@ if TYPE_CHECKING:
 class Rotary:
     """A rotary position embedding (Su et al. 2021, arXiv:2104.09864, Eq. 34).
 
-    Position m turns pair i by the angle m * inv_freq[i] and stretches it by attention_factor;
-    coordinates in no pair pass through. With several axes a position is a point, and each pair
-    turns by the coordinate that axis[i] names. Values that do the same are equal and hash alike,
-    whatever they were made from.
+    Position m rotates pair i by the angle m * inv_freq[i] and scales it by attention_factor;
+    coordinates in no pair pass through. With several axes a position is a point, and axis[i] names
+    the coordinate that rotates pair i. Values that do the same are equal and hash alike, whatever
+    they were made from.
     """
 
     head_dim: int  #: Coordinates of one head's vector.
@@ -37,13 +41,12 @@ class Rotary:
     layout: Layout  #: How coordinates are paired as they are read.
     rotary_dim: int  #: Coordinates that are rotated, twice the number of pairs.
     rotary_offset: int  #: First rotated coordinate.
-    direction: Direction  #: Which way a positive position turns.
+    direction: Direction  #: Sense in which a positive position rotates.
     attention_factor: float  #: Multiplies cos and sin.
     softmax_factor: float  #: Multiplies the score q.k / sqrt(d); not part of the rotation.
-    rope_type: str = field(compare=False)  #: How the frequencies came about.
-    parameters: tuple[tuple[str, Any], ...] = field(compare=False)  #: The formula's arguments.
+    formula: Formula | None = field(compare=False)  #: What made the table; None if not known.
     frequencies: tuple[float, ...]  #: inv_freq as a tuple, radians per position.
-    axis: tuple[int, ...]  #: The coordinate of the position that turns each pair; 0 for all.
+    axis: tuple[int, ...]  #: The coordinate of the position that rotates each pair; 0 for all.
     growth: tuple[float, ...]  #: Logarithm of a query's growth per position (xPos); 0 for none.
     input_pairs: Pairs  #: pairs_in as a tuple.
     output_pairs: Pairs  #: pairs_out as a tuple.
@@ -74,39 +77,33 @@ class Rotary:
             direction: "forward" or "reversed".
             attention_factor: Finite and above 0; multiplies cos and sin.
             softmax_factor: Finite and above 0; multiplies the score, not the rotation.
-            axis: Which coordinate of a position turns each pair, integers (rotary_dim/2,).
+            axis: Coordinate of a position that rotates each pair, integers (rotary_dim/2,).
             pairs_in: Coordinates of each pair, integers (rotary_dim/2, 2), instead of a layout.
-            pairs_out: Where the turned pairs are written, if not where they were read.
+            pairs_out: Where the rotated pairs are written, if not where they were read.
 
         Raises:
-            ArgumentError: A value that is not allowed.
+            ArgumentError: A value out of range.
             ArgumentTypeError: An argument of the wrong type.
         """
         head_dim = even("head dim", head_dim)
-        rotary_dim = head_dim if rotary_dim is None else even("rotary dim", rotary_dim)
-        base = positive("base", base)
-        with np.errstate(over="ignore"):
-            table = geometric(base, rotary_dim // 2, denominator=rotary_dim)
-        if not np.isfinite(table).all():
-            msg = f"base must be large enough for finite frequencies, got {base:g}"
-            raise ArgumentError(msg)
+        dim = head_dim if rotary_dim is None else even("rotary dim", rotary_dim)
+        formula = Formula.from_parameters(PLAIN, dim=dim, base=positive("base", base), own={})
         self._set(
-            settled(
-                head_dim=head_dim,
-                base=base,
-                frequencies=table,
-                layout=layout,
-                rotary_offset=rotary_offset,
-                direction=direction,
+            Table(
+                inv_freq=formula.table().inv_freq,
                 attention_factor=attention_factor,
                 softmax_factor=softmax_factor,
-                rope_type="default",
-                parameters={"dim": rotary_dim, "base": base},
                 axis=axis,
-                growth=None,
+            ),
+            Placement(
+                head_dim=head_dim,
+                layout=layout,
+                rotary_offset=rotary_offset,
                 pairs_in=pairs_in,
                 pairs_out=pairs_out,
-            )
+            ),
+            direction,
+            formula,
         )
 
     @classmethod
@@ -121,8 +118,7 @@ class Rotary:
         attention_factor: float = 1.0,
         softmax_factor: float = 1.0,
         base: float | None = None,
-        rope_type: str = "custom",
-        parameters: Mapping[str, Any] | None = None,
+        formula: Formula | None = None,
         axis: ArrayLike | None = None,
         growth: ArrayLike | None = None,
         pairs_in: ArrayLike | None = None,
@@ -138,43 +134,160 @@ class Rotary:
             direction: As in the constructor.
             attention_factor: As in the constructor.
             softmax_factor: As in the constructor.
-            base: The base that the table was made from, for people to read.
-            rope_type: How the table came about, for people to read.
-            parameters: What the formula of the rope type was given.
+            base: Base that the table was made from, if any.
+            formula: What made the table, if that is known.
             axis: As in the constructor.
             growth: Logarithm of what each pair of a query grows by per position (xPos).
             pairs_in: As in the constructor.
             pairs_out: As in the constructor.
 
         Raises:
-            ArgumentError: A value that is not allowed.
+            ArgumentError: A value out of range.
             ArgumentTypeError: An argument of the wrong type.
         """
-        table = finite_table("inv_freq", inv_freq)
-        rotary = cls.__new__(cls)
-        rotary._set(
-            settled(
-                head_dim=2 * len(table) if head_dim is None else even("head dim", head_dim),
-                base=None if base is None else positive("base", base),
-                frequencies=table,
-                layout=layout,
-                rotary_offset=rotary_offset,
-                direction=direction,
-                attention_factor=attention_factor,
-                softmax_factor=softmax_factor,
-                rope_type=rope_type,
-                parameters=parameters or {},
-                axis=axis,
-                growth=growth,
-                pairs_in=pairs_in,
-                pairs_out=pairs_out,
-            )
+        table = Table(
+            inv_freq=finite_table("inv_freq", inv_freq),
+            base=base,
+            attention_factor=attention_factor,
+            softmax_factor=softmax_factor,
+            axis=axis,
+            growth=growth,
         )
+        placement = Placement(
+            head_dim=2 * len(table.inv_freq) if head_dim is None else head_dim,
+            layout=layout,
+            rotary_offset=rotary_offset,
+            pairs_in=pairs_in,
+            pairs_out=pairs_out,
+        )
+        return cls.from_table(table, placement, direction, formula)
+
+    @classmethod
+    def from_table(
+        cls, table: Table, placement: Placement, direction: str, formula: Formula | None = None
+    ) -> Self:
+        """Describe RoPE with the table of a formula, at a place in the head.
+
+        Raises:
+            ArgumentError: A value out of range.
+            ArgumentTypeError: An argument of the wrong type.
+        """
+        rotary = cls.__new__(cls)
+        rotary._set(table, placement, direction, formula)
         return rotary
 
-    def _set(self, fields: Mapping[str, Any]) -> None:
+    def _set(
+        self, table: Table, placement: Placement, direction: str, formula: Formula | None
+    ) -> None:
+        """Check everything, and set all fields."""
+        if direction not in get_args(Direction):
+            msg = f"direction must be forward or reversed, got {direction!r}"
+            raise ArgumentError(msg)
+        count = len(table.inv_freq)
+        read, written = placement.resolve(count)
+        base = table.base
+        if base is None and formula is not None:
+            base = formula["base"]
+        layout, offset = layout_of(read)
+        axis, growth = (0,) * count, (0.0,) * count
+        if table.axis is not None:
+            axis = listed_axes(table.axis, count=count)
+        if table.growth is not None:
+            growth = tuple(finite_table("growth", table.growth, count).tolist())
+        fields = {
+            "head_dim": even("head dim", placement.head_dim),
+            "base": None if base is None else positive("base", base),
+            "layout": layout,
+            "rotary_dim": 2 * count,
+            "rotary_offset": offset,
+            "direction": direction,
+            "attention_factor": positive("attention factor", table.attention_factor),
+            "softmax_factor": positive("softmax factor", table.softmax_factor),
+            "formula": formula,
+            "frequencies": tuple(table.inv_freq.tolist()),
+            "axis": axis,
+            "growth": growth,
+            "input_pairs": read,
+            "output_pairs": written,
+        }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def rope_type(self) -> str:
+        """Name of the formula, "custom" for a bare table."""
+        return BARE if self.formula is None else self.formula.rope_type
+
+    @property
+    def parameters(self) -> tuple[tuple[str, Any], ...]:
+        """Arguments of the formula, sorted by name; empty for a bare table."""
+        return () if self.formula is None else self.formula.parameters
+
+    @property
+    def depends_on_length(self) -> bool:
+        """Whether sequences of another length have another table (dynamic NTK, LongRoPE)."""
+        return self.formula is not None and self.formula.depends_on_length
+
+    @property
+    def sequence_length(self) -> int | None:
+        """Positions that the table was made for; None where nobody said, or it does not matter."""
+        if self.formula is None or not self.depends_on_length:
+            return None
+        used: int | None = self.formula.get("sequence_length")
+        return used
+
+    def at_length(self, sequence_length: int) -> Self:
+        """Return the encoding for sequences of that many positions, itself where all have one.
+
+        Raises:
+            ArgumentError: Below 1 position, or so many that the table is not finite.
+            ArgumentTypeError: Not a whole number.
+        """
+        used = length("sequence_length", sequence_length)
+        if self.formula is None or not self.depends_on_length:
+            return self
+        formula = self.formula.replace(sequence_length=used)
+        table = formula.table()
+        return self._with(
+            frequencies=tuple(table.inv_freq.tolist()),
+            attention_factor=table.attention_factor,
+            base=table.base or self.base,
+            formula=formula,
+        )
+
+    def with_inv_freq(self, inv_freq: ArrayLike, *, attention_factor: float | None = None) -> Self:
+        """Return the same pairs, axes and direction with a table of no known formula.
+
+        Args:
+            inv_freq: Radians per position of each pair, shape (pairs,), finite.
+            attention_factor: As in the constructor; its own by default.
+
+        Raises:
+            ArgumentError: A value out of range.
+            ArgumentTypeError: An argument of the wrong type.
+        """
+        factor = self.attention_factor if attention_factor is None else attention_factor
+        return self._with(
+            frequencies=tuple(finite_table("inv_freq", inv_freq, len(self.axis)).tolist()),
+            attention_factor=positive("attention factor", factor),
+            base=None,
+            formula=None,
+        )
+
+    def with_axis(self, axis: ArrayLike) -> Self:
+        """Return the same encoding with other axes of its pairs, integers (pairs,).
+
+        Raises:
+            ArgumentError: Not as many integers from 0 to 15 as there are pairs.
+            ArgumentTypeError: Not an array.
+        """
+        return self._with(axis=listed_axes(axis, count=len(self.axis)))
+
+    def _with(self, **fields: Any) -> Self:
+        other = copy(self)
+        for name, value in fields.items():
+            object.__setattr__(other, name, value)
+        return other
 
     @property
     def inv_freq(self) -> NDArray[np.float64]:
@@ -189,32 +302,27 @@ class Rotary:
 
     @property
     def axes(self) -> int:
-        """How many coordinates a position has."""
+        """Number of coordinates of a position."""
         return max(self.axis) + 1
 
     @property
     def grows(self) -> bool:
-        """Whether a vector's length depends on its position, as in xPos: then it is no rotation."""
+        """Whether lengths of vectors depend on position, as in xPos: then it is not a rotation."""
         return any(self.growth)
 
     @property
     def for_keys(self) -> Self:
-        """What keys are turned by, where a query grows and a key shrinks; else the same."""
-        return self._with_growth(tuple(-g for g in self.growth)) if self.grows else self
+        """The encoding of keys: xPos shrinks them where queries grow; else the same."""
+        return self._with(growth=tuple(-g for g in self.growth)) if self.grows else self
 
     @property
     def without_growth(self) -> Self:
         """The rotation alone."""
-        return self._with_growth((0.0,) * len(self.growth))
-
-    def _with_growth(self, growth: tuple[float, ...]) -> Self:
-        other = copy(self)
-        object.__setattr__(other, "growth", growth)
-        return other
+        return self._with(growth=(0.0,) * len(self.growth))
 
     @property
     def reorders(self) -> bool:
-        """Whether turned pairs are written elsewhere than they were read."""
+        """Whether rotated pairs are written elsewhere than they were read."""
         return self.input_pairs != self.output_pairs
 
     @property
@@ -224,7 +332,7 @@ class Rotary:
 
     @property
     def pairs_out(self) -> NDArray[np.int64]:
-        """Coordinates that each turned pair is written to, shape (rotary_dim // 2, 2)."""
+        """Coordinates that each rotated pair is written to, shape (rotary_dim // 2, 2)."""
         return np.array(self.output_pairs, dtype=np.int64)
 
     def __repr__(self) -> str:
@@ -240,6 +348,6 @@ class Rotary:
             parts.append(f"softmax_factor={self.softmax_factor}")
         if self.axes > 1:
             parts.append(f"axes={self.axes}")
-        if self.rope_type != "default":
+        if self.rope_type != PLAIN:
             parts.append(f"rope_type={self.rope_type!r}")
         return f"Rotary({', '.join(parts)})"

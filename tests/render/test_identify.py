@@ -166,7 +166,7 @@ def test_document_has_no_infinity() -> None:
 
 
 def test_flags_that_would_make_another_rotation_are_not_given() -> None:
-    odd = Rotary.from_inv_freq([1.0, 0.3], head_dim=4, base=1e4, rope_type="default")
+    odd = Rotary.from_inv_freq([1.0, 0.3], head_dim=4, formula=Rotary(head_dim=4).formula)
     assert flags(result(odd)) is None
     match = Match(name="m", max_phase_error=0.0, matches=True)
     words = {"m": ["--model", "m.json"], "other": ["--model", "other.json"]}

@@ -17,7 +17,13 @@ from ropecli.checks.identify.table import (
     roundest,
     roundings,
 )
-from ropecli.rotary.types import formula
+from ropecli.rotary.formula import Formula
+from ropecli.rotary.types.axial import axial
+from ropecli.rotary.types.default import default
+from ropecli.rotary.types.linear import linear
+from ropecli.rotary.types.ntk import ntk
+from ropecli.rotary.types.ntk_mixed import ntk_mixed
+from ropecli.rotary.types.proportional import proportional
 from ropecli.units import DOUBLE
 
 if TYPE_CHECKING:
@@ -50,6 +56,13 @@ class Fit:
     off: float  #: As a share of the tolerance; up to 1 fits.
 
     @property
+    def formula(self) -> Formula:
+        """The formula with its arguments."""
+        return Formula.from_parameters(
+            self.rope_type, dim=self.dim, base=self.base, own=self.parameters
+        )
+
+    @property
     def is_round(self) -> bool:
         """Whether base and parameters have few digits, those aside that come from elsewhere."""
         own = {key: value for key, value in self.parameters.items() if key not in _FROM_ELSEWHERE}
@@ -67,9 +80,9 @@ def fits(seen: Seen, dims: tuple[int, ...], attention_factor: float) -> list[Fit
         attention_factor: What lengths were multiplied by: some types bring their own.
     """
     tried = []
-    for rope_type, dimension, base, parameters in _guesses(seen, dims, attention_factor):
+    for formula, dimension, base, parameters in _guesses(seen, dims, attention_factor):
         try:
-            made = formula(rope_type)(dim=dimension, base=base, **parameters)
+            made = formula(dim=dimension, base=base, **parameters)
         except (ValueError, ArithmeticError):  # nonsense made of noise
             continue
         table = made.inv_freq[: len(seen.theta)]
@@ -79,7 +92,7 @@ def fits(seen: Seen, dims: tuple[int, ...], attention_factor: float) -> list[Fit
         padded = np.concatenate([table, np.zeros(len(seen.theta) - len(table))])
         tried.append(
             Fit(
-                rope_type=rope_type,
+                rope_type=formula.__name__,
                 dim=dimension,
                 base=base,
                 parameters=parameters,
@@ -102,7 +115,7 @@ def _along_one_line(seen: Seen, dims: tuple[int, ...], attention_factor: float) 
     found = geometric_start(seen)
     if found is None:
         if len(seen.theta) == 1:
-            yield "default", 2, BASES[0], {}  # whatever the base
+            yield default, 2, BASES[0], {}  # whatever the base
         return
     start, step, kept = found
     if step >= 0:
@@ -119,15 +132,15 @@ def _along_one_line(seen: Seen, dims: tuple[int, ...], attention_factor: float) 
     first = roundest(math.exp(-start), sure)
     turning = int(np.flatnonzero(seen.visible).max(initial=-1)) + 1
     for d, base in bases:
-        yield "default", d, base, {}
+        yield default, d, base, {}
     for d, base in bases:
         share = {"partial_rotary_factor": 2 * turning / d}
         if 2 * turning < d:
-            yield "proportional", d, base, share
+            yield proportional, d, base, share
         if first != 1:
-            yield "linear", d, base, {"factor": first}
+            yield linear, d, base, {"factor": first}
         if 2 * turning < d and first != 1:
-            yield "proportional", d, base, share | {"factor": first}
+            yield proportional, d, base, share | {"factor": first}
     yield from _ntk(dims[0], _bases(step, dims[0], sure)[-1], sure)
     for d, base in bases:
         yield from scaled(seen, d, base, kept, attention_factor)
@@ -160,7 +173,7 @@ def _ntk(dim: int, larger: float, sure: float) -> Iterator[Guess]:
         if dim > 2 and larger > base:
             factor = roundest((larger / base) ** ((dim - 2) / dim), sure)
             if is_round(factor) and factor != 1:
-                yield "ntk", dim, base, {"factor": factor}
+                yield ntk, dim, base, {"factor": factor}
 
 
 def _mixed(seen: Seen, dim: int, base: float) -> Iterator[Guess]:
@@ -177,7 +190,7 @@ def _mixed(seen: Seen, dim: int, base: float) -> Iterator[Guess]:
     if b > 0 and log_log < _LARGEST:
         factor = roundest(math.exp(math.exp(log_log)), math.exp(log_log) * off[1])
         own = {"factor": factor, "mixed_b": roundest(b, off[0] / b)}
-        yield "ntk_mixed", dim, base, own
+        yield ntk_mixed, dim, base, own
 
 
 def _axial(seen: Seen, dim: int) -> Iterator[Guess]:
@@ -193,4 +206,4 @@ def _axial(seen: Seen, dim: int) -> Iterator[Guess]:
     for order in itertools.permutations(range(axes)):
         for take_turns, deal_out in itertools.product((False, True), repeat=2):
             parameters = {"axes": axes, "axis_order": order}
-            yield "axial", dim, base, parameters | {"take_turns": take_turns, "deal_out": deal_out}
+            yield axial, dim, base, parameters | {"take_turns": take_turns, "deal_out": deal_out}

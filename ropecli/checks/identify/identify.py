@@ -216,8 +216,7 @@ def _rotary(sight: Sight, seen: Measured, found: Explanation, direction: str) ->
         direction=direction,
         attention_factor=found.factor,
         base=None if fit is None else fit.base,
-        rope_type="custom" if fit is None else fit.rope_type,
-        parameters=None if fit is None else {"dim": fit.dim, "base": fit.base} | fit.parameters,
+        formula=None if fit is None else fit.formula,
         axis=seen.axis if sight.positions.shape[1] > 1 else None,
         **where,
     )

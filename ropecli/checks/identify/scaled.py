@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ropecli.checks.identify.table import CLEARLY, roundest
 from ropecli.rotary.attention import mscale_ratio
+from ropecli.rotary.frequencies import Table
+from ropecli.rotary.types.llama3 import llama3
+from ropecli.rotary.types.ntk_by_parts import ntk_by_parts
+from ropecli.rotary.types.yarn import yarn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +27,8 @@ if TYPE_CHECKING:
 FACTOR = 2.0**-9  #: Relative error of all lengths that tables in half precision may bring.
 CONTEXTS = tuple(2**power for power in range(9, 21))  #: That models were trained on.
 
-Guess = tuple[str, int, float, dict[str, Any]]  #: Rope type, dim, base and the type's own.
+#: The formula of a rope type, dim, base and the type's own parameters.
+Guess = tuple[Callable[..., Table], int, float, dict[str, Any]]
 
 
 def scaled(
@@ -91,7 +97,7 @@ def _llama3(
             "high_freq_factor": high,
             "original_max_position_embeddings": context,
         }
-        yield "llama3", dim, base, parameters
+        yield llama3, dim, base, parameters
         if high > low:
             by_parts = {
                 "factor": factor,
@@ -99,7 +105,7 @@ def _llama3(
                 "beta_fast": high,
                 "original_max_position_embeddings": context,
             }
-            yield "ntk_by_parts", dim, base, by_parts
+            yield ntk_by_parts, dim, base, by_parts
 
 
 def through(x: NDArray[Any], y: Array, loose: Array) -> tuple[float, float, list[float]]:
@@ -127,7 +133,7 @@ def _yarn(
     for truncate in (True, False):
         for context in CONTEXTS:
             yield (
-                "yarn", dim, base,
+                yarn, dim, base,
                 own | {"original_max_position_embeddings": context, "truncate": truncate},
             )  # fmt: skip
     if len(between) < 2:
@@ -148,7 +154,7 @@ def _yarn(
         for context in (4096, 8192, 32768):
             turns = [context / (2 * math.pi) * math.exp(min(-fall * end, 700.0)) for end in ends]
             yield (
-                "yarn", dim, base,
+                yarn, dim, base,
                 own | {
                     "original_max_position_embeddings": context,
                     "beta_fast": roundest(turns[0], sure[0]),

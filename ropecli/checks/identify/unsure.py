@@ -23,10 +23,10 @@ def undetermined_pairs(
 ) -> tuple[tuple[int, ...], int | None]:
     """Pairs that can't be told from standing still, and positions with which they could."""
     expected, ratio = rotary.inv_freq, extrapolated(seen)
-    if rotary.rope_type == "custom" and ratio is None:
+    if rotary.formula is None and ratio is None:
         return (), None
     if ratio is not None:  # a pair that may as well stand still
-        expected = np.where((expected == 0) | (rotary.rope_type == "custom"), ratio, expected)
+        expected = np.where((expected == 0) | (rotary.formula is None), ratio, expected)
     slow = ~seen.visible & (expected > 0) & (expected <= CLEARLY * seen.uncertainty)
     which = np.flatnonzero(slow)
     if not len(which):

@@ -97,9 +97,8 @@ def original_length(given: object, expect: Rotary | None) -> int | None:
     if expect is None:
         return None
     known = dict(expect.parameters)
-    names = ["original_max_position_embeddings"]
-    if expect.rope_type == "dynamic":
-        names.append("max_position_embeddings")
+    # The longest context is the original one in a formula that has no other.
+    names = ("original_max_position_embeddings", "max_position_embeddings")
     return next((int(known[name]) for name in names if known.get(name) is not None), None)
 
 

@@ -108,7 +108,7 @@ def _frequencies(expect: Rotary, rope: Rotary, found: Identification) -> str | N
     here, there = rope.inv_freq, expect.inv_freq
     if len(here) != len(there):
         text = _formula(expect, rope)
-        return None if text is None or rope.rope_type == "custom" else text
+        return None if rope.formula is None else text
     allowed = tolerance.phase(there, there) + 1e-5 * np.abs(there)
     if (np.abs(here - there) <= allowed).all():
         return None
@@ -122,7 +122,7 @@ def _frequencies(expect: Rotary, rope: Rotary, found: Identification) -> str | N
 
 def _formula(expect: Rotary, rope: Rotary) -> str | None:
     """Base and rope type, or the parameters of the same type that differ."""
-    if rope.rope_type == expect.rope_type != "custom":
+    if rope.formula is not None and rope.rope_type == expect.rope_type:
         ours, theirs = dict(rope.parameters), dict(expect.parameters)
         differ = [
             f"{key} {_short(ours.get(key))}, expected {_short(theirs.get(key))}"
@@ -134,7 +134,7 @@ def _formula(expect: Rotary, rope: Rotary) -> str | None:
 
 
 def _named(rope: Rotary) -> str:
-    if rope.rope_type == "custom":
+    if rope.formula is None:
         return "no known type"
     given = dict(rope.parameters)
     names = ("factor", "original_max_position_embeddings", "truncate")

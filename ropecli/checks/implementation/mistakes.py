@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ropecli.errors import RopecliError
-from ropecli.rotary.types import formula, own_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
+    from ropecli.rotary.formula import Formula
     from ropecli.rotary.rotary import Rotary
 
     Array = NDArray[np.float64]
@@ -43,61 +43,56 @@ def _divided(table: Array, theta: Array, unsure: Array | float) -> str | None:
 
 
 def _mistakes(expect: Rotary) -> Iterator[tuple[str, Array]]:
-    given = dict(expect.parameters)
-    if expect.rope_type == "custom" or "dim" not in given or "base" not in given:
+    formula = expect.formula
+    if formula is None:
         return
-    plain = {"dim": given["dim"], "base": given["base"]}
-    name = expect.rope_type
-    tries: list[tuple[str, str, dict[str, Any]]] = []
-    if name != "default":
-        tries.append((f"{name} is left out, base {given['base']:.10g} alone", "default", plain))
-    if given["base"] != 10_000:
-        changed = {**given, "base": 10_000.0}
-        tries.append((f"base 10000, expected {given['base']:.10g}", name, changed))
+    plain, name, base = formula.unscaled, formula.rope_type, formula["base"]
+    tries: list[tuple[str, Formula]] = []
+    if not formula.is_plain:
+        tries.append((f"{name} is left out, base {base:.10g} alone", plain))
+    if base != 10_000:
+        tries.append((f"base 10000, expected {base:.10g}", formula.replace(base=10_000.0)))
         tries.append(
             (
-                f"base 10000 without {name}, expected {given['base']:.10g} with it",
-                "default",
-                {**plain, "base": 10_000.0},
+                f"base 10000 without {name}, expected {base:.10g} with it",
+                plain.replace(base=10_000.0),
             )
         )
-    if name == "default":
-        heads = {**given, "dim": expect.head_dim}
-        tries.append((f"exponents over the head dim {expect.head_dim}", name, heads))
-    factor, original = given.get("factor"), given.get("original_max_position_embeddings")
+    if formula.is_plain:
+        heads = formula.replace(dim=expect.head_dim)
+        tries.append((f"exponents over the head dim {expect.head_dim}", heads))
+    factor, original = formula.get("factor"), formula.get("original_max_position_embeddings")
     if factor:
-        tries.append(
-            (f"the factor {factor:g} is applied twice", name, {**given, "factor": factor**2})
-        )
-        scaled = {**plain, "base": plain["base"] * factor}
-        tries.append((f"base {scaled['base']:.10g}: the factor is in the base", "default", scaled))
+        twice = formula.replace(factor=factor**2)
+        tries.append((f"the factor {factor:g} is applied twice", twice))
+        scaled = base * factor
+        tries.append((f"base {scaled:.10g}: the factor is in the base", plain.replace(base=scaled)))
     if factor and original:
         key = "original_max_position_embeddings"
         wrong = int(original * factor)
-        tries.append((f"{key} {wrong}, expected {original}", name, {**given, key: wrong}))
-    if "truncate" in own_parameters(name):
-        kept = given.get("truncate", True)
-        tries.append(
-            (f"truncate {not kept}, expected {kept}", name, {**given, "truncate": not kept})
-        )
-    for words, rope_type, parameters in tries:
+        tries.append((f"{key} {wrong}, expected {original}", formula.replace(**{key: wrong})))
+    if "truncate" in formula.defaults:
+        kept = dict(formula.parameters).get("truncate", True)
+        other = formula.replace(truncate=not kept)
+        tries.append((f"truncate {not kept}, expected {kept}", other))
+    for words, mistake in tries:
         try:
-            table = formula(rope_type)(**parameters).inv_freq
-        except (RopecliError, ArithmeticError, ValueError, TypeError):
+            table = mistake.table().inv_freq
+        except RopecliError:
             continue
         yield words, table
-    yield from _reshaped(expect, plain)
+    yield from _reshaped(expect, formula)
 
 
-def _reshaped(expect: Rotary, plain: dict[str, Any]) -> Iterator[tuple[str, Array]]:
+def _reshaped(expect: Rotary, formula: Formula) -> Iterator[tuple[str, Array]]:
     """Tables that no parameter gives."""
     table = expect.inv_freq
     count = len(table)
-    if expect.rope_type == "default" and count > 2:
+    if formula.is_plain and count > 2:
         exponents = np.arange(count) / (count - 1)
-        yield "exponents over one pair fewer, d/2 - 1", plain["base"] ** -exponents
-    unscaled = formula("default")(**plain).inv_freq
-    factor = dict(expect.parameters).get("factor")
+        yield "exponents over one pair fewer, d/2 - 1", formula["base"] ** -exponents
+    unscaled = formula.unscaled.table().inv_freq
+    factor = formula.get("factor")
     if factor and len(unscaled) == count:
         share = (table / unscaled - 1 / factor) / (1 - 1 / factor) if factor != 1 else 0 * table
         yield (

@@ -89,31 +89,7 @@ def sequence_length(positions: Array) -> int:
 
 
 def by_length(rope: Rotary) -> Callable[[int], Rotary]:
-    """The encoding for each length of a sequence.
-
-    Dynamic NTK and LongRoPE change with it, unless `sequence_length` is among their parameters.
-    """
-    from ropecli.rotary.types import formula
-
-    given = dict(rope.parameters)
-    if rope.rope_type not in {"dynamic", "longrope"} or given.get("sequence_length") is not None:
+    """The encoding for each length of a sequence, unless it was made for one length."""
+    if rope.sequence_length is not None or not rope.depends_on_length:
         return lambda _length: rope
-    make = formula(rope.rope_type)
-
-    def at(length: int) -> Rotary:
-        table = make(**given | {"sequence_length": length})
-        return rope.from_inv_freq(
-            table.inv_freq,
-            head_dim=rope.head_dim,
-            direction=rope.direction,
-            attention_factor=rope.attention_factor,
-            softmax_factor=rope.softmax_factor,
-            base=table.base or rope.base,
-            rope_type=rope.rope_type,
-            parameters=given,
-            axis=rope.axis,
-            pairs_in=rope.pairs_in,
-            pairs_out=rope.pairs_out,
-        )
-
-    return at
+    return rope.at_length

@@ -51,15 +51,7 @@ def refined(oracle: Oracle, x: Array, y: Array, positions: Array) -> Oracle:
     if not drifts.any():
         return oracle
     table = np.where(drifts, np.maximum(theta + change, 0.0), theta)
-    better = rope.from_inv_freq(
-        table,
-        head_dim=rope.head_dim,
-        direction=rope.direction,
-        attention_factor=rope.attention_factor,
-        axis=rope.axis,
-        pairs_in=rope.pairs_in,
-        pairs_out=rope.pairs_out,
-    )
+    better = rope.with_inv_freq(table)
     spread = rest / np.sqrt(np.maximum((m * m).sum(axis=0), 1e-300))
     unsure = np.maximum(oracle.uncertainty, np.where(drifts, 4 * spread, 0.0))
     return replace(oracle, rotary_at=lambda _length: better, uncertainty=unsure)

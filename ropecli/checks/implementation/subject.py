@@ -182,15 +182,7 @@ class Subject:
         unsure = np.full(
             len(table), 0.0 if found.uncertainty is None else float(found.uncertainty.max())
         )
-        rope = here.from_inv_freq(
-            table,
-            head_dim=here.head_dim,
-            direction=here.direction,
-            attention_factor=there.attention_factor,
-            axis=here.axis,
-            pairs_in=here.pairs_in,
-            pairs_out=here.pairs_out,
-        )
+        rope = here.with_inv_freq(table, attention_factor=there.attention_factor)
         # Over so few rows another formula may be as near: what their rounding hides stays open.
         unsure[: len(there.frequencies)] = np.maximum(
             step * _unsure(found), rounding("float32") / length
@@ -216,7 +208,7 @@ def _unsure(found: Identification) -> Array | float:
     if "16" in found.dtype:
         unsure = 0.0 if found.uncertainty is None else found.uncertainty
         return np.maximum(unsure, _half_bound(found))
-    known = found.rope_type not in {None, "custom"}
+    known = found.rotary is not None and found.rotary.formula is not None
     return 0.0 if known or found.uncertainty is None else found.uncertainty
 
 

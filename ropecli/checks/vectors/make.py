@@ -7,17 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.checks.vectors.case import DTYPES, GROWING_ROUNDINGS, ROUNDINGS, Case
-from ropecli.checks.vectors.exact import (
-    attention_factor,
-    growth,
-    rotated,
-    rounded,
-    softmax_factor,
-)
+from ropecli.checks.vectors.exact import rotated, rounded
 from ropecli.checks.vectors.onnx import operator_cases
 from ropecli.checks.vectors.recipes import HEAD_DIM, Recipe, recipes
 from ropecli.numbers import at_least
 from ropecli.reference import frequencies
+from ropecli.reference.factors import factors
 from ropecli.reference.rotation import pairs_of
 
 if TYPE_CHECKING:
@@ -49,7 +44,10 @@ def _rotation(recipe: Recipe, random: np.random.Generator) -> Case:
     exact = getattr(frequencies, recipe.rope_type)(dim=recipe.dim, base=base, **recipe.own)
     inv_freq = np.array([float(theta) for theta in exact])
     pairs = pairs_of(given.get("layout", ""), 2 * len(inv_freq), given.get("rotary_offset", 0))
-    rates = growth(recipe.rope_type, recipe.role, recipe.dim, recipe.own)
+    brings = factors(recipe.rope_type, dim=recipe.dim, **recipe.own)
+    growth = None
+    if brings.growth is not None:
+        growth = [float(rate) * (-1 if recipe.role == "key" else 1) for rate in brings.growth]
     facts: dict[str, Any] = {
         "parameters": {"rope_type": recipe.rope_type, **given},
         "role": recipe.role,
@@ -57,10 +55,10 @@ def _rotation(recipe: Recipe, random: np.random.Generator) -> Case:
         "pairs_in": given.get("pairs_in", pairs.tolist()),
         "pairs_out": given.get("pairs_out", pairs.tolist()),
         "axis": None if recipe.axis is None else list(recipe.axis),
-        "attention_factor": attention_factor(recipe.rope_type, recipe.own),
-        "softmax_factor": softmax_factor(recipe.rope_type, recipe.own),
-        "growth": None if rates is None else rates.tolist(),
-        "roundings": ROUNDINGS if rates is None else GROWING_ROUNDINGS,
+        "attention_factor": float(brings.attention),
+        "softmax_factor": float(brings.softmax),
+        "growth": growth,
+        "roundings": ROUNDINGS if growth is None else GROWING_ROUNDINGS,
     }
     positions = _positions(recipe)
     x = _drawn(random, len(positions))

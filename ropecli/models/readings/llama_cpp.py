@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ropecli.models.readings.build import build
-from ropecli.rotary import Rotary
 
 if TYPE_CHECKING:
     from ropecli.models.settings import Settings
+    from ropecli.rotary import Rotary
 
 #: ggml's fourth axis, which text keeps at 0: it gets the pairs that no section claims.
 EXTRA = 3
@@ -41,16 +41,4 @@ def _with_extra_axis(rope: Rotary, section: list[int]) -> Rotary:
         axis if axis != 0 or (i % 3 == 0 and i < 3 * section[0]) else EXTRA
         for i, axis in enumerate(rope.axis)
     ]
-    return Rotary.from_inv_freq(
-        rope.inv_freq,
-        head_dim=rope.head_dim,
-        direction=rope.direction,
-        attention_factor=rope.attention_factor,
-        softmax_factor=rope.softmax_factor,
-        base=rope.base,
-        rope_type=rope.rope_type,
-        parameters=dict(rope.parameters),
-        axis=claimed,
-        pairs_in=rope.pairs_in,
-        pairs_out=rope.pairs_out,
-    )
+    return rope.with_axis(claimed)

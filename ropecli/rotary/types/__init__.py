@@ -1,4 +1,4 @@
-"""Rope types by name: each is a function of that name in a file of that name beside this one."""
+"""Rope types by name: each is a function of that name in a file of that name in this folder."""
 
 from __future__ import annotations
 
@@ -16,30 +16,42 @@ if TYPE_CHECKING:
     from ropecli.rotary.frequencies import Table
 
 ROPE_TYPES = tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
-#: Other names that files use. M-RoPE is no rope type but a choice of axes, with mrope_section.
+#: Other names that files use. M-RoPE is not a rope type but a choice of axes, with mrope_section.
 ALIASES = {"su": "longrope", "mrope": "default", "xdrope": "dynamic"}
+PLAIN = "default"  #: RoPE as in the paper, without scaling.
+#: Rope types as prose has them; the others go by their names.
+TITLES = {
+    "default": "no scaling",
+    "dynamic": "dynamic NTK scaling",
+    "linear": "linear scaling",
+    "llama3": "Llama 3 scaling",
+    "ntk": "NTK-aware scaling",
+    "ntk_by_parts": "NTK-by-parts scaling",
+    "ntk_mixed": "mixed NTK scaling",
+    "yarn": "YaRN scaling",
+}
 
 
 def canonical(name: str) -> str:
-    """The name under which a rope type is known here.
+    """Return the name under which a rope type is known here.
 
     Raises:
         ArgumentError: No such type.
     """
-    plain = str(name).replace("-", "_")
-    settled = ALIASES.get(plain, plain)
-    if settled not in ROPE_TYPES:
+    spelled = str(name).replace("-", "_")
+    known = ALIASES.get(spelled, spelled)
+    if known not in ROPE_TYPES:
         msg = f"rope type must be one of {', '.join(ROPE_TYPES)}, got {shown(name)}"
         raise ArgumentError(msg)
-    return settled
+    return known
 
 
 def formula(name: str) -> Callable[..., Table]:
     """The function of a rope type: from dim, base and its own parameters to a table."""
-    found: Callable[..., Table] = getattr(importlib.import_module(f"{__name__}.{name}"), name)
-    return found
+    function: Callable[..., Table] = getattr(importlib.import_module(f"{__name__}.{name}"), name)
+    return function
 
 
 def own_parameters(name: str) -> tuple[str, ...]:
-    """The parameters of a rope type beside dim and base, named as in config.json."""
+    """The parameters of a rope type apart from dim and base, named as in config.json."""
     return tuple(p for p in inspect.signature(formula(name)).parameters if p not in ("dim", "base"))
