@@ -61,7 +61,6 @@ def test_module_says_what_it_is(module: str) -> None:
     file = next(p for p in (root / spec / "__init__.py", root / f"{spec}.py") if p.exists())
     source = file.read_text()
     assert ast.get_docstring(ast.parse(source)), f"{module} has no docstring"
-    assert len(source.splitlines()) < 300
 
 
 def test_all_modules_are_found() -> None:
