@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ropecli import ArgumentError, ArgumentTypeError
 from ropecli.encodings import encoding
 from ropecli.encodings.types.shaw import Shaw
-from ropecli.reference.encodings import shaw as oracle
+from ropecli.reference import scores as reference
 
 X = np.random.default_rng(0).standard_normal((4, 8))
 
@@ -47,7 +47,7 @@ def test_attend_matches_the_reference(
     assert_within(
         "attend",
         got=shaw.attend(x, y, m, n),
-        expected=oracle.attend(x, y, m, n, shaw.weights, clip, printed),
+        expected=reference.shaw_attention(x, y, m, n, shaw.weights, clip=clip, as_printed=printed),
         tolerance=2.0**-53 * (2 * 3 * 20 * size + 100) * 8 * (8 + size),
     )
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-import importlib
 from typing import TYPE_CHECKING
 
 from ropecli.checks.encoding_laws.law import ROUNDING, EncodingLaw, Found, compared, rounding
+from ropecli.reference import scores as reference
 
 if TYPE_CHECKING:
     from ropecli.analyses.invariance import Invariance
@@ -64,11 +64,10 @@ def laws(encoding: Encoding, measured: Invariance) -> tuple[EncodingLaw, ...]:
 
 
 def _reference(encoding: Encoding, tokens: Tokens) -> Found:
-    oracle = importlib.import_module(f"ropecli.reference.encodings.{encoding.name}")
     length = getattr(encoding, "length", None)
     own = {} if length is None else {"length": length}
     x, y, m, n = tokens.x, tokens.y, tokens.m, tokens.n
-    expected = oracle.scores(x, y, m, n, encoding.weights, **own)
+    expected = getattr(reference, encoding.name)(x, y, m, n, encoding.weights, **own)
     got = encoding.scores(x, y, m, n)
     return compared(got, expected, rounding(encoding, tokens, expected))
 
