@@ -124,9 +124,9 @@ def plan_for(input: Path, asked: Asked) -> EncodePlan:
         FileError: A file that can't be read, or holds something else.
     """
     from ropecli.files.axes import axis_notes, understand_axes
-    from ropecli.files.formats.raw import parsed_shape
+    from ropecli.files.formats.raw import parse_shape
 
-    shape = None if asked.shape is None else parsed_shape(asked.shape)
+    shape = None if asked.shape is None else parse_shape(asked.shape)
     stored = _first(input, asked, shape)
     width = understand_axes(stored).head_dim
     encoding = asked.encoding(width)
@@ -143,8 +143,8 @@ def plan_for(input: Path, asked: Asked) -> EncodePlan:
 def _first(input: Path, asked: Asked, shape: tuple[int, ...] | None) -> Stored:
     from ropecli.files.arrays import choose
     from ropecli.files.formats.registry import open_input
-    from ropecli.files.formats.stored import to_rotate
+    from ropecli.files.formats.stored import check_rotatable
 
     with open_input(input, shape, asked.dtype) as source:
         stored = source.arrays[choose(source, asked.tensor)[0]]
-        return to_rotate(stored, asked.dtype if shape is None else None)
+        return check_rotatable(stored, asked.dtype if shape is None else None)

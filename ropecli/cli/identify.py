@@ -139,7 +139,7 @@ def _read_positions(path: Path) -> NDArray[Any]:
     from ropecli.errors import ArgumentError
     from ropecli.files.arrays import choose, read_whole
     from ropecli.files.formats.registry import open_source
-    from ropecli.files.formats.stored import of_numbers
+    from ropecli.files.formats.stored import check_numeric
 
     with open_source(path) as source:
         names = list(source.arrays)
@@ -148,7 +148,7 @@ def _read_positions(path: Path) -> NDArray[Any]:
             msg = f"--positions must be a file of one array, got {path} with {len(names)}: {some}"
             raise ArgumentError(msg)
         (name,) = choose(source, None)
-        return read_whole(source.reader(of_numbers(source.arrays[name])))
+        return read_whole(source.reader(check_numeric(source.arrays[name])))
 
 
 def _candidates(

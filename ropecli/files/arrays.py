@@ -10,7 +10,7 @@ import numpy as np
 
 from ropecli.errors import FileError
 from ropecli.files.formats.registry import open_source
-from ropecli.files.formats.stored import extents, whole
+from ropecli.files.formats.stored import box_shape, whole
 
 if TYPE_CHECKING:
     import os
@@ -107,7 +107,7 @@ class MemoryReader:
 
 def read_part(reader: Reader, box: Box) -> NDArray[Any]:
     """A part of an array, in native byte order."""
-    out = np.empty(extents(box), reader.stored.dtype.newbyteorder("="))
+    out = np.empty(box_shape(box), reader.stored.dtype.newbyteorder("="))
     reader.read(box, out)
     return out
 

@@ -16,7 +16,7 @@ from ropecli.files.arrays import listed, read_part
 from ropecli.files.blocks import blocks
 from ropecli.files.formats.raw import Raw
 from ropecli.files.formats.registry import open_source
-from ropecli.files.formats.stored import to_rotate
+from ropecli.files.formats.stored import check_rotatable
 from ropecli.files.judge import Judged, Wrong, judge
 from ropecli.files.rotation import Job
 
@@ -181,7 +181,9 @@ def _counterpart(stored: Stored, other: Source, dtype: str | None, *, alone: boo
     if found is None:
         raise FileError(_missing(stored, other))
     if found.dtype == np.dtype("V2"):
-        found = to_rotate(found, "bfloat16" if dtype_name(stored.dtype) == "bfloat16" else dtype)
+        found = check_rotatable(
+            found, "bfloat16" if dtype_name(stored.dtype) == "bfloat16" else dtype
+        )
     mine = f"{stored.shape} {dtype_name(stored.dtype)}"
     its = f"{found.shape} {found.described}"
     if its != mine:

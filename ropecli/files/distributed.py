@@ -11,7 +11,7 @@ from ropecli.arrays import as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError, FileError
 from ropecli.files.distributed_client import LIBRARY, client_at
 from ropecli.files.distributed_run import Run, SchedulerGoneError
-from ropecli.files.formats.library import needed
+from ropecli.files.formats.base import import_library
 from ropecli.files.formats.pipe import is_pipe
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def check_shareable(job: Job, target: Format, output: Path, address: object) -> 
                 f"got {size:,}; allowed is also the path of a file"
             )
             raise ArgumentError(msg)
-    needed(LIBRARY, job.input, "sharing out")
+    import_library(LIBRARY, job.input, "sharing out")
 
 
 class Scheduler:

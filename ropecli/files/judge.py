@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from ropecli.arrays import dtype_name
-from ropecli.files.formats.stored import extents
+from ropecli.files.formats.stored import box_shape
 from ropecli.units import SINGLE, UNIT
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def judge(rotation: Rotation, box: Box, x: NDArray[Any], y: NDArray[Any]) -> Jud
     kernels = np.empty_like(x)
     rotation.turn(box, x, kernels)
     identical = x.size == 0 or bool((_bits(kernels) == _bits(y)).all())
-    shape = rotation.as_kernels_take_it(extents(box))
+    shape = rotation.as_kernels_take_it(box_shape(box))
     truth = _Truth(rotation, box, x.reshape(shape))
     after = y.reshape(shape)
     wrong, phase, length = truth.hold_against(after)
@@ -159,7 +159,7 @@ def _wrong(
 ) -> Wrong:
     """What is wrong with a vector, counted in the order of the part."""
     expected, got = truth
-    *rows, width = extents(box)
+    *rows, width = box_shape(box)
     dim = rotation.axes.head_dim
     *index, head = map(int, np.unravel_index(vector, (*rows, width // dim)))
     axis = rotation.axes.sequence_axis

@@ -14,7 +14,7 @@ from ropecli.errors import FileError
 from ropecli.files.formats.direct import PAGE
 from ropecli.files.formats.flat import FlatWriter
 from ropecli.files.formats.pipe import StdinSource, StdoutSink
-from ropecli.files.formats.stored import extents
+from ropecli.files.formats.stored import box_shape
 from ropecli.files.pipeline import overlapped
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Plan:
 
     def _kept(self, stored: Stored, output: Path) -> Stored:
         name = (stored.name or stored.path.stem) if self.format.named else ""
-        return self.format.kept(replace(stored, path=output, name=name))
+        return self.format.as_stored(replace(stored, path=output, name=name))
 
     def steps(self) -> Iterator[Step]:
         """All blocks, in the order of the file."""
@@ -92,7 +92,7 @@ class Plan:
         for array, rotation in enumerate(self.opened.rotations):
             stored = rotation.axes.stored
             for box in rotation.blocks(self.arrays[array].chunks):
-                yield Step(number, array, box, math.prod(extents(box)) * stored.dtype.itemsize)
+                yield Step(number, array, box, math.prod(box_shape(box)) * stored.dtype.itemsize)
                 number += 1
 
     def run(
@@ -112,7 +112,7 @@ class Plan:
 
         def like(step: Step) -> tuple[tuple[int, ...], np.dtype[Any]]:
             dtype = rotations[step.array].axes.stored.dtype
-            return extents(step.box), dtype.newbyteorder("=")
+            return box_shape(step.box), dtype.newbyteorder("=")
 
         def read(step: Step, block: NDArray[Any]) -> None:
             if step.array not in readers:

@@ -16,7 +16,7 @@ import numpy as np
 from ropecli.arrays import as_array
 from ropecli.errors import ArgumentError
 from ropecli.files.arrays import open_array, read_part
-from ropecli.files.formats.stored import extents, of_numbers
+from ropecli.files.formats.stored import box_shape, check_numeric
 from ropecli.files.version import version_of
 from ropecli.numbers import integer
 from ropecli.rotary.positions import LIMIT, as_positions
@@ -156,7 +156,7 @@ class Given:
                 f"with offset {self._offset} at index {int(np.flatnonzero(bad)[0])}"
             )
             raise ArgumentError(msg)
-        return (found + self._offset).reshape(*extents((batch, sequence)), *self._point)
+        return (found + self._offset).reshape(*box_shape((batch, sequence)), *self._point)
 
     def furthest(self) -> float:
         """Go through all of them, once; the largest in magnitude, 0 where there are none.
@@ -225,7 +225,7 @@ def open_positions(
     with contextlib.ExitStack() as stack:
         lookup: Callable[[Box], NDArray[Any]]
         if isinstance(source, str | os.PathLike):
-            reader = stack.enter_context(open_array(source, accept=of_numbers))
+            reader = stack.enter_context(open_array(source, accept=check_numeric))
             shape, lookup = reader.stored.shape, partial(read_part, reader)
             origin = version(Path(source))
         else:

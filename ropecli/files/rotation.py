@@ -13,9 +13,9 @@ from ropecli.files.arrays import choose
 from ropecli.files.axes import understand_axes
 from ropecli.files.blocks import blocks
 from ropecli.files.finite import all_finite, count_nonfinite, count_overflowed
+from ropecli.files.formats.base import FileSource
 from ropecli.files.formats.registry import open_input
-from ropecli.files.formats.source import FileSource
-from ropecli.files.formats.stored import extents, to_rotate
+from ropecli.files.formats.stored import box_shape, check_rotatable
 from ropecli.files.positions import open_positions
 from ropecli.files.version import version_of
 from ropecli.rotary import Rotary
@@ -78,7 +78,9 @@ class Job:
             source = stack.enter_context(open_input(self.input, self.shape, self.dtype))
             axes = [
                 understand_axes(
-                    to_rotate(source.arrays[name], self.dtype if self.shape is None else None),
+                    check_rotatable(
+                        source.arrays[name], self.dtype if self.shape is None else None
+                    ),
                     head_dim=self.rope.head_dim,
                     sequence_axis=self.sequence_axis,
                 )
@@ -166,7 +168,7 @@ class Rotation:
             before: Of its shape, C-contiguous, in native byte order.
             after: As `before`; what is written to.
         """
-        shape = self.as_kernels_take_it(extents(box))
+        shape = self.as_kernels_take_it(box_shape(box))
         x, out = before.reshape(shape), after.reshape(shape)
         turn(x, out, self.rope, self.places.of(box), inverse=self.inverse)
         return Unfinite() if all_finite(after) else self._count(before, after)

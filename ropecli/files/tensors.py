@@ -9,7 +9,7 @@ import numpy as np
 from ropecli.arrays import DTYPES
 from ropecli.errors import ArgumentError
 from ropecli.files.arrays import open_array, read_whole
-from ropecli.files.formats.stored import Stored, of_numbers, to_rotate
+from ropecli.files.formats.stored import Stored, check_numeric, check_rotatable
 
 if TYPE_CHECKING:
     import os
@@ -38,8 +38,9 @@ def read_tensor(
         raise ArgumentError(msg)
 
     def accepted(stored: Stored) -> Stored:
-        void = stored.dtype == np.dtype("V2")
-        return to_rotate(stored, dtype) if void or dtype is not None else of_numbers(stored)
+        if dtype is not None or stored.dtype == np.dtype("V2"):
+            return check_rotatable(stored, dtype)
+        return check_numeric(stored)
 
     with open_array(path, name, accept=accepted) as reader:
         return read_whole(reader)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ropecli.errors import FileError
 from ropecli.files.arrays import open_array, read_whole
-from ropecli.files.formats.stored import of_numbers
+from ropecli.files.formats.stored import check_numeric
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,7 @@ def load_tokens(path: Path) -> NDArray[np.float64]:
     Raises:
         FileError: A file that can't be read, has another shape, or holds what is not finite.
     """
-    with open_array(path, accept=of_numbers) as reader:
+    with open_array(path, accept=check_numeric) as reader:
         shape = reader.stored.shape
         if len(shape) != 2 or not math.prod(shape):
             msg = f"{path} has shape {shape}; (tokens, model dim) is needed"

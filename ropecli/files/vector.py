@@ -10,7 +10,7 @@ import numpy as np
 
 from ropecli.errors import ArgumentError, FileError
 from ropecli.files.arrays import open_array, read_part
-from ropecli.files.formats.stored import of_numbers
+from ropecli.files.formats.stored import check_numeric
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +39,7 @@ def load_vector(path: Path, row: int | None = None) -> Vector:
         ArgumentError: No such row.
         FileError: A file that can't be read, or holds no vector.
     """
-    with open_array(path, accept=of_numbers) as reader:
+    with open_array(path, accept=check_numeric) as reader:
         shape = reader.stored.shape
         if not shape or not math.prod(shape):
             msg = f"{path} has shape {shape}; a vector, or a sequence of them, is needed"

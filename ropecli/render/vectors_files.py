@@ -14,7 +14,7 @@ from ropecli.arrays import BFLOAT16, dtype_name
 from ropecli.checks.vectors.case import units
 from ropecli.errors import ArgumentError
 from ropecli.files.folder import MANIFEST
-from ropecli.files.formats.safetensors_header import serialised
+from ropecli.files.formats.safetensors import serialize
 from ropecli.render.vectors_readme import readme
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _files(case: Case, format: str) -> tuple[dict[str, bytes], dict[str, Any]]:
     else:
         path = f"{case.name}.{format}"
         paths, keys = dict.fromkeys(case.arrays, path), {name: name for name in case.arrays}
-        files = {path: serialised(case.arrays) if format == "safetensors" else _json(case.arrays)}
+        files = {path: serialize(case.arrays) if format == "safetensors" else _json(case.arrays)}
     arrays = {
         name: {
             "file": paths[name],

@@ -92,7 +92,7 @@ def test_a_failure_is_told_at_the_end_and_loses_nothing(
     words = ["dump/*", "--tensor", "h.q", "-o", "out"]
     out, err = encoded(capsys, *words, code=2)
     assert "2 files written to out" in out
-    assert err.startswith("error: dump/1.safetensors is no whole .safetensors file")
+    assert err.startswith("error: dump/1.safetensors is not a whole .safetensors file")
     assert err.count("\n") == 1
     out, err = encoded(capsys, *words, "--force", "--json", code=2)
     assert out == ""

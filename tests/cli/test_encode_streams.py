@@ -125,7 +125,7 @@ def test_full_and_closed_streams(here: Path) -> None:
     assert outcome(shell("ropecli encode x.npy -o - -q >&-")) == (2, b"", said)
 
     code, out, err = outcome(shell("ropecli encode - -q <&-"))
-    assert (code, out, err) == (2, b"", "error: stdin is closed; allowed is a .npy file\n")
+    assert (code, out, err) == (2, b"", "error: stdin is closed; expected a .npy file\n")
 
 
 def test_words_where_stderr_is_closed_or_gone(here: Path) -> None:
@@ -148,7 +148,7 @@ def test_terminals_are_no_place_for_data(here: Path) -> None:
     assert "NUMPY" not in screen.text
     screen = run_in_terminal("encode", "-", "-o", "z.npy", cwd=here)
     assert screen.code == 2
-    assert "error: stdin is a terminal; allowed is a .npy file" in screen.text
+    assert "error: stdin is a terminal; expected a .npy file" in screen.text
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_terminals_are_no_place_for_data(here: Path) -> None:
     [
         (4_000, "-o z.npy --json", "stdin ends after 3,872 bytes of elements; shape (3, 50, 16)"),
         (60, "", "stdin is cut short within its .npy header"),
-        (0, "", "stdin is empty; allowed is a .npy file"),
+        (0, "", "stdin is empty; expected a .npy file"),
         (9_728, "--json", "--json needs stdout for its document"),
         (9_728, "--model -", "INPUT and --model can't both be -"),
         (9_728, "--shape 3,50,16", "stdin is a .npy file, which says its shape itself"),
@@ -246,9 +246,9 @@ def test_a_file_without_a_header(here: Path, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("x.bin", "x.bin has no header; allowed is encode with --shape and --dtype"),
+        ("x.bin", "x.bin has no header; shape and dtype are required"),
         ("x.bin --dtype float32", "x.bin has no header"),
-        ("x.bin --shape 3,50,16", "what has no header needs a dtype beside its shape"),
+        ("x.bin --shape 3,50,16", "a file without a header needs a dtype as well as a shape"),
         ("x.bin --shape 3,50 --dtype float32", "holds 9,600 bytes, but shape (3, 50) of float32"),
         ("x.bin --shape 3,50,16 --dtype float64", "of float64 needs 19,200"),
         ("x.bin --shape 3;50 --dtype float32", "shape must be lengths such as 12,1024,64"),

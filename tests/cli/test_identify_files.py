@@ -14,7 +14,7 @@ from models.configs import LLAMA_31, SMOLLM3
 
 from ropecli import Rotary, rotate
 from ropecli.cli.app import run
-from ropecli.files.formats.safetensors_header import serialised
+from ropecli.files.formats.safetensors import serialize
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,7 @@ def test_two_tensors_of_one_file(suffix: str, capsys: pytest.CaptureFixture[str]
     if suffix == ".npz":
         np.savez(path, q=x, q_out=y, p=np.arange(32))
     else:
-        Path(path).write_bytes(serialised({"q": x, "q_out": y, "p": np.arange(32)}))
+        Path(path).write_bytes(serialize({"q": x, "q_out": y, "p": np.arange(32)}))
     text = printed(capsys, path, path, "--tensor", "q", "--tensor-after", "q_out")
     assert text.startswith("This is RoPE: no scaling, interleaved layout, all 8 dimensions.\n")
     assert f"ulp of {'float32' if suffix == '.npz' else 'bfloat16'} at worst" in text
@@ -109,7 +109,7 @@ def test_an_axis_that_nobody_named_is_noted(capsys: pytest.CaptureFixture[str]) 
         ("before.npy after.npy --tensor q", "before.npy holds one array without a name"),
         ("words.npy after.npy", "words.npy starts with b'these '"),
         ("empty.npz after.npy", "cannot read empty.npz: "),
-        ("words.safetensors after.npy", "words.safetensors is no whole .safetensors file"),
+        ("words.safetensors after.npy", "words.safetensors is not a whole .safetensors file"),
         ("before.txt after.npy", "cannot read before.txt: allowed is a name that ends in .npy"),
         ("flat.npy after.npy", "flat.npy has shape (4,); allowed are two axes or more"),
         ("short.npy after.npy", "before and after must have one shape, got (3, 8) and (2, 512, 8)"),

@@ -11,7 +11,7 @@ from helpers import assert_refused, run_cli
 from models.configs import LLAMA_31
 
 from ropecli.cli.app import run
-from ropecli.files.formats.safetensors_header import serialised
+from ropecli.files.formats.safetensors import serialize
 from ropecli.files.permute import permute as module
 
 pytestmark = pytest.mark.slow
@@ -29,7 +29,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for layer in range(7)
         for name, rows in (("q", 32), ("k", 16), ("v", 16))
     }
-    Path("m.safetensors").write_bytes(serialised(arrays))
+    Path("m.safetensors").write_bytes(serialize(arrays))
     small = {"hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2}
     Path("config.json").write_text(json.dumps(LLAMA_31 | small))
     return tmp_path
@@ -129,4 +129,4 @@ def test_what_is_refused(
 
 def test_a_file_that_is_none(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("m.safetensors").write_bytes(b"no weights at all")
-    assert "is no whole .safetensors file" in assert_refused(capsys, "permute", *WORDS, *SIZES)
+    assert "is not a whole .safetensors file" in assert_refused(capsys, "permute", *WORDS, *SIZES)

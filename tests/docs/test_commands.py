@@ -22,7 +22,7 @@ from ropecli.checks.accuracy import ACCURACY, ANGLE
 from ropecli.checks.sampling import COUNT
 from ropecli.checks.verify import LAWS
 from ropecli.cli.app import app
-from ropecli.files.formats.safetensors_header import serialised
+from ropecli.files.formats.safetensors import serialize
 
 pytestmark = pytest.mark.slow
 
@@ -124,7 +124,7 @@ def test_json_keys_are_those_of_the_page(
     np.save(tmp_path / "after.npy", rotate(before, Rotary(head_dim=4)))
     (tmp_path / "rotation.py").write_text(ROTATION)
     weights = {f"{name}_proj.weight": np.ones((8, 2)) for name in "qk"}
-    (tmp_path / "weights.safetensors").write_bytes(serialised(weights))
+    (tmp_path / "weights.safetensors").write_bytes(serialize(weights))
     config = GPT_OSS | {"rope_scaling": GPT_OSS["rope_scaling"] | {"attn_factor": 1.0}}
     (tmp_path / "model.json").write_text(json.dumps(config))  # with something to find
     (tmp_path / "other.json").write_text(json.dumps(LLAMA_31))

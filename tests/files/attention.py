@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from ropecli.arrays import DTYPES
-from ropecli.files.formats.safetensors_header import serialised
+from ropecli.files.formats.safetensors import serialize
 from ropecli.files.permute.permute import Permuted, permute_file
 
 Array = NDArray[Any]
@@ -43,7 +43,7 @@ def converted(
     folder: Path, arrays: dict[str, Array], **options: Any
 ) -> tuple[dict[str, Array], Permuted]:
     given: dict[str, Any] = {"to": "half", "heads": HEADS, "kv_heads": KV_HEADS} | options
-    (folder / "in.safetensors").write_bytes(serialised(arrays))
+    (folder / "in.safetensors").write_bytes(serialize(arrays))
     result = permute_file(
         folder / "in.safetensors", folder / "out.safetensors", force=True, **given
     )

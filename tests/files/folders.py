@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ropecli.errors import FileError, RopecliError
 from ropecli.files.arrays import open_array
 from ropecli.files.atomic import replacing
-from ropecli.files.formats.stored import Stored, of_numbers, to_rotate
+from ropecli.files.formats.stored import Stored, check_numeric, check_rotatable
 
 
 def saved(folder: Path, array: NDArray[Any], name: str = "x.npy") -> Path:
@@ -34,13 +34,13 @@ def written(folder: Path, data: bytes, name: str = "x.npy") -> Path:
 
 def to_be_rotated(path: str | os.PathLike[str], dtype: str | None = None) -> Stored:
     """The one array of a file, if it can be rotated."""
-    with open_array(path, accept=lambda stored: to_rotate(stored, dtype)) as reader:
+    with open_array(path, accept=lambda stored: check_rotatable(stored, dtype)) as reader:
         return reader.stored
 
 
 def numbers(path: str | os.PathLike[str]) -> Stored:
     """The one array of a file, if it holds integers or floats."""
-    with open_array(path, accept=of_numbers) as reader:
+    with open_array(path, accept=check_numeric) as reader:
         return reader.stored
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ropecli.files.axes import Axes, understand_axes
 from ropecli.files.blocks import block_shape, blocks
-from ropecli.files.formats.stored import Stored, extents
+from ropecli.files.formats.stored import Stored, box_shape
 
 
 def axes_of(shape: tuple[int, ...], head_dim: int | None = None, **how: Any) -> Axes:
@@ -41,7 +41,7 @@ def test_blocks_cover_the_array_once_in_whole_vectors_and_chunks(axes: Axes, lim
     for box in blocks(axes, limit):
         seen[box] += 1
         assert box[-1].start % axes.head_dim == 0
-        assert extents(box)[-1] % axes.head_dim == 0
+        assert box_shape(box)[-1] % axes.head_dim == 0
         for part, chunk, length in zip(
             box, axes.stored.chunks or (1,) * seen.ndim, seen.shape, strict=True
         ):

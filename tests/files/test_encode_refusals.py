@@ -70,7 +70,7 @@ def test_positions_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     path, output = saved(tmp_path, np.ones((3, 8))), tmp_path / "y.npy"
     assert "No such file" in refused(encode_file, path, output, ROPE, positions=tmp_path / "p.npy")
     words = saved(tmp_path, np.array(["a", "b", "c"]), "p.npy")
-    assert "integers and floats" in refused(encode_file, path, output, ROPE, positions=words)
+    assert "integers or floats" in refused(encode_file, path, output, ROPE, positions=words)
 
 
 def test_output_of_another_format_is_refused(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_output_has_the_bits_and_the_layout(
 def test_bfloat16_is_opaque_and_named(tmp_path: Path) -> None:
     x = random_array(30, 8).astype(BFLOAT16)
     path = write_hdf5(tmp_path / "x.h5", {"q": x.view("V2")})
-    assert "--dtype bfloat16" in refused(to_be_rotated, path)
+    assert "pass dtype bfloat16" in refused(to_be_rotated, path)
     encode_file(path, tmp_path / "y.h5", ROPE, dtype="bfloat16")
     encode_file(saved(tmp_path, x), tmp_path / "z.h5", ROPE, dtype="bfloat16")
     for name, dataset in (("y.h5", "q"), ("z.h5", "x")):
@@ -166,7 +166,7 @@ def test_names_that_are_none_are_refused(tmp_path: Path) -> None:
     save_npz(tmp_path / "x.npz", {"a": x, "a/b": x})
     refused(encode_file, tmp_path / "x.npz", tmp_path / "y.h5", ROPE, tensor="*")
     save_npz(tmp_path / "x.npz", {"a//b": x})
-    assert "hold the name" in refused(encode_file, tmp_path / "x.npz", tmp_path / "y.h5", ROPE)
+    assert "store the name" in refused(encode_file, tmp_path / "x.npz", tmp_path / "y.h5", ROPE)
     assert names(tmp_path) == ["x.npz"]
 
 

@@ -153,7 +153,7 @@ def test_headers_are_read_when_they_are_asked_for(tmp_path: Path) -> None:
         assert (list(source.arrays), len(source.arrays)) == (["bad", "q"], 2)
         assert source.arrays["q"].shape == (3, 8)
     said = refused(encode_file, path, tmp_path / "z.npz", ROPE, tensor="bad")
-    assert said == f"{path}: bad starts with b'no arr'; allowed is a .npy file"
+    assert said == f"{path}: bad starts with b'no arr'; expected a .npy file"
 
 
 def test_positions_in_an_archive(tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ def test_a_stream_cut_within_its_header(tmp_path: Path) -> None:
         (b"\x89HDF\r\n\x1a\n" + bytes(99), r"starts with b'\x89HDF\r\n'"),
         (b"words", "starts with b'words'"),
         (b"", "is empty"),
-        (saved_bytes(np.arange(16).reshape(2, 8)), "holds int64; allowed are float64"),
+        (saved_bytes(np.arange(16).reshape(2, 8)), "holds int64; expected float64"),
     ],
 )
 def test_what_is_no_npy_stream_is_refused(tmp_path: Path, content: bytes, words: str) -> None:
@@ -181,7 +181,7 @@ def test_what_is_no_npy_stream_is_refused(tmp_path: Path, content: bytes, words:
         said = refused(encode_file, "-", tmp_path / "y.npy", ROPE)
     assert said.startswith("stdin ")
     assert words in said
-    assert "allowed is a .npy file" in said or "allowed are" in said
+    assert "expected" in said
 
 
 def test_positions_do_not_come_through_stdin(tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ def test_impossible_promises_are_refused(tmp_path: Path) -> None:
         with fed(npy(header, bytes(100))), soon():
             said = refused(encode_file, "-", tmp_path / "y.npy", ROPE)
         assert said.startswith("stdin has ")
-        assert "allowed are" in said
+        assert "expected" in said
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from ropecli import Rotary, encode_file, rotate
 from ropecli.arrays import DTYPES
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.files import rotation
-from ropecli.files.formats.raw import parsed_shape
+from ropecli.files.formats.raw import parse_shape
 
 ROPE = Rotary(head_dim=8)
 SHAPE = (2, 5, 16)
@@ -122,7 +122,7 @@ def test_a_shape_for_a_file_with_a_header_is_refused(tmp_path: Path) -> None:
 def test_a_file_without_a_header_needs_a_shape(tmp_path: Path) -> None:
     path = written(tmp_path, bytes(640), "x.bin")
     said = refused(encode_file, path, tmp_path / "y.bin", ROPE)
-    assert "x.bin has no header; allowed is encode with --shape and --dtype" in said
+    assert "x.bin has no header; shape and dtype are required" in said
     said = refused(encode_file, path, tmp_path / "y.bin", ROPE, dtype="float32")
     assert "has no header" in said
     npy = saved(tmp_path, drawn())
@@ -132,7 +132,7 @@ def test_a_file_without_a_header_needs_a_shape(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("shape", "dtype", "error", "words"),
     [
-        (SHAPE, None, ArgumentError, "needs a dtype beside its shape: float64, float32"),
+        (SHAPE, None, ArgumentError, "needs a dtype as well as a shape: float64, float32"),
         (SHAPE, "f4", ArgumentError, "such as >float32, got 'f4'"),
         (SHAPE, "int8", ArgumentError, "dtype must be one of"),
         (SHAPE, ">bfloat16", ArgumentError, "got '>bfloat16'"),
@@ -159,12 +159,12 @@ def test_shapes_and_dtypes_that_are_none(
 
 
 def test_shapes_as_the_command_line_takes_them() -> None:
-    assert parsed_shape("12,1024,64") == (12, 1024, 64)
-    assert parsed_shape("7") == (7,)
+    assert parse_shape("12,1024,64") == (12, 1024, 64)
+    assert parse_shape("7") == (7,)
     for text in ("", "12,", "12;3", "a", "1.5,2"):
-        said = refused(parsed_shape, text, error=ArgumentError)
+        said = refused(parse_shape, text, error=ArgumentError)
         assert f"such as 12,1024,64, got {text!r}" in said
-    assert len(refused(parsed_shape, "9" * 5_000, error=ArgumentError)) < 150
+    assert len(refused(parse_shape, "9" * 5_000, error=ArgumentError)) < 150
 
 
 def test_no_row(tmp_path: Path) -> None:

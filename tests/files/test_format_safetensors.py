@@ -114,17 +114,17 @@ def test_float8_is_refused_with_the_reason(tmp_path: Path, dtype: str) -> None:
     entry = {"dtype": dtype, "shape": [2, 8], "data_offsets": [0, 16]}
     path.write_bytes(nested_safetensors({"q": entry}, bytes(16)))
     said = refused(encode_file, path, tmp_path / "y.safetensors", ROPE, tensor="q")
-    assert f"x.safetensors: q holds {dtype}: one rounding to 8 bits" in said
-    assert "would lose what the scale beside it keeps" in said
+    assert f"x.safetensors: q holds {dtype}: rounding the rotated values to 8 bits" in said
+    assert "would lose what their scale preserves" in said
 
 
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("ids", "ids holds int64; allowed are float64"),
-        ("mask", "mask holds BOOL; allowed are"),
+        ("ids", "ids holds int64; expected float64"),
+        ("mask", "mask holds BOOL; expected"),
         ("scalar", "scalar has shape (); allowed are two axes or more"),
-        ("*", "allowed"),
+        ("*", "ids holds int64; expected"),
         ("*.w", "holds no tensor '*.w'; allowed: bytes, ids, layers.0.k_proj"),
         (None, "holds 10 tensors, name one of bytes, ids, layers.0.k_proj"),
     ],

@@ -33,7 +33,7 @@ from ropecli.files.arrays import read_part, read_whole
 from ropecli.files.formats import zarr as module
 from ropecli.files.formats import zarr_guards
 from ropecli.files.formats.registry import open_source
-from ropecli.files.formats.stored import Stored, to_rotate
+from ropecli.files.formats.stored import Stored, check_rotatable
 from ropecli.files.formats.zarr import Zarr
 
 ROPE = Rotary(head_dim=8)
@@ -48,7 +48,7 @@ CODECS: list[Any] = [
 
 def whole(path: Path, name: str = "") -> NDArray[Any]:
     with open_source(path) as source:
-        return read_whole(source.reader(to_rotate(source.arrays[name], None)))
+        return read_whole(source.reader(check_rotatable(source.arrays[name], None)))
 
 
 @pytest.mark.parametrize("dtype", ["<f8", ">f8", "<f4", ">f4", "<f2", ">f2"])
@@ -241,7 +241,7 @@ def test_threads_and_processes_read_and_write_at_once(tmp_path: Path) -> None:
         assert processes.map(partly, jobs) == expected
     (tmp_path / "y.zarr").mkdir()
     with open_source(path) as source, ThreadPoolExecutor(4) as threads:
-        array = Zarr().kept(Stored(path=path, name="x", shape=x.shape, dtype=x.dtype))
+        array = Zarr().as_stored(Stored(path=path, name="x", shape=x.shape, dtype=x.dtype))
         Zarr().create(tmp_path / "y.zarr", [array], source).close()
         # Each with a sink of its own, as several processes have.
         list(
@@ -262,7 +262,7 @@ def test_names_that_are_no_paths_are_refused(tmp_path: Path) -> None:
     x = np.ones((3, 8), "f4")
     for name in ("../x", "a//b", "zarr.json", "__x", ".."):
         save_npz(tmp_path / "x.npz", {name: x})
-        assert "hold the name" in refused(
+        assert "store the name" in refused(
             encode_file, tmp_path / "x.npz", tmp_path / "y.zarr", ROPE
         )
     save_npz(tmp_path / "x.npz", {"a": x, "a/b": x})

@@ -14,7 +14,7 @@ from helpers import assert_same_bits
 from safetensors import safe_open
 
 from ropecli import Rotary, encode_file, rotate
-from ropecli.files.formats.names import short
+from ropecli.files.formats.stored import short
 
 ROPE = Rotary(head_dim=8)
 X = random_array(3, 8)
@@ -31,7 +31,7 @@ def save_safetensors(path: Path, name: str) -> Path:
 def test_what_no_archive_holds_is_refused(tmp_path: Path, name: str) -> None:
     path = save_safetensors(tmp_path / "x.safetensors", name)
     said = refused(encode_file, path, tmp_path / "y.npz", ROPE)
-    assert said.startswith(f"cannot write {tmp_path}/y.npz: it can't hold the name '")
+    assert said.startswith(f"cannot write {tmp_path}/y.npz: this format cannot store the name '")
     assert len(said) < len(str(tmp_path)) + 200
     assert names(tmp_path) == ["x.safetensors"]
 
@@ -48,21 +48,21 @@ def test_longest_names_of_an_archive(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["a\0b", "\ud800", "a//b", "a/.", "zarr.json", "__a"])
 def test_what_is_no_path_in_a_store_is_refused(tmp_path: Path, name: str) -> None:
     path = save_safetensors(tmp_path / "x.safetensors", name)
-    assert "can't hold the name" in refused(encode_file, path, tmp_path / "y.zarr", ROPE)
+    assert "cannot store the name" in refused(encode_file, path, tmp_path / "y.zarr", ROPE)
     assert names(tmp_path) == ["x.safetensors"]
 
 
 @pytest.mark.parametrize("name", ["a\0b", "\ud800", "a//b", "a/."])
 def test_what_no_dataset_is_called_is_refused(tmp_path: Path, name: str) -> None:
     path = save_safetensors(tmp_path / "x.safetensors", name)
-    assert "can't hold the name" in refused(encode_file, path, tmp_path / "y.h5", ROPE)
+    assert "cannot store the name" in refused(encode_file, path, tmp_path / "y.h5", ROPE)
     assert names(tmp_path) == ["x.safetensors"]
 
 
 def test_what_no_header_of_safetensors_holds_is_refused(tmp_path: Path) -> None:
     save_npz(tmp_path / "x.npz", {"__metadata__": X})
     said = refused(encode_file, tmp_path / "x.npz", tmp_path / "y.safetensors", ROPE)
-    assert said.endswith("can't hold the name '__metadata__'; allowed is another")
+    assert said.endswith("cannot store the name '__metadata__'")
     assert names(tmp_path) == ["x.npz"]
 
 

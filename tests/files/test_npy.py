@@ -23,7 +23,7 @@ from ropecli.errors import ArgumentError, FileError
 from ropecli.files.arrays import open_array, read_part, read_whole
 from ropecli.files.formats import flat
 from ropecli.files.formats.npy import Npy
-from ropecli.files.formats.stored import Box, of_numbers, to_rotate
+from ropecli.files.formats.stored import Box, check_numeric, check_rotatable
 
 DTYPES = ["<f8", ">f8", "<f4", ">f4", "<f2", ">f2"]
 
@@ -57,9 +57,9 @@ def test_void_is_bfloat16_only_when_the_caller_says_so(tmp_path: Path, descr: st
     header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': (1, 2)}}\n"
     values = np.array([[1.5, -2.0]], ml_dtypes.bfloat16)
     path = written(tmp_path, npy(header, values.tobytes()))
-    assert "--dtype bfloat16" in refused(to_be_rotated, path)
-    assert "--dtype bfloat16" in refused(to_be_rotated, path, "float16")
-    with open_array(path, accept=lambda stored: to_rotate(stored, "bfloat16")) as reader:
+    assert "pass dtype bfloat16" in refused(to_be_rotated, path)
+    assert "pass dtype bfloat16" in refused(to_be_rotated, path, "float16")
+    with open_array(path, accept=lambda stored: check_rotatable(stored, "bfloat16")) as reader:
         assert_same_bits("values", got=read_whole(reader), expected=values)
 
 
@@ -83,10 +83,10 @@ def test_unknown_dtype_is_refused(tmp_path: Path) -> None:
 def test_numbers_are_integers_and_floats(tmp_path: Path) -> None:
     for dtype in ("i1", ">u8", "<f2", ">f8"):
         path = saved(tmp_path, np.arange(5).astype(dtype))
-        with open_array(path, accept=of_numbers) as reader:
+        with open_array(path, accept=check_numeric) as reader:
             assert read_part(reader, (slice(3, 5),)).tolist() == [3, 4]
     for other in (np.complex64, np.bool_, np.bytes_, np.longdouble):
-        with pytest.raises(FileError, match="allowed are integers and floats"):
+        with pytest.raises(FileError, match="expected integers or floats"):
             numbers(saved(tmp_path, np.zeros(5, other)))
 
 
@@ -111,7 +111,7 @@ def test_part_that_is_read_is_that_part(case: tuple[NDArray[Any], Box], span: in
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(flat, "_SPAN", span)
         path = saved(Path(folder), array)
-        with open_array(path, accept=of_numbers) as reader:
+        with open_array(path, accept=check_numeric) as reader:
             got = read_part(reader, box)
     assert_same_bits("part", got=got, expected=np.array(array[box], array.dtype.newbyteorder("=")))
 
@@ -139,7 +139,7 @@ def test_parts_written_in_any_order_give_the_file_back(case: tuple[NDArray[Any],
 
 def test_file_that_shrinks_is_noticed(tmp_path: Path) -> None:
     path = saved(tmp_path, np.zeros((4, 4)))
-    with open_array(path, accept=of_numbers) as reader:
+    with open_array(path, accept=check_numeric) as reader:
         os.truncate(path, 200)
         with pytest.raises(FileError, match="became shorter"):
             read_whole(reader)
@@ -150,7 +150,7 @@ def test_failing_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         raise OSError(5, "Input/output error")
 
     path = saved(tmp_path, np.zeros((4, 4)))
-    with open_array(path, accept=of_numbers) as reader, monkeypatch.context() as patch:
+    with open_array(path, accept=check_numeric) as reader, monkeypatch.context() as patch:
         patch.setattr(os, "preadv", fail)
         with pytest.raises(FileError, match=r"cannot read .*Input/output error"):
             read_whole(reader)

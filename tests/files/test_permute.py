@@ -26,7 +26,7 @@ from safetensors.numpy import save_file
 
 from ropecli import FileError, rotate
 from ropecli.arrays import DTYPES
-from ropecli.files.formats.safetensors_header import serialised
+from ropecli.files.formats.safetensors import serialize
 from ropecli.files.permute import permute as module
 from ropecli.files.permute.permute import permute_file
 from ropecli.files.permute.rows import LAYOUTS, old_rows
@@ -101,7 +101,7 @@ def test_there_and_back_gives_the_same_bytes(
         if shape is not None:
             arrays[f"l.{role}_norm.weight"] = drawn(*shape, dtype=dtype)
     paths = [folder / f"{name}.safetensors" for name in ("a", "b", "c")]
-    paths[0].write_bytes(serialised(arrays))
+    paths[0].write_bytes(serialize(arrays))
     sizes: dict[str, Any] = {
         "heads": heads[0],
         "kv_heads": heads[1],
@@ -159,7 +159,7 @@ def test_tensors_of_other_dtypes_are_copied(tmp_path: Path) -> None:
     import struct
 
     arrays = layer() | {"scale": np.arange(2)}
-    content = serialised(arrays)
+    content = serialize(arrays)
     length = struct.unpack("<Q", content[:8])[0]
     header = json.loads(content[8 : 8 + length])
     header["scale"] |= {"dtype": "F8_E4M3", "shape": [16]}
@@ -211,7 +211,7 @@ def test_wrong_rows_are_noticed_and_nothing_is_written(
     wrong: Any, norms: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arrays = {name: a for name, a in layer().items() if norms or "norm" not in name}
-    (tmp_path / "in.safetensors").write_bytes(serialised(arrays))
+    (tmp_path / "in.safetensors").write_bytes(serialize(arrays))
     monkeypatch.setattr(module, "old_rows", wrong)
     result = permute_file(
         tmp_path / "in.safetensors",
@@ -237,7 +237,7 @@ def test_one_tensor_left_behind_is_noticed(
     monkeypatch.setattr(
         module, "_moved", lambda data, order: data if data in rows else moved(data, order)
     )
-    (tmp_path / "in.safetensors").write_bytes(serialised(layer()))
+    (tmp_path / "in.safetensors").write_bytes(serialize(layer()))
     result = permute_file(
         tmp_path / "in.safetensors",
         tmp_path / "out.safetensors",
@@ -251,7 +251,7 @@ def test_one_tensor_left_behind_is_noticed(
 def test_weights_that_are_not_finite_prove_nothing(tmp_path: Path) -> None:
     arrays = layer()
     arrays[f"{ATTENTION}q_proj.weight"][3, 2] = np.nan
-    (tmp_path / "in.safetensors").write_bytes(serialised(arrays))
+    (tmp_path / "in.safetensors").write_bytes(serialize(arrays))
     result = permute_file(
         tmp_path / "in.safetensors",
         tmp_path / "out.safetensors",
@@ -268,7 +268,7 @@ def test_little_memory_is_taken(tmp_path: Path) -> None:
 
     arrays = {f"l.{r}_proj.weight": drawn(64 * HEAD_DIM, 2048) for r in "qk"}
     arrays["other"] = drawn(1 << 21)
-    (tmp_path / "in.safetensors").write_bytes(serialised(arrays))
+    (tmp_path / "in.safetensors").write_bytes(serialize(arrays))
     size = (tmp_path / "in.safetensors").stat().st_size
     del arrays
     tracemalloc.start()

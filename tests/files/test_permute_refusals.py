@@ -10,7 +10,7 @@ import pytest
 from files.attention import ATTENTION, HEADS, KV_HEADS, Array, converted, drawn, layer
 
 from ropecli import ArgumentError, FileError
-from ropecli.files.formats.safetensors_header import serialised
+from ropecli.files.formats.safetensors import serialize
 from ropecli.files.permute.permute import permute_file
 
 
@@ -46,7 +46,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
 
 
 def test_names_of_files(tmp_path: Path) -> None:
-    (tmp_path / "in.safetensors").write_bytes(serialised(layer()))
+    (tmp_path / "in.safetensors").write_bytes(serialize(layer()))
     sizes: dict[str, Any] = {"to": "half", "heads": HEADS, "kv_heads": KV_HEADS}
     source, before = tmp_path / "in.safetensors", (tmp_path / "in.safetensors").read_bytes()
     (tmp_path / "link.safetensors").symlink_to(source)

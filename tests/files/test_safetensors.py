@@ -14,8 +14,8 @@ from helpers import assert_same_bits, soon
 from safetensors.numpy import load_file, save_file
 
 from ropecli import FileError
-from ropecli.files.formats import safetensors_header as safetensors
-from ropecli.files.formats.safetensors_header import Header, read_header, serialised
+from ropecli.files.formats import safetensors
+from ropecli.files.formats.safetensors import Header, read_header, serialize
 from ropecli.regular import opened
 
 ARRAYS = {
@@ -44,12 +44,12 @@ def entry(**changes: Any) -> dict[str, Any]:
 
 def test_what_is_written_is_read_by_the_package(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
-    path.write_bytes(serialised(ARRAYS))
+    path.write_bytes(serialize(ARRAYS))
     read = load_file(path)
     assert set(read) == set(ARRAYS)
     for name, array in ARRAYS.items():
         assert_same_bits(name, got=read[name], expected=array)
-    assert serialised(ARRAYS) == serialised(ARRAYS)
+    assert serialize(ARRAYS) == serialize(ARRAYS)
 
 
 def test_what_the_package_writes_is_read(tmp_path: Path) -> None:
@@ -90,31 +90,31 @@ def test_what_the_package_writes_is_read(tmp_path: Path) -> None:
 )
 def test_a_header_that_lies_is_refused(header: Any, data: bytes, tmp_path: Path) -> None:
     path = with_header(tmp_path / "x.safetensors", header, data)
-    with soon(), pytest.raises(FileError, match=r"is no whole \.safetensors file") as caught:
+    with soon(), pytest.raises(FileError, match=r"is not a whole \.safetensors file") as caught:
         header_of(path)
     assert len(str(caught.value).splitlines()) == 1
 
 
 def test_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
-    content = serialised(ARRAYS)
+    content = serialize(ARRAYS)
     path = tmp_path / "x.safetensors"
     for length in range(0, len(content), 5):
         path.write_bytes(content[:length])
-        with pytest.raises(FileError, match="is no whole"):
+        with pytest.raises(FileError, match="is not a whole"):
             header_of(path)
 
 
 def test_too_long_a_header_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = with_header(tmp_path / "x.safetensors", {"a": entry()}, bytes(8))
     monkeypatch.setattr(safetensors, "LONGEST", 20)
-    with pytest.raises(FileError, match=r"a header of .* bytes; allowed are 20"):
+    with pytest.raises(FileError, match=r"header of .* bytes, expected at most 20"):
         header_of(path)
 
 
 @pytest.mark.parametrize("shape", [[0, 2**64], [0, 2**62, 2**62], [1] * 65, [0, 2**59]])
 def test_a_shape_that_no_array_has_is_refused(tmp_path: Path, shape: list[int]) -> None:
     header = {"a": entry(shape=shape, data_offsets=[0, 0])}
-    with pytest.raises(FileError, match="no dtype, shape and data_offsets of 'a'"):
+    with pytest.raises(FileError, match="'a' lacks a valid dtype, shape or data_offsets"):
         header_of(with_header(tmp_path / "x.safetensors", header))
 
 
@@ -130,5 +130,8 @@ def test_names_of_megabytes_are_shown_short(tmp_path: Path, changes: dict[str, A
 
 def test_more_lists_than_tensors_need_are_refused(tmp_path: Path) -> None:
     text = b'{"a":[' + b"[]," * 1_000_000 + b"[]]}"
-    with soon(), pytest.raises(FileError, match="1,000,003 lists and objects; allowed are 300,001"):
+    with (
+        soon(),
+        pytest.raises(FileError, match=r"1,000,003 lists .* at most 300,001"),
+    ):
         header_of(with_header(tmp_path / "x.safetensors", text))

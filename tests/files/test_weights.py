@@ -16,7 +16,7 @@ from ropecli import FileError
 from ropecli.files import arrays
 from ropecli.files.weights import load_weights
 
-DAMAGED = r"(cannot read .*\.npz|\.safetensors is no whole)"
+DAMAGED = r"(cannot read .*\.npz|\.safetensors is not a whole)"
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])

@@ -24,7 +24,7 @@ def chunks(
     stored = Stored(
         path=path, name="x", shape=shape, dtype=dtype, chunks=given, chunk_files=chunk_files
     )
-    return Zarr().kept(stored).chunks
+    return Zarr().as_stored(stored).chunks
 
 
 def test_new_chunks_are_whole_vectors_of_16_megabytes() -> None:

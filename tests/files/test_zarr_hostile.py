@@ -23,13 +23,13 @@ from zarr.codecs import BloscCodec
 
 from ropecli.files.arrays import read_whole
 from ropecli.files.formats.registry import open_source
-from ropecli.files.formats.stored import to_rotate
+from ropecli.files.formats.stored import check_rotatable
 from ropecli.files.formats.zarr_guards import zstd_bound
 
 
 def whole(path: Path, name: str = "") -> NDArray[Any]:
     with open_source(path) as source:
-        return read_whole(source.reader(to_rotate(source.arrays[name], None)))
+        return read_whole(source.reader(check_rotatable(source.arrays[name], None)))
 
 
 def edited(path: Path, **fields: Any) -> Path:
@@ -68,7 +68,7 @@ PLAIN = {"name": "bytes", "configuration": {"endian": "little"}}
         ({"shape": [10**4_000, 8]}, "a shape that no array has"),
         ({"chunk_grid": grid(10**4_000, 8)}, "a shape that no array has"),
         ({"shape": ["a" * 99, 8]}, "a shape that no array has"),
-        ({"attributes": [[]] * 200_000}, "lists and objects; allowed are 100,000"),
+        ({"attributes": [[]] * 200_000}, "lists and objects, expected at most 100,000"),
         ({"zarr_format": 2}, "version 3"),
         ({"node_type": "file"}, "no array and no group"),
         ({"storage_transformers": [{"name": "x", "configuration": {}}]}, "transformed"),

@@ -11,7 +11,7 @@ from helpers import assert_within
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from ropecli.files.formats.safetensors_header import serialised
+from ropecli.files.formats.safetensors import serialize
 from ropecli.files.permute.permute import permute_file
 
 pytestmark = pytest.mark.oracle
@@ -69,7 +69,7 @@ def test_llama_scores_permuted_weights_as_gptj_does_the_old(tmp_path: Path) -> N
     for role, heads in (("q", HEADS), ("k", KV_HEADS)):
         old[f"{role}_proj.weight"] = random.standard_normal((heads * DIM, WIDTH))
         old[f"{role}_proj.bias"] = random.standard_normal(heads * DIM)
-    (tmp_path / "old.safetensors").write_bytes(serialised(old))
+    (tmp_path / "old.safetensors").write_bytes(serialize(old))
     new = tmp_path / "new.safetensors"
     permute_file(tmp_path / "old.safetensors", new, to="half", heads=HEADS, kv_heads=KV_HEADS)
     hidden = random.standard_normal((SEQUENCE, WIDTH))

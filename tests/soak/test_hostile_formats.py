@@ -23,7 +23,7 @@ from files.hostile import (
 )
 from helpers import ROOT, run_python
 
-from ropecli.files.formats.safetensors_header import LONGEST
+from ropecli.files.formats.safetensors import LONGEST
 
 ALLOWED = 400  #: MiB of a process that reads hostile files.
 SOUND = saved_bytes(np.ones((3, 8), "f4"))

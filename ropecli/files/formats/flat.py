@@ -1,4 +1,4 @@
-"""Arrays that lie in a file in one piece, element after element.
+"""Arrays whose elements are contiguous in a file.
 
 Files are read and written, not mapped: mapped pages would count towards the resident set, and a
 file that shrinks would end the process.
@@ -11,60 +11,62 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.files.formats.stored import Box, Stored, extents
+from ropecli.files.formats.base import closed_on_error
+from ropecli.files.formats.output import OutputFile
+from ropecli.files.formats.stored import Box, Stored, box_shape
 from ropecli.regular import read_into
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Mapping
+    from pathlib import Path
+    from typing import Self
 
     from numpy.typing import NDArray
 
-    from ropecli.files.formats.output import OutputFile
+    from ropecli.files.formats.protocol import Source
 
-#: Bytes read at once where only some of them are wanted: cheaper than many short reads.
+#: Bytes read at once where only some of them are needed: cheaper than many short reads.
 _SPAN = 1 << 20
 
 
 class FlatReader:
-    """Reads one array of an open file. Several threads may read at once."""
+    """`Reader` of one array of an open file. Several threads may read at once."""
 
     in_order = False
 
     def __init__(self, fd: int, stored: Stored, begin: int) -> None:
-        """Read from an open file in which the array begins at a byte."""
+        """Read from an open file in which the array begins at byte `begin`."""
         self.stored = stored
         self._fd = fd
         self._begin = begin
 
     def read(self, box: Box, out: NDArray[Any]) -> None:
-        """As `Reader.read`."""
+        """Fill `out` with a part of the array, in as few reads as is sensible."""
         if not out.size:
             return
         dtype = self.stored.dtype
         if not self.stored.fortran_order:
             self._fill(box, self.stored.shape, out.view(dtype))
         else:
-            turned = np.empty(out.shape[::-1], dtype)
-            self._fill(box[::-1], self.stored.shape[::-1], turned)
-            out.view(dtype)[...] = turned.T
+            transposed = np.empty(out.shape[::-1], dtype)
+            self._fill(box[::-1], self.stored.shape[::-1], transposed)
+            out.view(dtype)[...] = transposed.T
         if not dtype.isnative:
             out.byteswap(inplace=True)
 
     def _fill(self, box: Box, shape: tuple[int, ...], out: NDArray[Any]) -> None:
-        """Read a part of an array in C order, in reads that are as few as is sensible."""
+        """Read a part of an array of this shape in C order."""
         size = self.stored.dtype.itemsize
         strides = _strides(shape, size)
-        lengths = [_span(box[axis:], strides[axis:], size) for axis in range(len(shape) + 1)]
+        spans = [_span(box[axis:], strides[axis:], size) for axis in range(len(shape) + 1)]
         exact = [math.prod(out.shape[axis:]) * size for axis in range(len(shape) + 1)]
-        axis = next(
-            a for a in range(len(shape) + 1) if lengths[a] == exact[a] or lengths[a] <= _SPAN
-        )
-        for place, index in _starts(box, strides, axis):
-            part = _within(out, index)
-            if lengths[axis] == exact[axis]:
-                self._read(self._begin + place, _bytes(part))
+        axis = next(a for a in range(len(shape) + 1) if spans[a] == exact[a] or spans[a] <= _SPAN)
+        for place, index in _pieces(box, strides, axis):
+            part = _at(out, index)
+            if spans[axis] == exact[axis]:
+                self._read(self._begin + place, _as_bytes(part))
                 continue
-            span = bytearray(lengths[axis])
+            span = bytearray(spans[axis])
             self._read(self._begin + place, memoryview(span))
             part[...] = np.ndarray(part.shape, part.dtype, span, 0, strides[axis:])
 
@@ -73,22 +75,22 @@ class FlatReader:
 
 
 class FlatWriter:
-    """Writes one array of an open file. Several threads may write at once."""
+    """`Writer` of one array of an open file. Several threads may write at once."""
 
     def __init__(self, file: OutputFile, stored: Stored, begin: int) -> None:
-        """Write to an open file in which the array begins at a byte."""
+        """Write to an open file in which the array begins at byte `begin`."""
         self._file = file
         self._stored = stored
         self._begin = begin
 
     def place(self, box: Box) -> int:
-        """Where in the file the first element of a part stands."""
+        """Return the byte in the file at which a part begins."""
         order = slice(None, None, -1 if self._stored.fortran_order else 1)
         strides = _strides(self._stored.shape[order], self._stored.dtype.itemsize)
         return self._begin + _offset(box[order], strides)
 
     def write(self, box: Box, block: NDArray[Any]) -> None:
-        """As `Writer.write`."""
+        """Write a part of the array; `block` may be overwritten."""
         if not block.size:
             return
         dtype, shape = self._stored.dtype, self._stored.shape
@@ -103,18 +105,56 @@ class FlatWriter:
             if _span(box[a:], strides[a:], dtype.itemsize)
             == math.prod(block.shape[a:]) * dtype.itemsize
         )
-        for place, index in _starts(box, strides, axis):
-            self._file.write(self._begin + place, _bytes(_within(block, index)))
+        for place, index in _pieces(box, strides, axis):
+            self._file.write(self._begin + place, _as_bytes(_at(block, index)))
 
 
-def _within(array: NDArray[Any], index: tuple[int, ...]) -> NDArray[Any]:
-    """What stands at the index of the first axes: a view, even of a single element."""
-    found: NDArray[Any] = array[(*index, Ellipsis)]  # type: ignore[arg-type]
-    return found
+class FlatSink:
+    """`Sink` for a header and arrays at known places behind it."""
+
+    def __init__(
+        self, part: Path, header: bytes, arrays: Mapping[str, tuple[Stored, int]], size: int
+    ) -> None:
+        """Open an existing file.
+
+        Args:
+            part: The file.
+            header: Its first bytes.
+            arrays: By name, each with the byte at which it begins.
+            size: Bytes of the whole file.
+        """
+        self.file = OutputFile.opened(part, size)
+        self._header = header
+        self._arrays = arrays
+        self._size = size
+
+    def begin(self) -> Self:
+        """Write the header, and give the file its size."""
+        with closed_on_error(self):
+            self.file.write(0, self._header)
+            self.file.set_length(self._size)
+        return self
+
+    def writer(self, name: str) -> FlatWriter:
+        """Return the writer of an array."""
+        return FlatWriter(self.file, *self._arrays[name])
+
+    def finish(self, source: Source, rest: Collection[str]) -> None:
+        """Do nothing: there are no other arrays."""
+
+    def close(self) -> None:
+        """Close the file."""
+        self.file.close()
 
 
-def _bytes(array: NDArray[Any]) -> memoryview:
-    """The bytes of a C-contiguous array."""
+def _at(array: NDArray[Any], index: tuple[int, ...]) -> NDArray[Any]:
+    """Return the view at an index of the first axes, even of a single element."""
+    view: NDArray[Any] = array[(*index, Ellipsis)]  # type: ignore[arg-type]
+    return view
+
+
+def _as_bytes(array: NDArray[Any]) -> memoryview:
+    """Return the bytes of a C-contiguous array."""
     return array.reshape(-1).view(np.uint8).data
 
 
@@ -123,18 +163,18 @@ def _strides(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
 
 
 def _offset(box: Box, strides: tuple[int, ...]) -> int:
-    """Bytes before the first element of a part."""
+    """Return the bytes before the first element of a part."""
     return sum(part.start * stride for part, stride in zip(box, strides, strict=True))
 
 
 def _span(box: Box, strides: tuple[int, ...], size: int) -> int:
-    """Bytes from the first element of a part to the end of its last."""
-    lengths = extents(box)
+    """Return the bytes from the first element of a part to the end of its last."""
+    lengths = box_shape(box)
     return sum((n - 1) * stride for n, stride in zip(lengths, strides, strict=True)) + size
 
 
-def _starts(box: Box, strides: tuple[int, ...], axis: int) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Where the pieces of a part begin, in bytes, one for each index of the axes before `axis`."""
+def _pieces(box: Box, strides: tuple[int, ...], axis: int) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield the byte and the index of each piece, one per index of the axes before `axis`."""
     base = _offset(box, strides)
-    for index in np.ndindex(*extents(box[:axis])):
+    for index in np.ndindex(*box_shape(box[:axis])):
         yield base + sum(n * s for n, s in zip(index, strides, strict=False)), index

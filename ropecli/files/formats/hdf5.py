@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.arrays import BFLOAT16, is_shape
+from ropecli.files.formats.base import (
+    FileSource,
+    closed_on_error,
+    import_library,
+    translate_read_errors,
+    translate_write_errors,
+)
 from ropecli.files.formats.density import believed
-from ropecli.files.formats.library import needed, writing
-from ropecli.files.formats.names import check_name
-from ropecli.files.formats.source import FileSource, closed_on_error
-from ropecli.files.formats.stored import Box, Stored
-from ropecli.files.formats.stream import damage
+from ropecli.files.formats.stored import Box, Stored, check_name
 from ropecli.regular import open_regular
 
 if TYPE_CHECKING:
@@ -44,11 +47,11 @@ class Hdf5:
 
     def open(self, path: Path) -> Hdf5Source:
         """As `Format.open`."""
-        return Hdf5Source(path, needed("h5py", path, "reading", "hdf5"))
+        return Hdf5Source(path, import_library("h5py", path, "reading", "hdf5"))
 
-    def kept(self, array: Stored) -> Stored:
-        """As `Format.kept`: in every dtype and byte order, in C order."""
-        needed("h5py", array.path, "writing", "hdf5")
+    def as_stored(self, array: Stored) -> Stored:
+        """As `Format.as_stored`: in every dtype and byte order, in C order."""
+        import_library("h5py", array.path, "writing", "hdf5")
         check_name(array.path, array.name, _is_held)
         # No chunk may be larger than the array.
         chunks = tuple(map(min, array.chunks, array.shape)) if array.chunks else None
@@ -70,7 +73,7 @@ class Hdf5Source(FileSource):
         """Open a file."""
         super().__init__(path, open_regular(path, "an HDF5 file"))
         self.arrays: dict[str, Stored] = {}
-        with closed_on_error(self), damage(str(path)):
+        with closed_on_error(self), translate_read_errors(str(path)):
             self.file = _opened(h5py, path, "r")
             # Neither soft nor external links are visited.
             self.file.visititems(lambda name, item: self._add(h5py, name, item))
@@ -83,7 +86,7 @@ class Hdf5Source(FileSource):
 
     def reader(self, stored: Stored) -> Hdf5Reader:
         """As `Source.reader`."""
-        with damage(stored.label):
+        with translate_read_errors(stored.label):
             return Hdf5Reader(stored, self.file[stored.name])
 
     def close(self) -> None:
@@ -106,7 +109,7 @@ class Hdf5Reader:
     def read(self, box: Box, out: NDArray[Any]) -> None:
         """As `Reader.read`."""
         if out.size:
-            with damage(self.stored.label):
+            with translate_read_errors(self.stored.label):
                 self._dataset.read_direct(_as_kept(out), box)
 
 
@@ -115,15 +118,15 @@ class Hdf5Sink:
 
     def __init__(self, part: Path, arrays: Sequence[Stored], source: Source) -> None:
         """Copy a file of this format, or begin a new one."""
-        h5py = needed("h5py", part, "writing", "hdf5")
+        h5py = import_library("h5py", part, "writing", "hdf5")
         same = isinstance(source, Hdf5Source)
         if isinstance(source, Hdf5Source):
             os.lseek(source.fd, 0, os.SEEK_SET)
             with os.fdopen(os.dup(source.fd), "rb") as read, part.open("wb") as written:
                 shutil.copyfileobj(read, written, _BLOCK)
-        with writing(part):
+        with translate_write_errors(part):
             self._file = _opened(h5py, part, "r+" if same else "w")
-        with writing(part):
+        with translate_write_errors(part):
             for array in [] if same else arrays:
                 dtype = _OPAQUE if array.dtype == BFLOAT16 else array.dtype
                 self._file.create_dataset(array.name, array.shape, dtype, chunks=array.chunks)
@@ -135,12 +138,12 @@ class Hdf5Sink:
 
     def finish(self, source: Source, rest: Collection[str]) -> None:
         """As `Sink.finish`: all else was copied at the beginning."""
-        with writing(self._part):
+        with translate_write_errors(self._part):
             self._file.flush()
 
     def close(self) -> None:
         """As `Sink.close`."""
-        with writing(self._part):
+        with translate_write_errors(self._part):
             self._file.close()
 
 
@@ -155,7 +158,7 @@ class Hdf5Writer:
     def write(self, box: Box, block: NDArray[Any]) -> None:
         """As `Writer.write`."""
         if block.size:
-            with writing(self._part):
+            with translate_write_errors(self._part):
                 self._dataset.write_direct(_as_kept(block), dest_sel=box)
 
 

@@ -1,4 +1,4 @@
-"""JSON that nobody should trust."""
+"""JSON from untrusted files."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ if TYPE_CHECKING:
 _FEW = 100_000  #: Lists and objects that any text may have: 20 MB or so.
 
 
-def loaded(
+def load_json(
     content: bytes,
     *,
     sparsest: int = 10,
     as_object: Callable[[list[tuple[str, Any]]], Any] | None = None,
 ) -> Any:
-    """What a text says; the caller limits its length.
+    """Parse a text whose length the caller has limited.
 
     Args:
         content: The text.
-        sparsest: Bytes per list or object, of which each may take seventy times its text.
-        as_object: Makes an object of its names and values.
+        sparsest: Bytes per list or object, each of which may take seventy times its text.
+        as_object: Makes an object from its names and values.
 
     Raises:
-        ValueError: No JSON, or one of too many lists and objects, or of too many in one another.
+        ValueError: The text is not JSON, or has too many lists and objects, or too deep ones.
     """
     lists = content.count(b"[") + content.count(b"{")
     most = max(_FEW, len(content) // sparsest)
     if lists > most:
-        msg = f"{lists:,} lists and objects; allowed are {most:,}"
+        msg = f"{lists:,} lists and objects, expected at most {most:,}"
         raise ValueError(msg)
     try:
         return json.loads(content.decode(), object_pairs_hook=as_object)
     except RecursionError:
-        msg = "too many lists or objects in one another"
+        msg = "lists or objects nested too deep"
         raise ValueError(msg) from None

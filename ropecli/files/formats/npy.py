@@ -1,25 +1,47 @@
-"""The format .npy: a header, and one array in one piece."""
+"""The format .npy: a header, and one array behind it.
+
+Nothing is unpickled, and no memory is allocated from what the header says before it has been
+compared with the size of the file.
+"""
 
 from __future__ import annotations
 
+import io
+import os
+import re
+import warnings
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ropecli.files.formats.flat import FlatReader, FlatWriter
-from ropecli.files.formats.npy_header import read_header, written_header
-from ropecli.files.formats.output import OutputFile
-from ropecli.files.formats.source import FileSource, closed_on_error
+from numpy.lib import format as npy_format
+
+from ropecli.arrays import BFLOAT16, MOST_AXES, is_shape
+from ropecli.errors import FileError
+from ropecli.files.formats.base import FileSource, closed_on_error
+from ropecli.files.formats.flat import FlatReader, FlatSink
+from ropecli.files.formats.stored import Stored, label_of
 from ropecli.regular import open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from ropecli.files.formats.protocol import Reader, Source
-    from ropecli.files.formats.stored import Stored
+
+_LONGEST_HEADER = 10_000  #: Bytes; NumPy itself writes 118.
+#: Bytes that contain any header that is accepted.
+HEADER_BYTES = npy_format.MAGIC_LEN + 4 + _LONGEST_HEADER
+#: Bytes of the header's length, and NumPy's parser, by version. Version 3.0 differs from 2.0 in
+#: the letters that names of fields may have, and arrays with fields are refused.
+_VERSIONS = {
+    (1, 0): (2, npy_format.read_array_header_1_0),
+    (2, 0): (4, npy_format.read_array_header_2_0),
+    (3, 0): (4, npy_format.read_array_header_2_0),
+}
 
 
 class Npy:
-    """As `Format`."""
+    """`Format` of NumPy's own files."""
 
     suffixes = (".npy",)
     named = False
@@ -27,64 +49,130 @@ class Npy:
     folder = False
 
     def open(self, path: Path) -> NpySource:
-        """As `Format.open`."""
+        """Open a file and read its header."""
         return NpySource(path)
 
-    def kept(self, array: Stored) -> Stored:
-        """As `Format.kept`: in every dtype, byte order and memory order."""
+    def as_stored(self, array: Stored) -> Stored:
+        """Return the array: every dtype, byte order and memory order can be stored."""
         return array
 
-    def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> NpySink:
-        """As `Format.create`: with the header of another .npy file byte for byte."""
-        sink = self.resume(part, arrays, source)
-        with closed_on_error(sink):
-            sink.begin()
-        return sink
+    def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> FlatSink:
+        """Begin a file, with the header of another .npy file byte for byte."""
+        return self.resume(part, arrays, source).begin()
 
-    def resume(self, part: Path, arrays: Sequence[Stored], source: Source) -> NpySink:
-        """As `Format.resume`."""
+    def resume(self, part: Path, arrays: Sequence[Stored], source: Source) -> FlatSink:
+        """Continue a file."""
         (array,) = arrays
-        like = source.header.content if isinstance(source, NpySource) else written_header(array)
-        return NpySink(part, array, like)
+        header = header_for(array, source)
+        places = {array.name: (array, len(header))}
+        return FlatSink(part, header, places, len(header) + array.nbytes)
 
 
 class NpySource(FileSource):
-    """As `Source`."""
+    """`Source` of a .npy file."""
+
+    header: NpyHeader
 
     def __init__(self, path: Path) -> None:
-        """Open a file."""
+        """Open a file and read its header."""
         super().__init__(path, open_regular(path, "a .npy file"))
         with closed_on_error(self):
             self.header = read_header(path, self.fd)
         self.arrays = {"": self.header.stored}
 
     def reader(self, stored: Stored) -> Reader:
-        """As `Source.reader`."""
+        """Return the reader of the array."""
         return FlatReader(self.fd, stored, len(self.header.content))
 
 
-class NpySink:
-    """As `Sink`."""
+@dataclass(frozen=True, kw_only=True)
+class NpyHeader:
+    """Header of a .npy file."""
 
-    def __init__(self, part: Path, array: Stored, header: bytes) -> None:
-        """Open an existing file."""
-        self._array = array
-        self._header = header
-        self._size = len(header) + array.nbytes
-        self._file = OutputFile.opened(part, self._size)
+    stored: Stored
+    content: bytes  #: All bytes before the elements.
 
-    def begin(self) -> None:
-        """Write the header, and give the file its length."""
-        self._file.write(0, self._header)
-        self._file.set_length(self._size)
 
-    def writer(self, name: str) -> FlatWriter:
-        """As `Sink.writer`."""
-        return FlatWriter(self._file, self._array, len(self._header))
+def read_header(path: Path, fd: int) -> NpyHeader:
+    """Read and check the header of an open file.
 
-    def finish(self, source: Source, rest: Collection[str]) -> None:
-        """As `Sink.finish`: nothing is left."""
+    Raises:
+        FileError: The file is not a .npy file, or is damaged or truncated.
+    """
+    try:
+        size = os.fstat(fd).st_size
+        start = os.pread(fd, HEADER_BYTES, 0)
+    except OSError as error:
+        msg = f"cannot read {path}: {error.strerror}"
+        raise FileError(msg) from None
+    return parse_header(path, start, size)
 
-    def close(self) -> None:
-        """As `Sink.close`."""
-        self._file.close()
+
+def parse_header(path: Path, start: bytes, size: int | None, *, name: str = "") -> NpyHeader:
+    """Parse and check a header.
+
+    Args:
+        path: The file, for messages.
+        start: The first `HEADER_BYTES` bytes, or all if there are fewer.
+        size: Bytes of header and elements; None if unknown.
+        name: Name of the array, in a file that holds several.
+
+    Raises:
+        FileError: The bytes are not a .npy file, or are damaged or truncated.
+    """
+    label = label_of(path, name)
+    if not start.startswith(npy_format.MAGIC_PREFIX):
+        what = "is empty" if not start else f"starts with {start[:6]!r}"
+        msg = f"{label} {what}; expected a .npy file"
+        raise FileError(msg)
+    version = tuple(start[6:8])
+    if version not in _VERSIONS:
+        shown = ".".join(str(part) for part in version)
+        msg = f"{label} has .npy version {shown}; expected 1.0, 2.0 or 3.0"
+        raise FileError(msg)
+    width, parse = _VERSIONS[version]
+    length = int.from_bytes(start[8 : 8 + width], "little")
+    end = npy_format.MAGIC_LEN + width + length
+    if length > _LONGEST_HEADER:
+        msg = f"{label} has a .npy header of {length:,} bytes; expected at most {_LONGEST_HEADER:,}"
+        raise FileError(msg)
+    if len(start) < end:
+        msg = f"{label} is cut short within its .npy header"
+        raise FileError(msg)
+    header = start[:end]
+    # Python 2 wrote integers as 10L. NumPy reads them too, but warns.
+    readable = re.sub(rb"(?<=\d)\s*L", lambda match: b" " * len(match[0]), header)
+    try:
+        with warnings.catch_warnings():  # of other traces of Python 2
+            warnings.simplefilter("ignore")
+            stream = io.BytesIO(readable[npy_format.MAGIC_LEN :])
+            shape, fortran_order, dtype = parse(stream)
+    # Exceptions that the parser raises for damaged headers have no common base below Exception.
+    except Exception:
+        msg = f"{label} has a damaged .npy header"
+        raise FileError(msg) from None
+    if not is_shape(shape):
+        msg = (
+            f"{label} has an impossible shape in its .npy header; "
+            f"expected at most {MOST_AXES} lengths of 0 or more"
+        )
+        raise FileError(msg)
+    stored = Stored(path=path, name=name, shape=shape, dtype=dtype, fortran_order=fortran_order)
+    if not dtype.hasobject and size is not None and size != end + stored.nbytes:
+        msg = (
+            f"{label} holds {size - end:,} bytes after its header, "
+            f"but shape {shape} of {stored.described} needs {stored.nbytes:,}"
+        )
+        raise FileError(msg)
+    return NpyHeader(stored=stored, content=header)
+
+
+def header_for(array: Stored, source: Source) -> bytes:
+    """Return the header of an array: that of the .npy file it comes from, else NumPy's own."""
+    if isinstance(source, NpySource):
+        return source.header.content
+    descr = "|V2" if array.dtype == BFLOAT16 else npy_format.dtype_to_descr(array.dtype)
+    stream = io.BytesIO()
+    header = {"descr": descr, "fortran_order": array.fortran_order, "shape": array.shape}
+    npy_format.write_array_header_1_0(stream, header)
+    return stream.getvalue()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import zipfile
 from typing import TYPE_CHECKING
 
-from ropecli.files.formats.names import check_name
-from ropecli.files.formats.npy_header import written_header
+from ropecli.files.formats.npy import header_for
 from ropecli.files.formats.npz_archive import MEMBER, NpzSource, is_array
-from ropecli.files.formats.waiting import Waiting
+from ropecli.files.formats.spool import Spool
+from ropecli.files.formats.stored import check_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -34,8 +34,8 @@ class Npz:
         """As `Format.open`."""
         return NpzSource(path)
 
-    def kept(self, array: Stored) -> Stored:
-        """As `Format.kept`: in every dtype, byte order and memory order."""
+    def as_stored(self, array: Stored) -> Stored:
+        """As `Format.as_stored`: in every dtype, byte order and memory order."""
         check_name(
             array.path,
             array.name,
@@ -62,10 +62,10 @@ class NpzSink:
         headers = (
             source.headers[array.name].content
             if isinstance(source, NpzSource)
-            else written_header(array)
+            else header_for(array, source)
             for array in arrays
         )
-        self._waiting = Waiting(part.parent, zip(arrays, headers, strict=True))
+        self._waiting = Spool(part.parent, zip(arrays, headers, strict=True))
 
     def writer(self, name: str) -> FlatWriter:
         """As `Sink.writer`."""

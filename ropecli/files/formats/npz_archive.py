@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ropecli.errors import FileError
+from ropecli.files.formats.base import FileSource, closed_on_error, translate_read_errors
 from ropecli.files.formats.density import check_density
-from ropecli.files.formats.npy_header import ENOUGH, NpyHeader, parse_header
-from ropecli.files.formats.source import FileSource, closed_on_error
-from ropecli.files.formats.stream import StreamReader, damage
+from ropecli.files.formats.npy import HEADER_BYTES, NpyHeader, parse_header
+from ropecli.files.formats.stream import StreamReader
 from ropecli.files.formats.zip_index import BoundedFile
 from ropecli.regular import open_regular
 
@@ -42,7 +42,7 @@ class NpzSource(FileSource):
     def __init__(self, path: Path) -> None:
         """Open an archive, and read its index."""
         super().__init__(path, open_regular(path, "a .npz file"))
-        with closed_on_error(self), damage(str(path)):
+        with closed_on_error(self), translate_read_errors(str(path)):
             self.archive = zipfile.ZipFile(BoundedFile(self.fd, closefd=False))
             self.members = self._checked(self.archive.infolist())
             self.headers = _Headers(self)
@@ -82,7 +82,7 @@ class NpzSource(FileSource):
             msg = f"{self.path}: {member.filename} is encrypted, which is not allowed"
             raise FileError(msg)
         label = f"{self.path}: {member.filename.removesuffix(MEMBER)}"
-        with damage(label):
+        with translate_read_errors(label):
             stream = self.archive.open(member)
         assert isinstance(stream, zipfile.ZipExtFile), "that is what is opened to be read"
         return Unpacked(stream, label, min(step, _STEPS.get(member.compress_type, _SHORT_STEP)))
@@ -101,7 +101,7 @@ class Unpacked:
     def readinto(self, into: memoryview, /) -> int:
         """As `Stream.readinto`."""
         if not self._ready:
-            with damage(self._label):
+            with translate_read_errors(self._label):
                 self._ready = memoryview(self._stream.read1(-1))
         count = min(len(into), len(self._ready))
         into[:count] = self._ready[:count]
@@ -129,7 +129,7 @@ class _Headers(Mapping[str, NpyHeader]):
     def __getitem__(self, name: str) -> NpyHeader:
         if name not in self._found:
             member, path = self._members[name], self._source.path
-            start = self._source.unpacked(member, _HEADER_STEP).read(ENOUGH)
+            start = self._source.unpacked(member, _HEADER_STEP).read(HEADER_BYTES)
             self._found[name] = parse_header(path, start, member.file_size, name=name)
         return self._found[name]
 

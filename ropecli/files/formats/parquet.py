@@ -10,14 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.errors import FileError
+from ropecli.files.formats.base import (
+    FileSource,
+    closed_on_error,
+    import_library,
+    translate_read_errors,
+    translate_write_errors,
+)
 from ropecli.files.formats.density import believed
 from ropecli.files.formats.flat import FlatWriter
-from ropecli.files.formats.library import needed, writing
 from ropecli.files.formats.parquet_pages import Pages
 from ropecli.files.formats.parquet_schema import DTYPES, column_of, options_of
-from ropecli.files.formats.source import FileSource, closed_on_error
-from ropecli.files.formats.stream import StreamReader, damage
-from ropecli.files.formats.waiting import Waiting
+from ropecli.files.formats.spool import Spool
+from ropecli.files.formats.stream import StreamReader
 from ropecli.regular import open_regular
 
 if TYPE_CHECKING:
@@ -46,12 +51,12 @@ class Parquet:
 
     def open(self, path: Path) -> ParquetSource:
         """As `Format.open`."""
-        needed("pyarrow", path, "reading", "parquet")
+        import_library("pyarrow", path, "reading", "parquet")
         return ParquetSource(path)
 
-    def kept(self, array: Stored) -> Stored:
-        """As `Format.kept`: a vector a row, little-endian."""
-        needed("pyarrow", array.path, "writing", "parquet")
+    def as_stored(self, array: Stored) -> Stored:
+        """As `Format.as_stored`: a vector a row, little-endian."""
+        import_library("pyarrow", array.path, "writing", "parquet")
         dtype = array.dtype.newbyteorder("<")
         if dtype not in map(np.dtype, DTYPES.values()):
             msg = f"cannot write {array.label}: parquet has no {array.described}; allowed are "
@@ -82,7 +87,7 @@ class ParquetSource(FileSource):
         """Open a file, and read its schema."""
         super().__init__(path, open_regular(path, "a .parquet file"))
         self._stream = open(self.fd, "rb", closefd=False)  # noqa: SIM115 - closed with the source
-        with closed_on_error(self), damage(str(path)):
+        with closed_on_error(self), translate_read_errors(str(path)):
             self.file = self._opened()
             self.pages = Pages(path, self.fd)
             self.schema = self.file.schema_arrow
@@ -173,7 +178,7 @@ class ParquetSink:
         self._part = part
         self._columns = {array.name: _Column(array) for array in arrays}
         self._rows = arrays[0].shape[0]
-        self._waiting = Waiting(part.parent, ((array, b"") for array in arrays))
+        self._waiting = Spool(part.parent, ((array, b"") for array in arrays))
 
     def writer(self, name: str) -> FlatWriter:
         """As `Sink.writer`."""
@@ -184,13 +189,13 @@ class ParquetSink:
         import pyarrow as pa
         from pyarrow.parquet import ParquetWriter
 
-        with damage(str(source.path)):
+        with translate_read_errors(str(source.path)):
             like = source if isinstance(source, ParquetSource) else None
             schema = self._schema() if like is None else like.schema
             options = {} if like is None else options_of(like.pages)
         begin = 0
         with (
-            writing(self._part),
+            translate_write_errors(self._part),
             self._part.open("wb") as stream,
             ParquetWriter(stream, schema, **options) as writer,
         ):
@@ -247,7 +252,7 @@ class ParquetSink:
 def _read(source: ParquetSource, names: list[str], rows: int, group: int) -> Iterator[Any]:
     """Columns of a group, so many rows at a time, whose damage is not that of what is written."""
     batches = source.batches(names, rows, group)
-    with damage(str(source.path)):
+    with translate_read_errors(str(source.path)):
         yield from batches
 
 

@@ -14,18 +14,18 @@ import numpy as np
 from numpy.lib import format as npy_format
 
 from ropecli.errors import FileError
+from ropecli.files.formats.base import FileSource, closed_on_error, translate_read_errors
 from ropecli.files.formats.flat import FlatWriter
-from ropecli.files.formats.npy import NpySource
-from ropecli.files.formats.npy_header import (
-    ENOUGH,
+from ropecli.files.formats.npy import (
+    HEADER_BYTES,
     NpyHeader,
+    NpySource,
+    header_for,
     parse_header,
     read_header,
-    written_header,
 )
 from ropecli.files.formats.output import OutputFile
-from ropecli.files.formats.source import FileSource, closed_on_error
-from ropecli.files.formats.stream import StreamReader, damage, run_of
+from ropecli.files.formats.stream import StreamReader, run_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -93,15 +93,14 @@ class Pipe:
         """As `Format.open`."""
         return StdinSource()
 
-    def kept(self, array: Stored) -> Stored:
-        """As `Format.kept`: in every dtype, byte order and memory order."""
+    def as_stored(self, array: Stored) -> Stored:
+        """As `Format.as_stored`: in every dtype, byte order and memory order."""
         return array
 
     def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> StdoutSink:
         """As `Format.create`: with the header of another .npy file byte for byte."""
         (array,) = arrays
-        like = source.header.content if isinstance(source, NpySource) else written_header(array)
-        return StdoutSink(array, like)
+        return StdoutSink(array, header_for(array, source))
 
     def resume(self, part: Path, arrays: Sequence[Stored], source: Source) -> StdoutSink:
         """As `Format.resume`, which this format does not allow."""
@@ -115,13 +114,13 @@ class StdinSource(NpySource):
         """Read the header, unless it was read before."""
         path = Path("stdin")
         if sys.__stdin__ is None:
-            msg = "stdin is closed; allowed is a .npy file"
+            msg = "stdin is closed; expected a .npy file"
             raise FileError(msg)
         if os.isatty(_IN):
-            msg = "stdin is a terminal; allowed is a .npy file, redirected or through a pipe"
+            msg = "stdin is a terminal; expected a .npy file, redirected or through a pipe"
             raise FileError(msg)
         FileSource.__init__(self, path, os.dup(_IN))
-        with closed_on_error(self), damage(str(path)):
+        with closed_on_error(self), translate_read_errors(str(path)):
             found = os.fstat(self.fd)
             self._key = found.st_dev, found.st_ino
             self._in_file = stat.S_ISREG(found.st_mode) and not os.lseek(self.fd, 0, os.SEEK_CUR)
@@ -229,11 +228,11 @@ def _next_header(path: Path, fd: int) -> NpyHeader:
     if start.startswith(npy_format.MAGIC_PREFIX):
         width = 2 if start[6:7] == b"\1" else 4
         length = int.from_bytes(start[8 : 8 + width], "little")
-        start += _taken(fd, min(npy_format.MAGIC_LEN + width + length, ENOUGH) - len(start))
+        start += _taken(fd, min(npy_format.MAGIC_LEN + width + length, HEADER_BYTES) - len(start))
     header = parse_header(path, start, None)
     if header.stored.nbytes >= _MOST:
         shape, elements = header.stored.shape, header.stored.described
-        msg = f"{path} has shape {shape} of {elements}; allowed are fewer than 2^63 bytes"
+        msg = f"{path} has shape {shape} of {elements}; expected fewer than 2^63 bytes"
         raise FileError(msg)
     return header
 

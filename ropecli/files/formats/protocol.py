@@ -130,7 +130,7 @@ class Format(Protocol):
             FileError: A file that can't be read, or a library that is not installed.
         """
 
-    def kept(self, array: Stored) -> Stored:
+    def as_stored(self, array: Stored) -> Stored:
         """An array as a file of this format would keep it.
 
         Args:
@@ -145,7 +145,7 @@ class Format(Protocol):
 
         Args:
             part: The empty file, or folder.
-            arrays: What will be written, as `kept` gives it.
+            arrays: What will be written, as `as_stored` gives it.
             source: What is read: of the same format, it tells what else is to be kept.
 
         Raises:

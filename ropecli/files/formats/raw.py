@@ -1,4 +1,4 @@
-"""Files of elements alone, whose shape and dtype only their owner knows."""
+"""Raw files: elements without a header, whose shape and dtype only the caller knows."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from ropecli.arrays import DTYPES, MOST_AXES, is_shape
 from ropecli.errors import ArgumentError, ArgumentTypeError, FileError
-from ropecli.files.formats.flat import FlatReader, FlatWriter
-from ropecli.files.formats.names import short
-from ropecli.files.formats.output import OutputFile
-from ropecli.files.formats.source import FileSource, closed_on_error
-from ropecli.files.formats.stored import Stored
+from ropecli.files.formats.base import FileSource, closed_on_error
+from ropecli.files.formats.flat import FlatReader, FlatSink
+from ropecli.files.formats.stored import Stored, short
 from ropecli.regular import open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     import numpy as np
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Raw:
-    """As `Format`: in C order; little-endian, unless the dtype says otherwise."""
+    """`Format` of elements alone, in C order; little-endian unless the dtype says otherwise."""
 
     suffixes = (".bin", ".raw", ".dat")
     named = False
@@ -33,49 +31,47 @@ class Raw:
     folder = False
 
     def __init__(self, shape: Sequence[int] | None = None, dtype: str | None = None) -> None:
-        """Say what such files hold; what is only written needs no shape.
+        """Describe such files; writing alone needs no shape.
 
         Args:
-            shape: Of the array.
-            dtype: Of its elements, with ">" before it where they are big-endian.
+            shape: Shape of the array.
+            dtype: Dtype of its elements, with ">" in front if they are big-endian.
 
         Raises:
-            ArgumentError: A shape or dtype that is not allowed, or no dtype.
-            ArgumentTypeError: A shape that is no sequence of integers.
+            ArgumentError: An impossible shape, an unknown dtype, or a shape without a dtype.
+            ArgumentTypeError: `shape` is not a sequence of integers.
         """
-        self.shape = None if shape is None else _checked_shape(shape)
-        self.dtype = None if shape is None else _checked_dtype(dtype)
+        self.shape = None if shape is None else _check_shape(shape)
+        self.dtype = None if shape is None else _parse_dtype(dtype)
 
     def open(self, path: Path) -> RawSource:
-        """As `Format.open`."""
+        """Open a file that has the size of the array."""
         if self.shape is None or self.dtype is None:
-            msg = f"{path} has no header; allowed is encode with --shape and --dtype"
-            raise FileError(msg)
+            msg = f"{path} has no header; shape and dtype are required"
+            raise FileError(msg, "pass `shape` and `dtype` to encode")
         return RawSource(path, self.shape, self.dtype)
 
-    def kept(self, array: Stored) -> Stored:
-        """As `Format.kept`."""
+    def as_stored(self, array: Stored) -> Stored:
+        """Return the array in C order."""
         big = self.dtype is not None and not self.dtype.isnative
         dtype = array.dtype.newbyteorder(">" if big else "<")
         return replace(array, dtype=dtype, fortran_order=False, chunks=None)
 
-    def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> RawSink:
-        """As `Format.create`."""
-        (array,) = arrays
-        os.truncate(part, array.nbytes)
-        return RawSink(part, array)
+    def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> FlatSink:
+        """Begin a file."""
+        return self.resume(part, arrays, source).begin()
 
-    def resume(self, part: Path, arrays: Sequence[Stored], source: Source) -> RawSink:
-        """As `Format.resume`."""
+    def resume(self, part: Path, arrays: Sequence[Stored], source: Source) -> FlatSink:
+        """Continue a file."""
         (array,) = arrays
-        return RawSink(part, array)
+        return FlatSink(part, b"", {array.name: (array, 0)}, array.nbytes)
 
 
 class RawSource(FileSource):
-    """As `Source`."""
+    """`Source` of a raw file."""
 
     def __init__(self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        """Open a file that must have the size of such an array."""
+        """Open a file, and compare its size with the shape."""
         super().__init__(path, open_regular(path))
         stored = Stored(path=path, shape=shape, dtype=dtype)
         with closed_on_error(self):
@@ -89,35 +85,15 @@ class RawSource(FileSource):
         self.arrays = {"": stored}
 
     def reader(self, stored: Stored) -> FlatReader:
-        """As `Source.reader`."""
+        """Return the reader of the array."""
         return FlatReader(self.fd, stored, 0)
 
 
-class RawSink:
-    """As `Sink`."""
-
-    def __init__(self, part: Path, array: Stored) -> None:
-        """Open an existing file."""
-        self._file = OutputFile.opened(part, array.nbytes)
-        self._array = array
-
-    def writer(self, name: str) -> FlatWriter:
-        """As `Sink.writer`."""
-        return FlatWriter(self._file, self._array, 0)
-
-    def finish(self, source: Source, rest: Collection[str]) -> None:
-        """As `Sink.finish`: nothing is left."""
-
-    def close(self) -> None:
-        """As `Sink.close`."""
-        self._file.close()
-
-
-def parsed_shape(text: str) -> tuple[int, ...]:
-    """A shape as the command line takes it.
+def parse_shape(text: str) -> tuple[int, ...]:
+    """Parse a shape such as "12,1024,64".
 
     Raises:
-        ArgumentError: No list of integers.
+        ArgumentError: `text` is not a list of integers.
     """
     try:
         return tuple(int(length) for length in text.split(","))
@@ -126,13 +102,13 @@ def parsed_shape(text: str) -> tuple[int, ...]:
         raise ArgumentError(msg) from None
 
 
-def _checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
+def _check_shape(shape: Sequence[int]) -> tuple[int, ...]:
     try:
         lengths = tuple(shape)
-        whole = all(type(n) is int for n in lengths)
+        integers = all(type(n) is int for n in lengths)
     except TypeError:
-        whole = False
-    if not whole:
+        integers = False
+    if not integers:
         msg = f"shape must be a sequence of integers, got {shape!r}"
         raise ArgumentTypeError(msg)
     if not is_shape(lengths):
@@ -146,15 +122,15 @@ def _checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
     return lengths
 
 
-def _checked_dtype(name: object) -> np.dtype[Any]:
+def _parse_dtype(name: object) -> np.dtype[Any]:
     if name is None:
-        msg = f"what has no header needs a dtype beside its shape: {', '.join(DTYPES)}"
+        msg = f"a file without a header needs a dtype as well as a shape: {', '.join(DTYPES)}"
         raise ArgumentError(msg)
     text = name if isinstance(name, str) else ""
     dtype = DTYPES.get(text.removeprefix(">"))
     if dtype is None or text == ">bfloat16":
-        allowed = ", ".join(DTYPES)
-        msg = f"dtype must be one of {allowed}, or, if big-endian, such as >float32, got {name!r}"
+        names = ", ".join(DTYPES)
+        msg = f"dtype must be one of {names}, or big-endian such as >float32, got {name!r}"
         raise ArgumentError(msg)
     ordered: np.dtype[Any] = dtype.newbyteorder(">" if text.startswith(">") else "<")
     return ordered

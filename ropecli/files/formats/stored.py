@@ -1,4 +1,4 @@
-"""What an array in a file is."""
+"""Description of an array in a file, and checks of what it holds."""
 
 from __future__ import annotations
 
@@ -10,45 +10,45 @@ import numpy as np
 
 from ropecli.arrays import BFLOAT16, DTYPES, dtype_name
 from ropecli.errors import ArgumentError, FileError
-from ropecli.files.formats.names import short
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-#: A part of an array: from where to where, axis by axis.
+#: A part of an array: one slice per axis, with start and stop within the shape.
 Box = tuple[slice, ...]
 
-_ALLOWED = "float64, float32, float16 and bfloat16"
 _KINDS = {"S": "byte strings", "U": "strings", "b": "booleans"}
+_LONGEST_NAME = 80  #: Letters of an array's name in a message.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stored:
-    """An array as a file describes it."""
+    """An array as its file describes it."""
 
     path: Path  #: The file.
-    name: str = ""  #: Where a file holds arrays by name.
+    name: str = ""  #: Empty where the file does not name its array.
     shape: tuple[int, ...]
     dtype: np.dtype[Any]  #: As stored, byte order included.
-    fortran_order: bool = False  #: Whether the first axis runs fastest.
-    chunks: tuple[int, ...] | None = None  #: What is read and written at once, where that is fixed.
-    chunk_files: bool = False  #: Whether each chunk is a file of its own, never written in part.
-    unreadable: str = ""  #: What the elements are, where NumPy has no dtype for them.
-    may_be_bfloat16: bool = False  #: Whether the format has but 16-bit integers for that.
+    fortran_order: bool = False  #: Whether the first axis is contiguous.
+    chunks: tuple[int, ...] | None = None  #: Smallest part that the format reads or writes.
+    chunk_files: bool = False  #: Whether each chunk is a file, always written whole.
+    unreadable: str = ""  #: Why the elements cannot be read; empty if they can.
+    may_be_bfloat16: bool = False  #: Whether the format stores bfloat16 as 16-bit integers.
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the elements."""
+        """Bytes of all elements."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     @property
     def label(self) -> str:
-        """The file, and the name in it."""
+        """The file and the array's name, for messages."""
         return label_of(self.path, self.name)
 
     @property
     def described(self) -> str:
-        """What the elements are, in words."""
+        """The kind of elements, for messages."""
         if self.unreadable:
             return self.unreadable
         if self.dtype.hasobject:
@@ -60,30 +60,57 @@ class Stored:
 
 
 def label_of(path: Path, name: str) -> str:
-    """A file, and the name of an array in it."""
+    """Return a file and the name of an array in it, for messages."""
     return f"{path}: {short(name)}" if name else str(path)
 
 
+def short(name: str) -> str:
+    """Shorten a name for a message: a file may hold one of megabytes."""
+    return name if len(name) <= _LONGEST_NAME else f"{name[:60]}...{name[-10:]}"
+
+
+def check_name(path: Path, name: str, fits: Callable[[str], bool]) -> None:
+    """Refuse a name that a format cannot store.
+
+    Args:
+        path: The file to be written.
+        name: Of an array.
+        fits: Whether the format can store it; may raise UnicodeEncodeError, as encoding a lone
+            surrogate does.
+
+    Raises:
+        FileError: It cannot.
+    """
+    try:
+        stored = fits(name)
+    except UnicodeEncodeError:
+        stored = False
+    if not stored:
+        msg = f"cannot write {path}: this format cannot store the name {short(repr(name))}"
+        raise FileError(msg)
+
+
 def whole(stored: Stored) -> Box:
-    """All of an array."""
+    """Return the box of all elements."""
     return tuple(slice(0, length) for length in stored.shape)
 
 
-def extents(box: Box) -> tuple[int, ...]:
-    """The shape of a part."""
+def box_shape(box: Box) -> tuple[int, ...]:
+    """Return the shape of a part."""
     return tuple(part.stop - part.start for part in box)
 
 
-def to_rotate(stored: Stored, dtype: str | None) -> Stored:
-    """The array with the dtype that its elements are to be taken for.
+def check_rotatable(stored: Stored, dtype: str | None) -> Stored:
+    """Return the array with the dtype in which its elements are rotated.
 
     Args:
-        stored: What the file says.
-        dtype: "bfloat16" where 2-byte elements are that; else only held against the file.
+        stored: The array.
+        dtype: "bfloat16" to interpret 2-byte void elements as bfloat16; any other name must match
+            the file.
 
     Raises:
-        ArgumentError: Not the name of a dtype that can be rotated.
-        FileError: Elements that can't be rotated, or are not what `dtype` says.
+        ArgumentError: `dtype` does not name a dtype that can be rotated.
+        FileError: The elements cannot be rotated, or do not match `dtype`.
     """
     if dtype is not None and dtype not in DTYPES:
         msg = f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}"
@@ -91,35 +118,33 @@ def to_rotate(stored: Stored, dtype: str | None) -> Stored:
     if stored.dtype == np.dtype("V2") and not stored.unreadable:
         if dtype == "bfloat16":
             return replace(stored, dtype=BFLOAT16)
-        msg = (
-            f"{stored.label} holds 2-byte void elements; if they are bfloat16, use --dtype bfloat16"
-        )
-        raise FileError(msg)
+        msg = f"{stored.label} holds 2-byte void elements"
+        raise FileError(msg, "if they are bfloat16, pass `dtype` bfloat16")
     if stored.may_be_bfloat16 and dtype == "bfloat16":
         return replace(stored, dtype=BFLOAT16)
     name = None if stored.unreadable else dtype_name(stored.dtype)
     if name is None:
-        msg = f"{stored.label} holds {stored.described}; allowed are {_ALLOWED}"
+        msg = f"{stored.label} holds {stored.described}; expected {', '.join(DTYPES)}"
         raise FileError(msg)
     if dtype not in (None, name):
-        msg = f"{stored.label} holds {name}, not {dtype}; leave --dtype out"
-        raise FileError(msg)
+        msg = f"{stored.label} holds {name}, not {dtype}"
+        raise FileError(msg, "omit `dtype`")
     return stored
 
 
-def of_numbers(stored: Stored) -> Stored:
-    """The array, if it holds integers or floats.
+def check_numeric(stored: Stored) -> Stored:
+    """Return the array if its elements are integers or floats.
 
     Raises:
-        FileError: It holds anything else.
+        FileError: They are not.
     """
     number = stored.dtype.kind in "iuf" and stored.dtype.itemsize <= 8
     if stored.unreadable or not (number or stored.dtype == BFLOAT16):
-        msg = f"{stored.label} holds {stored.described}; allowed are integers and floats"
+        msg = f"{stored.label} holds {stored.described}; expected integers or floats"
         raise FileError(msg)
     return stored
 
 
 def is_readable(stored: Stored) -> bool:
-    """Whether it can be rotated as it is."""
+    """Return whether the array can be rotated as it is."""
     return not stored.unreadable and dtype_name(stored.dtype) is not None

@@ -67,7 +67,7 @@ class StreamReader:
         """
         stored = self.stored
         while into:
-            with damage(stored.label):
+            with translate_read_errors(stored.label):
                 count = self._stream.readinto(into)
             if not count:
                 msg = f"{stored.label} ends after {self._place:,} bytes of elements; "
@@ -109,7 +109,7 @@ def run_of(box: Box, stored: Stored) -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def damage(label: str) -> Iterator[None]:
+def translate_read_errors(label: str) -> Iterator[None]:
     """Turn whatever a parser makes of a damaged file into one line.
 
     Args:

@@ -16,12 +16,16 @@ from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import FileError
+from ropecli.files.formats.base import (
+    FileSource,
+    closed_on_error,
+    translate_read_errors,
+    translate_write_errors,
+)
 from ropecli.files.formats.density import believed
 from ropecli.files.formats.flat import FlatReader, FlatWriter
-from ropecli.files.formats.library import writing
-from ropecli.files.formats.source import FileSource, closed_on_error
+from ropecli.files.formats.spool import Spool
 from ropecli.files.formats.stored import Stored
-from ropecli.files.formats.stream import damage
 from ropecli.files.formats.strided import StridedReader
 from ropecli.files.formats.torch_archive import VERSION, TorchArchive, write_archive
 from ropecli.files.formats.torch_pickle import Dictionary, Storage, unpickled
@@ -33,7 +37,6 @@ from ropecli.files.formats.torch_tensors import (
     tensors_in,
     with_others,
 )
-from ropecli.files.formats.waiting import Waiting
 from ropecli.regular import open_regular
 
 if TYPE_CHECKING:
@@ -59,8 +62,8 @@ class Torch:
         _check_library(path, "reading")
         return TorchSource(path)
 
-    def kept(self, array: Stored) -> Stored:
-        """As `Format.kept`: in this machine's byte order, in C order."""
+    def as_stored(self, array: Stored) -> Stored:
+        """As `Format.as_stored`: in this machine's byte order, in C order."""
         _check_library(array.path, "writing")
         dtype = array.dtype.newbyteorder("=")
         return replace(array, dtype=dtype, fortran_order=False, chunks=None)
@@ -80,7 +83,7 @@ class TorchSource(FileSource):
     def __init__(self, path: Path) -> None:
         """Open a file, and read all but the elements."""
         super().__init__(path, open_regular(path, "a .pt file"))
-        with closed_on_error(self), damage(str(path)):
+        with closed_on_error(self), translate_read_errors(str(path)):
             self.archive = TorchArchive(path, self.fd)
             self.version = self.archive.version()
             self.root = unpickled(self.archive.pickle())
@@ -101,7 +104,7 @@ class TorchSource(FileSource):
         """As `Source.reader`."""
         tensor, size = self._tensors[stored.name], stored.dtype.itemsize
         assert tensor.storage is not None, "it has elements, or is unreadable"
-        with damage(stored.label):
+        with translate_read_errors(stored.label):
             begin = self.archive.begin(tensor.storage.key, tensor.end * size)
         begin += tensor.begin * size
         if tensor.is_contiguous:
@@ -117,7 +120,7 @@ class TorchSink:
         self._part = part
         self._alone = alone
         self._arrays = {array.name: array for array in arrays}
-        self._waiting = Waiting(part.parent, ((array, b"") for array in arrays))
+        self._waiting = Spool(part.parent, ((array, b"") for array in arrays))
 
     def writer(self, name: str) -> FlatWriter:
         """As `Sink.writer`."""
@@ -126,7 +129,7 @@ class TorchSink:
     def finish(self, source: Source, rest: Collection[str]) -> None:
         """As `Sink.finish`: what was read, with other tensors in it."""
         like = source if isinstance(source, TorchSource) else None
-        with damage(str(source.path)):
+        with translate_read_errors(str(source.path)):
             taken = () if like is None else like.archive.keys()
             free = (str(number) for number in itertools.count() if str(number) not in taken)
             ours = dict(zip(free, self._arrays, strict=False))
@@ -138,7 +141,7 @@ class TorchSink:
                 else (key, like.archive.length(key), like.archive.blocks(key))
                 for key in keys
             ]
-        with writing(self._part):
+        with translate_write_errors(self._part):
             write_archive(self._part, pickle, members, VERSION if like is None else like.version)
 
     def _storage(self, key: str, name: str) -> Storage:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ropecli.files.formats.library import needed
-from ropecli.files.formats.names import check_name
-from ropecli.files.formats.stream import damage
+from ropecli.files.formats.base import import_library, translate_read_errors
+from ropecli.files.formats.stored import check_name
 from ropecli.files.formats.zarr_folder import copy_rest, is_name, new_nodes
 from ropecli.files.formats.zarr_metadata import METADATA, Node, parsed, read_nodes
 
@@ -42,12 +41,12 @@ class Zarr:
 
     def open(self, path: Path) -> ZarrSource:
         """As `Format.open`."""
-        needed("zarr", path, "reading")
+        import_library("zarr", path, "reading")
         return ZarrSource(path)
 
-    def kept(self, array: Stored) -> Stored:
-        """As `Format.kept`: in C order, in chunks."""
-        needed("zarr", array.path, "writing")
+    def as_stored(self, array: Stored) -> Stored:
+        """As `Format.as_stored`: in C order, in chunks."""
+        import_library("zarr", array.path, "writing")
         check_name(array.path, array.name, is_name)
         dtype = array.dtype.newbyteorder("=")
         return replace(array, dtype=dtype, fortran_order=False, chunks=_chunks(array))
@@ -107,7 +106,7 @@ class ZarrReader:
 
         buffer = default_buffer_prototype().nd_buffer
         elements = out.view(_native(self._array))
-        with damage(self.stored.label):
+        with translate_read_errors(self.stored.label):
             for part, within in _parts(box, self._array):
                 into = buffer.from_numpy_array(elements[within])
                 self._array.get_basic_selection(part, out=into)
@@ -172,7 +171,7 @@ def _opened(root: Path, name: str, node: Node, *, read_only: bool) -> Any:
 
     from ropecli.files.formats.zarr_guards import GuardedStore, most_bytes
 
-    with damage(str(root / name)):
+    with translate_read_errors(str(root / name)):
         metadata: Any = node.metadata or parsed(root / name / METADATA, json.loads(node.content))
         # Chunks of fill values need no file. But NaNs count as equal whatever their bits.
         all_chunks = bool(np.isnan(metadata.fill_value))

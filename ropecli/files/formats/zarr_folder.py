@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ropecli.errors import FileError
-from ropecli.files.formats.json_text import loaded
-from ropecli.files.formats.names import short
+from ropecli.files.formats.json_text import load_json
+from ropecli.files.formats.stored import short
 from ropecli.files.formats.zarr_metadata import METADATA, Node, new_array, new_group, read_text
 from ropecli.regular import open_regular
 
@@ -118,7 +118,7 @@ def _other_than_chunks(folder: Path, name: str, below: str) -> Iterator[str]:
 def _kind(folder: Path) -> str:
     """What a folder says that it is: "array", "group", or nothing."""
     try:
-        kind = loaded(read_text(folder / METADATA))["node_type"]
+        kind = load_json(read_text(folder / METADATA))["node_type"]
     except (FileError, ValueError, KeyError, TypeError):
         return ""
     return kind if kind in {"array", "group"} else ""

@@ -13,7 +13,7 @@ import numpy as np
 from ropecli.arrays import BFLOAT16, MOST_AXES, is_shape
 from ropecli.errors import FileError
 from ropecli.files.formats.density import believed, enough, unpacked_bytes
-from ropecli.files.formats.json_text import loaded
+from ropecli.files.formats.json_text import load_json
 from ropecli.files.formats.stored import Stored
 from ropecli.regular import open_regular, opened, read_bytes
 
@@ -129,7 +129,7 @@ def _read(root: Path, name: str) -> Node:
     content = read_text(path)
     try:
         # An array has fourteen lists and objects in 500 bytes or more.
-        fields = loaded(content, sparsest=20)
+        fields = load_json(content, sparsest=20)
     except ValueError as error:
         msg = f"{path} is no JSON: {error}"
         raise FileError(msg) from None

@@ -13,7 +13,7 @@ from ropecli.numbers import even
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ropecli.files.formats.safetensors_header import Header, Tensor
+    from ropecli.files.formats.safetensors import Header, Tensor
 
 #: Norms go with their projections: one that stayed would be on neither side of the proof.
 DEFAULT = (

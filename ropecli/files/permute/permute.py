@@ -12,7 +12,7 @@ import numpy as np
 
 from ropecli.errors import FileError
 from ropecli.files.atomic import check_target, part_of, replacing, resolved
-from ropecli.files.formats.safetensors_header import SUFFIX, Header, read_header
+from ropecli.files.formats.safetensors import SUFFIX, Header, read_header
 from ropecli.files.permute.moves import DEFAULT, Move, moves
 from ropecli.files.permute.proof import Proof, Side, prove
 from ropecli.files.permute.rows import old_rows, other

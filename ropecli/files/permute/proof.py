@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.files.formats.safetensors_header import DTYPES
+from ropecli.files.formats.safetensors import DTYPES
 from ropecli.regular import read_bytes
 from ropecli.rotary import Rotary
 from ropecli.rotary.apply import rotate

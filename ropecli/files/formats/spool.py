@@ -1,4 +1,4 @@
-"""Arrays that wait in a file without a name, for a format that is written in one go."""
+"""Arrays kept in an unnamed file until a format writes them in one pass."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ropecli.files.formats.base import closed_on_error
 from ropecli.files.formats.flat import FlatWriter
 from ropecli.files.formats.output import OutputFile
-from ropecli.files.formats.source import closed_on_error
 from ropecli.regular import read_bytes
 
 if TYPE_CHECKING:
@@ -17,13 +17,11 @@ if TYPE_CHECKING:
 
     from ropecli.files.formats.stored import Stored
 
-_BLOCK = 1 << 20  #: Bytes that are taken out at once.
+_BLOCK = 1 << 20  #: Bytes read back at once.
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where an array waits, and what stands before its elements."""
-
+class _Entry:
     array: Stored
     header: bytes
     begin: int
@@ -37,57 +35,57 @@ class _Place:
         return self.data + self.array.nbytes
 
 
-class Waiting:
-    """Arrays, one after another in one file, whose blocks come in any order."""
+class Spool:
+    """Arrays, one after another in one file, whose blocks are written in any order."""
 
     def __init__(self, folder: Path, arrays: Iterable[tuple[Stored, bytes]]) -> None:
-        """Begin a file in a folder, on the disk of the output.
+        """Create the file.
 
         Args:
-            folder: The folder.
-            arrays: Each with what is to stand before its elements.
+            folder: Folder of the output, so that the file is on the same disk.
+            arrays: Each with the bytes that precede its elements.
 
         Raises:
-            OSError: There is no room for it.
+            OSError: The disk has no room for it.
         """
         self._folder = folder
-        self._places: dict[str, _Place] = {}
+        self._entries: dict[str, _Entry] = {}
         end = 0
         for array, header in arrays:
-            self._places[array.name] = place = _Place(array, header, end)
-            end = place.end
+            self._entries[array.name] = entry = _Entry(array, header, end)
+            end = entry.end
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - until `close`
         with closed_on_error(self):
             self._output = OutputFile(self._file.fileno())
             self._output.set_length(end)
-            for place in self._places.values():
-                self._output.write(place.begin, place.header)
+            for entry in self._entries.values():
+                self._output.write(entry.begin, entry.header)
 
     def writer(self, name: str) -> FlatWriter:
-        """What writes the elements of an array."""
-        place = self._places[name]
-        return FlatWriter(self._output, place.array, place.data)
+        """Return the writer of an array."""
+        entry = self._entries[name]
+        return FlatWriter(self._output, entry.array, entry.data)
 
     def elements(self, name: str, begin: int, length: int) -> bytes:
-        """So many bytes of the elements of an array.
+        """Return some bytes of an array's elements.
 
         Raises:
-            FileError: They can't be read.
+            FileError: They cannot be read.
         """
-        place = self._places[name].data + begin
+        place = self._entries[name].data + begin
         return read_bytes(self._folder, self._file.fileno(), place, length)
 
     def blocks(self, name: str) -> Iterator[bytes]:
-        """What stands before an array, and its elements, in blocks.
+        """Yield the bytes that precede an array, and its elements.
 
         Raises:
-            FileError: They can't be read.
+            FileError: They cannot be read.
         """
-        place = self._places[name]
-        for begin in range(place.begin, place.end, _BLOCK):
-            length = min(_BLOCK, place.end - begin)
+        entry = self._entries[name]
+        for begin in range(entry.begin, entry.end, _BLOCK):
+            length = min(_BLOCK, entry.end - begin)
             yield read_bytes(self._folder, self._file.fileno(), begin, length)
 
     def close(self) -> None:
-        """Close the file, which is gone then."""
+        """Close the file, which removes it."""
         self._file.close()

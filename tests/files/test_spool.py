@@ -1,4 +1,4 @@
-"""Arrays that wait to be written in one go."""
+"""Arrays kept in an unnamed file until a format writes them in one pass."""
 
 from __future__ import annotations
 
@@ -9,22 +9,17 @@ import pytest
 from files.folders import names
 from files.optional_formats import random_array
 
-from ropecli.files.formats import waiting
+from ropecli.files.formats.spool import Spool
 from ropecli.files.formats.stored import Stored, whole
-from ropecli.files.formats.waiting import Waiting
 
 
 def stored(name: str, *shape: int) -> Stored:
     return Stored(path=Path("x"), name=name, shape=shape, dtype=np.dtype("<f4"))
 
 
-@pytest.mark.parametrize("block", [1, 7, 1 << 20])
-def test_all_come_out_as_they_were_put_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
-) -> None:
-    monkeypatch.setattr(waiting, "_BLOCK", block)
-    arrays = {"a": random_array(3, 8), "b": random_array(0, 8), "c": random_array(5, 2)}
-    kept = Waiting(tmp_path, [(stored(n, *x.shape), n.encode()) for n, x in arrays.items()])
+def test_arrays_come_out_as_they_went_in(tmp_path: Path) -> None:
+    arrays = {"a": random_array(3, 8), "b": random_array(0, 8), "c": random_array(70_000, 8)}
+    kept = Spool(tmp_path, [(stored(n, *x.shape), n.encode()) for n, x in arrays.items()])
     for name in "cab":
         kept.writer(name).write(whole(stored(name, *arrays[name].shape)), arrays[name].copy())
     for name, x in arrays.items():
@@ -37,5 +32,5 @@ def test_all_come_out_as_they_were_put_in(
 def test_what_can_not_be_begun_is_closed(tmp_path: Path) -> None:
     before = len(list(Path("/dev/fd").iterdir()))
     with pytest.raises(OSError, match=r"File too large|Invalid argument"):
-        Waiting(tmp_path, [(stored("a", 2**60), b"")])
+        Spool(tmp_path, [(stored("a", 2**60), b"")])
     assert len(list(Path("/dev/fd").iterdir())) == before
