@@ -47,9 +47,8 @@ def diff(
     """
     from ropecli.cli.inputs import files
     from ropecli.errors import ArgumentError
-    from ropecli.models.describe import describe
     from ropecli.models.diff import diff as compare
-    from ropecli.models.load import compute, settled_length
+    from ropecli.models.load import check_length, compute, describe
     from ropecli.render import diff as pages
     from ropecli.render import document
     from ropecli.render.diff_figure import drawn
@@ -61,7 +60,7 @@ def diff(
     if (a, b) == ("-", "-"):
         msg = "standard input can be read once: name one of the two, or leave it out with --as"
         raise ArgumentError(msg)
-    length = settled_length(sequence_length)
+    length = check_length(sequence_length)
     one = describe(a)
     two = one if b is None else describe(b)
     result = compare(

@@ -34,16 +34,15 @@ def inspect(
     """
     from ropecli.cli.inputs import files
     from ropecli.errors import FileError
-    from ropecli.models.describe import describe
     from ropecli.models.lint.run import lint
-    from ropecli.models.load import compute, settled_length
+    from ropecli.models.load import check_length, compute, describe
     from ropecli.render import document, frequencies_figure
     from ropecli.render import inspect as pages
     from ropecli.render.lint import lines_of
     from ropecli.render.output import FIGURES, check_output
 
     check_output(output, force=force, sources=files(models=[source]), suffixes=FIGURES)
-    length = settled_length(sequence_length)
+    length = check_length(sequence_length)
     described = describe(source)
     try:
         model = compute(described, sequence_length=length, reading=reading).only(layer)

@@ -137,8 +137,7 @@ def _write_sarif(
     found: list[tuple[str, tuple[Finding, ...]]], output: Path | None, *, force: bool
 ) -> None:
     from ropecli.files.atomic import replacing
-    from ropecli.models.lint.lines import key_lines
-    from ropecli.models.source import STDIN, is_gguf, locate
+    from ropecli.models.source import STDIN, is_gguf, key_lines, locate
     from ropecli.render import sarif
 
     located = []

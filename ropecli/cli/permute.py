@@ -79,8 +79,8 @@ def permute(
             rotary_dim=rotary_dim,
             rotary_offset=rotary_offset,
         )
-        from ropecli.models.heads import heads_of
         from ropecli.models.load import load_model
+        from ropecli.models.model import heads_of
 
         found = heads_of(load_model(model), layer)
         heads, kv_heads, head_dim = found.heads, found.kv_heads, found.head_dim

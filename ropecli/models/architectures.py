@@ -1,4 +1,4 @@
-"""The facts about architectures that no key of a file says, from architectures.toml."""
+"""Facts about architectures that no key of a config.json gives, from architectures.toml."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from importlib import resources
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ropecli.models.keys import ALIASES
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-BASES = ("rope_theta", "rope_scaling", "rope_parameters")  #: Where a file may have its base.
+BASES = ("rope_theta", "rope_scaling", "rope_parameters")  #: Keys that may hold a base.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -22,19 +20,13 @@ class Architecture:
     """One model_type of config.json."""
 
     model_type: str | None  #: As the file has it.
-    known: bool  #: Whether the table has it.
+    known: bool  #: True where the table has it.
     facts: Mapping[str, Any]  #: layout, offset, ... as in the table.
     defaults: Mapping[str, Any]  #: Values of keys that a file may leave out.
 
     @property
-    def ignored(self) -> tuple[str, ...]:
-        """Keys that its code does not read."""
-        ignored = tuple(self.facts.get("ignores", ()))
-        return (*ignored, *ALIASES["rope_theta"]) if self.fixes_base else ignored
-
-    @property
     def fixes_base(self) -> bool:
-        """Whether its code has a base that no key changes."""
+        """True where its code has a base that no key changes."""
         return set(BASES) <= set(self.facts.get("ignores", ()))
 
 
@@ -46,10 +38,10 @@ def table() -> Mapping[str, Any]:
 
 
 def architecture(model_type: object) -> Architecture:
-    """The facts of a model_type; none where the table does not have it."""
+    """Return the facts of a model_type; none where the table does not have it."""
     name = model_type if isinstance(model_type, str) else None
-    known = name is not None and (name in table()["plain"] or isinstance(table().get(name), dict))
-    facts = _inherited(name) if known and name is not None else {}
+    known = name is not None and name != "parts" and isinstance(table().get(name), dict)
+    facts = _entry(name) if known and name is not None else {}
     defaults = facts.pop("defaults", {})
     return Architecture(
         model_type=name,
@@ -59,12 +51,12 @@ def architecture(model_type: object) -> Architecture:
     )
 
 
-def _inherited(name: str) -> dict[str, Any]:
-    """An entry with what it takes over from the one it is `like`."""
+def _entry(name: str) -> dict[str, Any]:
+    """Return an entry with the facts of the one that it is `like`."""
     own = dict(table().get(name, {}))
     parent = own.pop("like", None)
     if parent is None:
         return own
-    facts = _inherited(parent)
+    facts = _entry(parent)
     defaults = facts.get("defaults", {}) | own.get("defaults", {})
     return facts | own | ({"defaults": defaults} if defaults else {})

@@ -10,7 +10,7 @@ import numpy as np
 
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.models.model import Layer, Model
-from ropecli.models.readings.llama_cpp import EXTRA
+from ropecli.models.stacks import EXTRA
 from ropecli.rotary.positions import LIMIT
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Keys of config.json under all the names that they go by."""
+"""The keys of a config.json, each under all of its names."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "rotary_dim": ("rotary_ndims",),
     "sliding_window_pattern": ("global_attn_every_n_layers",),
 }
-#: Keys that say that there is a rotary embedding.
-SPEAKING = (
+#: Keys that only models with a rotary embedding have.
+ROTARY_KEYS = (
     "rope_theta",
     "rope_scaling",
     "rope_parameters",
@@ -65,17 +65,15 @@ SPEAKING = (
 )
 #: Keys whose null counts: all of the head, and a head as wide as its share of hidden_size.
 NULL_COUNTS = ("head_dim", "partial_rotary_factor")
-
-
 #: Kinds of layers in a file, all parts together; real files have up to six.
 MOST_KINDS = 64
 
 
-def few(kinds: Collection[object]) -> None:
+def check_kind_count(kinds: Collection[object]) -> None:
     """Refuse a file whose every layer would be a kind of its own.
 
     Raises:
-        ArgumentError: Too many.
+        ArgumentError: More than MOST_KINDS kinds.
     """
     if len(kinds) > MOST_KINDS:
         msg = f"a file may have at most {MOST_KINDS} kinds of layers, got {len(kinds):,}"
@@ -89,9 +87,18 @@ class Keys:
         self.config = config
         self.architecture = architecture
 
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Keys that the architecture's code does not read."""
+        ignored = tuple(self.architecture.facts.get("ignores", ()))
+        return (*ignored, *ALIASES["rope_theta"]) if self.architecture.fixes_base else ignored
+
     def find(self, name: str) -> tuple[str, Any] | None:
-        """The key that gives a value, and the value; defaults count, null mostly does not."""
-        ignored = self.architecture.ignored
+        """Return the key that gives a value, and the value; null is no value, with two exceptions.
+
+        The file comes first, then the architecture's defaults.
+        """
+        ignored = self.ignored
         names = (name, *ALIASES.get(name, ()))
         for key in names:
             if self.config.get(key) is not None and key not in ignored:
@@ -104,19 +111,19 @@ class Keys:
         return None
 
     def own(self, key: str) -> Any:
-        """What the file itself says under a key, or None."""
-        return None if key in self.architecture.ignored else self.config.get(key)
+        """Return the file's own value of a key, or None."""
+        return None if key in self.ignored else self.config.get(key)
 
     def get(self, name: str) -> Any:
-        """The value under any of a key's names, or None."""
+        """Return the value under any of a key's names, or None."""
         found = self.find(name)
         return None if found is None else found[1]
 
     def integer(self, name: str, *, least: int = 1, most: int = 2**53) -> int | None:
-        """An integer, given as one or as a whole float.
+        """Return an integer, given as one or as a whole float; None without such a key.
 
         Raises:
-            ArgumentError: Something else, or out of range.
+            ArgumentError: Another value, or one out of range.
         """
         found = self.find(name)
         if found is None:
@@ -129,16 +136,16 @@ class Keys:
         return whole
 
     def real(self, name: str) -> float | None:
-        """A number.
+        """Return a number; None without such a key.
 
         Raises:
-            ArgumentError: Something else.
+            ArgumentError: Another value.
         """
         found = self.find(name)
         return None if found is None else real(*found)
 
     def quotient(self, rule: str) -> int:
-        """The value of a rule such as "hidden_size // num_attention_heads", of integers.
+        """Evaluate a rule such as "hidden_size // num_attention_heads".
 
         Raises:
             ArgumentError: A key that is missing or not an integer, or a head of no coordinates.
@@ -157,26 +164,12 @@ class Keys:
             raise ArgumentError(msg)
         return size
 
-    def table(self, name: str) -> dict[str, Any] | None:
-        """A JSON object.
-
-        Raises:
-            ArgumentError: Something else.
-        """
-        value = self.get(name)
-        if value is None:
-            return None
-        if not isinstance(value, dict):
-            msg = f"{name} must be an object, got {shown(value)}"
-            raise ArgumentError(msg)
-        return value
-
 
 def real(key: str, value: object) -> float:
-    """The value of a key as a float.
+    """Return the value of a key as a float.
 
     Raises:
-        ArgumentError: Not a number, or beyond every float.
+        ArgumentError: Not a number, or beyond the largest float.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         msg = f"{key} must be a number, got {shown(value)}"

@@ -1,19 +1,22 @@
-"""Load a model's position encodings from a file."""
+"""Load the position encodings of a model from its file."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
-from ropecli.errors import FileError, RopecliError
-from ropecli.models.describe import describe
-from ropecli.models.description import NATIVE, Description
+from ropecli.errors import ArgumentError, FileError, RopecliError
+from ropecli.models import config
+from ropecli.models.gguf import describe_gguf
 from ropecli.models.model import Layer, Model
-from ropecli.models.readings import reading as stack
+from ropecli.models.settings import Description
+from ropecli.models.source import open_source
+from ropecli.models.stacks import NATIVE, find_stack
 from ropecli.numbers import length
 
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Mapping
+LONGEST_NAME = 200  #: Of a model_type or a kind of layer; tables and figures show it.
 
 
 def load_model(
@@ -22,7 +25,7 @@ def load_model(
     sequence_length: int | None = None,
     reading: str | None = None,
 ) -> Model:
-    """The position encodings of a model, as a stack computes them from its file.
+    """Load the position encodings of a model, as a stack computes them from its file.
 
     Args:
         source: A config.json, a folder that holds one, a .gguf file, or "-" for a config.json on
@@ -32,15 +35,17 @@ def load_model(
             the one that the file is made for: Transformers, or llama.cpp for a GGUF.
 
     Raises:
-        ArgumentError: A value that is not allowed.
-        FileError: A file that can't be read, or says something that is not allowed.
+        ArgumentError: No such stack, or a sequence length that is not from 1 to 2^53.
+        ArgumentTypeError: A source that is neither a path nor an object of keys, or a sequence
+            length that is not an integer.
+        FileError: A file that cannot be read, or a value in it that cannot be used.
     """
-    used = settled_length(sequence_length)
+    used = check_length(sequence_length)
     return compute(describe(source), sequence_length=used, reading=reading)
 
 
-def settled_length(sequence_length: int | None) -> int | None:
-    """The sequence length, checked.
+def check_length(sequence_length: int | None) -> int | None:
+    """Check a sequence length, before a file is read.
 
     Raises:
         ArgumentError: Not from 1 to 2^53.
@@ -49,17 +54,55 @@ def settled_length(sequence_length: int | None) -> int | None:
     return None if sequence_length is None else length("sequence_length", sequence_length)
 
 
+def describe(source: object) -> Description:
+    """Read a file, with nothing computed yet.
+
+    Args:
+        source: As in `load_model`.
+
+    Raises:
+        ArgumentTypeError: Neither a path nor an object of keys.
+        FileError: A file that cannot be read, or a value in it that cannot be used.
+    """
+    name, keys = open_source(source)
+    described = describe_gguf(Path(name)) if keys is None else _describe_config(name, keys)
+    for label in (described.model_type or "", *(each.name for each in described.settings)):
+        if len(label) > LONGEST_NAME:
+            msg = (
+                f"{described.source}: names may have at most {LONGEST_NAME} letters, "
+                f"got {label[:20]!r}... of {len(label):,}"
+            )
+            raise FileError(msg)
+    return described
+
+
+def _describe_config(name: str, keys: Mapping[str, Any]) -> Description:
+    try:
+        settings = config.settings_of(keys)
+    except ArgumentError as error:
+        msg = f"{name}: {error}"
+        raise FileError(msg) from None
+    model_type = keys.get("model_type")
+    return Description(
+        source=name,
+        format="config.json",
+        model_type=model_type if isinstance(model_type, str) else None,
+        raw=keys,
+        settings=settings,
+    )
+
+
 def compute(
     described: Description, *, sequence_length: int | None = None, reading: str | None = None
 ) -> Model:
-    """The position encodings of a file that has been read.
+    """Compute the position encodings of a file that has been read.
 
     Raises:
-        ArgumentError: No such reading.
-        FileError: The file says something that is not allowed.
+        ArgumentError: No such stack.
+        FileError: A value in the file that cannot be used.
     """
     name = NATIVE[described.format] if reading is None else reading
-    rotary = stack(name)
+    rotary = find_stack(name)
     layers = []
     for settings in described.settings:
         try:

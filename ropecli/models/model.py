@@ -1,4 +1,4 @@
-"""A model's position encodings, one for each kind of layer."""
+"""A model's position encodings, one for each kind of layer, and the shape of its heads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.errors import ArgumentError
+from ropecli.errors import ArgumentError, FileError
+from ropecli.models.parts import parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from ropecli.models.settings import Settings
     from ropecli.rotary import Rotary
 
-SHOWN = 8  #: Names of layers that a message has.
+SHOWN = 8  #: Names of layers in a message.
+#: Names of the number of key heads; without one it is that of the query heads.
+KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_heads", "multi_query_group_num")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +27,7 @@ class Layer:
 
     name: str  #: "all", or the kind, such as "full_attention" or "vision".
     rotary: Rotary | None  #: None on layers without position.
-    settings: Settings  #: What it was computed from.
+    settings: Settings  #: The part of the file from which it was computed.
 
     @property
     def context_length(self) -> int | None:
@@ -38,7 +41,7 @@ class Layer:
 
     @property
     def incomplete_pairs(self) -> int | None:
-        """Turning pairs that never complete a turn within the context, or a sliding layer's window.
+        """Rotating pairs with no full turn within the context, or a sliding layer's window.
 
         None where neither is known.
         """
@@ -51,18 +54,18 @@ class Layer:
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """What a file says about positions, as one stack reads it."""
+    """The position encodings of a file, as one stack reads it."""
 
     source: str  #: The file, or "-" for standard input.
     format: str  #: "config.json" or "gguf".
     model_type: str | None  #: Or the architecture that a GGUF names.
     reading: str  #: The stack, such as "transformers" or "llama.cpp".
-    sequence_length: int | None  #: Positions in use; where it counts, None is the context length.
+    sequence_length: int | None  #: Positions in use; None is the context length, where one counts.
     layers: tuple[Layer, ...]  #: In the order of the file.
     raw: Mapping[str, Any] = field(repr=False, compare=False)  #: The keys of the file.
 
     def only(self, name: str | None) -> Model:
-        """The model with one kind of layer alone; with all of them where none is named.
+        """Return the model with one kind of layer alone; with all of them if none is named.
 
         Raises:
             ArgumentError: No such layer.
@@ -70,7 +73,7 @@ class Model:
         return self if name is None else replace(self, layers=(self.layer(name),))
 
     def layer(self, name: str | None = None) -> Layer:
-        """The layer of a name; without one, the only layer that has a rotation.
+        """Return the layer of a name; without one, the only layer that has a rotation.
 
         Raises:
             ArgumentError: No such layer, or no name where several could be meant.
@@ -81,13 +84,67 @@ class Model:
             for layer in self.layers:
                 if layer.name == name:
                     return layer
-            one = "" if len(self.layers) > 1 else ": there is one kind, and no need to name it"
-            msg = f"layer must be one of {names}, got {name!r}{one}"
-            raise ArgumentError(msg)
+            msg = f"layer must be one of {names}, got {name!r}"
+            raise ArgumentError(msg, "" if len(self.layers) > 1 else "leave `layer` out")
         rotating = [layer for layer in self.layers if layer.rotary is not None]
         if len(rotating) == 1 or (rotating and len({layer.rotary for layer in rotating}) == 1):
             return rotating[0]
-        msg = f"{self.source} has several kinds of layers ({names}): choose one with --layer"
         if not rotating:
             msg = f"{self.source} has no layer with a rotary position embedding"
+            raise ArgumentError(msg)
+        msg = f"{self.source} has several kinds of layers ({names})"
+        raise ArgumentError(msg, "choose one with `layer`")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heads:
+    """The heads of a model's attention."""
+
+    heads: int  #: Of the queries.
+    kv_heads: int  #: Of the keys.
+    head_dim: int
+    rotary_dim: int
+    rotary_offset: int
+    layout: str  #: The layout of its weights.
+
+
+def heads_of(model: Model, layer: str | None = None) -> Heads:
+    """Return the heads of a model's layers, which must be of one shape.
+
+    Args:
+        model: From a config.json.
+        layer: A kind of layer, where they differ.
+
+    Raises:
+        ArgumentError: Not from a config.json, no such layer, or layers of several shapes.
+        FileError: The file does not give the number of heads.
+    """
+    if model.format != "config.json":
+        msg = f"the number of heads must come from a config.json, got {model.source}"
         raise ArgumentError(msg)
+    rotaries = [each.rotary for each in model.only(layer).layers if each.rotary is not None]
+    shapes = {(r.head_dim, r.rotary_dim, r.rotary_offset, r.layout) for r in rotaries}
+    if len(shapes) != 1:
+        if not shapes:
+            msg = f"{model.source} has no rotary position embedding in layer {layer}"
+            raise ArgumentError(msg)
+        names = ", ".join(each.name for each in model.layers)
+        msg = f"the layers of {model.source} ({names}) have heads of several shapes"
+        raise ArgumentError(msg, "choose one with `layer`")
+    head_dim, rotary_dim, rotary_offset, layout = shapes.pop()
+    found = parts(model.raw)
+    named = [part for part in found if part.name and (layer or "").startswith(part.name)]
+    keys = (named or found)[0].keys
+    heads = keys.integer("num_attention_heads")
+    if heads is None:
+        msg = f"{model.source} has no num_attention_heads"
+        raise FileError(msg, "pass `heads`, `kv_heads` and `head_dim` instead")
+    kv_heads = [keys.integer(name) for name in KV_HEADS]
+    return Heads(
+        heads=heads,
+        kv_heads=next((count for count in kv_heads if count is not None), heads),
+        head_dim=head_dim,
+        rotary_dim=rotary_dim,
+        rotary_offset=rotary_offset,
+        layout=layout,
+    )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ropecli.models.architectures import architecture, table
-from ropecli.models.keys import SPEAKING, Keys
+from ropecli.models.keys import ROTARY_KEYS, Keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 DEEPEST = 4  #: thinker_config.text_config is two.
 TEXT = ("text_config", "llm_config", "language_config", "language_model_config")
-#: position_embedding_type and the like: how files say that positions are not rotary.
+#: Values of POSITION_KEYS with which positions are not rotary.
 OTHER_POSITIONS = (
     "absolute",
     "alibi",
@@ -25,9 +25,9 @@ OTHER_POSITIONS = (
     "learned",
     "nope",
 )
-#: Settings of a part, none of its own. DBRX has a rope_theta in attn_config that nothing reads.
+#: Objects that are not parts. DBRX has a rope_theta in attn_config that no code reads.
 NO_PARTS = ("attn_config", "ffn_config")
-#: EsmFold2 turns atoms by where they are in space; its frequencies are of no type that is known.
+#: EsmFold2 rotates by the place of atoms in space; its frequencies are of none of the rope types.
 SPATIAL = "spatial_rope_base_frequency"
 POSITION_KEYS = ("position_embedding_type", "position_embeddings_type", "position_embedding")
 #: Keys that switch the rotation on.
@@ -38,31 +38,31 @@ SWITCHES = ("use_mem_rope", "use_rotary_embedding")
 class Part:
     """One object of a config.json that describes a transformer."""
 
-    path: str  #: Where it stands in the file, "" for the top.
+    path: str  #: Dotted path in the file, "" for the top.
     name: str  #: "" for text, else "vision", "audio", "talker", ...
     keys: Keys
 
 
 def parts(config: Mapping[str, Any]) -> list[Part]:
-    """Every part with a rotary embedding, text first."""
-    found = list(_walk(config, _top(config), path="", name="", depth=0))
+    """Return every part with a rotary embedding, text first."""
+    found = list(_walk(config, _architecture_of_top(config), path="", name="", depth=0))
     composite = len(found) > 1
     if composite and found[0].path == "" and any(part.name == "" for part in found[1:]):
-        top = found[0]  # its own rotation beside that of its text model
+        top = found[0]  # with a rotation of its own, next to that of its text model
         found[0] = Part(path="", name=str(config.get("model_type", "model")), keys=top.keys)
     return sorted(found, key=lambda part: part.name != "")
 
 
-def _top(config: Mapping[str, Any]) -> Architecture:
-    """Of the file; of the text model where its keys stand at the top, as they once did."""
+def _architecture_of_top(config: Mapping[str, Any]) -> Architecture:
+    """Return the file's architecture; the text model's where old files have its keys there."""
     own = architecture(config.get("model_type"))
     text = table()["parts"].get(own.model_type, {}).get("text_config")
     flat = not own.known and text is not None and not any(key in config for key in TEXT)
     return architecture(text) if flat else own
 
 
-def _of_child(config: Mapping[str, Any], key: str, parent: object) -> Architecture:
-    """Of a part; by its place where it has no model_type of its own, or its parent's."""
+def _architecture_of_child(config: Mapping[str, Any], key: str, parent: object) -> Architecture:
+    """Return the architecture of a part, by its place where its model_type does not give it."""
     own = architecture(config.get("model_type"))
     placed = table()["parts"].get(parent, {}).get(key) if isinstance(parent, str) else None
     return own if placed is None or own.known else architecture(placed)
@@ -85,7 +85,7 @@ def _walk(
         own = "" if key in TEXT else key.removesuffix("_config")
         yield from _walk(
             child,
-            _of_child(child, key, config.get("model_type")),
+            _architecture_of_child(child, key, config.get("model_type")),
             path=f"{path}.{key}".lstrip("."),
             name=".".join(filter(None, (name, own))),
             depth=depth + 1,
@@ -93,9 +93,9 @@ def _walk(
 
 
 def _other_position(keys: Keys, key: str) -> bool:
-    """Whether a key says that positions are not rotary, and the architecture's code reads it.
+    """True if the architecture's code reads a key whose value makes positions not rotary.
 
-    ModernBERT's file says "absolute" and means nothing by it.
+    ModernBERT's file has "absolute", which its code does not read.
     """
     value = keys.get(key)
     read = not keys.architecture.known or key in keys.architecture.defaults or value == "nope"
@@ -103,16 +103,16 @@ def _other_position(keys: Keys, key: str) -> bool:
 
 
 def _rotates(keys: Keys, *, alone: bool, top: bool) -> bool:
-    """Whether a part has a rotary embedding, by its keys or by its architecture."""
+    """True if a part has a rotary embedding, by its keys or by its architecture."""
     if any(_other_position(keys, key) for key in POSITION_KEYS):
         return False
     if keys.config.get("alibi") is True or any(keys.get(key) is False for key in SWITCHES):
         return False
     if keys.architecture.model_type in table()["none"] or keys.get(SPATIAL) is not None:
         return False
-    if any(keys.config.get(key) is not None for key in SPEAKING):
+    if any(keys.config.get(key) is not None for key in ROTARY_KEYS):
         return True
     if keys.architecture.known:
         return alone
-    # A file of an unknown architecture that describes a transformer and nothing about positions.
+    # An unknown architecture: a transformer, with nothing said about its positions.
     return top and alone and None not in (keys.get("hidden_size"), keys.get("num_attention_heads"))

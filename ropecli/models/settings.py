@@ -1,4 +1,4 @@
-"""What a file says about the position encoding of one kind of layer, before it is computed."""
+"""The content of a model's file, before any rotation is computed."""
 
 from __future__ import annotations
 
@@ -22,8 +22,19 @@ class Settings:
     context_length: int | None = None  #: Positions that the model is meant for.
     original_context_length: int | None = None  #: Positions before its frequencies were scaled.
     window: int | None = None  #: Positions that a sliding layer sees, where the file says.
-    nested: bool = False  #: Whether the scaling stands under a layer type in the file.
+    nested: bool = False  #: True where the file has the scaling keys under a layer type.
     softmax: str | None = None  #: "mscale_all_dim" where the score carries DeepSeek's factor.
     temperature: Temperature | None = None  #: A factor on queries that grows with position.
-    layers: tuple[int, ...] | None = None  #: Which layers, where the file says.
-    assumed: tuple[str, ...] = ()  #: A sentence for each value that no key said.
+    layers: tuple[int, ...] | None = None  #: Indices of the layers, where the file says.
+    assumed: tuple[str, ...] = ()  #: A sentence for each value that no key gives.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Description:
+    """A file: its keys, and the settings of each kind of layer."""
+
+    source: str  #: The file, or "-".
+    format: str  #: "config.json" or "gguf".
+    model_type: str | None  #: Or the architecture that a GGUF names.
+    raw: Mapping[str, Any]  #: The keys of the file.
+    settings: tuple[Settings, ...]  #: Of each kind of layer.

@@ -1,27 +1,50 @@
-"""Finding and opening what a user names as a model: a file, a folder, or standard input."""
+"""Read what a user names as a model: a file, a folder, or standard input."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ropecli.errors import FileError
+from ropecli.errors import ArgumentTypeError, FileError
 
 STDIN = "-"
 LARGEST = 4 << 20  #: Bytes of JSON that are read; real files have a few thousand.
 GGUF_MAGIC = b"GGUF"
 
 
-def locate(source: str | os.PathLike[str]) -> Path:
-    """The file that is meant: config.json, or the only .gguf, of a folder.
+def open_source(source: object) -> tuple[str, Mapping[str, Any] | None]:
+    """Return the name of a source and the keys of its config.json, or None for a GGUF.
+
+    Args:
+        source: As in `load_model`.
 
     Raises:
-        FileError: No such file, or more than one that could be meant.
+        ArgumentTypeError: Neither a path nor an object of keys.
+        FileError: No such file, or one that cannot be read.
+    """
+    if isinstance(source, Mapping):
+        return "config.json", source
+    if not isinstance(source, str | os.PathLike):
+        msg = f"source must be a path or the object of a config.json, got {type(source).__name__}"
+        raise ArgumentTypeError(msg)
+    if os.fspath(source) == STDIN:
+        return STDIN, read_json(None)
+    path = locate(source)
+    return str(path), None if is_gguf(path) else read_json(path)
+
+
+def locate(source: str | os.PathLike[str]) -> Path:
+    """Return the file that is meant: of a folder, its config.json or its only .gguf file.
+
+    Raises:
+        FileError: No such file, or several that could be meant.
     """
     path = Path(source)
     try:
@@ -43,11 +66,11 @@ def locate(source: str | os.PathLike[str]) -> Path:
 
 
 def is_gguf(path: Path) -> bool:
-    """Whether the file begins as a GGUF does, or claims to be one by its name."""
+    """True if the file starts as a GGUF does, or has the suffix of one."""
     if path.suffix.lower() == ".gguf":
         return True
     try:
-        if not path.is_file():  # a pipe's first bytes could not be put back
+        if not path.is_file():  # the first bytes of a pipe could not be put back
             return False
         with path.open("rb") as stream:
             return stream.read(len(GGUF_MAGIC)) == GGUF_MAGIC
@@ -57,7 +80,7 @@ def is_gguf(path: Path) -> bool:
 
 
 def read_json(path: Path | None) -> dict[str, Any]:
-    """The JSON object of a file, or of standard input.
+    """Read the JSON object of a file, or of standard input.
 
     Raises:
         FileError: Not readable, too large, or not a JSON object.
@@ -79,7 +102,7 @@ def read_json(path: Path | None) -> dict[str, Any]:
         msg = f"{name} is larger than the {LARGEST >> 20} MiB that a config.json may have"
         raise FileError(msg)
     try:
-        value = json.loads(content, object_pairs_hook=_once)
+        value = json.loads(content, object_pairs_hook=_mark_repeated)
     except RecursionError:
         msg = f"{name} is nested too deeply for a config.json"
         raise FileError(msg) from None
@@ -89,22 +112,23 @@ def read_json(path: Path | None) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         msg = f"{name} is not valid JSON: {str(error).splitlines()[0][:200]}"
         raise FileError(msg) from None
-    except ValueError:  # Python reads no longer ones
-        msg = f"{name} is no config.json: a number in it has thousands of digits"
+    except ValueError:  # Python refuses longer integers
+        msg = f"{name} is not a config.json: a number in it has thousands of digits"
         raise FileError(msg) from None
     if not isinstance(value, dict):
-        msg = f"{name} must hold a JSON object, got {_kind(value)}"
+        names = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
+        msg = f"{name} must hold a JSON object, got {names.get(type(value), 'a number')}"
         raise FileError(msg)
     return value
 
 
 class RepeatedKeys(dict[str, Any]):
-    """A JSON object in which keys stand twice; the last value counts, as for every reader."""
+    """A JSON object with a key more than once; the last value counts, as for every reader."""
 
     repeated: tuple[str, ...] = ()
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _mark_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     plain = dict(pairs)
     if len(plain) == len(pairs):
         return plain
@@ -114,6 +138,36 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return marked
 
 
-def _kind(value: object) -> str:
-    names = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
-    return names.get(type(value), "a number")
+#: Whole strings too, so that their content is not taken for structure.
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]', re.DOTALL)
+
+
+def key_lines(path: Path) -> dict[str, int]:
+    """Return the line of each key by its dotted path, from 1; the last one of a repeated key."""
+    content = path.read_bytes()
+    text = content.decode(json.detect_encoding(content), errors="replace")
+    lines: dict[str, int] = {}
+    brackets: list[str] = []  # those that are open, "{" and "["
+    names: list[str] = []  # the key of each
+    line, at, awaits_key, name = 1, 0, False, ""
+    for token in _TOKEN.finditer(text):
+        line += text.count("\n", at, token.start())
+        at = token.start()
+        mark = token[0]
+        if mark in "{[":
+            brackets.append(mark)
+            names.append(name)
+            awaits_key = mark == "{"
+        elif mark in "}]":
+            if brackets:
+                brackets.pop()
+                names.pop()
+            awaits_key = False
+        elif mark == ",":
+            awaits_key = bool(brackets) and brackets[-1] == "{"
+        elif mark != ":" and awaits_key:
+            awaits_key = False
+            name = json.loads(mark, strict=False)
+            if "[" not in brackets:  # objects in an array have no path
+                lines[".".join([*names[1:], name])] = line
+    return lines

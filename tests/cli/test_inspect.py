@@ -166,7 +166,7 @@ def test_eighty_columns_break_under_the_value(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["config.json", "-o", "x.txt"], "output must end in .png, .svg, .pdf, got 'x.txt'"),
-        (["config.json", "--as", "trt"], "the reading must be one of transformers, vllm"),
+        (["config.json", "--as", "trt"], "reading must be one of transformers, vllm"),
         (["config.json", "--layer", "full"], "layer must be one of all, got 'full'"),
         (["config.json", "--sequence-length", "0"], "sequence_length must be from 1"),
     ],

@@ -13,7 +13,7 @@ from helpers import soon
 from models.configs import ALL, published
 
 from ropecli import RopecliError, lint, load_model
-from ropecli.models.readings import READINGS
+from ropecli.models.stacks import STACKS
 
 WRONG: list[Any] = [
     None, True, False, 0, 1, -1, 2, 3, 7, 0.5, 1.5, -3.5, 1e-300, 1e300, 1e308, 10**18, 10**400,
@@ -71,7 +71,7 @@ def assert_judged_or_refused(data: bytes, folder: Path) -> bool:
         except RopecliError as error:
             computed = False
             assert_one_line(str(error), data)
-        for stack in READINGS:
+        for stack in STACKS:
             try:
                 load_model(path, reading=stack, sequence_length=70_000)
             except RopecliError as error:

@@ -11,9 +11,9 @@ from models.configs import DEEPSEEK_V3, DYNAMIC, GPT_OSS, PHI_3, QWEN3_VL
 
 from ropecli import diff, load_model
 from ropecli.models.diff import LayerDifference
-from ropecli.models.readings import READINGS
+from ropecli.models.stacks import STACKS
 
-OTHERS = [name for name in READINGS if name not in ("transformers", "paper")]
+OTHERS = [name for name in STACKS if name not in ("transformers", "paper")]
 
 
 def apart(

@@ -8,7 +8,7 @@ import pytest
 from models.configs import DEEPSEEK_V3, GEMMA_3, GPT_OSS, LLAMA_31
 
 from ropecli import ArgumentError, FileError, load_model
-from ropecli.models.heads import Heads, heads_of
+from ropecli.models.model import Heads, heads_of
 
 
 def shape(found: Heads) -> tuple[int, int, int, int, int, str]:
@@ -60,5 +60,5 @@ def test_layers_of_several_shapes_need_a_choice() -> None:
 
 def test_a_file_that_does_not_say_it() -> None:
     config = {"model_type": "unknown", "head_dim": 64, "rope_theta": 1e4}
-    with pytest.raises(FileError, match="has no num_attention_heads: give --heads"):
+    with pytest.raises(FileError, match="has no num_attention_heads; pass heads, "):
         heads_of(load_model(config))

@@ -186,7 +186,7 @@ def test_a_base_for_every_layer() -> None:
 
 def test_two_kinds_need_a_name() -> None:
     model = load_model(GEMMA_3)
-    with pytest.raises(ArgumentError, match=r"several kinds .*: choose one with --layer"):
+    with pytest.raises(ArgumentError, match=r"several kinds .*; choose one with layer"):
         model.layer()
     with pytest.raises(ArgumentError, match=r"layer must be one of .*, got 'global'"):
         model.layer("global")

@@ -10,7 +10,7 @@ import pytest
 from models.configs import DEEPSEEK_V3, DYNAMIC, GPT_OSS, PHI_3, QWEN3_VL
 
 from ropecli import ArgumentError, FileError, Rotary, load_model
-from ropecli.models.readings import READINGS
+from ropecli.models.stacks import STACKS
 
 
 def rotary(config: dict[str, Any], reading: str, **more: Any) -> Rotary:
@@ -140,7 +140,7 @@ def test_the_paper_s_yarn() -> None:
 
 def test_vllm_refuses_two_rope_types() -> None:
     config = yarn(4.0, type="linear")
-    with pytest.raises(FileError, match="vLLM refuses type 'linear' beside rope_type 'yarn'"):
+    with pytest.raises(FileError, match="vLLM refuses type 'linear' with rope_type 'yarn'"):
         load_model(config, reading="vllm")
     assert rotary(config, "transformers").rope_type == "yarn"
 
@@ -156,7 +156,7 @@ def test_an_unknown_stack_is_refused() -> None:
         load_model(DYNAMIC, reading="tensorrt")
 
 
-@pytest.mark.parametrize("stack", READINGS)
+@pytest.mark.parametrize("stack", STACKS)
 def test_every_stack_reads_plain_rope_alike(stack: str) -> None:
     config = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
     assert rotary(config, stack) == Rotary(head_dim=16, layout="half")

@@ -1,10 +1,7 @@
-"""GGUF files: a bounded reader of their headers, and what llama.cpp rotates by what they say."""
+"""GGUF files: a bounded reader of their headers, and the rotation of llama.cpp."""
 
-from ropecli.models.gguf.describe import describe_gguf
-from ropecli.models.gguf.file import GgufFile, read_gguf
-from ropecli.models.gguf.settings import gguf_settings
-from ropecli.models.gguf.tensors import TensorInfo
-from ropecli.models.gguf.values import Skipped, Value
+from ropecli.models.gguf.reader import GgufFile, Skipped, TensorInfo, Value, read_gguf
+from ropecli.models.gguf.settings import describe_gguf, gguf_settings
 
 __all__ = [
     "GgufFile",

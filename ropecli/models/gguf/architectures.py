@@ -1,4 +1,4 @@
-"""What llama.cpp knows of an architecture and no key of a GGUF says, from architectures.toml."""
+"""Facts about architectures in llama.cpp that no key of a GGUF gives, from architectures.toml."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: How pairs lie, by ggml's name for it.
+#: Layout by the mode of ggml's rotation.
 LAYOUTS = {"norm": "interleaved", "neox": "half", "mrope": "half", "imrope": "half"}
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -23,7 +23,7 @@ class Architecture:
 
     name: str
     mode: str | None  #: "none", "norm", "neox", "mrope" or "imrope"; None of an unknown one.
-    facts: Mapping[str, Any]  #: As the table's head explains them.
+    facts: Mapping[str, Any]  #: Explained at the head of the table.
 
 
 @cache
@@ -34,12 +34,12 @@ def table() -> Mapping[str, Any]:
 
 
 def goes_by_sections(name: str) -> bool:
-    """Whether the mode of an architecture depends on rope.dimension_sections."""
+    """True if the mode of an architecture depends on rope.dimension_sections."""
     return name in table()["without_sections"]
 
 
 def architecture(name: str, sections: Sequence[int] = ()) -> Architecture:
-    """The facts of an architecture.
+    """Return the facts of an architecture.
 
     Args:
         name: As general.architecture has it.

@@ -1,4 +1,4 @@
-"""Which kinds of blocks a model has, as far as their rotations differ."""
+"""The kinds of blocks of a model that rotate differently."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class Blocks:
 
     name: str  #: "all", or the kind.
     rotates: bool = True
-    sliding: bool = False  #: Whether its attention is a sliding window.
-    compress: bool = False  #: Whether it has the base of compressed attention.
-    layers: tuple[int, ...] | None = None  #: Which blocks, where that is known.
+    sliding: bool = False  #: True if its attention is a sliding window.
+    compress: bool = False  #: True if it has the base of compressed attention.
+    layers: tuple[int, ...] | None = None  #: The indices of the blocks, where they are known.
 
 
 def kinds_of_blocks(keys: Metadata, architecture: Architecture) -> tuple[Blocks, ...]:
-    """Every kind of block that the model has, in the order of their names.
+    """Return every kind of block, in the order of their names.
 
     Raises:
-        FileError: A key with a value that is not allowed.
+        FileError: A key with a value that cannot be used.
     """
     count = _count(keys)
     facts = architecture.facts
@@ -45,7 +45,7 @@ def kinds_of_blocks(keys: Metadata, architecture: Architecture) -> tuple[Blocks,
 
 
 def _split(keys: Metadata, architecture: Architecture, count: int | None) -> Split | None:
-    """What tells two kinds of blocks apart, if there are two."""
+    """Return the pattern of the first of two kinds, and both kinds; None if there is only one."""
     facts = architecture.facts
     if facts.get("compress"):
         ratios = _flags(keys, "attention.compress_ratios")
@@ -65,12 +65,12 @@ def _split(keys: Metadata, architecture: Architecture, count: int | None) -> Spl
 
 
 def _count(keys: Metadata) -> int | None:
-    """Blocks of the model proper, without those that draft further tokens."""
+    """Count the blocks of the model, without those that draft further tokens."""
     count = keys.integer("block_count")
     if count is None:
         return None
     if count > MOST_BLOCKS:
-        keys.refuse("block_count", count, f"up to {MOST_BLOCKS:,}")
+        keys.refuse("block_count", count, f"at most {MOST_BLOCKS:,}")
     return max(1, count - (keys.integer("nextn_predict_layers", least=0) or 0))
 
 
@@ -78,7 +78,7 @@ def _has_sliding(keys: Metadata, architecture: Architecture, count: int | None) 
     when = architecture.facts.get("sliding")
     window = keys.integer("attention.sliding_window", least=0)
     if when is None:
-        # Of an unknown architecture the keys are all there is.
+        # An unknown architecture has only its keys.
         unknown = architecture.mode is None
         return unknown and bool(window) and keys.get("rope.freq_base_swa") is not None
     if when in {"always", "pattern"}:
@@ -89,7 +89,7 @@ def _has_sliding(keys: Metadata, architecture: Architecture, count: int | None) 
 
 
 def _sliding_pattern(keys: Metadata, architecture: Architecture) -> Pattern | None:
-    """Whether a block is a sliding one, by its number."""
+    """Return a function that is true of the index of a sliding block."""
     if keys.is_array(_PATTERN):
         return _flags(keys, _PATTERN)
     period = keys.integer(_PATTERN, least=0)
@@ -104,7 +104,7 @@ def _sliding_pattern(keys: Metadata, architecture: Architecture) -> Pattern | No
 
 
 def _flags(keys: Metadata, name: str) -> Pattern | None:
-    """Whether an array has a number other than 0 for a block; those beyond it have 0."""
+    """Return a function that is true where an array has a number other than 0."""
     flags = keys.integers(name)
     if flags is None:
         return None
@@ -112,7 +112,7 @@ def _flags(keys: Metadata, name: str) -> Pattern | None:
 
 
 def _two(count: int | None, pattern: Pattern | None, yes: Blocks, no: Blocks) -> tuple[Blocks, ...]:
-    """Both kinds with their blocks, or the only one that there is, under the name "all"."""
+    """Return both kinds with their blocks, or the only one that has blocks, named "all"."""
     if count is None or pattern is None:
         return tuple(sorted((yes, no), key=lambda kind: kind.name))
     of_yes = tuple(layer for layer in range(count) if pattern(layer))

@@ -1,7 +1,7 @@
-"""Reading a file that nobody should trust, within limits on time and memory.
+"""Read an untrusted file within limits on time and memory.
 
-Bytes that are left do not bound the work: a sparse file of a terabyte costs nothing to make. So
-three budgets do: bytes read, steps taken and memory kept. The largest vocabularies of today,
+The size of a file does not bound the work, since a sparse file of a terabyte costs nothing to
+make. Three budgets do: bytes read, steps taken and memory kept. The largest vocabularies of today,
 262,144 tokens and 514,906 merges, take 15 MB and 780,000 steps.
 """
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 CHUNK = 1 << 18  #: Bytes that one read asks for.
-MOST_BYTES = 1 << 26  #: That are read from one file: 64 MiB.
-MOST_STEPS = 2_000_000  #: A string that is passed over is one; half a second of them.
-MOST_MEMORY = 1 << 25  #: Bytes that the values kept may take, about: 32 MiB.
+MOST_BYTES = 1 << 26  #: Read from one file: 64 MiB.
+MOST_STEPS = 2_000_000  #: A skipped string is one; half a second of them.
+MOST_MEMORY = 1 << 25  #: Bytes of the values kept, estimated: 32 MiB.
 
 
 class BoundedReader:
@@ -33,7 +33,7 @@ class BoundedReader:
     order: str  #: "<" or ">", of every number.
 
     def __init__(self, path: Path, fd: int) -> None:
-        """Begin at the file's first byte."""
+        """Start at the file's first byte."""
         self.path, self._fd = path, fd
         self.size = os.fstat(fd).st_size
         self.at = 0
@@ -43,15 +43,11 @@ class BoundedReader:
 
     @property
     def left(self) -> int:
-        """Bytes from the next one to the end of the file."""
+        """Bytes up to the end of the file."""
         return self.size - self.at
 
     def refuse(self, what: str) -> NoReturn:
-        """Say what is wrong with the file.
-
-        Raises:
-            FileError: Always.
-        """
+        """Raise a FileError that names the file."""
         msg = f"{self.path}: {what}"
         raise FileError(msg)
 
@@ -61,7 +57,7 @@ class BoundedReader:
         if self._steps > MOST_STEPS:
             self.refuse(
                 f"the header has too many parts by byte {self.at:,}; "
-                f"read are up to {MOST_STEPS:,} strings"
+                f"expected at most {MOST_STEPS:,} strings"
             )
 
     def keep(self, memory: int) -> None:
@@ -70,16 +66,16 @@ class BoundedReader:
         if self._memory > MOST_MEMORY:
             self.refuse(
                 f"the header's values need too much memory by byte {self.at:,}; "
-                f"kept are up to {MOST_MEMORY >> 20} MiB"
+                f"expected at most {MOST_MEMORY >> 20} MiB"
             )
 
     def need(self, count: int, what: str) -> None:
-        """Refuse the file if so many bytes are not left."""
+        """Refuse the file if fewer than `count` bytes are left."""
         if count > self.left:
             self.refuse(f"{what} at byte {self.at:,} needs {count:,} bytes, {self.left:,} are left")
 
     def take(self, count: int, what: str) -> bytes:
-        """The next bytes; the caller limits their number."""
+        """Read the next bytes; the caller limits their number."""
         self.need(count, what)
         place = self.at - self._start
         if not 0 <= place <= len(self._chunk) - count:
@@ -89,17 +85,17 @@ class BoundedReader:
         return self._chunk[place : place + count]
 
     def number(self, code: str, what: str) -> Any:
-        """The next number, by its `struct` code."""
+        """Read the next number, by its `struct` code."""
         form = self.order + code
         return struct.unpack(form, self.take(struct.calcsize(form), what))[0]
 
     def skip(self, count: int, what: str) -> None:
-        """Pass over bytes without reading them."""
+        """Skip bytes without reading them."""
         self.need(count, what)
         self.at += count
 
     def skip_strings(self, count: int, what: str) -> None:
-        """Pass over strings, each of them a length and as many bytes."""
+        """Skip strings, each of them a length and that many bytes."""
         self.step(count)
         length = struct.Struct(self.order + "Q").unpack_from
         while count:
@@ -116,12 +112,12 @@ class BoundedReader:
                 self.refuse(f"a string of {what} ends {-self.left:,} bytes beyond the file")
 
     def _fill(self, count: int) -> None:
-        """Read from the next byte on; at most so many bytes, fewer at the end of the file."""
+        """Read at most `count` bytes into the buffer, fewer at the end of the file."""
         count = min(count, self.left)
         self._bytes += count
         if self._bytes > MOST_BYTES:
             self.refuse(
-                f"the header is too long, it goes on at byte {self.at:,}; "
-                f"read are up to {MOST_BYTES >> 20} MiB"
+                f"the header is too long: it continues at byte {self.at:,}; "
+                f"expected at most {MOST_BYTES >> 20} MiB"
             )
         self._start, self._chunk = self.at, read_bytes(self.path, self._fd, self.at, count)

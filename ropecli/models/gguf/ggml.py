@@ -1,31 +1,46 @@
-"""What ggml computes of a rotation, in float64: frequencies, YaRN's factors, axes.
+"""The rotation as ggml computes it, in float64: frequencies, YaRN's factors, axes.
 
-It differs from other stacks in that the ramp of YaRN always begins and ends at whole pairs, and
-in who multiplies what: the rotation carries 1 + 0.1 ln s itself, and the loader divides by it.
+It differs from other stacks in two ways. YaRN's ramp always begins and ends at whole pairs. And
+the rotation itself multiplies by 1 + 0.1 ln s, which the loader divides out.
+
+A GGUF has numbers, not names of rope types: the divisors of Llama 3.1 are a tensor.
+`name_rope_type` names a type only where its own formula gives the same frequencies; others become
+a list of divisors, as LongRoPE takes it.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from ropecli.errors import RopecliError
+from ropecli.rotary import rope
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    Named = tuple[str, dict[str, Any]]
+_LLAMA3 = {
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+}
+_STATIC = 1e10  #: A divisor that stops a pair; Gemma 4's is 1e30.
+
 
 @dataclass(frozen=True, kw_only=True)
 class Rotation:
-    """What llama.cpp hands to ggml for one kind of block."""
+    """The arguments of ggml's rotation for one kind of block."""
 
     n_rot: int  #: Coordinates that are rotated.
     base: float
     factor: float  #: Divides the frequencies: 1 / freq_scale.
-    ext_factor: float  #: The share of YaRN's ramp, 0 to 1.
+    ext_factor: float  #: Weight of YaRN's ramp, 0 to 1.
     attn_factor: float  #: Multiplies cos and sin, before the rotation's own factor.
     beta_fast: float
     beta_slow: float
@@ -37,7 +52,7 @@ class Rotation:
         return np.power(self.base, -2.0 * np.arange(self.n_rot // 2) / self.n_rot)
 
     def inv_freq(self, divisors: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-        """Radians per position of each pair."""
+        """Return the radians per position of each pair."""
         own = self.plain if divisors is None else self.plain / divisors[: self.n_rot // 2]
         if not self.ext_factor:
             return own / self.factor
@@ -54,7 +69,7 @@ class Rotation:
 
     @property
     def attention_factor(self) -> float:
-        """What cos and sin are multiplied by in the end."""
+        """The factor on cos and sin in all."""
         own = 1.0 + 0.1 * math.log(self.factor) if self.ext_factor else 1.0
         return self.attn_factor * own
 
@@ -65,10 +80,10 @@ def mscale(factor: float, k: float = 1.0) -> float:
 
 
 def loaded_attn_factor(factor: float, log_multiplier: float, *, deepseek2: bool) -> float:
-    """The attn_factor of YaRN as llama.cpp sets it, whatever its key says.
+    """Return the attn_factor of YaRN as llama.cpp sets it, whatever the value of its key.
 
-    It divides by what the rotation will multiply with, and by m(s, log_multiplier) where that key
-    is used. The numerator is m(s, 1), except in deepseek2 with another multiplier than 1.
+    It divides by the rotation's own factor, and by m(s, log_multiplier) where that key is used.
+    The numerator is m(s, 1), except in deepseek2 with another multiplier than 1.
     """
     wanted = mscale(factor)
     if log_multiplier:
@@ -78,23 +93,108 @@ def loaded_attn_factor(factor: float, log_multiplier: float, *, deepseek2: bool)
 
 
 def softmax_factor(rotation: Rotation, log_multiplier: float) -> float:
-    """What DeepSeek's score is multiplied by."""
+    """Return DeepSeek's factor on the score."""
     logarithm = 0.1 * math.log(rotation.factor)
     scale = rotation.attn_factor * (1.0 + logarithm) * (1.0 + log_multiplier * logarithm)
     return scale**2
 
 
 def axes(sections: Sequence[int], count: int, *, interleaved: bool) -> tuple[int, ...]:
-    """The axis of each pair: time, height, width, and a fourth that is 0 for text.
+    """Return the axis of each pair: time, height, width, or a fourth that is 0 for text.
 
     Args:
-        sections: Pairs of each axis, four numbers; they begin anew where they end.
+        sections: Pairs of each axis, four numbers; they repeat where they end.
         count: Pairs in all.
-        interleaved: Whether the first three take turns; what they leave is the fourth's, unlike
-            in Transformers, where it is the first's.
+        interleaved: True if the first three take turns. The pairs that they leave are the
+            fourth's; in Transformers they are the first's.
     """
     ends = np.cumsum(sections)
     sectors = [i % int(ends[-1]) for i in range(count)]
     if not interleaved:
         return tuple(int(np.searchsorted(ends, sector, side="right")) for sector in sectors)
     return tuple(s % 3 if s < 3 * sections[s % 3] else 3 for s in sectors)
+
+
+@np.errstate(all="ignore")  # for any divisor; the type's own formula refuses a bad one
+def name_rope_type(
+    rotation: Rotation,
+    freqs: NDArray[np.float64] | None,
+    long_factors: NDArray[np.float64] | None,
+    short_factors: NDArray[np.float64] | None,
+) -> Named:
+    """Return the rope type that gives the same frequencies, and its parameters without the base.
+
+    Args:
+        rotation: The arguments of ggml.
+        freqs: The tensor rope_freqs.weight, which overrides the others.
+        long_factors: The tensor rope_factors_long.weight.
+        short_factors: The tensor rope_factors_short.weight.
+    """
+    if freqs is None and (long_factors is not None or short_factors is not None):
+        return _as_divisors(
+            rotation, rotation.inv_freq(short_factors), rotation.inv_freq(long_factors)
+        )
+    table = rotation.inv_freq(freqs)
+    if freqs is None:
+        # The same formula, summed in another order.
+        if _matches(rotation, found := _plain_type(rotation), table, tolerance=1e-12):
+            return found
+    elif rotation.factor == 1 and not rotation.ext_factor and rotation.attention_factor == 1:
+        for found in (_proportional(freqs, rotation), _llama3(freqs)):
+            # The tensor is float32, off by 6e-8; a wrong guess is off by the divisors' steps.
+            if _matches(rotation, found, table, tolerance=1e-6):
+                return found
+    return _as_divisors(rotation, table, table)
+
+
+def _plain_type(rotation: Rotation) -> Named:
+    if rotation.ext_factor:
+        parameters = {
+            "factor": rotation.factor,
+            "original_max_position_embeddings": rotation.original,
+            "attention_factor": rotation.attention_factor,
+            "beta_fast": rotation.beta_fast,
+            "beta_slow": rotation.beta_slow,
+        }
+        return "yarn", parameters
+    if rotation.factor == 1:
+        return "default", {}
+    return "linear", {"factor": rotation.factor}
+
+
+def _proportional(freqs: NDArray[np.float64], rotation: Rotation) -> Named:
+    turning = int(np.count_nonzero(freqs[: rotation.n_rot // 2] < _STATIC))
+    return "proportional", {"partial_rotary_factor": 2 * turning / rotation.n_rot}
+
+
+def _llama3(freqs: NDArray[np.float64]) -> Named:
+    return "llama3", {"factor": float(freqs.max()), **_LLAMA3}
+
+
+def _as_divisors(
+    rotation: Rotation, short: NDArray[np.float64], long: NDArray[np.float64]
+) -> Named:
+    parameters = {
+        "short_factor": (rotation.plain / short).tolist(),
+        "long_factor": (rotation.plain / long).tolist(),
+        "original_max_position_embeddings": max(
+            rotation.original, 2
+        ),  # the least that longrope takes
+        "attention_factor": rotation.attention_factor,
+    }
+    return "longrope", parameters
+
+
+def _matches(
+    rotation: Rotation, candidate: Named, table: NDArray[np.float64], *, tolerance: float
+) -> bool:
+    """True if a type gives a table, and the rotation's attention factor."""
+    name, parameters = candidate
+    try:
+        got = rope(name, head_dim=rotation.n_rot, rope_theta=rotation.base, **parameters)
+    except RopecliError:  # a value that the type refuses
+        return False
+    if abs(got.attention_factor - rotation.attention_factor) > 1e-12:
+        return False
+    # A static pair has 0 by name, and 1e-30 of its frequency by divisor.
+    return bool(np.allclose(got.inv_freq, table, rtol=tolerance, atol=1.0 / _STATIC**2))

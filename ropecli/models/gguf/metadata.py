@@ -1,4 +1,4 @@
-"""Keys of a GGUF's metadata, by the types that llama.cpp expects of them."""
+"""The keys of a GGUF's metadata, with the types that llama.cpp expects."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ from typing import TYPE_CHECKING, NoReturn
 from ropecli.errors import FileError
 
 if TYPE_CHECKING:
-    from ropecli.models.gguf.file import GgufFile
-    from ropecli.models.gguf.values import Value
+    from ropecli.models.gguf.reader import GgufFile, Value
 
-LARGEST = 1 << 31  #: No length or count of any model comes near it.
-LARGEST_REAL = 1e30  #: Nor any other number; with larger ones the formulas would overflow.
+LARGEST = 1 << 31  #: Far above any length or count of a model.
+LARGEST_REAL = 1e30  #: Far above any other number; the formulas would overflow with larger ones.
 
 
 class Metadata:
     """The keys of one file, those of its architecture without the architecture's name."""
 
     def __init__(self, file: GgufFile) -> None:
-        """Find out which architecture it is.
+        """Read the architecture.
 
         Raises:
-            FileError: No general.architecture, or one that is no text.
+            FileError: No general.architecture, or one that is not a string.
         """
         self._file = file
         name = file.metadata.get("general.architecture")
@@ -30,18 +29,18 @@ class Metadata:
         self.architecture = name
 
     def key(self, name: str) -> str:
-        """A key in full."""
+        """Return a key with the architecture's name."""
         return f"{self.architecture}.{name}"
 
     def get(self, name: str) -> Value | None:
-        """A value, or None where there is no such key."""
+        """Return a value; None without such a key."""
         return self._file.metadata.get(self.key(name))
 
     def integer(self, name: str, *, least: int = 1) -> int | None:
-        """A whole number.
+        """Return an integer; None without such a key.
 
         Raises:
-            FileError: Something else, or out of range.
+            FileError: Another value, or one out of range.
         """
         value = self.get(name)
         if value is None:
@@ -51,10 +50,10 @@ class Metadata:
         return value
 
     def real(self, name: str, *, least: float = -LARGEST_REAL) -> float | None:
-        """A number.
+        """Return a number; None without such a key.
 
         Raises:
-            FileError: Something else, or out of range.
+            FileError: Another value, or one out of range.
         """
         value = self.get(name)
         if value is None:
@@ -66,41 +65,41 @@ class Metadata:
         return float(value)
 
     def positive(self, name: str, default: float) -> float:
-        """A number above 0.
+        """Return a number above 0, or the default without such a key.
 
         Raises:
-            FileError: Something else, or out of range.
+            FileError: Another value, or one out of range.
         """
         value = self.real(name, least=1 / LARGEST_REAL)
         return default if value is None else value
 
     def flag(self, name: str) -> bool | None:
-        """A truth value.
+        """Return a boolean; None without such a key.
 
         Raises:
-            FileError: Something else.
+            FileError: Another value.
         """
         value = self.get(name)
         if value is not None and not isinstance(value, bool):
-            self._refuse(self.key(name), value, "a truth value")
+            self._refuse(self.key(name), value, "a boolean")
         return value
 
     def text(self, name: str) -> str | None:
-        """A string.
+        """Return a string; None without such a key.
 
         Raises:
-            FileError: Something else.
+            FileError: Another value.
         """
         value = self.get(name)
         if value is not None and not isinstance(value, str):
-            self._refuse(self.key(name), value, "text")
+            self._refuse(self.key(name), value, "a string")
         return value
 
     def integers(self, name: str) -> tuple[int, ...] | None:
-        """An array of whole numbers or truth values; a single number is an array of one.
+        """Return an array of integers or booleans; a single number is an array of one.
 
         Raises:
-            FileError: Something else.
+            FileError: Another value.
         """
         value = self.get(name)
         if value is None:
@@ -111,20 +110,15 @@ class Metadata:
         return tuple(int(part) for part in parts)  # type: ignore[arg-type]
 
     def is_array(self, name: str) -> bool:
-        """Whether a key has an array."""
-        value = self.get(name)
-        return isinstance(value, tuple)
+        """True if a key has an array."""
+        return isinstance(self.get(name), tuple)
 
     def refuse(self, name: str, what: object, wanted: str) -> NoReturn:
-        """Say what is wrong with a key of the architecture's.
-
-        Raises:
-            FileError: Always.
-        """
+        """Raise a FileError that names the key, its value and what is expected."""
         self._refuse(self.key(name), what, wanted)
 
     def _refuse(self, key: str, value: object, wanted: str) -> NoReturn:
         shown = "missing" if value is None else repr(value)
         shown = shown if len(shown) <= 60 else shown[:57] + "..."
-        msg = f"{self._file.path}: {key} is {shown}; allowed is {wanted}"
+        msg = f"{self._file.path}: {key} is {shown}; expected {wanted}"
         raise FileError(msg)

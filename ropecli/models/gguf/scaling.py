@@ -1,4 +1,4 @@
-"""How the frequencies of a GGUF are scaled, as llama.cpp's loader and context settle it."""
+"""The scaling of a GGUF's frequencies, as llama.cpp's loader and context determine it."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _BETA_FAST, _BETA_SLOW = 32.0, 1.0
 class Scaling:
     """The scaling of one kind of block."""
 
-    original: int  #: Positions before the frequencies were scaled; 0 if the file does not say.
-    log_multiplier: float  #: YaRN's, as it counts; 0 where it does not.
+    original: int  #: Positions before the frequencies were scaled; 0 where no key gives them.
+    log_multiplier: float  #: YaRN's; 0 where the architecture does not use it.
     assumed: list[str]
 
     def __init__(self, keys: Metadata, found: Architecture, blocks: Blocks) -> None:
-        """Read what is common to the kinds of blocks.
+        """Read the values that all kinds of blocks share.
 
         Raises:
-            FileError: A value that is not allowed.
+            FileError: A value that cannot be used.
         """
         self._keys, self._facts, self._blocks = keys, found.facts, blocks
         self.assumed = []
@@ -43,17 +43,17 @@ class Scaling:
         self.log_multiplier = self._log_multiplier()
         self._type = keys.text("rope.scaling.type")
         if self._type not in (None, *TYPES):
-            keys.refuse("rope.scaling.type", self._type, ", ".join(TYPES))
+            keys.refuse("rope.scaling.type", self._type, f"one of {', '.join(TYPES)}")
 
     def rotation(self, n_rot: int, key_length: int) -> Rotation:
-        """What ggml is handed.
+        """Return the arguments of ggml's rotation.
 
         Args:
             n_rot: Coordinates that are rotated.
             key_length: Coordinates of a key as the loader counts them.
 
         Raises:
-            FileError: A value that is not allowed.
+            FileError: A value that cannot be used.
         """
         beta_fast = self._facts.get("beta_fast", _BETA_FAST)
         plain = Rotation(
@@ -80,7 +80,7 @@ class Scaling:
         attn_factor = self._attn_factor(factor, ext_factor)
         shared = not self._blocks.sliding or self._facts.get("sliding_base") == "same"
         if own == "none" or (self._type == "none" and shared):
-            factor = 1.0  # the loader forgets the factor of type none only where it is shared
+            factor = 1.0  # the loader drops the factor of type none only where it is shared
         return replace(
             plain, base=base, factor=factor, ext_factor=ext_factor, attn_factor=attn_factor
         )
@@ -96,7 +96,7 @@ class Scaling:
         alpha = keys.real("rope.scaling.alpha") if self._facts.get("alpha") else None
         if alpha is not None and alpha > 0:
             if key_length == 2:
-                keys.refuse("attention.key_length", 2, "above 2 with rope.scaling.alpha")
+                keys.refuse("attention.key_length", 2, "a number above 2 with rope.scaling.alpha")
             base *= alpha ** (key_length / (key_length - 2))
         usual = self._facts.get("sliding_base")
         given = keys.get("rope.freq_base") is not None
@@ -110,7 +110,7 @@ class Scaling:
         return base
 
     def _factor(self) -> float:
-        """What divides the frequencies; 0 means 1, and so does none."""
+        """Return the divisor of the frequencies; 0 counts as 1, as does no factor."""
         keys = self._keys
         factor = None
         for name in ("rope.scaling.factor", "rope.scale_linear"):
@@ -157,14 +157,16 @@ class Scaling:
         return float(np.float32(value) / np.float32(divisor))
 
     def _check_yarn(self, base: float, factor: float) -> None:
-        """Refuse what YaRN's formulas have no value for."""
+        """Refuse numbers for which YaRN's formulas have no value."""
         keys = self._keys
         if not self.original:
-            keys.refuse("context_length", 0, "above 0 with scaling type yarn")
+            keys.refuse("context_length", 0, "a number above 0 with scaling type yarn")
         if base == 1:
-            keys.refuse("rope.freq_base", base, "other than 1 with scaling type yarn")
+            keys.refuse("rope.freq_base", base, "a number other than 1 with scaling type yarn")
         if 1.0 + 0.1 * math.log(factor) <= 0:
-            keys.refuse("rope.scaling.factor", factor, "above e^-10 with scaling type yarn")
+            keys.refuse(
+                "rope.scaling.factor", factor, "a number above e^-10 with scaling type yarn"
+            )
 
     def _assume(self, what: str, value: object, name: str) -> None:
         shown = f"{value:g}" if isinstance(value, float) else value

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.errors import RopecliError
-from ropecli.models.entries import FULL
+from ropecli.models.layers import FULL
 from ropecli.models.lint.numbers import attempt, number, positive, whole
 from ropecli.rotary.types import canonical, formula, own_parameters
 

@@ -8,9 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ropecli.errors import ArgumentTypeError, RopecliError
+from ropecli.errors import RopecliError
 from ropecli.models import config
-from ropecli.models.description import Description
 from ropecli.models.lint.entry import entries
 from ropecli.models.lint.finding import LEVELS, Finding
 from ropecli.models.lint.header import Header
@@ -19,7 +18,8 @@ from ropecli.models.lint.rule import rules
 from ropecli.models.lint.subject import File, Part
 from ropecli.models.load import compute
 from ropecli.models.parts import parts
-from ropecli.models.source import STDIN, is_gguf, locate, read_json
+from ropecli.models.settings import Description
+from ropecli.models.source import open_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +47,9 @@ def lint(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Finding, .
         FileError: A file that can't be read. One that can be read and says something that is not
             allowed is a finding.
     """
-    return _judged(_subjects(source))
+    name, keys = open_source(source)
+    subjects = _gguf_subjects(Path(name)) if keys is None else _config_subjects(keys)
+    return _apply_rules(subjects)
 
 
 def lint_description(described: Description) -> tuple[Finding, ...]:
@@ -57,24 +59,11 @@ def lint_description(described: Description) -> tuple[Finding, ...]:
         FileError: A GGUF file that can't be read again, for its tensors.
     """
     if described.format == "gguf":
-        return _judged(_of_gguf(Path(described.source)))
-    return _judged(_of_config(described.raw))
+        return _apply_rules(_gguf_subjects(Path(described.source)))
+    return _apply_rules(_config_subjects(described.raw))
 
 
-def _subjects(source: object) -> list[object]:
-    """The file and all that rules look at in it."""
-    if isinstance(source, Mapping):
-        return _of_config(source)
-    if not isinstance(source, str | os.PathLike):
-        msg = f"source must be a path or the object of a config.json, got {type(source).__name__}"
-        raise ArgumentTypeError(msg)
-    if os.fspath(source) == STDIN:
-        return _of_config(read_json(None))
-    path = locate(source)
-    return _of_gguf(path) if is_gguf(path) else _of_config(read_json(path))
-
-
-def _of_config(raw: Mapping[str, Any]) -> list[object]:
+def _config_subjects(raw: Mapping[str, Any]) -> list[object]:
     found = [Part.of(described) for described in attempt(lambda: parts(raw)) or []]
     found = [part for part in found if part.counts_positions][:MOST_PARTS]
     settings, problem = _understood(lambda: config.settings_of(raw), "config.json", raw)
@@ -97,7 +86,7 @@ def _owner(settings: Settings, names: set[str]) -> str:
     return next((prefix for prefix in prefixes if prefix in names), "")
 
 
-def _of_gguf(path: Path) -> list[object]:
+def _gguf_subjects(path: Path) -> list[object]:
     from ropecli.models.gguf import read_gguf
     from ropecli.models.gguf.settings import gguf_settings
 
@@ -132,7 +121,7 @@ def _understood(
     return settings, None
 
 
-def _judged(subjects: list[object]) -> tuple[Finding, ...]:
+def _apply_rules(subjects: list[object]) -> tuple[Finding, ...]:
     found = [
         Finding(
             rule=rule.id,

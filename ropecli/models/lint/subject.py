@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ropecli.models.keys import ALIASES, SPEAKING, Keys
+from ropecli.models.keys import ALIASES, ROTARY_KEYS, Keys
 from ropecli.models.lint.numbers import attempt, number
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Part:
     @property
     def speaks(self) -> bool:
         """Whether its model_type or one of its keys says that it has a rotary embedding."""
-        return self.known or any(self.config.get(key) is not None for key in SPEAKING)
+        return self.known or any(self.config.get(key) is not None for key in ROTARY_KEYS)
 
     @property
     def counts_positions(self) -> bool:

@@ -6,7 +6,7 @@ import difflib
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ropecli.models.keys import ALIASES, SPEAKING
+from ropecli.models.keys import ALIASES, ROTARY_KEYS
 from ropecli.rotary.types import ROPE_TYPES, own_parameters
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _OURS = frozenset({"sequence_length", "ramp"})
 #: At the top level.
 TOP = frozenset(
     {
-        *SPEAKING,
+        *ROTARY_KEYS,
         *ALIASES,
         *(name for names in ALIASES.values() for name in names),
         "global_head_dim",

@@ -10,8 +10,8 @@ from helpers import assert_within
 from models.gguf.writer import Tensor, float32, opened
 
 from ropecli.models.gguf.settings import FREQS, gguf_settings
-from ropecli.models.readings import llama_cpp
 from ropecli.models.settings import Settings
+from ropecli.models.stacks import llama_cpp
 from ropecli.rotary import Rotary
 
 
@@ -36,7 +36,7 @@ def only(metadata: Mapping[str, object], tensors: Mapping[str, Tensor] | None = 
 def rotary(layer: Settings, sequence_length: int | None = None) -> Rotary:
     """What a kind of block rotates by, as llama.cpp reads it."""
     assert layer.rope_type is not None, f"{layer.name} does not rotate"
-    return llama_cpp.rotary(layer, sequence_length)
+    return llama_cpp(layer, sequence_length)
 
 
 def with_divisors(values: Sequence[float]) -> dict[str, Tensor]:

@@ -14,7 +14,7 @@ from models.gguf.writer import F64, UINT32, Tensor, Typed, array, float32, model
 
 from ropecli.errors import ArgumentError
 from ropecli.models.gguf.settings import FREQS, LONG, gguf_settings
-from ropecli.models.readings import transformers
+from ropecli.models.stacks import transformers
 
 
 def placed(architecture: str, **keys: object) -> tuple[int, int, int]:
@@ -110,7 +110,7 @@ def test_four_axes() -> None:
 def test_axes_of_qwen3_vl_differ_from_transformers_in_two_pairs() -> None:
     keys = {"attention.key_length": 128, "rope.dimension_sections": [24, 20, 20, 0]}
     layer = only(model("qwen3vl", keys))
-    ours, theirs = rotary(layer).axis, transformers.rotary(layer, None).axis
+    ours, theirs = rotary(layer).axis, transformers(layer, None).axis
     assert [(i, ours[i], theirs[i]) for i in range(64) if theirs[i] != ours[i]] == [
         (61, 3, 0),
         (62, 3, 0),
@@ -138,57 +138,57 @@ GOOD: dict[str, object] = {"context_length": 4096, "attention.key_length": 16}
     [
         ("llama", {"attention.key_length": None}, "llama.embedding_length is missing"),
         ("llama", {"attention.key_length": 1}, "llama.attention.key_length is 1"),
-        ("llama", {"attention.key_length": 70_000}, "attention.key_length is 70000; allowed is"),
-        ("llama", {"attention.key_length": 16.0}, "is 16.0; allowed is an integer from 1"),
-        ("llama", {"attention.key_length": True}, "is True; allowed is an integer from 1"),
+        ("llama", {"attention.key_length": 70_000}, "attention.key_length is 70000; expected"),
+        ("llama", {"attention.key_length": 16.0}, "is 16.0; expected an integer from 1"),
+        ("llama", {"attention.key_length": True}, "is True; expected an integer from 1"),
         (
             "llama",
             {"rope.dimension_count": 18},
-            "dimension_count is 18; allowed is up to the head's",
+            "dimension_count is 18; expected at most the head's",
         ),
-        ("llama", {"rope.dimension_count": 7}, "dimension_count is 7; allowed is an even number"),
-        ("llama", {"rope.freq_base": 0.0}, "rope.freq_base is 0.0; allowed is a number from 1e-30"),
-        ("llama", {"rope.freq_base": float("nan")}, "freq_base is nan; allowed is a number from"),
-        ("llama", {"rope.freq_base": "10000"}, "is '10000'; allowed is a number"),
+        ("llama", {"rope.dimension_count": 7}, "dimension_count is 7; expected an even number"),
+        ("llama", {"rope.freq_base": 0.0}, "rope.freq_base is 0.0; expected a number from 1e-30"),
+        ("llama", {"rope.freq_base": float("nan")}, "freq_base is nan; expected a number from"),
+        ("llama", {"rope.freq_base": "10000"}, "is '10000'; expected a number"),
         (
             "llama",
             {"rope.scaling.factor": -1.0},
-            "factor is -1.0; allowed is a number from 1e-30",
+            "factor is -1.0; expected a number from 1e-30",
         ),
         (
             "llama",
             {"rope.scaling.type": "ntk"},
-            "is 'ntk'; allowed is none, linear, yarn, longrope",
+            "is 'ntk'; expected one of none, linear, yarn, longrope",
         ),
-        ("llama", {"rope.scaling.type": 2}, "rope.scaling.type is 2; allowed is text"),
+        ("llama", {"rope.scaling.type": 2}, "rope.scaling.type is 2; expected a string"),
         ("llama", {"context_length": 0, "rope.scaling.type": "yarn"}, "context_length is 0"),
         ("llama", {"rope.freq_base": 1.0, "rope.scaling.type": "yarn"}, "freq_base is 1.0"),
         (
             "grok",
             {"rope.scaling.yarn_beta_fast": 0.0},
-            "yarn_beta_fast is 0.0; allowed is a number",
+            "yarn_beta_fast is 0.0; expected a number",
         ),
         (
             "llama",
             {"rope.scaling.factor": Typed(12, struct.pack("<d", 1e300))},
-            "is 1e+300; allowed",
+            "is 1e+300; expected",
         ),
         (
             "llama",
             {"rope.scaling.factor": 1e-5, "rope.scaling.type": "yarn"},
-            "allowed is above e^-10",
+            "expected a number above e^-10",
         ),
         (
             "deepseek2",
             {"rope.scaling.yarn_log_multiplier": -1.0},
-            "is -1.0; allowed is a number from 0",
+            "is -1.0; expected a number from 0",
         ),
-        ("qwen2vl", {}, "qwen2vl.rope.dimension_sections is missing; allowed is four numbers"),
-        ("qwen2vl", {"rope.dimension_sections": [8]}, "allowed is two to four numbers"),
-        ("qwen2vl", {"rope.dimension_sections": [0, 0, 0, 0]}, "allowed is two to four numbers"),
-        ("qwen2vl", {"rope.dimension_sections": [8.0, 8.0]}, "allowed is integers"),
-        ("gpt-oss", {"block_count": 5_000}, "block_count is 5000; allowed is up to 4,096"),
-        ("granite", {"rope.scaling.finetuned": 0}, "finetuned is 0; allowed is a truth value"),
+        ("qwen2vl", {}, "qwen2vl.rope.dimension_sections is missing; expected four numbers"),
+        ("qwen2vl", {"rope.dimension_sections": [8]}, "expected two to four numbers"),
+        ("qwen2vl", {"rope.dimension_sections": [0, 0, 0, 0]}, "expected two to four numbers"),
+        ("qwen2vl", {"rope.dimension_sections": [8.0, 8.0]}, "expected integers"),
+        ("gpt-oss", {"block_count": 5_000}, "block_count is 5000; expected at most 4,096"),
+        ("granite", {"rope.scaling.finetuned": 0}, "finetuned is 0; expected a boolean"),
         ("deepseek4", {}, "attention.compress_rope_freq_base is missing"),
         ("mistral4", {"attention.temperature_scale": 0.1}, "temperature_length is missing"),
         (
@@ -209,14 +209,14 @@ def test_keys_that_are_refused(
 
 def test_file_without_an_architecture(tmp_path: Path) -> None:
     message = refused(gguf_settings, opened(tmp_path, {"llama.context_length": 1}))
-    assert message.endswith("general.architecture is missing; allowed is a name such as 'llama'")
+    assert message.endswith("general.architecture is missing; expected a name such as 'llama'")
 
 
 @pytest.mark.parametrize(
     ("divisors", "what"),
     [
-        ([1.0] * 7, "has shape (7,); allowed is one number a pair, 8"),
-        ([1.0] * 7 + [0.0], "holds 0 at index 7; allowed are finite numbers above 0"),
+        ([1.0] * 7, "has shape (7,); expected at least one number per pair, 8"),
+        ([1.0] * 7 + [0.0], "holds 0 at index 7; expected finite numbers above 0"),
         ([1.0, -1.0] * 4, "holds -1 at index 1"),
         ([float("inf")] * 8, "holds inf at index 0"),
         ([float("nan")] * 8, "holds nan at index 0"),

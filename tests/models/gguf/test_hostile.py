@@ -49,8 +49,8 @@ def test_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_no_gguf(tmp_path: Path) -> None:
-    assert refusal(tmp_path, b"").startswith("is empty; allowed is a GGUF file")
-    assert refusal(tmp_path, b"{}").startswith("starts with b'{}'; allowed is a GGUF file")
+    assert refusal(tmp_path, b"").startswith("is empty; expected a GGUF file")
+    assert refusal(tmp_path, b"{}").startswith("starts with b'{}'; expected a GGUF file")
     assert refusal(tmp_path, b"GGML" + bytes(99)).startswith("starts with b'GGML'")
     assert refusal(tmp_path, b"GGUF") == "the version at byte 4 needs 4 bytes, 0 are left"
 
@@ -59,7 +59,7 @@ def test_what_is_no_gguf(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("version", "shown"), [(1, "1"), (4, "4"), (65_535, "65,535")])
 def test_other_versions(tmp_path: Path, order: str, version: int, shown: str) -> None:
     message = refusal(tmp_path, b"GGUF" + struct.pack(order + "IQQ", version, 0, 0))
-    assert message == f"has GGUF version {shown} at byte 4; allowed are 2 and 3"
+    assert message == f"has GGUF version {shown} at byte 4; expected 2 or 3"
 
 
 def test_version_zero(tmp_path: Path) -> None:
@@ -84,8 +84,11 @@ def test_file_that_may_not_be_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("counts", "what"),
     [
-        ((0, HUGE), "the header counts 18,446,744,073,709,551,615 keys; allowed are 16,384"),
-        ((HUGE, 0), "the header counts 18,446,744,073,709,551,615 tensors; allowed are 32,768"),
+        ((0, HUGE), "the header counts 18,446,744,073,709,551,615 keys; expected at most 16,384"),
+        (
+            (HUGE, 0),
+            "the header counts 18,446,744,073,709,551,615 tensors; expected at most 32,768",
+        ),
         ((0, 16_384), "the list of 16,384 keys at byte 24 needs 229,376 bytes"),
         ((32_768, 0), "the list of 32,768 tensors at byte 24 needs 786,432 bytes"),
         ((0, 1), "the list of 1 keys at byte 24 needs 14 bytes, 8 are left"),
@@ -109,11 +112,11 @@ def with_value(value: Typed) -> bytes:
         (array(STRING, HUGE, b""), "the value of 'k' at byte 49 needs 147,573"),
         (array(ARRAY, HUGE, b""), "the value of 'k' at byte 49 needs 221,360"),
         (array(STRING, 2, text("a") + struct.pack("<Q", HUGE)), "the value of 'k' at byte 66"),
-        (array(99, 1, b""), "the value of 'k' is of type 99 at byte 37; allowed are 0 to 12"),
-        (Typed(13, b""), "the value of 'k' is of type 13 at byte 33; allowed are 0 to 12"),
+        (array(99, 1, b""), "the value of 'k' is of type 99 at byte 37; expected 0 to 12"),
+        (Typed(13, b""), "the value of 'k' is of type 13 at byte 33; expected 0 to 12"),
         (Typed(2**32 - 1, b""), "the value of 'k' is of type 4,294,967,295"),
-        (Typed(BOOL, b"\2"), "the value of 'k' at byte 37 holds a bool of 2; allowed are 0, 1"),
-        (array(BOOL, 2, b"\0\xff"), "the value of 'k' at byte 49 holds a bool of 255"),
+        (Typed(BOOL, b"\2"), "the value of 'k' at byte 37 has a bool of 2; expected 0 or 1"),
+        (array(BOOL, 2, b"\0\xff"), "the value of 'k' at byte 49 has a bool of 255"),
     ],
 )
 def test_values_that_are_none(tmp_path: Path, value: Typed, what: str) -> None:
@@ -147,11 +150,11 @@ def keyed(*keys: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("keys", "what"),
     [
-        ([b"a", b"a"], "the key 'a' at byte 41 is there for the second time"),
+        ([b"a", b"a"], "the key 'a' at byte 41 is a duplicate"),
         ([b"a\0"], "the key 'a\\x00' at byte 24 is empty or holds a NUL"),
         ([b""], "the key '' at byte 24 is empty or holds a NUL"),
-        ([b"\xff\n"], "the key b'\\xff\\n' at byte 24 is no UTF-8"),
-        ([b"k" * 65_536], "a key at byte 24 is 65,536 bytes long; allowed are 65,535"),
+        ([b"\xff\n"], "the key b'\\xff\\n' at byte 24 is not UTF-8"),
+        ([b"k" * 65_536], "a key at byte 24 is 65,536 bytes long; expected at most 65,535"),
     ],
 )
 def test_keys_that_are_none(tmp_path: Path, keys: list[bytes], what: str) -> None:
@@ -169,7 +172,7 @@ def test_alignment_that_is_none(tmp_path: Path, alignment: object) -> None:
     whole = keyed(b"general.alignment")[:-8]
     kind, data = alignment if isinstance(alignment, Typed) else typed_of(alignment)
     message = refusal(tmp_path, whole + struct.pack("<I", kind) + data)
-    assert message.endswith("allowed is a power of two")
+    assert message.endswith("expected a power of two")
 
 
 def typed_of(value: object) -> Typed:
@@ -182,7 +185,7 @@ def typed_of(value: object) -> Typed:
     ("tensors", "what"),
     [
         ({"n" * 65: Tensor((1,), F32, b"")}, "the name of a tensor at byte 24 is 65 bytes long"),
-        ({"t": Tensor((1,) * 5, F32, b"")}, "'t' has 5 axes at byte 33; allowed are 4"),
+        ({"t": Tensor((1,) * 5, F32, b"")}, "'t' has 5 axes at byte 33; expected at most 4"),
         ({"t": Tensor((2**32, 2**31), F32, b"")}, "'t' has shape (4294967296, 2147483648)"),
         ({"t": Tensor((0, 2**61), F32, b"")}, "'t' has shape (0, 2305843009213693952) before"),
         ({"t": Tensor((HUGE, 0), F32, b"")}, "'t' has shape (18446744073709551615, 0)"),
@@ -195,4 +198,4 @@ def test_tensors_that_are_none(tmp_path: Path, tensors: dict[str, Tensor], what:
 def test_tensor_named_twice(tmp_path: Path) -> None:
     entry = text("t") + struct.pack("<IIQ", 0, F32, 0)
     data = b"GGUF" + struct.pack("<IQQ", 3, 2, 0) + 2 * entry
-    assert refusal(tmp_path, data).startswith("two tensors are named 't'")
+    assert refusal(tmp_path, data).startswith("duplicate tensor name 't'")

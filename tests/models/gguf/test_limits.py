@@ -122,7 +122,7 @@ def test_header_of_long_strings_is_not_read_for_ever(tmp_path: Path) -> None:
     with soon(path):
         message = refused(read_gguf, path)
     assert "the header is too long" in message
-    assert "read are up to 64 MiB" in message
+    assert "expected at most 64 MiB" in message
 
 
 READ = """

@@ -237,8 +237,8 @@ def test_deepseek_4_has_two_bases() -> None:
 def test_what_no_key_says_is_assumed_aloud() -> None:
     keys = {"context_length": 4096, "attention.key_length": 8}
     assert only(model("unheard-of", {**keys, "rope.scaling.factor": 2.0})).assumed == (
-        "layout half: no key of a GGUF says it, "
-        "and 'unheard-of' is none of llama.cpp's architectures",
+        "layout half: no key of a GGUF gives it, "
+        "and 'unheard-of' is not an architecture of llama.cpp",
         "rotary dim 8, the whole head: the file has no unheard-of.rope.dimension_count",
         "rope_theta 10000: the file has no unheard-of.rope.freq_base",
         "scaling type linear: the file has no unheard-of.rope.scaling.type",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ropecli.models.lint.lines import key_lines
+from ropecli.models.source import key_lines
 
 TEXT = """{
   "model_type": "llama", "note": "{ \\"rope_theta\\": 1,\\n }",

@@ -17,9 +17,9 @@ from models.lint.cases import CASES, GGUF_CASES, config, llama, scaled
 from models.lint.released import RELEASED
 
 import ropecli
-from ropecli.models.describe import describe
 from ropecli.models.lint import Finding, lint, lint_description
 from ropecli.models.lint.finding import LEVELS
+from ropecli.models.load import describe
 
 DEFECTIVE = CASES["R012"].fires
 #: What takes the place of a value, or of a key.
@@ -72,7 +72,7 @@ def test_a_gguf_that_cannot_be_computed_is_a_finding(tmp_path: Path) -> None:
     path = saved(tmp_path, gguf(llama(rope__freq_base=-1.0)))
     (finding,) = lint(path)
     assert (finding.rule, finding.key) == ("R001", "")
-    assert finding.message.startswith("llama.rope.freq_base is -1.0; allowed is ")
+    assert finding.message.startswith("llama.rope.freq_base is -1.0; expected ")
 
 
 def test_a_gguf_without_rotation_is_a_note(tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def unread_base(part: Part) -> Iterator[Hit]:
     """A base that differs from the one that counts, under a key that the model_type ignores."""
     architecture = part.keys.architecture
     given = {part.key(name): value for name, value in part.given("rope_theta").items()}
-    ignored = {part.key(name) for name in architecture.ignored}
+    ignored = {part.key(name) for name in part.keys.ignored}
     for holder in HOLDERS:
         held = part.config.get(holder)
         if isinstance(held, dict) and held.get("rope_theta") is not None:
@@ -174,7 +174,7 @@ def unread_base(part: Part) -> Iterator[Hit]:
 def _read_name(part: Part) -> str:
     """The first of a base's names that the architecture's code reads."""
     names = ("rope_theta", *ALIASES["rope_theta"])
-    return next((name for name in names if name not in part.keys.architecture.ignored), names[0])
+    return next((name for name in names if name not in part.keys.ignored), names[0])
 
 
 def _no_base(entry: Entry) -> bool:
