@@ -5,12 +5,12 @@ Names are loaded on first use, so that `import ropecli` brings in neither NumPy 
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
 from ropecli._version import __version__
 
+TYPE_CHECKING = False  # importing typing takes longer than all the rest of this file
 if TYPE_CHECKING:
+    from typing import Any
+
     from ropecli.analyses.decay import Decay, decay
     from ropecli.analyses.expected import Expected, expected_score
     from ropecli.analyses.info import Info, info
@@ -116,6 +116,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         msg = f"module 'ropecli' has no attribute {name!r}"
         raise AttributeError(msg)
+    import importlib
+
     value = getattr(importlib.import_module(_HOME_OF[name]), name)
     globals()[name] = value
     return value

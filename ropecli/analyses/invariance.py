@@ -174,7 +174,7 @@ def _largest_rise(encoding: Encoding, x: Array, y: Array) -> tuple[float, float]
     distance = np.arange(FAR, -1.0, -1.0)
     rises, tolerance = [], 0.0
     for token, key in zip(x[:4], y[:4], strict=True):
-        keys = np.tile(key, (FAR + 1, 1))
+        keys = np.broadcast_to(key, (FAR + 1, len(key)))
         scores = encoding.scores(token[None], keys, np.array([float(FAR)]), FAR - distance)
         with np.errstate(invalid="ignore"):
             change = np.diff(scores[:, 0, ::-1], axis=1)

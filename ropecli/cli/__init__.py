@@ -1,34 +1,45 @@
-"""The command line: parse, call, render."""
+"""The command line: parse, call, render.
+
+Nothing is imported here that takes time: `main` must handle Ctrl-C before anything else.
+"""
+
+from __future__ import annotations
 
 import gc
 import os
-import sys
-from typing import NoReturn
 
-#: Objects that are made before garbage is looked for. Modules make hundreds of thousands that
-#: stay; to look through them every 700 takes a sixth of the time in which a command starts.
-_LOOKED_THROUGH = 50_000
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+#: Objects that are made between two garbage collections. Modules make hundreds of thousands that
+#: stay; collecting after every 700 takes a sixth of the time in which a command starts.
+_COLLECTION_THRESHOLD = 50_000
 
 
 def main() -> NoReturn:
     """Run the command line of this process."""
-    _occupy_closed_streams()
-    # GNU OpenMP's threads spin while they wait; where cores are shared, all but they stand still.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    gc.set_threshold(_LOOKED_THROUGH)
     try:
-        from ropecli.cli.app import main as run_and_exit
-    except KeyboardInterrupt:  # while Typer was being loaded
-        sys.stderr.write("error: interrupted\n")
-        sys.exit(130)
+        from ropecli.cli import interrupts
+
+        interrupts.exit_at_once_from_now_on()
+    except KeyboardInterrupt:
+        os.write(2, b"error: interrupted\n")
+        os._exit(130)
+    _occupy_closed_streams()
+    # GNU OpenMP's threads spin while they wait, and keep others from cores that are shared.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    gc.set_threshold(_COLLECTION_THRESHOLD)
+    from ropecli.cli.app import main as run_and_exit
+
     run_and_exit()
 
 
 def _occupy_closed_streams() -> None:
-    """Let no file that is opened later get the number of a standard stream that was closed.
+    """Keep files that are opened later from getting the number of a closed standard stream.
 
-    What a library says on stderr would go into it. The number leads to where neither reading nor
-    writing works, as before.
+    Messages of a library to stderr would end up in such a file. The number is given to a stream
+    that can still be neither read nor written.
     """
     for number, wrong_way in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_RDONLY)):
         try:

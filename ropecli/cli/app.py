@@ -24,6 +24,13 @@ from ropecli.cli.encode import encode
 from ropecli.cli.identify import identify
 from ropecli.cli.info import info
 from ropecli.cli.inspect import inspect
+from ropecli.cli.interrupts import (
+    EXIT_INTERRUPTED,
+    exit_at_once,
+    handle_with,
+    raise_interrupt,
+    was_interrupted,
+)
 from ropecli.cli.linear import linear
 from ropecli.cli.lint import lint
 from ropecli.cli.permute import permute
@@ -34,7 +41,6 @@ from ropecli.errors import RopecliError
 
 EXIT_REFUSED = 2
 EXIT_BUG = 101
-EXIT_INTERRUPTED = 130
 
 #: Options whose name is not that of the library's parameter.
 OPTION_OF = {"head_dim": "dim", "max_distance": "max_dist"}
@@ -101,7 +107,17 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     if isinstance(sys.stdout, io.TextIOWrapper):  # a name that it can't show is spelt out
         sys.stdout.reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if arguments is None else arguments
-    sys.exit(run(words or ["--help"]))
+    try:
+        handle_with(raise_interrupt)
+        code = run(words or ["--help"])
+        handle_with(exit_at_once)
+    except KeyboardInterrupt:  # between the command and these lines
+        exit_at_once()
+    if code == EXIT_INTERRUPTED:
+        # Everything is cleaned up. Python itself would end by the signal where it came within an
+        # exec(), as NumPy and Numba use, even though the exception was handled.
+        os._exit(code)
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
@@ -120,6 +136,8 @@ def run(arguments: list[str]) -> int:
         # The reader has gone, as with `| head`: no fault, and nothing more to say to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except Exception as error:
+        if was_interrupted():  # by an exception that an import or a callback made of it
+            return _refuse("interrupted", EXIT_INTERRUPTED)
         return _explain(error)
     return code
 
