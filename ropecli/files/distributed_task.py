@@ -106,14 +106,13 @@ def _folder_version(path: Path, _: str) -> str:
 
 def _files(part: Path, plan: Plan, steps: Sequence[Step]) -> Iterator[Path]:
     """The files of a store in which blocks lie; chunks of fill values have none."""
-    from ropecli.files.formats.zarr_metadata import read_nodes
+    import zarr
 
-    nodes = read_nodes(part)
+    alone = (part / "zarr.json").exists() and isinstance(zarr.open(part, mode="r"), zarr.Array)
     for step in steps:
         array = plan.arrays[step.array]
-        name = array.name if array.name in nodes else ""
-        metadata, chunks = nodes[name].metadata, array.chunks
-        assert metadata is not None
+        name = "" if alone else array.name
+        metadata, chunks = zarr.open_array(part, path=name, mode="r").metadata, array.chunks
         assert chunks is not None
         touched = (
             range(side.start // length, -(-side.stop // length))

@@ -16,7 +16,7 @@ from ropecli.files.atomic import part_of, resolved
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    Stranger = Callable[[Path], str | None]
+    ForeignFiles = Callable[[Path], Iterator[str]]
 
 MANIFEST = "manifest.json"  #: Lists the files of a folder that was written here.
 
@@ -26,7 +26,7 @@ def check_folder(
     *,
     force: bool = False,
     sources: Iterable[str | os.PathLike[str]] = (),
-    stranger: Stranger | None = None,
+    foreign_files: ForeignFiles | None = None,
 ) -> None:
     """Refuse, before any work is done, what `write_folder` and `replacing_folder` would refuse.
 
@@ -34,13 +34,14 @@ def check_folder(
         target: The folder.
         force: Replace a folder that holds nothing that is not to be replaced.
         sources: Files and folders that are read, which no force replaces.
-        stranger: Finds what is not to be replaced; by default, what the manifest does not list.
+        foreign_files: Yields what is not to be replaced; by default, what the manifest does not
+            list.
 
     Raises:
         FileError: The target exists, is read, or is no place for a folder.
     """
     try:
-        _check(resolved(target), force=force, sources=sources, stranger=stranger)
+        _check(resolved(target), force=force, sources=sources, foreign_files=foreign_files)
     except OSError as error:
         msg = f"cannot write {os.fspath(target)}: {error.strerror or error}"
         raise FileError(msg) from None
@@ -51,7 +52,7 @@ def _check(
     *,
     force: bool,
     sources: Iterable[str | os.PathLike[str]],
-    stranger: Stranger | None,
+    foreign_files: ForeignFiles | None,
 ) -> None:
     for source in map(Path, map(os.path.realpath, sources)):
         if any(p.is_relative_to(source) or source.is_relative_to(p) for p in (path, part_of(path))):
@@ -68,10 +69,10 @@ def _check(
     if not force:
         msg = f"{path} exists"
         raise FileError(msg, "pass `force` to replace it")
-    found = (_unlisted if stranger is None else stranger)(path)
-    if found is not None:
-        why = f"its {MANIFEST} does not list" if stranger is None else "was not written with it"
-        msg = f"{path} holds what {why}, such as {found}; not replaced"
+    foreign = next((foreign_files or _unlisted)(path), None)
+    if foreign is not None:
+        why = "was not written with it" if foreign_files else f"its {MANIFEST} does not list"
+        msg = f"{path} holds what {why}, such as {foreign}; not replaced"
         raise FileError(msg)
 
 
@@ -109,7 +110,7 @@ def replacing_folder(
     target: str | os.PathLike[str],
     *,
     force: bool = False,
-    stranger: Stranger,
+    foreign_files: ForeignFiles,
     keep: bool = False,
 ) -> Iterator[Path]:
     """A new folder, which gets the target's name if the block ends without an exception.
@@ -117,14 +118,14 @@ def replacing_folder(
     Args:
         target: The folder.
         force: As in `check_folder`.
-        stranger: As in `check_folder`.
+        foreign_files: As in `check_folder`.
         keep: Go on with the folder of a dead process, and leave it after an exception.
 
     Raises:
         FileError: The target exists, is being written by another process, or can't be written.
     """
     try:
-        check_folder(target, force=force, stranger=stranger)
+        check_folder(target, force=force, foreign_files=foreign_files)
         path = resolved(target)
         part = part_of(path)
         with _claimed(part, keep=keep) as held:
@@ -135,7 +136,7 @@ def replacing_folder(
                 raise FileError(msg)
             _sync_all(part)
             # It may have appeared meanwhile.
-            check_folder(target, force=force, stranger=stranger)
+            check_folder(target, force=force, foreign_files=foreign_files)
             _publish(part, path)
     except OSError as error:
         place = "" if error.filename is None else f" ({error.filename})"
@@ -252,9 +253,9 @@ def _files(folder: Path) -> Iterator[str]:
             yield str(path.relative_to(folder))
 
 
-def _unlisted(folder: Path) -> str | None:
+def _unlisted(folder: Path) -> Iterator[str]:
     listed = _listed(folder)
-    return next((name for name in _files(folder) if name not in listed), None)
+    return (name for name in _files(folder) if name not in listed)
 
 
 def _listed(folder: Path) -> set[str]:

@@ -13,8 +13,7 @@ from ropecli.files.atomic import check_target, part_of, replacing, resolved
 from ropecli.files.distributed_claim import remove_marks
 from ropecli.files.folder import check_folder, replacing_folder
 from ropecli.files.formats.pipe import check_stdout, is_pipe
-from ropecli.files.formats.zarr import Zarr
-from ropecli.files.formats.zarr_folder import stranger, strangers
+from ropecli.files.formats.zarr import Zarr, foreign_files
 from ropecli.files.resume import log_of
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def check_place(
     if is_pipe(target):
         check_stdout(sources)
     elif _is_folder(target):
-        check_folder(target, force=force, sources=sources, stranger=stranger)
+        check_folder(target, force=force, sources=sources, foreign_files=foreign_files)
     else:
         check_target(target, force=force, sources=sources)
         log = log_of(part_of(resolved(target)))
@@ -63,7 +62,7 @@ def place(
     if is_pipe(target):
         yield Path(target)
     elif _is_folder(target):
-        with replacing_folder(target, force=force, stranger=stranger, keep=keep) as part:
+        with replacing_folder(target, force=force, foreign_files=foreign_files, keep=keep) as part:
             _logged(part, keep=keep)
             _tidy(part)
             yield part
@@ -78,7 +77,7 @@ def place(
 def _tidy(part: Path) -> None:
     """Remove what a killed process had not yet given its name in a folder."""
     # A task that outlived its run may still give names to what is listed here.
-    for path in [part / found for found in strangers(part, "")]:
+    for path in [part / found for found in foreign_files(part)]:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:

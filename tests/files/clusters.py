@@ -22,7 +22,7 @@ from ropecli.files import distributed_task, rotation
 from ropecli.files.formats import zarr
 if not hasattr(distributed_task, "at_once"):  # it is loaded twice
     distributed_task.at_once = distributed_task.turn_blocks
-rotation.BLOCK_BYTES = zarr._CHUNK = {block}
+rotation.BLOCK_BYTES = zarr.CHUNK_BYTES = {block}
 def slowly(common, steps):
     for poison in Path({folder!r}).glob("poison-*"):
         if int(poison.name.removeprefix("poison-")) in [step.number for step in steps]:

@@ -167,7 +167,7 @@ def ends() -> Iterator[None]:
 def turned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The blocks that are turned from now on, which are small."""
     monkeypatch.setattr(rotation, "BLOCK_BYTES", BLOCK)
-    monkeypatch.setattr(zarr_format, "_CHUNK", BLOCK // 4)
+    monkeypatch.setattr(zarr_format, "CHUNK_BYTES", BLOCK // 4)
     found: list[str] = []
     real = rotation.Rotation.turn
 

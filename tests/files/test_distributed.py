@@ -38,7 +38,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rotation, "BLOCK_BYTES", BLOCK)
-    monkeypatch.setattr(zarr, "_CHUNK", BLOCK)
+    monkeypatch.setattr(zarr, "CHUNK_BYTES", BLOCK)
     monkeypatch.setattr(distributed_run, "TASK_BYTES", 2 * BLOCK)
 
 

@@ -146,11 +146,11 @@ def test_a_task_that_outlived_its_run_may_still_rename_what_is_tidied(
     mark = mark_of(part)
     mark.write_text("f" * 32)
 
-    def strangers(*_: Any) -> Iterator[str]:
+    def foreign_files(*_: Any) -> Iterator[str]:
         assert not mark.exists(), "it may write on while the folder is tidied"
         yield from ("gone", "folder", "file")
 
-    monkeypatch.setattr("ropecli.files.target.strangers", strangers)
+    monkeypatch.setattr("ropecli.files.target.foreign_files", foreign_files)
     with place(tmp_path / "y.zarr", keep=True):
         assert names(part) == []
 
@@ -215,7 +215,7 @@ def test_another_store_is_refused(tmp_path: Path, name: str) -> None:
 def test_chunks_of_a_task_are_sent_to_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grouped: bool
 ) -> None:
-    monkeypatch.setattr(zarr_format, "_CHUNK", 1_024)
+    monkeypatch.setattr(zarr_format, "CHUNK_BYTES", 1_024)
     path, part = tmp_path / "x.zarr", tmp_path / ".y.zarr.ropecli-part"
     if grouped:
         zarr.create_group(path).create_array("a", data=X, chunks=(1, 8, 32))

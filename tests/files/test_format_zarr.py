@@ -21,7 +21,7 @@ from files.optional_formats import (
     save_npz,
     write_zarr,
 )
-from helpers import assert_same_bits
+from helpers import assert_same_bits, run_python
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -31,7 +31,6 @@ from ropecli import Rotary, encode_file, rotate
 from ropecli.files import rotation
 from ropecli.files.arrays import read_part, read_whole
 from ropecli.files.formats import zarr as module
-from ropecli.files.formats import zarr_guards
 from ropecli.files.formats.registry import open_source
 from ropecli.files.formats.stored import Stored, check_rotatable
 from ropecli.files.formats.zarr import Zarr
@@ -121,17 +120,6 @@ def test_any_part_can_be_read(data: st.DataObject) -> None:
     assert_same_bits("a part", got=got, expected=np.ascontiguousarray(x[box]))
 
 
-@pytest.mark.parametrize("codec", CODECS, ids=["none", "zstd", "blosc", "gzip"])
-@pytest.mark.parametrize("shards", [None, (20, 8)], ids=["chunks", "shards"])
-def test_large_chunks_are_read_into_pages_of_their_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: Any, shards: tuple[int, ...] | None
-) -> None:
-    monkeypatch.setattr(zarr_guards, "_LARGE", 1)
-    x = random_array(47, 8)
-    path = write_zarr(tmp_path / "x.zarr", {"": x}, chunks=(5, 4), shards=shards, compressors=codec)
-    assert_same_bits("x.zarr", got=whole(path), expected=x)
-
-
 def test_rest_of_a_group_is_kept(tmp_path: Path) -> None:
     arrays = {f"layer/{i}/{n}": random_array(20, 8, seed=i) for i in range(2) for n in "qkv"}
     path = write_zarr(tmp_path / "x.zarr", arrays, chunks=(7, 8))
@@ -166,7 +154,7 @@ def test_blocks_of_any_size_give_the_same_store(
     saved(tmp_path, x)
     write_zarr(tmp_path / "x.zarr", {"": x}, chunks=(2, 7, 4))
     monkeypatch.setattr(rotation, "BLOCK_BYTES", block)
-    monkeypatch.setattr(module, "_CHUNK", block)
+    monkeypatch.setattr(module, "CHUNK_BYTES", block)
     encode_file(tmp_path / name, tmp_path / "y.zarr", ROPE, sequence_axis=0)
     heads = np.moveaxis(x.reshape(3, 50, 2, 8), 0, -2)
     expected = np.moveaxis(rotate(heads, ROPE), -2, 0).reshape(x.shape)
@@ -280,3 +268,55 @@ def test_without_the_library_one_line_says_which(
     assert f"reading {tmp_path}/x.zarr {needs}" == refused(to_be_rotated, tmp_path / "x.zarr")
     target = tmp_path / "y.zarr"
     assert f"writing {target} {needs}" == refused(encode_file, path, target, ROPE)
+
+
+def chunks_of(
+    *shape: int, given: tuple[int, ...] | None = None, chunk_files: bool = False
+) -> tuple[int, ...] | None:
+    """Of a new store of float32, where an array had others."""
+    dtype, path = np.dtype(np.float32), Path("x.zarr")
+    stored = Stored(
+        path=path, name="x", shape=shape, dtype=dtype, chunks=given, chunk_files=chunk_files
+    )
+    return Zarr().as_stored(stored).chunks
+
+
+def test_new_chunks_are_whole_vectors_of_16_megabytes() -> None:
+    assert chunks_of(10**6, 1024) == (4096, 1024)
+    assert chunks_of(3, 8, 10**6, 128) == (1, 1, 32768, 128)
+    assert chunks_of(3, 100, 10, 128) == (3, 100, 10, 128)
+    assert chunks_of(0, 8) == (1, 8)
+    assert chunks_of(10**6, 1024, given=(1000, 512)) == (4000, 1024)
+
+
+def test_chunks_of_other_formats_that_join_to_gigabytes_are_cut() -> None:
+    assert chunks_of(100_000, 16_384, given=(65_536, 16)) == (4096, 16_384)  # 2^28 bytes
+    assert chunks_of(3, 100_000, 16_384, given=(3, 65_536, 16)) == (1, 4096, 16_384)
+    assert chunks_of(2, 1 << 27, given=(2, 16)) == (1, 1 << 27), "vectors are never cut"
+    whole = chunks_of(100_000, 16_384, given=(65_536, 16), chunk_files=True)
+    assert whole == (65_536, 16_384), "files of another store are never cut"
+
+
+#: Sixteen shards of 16 MB, from one store into another: the most that is in memory at a time.
+LARGE = """
+import resource
+from pathlib import Path
+from ropecli import Rotary, encode_file
+encode_file("x.zarr", "y.zarr", Rotary(head_dim=64))
+status = Path("/proc/self/status")
+if status.exists():  # ru_maxrss would count this process's parent too
+    print(*[line.split()[1] for line in status.read_text().splitlines() if "VmHWM" in line])
+else:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("codec", [None, ZstdCodec()], ids=["none", "zstd"])
+def test_memory_for_shards_as_large_as_blocks(tmp_path: Path, codec: Any) -> None:
+    x = random_array(1 << 20, 64)
+    options: dict[str, Any] = {"chunks": (4096, 64), "shards": (65_536, 64), "compressors": codec}
+    write_zarr(tmp_path / "x.zarr", {"": x}, **options)
+    ran = run_python(LARGE, cwd=tmp_path, NUMBA_DISABLE_JIT="0")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert 1_000 < int(ran.stdout) < 500_000  # kB, of some 730,000 for the whole array

@@ -18,7 +18,7 @@ from ropecli.errors import FileError
 from ropecli.files import rotation
 from ropecli.files.folder import replacing_folder
 from ropecli.files.formats import zarr
-from ropecli.files.formats.zarr_folder import stranger
+from ropecli.files.formats.zarr import foreign_files
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +27,7 @@ ROPE = Rotary(head_dim=8)
 
 def test_folder_appears_at_the_end(tmp_path: Path) -> None:
     target = tmp_path / "y.zarr"
-    with replacing_folder(target, stranger=stranger) as part:
+    with replacing_folder(target, foreign_files=foreign_files) as part:
         (part / "a").write_bytes(b"1")
         assert names(tmp_path) == [".y.zarr.ropecli-part"]
     assert names(tmp_path) == ["y.zarr"]
@@ -37,14 +37,14 @@ def test_folder_appears_at_the_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize("keep", [False, True])
 def test_after_an_exception_nothing_is_left_unless_kept(tmp_path: Path, keep: bool) -> None:
     def fail() -> None:
-        with replacing_folder(tmp_path / "y", stranger=stranger, keep=keep) as part:
+        with replacing_folder(tmp_path / "y", foreign_files=foreign_files, keep=keep) as part:
             (part / "a").write_bytes(b"1")
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         fail()
     assert names(tmp_path) == ([".y.ropecli-part"] if keep else [])
-    with replacing_folder(tmp_path / "y", stranger=stranger, keep=keep) as part:
+    with replacing_folder(tmp_path / "y", foreign_files=foreign_files, keep=keep) as part:
         assert names(part) == (["a"] if keep else [])
     assert names(tmp_path) == ["y"]
 
@@ -53,17 +53,17 @@ def test_part_of_a_dead_run_is_removed(tmp_path: Path) -> None:
     old = tmp_path / ".y.ropecli-part"
     old.mkdir()
     (old / "left").write_bytes(b"1")
-    with replacing_folder(tmp_path / "y", stranger=stranger) as part:
+    with replacing_folder(tmp_path / "y", foreign_files=foreign_files) as part:
         assert names(part) == []
     assert names(tmp_path) == ["y"]
 
 
 def test_two_runs_to_one_target(tmp_path: Path) -> None:
     def second() -> None:
-        with replacing_folder(tmp_path / "y", stranger=stranger):
+        with replacing_folder(tmp_path / "y", foreign_files=foreign_files):
             pytest.fail("the block must not be entered")
 
-    with replacing_folder(tmp_path / "y", stranger=stranger) as part:
+    with replacing_folder(tmp_path / "y", foreign_files=foreign_files) as part:
         (part / "a").write_bytes(b"1")
         assert "another ropecli" in refused(second)
     assert names(tmp_path / "y") == ["a"]
@@ -71,21 +71,21 @@ def test_two_runs_to_one_target(tmp_path: Path) -> None:
 
 def test_folder_that_was_removed_is_not_put_together_again(tmp_path: Path) -> None:
     def lose() -> None:
-        with replacing_folder(tmp_path / "y", stranger=stranger) as part:
+        with replacing_folder(tmp_path / "y", foreign_files=foreign_files) as part:
             shutil.rmtree(part)
             part.mkdir()
 
     assert "was removed while it was being written" in refused(lose)
     # The other one is another run's, or left for the next one to remove.
     assert names(tmp_path) == [".y.ropecli-part"]
-    with replacing_folder(tmp_path / "y", stranger=stranger):
+    with replacing_folder(tmp_path / "y", foreign_files=foreign_files):
         pass
     assert names(tmp_path) == ["y"]
 
 
 def test_what_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
     def late(force: bool) -> None:
-        with replacing_folder(tmp_path / "y", force=force, stranger=stranger):
+        with replacing_folder(tmp_path / "y", force=force, foreign_files=foreign_files):
             (tmp_path / "y").mkdir(exist_ok=True)
             (tmp_path / "y" / "mine").write_bytes(b"1")
 
@@ -99,7 +99,7 @@ def test_only_a_store_is_replaced(tmp_path: Path) -> None:
     x = random_array(20, 8)
     path, target = saved(tmp_path, x), tmp_path / "y.zarr"
     write_zarr(target, {"a/q": x, "k": x}, chunks=(7, 4))
-    assert "--force" in refused(encode_file, path, target, ROPE)
+    assert "pass force" in refused(encode_file, path, target, ROPE)
     for place in ("mine.txt", "a/mine.txt", "k/mine.txt", "k/c/0/mine.txt", "k/c/0/1x"):
         (target / place).write_bytes(b"mine")
         message = refused(encode_file, path, target, ROPE, force=True)
@@ -146,7 +146,7 @@ def test_what_is_read_is_never_replaced(tmp_path: Path) -> None:
 
 def test_mishaps_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rotation, "BLOCK_BYTES", 1)
-    monkeypatch.setattr(zarr, "_CHUNK", 1)
+    monkeypatch.setattr(zarr, "CHUNK_BYTES", 1)
     path = write_zarr(tmp_path / "x.zarr", {"": random_array(400, 8)}, chunks=(10, 8))
 
     def lose(done: int, _: int) -> None:
@@ -160,7 +160,7 @@ def test_mishaps_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_no_permission_is_one_line(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
     with unprivileged(), pytest.raises(FileError, match="Permission denied"):  # noqa: SIM117
-        with replacing_folder(tmp_path / "y", stranger=stranger):
+        with replacing_folder(tmp_path / "y", foreign_files=foreign_files):
             pytest.fail("the block must not be entered")
     tmp_path.chmod(0o755)
     assert names(tmp_path) == []

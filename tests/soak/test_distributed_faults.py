@@ -27,7 +27,7 @@ ENCODE = f"""
 import sys, ropecli
 from ropecli.files import distributed_run, rotation
 from ropecli.files.formats import zarr
-rotation.BLOCK_BYTES = zarr._CHUNK = {BLOCK}
+rotation.BLOCK_BYTES = zarr.CHUNK_BYTES = {BLOCK}
 distributed_run.TASK_BYTES = {2 * BLOCK}
 try:
     ropecli.encode_file(
@@ -83,7 +83,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def test_the_scheduler_dies(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(zarr, "_CHUNK", BLOCK)
+    monkeypatch.setattr(zarr, "CHUNK_BYTES", BLOCK)
     path, one = saved(tmp_path, X), tmp_path / f"one-{name}"
     encode_file(path, one, ROPE)
     with encoding(path, tmp_path / name, cluster.address) as process:

@@ -1,19 +1,23 @@
 """The format HDF5: datasets by their paths.
 
-It is read and written by a library of C that damaged files have brought to a stop before: only
-files of people who are trusted should be opened.
+It is read and written by a library of C. A damaged file may end the process, so only open .h5
+files from sources you trust.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import shutil
+import zlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ropecli.arrays import BFLOAT16, is_shape
+from ropecli.errors import FileError
 from ropecli.files.formats.base import (
     FileSource,
     closed_on_error,
@@ -21,24 +25,23 @@ from ropecli.files.formats.base import (
     translate_read_errors,
     translate_write_errors,
 )
-from ropecli.files.formats.density import believed
-from ropecli.files.formats.stored import Box, Stored, check_name
+from ropecli.files.formats.stored import Box, Stored, box_shape, check_name
 from ropecli.regular import open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from ropecli.files.formats.protocol import Source
 
-_OPAQUE = np.dtype("V2")  #: What h5py makes of bfloat16.
+_OPAQUE = np.dtype("V2")  #: The dtype of bfloat16 in h5py.
 _BLOCK = 1 << 22  #: Bytes copied at once.
 
 
 class Hdf5:
-    """As `Format`."""
+    """Files of HDF5."""
 
     suffixes = (".h5", ".hdf5")
     named = True
@@ -46,128 +49,225 @@ class Hdf5:
     folder = False
 
     def open(self, path: Path) -> Hdf5Source:
-        """As `Format.open`."""
+        """Find all datasets."""
         return Hdf5Source(path, import_library("h5py", path, "reading", "hdf5"))
 
     def as_stored(self, array: Stored) -> Stored:
-        """As `Format.as_stored`: in every dtype and byte order, in C order."""
+        """Return the array in its dtype and byte order, in C order."""
         import_library("h5py", array.path, "writing", "hdf5")
-        check_name(array.path, array.name, _is_held)
+        check_name(array.path, array.name, _is_name)
         # No chunk may be larger than the array.
         chunks = tuple(map(min, array.chunks, array.shape)) if array.chunks else None
         return replace(array, fortran_order=False, chunks=chunks if all(array.shape) else None)
 
     def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> Hdf5Sink:
-        """As `Format.create`: as a copy of another such file."""
+        """Begin a file, as a copy of another one of this format."""
         return Hdf5Sink(part, arrays, source)
 
     def resume(self, part: Path, arrays: Sequence[Stored], source: Source) -> Hdf5Sink:
-        """As `Format.resume`, which this format does not allow."""
+        """Raise, because this format is written in one go."""
         raise AssertionError
 
 
 class Hdf5Source(FileSource):
-    """As `Source`. Links to other files are not followed."""
+    """An open file. Links to other files are not followed."""
 
     def __init__(self, path: Path, h5py: Any) -> None:
-        """Open a file."""
         super().__init__(path, open_regular(path, "an HDF5 file"))
         self.arrays: dict[str, Stored] = {}
         with closed_on_error(self), translate_read_errors(str(path)):
-            self.file = _opened(h5py, path, "r")
+            # Not locked, because it may lie where nothing can be.
+            self.file = h5py.File(path, "r", locking=False)
             # Neither soft nor external links are visited.
             self.file.visititems(lambda name, item: self._add(h5py, name, item))
 
-    def _add(self, h5py: Any, name: str, item: Any) -> None:
+    def _add(self, h5py: Any, name: str | bytes, item: Any) -> None:
         if isinstance(item, h5py.Dataset) and item.shape is not None:
-            stored = _stored(self.path, name, item)
-            packed = min(item.id.get_storage_size(), os.fstat(self.fd).st_size)
-            self.arrays[name] = believed(stored, packed)
+            text = name if isinstance(name, str) else name.decode(errors="surrogateescape")
+            self.arrays[text] = _describe(self.path, text, item)
 
     def reader(self, stored: Stored) -> Hdf5Reader:
-        """As `Source.reader`."""
+        """Open one of the datasets."""
         with translate_read_errors(stored.label):
             return Hdf5Reader(stored, self.file[stored.name])
 
     def close(self) -> None:
-        """As `Source.close`."""
+        """Close the file."""
         super().close()
         if hasattr(self, "file"):
             self.file.close()
 
 
 class Hdf5Reader:
-    """As `Reader`."""
+    """One dataset of an open file."""
 
     in_order = False
 
     def __init__(self, stored: Stored, dataset: Any) -> None:
-        """Read from a dataset of h5py's."""
         self.stored = stored
         self._dataset = dataset
 
     def read(self, box: Box, out: NDArray[Any]) -> None:
-        """As `Reader.read`."""
+        """Fill `out` with a part of the dataset."""
         if out.size:
             with translate_read_errors(self.stored.label):
-                self._dataset.read_direct(_as_kept(out), box)
+                self._dataset.read_direct(_as_stored(out), box)
 
 
 class Hdf5Sink:
-    """As `Sink`."""
+    """A file that is being written."""
 
     def __init__(self, part: Path, arrays: Sequence[Stored], source: Source) -> None:
-        """Copy a file of this format, or begin a new one."""
-        h5py = import_library("h5py", part, "writing", "hdf5")
-        same = isinstance(source, Hdf5Source)
+        """Copy a file of this format, or begin a new one.
+
+        Raises:
+            FileError: A copy in which these arrays can't be written.
+        """
+        self._h5py = import_library("h5py", part, "writing", "hdf5")
+        self._part, self._arrays = part, arrays
+        self._copied = isinstance(source, Hdf5Source)
+        self._written: list[tuple[str, Box, int]] = []
         if isinstance(source, Hdf5Source):
+            _check_in_place(self._h5py, source, arrays)
             os.lseek(source.fd, 0, os.SEEK_SET)
             with os.fdopen(os.dup(source.fd), "rb") as read, part.open("wb") as written:
                 shutil.copyfileobj(read, written, _BLOCK)
-        with translate_write_errors(part):
-            self._file = _opened(h5py, part, "r+" if same else "w")
-        with translate_write_errors(part):
-            for array in [] if same else arrays:
+        self._stream = _SilentFile(part)
+        with closed_on_error(self), translate_write_errors(part):
+            self._file = self._h5py.File(self._stream, "r+" if self._copied else "w")
+            for array in [] if self._copied else arrays:
                 dtype = _OPAQUE if array.dtype == BFLOAT16 else array.dtype
                 self._file.create_dataset(array.name, array.shape, dtype, chunks=array.chunks)
-        self._part = part
 
     def writer(self, name: str) -> Hdf5Writer:
-        """As `Sink.writer`."""
-        return Hdf5Writer(self._part, self._file[name])
+        """Open one of the datasets."""
+        return Hdf5Writer(self, name, self._file[name])
+
+    def write(self, name: str, dataset: Any, box: Box, block: NDArray[Any]) -> None:
+        """Write a part of a dataset."""
+        if block.size:
+            if self._copied:
+                self._written.append((name, box, zlib.crc32(block.reshape(-1).view(np.uint8).data)))
+            with translate_write_errors(self._part):
+                dataset.write_direct(_as_stored(block), dest_sel=box)
+            self._stream.check()
 
     def finish(self, source: Source, rest: Collection[str]) -> None:
-        """As `Sink.finish`: all else was copied at the beginning."""
-        with translate_write_errors(self._part):
-            self._file.flush()
-
-    def close(self) -> None:
-        """As `Sink.close`."""
+        """Write what is still in memory, and read a copy again."""
         with translate_write_errors(self._part):
             self._file.close()
+        self._stream.check()
+        if self._copied:
+            self._check_copy(source)
+
+    def _check_copy(self, source: Source) -> None:
+        """Refuse a copy that can't be read as it was written.
+
+        Raises:
+            FileError: The structure of the file is damaged.
+        """
+        problem = FileError(f"{source.path} is damaged: it can't hold what is written to its copy")
+        with contextlib.ExitStack() as stack:
+            try:
+                copy = stack.enter_context(Hdf5Source(self._part, self._h5py))
+                for name, box, checksum in self._written:
+                    block = np.empty(box_shape(box), copy.arrays[name].dtype.newbyteorder("="))
+                    copy.reader(copy.arrays[name]).read(box, block)
+                    if zlib.crc32(block.reshape(-1).view(np.uint8).data) != checksum:
+                        raise problem
+            except (FileError, KeyError):
+                raise problem from None
+            if list(copy.arrays) != list(source.arrays):
+                raise problem
+
+    def close(self) -> None:
+        """Close the file, finished or not."""
+        # What goes wrong in a file that is not finished does not matter any more.
+        with contextlib.suppress(Exception):
+            self._file.close()
+        self._stream.close()
 
 
 class Hdf5Writer:
-    """As `Writer`."""
+    """One dataset of a file that is being written."""
 
-    def __init__(self, part: Path, dataset: Any) -> None:
-        """Write to a dataset of h5py's."""
-        self._part = part
-        self._dataset = dataset
+    def __init__(self, sink: Hdf5Sink, name: str, dataset: Any) -> None:
+        self._sink, self._name, self._dataset = sink, name, dataset
 
     def write(self, box: Box, block: NDArray[Any]) -> None:
-        """As `Writer.write`."""
-        if block.size:
-            with translate_write_errors(self._part):
-                self._dataset.write_direct(_as_kept(block), dest_sel=box)
+        """Write a part of the dataset."""
+        self._sink.write(self._name, self._dataset, box, block)
 
 
-def _opened(h5py: Any, path: Path, mode: str) -> Any:
-    # What is written is locked already; what is read may lie where nothing can be locked.
-    return h5py.File(path, mode, locking=False)
+class _SilentFile(io.RawIOBase):
+    """A file that keeps an error of the disk to itself until it is asked.
+
+    HDF5 writes whenever an object is closed, where h5py can't raise, and may end the process once
+    it could not.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        self._size = os.fstat(self._fd).st_size
+        self._place = 0
+        self._error: OSError | None = None
+
+    def check(self) -> None:
+        """Raise the first error.
+
+        Raises:
+            OSError: The disk took or gave less than all.
+        """
+        if self._error is not None:
+            raise self._error
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go to a place of the file."""
+        begin = {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._size}[whence]
+        self._place = begin + offset
+        return self._place
+
+    def write(self, data: Any) -> int:
+        """Write all of it."""
+        place = self._place
+        with self._keep_error():
+            while place < self._place + len(data):
+                place += os.pwrite(self._fd, memoryview(data)[place - self._place :], place)
+        self._place += len(data)
+        self._size = max(self._size, self._place)
+        return len(data)
+
+    def readinto(self, into: Any) -> int:
+        """Read all that is wanted, zeros where there is less."""
+        rest = memoryview(into)
+        rest[:] = bytes(len(rest))
+        with self._keep_error():
+            while rest and (count := os.preadv(self._fd, [rest], self._place)):
+                rest, self._place = rest[count:], self._place + count
+        return len(into)
+
+    def truncate(self, size: int | None = None) -> int:
+        """Give the file a length."""
+        self._size = self._place if size is None else size
+        with self._keep_error():
+            os.ftruncate(self._fd, self._size)
+        return self._size
+
+    def close(self) -> None:
+        """Close the file."""
+        if not self.closed:
+            os.close(self._fd)
+        super().close()
+
+    @contextlib.contextmanager
+    def _keep_error(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self._error = self._error or error
 
 
-def _stored(path: Path, name: str, dataset: Any) -> Stored:
+def _describe(path: Path, name: str, dataset: Any) -> Stored:
     what = ""
     if dataset.is_virtual or dataset.external:
         what = "elements that other files hold, which are never read"
@@ -187,9 +287,46 @@ def _stored(path: Path, name: str, dataset: Any) -> Stored:
     )
 
 
-def _is_held(name: str) -> bool:
+def _check_in_place(h5py: Any, source: Hdf5Source, arrays: Sequence[Stored]) -> None:
+    """Refuse to write into a copy what would not be kept there, or would change other datasets.
+
+    Raises:
+        FileError: Elements of a type that NumPy lacks, or that share their bytes with others.
+    """
+    chosen = {array.name for array in arrays}
+    # In a file with a user block, some versions of HDF5 count the places of chunks from its end.
+    places: dict[bool, list[tuple[int, int, bool]]] = {False: [], True: []}
+    with translate_read_errors(str(source.path)):
+        for name in source.arrays:
+            dataset = source.file[name]
+            plain = dataset.id.get_type() == h5py.h5t.py_create(dataset.dtype)
+            if name in chosen and dataset.dtype.kind == "f" and not plain:
+                msg = f"{source.path}: {name} holds floats of a type that NumPy lacks"
+                raise FileError(msg, "write a file of another format, such as .npy")
+            apart = bool(source.file.userblock_size and dataset.chunks)
+            places[apart] += [(*place, name in chosen) for place in _places(dataset)]
+    for kind in places.values():
+        ends = {False: 0, True: 0}  # of the places so far that are not written, and that are
+        for begin, end, is_written in sorted(kind):
+            if begin < ends[True] or (is_written and begin < ends[False]):
+                msg = f"{source.path} is damaged: two datasets, or two chunks, share their bytes"
+                raise FileError(msg)
+            ends[is_written] = max(ends[is_written], end)
+
+
+def _places(dataset: Any) -> list[tuple[int, int]]:
+    """Return where the elements of a dataset begin and end in the file, piece by piece."""
+    if dataset.chunks:
+        chunks: list[Any] = []
+        dataset.id.chunk_iter(chunks.append)
+        return [(chunk.byte_offset, chunk.byte_offset + chunk.size) for chunk in chunks]
+    begin = dataset.id.get_offset()
+    return [] if begin is None else [(begin, begin + dataset.id.get_storage_size())]
+
+
+def _is_name(name: str) -> bool:
     return b"\0" not in name.encode() and not {"", "."} & set(name.split("/"))
 
 
-def _as_kept(array: NDArray[Any]) -> NDArray[Any]:
+def _as_stored(array: NDArray[Any]) -> NDArray[Any]:
     return array.view(_OPAQUE) if array.dtype == BFLOAT16 else array
