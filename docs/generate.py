@@ -109,7 +109,7 @@ def laws(_word: str) -> str:
     """A table of the laws that `verify` judges by."""
     rows = []
     for law in LAWS:
-        says = (law.judge.__doc__ or "").strip().split("\n")[0].replace("DIGITS", str(DIGITS))
+        says = law.statement.split("\n")[0].replace("DIGITS", str(DIGITS))
         where = "" if law.dtypes is None else f" ({', '.join(law.dtypes)} only)"
         rows.append((law.name, law.equation, says + where, law.because))
     return _table(("law", "Eq.", "what must hold", "where the tolerance comes from"), rows)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.law import Judgement, Law, Sample
+from ropecli.checks.measure import Rows, law
 from ropecli.reference import abel as reference
 from ropecli.units import DOUBLE
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ropecli.analyses.decay import Decay
-    from ropecli.checks.subject import Subject
+    from ropecli.checks.subject import Sample, Subject
 
     Array = NDArray[np.float64]
 
@@ -54,7 +54,7 @@ def _constant(subject: Subject, sample: Sample) -> Array:
     return np.asarray((sample.q[:, rest] * sample.k[:, rest]).sum(axis=1))
 
 
-def abel_identity(subject: Subject, sample: Sample) -> Judgement:
+def abel_identity(subject: Subject, sample: Sample) -> Rows:
     """Eq. 36: the score is -Re sum S_{i+1} (h_{i+1} - h_i), with h_{d/2} = 0."""
     results, distances, h = _decays(subject, sample)
     square = subject.rope.attention_factor**2
@@ -64,7 +64,7 @@ def abel_identity(subject: Subject, sample: Sample) -> Judgement:
     ]
     expected = square * np.array(parts) + _constant(subject, sample)
     got = np.array([float(result.score[0]) for result in results if result.score is not None])
-    return Judgement(
+    return Rows(
         got=got,
         expected=expected,
         error=np.abs(got - expected),
@@ -72,7 +72,7 @@ def abel_identity(subject: Subject, sample: Sample) -> Judgement:
     )
 
 
-def chain(subject: Subject, sample: Sample) -> Judgement:
+def chain(subject: Subject, sample: Sample) -> Rows:
     """Eq. 37: |score| <= sum |S||dh| <= max|dh| sum |S|."""
     results, distances, _ = _decays(subject, sample)
     rows = [
@@ -83,7 +83,7 @@ def chain(subject: Subject, sample: Sample) -> Judgement:
     score, abel, most = np.array(rows).T
     pairs = len(subject.oracle.inv_freq)
     square = subject.rope.attention_factor**2
-    return Judgement(
+    return Rows(
         got=np.stack([score, abel], axis=1),
         expected=np.stack([abel, most], axis=1),
         error=np.maximum(np.maximum(score - abel, abel - most), 0),
@@ -91,7 +91,7 @@ def chain(subject: Subject, sample: Sample) -> Judgement:
     )
 
 
-def bounds_against_reference(subject: Subject, sample: Sample) -> Judgement:
+def bounds_against_reference(subject: Subject, sample: Sample) -> Rows:
     """Figure 2 and both bounds of Eq. 37, against DIGITS-digit arithmetic."""
     results, distances, h = _decays(subject, sample)
     inv_freq = subject.oracle.inv_freq
@@ -107,7 +107,7 @@ def bounds_against_reference(subject: Subject, sample: Sample) -> Judgement:
     pairs = len(inv_freq)
     # |S_j| is at most j, so a weight on it counts j times; each difference of h rounds as well.
     weight = np.maximum(2 * pairs * square * _weights(subject, sample), pairs)
-    return Judgement(
+    return Rows(
         got=np.array(got),
         expected=np.array(expected),
         error=np.abs(np.array(got) - np.array(expected)).max(axis=1),
@@ -118,26 +118,26 @@ def bounds_against_reference(subject: Subject, sample: Sample) -> Judgement:
 SUMS = "u|r theta| for the angle, 8 u for cos, sin and their product, u for each pair added"
 
 LAWS = (
-    Law(
+    law(
+        abel_identity,
         name="Abel identity",
         equation="36",
-        judge=abel_identity,
         uses=("q", "k", "m", "n"),
         because=SUMS,
         dtypes=("float64",),
     ),
-    Law(
+    law(
+        chain,
         name="chain of bounds",
         equation="37",
-        judge=chain,
         uses=("q", "k", "m", "n"),
         because=SUMS,
         dtypes=("float64",),
     ),
-    Law(
+    law(
+        bounds_against_reference,
         name="bounds = reference",
         equation="37",
-        judge=bounds_against_reference,
         uses=("q", "k", "m", "n"),
         because=SUMS,
         dtypes=("float64",),

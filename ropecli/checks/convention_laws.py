@@ -1,4 +1,4 @@
-"""Which rotation it is: the implementation against the paper's own forms of R_m.
+"""Laws of one rotation: the function under test against the paper's own forms of R_m.
 
 Another layout, base or direction satisfies every law of `rotation_laws`; only a comparison with an
 independent reference tells them apart.
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.checks.accuracy import ANGLE
-from ropecli.checks.law import Judgement, Law, Sample
+from ropecli.checks.law import shares
+from ropecli.checks.measure import Rows, law
 from ropecli.checks.sampling import on_one_pair
 from ropecli.checks.subject import lengths
 from ropecli.reference import frequencies
@@ -21,7 +22,7 @@ from ropecli.units import DOUBLE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ropecli.checks.subject import Subject
+    from ropecli.checks.subject import Sample, Subject
 
     Array = NDArray[np.float64]
 
@@ -31,12 +32,12 @@ COARSE = 2.0**-5
 FAR = 4096.0  #: Convention is judged up to here: float32 angles are within 2^-12 radian of right.
 
 
-def kernel_against_reference(subject: Subject, sample: Sample) -> Judgement:
-    """R_m x element by element (Eq. 34), against DIGITS-digit arithmetic, inv_freq as given."""
+def kernel_against_reference(subject: Subject, sample: Sample) -> Rows:
+    """R_m x element by element (Eq. 34) in DIGITS-digit arithmetic, inv_freq as given."""
     cosine, sine = subject.oracle.table(sample.m)
     factor, pairs = subject.rope.attention_factor, subject.oracle.pairs
     exact = reference.elementwise(sample.q, cosine, sine, pairs, factor)
-    got = subject.turn(sample.q, sample.m)
+    got = subject.rotate(sample.q, sample.m)
     error = np.abs((got - exact).astype(np.float64))
     pair_length = factor * np.hypot(sample.q[:, pairs[:, 0]], sample.q[:, pairs[:, 1]])
     angle = ANGLE * np.abs(np.outer(sample.m, subject.oracle.inv_freq)) * pair_length
@@ -46,8 +47,8 @@ def kernel_against_reference(subject: Subject, sample: Sample) -> Judgement:
     return _worst(got, exact.astype(np.float64), error, allowed)
 
 
-def axes(subject: Subject, sample: Sample) -> Judgement:
-    """Each pair turns by its own axis of the position, the axes standing at different places."""
+def axes(subject: Subject, sample: Sample) -> Rows:
+    """Each pair follows its own axis of the position, where the axes differ."""
     places = (sample.m, sample.n, sample.shift)
     axis = np.array(subject.rope.axis)
     points = np.stack([places[a % len(places)] for a in range(subject.rope.axes)], axis=1)
@@ -56,19 +57,17 @@ def axes(subject: Subject, sample: Sample) -> Judgement:
     cosine, sine = (np.stack([t[k] for t in tables])[axis[None], rows, pairs] for k in range(2))
     factor, coordinates = subject.rope.attention_factor, subject.oracle.pairs
     expected = reference.as_complex(sample.q, cosine, sine, coordinates, factor)
-    got = subject.turn(sample.q, points)
+    got = subject.rotate(sample.q, points)
     size = factor * lengths(sample.q)
     furthest = np.abs(points).max(axis=1)
     allowed = (subject.relative_error(furthest) + 5 * DOUBLE) * size + subject.floor()
-    return Judgement(got=got, expected=expected, error=lengths(got - expected), tolerance=allowed)
+    return Rows(got=got, expected=expected, error=lengths(got - expected), tolerance=allowed)
 
 
-def _worst(got: Array, expected: Array, error: Array, allowed: Array) -> Judgement:
-    """Each row judged by the column that comes closest to its tolerance, or exceeds it most."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(error == 0, 0.0, error / allowed)
-    column = np.where(np.isnan(share), np.inf, share).argmax(axis=1)[:, None]
-    return Judgement(
+def _worst(got: Array, expected: Array, error: Array, allowed: Array) -> Rows:
+    """Judge each row by the column that comes closest to its tolerance, or exceeds it most."""
+    column = shares(error, allowed).argmax(axis=1)[:, None]
+    return Rows(
         got=got,
         expected=expected,
         error=np.take_along_axis(error, column, axis=1)[:, 0],
@@ -76,16 +75,16 @@ def _worst(got: Array, expected: Array, error: Array, allowed: Array) -> Judgeme
     )
 
 
-def _against(subject: Subject, sample: Sample, expected: Array, *, roundings: int) -> Judgement:
-    """The implementation against a float64 form of R_m x that rounds so many times."""
-    got = subject.turn(sample.q, sample.m)
+def _against(subject: Subject, sample: Sample, expected: Array, *, roundings: int) -> Rows:
+    """Compare with a float64 form of R_m x that rounds that many times."""
+    got = subject.rotate(sample.q, sample.m)
     size = subject.rope.attention_factor * lengths(sample.q)
     allowed = (subject.relative_error(sample.m) + roundings * DOUBLE) * size + subject.floor()
-    return Judgement(got=got, expected=expected, error=lengths(got - expected), tolerance=allowed)
+    return Rows(got=got, expected=expected, error=lengths(got - expected), tolerance=allowed)
 
 
-def matrix_form(subject: Subject, sample: Sample) -> Judgement:
-    """Eq. 34 = Eq. 15: the implementation against the block-diagonal matrix."""
+def matrix_form(subject: Subject, sample: Sample) -> Rows:
+    """Eq. 34 = Eq. 15: R_m x is the block-diagonal matrix times x."""
     cosine, sine = subject.oracle.table(sample.m)
     rope, pairs = subject.rope, subject.oracle.pairs
     expected = np.array(
@@ -98,7 +97,7 @@ def matrix_form(subject: Subject, sample: Sample) -> Judgement:
     return _against(subject, sample, expected, roundings=5)
 
 
-def complex_form(subject: Subject, sample: Sample) -> Judgement:
+def complex_form(subject: Subject, sample: Sample) -> Rows:
     """Eq. 34 = Eq. 12: each pair as a complex number times e^{i m theta}."""
     cosine, sine = subject.oracle.table(sample.m)
     pairs, factor = subject.oracle.pairs, subject.rope.attention_factor
@@ -106,7 +105,7 @@ def complex_form(subject: Subject, sample: Sample) -> Judgement:
     return _against(subject, sample, expected, roundings=5)
 
 
-def planar_case(subject: Subject, sample: Sample) -> Judgement:
+def planar_case(subject: Subject, sample: Sample) -> Rows:
     """Eq. 13: a vector on one pair stays on it and turns by the 2 x 2 matrix."""
     cosine, sine = subject.oracle.table(sample.m)
     pairs, factor = subject.oracle.pairs, subject.rope.attention_factor
@@ -118,13 +117,13 @@ def planar_case(subject: Subject, sample: Sample) -> Judgement:
     return _against(subject, sample, expected, roundings=5)
 
 
-def convention(subject: Subject, sample: Sample) -> Judgement:
+def convention(subject: Subject, sample: Sample) -> Rows:
     """Layout, direction and frequencies are those of the encoding, rounding apart."""
     near = np.fmod(sample.m, FAR)
     cosine, sine = subject.oracle.table(near)
     pairs = subject.oracle.pairs
     expected = reference.as_complex(sample.q, cosine, sine, pairs)
-    got = subject.turn(sample.q, near)
+    got = subject.rotate(sample.q, near)
     stretch = subject.stretch(sample.q, got)
     usable = np.isfinite(stretch) & (stretch > 0)
     got[:, subject.rotated] /= np.where(usable, stretch, 1.0)[:, None]
@@ -134,7 +133,7 @@ def convention(subject: Subject, sample: Sample) -> Judgement:
     return _worst(got, expected, error, (COARSE + angle) * size)
 
 
-def frequency_table(subject: Subject, _sample: Sample) -> Judgement:
+def frequency_table(subject: Subject, _sample: Sample) -> Rows:
     """inv_freq is what the formula of the rope type gives; base^(-2i/rotary_dim), Eq. 15."""
     rope = subject.rope
     given = dict(rope.parameters)
@@ -150,61 +149,127 @@ def frequency_table(subject: Subject, _sample: Sample) -> Judgement:
     ramp = 2 * given["dim"] if reference_formula in frequencies.RAMPS_OVER_PAIRS else 0
     more = 0 if reference_formula is frequencies.default else 8 + ramp
     allowed = (logarithm + 2 + more) * 2 * DOUBLE * expected
-    return Judgement(got=got, expected=expected, error=error, tolerance=allowed)
+    return Rows(got=got, expected=expected, error=error, tolerance=allowed)
+
+
+def _excuse_tables(subject: Subject) -> str | None:
+    return None if subject.rope.parameters else "the table was given, not made from a formula"
+
+
+def _excuse_one_axis(subject: Subject) -> str | None:
+    return "positions have one axis" if subject.rope.axes == 1 else None
+
+
+def diagnose_convention(subject: Subject) -> str | None:
+    """Name the layout, direction or frequencies that unit vectors at position 1 show."""
+    rope = subject.rope
+    for layout in ("interleaved", "half"):
+        pairs = reference.pairs_of(layout, rope.rotary_dim, rope.rotary_offset)
+        angles = _angles(subject, pairs)
+        if angles is None:
+            continue
+        for direction, sign in (("forward", 1), ("reversed", -1)):
+            expected = rope.inv_freq * sign
+            if _apart(angles, expected).max() < COARSE:
+                return _named(layout, direction, subject)
+        if layout == rope.layout:
+            return _frequencies(subject, angles)
+    return None
+
+
+def _angles(subject: Subject, pairs: NDArray[np.int64]) -> Array | None:
+    """Return each pair's angle at position 1, or None if pairs do not stay on themselves."""
+    dim = subject.rope.head_dim
+    turned = subject.rotate(np.eye(dim), np.ones(dim))
+    first, second = pairs.T
+    inside = np.hypot(turned[first, first], turned[first, second])
+    whole = np.sqrt((turned[first] ** 2).sum(axis=1))
+    if not (inside > (1 - COARSE) * whole).all():
+        return None
+    return np.asarray(np.arctan2(turned[first, second], turned[first, first]))
+
+
+def _apart(angles: Array, expected: Array) -> Array:
+    """Return the distances between angles, modulo a turn."""
+    return np.asarray(np.abs(np.angle(np.exp(1j * (angles - expected)))))
+
+
+def _named(layout: str, direction: str, subject: Subject) -> str | None:
+    rope = subject.rope
+    found = []
+    if layout != rope.layout:
+        found.append(f"layout {layout}, expected {rope.layout}")
+    if direction != rope.direction:
+        found.append(f"direction {direction}, expected {rope.direction}")
+    return "; ".join(found) or None
+
+
+def _frequencies(subject: Subject, angles: Array) -> str:
+    sign = 1 if subject.rope.direction == "forward" else -1
+    off = _apart(angles, sign * subject.rope.inv_freq)
+    pair = int(off.argmax())
+    return (
+        # One position shows an angle up to whole turns.
+        f"frequencies: pair {pair} turns by {angles[pair]:.6g} radians per position, "
+        f"expected {sign * subject.rope.inv_freq[pair]:.6g}, modulo a turn"
+    )
 
 
 FORMS = "the rotation's error with its angle's, and five roundings of the float64 form"
 
 LAWS = (
-    Law(
+    law(
+        convention,
         name="convention",
         equation="34",
-        judge=convention,
         uses=("q", "m"),
+        explain=diagnose_convention,
         because="2^-5 of a pair's length: above every dtype's rounding, below any other convention",
     ),
-    Law(
+    law(
+        frequency_table,
         name="frequencies",
         equation="15",
-        judge=frequency_table,
         uses=(),
         because="ln(base) for the exponent's rounding, two ulps for the power; eight more for "
         "scaling, and 2 dim for a ramp over pairs",
         dtypes=("float64",),
+        excuse=_excuse_tables,
     ),
-    Law(
+    law(
+        matrix_form,
         name="Eq. 34 = Eq. 15",
         equation="15, 34",
-        judge=matrix_form,
         uses=("q", "m"),
         because=FORMS,
     ),
-    Law(
+    law(
+        complex_form,
         name="complex form",
         equation="12",
-        judge=complex_form,
         uses=("q", "m"),
         because=FORMS,
     ),
-    Law(
+    law(
+        planar_case,
         name="2-D case",
         equation="13",
-        judge=planar_case,
         prepare=on_one_pair,
         uses=("q", "m"),
         because=FORMS,
     ),
-    Law(
+    law(
+        axes,
         name="axes",
         equation="34",
-        judge=axes,
         uses=("q", "m", "n", "shift"),
         because=FORMS + ", the axes at m, n and shift",
+        excuse=_excuse_one_axis,
     ),
-    Law(
+    law(
+        kernel_against_reference,
         name="kernel = reference",
         equation="34",
-        judge=kernel_against_reference,
         uses=("q", "m"),
         because="the accuracy promised for the dtype, a coordinate at a time, in ulps of A|pair|, "
         "and 1.2e-16 of the angle",

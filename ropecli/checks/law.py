@@ -1,16 +1,50 @@
-"""What a law is, what it is judged on, and what comes out."""
+"""A law, what it comes to when it is judged, and how that is reported.
+
+A subject is what laws are judged on: a rotation in one dtype with its samples, an encoding with its
+tokens, or somebody's implementation with the rotation that it is held to.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
+
+Subject = TypeVar("Subject")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """Result of one law on one subject."""
+
+    passed: bool | None  #: Whether the law holds; None where it says nothing of the subject.
+    max_error: float = 0.0  #: Error of the sample that came closest to its tolerance.
+    tolerance: float = 0.0  #: Tolerance of that sample.
+    samples: int = 0  #: Samples judged.
+    counterexample: str | None = None  #: On failure, the smallest case found.
+    note: str | None = None  #: What a failure, or the lack of a verdict, means.
+    dtype: str | None = None  #: Dtype of the data, where it is not the subject's own.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Law(Generic[Subject]):
+    """A statement that numbers can refute."""
+
+    name: str  #: A word or two.
+    equation: str  #: Where it is published, an equation of RoFormer unless a paper is named.
+    because: str  #: Where the tolerance comes from.
+    judge: Callable[[Subject], Outcome | Iterable[Outcome]]  #: Tries it.
+    statement: str = ""  #: What must hold.
+    excuse: Callable[[Subject], str | None] = lambda _: None
+    """Reason why it says nothing of a subject, or None."""
+    dtypes: tuple[str, ...] | None = None  #: Dtypes in which it says anything; None for all.
+    expected: Literal["holds", "fails"] = "holds"  #: What theory says.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,52 +72,44 @@ class Check:
         return 0.0 if self.max_error == 0 else float("inf")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Sample:
-    """Vectors and positions that a law is judged on; one row each."""
-
-    q: NDArray[np.float64]  #: (count, head_dim), values that the dtype holds exactly.
-    k: NDArray[np.float64]  #: (count, head_dim), likewise.
-    m: NDArray[np.float64]  #: Positions of q, (count,).
-    n: NDArray[np.float64]  #: Positions of k, (count,).
-    shift: NDArray[np.float64]  #: Positions to move both by, (count,).
-
-    def rows(self, index: NDArray[Any] | slice) -> Sample:
-        """The chosen rows."""
-        return Sample(
-            q=self.q[index],
-            k=self.k[index],
-            m=self.m[index],
-            n=self.n[index],
-            shift=self.shift[index],
-        )
+def outcomes(law: Law[Subject], subject: Subject) -> Iterator[Outcome]:
+    """Judge a subject by a law; an exception of the law ends it."""
+    reason = law.excuse(subject)
+    if reason is not None:
+        yield Outcome(passed=None, note=reason)
+        return
+    result = law.judge(subject)
+    yield from [result] if isinstance(result, Outcome) else result
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Judgement:
-    """What was got and expected, a row a sample, and how far apart they may be."""
+def report(law: Law[Any], outcome: Outcome, *, dtype: str, layout: str) -> Check:
+    """Return the verdict that an outcome means.
 
-    got: NDArray[np.float64]  #: (count,) or (count, width).
-    expected: NDArray[np.float64]  #: As got.
-    error: NDArray[np.float64]  #: (count,), at least 0.
-    tolerance: NDArray[np.float64]  #: (count,), at least 0.
+    A law that theory says fails passes where it is seen to be violated. NaN violates nothing: it is
+    a failure, whatever is expected.
+    """
+    passed, note = outcome.passed, outcome.note
+    if law.expected == "fails" and passed is not None:
+        passed = not passed and math.isfinite(outcome.max_error)
+        note = note if passed else "theory says that this law fails, and it held"
+    return Check(
+        name=law.name,
+        equation=law.equation,
+        dtype=outcome.dtype or dtype,
+        layout=layout,
+        expected=law.expected,
+        passed=passed,
+        max_error=outcome.max_error,
+        tolerance=outcome.tolerance,
+        samples=outcome.samples,
+        because=law.because,
+        counterexample=None if passed else outcome.counterexample,
+        note=note,
+    )
 
-    @property
-    def share(self) -> NDArray[np.float64]:
-        """Error over tolerance; not a number counts as infinite."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.where(self.error == 0, 0.0, self.error / self.tolerance)
-        return np.where(np.isnan(share), np.inf, share)
 
-
-@dataclass(frozen=True, kw_only=True)
-class Law:
-    """A statement about rotations that can be put to numbers."""
-
-    name: str  #: A word or two.
-    equation: str  #: Where RoFormer states it.
-    because: str  #: Where the tolerance comes from.
-    judge: Callable[[Any, Sample], Judgement]  #: Puts it to a subject and a prepared sample.
-    prepare: Callable[[Any, Sample], Sample] = lambda _, sample: sample  #: What it is judged on.
-    uses: tuple[str, ...]  #: Fields of the sample that a counterexample must show.
-    dtypes: tuple[str, ...] | None = None  #: Dtypes in which it says anything; None for all.
+def shares(error: NDArray[np.float64], tolerance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return each error as a share of its tolerance; NaN counts as infinite."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(error == 0, 0.0, error / tolerance)
+    return np.where(np.isnan(share), np.inf, share)

@@ -1,4 +1,4 @@
-"""The vectors and positions that laws are judged on: drawn ones, and ones small enough to type."""
+"""Vectors and positions that laws of a rotation are judged on: random ones, and simple ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.law import Sample
+from ropecli.checks.subject import Sample
 from ropecli.kernels.rotation import BLOCK
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ FRACTIONS = (0.5, 127.5, 128.25, -0.25, -63.75)
 COUNT = 48  #: Samples of a law.
 
 
-def drawn(head_dim: int, dtype: str, *, max_position: int, seed: int) -> Sample:
-    """COUNT rows of normal vectors at positions up to max_position; the first row is all ones.
+def sample(head_dim: int, dtype: str, *, max_position: int, seed: int) -> Sample:
+    """Return COUNT normal vectors at positions up to max_position; the first one is all ones.
 
     Fractional positions are multiples of 1/4, so that sums of positions are exact.
     """
@@ -47,22 +47,21 @@ def _positions(random: np.random.Generator, most: int) -> Array:
     fixed = fixed[: COUNT - 8]
     size = COUNT - len(fixed)
     sizes = np.exp(random.uniform(0, np.log(most + 1), size)) - 1
-    drawn_ones = np.floor(sizes) * random.choice([1, -1], size)
-    return np.concatenate([np.array(fixed, dtype=np.float64), drawn_ones])
+    sampled = np.floor(sizes) * random.choice([1, -1], size)
+    return np.concatenate([np.array(fixed, dtype=np.float64), sampled])
 
 
-def simple(head_dim: int, pairs: NDArray[np.int64], hard: Sample, *, keys: bool) -> Sample:
-    """Unit vectors and ones at small positions, then at the positions of one hard case.
+def simple(subject: Subject, hard: Sample, *, keys: bool) -> Sample:
+    """Return unit vectors and ones at small positions, then at the positions of one hard case.
 
     Args:
-        head_dim: Coordinates of a vector.
-        pairs: (pairs, 2), coordinates of each pair.
+        subject: The rotation whose pairs and head dim they have.
         hard: One row.
         keys: Whether k matters; if not, it is q.
     """
-    unit = np.eye(head_dim)
-    first, last = pairs[0], pairs[-1]
-    vectors = [unit[first[0]], unit[first[1]], unit[last[0]], unit[last[1]], np.ones(head_dim)]
+    unit = np.eye(subject.rope.head_dim)
+    first, last = subject.oracle.pairs[0], subject.oracle.pairs[-1]
+    vectors = [unit[first[0]], unit[first[1]], unit[last[0]], unit[last[1]], np.ones(len(unit))]
     places: list[tuple[float, float, float]] = [
         (0, 0, 0),
         (1, 0, 1),
@@ -83,7 +82,7 @@ def simple(head_dim: int, pairs: NDArray[np.int64], hard: Sample, *, keys: bool)
 
 
 def on_one_pair(subject: Subject, sample: Sample) -> Sample:
-    """The sample with each vector cut down to one pair, another one from row to row.
+    """Return the sample with each vector cut down to one pair, another one from row to row.
 
     A vector with nothing there gets a 1 on the pair's first coordinate.
     """
@@ -100,5 +99,5 @@ def on_one_pair(subject: Subject, sample: Sample) -> Sample:
 
 
 def few_where_large(subject: Subject, sample: Sample) -> Sample:
-    """As many rows as leave the elimination of d x d matrices a matter of a second."""
+    """Return so few rows that the elimination of d x d matrices takes about a second."""
     return sample.rows(slice(max(1, 2**27 // subject.rope.head_dim**3)))

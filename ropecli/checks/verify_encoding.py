@@ -1,45 +1,59 @@
-"""Put a positional encoding to its laws, and to those that it must not satisfy."""
+"""Check a positional encoding against its laws, and against those that it must violate."""
 
 from __future__ import annotations
 
-import math
+import functools
 import time
 from typing import TYPE_CHECKING, Any
 
 from ropecli.analyses.invariance import TOKENS, invariance
-from ropecli.checks.encoding_laws import OWN, common
-from ropecli.checks.encoding_laws.law import LAST, drawn
-from ropecli.checks.law import Check
+from ropecli.checks.encoding_laws import OWN
+from ropecli.checks.encoding_laws.subject import LAST, ROUNDING, compare, sample
+from ropecli.checks.law import Law, Outcome, outcomes, report
 from ropecli.checks.verify import Verification
-from ropecli.encodings import encoding
+from ropecli.encodings import encoding as make_encoding
 from ropecli.errors import ArgumentError
 from ropecli.numbers import at_least, integer
+from ropecli.reference import scores as reference
 
 if TYPE_CHECKING:
-    from ropecli.checks.encoding_laws.law import EncodingLaw, Found
+    from collections.abc import Iterator
+
+    from ropecli.checks.encoding_laws.subject import EncodingSubject
+    from ropecli.encodings import Encoding
 
 LARGEST_MODEL_DIM = 1024  #: More takes minutes.
-SHIFT = 37  #: By which translation invariance is tried.
+SHIFT = 37  #: Shift by which translation invariance is tried.
+#: Properties of `Invariance`: the law's name, and the error that is measured.
+PROPERTIES = {
+    "translation_invariance": ("translation invariance", "|S(m+s, n+s) - S(m, n)|"),
+    "symmetry": ("symmetry", "|S(n, m) - S(m, n)| of the same q and k"),
+    "boundedness": ("bounded", "|S| - |q||k| / sqrt(head_dim)"),
+    "linear_shift": ("shift is a matrix", "|code(m+s) - M code(m)| of the best matrix M"),
+}
+LEAST_SQUARES = (
+    "least squares are off by some roundings of the norm of all codes, and the codes by the "
+    "rounding of their angles"
+)
 
 
 def verify_encoding(
     name: str, *, seed: int = 0, model_dim: int = 64, heads: int = 4
 ) -> Verification:
-    """Judge a positional encoding with drawn weights by the laws of its paper.
+    """Check a positional encoding with random weights against the laws of its paper.
 
     A law that theory says fails passes where it is seen to be violated.
 
     Args:
         name: One of `ropecli.encodings.ENCODINGS`.
-        seed: What weights, tokens and positions are drawn with.
+        seed: Seed of weights, tokens and positions.
         model_dim: Coordinates of a token.
-        heads: Heads side by side.
+        heads: Number of heads.
 
     Raises:
-        ArgumentError: No such encoding, or a value that is not allowed.
+        ArgumentError: No such encoding, or an unusable value.
         ArgumentTypeError: A value of the wrong type.
     """
-    begin = time.perf_counter()
     seed = at_least("seed", seed, 0)
     if integer("model_dim", model_dim) > LARGEST_MODEL_DIM:
         msg = f"model_dim must be at most {LARGEST_MODEL_DIM:,} for this, got {model_dim}"
@@ -48,32 +62,67 @@ def verify_encoding(
     if name in ("learned", "tupe"):
         # A best matrix is looked for over more positions than a token has coordinates.
         options["length"] = max(512, model_dim + TOKENS + SHIFT)
-    made = encoding(name, model_dim=model_dim, heads=heads, seed=seed, **options)
-    measured = invariance(made, shift=SHIFT, seed=seed)
-    tokens = drawn(made.sizes.model_dim, seed)
+    encoding = make_encoding(name, model_dim=model_dim, heads=heads, seed=seed, **options)
+    return verify_instance(encoding, seed=seed)
+
+
+def verify_instance(encoding: Encoding, *, seed: int = 0) -> Verification:
+    """Check an encoding with the weights that it has, as `verify_encoding` does.
+
+    Args:
+        encoding: The encoding; its name says which laws it is checked against.
+        seed: Seed of tokens and positions, at least 0.
+    """
+    begin = time.perf_counter()
+    subject = sample(encoding, seed)
     checks = tuple(
-        _check(law, law.measure(made, tokens)) for law in (*common.laws(made, measured), *OWN[name])
+        report(law, outcome, dtype="float64", layout="")
+        for law in (*_common_laws(encoding, seed), *OWN[encoding.name])
+        for outcome in outcomes(law, subject)
     )
     seconds = time.perf_counter() - begin
     return Verification(checks=checks, seed=seed, max_position=LAST, seconds=seconds)
 
 
-def _check(law: EncodingLaw, found: Found) -> Check:
-    holds = found.error <= found.tolerance
-    # Something that is not a number violates nothing: it is a failure, whatever is expected.
-    passed = holds if law.expected == "holds" else not holds and math.isfinite(found.error)
-    held = "theory says that this law fails, and it held"
-    return Check(
-        name=law.name,
-        equation=law.equation,
-        dtype="float64",
-        layout="",
-        expected=law.expected,
-        passed=passed,
-        max_error=found.error,
-        tolerance=found.tolerance,
-        samples=found.samples,
-        because=law.because,
-        counterexample=None if passed else found.case,
-        note=held if law.expected == "fails" and not passed else None,
+def _common_laws(encoding: Encoding, seed: int) -> Iterator[Law[EncodingSubject]]:
+    """Yield the published formula, and each property that theory says anything of."""
+    yield Law(
+        name="scores = reference",
+        equation=encoding.equation,
+        because=ROUNDING,
+        judge=_scores_match_reference,
     )
+    measured = invariance(encoding, shift=SHIFT, seed=seed)
+    for field, (name, error) in PROPERTIES.items():
+        each = measured.properties[field]
+        if each.theory is None or each.max_error is None or each.tolerance is None:
+            continue
+        outcome = Outcome(
+            passed=each.holds,
+            max_error=each.max_error,
+            tolerance=each.tolerance,
+            samples=1,
+            counterexample=error,
+        )
+        why = LEAST_SQUARES if field == "linear_shift" else ROUNDING
+        yield Law(
+            name=name,
+            equation=encoding.equation,
+            because=f"{error}: {why}",
+            judge=functools.partial(_as_measured, outcome),
+            expected="holds" if each.theory else "fails",
+        )
+
+
+def _scores_match_reference(subject: EncodingSubject) -> Outcome:
+    """The scores are those of the paper's formula."""
+    encoding = subject.encoding
+    length = getattr(encoding, "length", None)
+    options = {} if length is None else {"length": length}
+    formula = getattr(reference, encoding.name)
+    expected = formula(subject.x, subject.y, subject.m, subject.n, encoding.weights, **options)
+    return compare(subject.scores(), expected, subject.rounding(expected))
+
+
+def _as_measured(outcome: Outcome, _subject: EncodingSubject) -> Outcome:
+    return outcome

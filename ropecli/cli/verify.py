@@ -72,7 +72,7 @@ def verify(
     Eq. 11-16 and 34-37, in every dtype and in both layouts. Exit code 1 if one fails.
     With --encoding, check the laws of another positional encoding, and those it must violate.
     """
-    from ropecli.checks.verify import MAX_POSITION, joined
+    from ropecli.checks.verify import MAX_POSITION, join
     from ropecli.checks.verify import verify as judge
     from ropecli.cli.encoding import chosen
     from ropecli.cli.progress import is_watched
@@ -117,9 +117,7 @@ def verify(
             console.note(note)
     if not quiet and is_watched() and not is_compiled("rotation"):
         console.note("compiling the kernels: some seconds, this once")
-    result = joined(
-        judge(rope, dtype=dtype, seed=seed, max_position=max_position) for rope in ropes
-    )
+    result = join(judge(rope, dtype=dtype, seed=seed, max_position=max_position) for rope in ropes)
     parameters = {
         "encoding": None,
         "dim": ropes[0].head_dim,

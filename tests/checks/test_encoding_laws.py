@@ -12,10 +12,10 @@ from numba import config
 from numpy.typing import NDArray
 
 from ropecli.checks.encoding_laws import OWN
-from ropecli.checks.verify_encoding import verify_encoding
+from ropecli.checks.verify_encoding import verify_encoding, verify_instance
 from ropecli.encodings import ENCODINGS, Encoding
-from ropecli.encodings.by_name import class_of
-from ropecli.encodings.types import nope
+from ropecli.encodings import encoding as make_encoding
+from ropecli.encodings.types.nope import Nope
 from ropecli.errors import ArgumentError
 
 pytestmark = pytest.mark.slow
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 COMPILED = not config.DISABLE_JIT
 #: Model dim and heads; a head of 4 coordinates shows what a head of 16 does.
 SIZES = [(64, 4), (2, 1), (24, 3), (24, 12)] if COMPILED else [(2, 1), (12, 3)]
-FEW: dict[str, int] = {"model_dim": 64 if COMPILED else 8, "heads": 4 if COMPILED else 2}
+FEW: dict[str, Any] = {"model_dim": 64 if COMPILED else 8, "heads": 4 if COMPILED else 2}
 HEAD_DIM = FEW["model_dim"] // FEW["heads"]
 
 Array = NDArray[np.float64]
@@ -65,8 +65,18 @@ FAILS = {
 }
 
 
-def wrong_laws(name: str) -> set[str]:
-    return {check.name for check in verify_encoding(name, **FEW).checks if not check.passed}
+def wrong_laws(encoding: Encoding) -> set[str]:
+    return {check.name for check in verify_instance(encoding).checks if not check.passed}
+
+
+def mutant(name: str, mutation: Mutation, method: str = "scores") -> Encoding:
+    """An encoding of which one method is another one."""
+    right = make_encoding(name, **FEW)
+    kind = type(right)
+    wrong = type(kind.__name__, (kind,), {method: mutation(getattr(kind, method))})
+    fields = {field.name: getattr(right, field.name) for field in dataclasses.fields(right)}
+    made: Encoding = wrong(**fields)
+    return made
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
@@ -91,26 +101,14 @@ def test_every_encoding_has_laws_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("name", ENCODINGS)
-def test_scores_that_are_a_millionth_off_are_caught(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kind = class_of(name)
-    mutate(monkeypatch, kind, lambda own: lambda *given: own(*given) * (1 + 1e-6))
-    assert "scores = reference" in wrong_laws(name)
+def test_scores_that_are_a_millionth_off_are_caught(name: str) -> None:
+    assert "scores = reference" in wrong_laws(mutant(name, scaled(1 + 1e-6)))
 
 
 @pytest.mark.parametrize("name", ENCODINGS)
-def test_scores_that_are_no_numbers_violate_nothing(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mutate(monkeypatch, class_of(name), lambda own: lambda *given: own(*given) * np.nan)
-    wrong = wrong_laws(name)
+def test_scores_that_are_no_numbers_violate_nothing(name: str) -> None:
+    wrong = wrong_laws(mutant(name, scaled(np.nan)))
     assert {"scores = reference", "translation invariance", "symmetry"} <= wrong
-
-
-def mutate(monkeypatch: pytest.MonkeyPatch, kind: type[Encoding], mutation: Mutation) -> None:
-    own: Scores = kind._scores
-    monkeypatch.setattr(kind, "_scores", mutation(own))
 
 
 def changed(**options: Any) -> Mutation:
@@ -132,7 +130,19 @@ def mirrored(own: Scores) -> Scores:
 
 def without(_own: Scores) -> Scores:
     """No positions."""
-    scores: Scores = nope.Nope._scores
+    return lambda self, *given: Nope(sizes=self.sizes, weights=self.weights).scores(*given)
+
+
+def every_key_counted(_own: Scores) -> Scores:
+    """CoPE with every gate open: the distance in tokens is the position."""
+
+    def scores(self: Any, x: Array, y: Array, m: Array, n: Array) -> Array:
+        q, k = x @ self.weights["query"], y @ self.weights["key"]
+        position = np.clip(m[:, None] - n, 0, self.p_max - 1).astype(int)
+        by_row = np.take_along_axis(q @ self.weights["position"].T, position[None], 2)
+        total: Array = (q @ k.transpose(0, 2, 1) + by_row) / np.sqrt(self.sizes.head_dim)
+        return total
+
     return scores
 
 
@@ -142,6 +152,7 @@ def by_place(own: Scores) -> Scores:
 
 SCORES: list[tuple[str, Mutation, set[str]]] = [
     ("cope", without, {"any key may be put in", "symmetry"}),
+    ("cope", every_key_counted, {"a key whose gate is 0 is not counted"}),
     (
         "deberta",
         changed(as_printed=True),
@@ -167,11 +178,8 @@ SCORES: list[tuple[str, Mutation, set[str]]] = [
 
 
 @pytest.mark.parametrize(("name", "mutation", "caught"), SCORES)
-def test_wrong_scores_are_caught(
-    name: str, mutation: Mutation, caught: set[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mutate(monkeypatch, class_of(name), mutation)
-    assert caught <= wrong_laws(name)
+def test_wrong_scores_are_caught(name: str, mutation: Mutation, caught: set[str]) -> None:
+    assert caught <= wrong_laws(mutant(name, mutation))
 
 
 def off_slopes(heads: int) -> Array:
@@ -183,12 +191,12 @@ def off_slopes(heads: int) -> Array:
 def test_wrong_slopes_are_caught(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"ropecli.{where}.slopes", lambda heads: off_slopes(heads) * 1.01)
     laws = {"slopes of 8, 12 and 16 heads"} if "laws" in where else {"scores = reference"}
-    assert laws | {"bias = -slope (m - n)"} <= wrong_laws("alibi")
+    assert laws | {"bias = -slope (m - n)"} <= wrong_laws(make_encoding("alibi", **FEW))
 
 
 def test_slopes_of_12_heads_that_are_geometric_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ropecli.checks.encoding_laws.biases.slopes", off_slopes)
-    assert wrong_laws("alibi") == {
+    assert wrong_laws(make_encoding("alibi", **FEW)) == {
         "slopes of 8, 12 and 16 heads",
         "slopes of 12 heads are geometric",
     }
@@ -199,37 +207,25 @@ def test_wrong_buckets_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
         wrong: NDArray[np.int64] = np.minimum(np.abs(relative) * 15 // 128, 15)
         return wrong
 
-    monkeypatch.setattr("ropecli.checks.encoding_laws.t5.buckets", late)
-    assert wrong_laws("t5") == {"published buckets", "the last bucket begins at max_distance"}
+    monkeypatch.setattr("ropecli.checks.encoding_laws.biases.buckets", late)
+    wrong = wrong_laws(make_encoding("t5", **FEW))
+    assert wrong == {"published buckets", "the last bucket begins at max_distance"}
 
 
 @pytest.mark.parametrize(
-    ("made", "caught"),
+    ("change", "caught"),
     [
         (lambda p: p * 1.001, {"|p_m|^2 = d/2", "p_m . p_n = sum cos((m-n) theta)"}),
         (lambda p: p[:, ::-1], {"p_(m+k) = M_k p_m"}),
     ],
 )
-def test_wrong_sinusoids_are_caught(
-    made: Callable[[Array], Array], caught: set[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kind: Any = class_of("sinusoidal")
-    own = kind.code
-    monkeypatch.setattr(kind, "code", lambda self, positions: made(own(self, positions)))
-    assert caught | {"scores = reference"} <= wrong_laws("sinusoidal")
+def test_wrong_sinusoids_are_caught(change: Callable[[Array], Array], caught: set[str]) -> None:
+    wrong = mutant("sinusoidal", lambda own: lambda *given: change(own(*given)), "code")
+    assert caught | {"scores = reference"} <= wrong_laws(wrong)
 
 
-def test_gates_that_count_every_key_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def counted(logits: Array, m: Array, n: Array) -> Array:
-        return np.broadcast_to(np.maximum(m[:, None] - n, 0.0), logits.shape)
-
-    monkeypatch.setattr("ropecli.encodings.types.cope._counted", counted)
-    assert "a key whose gate is 0 is not counted" in wrong_laws("cope")
-
-
-def test_a_law_that_should_fail_and_holds_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    mutate(monkeypatch, class_of("rope"), without)
-    got = verify_encoding("rope", **FEW)
+def test_a_law_that_should_fail_and_holds_says_so() -> None:
+    got = verify_instance(mutant("rope", without))
     assert not got.passed
     check = next(check for check in got.checks if check.name == "keys may change places")
     assert (check.expected, check.passed) == ("fails", False)

@@ -9,7 +9,7 @@ import pytest
 
 from ropecli import ArgumentError, ArgumentTypeError, Rotary, rotate, verify
 from ropecli.checks.law import Check
-from ropecli.checks.verify import LAWS, joined
+from ropecli.checks.verify import LAWS, join
 
 ROPES = {
     "two coordinates": Rotary(head_dim=2),
@@ -59,7 +59,7 @@ def test_the_same_seed_gives_the_same_verdicts() -> None:
 def test_joined_verdicts() -> None:
     good = verify(Rotary(head_dim=4), dtype="float64")
     bad = verify(Rotary(head_dim=4), dtype="float64", rotate=lambda x, _: 2 * x)
-    both = joined([good, bad])
+    both = join([good, bad])
     assert len(both.checks) == len(good.checks) + len(bad.checks)
     assert good.passed
     assert not both.passed
@@ -97,8 +97,14 @@ def test_values_that_are_refused(arguments: dict[str, Any], message: str) -> Non
     [
         ({"seed": 1.5}, "seed must be an integer, got 1.5"),
         ({"max_position": "far"}, "max position must be an integer"),
-        ({"rotate": lambda x, _: x[:, :2]}, "must return a NumPy array of shape"),
-        ({"rotate": lambda x, _: x.tolist()}, "must return a NumPy array of shape"),
+        (
+            {"rotate": lambda x, _: x[:, :2]},
+            "the function under test must return a NumPy array",
+        ),
+        (
+            {"rotate": lambda x, _: x.tolist()},
+            "the function under test must return a NumPy array",
+        ),
     ],
 )
 def test_types_that_are_refused(arguments: dict[str, Any], message: str) -> None:

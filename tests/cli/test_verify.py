@@ -279,7 +279,7 @@ def test_wrong_encoding_is_exit_code_1(
             ["--encoding", "t5", "--max-position", "0", "--set", "factor=2"],
             "--encoding has no use for --set, --max-position; leave them out",
         ),
-        (["--encoding", "t5", "--heads", "0"], "model_dim and heads must be at least 1, got 64"),
+        (["--encoding", "t5", "--heads", "0"], "heads must be at least 1, got 0"),
         (["--encoding", "t5", "--seed", "-1"], "seed must be at least 0, got -1"),
         (["--heads", "3"], "--heads needs --encoding, got 3 of no encoding"),
         (["--model-dim", "0"], "--model-dim needs --encoding, got 0 of no encoding"),

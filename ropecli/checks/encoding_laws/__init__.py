@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from ropecli.checks.encoding_laws import (
-    biases,
-    content,
-    sinusoidal,
-    t5,
-    tables,
-    transformer_xl,
-    xpos,
-)
-from ropecli.checks.encoding_laws.law import EncodingLaw
+from ropecli.checks.encoding_laws import biases, positions, tables
+from ropecli.checks.encoding_laws.subject import EncodingSubject
+from ropecli.checks.law import Law
 
-#: Each encoding's own, over and above those that all are put to.
-OWN: dict[str, tuple[EncodingLaw, ...]] = {
+#: The laws of each encoding alone, beyond those of all.
+OWN: dict[str, tuple[Law[EncodingSubject], ...]] = {
     "alibi": biases.ALIBI,
-    "cope": content.COPE,
+    "cope": positions.COPE,
     "deberta": tables.DEBERTA,
     "fire": biases.FIRE,
     "kerple": biases.KERPLE,
     "learned": tables.LEARNED,
-    "nope": content.NOPE,
-    "rope": content.ROPE,
+    "nope": positions.NOPE,
+    "rope": positions.ROPE,
     "shaw": tables.SHAW,
-    "sinusoidal": sinusoidal.LAWS,
-    "t5": t5.LAWS,
-    "transformer_xl": transformer_xl.LAWS,
+    "sinusoidal": positions.SINUSOIDAL,
+    "t5": biases.T5,
+    "transformer_xl": tables.TRANSFORMER_XL,
     "tupe": tables.TUPE,
-    "xpos": xpos.LAWS,
+    "xpos": positions.XPOS,
 }

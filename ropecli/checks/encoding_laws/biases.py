@@ -1,26 +1,23 @@
-"""Laws of encodings that add a bias to the score: ALiBi, KERPLE, FIRE."""
+"""Laws of encodings that add a bias to the score: ALiBi, KERPLE, FIRE, T5."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.encoding_laws.law import (
-    EncodingLaw,
-    Found,
-    compared,
-    rounding,
-)
-from ropecli.encodings.by_name import encoding as made
+from ropecli.checks.encoding_laws.subject import EXACT, ROUNDING, compare
+from ropecli.checks.law import Law
+from ropecli.encodings.t5_buckets import buckets
 from ropecli.encodings.types.alibi import slopes
 from ropecli.encodings.types.fire import Fire
-from ropecli.encodings.types.kerple import SMALLEST
+from ropecli.encodings.types.kerple import SMALLEST, Kerple
 from ropecli.units import DOUBLE
 
 if TYPE_CHECKING:
-    from ropecli.checks.encoding_laws.law import Tokens
-    from ropecli.encodings import Encoding
+    from ropecli.checks.encoding_laws.subject import EncodingSubject
+    from ropecli.checks.law import Outcome
 
 #: The paper's slopes are powers of 2: these are the exponents.
 EXPONENTS = {
@@ -28,81 +25,157 @@ EXPONENTS = {
     12: [-1, -2, -3, -4, -5, -6, -7, -8, -0.5, -1.5, -2.5, -3.5],
     16: [-h / 2 for h in range(1, 17)],
 }
+#: The first distance of each T5 bucket, 32 buckets up to 128: in both directions, and causal.
+BOTH_WAYS = (0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 23, 32, 46, 64, 91)
+CAUSAL = (*range(16), 16, 19, 21, 24, 27, 31, 35, 40, 46, 52, 59, 67, 77, 87, 99, 113)
+FAR = 200
 
 
-def _slopes(_encoding: Encoding, _tokens: Tokens) -> Found:
+def _published_slopes(_subject: EncodingSubject) -> Outcome:
     got = np.concatenate([slopes(heads) for heads in EXPONENTS])
     expected = np.concatenate([2.0 ** np.array(powers) for powers in EXPONENTS.values()])
-    return compared(got, expected, 2 * DOUBLE)
+    return compare(got, expected, 2 * DOUBLE)
 
 
-def _geometric(_encoding: Encoding, _tokens: Tokens) -> Found:
-    return compared(slopes(12), 2.0 ** (-8 * np.arange(1, 13) / 12), 2 * DOUBLE)
+def _geometric_slopes(_subject: EncodingSubject) -> Outcome:
+    return compare(slopes(12), 2.0 ** (-8 * np.arange(1, 13) / 12), 2 * DOUBLE)
 
 
-def _bias(encoding: Encoding, tokens: Tokens) -> Found:
+def _alibi_bias(subject: EncodingSubject) -> Outcome:
     """Not scaled, and above 0 for a key after its query."""
-    got = encoding.scores(tokens.none, tokens.none, tokens.m, tokens.n)
-    expected = -slopes(encoding.sizes.heads)[:, None, None] * (tokens.m[:, None] - tokens.n)
-    return compared(got, expected, rounding(encoding, tokens, expected))
+    m, n = subject.m, subject.n
+    got = subject.scores(subject.zeros, subject.zeros)
+    expected = -slopes(subject.encoding.sizes.heads)[:, None, None] * (m[:, None] - n)
+    return compare(got, expected, subject.rounding(expected))
 
 
-def _kerple(encoding: Encoding, tokens: Tokens) -> Found:
+def _kerple_bias(subject: EncodingSubject) -> Outcome:
     """Both kinds of bias, on the same weights."""
-    sizes, weights = encoding.sizes, encoding.weights
-    distance = np.abs(tokens.m[:, None] - tokens.n)
+    assert isinstance(subject.encoding, Kerple)
+    weights = subject.encoding.weights
+    distance = np.abs(subject.m[:, None] - subject.n)
     r1, r2 = (np.maximum(weights[name], SMALLEST)[:, None, None] for name in ("r1", "r2"))
     expected = np.stack([-r1 * np.log(1 + r2 * distance), -r1 * distance ** np.minimum(r2, 2.0)])
-    got = []
-    for kind in ("log", "power"):
-        own = made(
-            "kerple",
-            model_dim=sizes.model_dim,
-            heads=sizes.heads,
-            head_dim=sizes.head_dim,
-            weights=weights,
-            kind=kind,
-        )
-        got.append(own.scores(tokens.none, tokens.none, tokens.m, tokens.n))
-    return compared(np.stack(got), expected, rounding(encoding, tokens, expected))
+    both = [
+        replace(subject, encoding=replace(subject.encoding, kind=kind)) for kind in ("log", "power")
+    ]
+    got = np.stack([each.scores(each.zeros, each.zeros) for each in both])
+    return compare(got, expected, subject.rounding(expected))
 
 
-def _below(encoding: Encoding, tokens: Tokens) -> Found:
-    assert isinstance(encoding, Fire)
-    return _moved(encoding, tokens, encoding.threshold - len(tokens.x))
+def _relative_below_threshold(subject: EncodingSubject) -> Outcome:
+    assert isinstance(subject.encoding, Fire)
+    return _shift(subject, subject.encoding.threshold - len(subject.x))
 
 
-def _beyond(encoding: Encoding, tokens: Tokens) -> Found:
-    assert isinstance(encoding, Fire)
-    return _moved(encoding, tokens, 2 * encoding.threshold)
+def _relative_beyond_threshold(subject: EncodingSubject) -> Outcome:
+    assert isinstance(subject.encoding, Fire)
+    return _shift(subject, 2 * subject.encoding.threshold)
 
 
-def _moved(encoding: Encoding, tokens: Tokens, shift: float) -> Found:
-    m, last = np.arange(float(len(tokens.x))), shift + len(tokens.x)
-    here = encoding.scores(tokens.x, tokens.y, m, m)
-    there = encoding.scores(tokens.x, tokens.y, m + shift, m + shift)
-    return compared(there, here, 2 * rounding(encoding, tokens, here, last))
+def _shift(subject: EncodingSubject, shift: float) -> Outcome:
+    m, last = np.arange(float(len(subject.x))), shift + len(subject.x)
+    here = subject.scores(m=m, n=m)
+    there = subject.scores(m=m + shift, n=m + shift)
+    return compare(there, here, 2 * subject.rounding(here, last))
+
+
+def _published_buckets(_subject: EncodingSubject) -> Outcome:
+    distance = np.arange(FAR)
+    got = [buckets(-distance), buckets(distance[1:]), buckets(-distance, bidirectional=False)]
+    past = np.searchsorted(BOTH_WAYS, distance, side="right") - 1
+    causal = np.searchsorted(CAUSAL, distance, side="right") - 1
+    expected = [past, past[1:] + 16, causal]
+    return compare(np.concatenate(got), np.concatenate(expected), 0.0)
+
+
+def _last_bucket_waits(_subject: EncodingSubject) -> Outcome:
+    first = np.flatnonzero(buckets(-np.arange(FAR)) == 15)[:1]
+    return compare(first, np.array([128]), 0.0)
+
+
+def _content_is_unscaled(subject: EncodingSubject) -> Outcome:
+    return _content(subject, 1.0)
+
+
+def _content_is_scaled(subject: EncodingSubject) -> Outcome:
+    return _content(subject, 1 / np.sqrt(subject.encoding.sizes.head_dim))
+
+
+def _content(subject: EncodingSubject, scale: float) -> Outcome:
+    """Compare the score less its bias with q.k times the scale."""
+    weights = subject.encoding.weights
+    q, k = subject.x @ weights["query"], subject.y @ weights["key"]
+    whole = subject.scores()
+    bias = subject.scores(subject.zeros, subject.zeros)
+    expected = (q @ k.transpose(0, 2, 1)) * scale
+    return compare(whole - bias, expected, 2 * subject.rounding(whole))
 
 
 ALIBI = (
-    EncodingLaw(
+    Law(
         name="slopes of 8, 12 and 16 heads",
         equation="ALiBi section 3",
-        measure=_slopes,
         because="powers of 2, at most 1, each with a rounding of its exponent and of itself",
+        judge=_published_slopes,
     ),
-    EncodingLaw(
+    Law(
         name="slopes of 12 heads are geometric",
         equation="ALiBi section 3",
-        measure=_geometric,
+        because=ROUNDING,
+        judge=_geometric_slopes,
         expected="fails",
     ),
-    EncodingLaw(name="bias = -slope (m - n)", equation="ALiBi section 3", measure=_bias),
+    Law(
+        name="bias = -slope (m - n)",
+        equation="ALiBi section 3",
+        because=ROUNDING,
+        judge=_alibi_bias,
+    ),
 )
-KERPLE = (EncodingLaw(name="bias, log and power", equation="KERPLE section 4", measure=_kerple),)
+KERPLE = (
+    Law(
+        name="bias, log and power",
+        equation="KERPLE section 4",
+        because=ROUNDING,
+        judge=_kerple_bias,
+    ),
+)
 FIRE = (
-    EncodingLaw(name="relative up to position L", equation="FIRE section 3", measure=_below),
-    EncodingLaw(
-        name="relative beyond L", equation="FIRE section 3", measure=_beyond, expected="fails"
+    Law(
+        name="relative up to position L",
+        equation="FIRE section 3",
+        because=ROUNDING,
+        judge=_relative_below_threshold,
+    ),
+    Law(
+        name="relative beyond L",
+        equation="FIRE section 3",
+        because=ROUNDING,
+        judge=_relative_beyond_threshold,
+        expected="fails",
+    ),
+)
+T5 = (
+    Law(
+        name="published buckets",
+        equation="T5 section 2.1",
+        because=EXACT,
+        judge=_published_buckets,
+    ),
+    Law(
+        name="the last bucket begins at max_distance",
+        equation="T5 section 2.1",
+        because=EXACT,
+        judge=_last_bucket_waits,
+        expected="fails",
+    ),
+    Law(name="content is q . k", equation="8", because=ROUNDING, judge=_content_is_unscaled),
+    Law(
+        name="content is q . k / sqrt(d)",
+        equation="8",
+        because=ROUNDING,
+        judge=_content_is_scaled,
+        expected="fails",
     ),
 )

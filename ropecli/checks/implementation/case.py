@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks import written
+from ropecli.checks.counterexample import distinguishing_digits, format_vector
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,11 +22,11 @@ def described(place: str, x: Array, got: Array, expected: Array, tolerance: Arra
     first = np.flatnonzero(differ)[:SHOWN]
     other = [j for j in np.flatnonzero((x != 0) & ~differ) if len(first) < SHOWN][:1]
     named = sorted({*first.tolist(), *(int(j) for j in other)})
-    digits = written.digits(got[named], expected[named])
+    digits = distinguishing_digits(got[named], expected[named])
     more = ", ..." if differ.sum() > SHOWN else ""
     ours = ", ".join(f"{got[j]:.{digits}g} at {j}" for j in named)
     theirs = ", ".join(f"{expected[j]:.{digits}g} at {j}" for j in named)
-    given = written.vector(x, shown=SHOWN, digits=9)
+    given = format_vector(x, shown=SHOWN, digits=9)
     return f"{place}, x = {given}: got ({ours}{more}), expected ({theirs}{more})"
 
 

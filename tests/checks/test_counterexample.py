@@ -1,11 +1,11 @@
-"""Vectors and numbers in words."""
+"""Vectors and numbers of a counterexample as text."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from ropecli.checks.written import digits, vector
+from ropecli.checks.counterexample import distinguishing_digits, format_vector
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from ropecli.checks.written import digits, vector
     ],
 )
 def test_vectors(x: list[float], words: str) -> None:
-    assert vector(np.array(x, float), shown=2, digits=3) == words
+    assert format_vector(np.array(x, float), shown=2, digits=3) == words
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,6 @@ def test_vectors(x: list[float], words: str) -> None:
      (np.inf, 1.0, 4), (1.0, np.nan, 4)],
 )  # fmt: skip
 def test_as_many_digits_as_tell_two_numbers_apart(got: float, expected: float, count: int) -> None:
-    assert digits(np.array([got]), np.array([expected])) == count
+    assert distinguishing_digits(np.array([got]), np.array([expected])) == count
     if 4 < count < 17:
         assert f"{got:.{count}g}" != f"{expected:.{count}g}"

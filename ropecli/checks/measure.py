@@ -1,0 +1,137 @@
+"""Laws of a rotation: measured on samples, and refuted by a case small enough to type."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ropecli.checks import sampling
+from ropecli.checks.counterexample import distinguishing_digits, format_vector
+from ropecli.checks.law import Law, Outcome, shares
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from ropecli.checks.subject import Sample, Subject
+
+    Array = NDArray[np.float64]
+    Measure = Callable[[Subject, Sample], "Rows"]
+
+SHOWN = 6  #: Coordinates of a vector that are written out.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rows:
+    """Results and what they should be, a row a sample, and how far apart they may be."""
+
+    got: Array  #: (count,) or (count, width).
+    expected: Array  #: Same shape as got.
+    error: Array  #: (count,), at least 0.
+    tolerance: Array  #: (count,), at least 0.
+
+
+def law(
+    measure: Measure,
+    *,
+    name: str,
+    equation: str,
+    because: str,
+    uses: tuple[str, ...],
+    prepare: Callable[[Subject, Sample], Sample] = lambda _, sample: sample,
+    excuse: Callable[[Subject], str | None] = lambda _: None,
+    explain: Callable[[Subject], str | None] = lambda _: None,
+    dtypes: tuple[str, ...] | None = None,
+) -> Law[Subject]:
+    """Make a law of what is measured on samples.
+
+    Args:
+        measure: Measures a subject on a prepared sample; its docstring states the law.
+        name: A word or two.
+        equation: Where RoFormer states it.
+        because: Where the tolerance comes from.
+        uses: Fields of the sample that a counterexample must show.
+        prepare: Makes the sample that it is judged on.
+        excuse: Reason why it says nothing of a subject, or None.
+        explain: What a failure means, or None.
+        dtypes: Dtypes in which it says anything; None for all.
+    """
+
+    def judge(subject: Subject) -> Outcome:
+        sample = prepare(subject, subject.sample)
+        rows = measure(subject, sample)
+        share = shares(rows.error, rows.tolerance)
+        worst = int(share.argmax())
+        passed = bool(share[worst] <= 1)
+        smallest = None
+        if not passed and not uses:
+            smallest = _frequency(rows, worst)
+        elif not passed:
+            hard = sample.rows(np.array([worst]))
+            easy = sampling.simple(subject, hard, keys="k" in uses)
+            smallest = _smallest(measure, uses, subject, prepare(subject, easy), hard)
+        return Outcome(
+            passed=passed,
+            max_error=float(rows.error[worst]),
+            tolerance=float(rows.tolerance[worst]),
+            samples=len(share),
+            counterexample=smallest,
+            note=None if passed else explain(subject),
+        )
+
+    def reason(subject: Subject) -> str | None:
+        if dtypes is not None and subject.dtype not in dtypes:
+            return f"computed in {dtypes[0]} whatever the data"
+        return excuse(subject)
+
+    return Law(
+        name=name,
+        equation=equation,
+        because=because,
+        statement=inspect.getdoc(measure) or "",
+        judge=judge,
+        excuse=reason,
+        dtypes=dtypes,
+    )
+
+
+def _smallest(
+    measure: Measure, uses: tuple[str, ...], subject: Subject, easy: Sample, hard: Sample
+) -> str:
+    """Describe the first simple case that fails, or the hard one if none does."""
+    rows = measure(subject, easy)
+    failing = np.flatnonzero(shares(rows.error, rows.tolerance) > 1)
+    if len(failing):
+        return _describe(uses, easy, rows, int(failing[0]))
+    return _describe(uses, hard, measure(subject, hard), 0)
+
+
+def _describe(uses: tuple[str, ...], sample: Sample, rows: Rows, row: int) -> str:
+    positions = [name for name in ("m", "n", "shift") if name in uses]
+    case = [f"{name} = {getattr(sample, name)[row]:g}" for name in positions]
+    for name in ("q", "k"):
+        if name in uses:
+            label = name if "k" in uses else "x"
+            x = getattr(sample, name)[row]
+            case.append(f"{label} = {format_vector(x, shown=SHOWN, digits=17)}")
+    got, expected = rows.got[row], rows.expected[row]
+    return f"{', '.join(case)}: got {_value(got, expected)}, expected {_value(expected, got)}"
+
+
+def _frequency(rows: Rows, pair: int) -> str:
+    got, expected = rows.got[pair], rows.expected[pair]
+    return f"pair {pair}: got {got:.6g} radians per position, expected {expected:.6g}"
+
+
+def _value(value: Array, other: Array) -> str:
+    """Format a number, or the coordinates of a vector in which it or the other one is not 0."""
+    digits = distinguishing_digits(value, other)
+    if np.ndim(value) == 0:
+        return f"{float(value):.{digits}g}"
+    named = [j for j in range(len(value)) if value[j] != 0 or other[j] != 0]
+    shown = ", ".join(f"{value[j]:.{digits}g} at {j}" for j in named[:SHOWN])
+    return f"({shown or 'zeros'}{', ...' if len(named) > SHOWN else ''})"
