@@ -30,9 +30,10 @@ def main() -> NoReturn:
     # GNU OpenMP's threads spin while they wait, and keep others from cores that are shared.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     gc.set_threshold(_COLLECTION_THRESHOLD)
-    from ropecli.cli.app import main as run_and_exit
+    from ropecli.cli import app
 
-    run_and_exit()
+    with interrupts.raised_as_exceptions():
+        app.main()
 
 
 def _occupy_closed_streams() -> None:

@@ -24,13 +24,7 @@ from ropecli.cli.encode import encode
 from ropecli.cli.identify import identify
 from ropecli.cli.info import info
 from ropecli.cli.inspect import inspect
-from ropecli.cli.interrupts import (
-    EXIT_INTERRUPTED,
-    exit_at_once,
-    handle_with,
-    raise_interrupt,
-    was_interrupted,
-)
+from ropecli.cli.interrupts import EXIT_INTERRUPTED, was_interrupted
 from ropecli.cli.linear import linear
 from ropecli.cli.lint import lint
 from ropecli.cli.permute import permute
@@ -107,17 +101,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     if isinstance(sys.stdout, io.TextIOWrapper):  # a name that it can't show is spelt out
         sys.stdout.reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if arguments is None else arguments
-    try:
-        handle_with(raise_interrupt)
-        code = run(words or ["--help"])
-        handle_with(exit_at_once)
-    except KeyboardInterrupt:  # between the command and these lines
-        exit_at_once()
-    if code == EXIT_INTERRUPTED:
-        # Everything is cleaned up. Python itself would end by the signal where it came within an
-        # exec(), as NumPy and Numba use, even though the exception was handled.
-        os._exit(code)
-    sys.exit(code)
+    sys.exit(run(words or ["--help"]))
 
 
 def run(arguments: list[str]) -> int:

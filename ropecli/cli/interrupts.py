@@ -10,16 +10,20 @@ import atexit
 import contextlib
 import os
 import signal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 EXIT_INTERRUPTED = 130
 _interrupted = False
 
 
 def exit_at_once_from_now_on() -> None:
-    """Handle Ctrl-C until a command runs, and see that none is left to the end of the process."""
+    """Handle Ctrl-C until the process ends, outside `raised_as_exceptions`."""
     handle_with(exit_at_once)
-    # The first that is registered runs last. Python takes handlers back before it frees what it
-    # holds, and a Ctrl-C then would change the exit code of work that is done.
+    # What is registered first runs last. Python resets handlers before it frees memory, and a
+    # Ctrl-C then would change the exit code of work that is done.
     atexit.register(handle_with, signal.SIG_IGN)
 
 
@@ -35,6 +39,24 @@ def raise_interrupt(*_signal_and_frame: object) -> None:
     global _interrupted  # noqa: PLW0603 - a signal reaches the process, not an object
     _interrupted = True
     raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def raised_as_exceptions() -> Iterator[None]:
+    """Let Ctrl-C raise KeyboardInterrupt in the block, which is a command, and nowhere else."""
+    try:
+        handle_with(raise_interrupt)
+        yield
+    except KeyboardInterrupt:  # between the command and these lines
+        exit_at_once()
+    except SystemExit as end:
+        if end.code == EXIT_INTERRUPTED:
+            # Everything is cleaned up. Python itself would end by the signal where it came within
+            # an exec(), as NumPy and Numba use, even though the exception was handled.
+            os._exit(EXIT_INTERRUPTED)
+        raise
+    finally:
+        handle_with(exit_at_once)
 
 
 def was_interrupted() -> bool:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import errno
 import io
 import sys
-import types
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import typer
 from helpers import assert_refused
 
-import ropecli.cli
 from ropecli import ArgumentError, ArgumentTypeError, FileError, RopecliError, __version__
 from ropecli.cli import app as module
 from ropecli.cli.app import run
@@ -141,20 +138,6 @@ def test_main_exits_with_the_code(capsys: pytest.CaptureFixture[str]) -> None:
         module.main(["decay", "--dim", "7"])
     assert done.value.code == 2
     assert capsys.readouterr().err.startswith("error: head dim")
-
-
-def test_interrupted_while_loading(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    class Interrupted(types.ModuleType):
-        def __getattr__(self, name: str) -> Any:
-            raise KeyboardInterrupt
-
-    monkeypatch.setitem(sys.modules, "ropecli.cli.app", Interrupted("ropecli.cli.app"))
-    with pytest.raises(SystemExit) as done:
-        ropecli.cli.main()
-    assert done.value.code == 130
-    assert capsys.readouterr() == ("", "error: interrupted\n")
 
 
 def test_closed_stdout_is_said(
