@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ropecli.files.formats.stored import Stored
 
+_LONGEST = 300  #: Letters of another library's message.
 _ERRNO = re.compile(r"errno = (\d+)")  #: In messages of HDF5.
 
 
@@ -92,9 +93,7 @@ def translate_read_errors(label: str) -> Iterator[None]:
         raise
     # Exceptions that parsers raise for damaged files have no common base below Exception.
     except Exception as error:
-        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-        printable = "".join(letter if letter.isprintable() else "?" for letter in reason)
-        msg = f"cannot read {label}: {printable or type(error).__name__}"
+        msg = f"cannot read {label}: {_reason(error)}"
         raise FileError(msg) from None
 
 
@@ -119,5 +118,13 @@ def translate_write_errors(path: Path) -> Iterator[None]:
             raise
         if match := _ERRNO.search(str(error)):
             raise OSError(int(match[1]), os.strerror(int(match[1]))) from None
-        msg = f"cannot write {path}: {' '.join(str(error).split())}"
+        msg = f"cannot write {path}: {_reason(error)}"
         raise FileError(msg) from None
+
+
+def _reason(error: Exception) -> str:
+    """Return the text of an exception as one printable line of limited length."""
+    text = getattr(error, "strerror", None) or " ".join(str(error).split())
+    printable = "".join(letter if letter.isprintable() else "?" for letter in text)
+    shown = printable if len(printable) <= _LONGEST else f"{printable[:_LONGEST]}..."
+    return shown or type(error).__name__

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ropecli.files.formats.base import closed_on_error
 from ropecli.files.formats.flat import FlatWriter
@@ -15,9 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
     from ropecli.files.formats.stored import Stored
 
 _BLOCK = 1 << 20  #: Bytes read back at once.
+_ALIGNMENT = 64  #: Of each array, in bytes.
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,8 @@ class Spool:
         self._entries: dict[str, _Entry] = {}
         end = 0
         for array, header in arrays:
-            self._entries[array.name] = entry = _Entry(array, header, end)
+            begin = -(-end // _ALIGNMENT) * _ALIGNMENT
+            self._entries[array.name] = entry = _Entry(array, header, begin)
             end = entry.end
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - until `close`
         with closed_on_error(self):
@@ -74,6 +81,18 @@ class Spool:
         """
         place = self._entries[name].data + begin
         return read_bytes(self._folder, self._file.fileno(), place, length)
+
+    def mapped(self, name: str) -> NDArray[Any]:
+        """Return the elements of an array, mapped into memory."""
+        entry = self._entries[name]
+        array = entry.array
+        if not array.nbytes:
+            return np.empty(array.shape, array.dtype)
+        return self._map[entry.data : entry.end].view(array.dtype).reshape(array.shape)
+
+    @cached_property
+    def _map(self) -> NDArray[np.uint8]:
+        return np.memmap(self._file, np.uint8, "c")
 
     def blocks(self, name: str) -> Iterator[bytes]:
         """Yield the bytes that precede an array, and its elements.

@@ -1,20 +1,22 @@
 """The format .pt of PyTorch: a tensor, or tensors in dictionaries.
 
-The user's own PyTorch says whether it takes a file, with `weights_only=True` and without its
-elements: those it would map, and mapped pages count as memory. Where they stand is read from the
-pickle as a record, of which nothing is run.
+PyTorch itself reads and writes it, with `weights_only=True`: no pickle runs code.
 """
 
 from __future__ import annotations
 
-import itertools
+import copy
 import os
 import re
+import warnings
 from dataclasses import replace
 from importlib import metadata
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ropecli.arrays import BFLOAT16, as_array
 from ropecli.errors import FileError
 from ropecli.files.formats.base import (
     FileSource,
@@ -23,180 +25,241 @@ from ropecli.files.formats.base import (
     translate_write_errors,
 )
 from ropecli.files.formats.density import believed
-from ropecli.files.formats.flat import FlatReader, FlatWriter
 from ropecli.files.formats.spool import Spool
 from ropecli.files.formats.stored import Stored
-from ropecli.files.formats.strided import StridedReader
-from ropecli.files.formats.torch_archive import VERSION, TorchArchive, write_archive
-from ropecli.files.formats.torch_pickle import Dictionary, Storage, unpickled
-from ropecli.files.formats.torch_pickled import pickled
-from ropecli.files.formats.torch_tensors import (
-    Tensor,
-    storage_of,
-    tensor_of,
-    tensors_in,
-    with_others,
-)
-from ropecli.regular import open_regular
+from ropecli.regular import open_regular, read_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from ropecli.files.formats.protocol import Reader, Source
+    from numpy.typing import NDArray
 
-#: Before it, a crafted file can run code although `torch.load` is told not to (CVE-2025-32434).
+    from ropecli.files.formats.flat import FlatWriter
+    from ropecli.files.formats.protocol import Source
+    from ropecli.files.formats.stored import Box
+
+#: Before it, a crafted file can run code in spite of `weights_only` (CVE-2025-32434).
 _OLDEST = (2, 6)
+_MAGIC = b"PK\x03\x04"  #: Of a zip archive, as PyTorch writes since 1.6.
+_NUMPY = "float64 float32 float16 int64 int32 int16 int8 uint64 uint32 uint16 uint8 bool complex64"
+_DTYPES = {"bfloat16": BFLOAT16, **{name: np.dtype(name) for name in _NUMPY.split()}}
+#: Dictionaries may be shared, so that a small file describes any number of tensors. Each entry
+#: costs 16 and the letters of its name.
+_BUDGET = 1 << 24
+_DEEPEST = 100  #: Levels of dictionaries.
 
 
 class Torch:
-    """As `Format`."""
+    """`Format` of PyTorch's files."""
 
     suffixes = (".pt", ".pth")
     named = True
     random = False
     folder = False
 
-    def open(self, path: Path) -> TorchSource:
-        """As `Format.open`."""
+    def open(self, path: Path) -> _Source:
+        """Open a file, and map its elements."""
         _check_library(path, "reading")
-        return TorchSource(path)
+        return _Source(path)
 
     def as_stored(self, array: Stored) -> Stored:
-        """As `Format.as_stored`: in this machine's byte order, in C order."""
+        """Return the array in native byte order, in C order."""
         _check_library(array.path, "writing")
         dtype = array.dtype.newbyteorder("=")
         return replace(array, dtype=dtype, fortran_order=False, chunks=None)
 
-    def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> TorchSink:
-        """As `Format.create`."""
-        return TorchSink(part, arrays, alone=list(source.arrays) == [""])
+    def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> _Sink:
+        """Begin a file: the structure of another .pt file, with other tensors in it."""
+        return _Sink(part, arrays, alone=list(source.arrays) == [""])
 
-    def resume(self, part: Path, arrays: Sequence[Stored], source: Source) -> TorchSink:
-        """As `Format.resume`, which this format does not allow."""
+    def resume(self, part: Path, arrays: Sequence[Stored], source: Source) -> _Sink:
+        """Fail: this format is written in one pass."""
         raise AssertionError
 
 
-class TorchSource(FileSource):
-    """As `Source`."""
-
+class _Source(FileSource):
     def __init__(self, path: Path) -> None:
-        """Open a file, and read all but the elements."""
         super().__init__(path, open_regular(path, "a .pt file"))
         with closed_on_error(self), translate_read_errors(str(path)):
-            self.archive = TorchArchive(path, self.fd)
-            self.version = self.archive.version()
-            self.root = unpickled(self.archive.pickle())
-            _judge(path)
-            self._tensors: dict[str, Tensor] = {}
-            for name, tensor in tensors_in(self.root):
-                if name in self._tensors:
-                    msg = f"it holds {name!r} twice"
-                    raise ValueError(msg)
-                self._tensors[name] = tensor
-            packed = os.fstat(self.fd).st_size
+            size = os.fstat(self.fd).st_size
+            if read_bytes(path, self.fd, 0, min(4, size)) != _MAGIC:
+                msg = f"{path} is not a file of PyTorch 1.6 or later"
+                raise FileError(msg)
+            self.root = _load(path)
+            self.tensors = _collect_tensors(self.root)
             self.arrays = {
-                name: believed(_stored(path, name, tensor), packed)
-                for name, tensor in self._tensors.items()
+                name: believed(_describe(path, name, tensor), size)
+                for name, tensor in self.tensors.items()
             }
 
-    def reader(self, stored: Stored) -> Reader:
-        """As `Source.reader`."""
-        tensor, size = self._tensors[stored.name], stored.dtype.itemsize
-        assert tensor.storage is not None, "it has elements, or is unreadable"
-        with translate_read_errors(stored.label):
-            begin = self.archive.begin(tensor.storage.key, tensor.end * size)
-        begin += tensor.begin * size
-        if tensor.is_contiguous:
-            return FlatReader(self.fd, stored, begin)
-        return StridedReader(self.fd, stored, begin, tuple(n * size for n in tensor.strides))
+    def reader(self, stored: Stored) -> _Reader:
+        return _Reader(stored, as_array(stored.label, self.tensors[stored.name]), self.fd)
 
 
-class TorchSink:
-    """As `Sink`. Tensors wait in a temporary file, since a zip archive is written in one go."""
+class _Reader:
+    in_order = False
 
+    def __init__(self, stored: Stored, mapped: NDArray[Any], fd: int) -> None:
+        self.stored = stored
+        self._mapped = mapped
+        self._fd = fd
+        self._size = os.fstat(fd).st_size
+
+    def read(self, box: Box, out: NDArray[Any]) -> None:
+        # To read a mapped page behind the end of its file ends the process.
+        if os.fstat(self._fd).st_size < self._size:
+            msg = f"{self.stored.path} became shorter while it was being read"
+            raise FileError(msg)
+        out[...] = self._mapped[box]
+
+
+class _Sink:
     def __init__(self, part: Path, arrays: Sequence[Stored], *, alone: bool) -> None:
-        """Begin a file without a name, on the disk of the output."""
         self._part = part
         self._alone = alone
-        self._arrays = {array.name: array for array in arrays}
-        self._waiting = Spool(part.parent, ((array, b"") for array in arrays))
+        self._arrays = arrays
+        self._spool = Spool(part.parent, ((array, b"") for array in arrays))
 
     def writer(self, name: str) -> FlatWriter:
-        """As `Sink.writer`."""
-        return self._waiting.writer(name)
+        return self._spool.writer(name)
 
     def finish(self, source: Source, rest: Collection[str]) -> None:
-        """As `Sink.finish`: what was read, with other tensors in it."""
-        like = source if isinstance(source, TorchSource) else None
-        with translate_read_errors(str(source.path)):
-            taken = () if like is None else like.archive.keys()
-            free = (str(number) for number in itertools.count() if str(number) not in taken)
-            ours = dict(zip(free, self._arrays, strict=False))
-            root = self._root(like, {name: self._storage(key, name) for key, name in ours.items()})
-            pickle, keys = pickled(root)
-            members = [
-                (key, self._arrays[ours[key]].nbytes, self._waiting.blocks(ours[key]))
-                if key in ours or like is None
-                else (key, like.archive.length(key), like.archive.blocks(key))
-                for key in keys
-            ]
-        with translate_write_errors(self._part):
-            write_archive(self._part, pickle, members, VERSION if like is None else like.version)
+        import torch
 
-    def _storage(self, key: str, name: str) -> Storage:
-        array = self._arrays[name]
-        return storage_of(array.dtype, key, array.nbytes // array.dtype.itemsize)
-
-    def _root(self, like: TorchSource | None, storages: dict[str, Storage]) -> Any:
-        if like is not None:
-            found = {"": next(iter(storages.values()))} if self._alone else storages
-            return with_others(like.root, found)
-        tensors = [(n, tensor_of(storages[n], array.shape)) for n, array in self._arrays.items()]
-        return tensors[0][1] if self._alone else Dictionary(items=list(tensors))
+        tensors = {a.name: _as_tensor(self._spool.mapped(a.name)) for a in self._arrays}
+        if isinstance(source, _Source):
+            new = {"": next(iter(tensors.values()))} if self._alone else tensors
+            root = _with_tensors(source.root, "", new)
+        else:
+            root = next(iter(tensors.values())) if self._alone else tensors
+        output = self._arrays[0].path
+        with translate_write_errors(output), self._part.open("wb") as stream:
+            torch.save(root, stream)
 
     def close(self) -> None:
-        """As `Sink.close`."""
-        self._waiting.close()
+        self._spool.close()
 
 
 def _check_library(path: Path, action: str) -> None:
-    """Refuse to go on without PyTorch.
-
-    Raises:
-        FileError: It is not installed, or too old.
-    """
     try:
         installed = metadata.version("torch")
     except metadata.PackageNotFoundError:
         installed = ""
     if tuple(map(int, re.findall(r"\d+", installed)[:2])) < _OLDEST:
-        found = f", got {installed}" if installed else ""
-        msg = f"{action} {path} needs torch 2.6 or later{found}: pip install 'ropecli[torch]'"
+        got = f", got {installed}" if installed else ""
+        msg = f"{action} {path} needs torch 2.6 or later{got}: pip install 'ropecli[torch]'"
         raise FileError(msg)
 
 
-def _judge(path: Path) -> None:
-    """Leave it to PyTorch whether what a file holds is safe to read; there is no other way in.
-
-    Raises:
-        FileError: It is not.
-    """
+def _load(path: Path) -> Any:
     import torch
 
     try:
-        torch.load(path, map_location="cpu", mmap=True, weights_only=True)
-    except UnpicklingError:  # whose text is many lines on how to take it nevertheless
-        msg = f"cannot read {path}: PyTorch refuses its pickle; allowed are tensors, "
-        msg += "dictionaries and plain values"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return torch.load(path, map_location="cpu", mmap=True, weights_only=True)
+    except UnpicklingError:  # whose text explains at length how to load the file nevertheless
+        msg = f"cannot read {path}: PyTorch refuses its pickle; expected tensors, dictionaries "
+        msg += "and plain values"
         raise FileError(msg) from None
 
 
-def _stored(path: Path, name: str, tensor: Tensor) -> Stored:
+def _collect_tensors(root: Any) -> dict[str, Any]:
+    """Return all tensors in dictionaries by name: their keys, with dots between.
+
+    Raises:
+        ValueError: Two have one name, or there are too many or too deep dictionaries.
+    """
+    import torch
+
+    tensors: dict[str, Any] = {}
+    budget = _BUDGET
+    for name, node in _walk(root, "", 0):
+        budget -= 16 + len(name)
+        if budget < 0:
+            msg = "too many tensors and dictionaries, shared ones counted at each place"
+            raise ValueError(msg)
+        if isinstance(node, torch.Tensor):
+            if name in tensors:
+                msg = f"duplicate tensor name {name!r}"
+                raise ValueError(msg)
+            tensors[name] = node
+    return tensors
+
+
+def _walk(node: Any, name: str, depth: int) -> Iterator[tuple[str, Any]]:
+    """Yield everything in dictionaries with its name, each before what it contains."""
+    if depth > _DEEPEST:
+        msg = f"dictionaries are nested more than {_DEEPEST} deep"
+        raise ValueError(msg)
+    yield name, node
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if _is_name(key):
+                yield from _walk(value, _below(name, key), depth + 1)
+            else:
+                yield name, None
+
+
+def _with_tensors(node: Any, name: str, tensors: Mapping[str, Any]) -> Any:
+    """Return the same structure with other elements in some tensors."""
+    import torch
+
+    if isinstance(node, torch.Tensor):
+        return _like(node, tensors[name]) if name in tensors else node
+    if not isinstance(node, dict):
+        return node
+    changed = copy.copy(node)
+    for key, value in node.items():
+        if _is_name(key):
+            changed[key] = _with_tensors(value, _below(name, key), tensors)
+    same = all(changed[key] is value for key, value in node.items())
+    return node if same else changed  # so that a shared dictionary stays shared
+
+
+def _is_name(key: Any) -> bool:
+    return key is None or isinstance(key, str | int | float)
+
+
+def _below(name: str, key: Any) -> str:
+    return f"{name}.{key}" if name else str(key)
+
+
+def _like(old: Any, new: Any) -> Any:
+    """Return new elements as the kind of tensor that they replace."""
+    import torch
+
+    if isinstance(old, torch.nn.Parameter):
+        return torch.nn.Parameter(new, requires_grad=old.requires_grad)
+    return new.requires_grad_(old.requires_grad)
+
+
+def _as_tensor(array: NDArray[Any]) -> Any:
+    import torch
+
+    if array.dtype == BFLOAT16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def _describe(path: Path, name: str, tensor: Any) -> Stored:
+    import torch
+
+    kind = str(tensor.dtype).removeprefix("torch.")
+    unreadable = "" if kind in _DTYPES else kind
+    if tensor.layout != torch.strided or tensor.is_nested:
+        unreadable = "a tensor that is not dense"
+    elif tensor.is_quantized:
+        unreadable = "a quantized tensor"
+    elif tensor.device.type != "cpu":
+        unreadable = f"a tensor on the device {tensor.device}"
+    elif tensor.is_conj() or tensor.is_neg():
+        unreadable = "a conjugated or negated view"
     return Stored(
         path=path,
         name=name,
-        shape=tensor.shape,
-        dtype=tensor.dtype,
-        unreadable=tensor.unreadable,
+        shape=() if unreadable else tuple(tensor.shape),
+        dtype=_DTYPES.get(kind, np.dtype(np.uint8)),
+        unreadable=unreadable,
     )
