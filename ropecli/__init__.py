@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ropecli.files.encoded import Encoded, EncodedArray
     from ropecli.files.many import EncodedFiles, encode_files
     from ropecli.models.diff import Difference, FieldDifference, LayerDifference, Phase, diff
-    from ropecli.models.lint.finding import Finding
+    from ropecli.models.lint.rule import Finding
     from ropecli.models.lint.run import lint
     from ropecli.models.load import load_model
     from ropecli.models.model import Layer, Model
@@ -52,7 +52,7 @@ _HOMES = {
     "ropecli.files.encoded": ("Encoded", "EncodedArray"),
     "ropecli.files.many": ("EncodedFiles", "encode_files"),
     "ropecli.models.diff": ("Difference", "FieldDifference", "LayerDifference", "Phase", "diff"),
-    "ropecli.models.lint.finding": ("Finding",),
+    "ropecli.models.lint.rule": ("Finding",),
     "ropecli.models.lint.run": ("lint",),
     "ropecli.models.load": ("load_model",),
     "ropecli.models.model": ("Layer", "Model"),

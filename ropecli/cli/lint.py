@@ -11,7 +11,7 @@ from ropecli.cli.options import Force, Json
 
 if TYPE_CHECKING:
     from ropecli.errors import FileError
-    from ropecli.models.lint.finding import Finding
+    from ropecli.models.lint.rule import Finding
 
 
 def lint(

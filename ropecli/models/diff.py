@@ -1,4 +1,4 @@
-"""Where two models part: the fields that differ, and the phases that come of it."""
+"""The differences of two models: fields, and the phases that follow from them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from ropecli.rotary import Rotary
 
-#: Relative difference of frequencies and factors that float32 tables of one formula may have:
+#: Largest relative difference of frequencies and factors in float32 tables of one formula:
 #: (ln base + factor + 6) 2^-24 with a base of 10^7 and a factor of 12, rounded down.
 FLOAT32 = 2e-6
-THRESHOLDS = (0.01, 0.1, 1.0)  #: Radians whose first position is told.
-POSITIONS = (1, 16, 256, 4096, 65_536)  #: Where the phase is told, beside the context lengths.
+THRESHOLDS = (0.01, 0.1, 1.0)  #: Radians; the first position beyond each is reported.
+POSITIONS = (1, 16, 256, 4096, 65_536)  #: Positions of the phase, with the context lengths.
 #: Fields of a rotation that are compared as they are.
 _PLAIN = ("rope_type", "base", "head_dim", "rotary_dim", "rotary_offset", "layout", "direction")
 _FACTORS = ("attention_factor", "softmax_factor")
@@ -34,10 +34,10 @@ _FACTORS = ("attention_factor", "softmax_factor")
 class FieldDifference:
     """A field with two values."""
 
-    name: str  #: Of inv_freq with the first pair that is off.
+    name: str  #: Of inv_freq with the first pair that differs.
     a: Any  #: In the first.
     b: Any  #: In the second.
-    matters: bool  #: Whether the rotation, or the score, differs because of it.
+    matters: bool  #: True if the rotation, or the score, differs because of it.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,16 +46,16 @@ class Phase:
 
     position: int  #: On every axis.
     max_radians: float  #: |m| times the difference of two frequencies, never modulo 2 pi.
-    pair: int  #: Where it is.
+    pair: int  #: The pair that has it.
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerDifference:
-    """One kind of layer in both."""
+    """One kind of layer in both models."""
 
     a: str | None  #: Its name in the first; None where that has no such layer.
     b: str | None  #: Its name in the second.
-    same: bool  #: Whether it does the same in both, float32 tables apart.
+    same: bool  #: True if it does the same in both, to within float32 tables.
     fields: tuple[FieldDifference, ...]  #: Those with two values.
     phase: tuple[Phase, ...]  #: Empty where only one of them rotates.
     first_position_over: dict[str, int | None]  #: For "0.01", "0.1" and "1" radian; else None.
@@ -72,7 +72,7 @@ class Difference:
 
     @property
     def same(self) -> bool:
-        """Whether every kind of layer does the same in both."""
+        """True if every kind of layer does the same in both."""
         return all(layer.same for layer in self.layers)
 
 
@@ -85,21 +85,21 @@ def diff(a: Model, b: Model, *, positions: Sequence[int] | None = None) -> Diffe
     Args:
         a: From `load_model`.
         b: From `load_model`; the same file in another reading, or another file.
-        positions: Where the phase is told; powers of 16 and both context lengths by default.
+        positions: Positions of the phase; powers of 16 and both context lengths by default.
 
     Raises:
-        ArgumentError: A position that is not allowed.
+        ArgumentError: A position beyond 2^53.
         ArgumentTypeError: Not models, or a position that is not an integer.
     """
     _check_models(a=a, b=b)
-    places = None if positions is None else _checked(positions)
+    places = None if positions is None else _check_positions(positions)
     permuted = a.format != b.format
     return Difference(
         a=a,
         b=b,
         layers=tuple(
-            _compared(first, second, a, b, places, permuted=permuted)
-            for first, second in _matched(a, b)
+            _compare_layers(first, second, a, b, places, permuted=permuted)
+            for first, second in _match_layers(a, b)
         ),
     )
 
@@ -111,7 +111,7 @@ def _check_models(**models: object) -> None:
             raise ArgumentTypeError(msg)
 
 
-def _checked(positions: Sequence[int]) -> tuple[int, ...]:
+def _check_positions(positions: Sequence[int]) -> tuple[int, ...]:
     for position in positions:
         if isinstance(position, bool) or not isinstance(position, int | np.integer):
             msg = f"positions must be integers, got {position!r}"
@@ -122,7 +122,7 @@ def _checked(positions: Sequence[int]) -> tuple[int, ...]:
     return tuple(int(position) for position in positions)
 
 
-def _matched(a: Model, b: Model) -> list[tuple[Layer | None, Layer | None]]:
+def _match_layers(a: Model, b: Model) -> list[tuple[Layer | None, Layer | None]]:
     first, second = ({layer.name: layer for layer in model.layers} for model in (a, b))
     if len(first) == 1 or len(second) == 1:
         return [(x, y) for x in a.layers for y in b.layers]
@@ -132,7 +132,7 @@ def _matched(a: Model, b: Model) -> list[tuple[Layer | None, Layer | None]]:
     ]
 
 
-def _compared(
+def _compare_layers(
     first: Layer | None,
     second: Layer | None,
     a: Model,
@@ -142,11 +142,11 @@ def _compared(
     permuted: bool,
 ) -> LayerDifference:
     one, two = (None if layer is None else layer.rotary for layer in (first, second))
-    fields = _fields(first, second, permuted=permuted)
+    fields = _compare_fields(first, second, permuted=permuted)
     table: NDArray[np.float64] = np.zeros(0)
     if one is not None and two is not None:
-        table = _apart(_frequencies(one, a), _frequencies(two, b))
-    places = positions or _places(first, second)
+        table = _frequency_difference(_frequencies(one, a), _frequencies(two, b))
+    places = positions or _default_positions(first, second)
     return LayerDifference(
         a=None if first is None else first.name,
         b=None if second is None else second.name,
@@ -159,13 +159,15 @@ def _compared(
 
 
 def _frequencies(rope: Rotary, model: Model) -> NDArray[np.float64]:
-    """Radians that each pair turns from one position of a text to the next, signed."""
-    still = np.array(rope.axis) >= EXTRA if model.reading == "llama.cpp" else np.zeros(1, bool)
-    return np.where(still, 0.0, rope.inv_freq) * (1 if rope.direction == "forward" else -1)
+    """Return the radians of each pair from one position of a text to the next, signed."""
+    static = np.array(rope.axis) >= EXTRA if model.reading == "llama.cpp" else np.zeros(1, bool)
+    return np.where(static, 0.0, rope.inv_freq) * (1 if rope.direction == "forward" else -1)
 
 
-def _apart(one: NDArray[np.float64], two: NDArray[np.float64]) -> NDArray[np.float64]:
-    """|theta_a - theta_b| of each pair; a pair that one lacks does not turn there."""
+def _frequency_difference(
+    one: NDArray[np.float64], two: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return |theta_a - theta_b| of each pair; a pair that one lacks has 0 there."""
     size = max(len(one), len(two))
     padded = [np.pad(table, (0, size - len(table))) for table in (one, two)]
     return np.abs(padded[0] - padded[1])
@@ -183,14 +185,14 @@ def _first_over(table: NDArray[np.float64], radians: float) -> int | None:
     return first if first <= LIMIT else None
 
 
-def _places(first: Layer | None, second: Layer | None) -> tuple[int, ...]:
+def _default_positions(first: Layer | None, second: Layer | None) -> tuple[int, ...]:
     lengths = [layer.context_length for layer in (first, second) if layer is not None]
     ends = {length - 1 for length in lengths if length is not None and length > 1}
     longest = max(ends, default=max(POSITIONS))
     return tuple(sorted({p for p in POSITIONS if p <= longest} | ends))
 
 
-def _fields(
+def _compare_fields(
     first: Layer | None, second: Layer | None, *, permuted: bool
 ) -> tuple[FieldDifference, ...]:
     one, two = (None if layer is None else layer.rotary for layer in (first, second))
@@ -203,21 +205,26 @@ def _fields(
     for name in _PLAIN:
         x, y = getattr(one, name), getattr(two, name)
         if x != y:
-            told = name in ("rope_type", "base", "head_dim") or (name == "layout" and permuted)
-            found.append(FieldDifference(name=name, a=x, b=y, matters=not told))
+            harmless = name in ("rope_type", "base", "head_dim")
+            harmless = harmless or (name == "layout" and permuted)
+            found.append(FieldDifference(name=name, a=x, b=y, matters=not harmless))
     for name in _FACTORS:
         x, y = getattr(one, name), getattr(two, name)
         if not math.isclose(x, y, rel_tol=FLOAT32):
             found.append(FieldDifference(name=name, a=x, b=y, matters=True))
-    found += _tables(one, two, permuted=permuted)
-    warm = [None if layer is None else layer.settings.temperature for layer in (first, second)]
-    if warm[0] != warm[1]:
-        found.append(FieldDifference(name="temperature", a=warm[0], b=warm[1], matters=True))
+    found += _compare_tables(one, two, permuted=permuted)
+    temperatures = [
+        None if layer is None else layer.settings.temperature for layer in (first, second)
+    ]
+    if temperatures[0] != temperatures[1]:
+        found.append(
+            FieldDifference(name="temperature", a=temperatures[0], b=temperatures[1], matters=True)
+        )
     return tuple(found)
 
 
-def _tables(one: Rotary, two: Rotary, *, permuted: bool) -> list[FieldDifference]:
-    """Frequencies, axes and the order of the output."""
+def _compare_tables(one: Rotary, two: Rotary, *, permuted: bool) -> list[FieldDifference]:
+    """Compare frequencies, axes and the order of the output."""
     found = []
     x, y = one.inv_freq, two.inv_freq
     close = x.shape == y.shape and np.allclose(x, y, rtol=FLOAT32, atol=0)

@@ -88,17 +88,18 @@ class Keys:
         self.architecture = architecture
 
     @property
-    def ignored(self) -> tuple[str, ...]:
+    def unread_keys(self) -> tuple[str, ...]:
         """Keys that the architecture's code does not read."""
         ignored = tuple(self.architecture.facts.get("ignores", ()))
         return (*ignored, *ALIASES["rope_theta"]) if self.architecture.fixes_base else ignored
 
     def find(self, name: str) -> tuple[str, Any] | None:
-        """Return the key that gives a value, and the value; null is no value, with two exceptions.
+        """Return the key that gives a value, and the value.
 
-        The file comes first, then the architecture's defaults.
+        The file comes first, then the architecture's defaults. A null in the file is skipped,
+        except under the keys of NULL_COUNTS.
         """
-        ignored = self.ignored
+        ignored = self.unread_keys
         names = (name, *ALIASES.get(name, ()))
         for key in names:
             if self.config.get(key) is not None and key not in ignored:
@@ -112,7 +113,7 @@ class Keys:
 
     def own(self, key: str) -> Any:
         """Return the file's own value of a key, or None."""
-        return None if key in self.ignored else self.config.get(key)
+        return None if key in self.unread_keys else self.config.get(key)
 
     def get(self, name: str) -> Any:
         """Return the value under any of a key's names, or None."""

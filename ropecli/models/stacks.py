@@ -62,7 +62,7 @@ def vllm(settings: Settings, sequence_length: int | None) -> Rotary:
 def llama_cpp(settings: Settings, sequence_length: int | None) -> Rotary:
     """The rotation of llama.cpp, from a GGUF or a config.json that was converted to one.
 
-    The sequence length is n_ctx. Cached keys are not rotated again, so there is no dynamic NTK.
+    The sequence length is n_ctx. Cached keys are not rotated again, so dynamic NTK does not exist.
     Layouts are unchanged: a converter permutes the weights where the two differ.
     """
     scaling, rope_type = dict(settings.scaling), settings.rope_type

@@ -13,7 +13,7 @@ from ropecli.render.table import aligned
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ropecli.models.lint.finding import Finding
+    from ropecli.models.lint.rule import Finding
     from ropecli.models.model import Layer, Model
     from ropecli.rotary import Rotary
 

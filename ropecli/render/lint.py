@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from ropecli.models.lint.finding import LEVELS
-from ropecli.models.lint.rule import rules
+from ropecli.models.lint.rule import LEVELS, rules
 from ropecli.render import console
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ropecli.models.lint.finding import Finding
+    from ropecli.models.lint.rule import Finding
 
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 INDENT = 17  #: Of messages: under the key, after level and id.

@@ -15,8 +15,7 @@ from ropecli.models.lint.rule import rules
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ropecli.models.lint.finding import Finding
-    from ropecli.models.lint.rule import Rule
+    from ropecli.models.lint.rule import Finding, Rule
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 #: The page of all rules, in the documentation that comes with the code.

@@ -27,10 +27,10 @@ FOUND = [finding(), finding("R003", key="", message="It stands twice.", hint="Le
 PAGE = """\
 config.json: 1 error, 1 warning
 
-  error    R012  rope_scaling.attn_factor: attn_factor is no key of config.json
+  error    R012  rope_scaling.attn_factor: attn_factor is not a key of config.json
                  Transformers ignores it and uses 1.1386 (0.1 ln 4 + 1).
                  Call it attention_factor, with the value that was meant in the first place.
-  warning  R003  a key that stands twice
+  warning  R003  a repeated key
                  It stands twice.
                  Leave one.
 """
@@ -119,7 +119,7 @@ def test_rules_are_listed_with_level_and_title(capsys: pytest.CaptureFixture[str
     pages.show_rules()
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(rules())
-    assert "R012  error    attn_factor is no key of config.json" in lines
+    assert "R012  error    attn_factor is not a key of config.json" in lines
     listed = pages.rules_as_json()["rules"]
     assert [each["id"] for each in listed] == list(rules())
     assert listed[0]["fires"].startswith("A file that can be read")

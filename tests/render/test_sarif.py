@@ -10,8 +10,7 @@ import pytest
 from helpers import ROOT
 
 from ropecli import Finding, __version__
-from ropecli.models.lint.finding import LEVELS
-from ropecli.models.lint.rule import rules
+from ropecli.models.lint.rule import LEVELS, rules
 from ropecli.render import sarif
 
 SCHEMA = jsonschema.Draft4Validator(

@@ -1,10 +1,10 @@
-"""Lint: what is wrong in a configuration, ignored, or read differently by another stack.
+"""Lint: defects in a configuration, and keys that stacks ignore or read differently.
 
-A rule is a function from a part of a file to hits, in a file of `rules` by its subject. Its
-decorator holds its id, its level and all that the pages say of it.
+A rule is a function from a part of a file to hits, in a file of `rules` by its theme. Its
+decorator has its id, its level and its documentation.
 """
 
-from ropecli.models.lint.finding import Finding
+from ropecli.models.lint.rule import Finding
 from ropecli.models.lint.run import lint, lint_description
 
 __all__ = ["Finding", "lint", "lint_description"]

@@ -1,4 +1,4 @@
-"""Rules, and the registry that they enter by being defined."""
+"""Rules, which enter the registry by being defined, and what they find."""
 
 from __future__ import annotations
 
@@ -10,15 +10,27 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
-from ropecli.models.lint.finding import LEVELS
+#: The first breaks a model, the last is only worth knowing.
+LEVELS = ("error", "warning", "note")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One defect of a file, or one place where stacks read it differently."""
+
+    rule: str  #: The rule's stable id, such as "R012".
+    level: str  #: "error", "warning" or "note".
+    key: str  #: The dotted path of the key in the file; empty for the file as a whole.
+    message: str  #: The consequences, with numbers computed from the file.
+    hint: str  #: The cure.
 
 
 class Hit(NamedTuple):
-    """What a rule has found, before it is a finding."""
+    """A place where a rule fires, before it becomes a finding."""
 
     key: str  #: The dotted path of the key.
     message: str
-    hint: str = ""  #: Where the rule's own cure is not precise enough.
+    hint: str = ""  #: The cure, where the rule's own is not precise enough.
 
 
 Subject = TypeVar("Subject")
@@ -27,25 +39,25 @@ Judge = Callable[[Subject], Iterator[Hit]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rule:
-    """One rule: what it looks at, and what the pages say of it."""
+    """One rule, with its documentation."""
 
     id: str  #: Stable, and never used again for another rule.
     level: str
     title: str  #: The defect in a few words.
-    why: str  #: What happens because of it.
+    why: str  #: The consequences.
     cure: str
-    threads: tuple[str, ...]  #: Where it was met: repository#number.
-    of: type  #: What the judge takes.
+    threads: tuple[str, ...]  #: Threads about it: repository#number.
+    of: type  #: The argument of the judge.
     judge: Judge[Any]
 
     @property
     def fires(self) -> str:
-        """What it fires on."""
+        """The defect that it finds, from the docstring of its judge."""
         return " ".join((self.judge.__doc__ or "").split())
 
     @property
     def anchor(self) -> str:
-        """Where the page of all rules has it."""
+        """Its anchor in docs/lint.md."""
         return self.id.lower()
 
 
@@ -62,7 +74,7 @@ def rule(
     cure: str,
     threads: tuple[str, ...] = (),
 ) -> Callable[[Judge[Subject]], Judge[Subject]]:
-    """Enter a judge as a rule; its docstring says what it fires on."""
+    """Enter a judge as a rule; its docstring is the documentation of what it finds."""
     if id in _RULES or level not in LEVELS:
         msg = f"rule {id} must have an id of its own and a level of {', '.join(LEVELS)}"
         raise ValueError(msg)
@@ -85,7 +97,7 @@ def rule(
 
 @cache
 def rules() -> Mapping[str, Rule]:
-    """All rules by id, in order: those of every file in `ropecli.models.lint.rules`."""
+    """Return all rules by id, in order: those of every file in `ropecli.models.lint.rules`."""
     package = importlib.import_module("ropecli.models.lint.rules")
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")

@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import RopecliError
 from ropecli.models import config
-from ropecli.models.lint.entry import entries
-from ropecli.models.lint.finding import LEVELS, Finding
-from ropecli.models.lint.header import Header
-from ropecli.models.lint.numbers import attempt
-from ropecli.models.lint.rule import rules
-from ropecli.models.lint.subject import File, Part
+from ropecli.models.lint.rule import LEVELS, Finding, rules
+from ropecli.models.lint.subjects import File, Header, Part, entries
+from ropecli.models.lint.values import value_or_none
 from ropecli.models.load import compute
 from ropecli.models.parts import parts
 from ropecli.models.settings import Description
@@ -33,7 +30,7 @@ MOST_HITS = 32  #: Of one rule in one part.
 
 
 def lint(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Finding, ...]:
-    """What is wrong in a model's configuration, ignored, or read differently by another stack.
+    """Find what is wrong in a model's configuration, ignored, or read differently by a stack.
 
     Args:
         source: A config.json, a folder that holds one, a .gguf file, or "-" for a config.json on
@@ -44,8 +41,7 @@ def lint(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Finding, .
 
     Raises:
         ArgumentTypeError: Neither a path nor an object of keys.
-        FileError: A file that can't be read. One that can be read and says something that is not
-            allowed is a finding.
+        FileError: A file that cannot be read. A value in it that cannot be used is a finding.
     """
     name, keys = open_source(source)
     subjects = _gguf_subjects(Path(name)) if keys is None else _config_subjects(keys)
@@ -53,10 +49,10 @@ def lint(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Finding, .
 
 
 def lint_description(described: Description) -> tuple[Finding, ...]:
-    """The findings of a file that has been read.
+    """Return the findings of a file that has been read.
 
     Raises:
-        FileError: A GGUF file that can't be read again, for its tensors.
+        FileError: A GGUF file that cannot be read again, for its tensors.
     """
     if described.format == "gguf":
         return _apply_rules(_gguf_subjects(Path(described.source)))
@@ -64,23 +60,23 @@ def lint_description(described: Description) -> tuple[Finding, ...]:
 
 
 def _config_subjects(raw: Mapping[str, Any]) -> list[object]:
-    found = [Part.of(described) for described in attempt(lambda: parts(raw)) or []]
-    found = [part for part in found if part.counts_positions][:MOST_PARTS]
-    settings, problem = _understood(lambda: config.settings_of(raw), "config.json", raw)
-    rotates = any(part.speaks for part in found) or (bool(found) and problem is None)
+    found = [Part.of(described) for described in value_or_none(lambda: parts(raw)) or []]
+    found = [part for part in found if part.has_positions][:MOST_PARTS]
+    settings, problem = _try_settings(lambda: config.settings_of(raw), "config.json", raw)
+    rotates = any(part.is_rotary for part in found) or (bool(found) and problem is None)
     file = File(format="config.json", raw=raw, settings=settings, problem=problem, rotates=rotates)
     if not rotates:
         return [file]
     names = {part.name for part in found}
-    owned: dict[str, list[Settings]] = {}
+    by_part: dict[str, list[Settings]] = {}
     for each in settings:
-        owned.setdefault(_owner(each, names), []).append(each)
-    of_part = (entries(part, owned.get(part.name, [])) for part in found)
+        by_part.setdefault(_part_name(each, names), []).append(each)
+    of_part = (entries(part, by_part.get(part.name, [])) for part in found)
     return [file, *found, *(entry for some in of_part for entry in some)]
 
 
-def _owner(settings: Settings, names: set[str]) -> str:
-    """The name of the part that a kind of layer is of."""
+def _part_name(settings: Settings, names: set[str]) -> str:
+    """Return the name of the part that a kind of layer belongs to."""
     words = settings.name.split(".")
     prefixes = (".".join(words[:count]) for count in range(len(words), 0, -1))
     return next((prefix for prefix in prefixes if prefix in names), "")
@@ -91,7 +87,7 @@ def _gguf_subjects(path: Path) -> list[object]:
     from ropecli.models.gguf.settings import gguf_settings
 
     read = read_gguf(path)
-    settings, problem = _understood(lambda: gguf_settings(read), "gguf", read.metadata, str(path))
+    settings, problem = _try_settings(lambda: gguf_settings(read), "gguf", read.metadata, str(path))
     rotates = any(each.rope_type is not None for each in settings) or problem is not None
     file = File(
         format="gguf", raw=read.metadata, settings=settings, problem=problem, rotates=rotates
@@ -103,13 +99,13 @@ def _gguf_subjects(path: Path) -> list[object]:
     return [file, *([] if header is None or not rotates else [header])]
 
 
-def _understood(
+def _try_settings(
     read: Callable[[], tuple[Settings, ...]],
     kind: str,
     raw: Mapping[str, Any],
     source: str = "file",
 ) -> tuple[tuple[Settings, ...], str | None]:
-    """The settings of a file, and the first thing that can't be computed from them."""
+    """Return the settings of a file, and the first reason why no rotation can be computed."""
     settings: tuple[Settings, ...] = ()
     try:
         settings = read()
@@ -135,7 +131,7 @@ def _apply_rules(subjects: list[object]) -> tuple[Finding, ...]:
         if isinstance(subject, rule.of)
         for hit in islice(rule.judge(subject), MOST_HITS)
     ]
-    # An error that names the cause stands for what follows from it.
+    # R001 would only repeat an error that names the cause.
     if any(finding.level == "error" and finding.rule != UNCOMPUTABLE for finding in found):
         found = [finding for finding in found if finding.rule != UNCOMPUTABLE]
     return tuple(sorted(found, key=lambda finding: LEVELS.index(finding.level)))

@@ -1,4 +1,4 @@
-"""The keys that some stack reads."""
+"""The keys that any stack reads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COMMON = frozenset(
         "xdrope_section",
     }
 )
-#: Read by one stack, by one model's code, or only written by one.
+#: Keys of one stack, or of the code of one model.
 ELSEWHERE = frozenset(
     {
         "apply_yarn_scaling",
@@ -62,29 +62,26 @@ TOP = frozenset(
         "rotary_emb_interleaved",
     }
 )
-#: Those of which a near miss is most likely a slip.
+#: Names long enough that a near miss is most likely a misspelling.
 _SPELT = tuple(name for name in sorted(TOP) if len(name) > 9)
-
-
 MOST_NAMES = 256  #: Keys of one object that are looked at; real files have up to a hundred.
-
-LONGEST_NAME = 64  #: Of those.
+LONGEST_NAME = 64  #: Of a key that is looked at.
 
 
 @cache
 def of_type(rope_type: str) -> frozenset[str]:
-    """The scaling keys that a rope type reads."""
+    """Return the scaling keys that a rope type reads."""
     return frozenset(own_parameters(rope_type)) - _OURS | COMMON
 
 
 @cache
 def of_any_type() -> frozenset[str]:
-    """The scaling keys that any rope type reads."""
+    """Return the scaling keys that any rope type reads."""
     return frozenset().union(*map(of_type, ROPE_TYPES))
 
 
-def meant(key: str, names: Iterable[str] = _SPELT) -> str | None:
-    """The name that a misspelt key is close to; a plural or a longer name is not misspelt."""
+def intended_name(key: str, names: Iterable[str] = _SPELT) -> str | None:
+    """Return the name that a misspelt key is close to; plurals and longer names are correct."""
     if len(key) > LONGEST_NAME:
         return None
     close = difflib.get_close_matches(key.lower(), names, n=1, cutoff=0.9)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from models.lint.cases import Json, config
 
-from ropecli.models.lint.finding import Finding
+from ropecli.models.lint.rule import Finding
 from ropecli.models.lint.run import lint
 from ropecli.models.load import load_model
 
@@ -58,7 +58,7 @@ def test_assumed_says_that_the_code_fixes_it(model_type: str, base: object) -> N
 def test_key_of_another_name_counts_in_gpt_neox() -> None:
     keys = config(model_type="gpt_neox", rope_theta=500_000.0)
     (finding,) = about_the_base(keys)
-    assert (finding.rule, finding.hint) == ("R097", "Call it rotary_emb_base.")
+    assert (finding.rule, finding.hint) == ("R097", "Rename it to rotary_emb_base.")
     assert about_the_base(keys | {"rotary_emb_base": 500_000.0}) == []
     (finding,) = about_the_base(config(model_type="gpt_neox", rope_theta=None))
     assert finding.rule == "R091"

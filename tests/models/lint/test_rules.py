@@ -9,10 +9,9 @@ import pytest
 from models.gguf.writer import Tensor, gguf, saved
 from models.lint.cases import CASES, GGUF_CASES, TEXT_CASES
 
-from ropecli.models.lint.finding import Finding
-from ropecli.models.lint.rule import Hit, rule, rules
+from ropecli.models.lint.rule import Finding, Hit, rule, rules
 from ropecli.models.lint.run import lint
-from ropecli.models.lint.subject import File
+from ropecli.models.lint.subjects import File
 
 FEWEST = 25
 

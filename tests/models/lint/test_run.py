@@ -18,7 +18,7 @@ from models.lint.released import RELEASED
 
 import ropecli
 from ropecli.models.lint import Finding, lint, lint_description
-from ropecli.models.lint.finding import LEVELS
+from ropecli.models.lint.rule import LEVELS
 from ropecli.models.load import describe
 
 DEFECTIVE = CASES["R012"].fires

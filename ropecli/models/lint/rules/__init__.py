@@ -1,1 +1,1 @@
-"""The rules, one file a subject; a rule exists by being defined in one of them."""
+"""The rules, one file per theme; a rule exists by being defined in one of them."""

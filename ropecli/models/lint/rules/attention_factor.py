@@ -1,13 +1,14 @@
-"""attention_factor of YaRN and LongRoPE."""
+"""Attention factor and mscale."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ropecli.models.lint.entry import Entry
-from ropecli.models.lint.numbers import shown
 from ropecli.models.lint.rule import Hit, rule
+from ropecli.models.lint.subjects import Entry
+from ropecli.models.lint.values import shown
+from ropecli.rotary.attention import mscale, softmax_factor
 
 _REPLACED = ("yarn", "longrope")  #: The types that read attention_factor.
 
@@ -17,9 +18,9 @@ _REPLACED = ("yarn", "longrope")  #: The types that read attention_factor.
     "error",
     "an attention factor that is not above 0",
     of=Entry,
-    why="It multiplies cos and sin: at 0 every score is 0, and a negative one cancels in the score "
-    "of a query and a key, and nowhere else.",
-    cure="Take it out, so that it follows from the factor, or write a number above 0.",
+    why="It multiplies cos and sin: with 0 every score is 0. A negative one cancels in the score "
+    "of a query and a key, but nowhere else.",
+    cure="Remove it, so that it follows from the factor, or write a number above 0.",
 )
 def attention_factor_range(entry: Entry) -> Iterator[Hit]:
     """An `attention_factor` of 0 or less."""
@@ -36,16 +37,18 @@ def attention_factor_range(entry: Entry) -> Iterator[Hit]:
     "note",
     "an attention factor written as an integer",
     of=Entry,
-    why="The value counts as it is, and Transformers warns at every load, since it expects a "
-    "float in yarn.",
+    why="The value is used, but Transformers warns at every load, since it expects a float in "
+    "yarn.",
     cure="Write it with a decimal point: 1.0.",
     threads=("huggingface/transformers#48594",),
 )
 def attention_factor_kind(entry: Entry) -> Iterator[Hit]:
-    """An integer `attention_factor` under yarn."""
+    """An integer `attention_factor` in yarn."""
     given = entry.values.get("attention_factor")
     if entry.rope_type == "yarn" and isinstance(given, int) and not isinstance(given, bool):
-        yield Hit(entry.key("attention_factor"), f"Transformers warns of {given!r:.40}: no float.")
+        yield Hit(
+            entry.key("attention_factor"), f"Transformers warns that {given!r:.40} is not a float."
+        )
 
 
 @rule(
@@ -53,14 +56,14 @@ def attention_factor_kind(entry: Entry) -> Iterator[Hit]:
     "note",
     "an attention factor that not every stack reads",
     of=Entry,
-    why="Transformers takes it instead of what follows from the factor. mlx-lm and vLLM before "
-    "its correction compute their own: with 1.0 at factor 64, as in Laguna, they multiply cos and "
-    "sin by 1.4159 and scores by 2.00.",
+    why="Transformers uses it instead of the value that follows from the factor. mlx-lm, and vLLM "
+    "before it was fixed, compute their own: with 1.0 at factor 64, as in Laguna, they multiply "
+    "cos and sin by 1.4159 and scores by 2.00.",
     cure="Check that the stack you run reads attention_factor.",
     threads=("vllm-project/vllm#46280", "ml-explore/mlx-lm#1507"),
 )
 def attention_factor_elsewhere(entry: Entry) -> Iterator[Hit]:
-    """An `attention_factor` under yarn or longrope, other than what follows from the factor."""
+    """An `attention_factor` in yarn or longrope that differs from the one of the factor."""
     given = entry.number("attention_factor")
     if given is None or given <= 0 or entry.rope_type not in _REPLACED:
         return
@@ -72,4 +75,92 @@ def attention_factor_elsewhere(entry: Entry) -> Iterator[Hit]:
             f"Stacks that do not read it use {shown(plain.attention_factor)} instead of "
             f"{shown(given)}: scores are {shown((plain.attention_factor / given) ** 2)} times "
             "as large.",
+        )
+
+
+@rule(
+    "R030",
+    "warning",
+    "only one of mscale and mscale_all_dim",
+    of=Entry,
+    why="Transformers reads them as a pair: one alone has no effect, and the attention factor is "
+    "0.1 ln factor + 1. mlx-lm and vLLM fill in the other: a lone mscale of 0.707 at factor 40 "
+    "gives 1.2608 there and 1.3689 in Transformers.",
+    cure="Set both, or attention_factor with the intended value.",
+    threads=("vllm-project/vllm#48623", "NVIDIA/Megatron-LM#1429"),
+)
+def lone_mscale(entry: Entry) -> Iterator[Hit]:
+    """`mscale` without `mscale_all_dim`, or the other way round; 0 counts as missing."""
+    factor = entry.number("factor")
+    pair = {name: entry.number(name) or 0.0 for name in ("mscale", "mscale_all_dim")}
+    given = [name for name, value in pair.items() if value]
+    if entry.rope_type != "yarn" or len(given) != 1 or entry.has("attention_factor"):
+        return
+    if factor is None or factor <= 1:
+        return
+    filled = mscale(factor, pair["mscale"] or 1.0) / mscale(factor, pair["mscale_all_dim"])
+    yield Hit(
+        entry.key(given[0]),
+        f"Transformers ignores it and uses {shown(mscale(factor))} (0.1 ln {shown(factor)} + 1); "
+        f"stacks that fill in the other use {shown(filled)}.",
+    )
+
+
+@rule(
+    "R031",
+    "note",
+    "mscale and mscale_all_dim",
+    of=Entry,
+    why="The attention factor is the ratio of the two, 1 where they are equal; older stacks ignore "
+    "them and use 0.1 ln factor + 1. In models with multi-head latent attention, mscale_all_dim "
+    "also multiplies the score, squared. Many ports have left this out, since it does not show at "
+    "position 0.",
+    cure="Check the stack you run: at factor 40 and 1.0 the score is multiplied by 1.8739.",
+    threads=(
+        "vllm-project/vllm#48623",
+        "huggingface/transformers#47435",
+        "onnxruntime/mobius#548",
+        "NVIDIA/Megatron-LM#1429",
+        "ggml-org/llama.cpp#17945",
+        "turboderp-org/exllamav3#259",
+    ),
+)
+def mscale_pair(entry: Entry) -> Iterator[Hit]:
+    """YaRN with both of them."""
+    factor, table = entry.number("factor"), entry.table()
+    pair = (entry.number("mscale"), entry.number("mscale_all_dim"))
+    if entry.rope_type != "yarn" or not all(pair) or entry.has("attention_factor"):
+        return
+    if factor is None or factor <= 1 or table is None:
+        return
+    used, dropped = table.attention_factor, mscale(factor)
+    message = (
+        f"The attention factor is {shown(used)}; stacks that ignore both use {shown(dropped)}, "
+        f"which makes scores {shown((dropped / used) ** 2)} times as large."
+    )
+    if entry.part.keys.architecture.facts.get("softmax"):
+        score = softmax_factor(factor, pair[1])
+        message += f" The score is also multiplied by {shown(score)}."
+    yield Hit(entry.key("mscale"), message)
+
+
+@rule(
+    "R032",
+    "note",
+    "mscale with attention_factor",
+    of=Entry,
+    why="In Transformers attention_factor overrides mscale and mscale_all_dim; stacks that do not "
+    "know attention_factor use the other two.",
+    cure="Remove the keys that are not used.",
+    threads=("vllm-project/vllm#46280",),
+)
+def replaced_mscale(entry: Entry) -> Iterator[Hit]:
+    """YaRN with `attention_factor` and one of `mscale`, `mscale_all_dim`."""
+    given = [name for name in ("mscale", "mscale_all_dim") if entry.number(name)]
+    factor = entry.number("attention_factor")
+    if entry.rope_type == "yarn" and given and factor is not None:
+        yield Hit(
+            entry.key(given[0]),
+            f"Transformers uses attention_factor, {shown(factor)}, and ignores "
+            f"{' and '.join(given)}.",
         )

@@ -1,4 +1,4 @@
-"""The base: missing, in two places, too small."""
+"""The base."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import math
 from collections.abc import Iterator
 
 from ropecli.models.keys import ALIASES
-from ropecli.models.lint.entry import Entry
-from ropecli.models.lint.numbers import number
 from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subject import HOLDERS, Part
+from ropecli.models.lint.subjects import HOLDERS, Entry, Part
+from ropecli.models.lint.values import number
 
-#: Keys that say a base in other words.
+#: Other keys that hold a base, or change it.
 _OTHER = ("rope_ratio", "rope_local_base_freq", "global_rope_theta", "layer_rope_theta")
 _USUAL = 10_000.0
 _LONG = 32_768  #: Positions up to which models with the usual base were released.
@@ -20,11 +19,10 @@ _LONG = 32_768  #: Positions up to which models with the usual base were release
 @rule(
     "R090",
     "warning",
-    "no base, in an architecture that is not known",
+    "no base in an unknown architecture",
     of=Entry,
-    why="10000 is taken without a word. Where the model was trained with another base nothing "
-    "fails: with 500000 as the right one and head dim 128 the slowest pair turns 47 times too "
-    "fast.",
+    why="The default of 10000 is silently used. If the model was trained with another base, "
+    "nothing fails: with 500000 and head dim 128, the slowest pair rotates 47 times too fast.",
     cure="Add rope_theta with the value of the model's code.",
     threads=(
         "ggml-org/llama.cpp#2768",
@@ -37,7 +35,7 @@ _LONG = 32_768  #: Positions up to which models with the usual base were release
 def unknown_base(entry: Entry) -> Iterator[Hit]:
     """A text model without a base under any name, whose model_type is not in the table."""
     if not entry.part.known and _no_base(entry):
-        yield Hit(_place(entry), "10000 is taken; nothing says whether that is right.")
+        yield Hit(_base_key(entry), "The default of 10000 is used; no key confirms it.")
 
 
 @rule(
@@ -47,7 +45,7 @@ def unknown_base(entry: Entry) -> Iterator[Hit]:
     of=Entry,
     why="Transformers knows the default of a model_type. Stacks that do not know it take 10000, "
     "as happened to CodeLlama's 1000000.",
-    cure="Add rope_theta, so that every stack reads the same.",
+    cure="Add rope_theta, so that every stack uses the same base.",
     threads=("ggml-org/llama.cpp#2768", "sgl-project/mini-sglang#13", "sgl-project/SpecForge#265"),
 )
 def default_base(entry: Entry) -> Iterator[Hit]:
@@ -58,9 +56,9 @@ def default_base(entry: Entry) -> Iterator[Hit]:
         value = "" if by_layer else f": {entry.base or _USUAL:.10g}"
         name = _read_name(entry.part)
         yield Hit(
-            _place(entry),
-            f"The default of model_type {architecture.model_type} counts{value}.",
-            "" if name == "rope_theta" else f"Add {name}, so that every stack reads the same.",
+            _base_key(entry),
+            f"The default of model_type {architecture.model_type} is used{value}.",
+            "" if name == "rope_theta" else f"Add {name}, so that every stack uses the same base.",
         )
 
 
@@ -69,16 +67,16 @@ def default_base(entry: Entry) -> Iterator[Hit]:
     "warning",
     "a base that is small for the context",
     of=Entry,
-    why="The slowest pair comes round within the context, so that distances repeat in every pair, "
-    "or the base is the 10000 of models with 2,048 positions. A rule of thumb: `Men et al. 2024` "
-    "ask for 640000 at 32,768 positions.",
+    why="The slowest pair completes a turn within the context, so that distances repeat in every "
+    "pair, or the base is the 10000 of models with 2,048 positions. As a rule of thumb, "
+    "`Men et al. 2024` require 640000 for 32,768 positions.",
     cure="Check rope_theta and the scaling keys against the released model's.",
     threads=("ggml-org/llama.cpp#2768", "unslothai/unsloth#6197"),
 )
 def small_base(entry: Entry) -> Iterator[Hit]:
     """A context longer than the slowest wavelength, or above 32,768 with base 10000.
 
-    Only of unscaled layers that see the whole context.
+    Only in unscaled layers that see the whole context.
     """
     base, dim, context = entry.base or _USUAL, entry.dim, _reach(entry)
     if entry.rope_type != "default" or entry.part.name or context is None:
@@ -89,7 +87,7 @@ def small_base(entry: Entry) -> Iterator[Hit]:
     if context > slowest or (base <= _USUAL and context > _LONG):
         yield Hit(
             entry.key("rope_theta") if entry.has("rope_theta") else entry.part.key("rope_theta"),
-            f"With base {base:.10g} the slowest of {dim // 2} pairs comes round after "
+            f"With base {base:.10g} the slowest of {dim // 2} pairs completes a turn after "
             f"{slowest:,.0f} positions, and the context is {context:,}.",
         )
 
@@ -99,13 +97,13 @@ def small_base(entry: Entry) -> Iterator[Hit]:
     "warning",
     "two bases",
     of=Entry,
-    why="Transformers takes the one among the scaling keys; stacks that read the top level take "
+    why="Transformers uses the one among the scaling keys; stacks that read the top level use "
     "the other one.",
-    cure="Write the same in both places, or leave one.",
+    cure="Write the same base in both places, or remove one.",
     threads=("deepspeedai/DeepSpeed#8345", "deepspeedai/DeepSpeed#8373"),
 )
 def two_bases(entry: Entry) -> Iterator[Hit]:
-    """A base at the top level that is not the one among the scaling keys, or under two names."""
+    """Two different bases: at the top level and among the scaling keys, or under two names."""
     if entry.part.keys.architecture.fixes_base:
         return
     found = {entry.part.key(k): v for k, v in entry.part.given("rope_theta").items()}
@@ -114,27 +112,27 @@ def two_bases(entry: Entry) -> Iterator[Hit]:
     (first, value), *others = list(found.items()) or [("", None)]
     for key, other in others:
         if number(other) != number(value):
-            yield Hit(key, f"It is {other!r:.30} here and {value!r:.30} at {first}, which counts.")
+            yield Hit(key, f"It is {other!r:.30} here and {value!r:.30} at {first}, which is used.")
 
 
 @rule(
     "R095",
     "warning",
-    "rope_scaling beside rope_parameters",
+    "rope_scaling and rope_parameters",
     of=Part,
-    why="Transformers 5 takes rope_scaling, the old name, and drops rope_parameters whole, with "
+    why="Transformers 5 uses rope_scaling, the old name, and drops all of rope_parameters, with "
     "its rope_theta; other stacks look for the new name first.",
-    cure="Leave one of them.",
+    cure="Remove one of them.",
     threads=("deepspeedai/DeepSpeed#8341",),
 )
 def two_holders(part: Part) -> Iterator[Hit]:
-    """Both of them, and different."""
+    """Both keys, with different values."""
     old, new = (part.config.get(name) for name in HOLDERS)
     if isinstance(old, dict) and isinstance(new, dict) and old and new and old != new:
         differ = [k for k in {**new, **old} if old.get(k) != new.get(k)]
         yield Hit(
             part.key("rope_scaling"),
-            f"Transformers takes it and drops rope_parameters; they differ in "
+            f"Transformers uses it and drops rope_parameters; they differ in "
             f"{', '.join(differ[:5])}.",
         )
 
@@ -144,15 +142,15 @@ def two_holders(part: Part) -> Iterator[Hit]:
     "warning",
     "a base that the architecture's code does not read",
     of=Part,
-    why="The code of some architectures has a base of its own, or reads it under one name alone. "
-    "Transformers goes on with that, and a stack that reads this key turns otherwise.",
-    cure="Take it out: only other code gives this architecture another base.",
+    why="The code of some architectures has a base of its own, or reads it under one name only. "
+    "Transformers uses that one; a stack that reads this key rotates differently.",
+    cure="Remove it: only other code gives this architecture another base.",
 )
 def unread_base(part: Part) -> Iterator[Hit]:
-    """A base that differs from the one that counts, under a key that the model_type ignores."""
+    """A base that differs from the one in use, under a key that the model_type ignores."""
     architecture = part.keys.architecture
     given = {part.key(name): value for name, value in part.given("rope_theta").items()}
-    ignored = {part.key(name) for name in part.keys.ignored}
+    ignored = {part.key(name) for name in part.keys.unread_keys}
     for holder in HOLDERS:
         held = part.config.get(holder)
         if isinstance(held, dict) and held.get("rope_theta") is not None:
@@ -166,15 +164,15 @@ def unread_base(part: Part) -> Iterator[Hit]:
             yield Hit(
                 key,
                 f"The code of model_type {architecture.model_type} does not read it; the base is "
-                f"{base:.10g}, and not {value!r:.30}.",
-                "" if architecture.fixes_base else f"Call it {_read_name(part)}.",
+                f"{base:.10g}, not {value!r:.30}.",
+                "" if architecture.fixes_base else f"Rename it to {_read_name(part)}.",
             )
 
 
 def _read_name(part: Part) -> str:
-    """The first of a base's names that the architecture's code reads."""
+    """Return the first of a base's names that the architecture's code reads."""
     names = ("rope_theta", *ALIASES["rope_theta"])
-    return next((name for name in names if name not in part.keys.ignored), names[0])
+    return next((name for name in names if name not in part.keys.unread_keys), names[0])
 
 
 def _no_base(entry: Entry) -> bool:
@@ -184,13 +182,13 @@ def _no_base(entry: Entry) -> bool:
     return not part.given("rope_theta") and not any(part.config.get(k) for k in _OTHER)
 
 
-def _place(entry: Entry) -> str:
-    """Where a base belongs: among the scaling keys in the new form, beside them in the old."""
+def _base_key(entry: Entry) -> str:
+    """Return the key of a base: among the scaling keys in the new form, at the top in the old."""
     return (entry if entry.part.holder == "rope_parameters" else entry.part).key("rope_theta")
 
 
 def _reach(entry: Entry) -> int | None:
-    """The longest distance between two positions that a layer sees; None where that is not said."""
+    """Return the longest distance between two positions that a layer sees; None if unknown."""
     if entry.nested and entry.layer != "full_attention":
         return None
     types = entry.part.config.get("layer_types")

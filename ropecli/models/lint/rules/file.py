@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subject import File
+from ropecli.models.lint.subjects import File, Part
+from ropecli.models.lint.vocabulary import LONGEST_NAME
 from ropecli.models.source import RepeatedKeys
+
+_DTYPE = re.compile(r"(rope|rotary|inv_freq).*(dtype|precision)$")
+_IN_FLOAT32 = re.compile(r"(rope|rotary|inv_freq).*(fp32|float32)|(fp32|float32).*(rope|rotary)")
+_NARROW = ("bf16", "bfloat16", "fp16", "float16", "half", "torch.bfloat16", "torch.float16")
+
+#: Of bfloat16, and of float16.
+_EFFECT = {
+    True: "bfloat16 positions coincide from 257 on, and angles are off by up to half a turn.",
+    False: "float16 positions coincide from 2,049 on.",
+}
 
 
 @rule(
     "R001",
     "error",
-    "the rotation can't be computed",
+    "the rotation cannot be computed",
     of=File,
     why="A value is missing, of the wrong kind or out of range, and no other rule names it. "
-    "Stacks refuse such a file, or compute something that nobody meant.",
+    "Stacks refuse such a file, or compute something unintended.",
     cure="Correct the value; the model's own repository has the one it was trained with.",
 )
 def uncomputable(file: File) -> Iterator[Hit]:
-    """A file that can be read, and speaks of a rotary embedding that can't be computed."""
+    """A file that can be read, with a rotary embedding that cannot be computed."""
     if file.problem is not None and file.rotates:
         yield Hit("", f"{file.problem}.")
 
@@ -30,32 +42,32 @@ def uncomputable(file: File) -> Iterator[Hit]:
     "note",
     "no rotary embedding",
     of=File,
-    why="There was nothing to judge: no key of the file speaks of a rotary embedding, and its "
+    why="There was nothing to check: no key of the file is about a rotary embedding, and its "
     "architecture is not known to have one.",
-    cure="Name the config.json of a model with rotary embeddings, or add rope_theta to it.",
+    cure="Pass the config.json of a model with rotary embeddings, or add rope_theta to it.",
 )
 def nothing_rotary(file: File) -> Iterator[Hit]:
     """A file without any key of rotary embeddings."""
     if not file.rotates:
-        yield Hit("", "No key speaks of a rotary position embedding, so nothing was judged.")
+        yield Hit("", "No key is about a rotary position embedding, so nothing was checked.")
 
 
 @rule(
     "R003",
     "warning",
-    "a key that stands twice",
+    "a repeated key",
     of=File,
-    why="Readers of JSON take the last of them without a word, people take the first.",
-    cure="Leave one of them out.",
+    why="JSON parsers silently take the last value; people read the first.",
+    cure="Remove all but one.",
 )
-def repeated(file: File) -> Iterator[Hit]:
-    """An object of JSON in which a key stands more than once."""
+def repeated_key(file: File) -> Iterator[Hit]:
+    """A JSON object with a key more than once."""
     waiting: list[tuple[str, Any]] = [("", file.raw)]
     while waiting:
         path, value = waiting.pop()
         if isinstance(value, RepeatedKeys):
             for name in value.repeated:
-                message = f"It stands more than once; readers take the last, {value[name]!r:.60}."
+                message = f"It is repeated; parsers take the last value, {value[name]!r:.60}."
                 yield Hit(f"{path}.{name}".lstrip("."), message)
         if isinstance(value, dict):
             waiting += [(f"{path}.{name}".lstrip("."), child) for name, child in value.items()]
@@ -64,11 +76,11 @@ def repeated(file: File) -> Iterator[Hit]:
 @rule(
     "R004",
     "note",
-    "an architecture that is not known here",
+    "an unknown architecture",
     of=File,
-    why="No key of a config.json says how pairs lie in a head: (i, i + d/2) or (2i, 2i+1). For "
-    "models that are not in the table, what most of them do is assumed. A wrong layout passes "
-    "every test of norms and relative positions, and ruins the model.",
+    why="No key of a config.json gives the layout of pairs: (i, i + d/2) or (2i, 2i+1). For models "
+    "that are not in the table, the most common one is assumed. A wrong layout passes every test "
+    "of norms and relative positions, and ruins the model.",
     cure="Compare the assumptions with the model's code: look for rotate_half, or for complex "
     "numbers or strides of 2.",
     threads=("ggml-org/llama.cpp#13260", "ikawrakow/ik_llama.cpp#2290", "paiml/aprender#2084"),
@@ -77,11 +89,43 @@ def unknown_architecture(file: File) -> Iterator[Hit]:
     """A config.json whose model_type is missing or not in the table of architectures."""
     if file.format != "config.json" or not file.rotates:
         return
-    said = dict.fromkeys(
+    assumed = dict.fromkeys(
         sentence
         for settings in file.settings
         for sentence in settings.assumed
         if not sentence.startswith("base ")
     )
-    if said:
-        yield Hit("model_type", f"Assumed: {'; '.join(said)}.")
+    if assumed:
+        yield Hit("model_type", f"Assumed: {'; '.join(assumed)}.")
+
+
+@rule(
+    "R093",
+    "warning",
+    "rotary tables in 16 bits",
+    of=Part,
+    why="bfloat16 has no odd integers above 256, so that neighbouring positions coincide from 257 "
+    "on; a table of frequencies in bfloat16 is off by 0.62 rad at position 512 and by half a turn "
+    "at 4,096.",
+    cure="Compute positions, frequencies and angles in float32; cos and sin may be rounded.",
+    threads=(
+        "huggingface/transformers#29285",
+        "EleutherAI/gpt-neox#1003",
+        "Modalities/modalities#462",
+        "huggingface/candle#3520",
+        "okoge-kaz/llm-recipes#6",
+    ),
+)
+def narrow_tables(part: Part) -> Iterator[Hit]:
+    """A key that makes stacks compute rotary tables in 16 bits.
+
+    For example `rope_dtype: bfloat16` or `apply_rope_in_fp32: false`; the dtype of the weights does
+    not count.
+    """
+    for name, value in part.config.items():
+        if len(name) > LONGEST_NAME:
+            continue
+        if _DTYPE.search(name) and isinstance(value, str) and value.lower() in _NARROW:
+            yield Hit(part.key(name), _EFFECT["b" in value.lower()])
+        elif _IN_FLOAT32.search(name) and value is False:
+            yield Hit(part.key(name), f"They are in the dtype of the weights: {_EFFECT[True]}")

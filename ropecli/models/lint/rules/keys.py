@@ -1,18 +1,25 @@
-"""Names of keys: misspelt, unread, or of another rope type."""
+"""Rope types and the names of keys."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
 
-from ropecli.models.lint.entry import Entry
-from ropecli.models.lint.numbers import number, shown
 from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subject import Part
-from ropecli.models.lint.vocabulary import ELSEWHERE, MOST_NAMES, TOP, meant, of_any_type, of_type
+from ropecli.models.lint.subjects import Entry, Part
+from ropecli.models.lint.values import number, shown, value_or_none
+from ropecli.models.lint.vocabulary import (
+    ELSEWHERE,
+    MOST_NAMES,
+    TOP,
+    intended_name,
+    of_any_type,
+    of_type,
+)
 from ropecli.rotary.attention import mscale
+from ropecli.rotary.types import ROPE_TYPES, canonical
 
-#: Keys that scale, and so do nothing under a type that does not.
+#: Keys without effect in a type that does not scale.
 _SCALE = (
     "factor",
     "low_freq_factor",
@@ -26,6 +33,31 @@ _SCALE = (
     "mscale_all_dim",
     "alpha",
 )
+#: The rope types of Transformers.
+TRANSFORMERS = (
+    "default",
+    "linear",
+    "dynamic",
+    "yarn",
+    "longrope",
+    "llama3",
+    "proportional",
+    "axial",
+)
+#: Rope types of one stack, or of the code of a few models.
+_LOCAL = {
+    "su": "the old name of longrope, which only Phi-3's code and vLLM know",
+    "mrope": "the old name of default with mrope_section, which only Qwen2-VL's code and vLLM know",
+    "xdrope": "dynamic with alpha and xdrope_section, which only HunYuan's code and vLLM know",
+}
+#: Keys that Transformers requires.
+_NEEDED = {
+    "linear": ("factor",),
+    "dynamic": ("factor",),
+    "yarn": ("factor",),
+    "longrope": ("short_factor", "long_factor"),
+    "llama3": ("factor", "low_freq_factor", "high_freq_factor"),
+}
 
 
 @rule(
@@ -33,17 +65,17 @@ _SCALE = (
     "error",
     "a misspelt key",
     of=Part,
-    why="Nobody reads it, and its default counts without a word: with rope_teta: 500000 a model "
-    "of head dim 128 turns its slowest pair 47 times too fast.",
+    why="No stack reads it, and the default is silently used: with rope_teta: 500000, a model of "
+    "head dim 128 rotates its slowest pair 47 times too fast.",
     cure="Correct the name.",
 )
 def misspelt_at_the_top(part: Part) -> Iterator[Hit]:
-    """A key beside the others that is one or two letters off a key of rotary embeddings."""
+    """A key at the top level that is one or two letters off a key of rotary embeddings."""
     for name in islice(part.config, MOST_NAMES):
-        right = meant(name) if name not in TOP else None
+        right = intended_name(name) if name not in TOP else None
         if right is not None and not part.given(right):
             yield Hit(
-                part.key(name), f"No stack reads it; {right} is missing.", f"Call it {right}."
+                part.key(name), f"No stack reads it; {right} is missing.", f"Rename it to {right}."
             )
 
 
@@ -52,7 +84,7 @@ def misspelt_at_the_top(part: Part) -> Iterator[Hit]:
     "error",
     "a misspelt scaling key",
     of=Entry,
-    why="Nobody reads it, and its default counts: with beta_fst: 64 YaRN goes on with 32.",
+    why="No stack reads it, and the default is used: with beta_fst: 64, YaRN uses 32.",
     cure="Correct the name.",
     threads=("deepseek-ai/DeepSeek-R1#684",),
 )
@@ -61,10 +93,10 @@ def misspelt(entry: Entry) -> Iterator[Hit]:
     rope_type = entry.rope_type
     known = of_any_type() if rope_type is None else of_type(rope_type)
     for name in islice(entry.values, MOST_NAMES):
-        right = None if _is_read(name) else meant(name, sorted(known | {"rope_type"}))
+        right = None if _is_read(name) else intended_name(name, sorted(known | {"rope_type"}))
         if right is not None and not entry.has(right):
             yield Hit(
-                entry.key(name), f"No stack reads it; {right} is missing.", f"Call it {right}."
+                entry.key(name), f"No stack reads it; {right} is missing.", f"Rename it to {right}."
             )
 
 
@@ -73,33 +105,32 @@ def misspelt(entry: Entry) -> Iterator[Hit]:
     "warning",
     "a scaling key that no stack reads",
     of=Entry,
-    why="Transformers says that it does not recognise it, other stacks say nothing, and all of "
-    "them go on without it.",
-    cure="Take it out, or find the name that was meant.",
+    why="Transformers warns that it does not recognise it, other stacks are silent, and all of "
+    "them ignore it.",
+    cure="Remove it, or find the intended name.",
     threads=("huggingface/transformers#48594",),
 )
 def unread(entry: Entry) -> Iterator[Hit]:
-    """A scaling key that no rope type has, and that is not near one that has."""
+    """A scaling key that no rope type has, and that is not a misspelling of one."""
     rope_type = entry.rope_type
     known = of_any_type() if rope_type is None else of_type(rope_type)
     for name in islice(entry.values, MOST_NAMES):
         if _is_read(name) or name == "attn_factor":
             continue
-        right = meant(name, sorted(known | {"rope_type"}))
+        right = intended_name(name, sorted(known | {"rope_type"}))
         if right is None or entry.has(right):
-            yield Hit(entry.key(name), "No rope type of any stack reads it; it changes nothing.")
+            yield Hit(entry.key(name), "No rope type of any stack reads it; it has no effect.")
 
 
 @rule(
     "R012",
     "error",
-    "attn_factor is no key of config.json",
+    "attn_factor is not a key of config.json",
     of=Entry,
-    why="YaRN's authors multiply their own factor by attn_factor; Transformers has "
-    "attention_factor, which replaces it, and ignores attn_factor. In "
-    "DeepSeek-R1-0528-Qwen3-8B 0.8782 was meant to give 1, and Transformers uses 1.1386: 14 % on "
-    "cos and sin, 30 % on scores.",
-    cure="Take it out, and write attention_factor with the value that was meant.",
+    why="YaRN's authors multiply their own factor by attn_factor. Transformers ignores it, and has "
+    "attention_factor, which replaces the factor. In DeepSeek-R1-0528-Qwen3-8B, 0.8782 was meant "
+    "to give 1, and Transformers uses 1.1386: 14 % on cos and sin, 30 % on scores.",
+    cure="Replace it by attention_factor, with the intended value.",
     threads=("deepseek-ai/DeepSeek-R1#684", "vllm-project/vllm#46280"),
 )
 def attn_factor(entry: Entry) -> Iterator[Hit]:
@@ -109,7 +140,7 @@ def attn_factor(entry: Entry) -> Iterator[Hit]:
         return
     table = entry.table() if entry.rope_type == "yarn" else None
     if given is None or table is None:
-        yield Hit(entry.key("attn_factor"), "No stack reads it from a config.json of this type.")
+        yield Hit(entry.key("attn_factor"), "No stack reads it with this rope type.")
         return
     factor, used = entry.number("factor"), table.attention_factor
     formula = f" (0.1 ln {shown(factor)} + 1)" if factor and used == mscale(factor) else ""
@@ -118,7 +149,7 @@ def attn_factor(entry: Entry) -> Iterator[Hit]:
         entry.key("attn_factor"),
         f"Transformers ignores it and uses {shown(used)}{formula}; multiplied, as YaRN's authors "
         f"and older vLLM do, it gives {shown(product)}.",
-        f"Write attention_factor: {round(product, 6)!r} if that was meant, and take this one out.",
+        f"Replace it by attention_factor: {round(product, 6)!r} if that is the intended value.",
     )
 
 
@@ -127,16 +158,16 @@ def attn_factor(entry: Entry) -> Iterator[Hit]:
     "warning",
     "scaling keys under a type that does not scale",
     of=Entry,
-    why="Without a rope_type, or with default, nothing is stretched: the model runs past its "
-    "trained length as it is.",
-    cure="Name the rope_type that was meant, or take the scaling keys out.",
+    why="Without a rope_type, or with default, nothing is scaled: the model runs past its trained "
+    "length with unscaled frequencies.",
+    cure="Set the intended rope_type, or remove the scaling keys.",
     threads=("unslothai/unsloth#6197",),
 )
-def unscaled(entry: Entry) -> Iterator[Hit]:
-    """Scaling keys, a factor other than 1 for instance, under rope_type default or none."""
+def scaling_without_effect(entry: Entry) -> Iterator[Hit]:
+    """Scaling keys, such as a factor other than 1, with rope_type default or without one."""
     names = [name for name in _SCALE if entry.has(name) and entry.values[name] != 1]
     if entry.rope_type == "default" and names:
-        why = "No rope_type is named" if entry.written_type is None else "The rope_type is default"
+        why = "No rope_type is set" if entry.written_type is None else "The rope_type is default"
         yield Hit(entry.key(names[0]), f"{why}, so nothing reads {', '.join(names)}.")
 
 
@@ -145,8 +176,8 @@ def unscaled(entry: Entry) -> Iterator[Hit]:
     "note",
     "keys of another rope type",
     of=Entry,
-    why="A rope type reads its own keys; those of another one change nothing.",
-    cure="Take them out, or name the rope_type that they belong to.",
+    why="A rope type reads its own keys; those of another type have no effect.",
+    cure="Remove them, or set the rope_type that they belong to.",
 )
 def of_another_type(entry: Entry) -> Iterator[Hit]:
     """A scaling key that other rope types read and this one does not."""
@@ -164,3 +195,114 @@ def of_another_type(entry: Entry) -> Iterator[Hit]:
 
 def _is_read(name: str) -> bool:
     return name in of_any_type() or name in ELSEWHERE
+
+
+@rule(
+    "R015",
+    "error",
+    "type and rope_type differ",
+    of=Entry,
+    why="Transformers takes rope_type and silently ignores type; vLLM refuses the file.",
+    cure="Remove type, the old name of rope_type.",
+)
+def two_types(entry: Entry) -> Iterator[Hit]:
+    """`type` and `rope_type` with different meanings; two names of the same type are fine."""
+    old, new = entry.values.get("type"), entry.values.get("rope_type")
+    if not isinstance(old, str) or not isinstance(new, str) or _plain(old) == _plain(new):
+        return
+    yield Hit(
+        entry.key("type"),
+        f"Transformers takes rope_type {new!r} and ignores type {old!r}; vLLM refuses the file.",
+    )
+
+
+@rule(
+    "R016",
+    "note",
+    "a rope type that only some stacks know",
+    of=Entry,
+    why="Transformers refuses it for most models: it knows default, linear, dynamic, "
+    "yarn, longrope, llama3, proportional and axial.",
+    cure="Use the name that all stacks know, if there is one.",
+)
+def local_name(entry: Entry) -> Iterator[Hit]:
+    """An old name of a rope type, or a type of vLLM's own."""
+    written = entry.written_type
+    if not isinstance(written, str) or entry.rope_type is None or written in TRANSFORMERS:
+        return
+    said = _LOCAL.get(written, "a type that Transformers does not have")
+    place = "rope_type" if "rope_type" in entry.values else "type"
+    yield Hit(entry.key(place), f"{written!r} is {said}.")
+
+
+@rule(
+    "R017",
+    "error",
+    "an unknown rope type",
+    of=Entry,
+    why="Transformers fails with a KeyError, or warns and fails later.",
+    cure=f"The types are {', '.join(ROPE_TYPES)}.",
+)
+def unknown_type(entry: Entry) -> Iterator[Hit]:
+    """A rope_type that no stack knows."""
+    if entry.rope_type is None and entry.written_type is not None:
+        place = "rope_type" if "rope_type" in entry.values else "type"
+        yield Hit(entry.key(place), f"{entry.written_type!r:.60} is not a rope type.")
+
+
+@rule(
+    "R018",
+    "error",
+    "a scaling key is missing",
+    of=Entry,
+    why="Transformers refuses the file with a KeyError.",
+    cure="Add it, with the value of the released model.",
+)
+def missing(entry: Entry) -> Iterator[Hit]:
+    """A key that the rope type requires.
+
+    The factor of linear, dynamic, yarn and llama3, the other two of llama3, the lists of longrope.
+    """
+    rope_type = entry.rope_type or ""
+    if not entry.values or (rope_type == "dynamic" and entry.has("alpha")):
+        return
+    for name in _NEEDED.get(rope_type, ()):
+        if name not in entry.values:
+            yield Hit(
+                entry.key(name),
+                f"Rope type {rope_type} requires it.",
+            )
+
+
+@rule(
+    "R019",
+    "warning",
+    "null among the scaling keys",
+    of=Entry,
+    why="Transformers fills in a missing key, but keeps a null: a null rope_theta or original "
+    "length fails later, and a null truncate counts as false.",
+    cure="Set a value, or remove the key.",
+)
+def null(entry: Entry) -> Iterator[Hit]:
+    """null for a scaling key whose default Transformers does not fill in then."""
+    effects = dict.fromkeys(
+        (
+            "rope_theta",
+            "rope_type",
+            "original_max_position_embeddings",
+            "short_factor",
+            "long_factor",
+            "low_freq_factor",
+            "high_freq_factor",
+        ),
+        "Transformers keeps the null and fails later; it would fill in a missing key.",
+    ) | {"truncate": "Transformers takes null as false; a missing key is true."}
+    if entry.rope_type != "yarn":
+        effects["factor"] = "Transformers keeps the null and fails later."
+    for name, effect in effects.items():
+        if name in entry.values and entry.values[name] is None:
+            yield Hit(entry.key(name), effect)
+
+
+def _plain(name: str) -> str:
+    return value_or_none(lambda: canonical(name)) or name

@@ -1,28 +1,27 @@
-"""Layers that differ: sliding windows, layer types, layers without position."""
+"""Layers: sliding windows, layer types, layers without position."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from ropecli.models.lint.entry import Entry
-from ropecli.models.lint.numbers import shown, whole
 from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subject import Part
+from ropecli.models.lint.subjects import Entry, Part
+from ropecli.models.lint.values import shown, whole
 
 SLIDING = "sliding"
-#: What may stand beside layer types: Transformers looks for it there.
-_BESIDE = ("truncate",)
+#: Keys that Transformers looks for next to the layer types.
+_OUTSIDE = ("truncate",)
 
 
 @rule(
     "R060",
     "note",
-    "scaling that is not for sliding layers",
+    "scaling that does not apply to sliding layers",
     of=Entry,
-    why="Where a file has a base of its own for sliding layers, as Gemma 3 does, Transformers "
-    "scales the others alone. Stacks that scale both answer short prompts well and lose long "
-    "ones: rank correlation 0.96 at 195 tokens, 0.53 at 2,916.",
+    why="Where sliding layers have their own base, as in Gemma 3, Transformers scales only the "
+    "other layers. Stacks that scale both answer short prompts well and fail on long ones: rank "
+    "correlation 0.96 at 195 tokens, 0.53 at 2,916.",
     cure="Check the stack you run, or write rope_parameters by layer type.",
     threads=(
         "vllm-project/vllm#29111",
@@ -32,7 +31,7 @@ _BESIDE = ("truncate",)
     ),
 )
 def flat_scaling(entry: Entry) -> Iterator[Hit]:
-    """A factor for all layers beside `rope_local_base_freq`."""
+    """A factor for all layers, in a file with `rope_local_base_freq`."""
     factor = entry.number("factor")
     usual = entry.part.keys.architecture.defaults.get("rope_parameters", {})
     apart = entry.part.config.get("rope_local_base_freq") or "sliding_attention" in usual
@@ -45,8 +44,8 @@ def flat_scaling(entry: Entry) -> Iterator[Hit]:
         off += f"{window * (1 - 1 / factor):.4g} rad."
     yield Hit(
         entry.key("factor"),
-        f"Transformers scales full_attention by {shown(factor)} and leaves sliding layers "
-        f"alone.{off}",
+        f"Transformers scales full_attention by {shown(factor)} and sliding layers not at "
+        f"all.{off}",
     )
 
 
@@ -55,9 +54,9 @@ def flat_scaling(entry: Entry) -> Iterator[Hit]:
     "warning",
     "scaled sliding layers",
     of=Entry,
-    why="A layer with a sliding window never sees a distance beyond it, so there is nothing to "
-    "stretch: scaling only blurs the distances that it was trained on.",
-    cure="Leave sliding_attention at rope_type default.",
+    why="A layer with a sliding window sees no distance beyond it, so there is nothing to scale "
+    "for: scaling only changes the distances that it was trained on.",
+    cure="Use rope_type default for sliding_attention.",
     threads=("vllm-project/vllm#29111", "antonellof/ferrox#39"),
 )
 def scaled_sliding(entry: Entry) -> Iterator[Hit]:
@@ -68,17 +67,17 @@ def scaled_sliding(entry: Entry) -> Iterator[Hit]:
             return
         yield Hit(
             entry.key("factor"),
-            f"Sliding layers are stretched by {shown(factor)} and never see beyond their window.",
+            f"Sliding layers are scaled by {shown(factor)} and never see beyond their window.",
         )
 
 
 @rule(
     "R065",
     "warning",
-    "a layer type that no layer has",
+    "scaling keys for a layer type that no layer has",
     of=Part,
-    why="Transformers goes by layer_types: what stands under another name is not used, and if "
-    "there is nothing else the whole dictionary counts as one without a rope_type.",
+    why="Transformers looks up the names in layer_types: keys under another name are not used. "
+    "Without any known name, the whole dictionary counts as one without a rope_type.",
     cure="Use the names of layer_types.",
 )
 def other_layer_type(part: Part) -> Iterator[Hit]:
@@ -96,20 +95,20 @@ def other_layer_type(part: Part) -> Iterator[Hit]:
 @rule(
     "R066",
     "warning",
-    "keys beside the layer types",
+    "scaling keys outside the layer types",
     of=Part,
-    why="Where scaling keys are nested by layer type, Transformers reads the nested ones; one "
-    "that stands beside them counts for no layer.",
+    why="Where scaling keys are nested by layer type, Transformers reads the nested ones; a key "
+    "outside applies to no layer.",
     cure="Write it under each layer type that it is for.",
 )
-def beside(part: Part) -> Iterator[Hit]:
-    """A plain value beside nested scaling keys, `truncate` apart."""
+def outside(part: Part) -> Iterator[Hit]:
+    """A plain value next to nested scaling keys, other than `truncate`."""
     held = _held(part)
     if not any(isinstance(value, dict) for value in held.values()):
         return
     for name, value in held.items():
-        if not isinstance(value, dict | None) and name not in _BESIDE:
-            yield Hit(part.key(f"{part.holder}.{name}"), "It counts for no layer type.")
+        if not isinstance(value, dict | None) and name not in _OUTSIDE:
+            yield Hit(part.key(f"{part.holder}.{name}"), "It applies to no layer type.")
 
 
 @rule(
@@ -117,9 +116,9 @@ def beside(part: Part) -> Iterator[Hit]:
     "note",
     "null for a layer type",
     of=Part,
-    why="The newest Transformers takes null for layers without position in models that have such "
-    "layers, and for a default in others; older ones and other stacks fail on it.",
-    cure="Check that the stack you run knows it.",
+    why="The newest Transformers takes null as no position in models that have such layers, and as "
+    "a default in others; older versions and other stacks fail.",
+    cure="Check that the stack you run supports it.",
 )
 def without_position(part: Part) -> Iterator[Hit]:
     """null as the scaling keys of a layer type."""
@@ -129,10 +128,77 @@ def without_position(part: Part) -> Iterator[Hit]:
         if value is None and nested:
             yield Hit(
                 part.key(f"{part.holder}.{name}"),
-                "It means no position, or a default: that is up to the model's code.",
+                "It means no position, or a default, depending on the model's code.",
             )
 
 
 def _held(part: Part) -> dict[str, Any]:
     given = part.config.get(part.holder or "")
     return given if isinstance(given, dict) else {}
+
+
+@rule(
+    "R062",
+    "warning",
+    "no_rope_layers with mostly zeros",
+    of=Part,
+    why="Despite the name, 1 means that a layer HAS a rotary embedding, and 0 that it has none. "
+    "With the two swapped, most layers lose their positions.",
+    cure="Write 1 for each layer that rotates; released models have 0 in every fourth.",
+)
+def reversed_nope(part: Part) -> Iterator[Hit]:
+    """`no_rope_layers` with more zeros than ones."""
+    flags = _flags(part)
+    if flags and 2 * sum(flags) < len(flags):
+        yield Hit(
+            part.key("no_rope_layers"),
+            f"Only {sum(flags)} of {len(flags)} layers rotate: 1 means that a layer does.",
+        )
+
+
+@rule(
+    "R063",
+    "warning",
+    "no_rope_layers and no_rope_layer_interval differ",
+    of=Part,
+    why="Transformers uses the list and ignores the interval; a stack that knows only the interval "
+    "skips other layers.",
+    cure="Correct the wrong one: with interval n, layers n, 2n, ... have no position.",
+)
+def other_interval(part: Part) -> Iterator[Hit]:
+    """A list that differs from the interval's, with at least as many ones as zeros."""
+    flags, step = _flags(part), whole(part.config.get("no_rope_layer_interval"))
+    if not flags or not step or step < 1 or 2 * sum(flags) < len(flags):
+        return
+    wrong = [i for i, flag in enumerate(flags) if flag != bool((i + 1) % step)]
+    if wrong:
+        yield Hit(
+            part.key("no_rope_layers"),
+            f"It differs from an interval of {step} in {len(wrong)} of {len(flags)} layers, first "
+            f"in layer {wrong[0]}.",
+        )
+
+
+@rule(
+    "R064",
+    "warning",
+    "a list of layers of the wrong length",
+    of=Part,
+    why="Transformers refuses it or reads past its end; other stacks apply its entries to the "
+    "wrong layers.",
+    cure="Write one entry for each of num_hidden_layers.",
+)
+def wrong_count(part: Part) -> Iterator[Hit]:
+    """`layer_types` or `no_rope_layers` whose length is not `num_hidden_layers`."""
+    count = next((whole(v) for v in part.given("num_hidden_layers").values()), None)
+    for name in ("layer_types", "no_rope_layers"):
+        given = part.config.get(name)
+        if count and isinstance(given, list) and given and len(given) != count:
+            yield Hit(part.key(name), f"It has {len(given):,} entries for {count:,} layers.")
+
+
+def _flags(part: Part) -> list[bool]:
+    given = part.config.get("no_rope_layers")
+    if not isinstance(given, list) or not all(each in {0, 1} for each in map(whole, given)):
+        return []
+    return [bool(each) for each in given]

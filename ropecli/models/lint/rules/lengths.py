@@ -1,12 +1,12 @@
-"""Context lengths, and how they go with a factor."""
+"""Context lengths and factors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ropecli.models.lint.entry import BY_ORIGINAL, ORIGINAL, Entry
-from ropecli.models.lint.numbers import shown, whole
 from ropecli.models.lint.rule import Hit, rule
+from ropecli.models.lint.subjects import BY_ORIGINAL, ORIGINAL, Entry
+from ropecli.models.lint.values import shown, whole
 
 _SLACK = 1.01  #: Released files round: 131,072 / 32,000 = 4.096 at factor 4.
 
@@ -14,10 +14,10 @@ _SLACK = 1.01  #: Released files round: 131,072 / 32,000 = 4.096 at factor 4.
 @rule(
     "R021",
     "warning",
-    "a context beyond what the factor stretches for",
+    "a context beyond the reach of the factor",
     of=Entry,
-    why="Stacks take the factor as it is and do not compare it with the lengths; positions beyond "
-    "factor times original_max_position_embeddings have angles that no part of training has met.",
+    why="Stacks do not compare the factor with the lengths. Positions beyond factor times "
+    "original_max_position_embeddings have angles that the model was not trained on.",
     cure="Raise the factor to max_position_embeddings / original_max_position_embeddings, or lower "
     "max_position_embeddings.",
     threads=(
@@ -36,18 +36,18 @@ def beyond(entry: Entry) -> Iterator[Hit]:
             entry.key("factor"),
             f"The factor is {shown(factor)} but {context:,} / {original:,} is "
             f"{shown(context / original)}: beyond {shown(factor * original)} positions the model "
-            "runs past what its frequencies were stretched for.",
+            "runs past the length for which its frequencies are scaled.",
         )
 
 
 @rule(
     "R022",
     "note",
-    "a context short of what the factor stretches for",
+    "a context short of the reach of the factor",
     of=Entry,
-    why="Frequencies are slowed for a length that max_position_embeddings does not admit: short "
-    "texts pay for it, and a stack that takes its limit from max_position_embeddings, as "
-    "llama.cpp's converter does, cuts there. vLLM takes factor times the original length.",
+    why="Frequencies are slowed for a length that max_position_embeddings does not allow, at the "
+    "expense of short texts. A stack that takes its limit from max_position_embeddings, as "
+    "llama.cpp's converter does, ends there; vLLM takes factor times the original length.",
     cure="Write max_position_embeddings as factor times original_max_position_embeddings, or a "
     "smaller factor.",
     threads=("huggingface/transformers#38224", "NVIDIA/Megatron-LM#1418"),
@@ -62,20 +62,20 @@ def short_of(entry: Entry) -> Iterator[Hit]:
     if context * _SLACK < factor * original:
         yield Hit(
             entry.key("factor"),
-            f"It stretches for {shown(factor * original)} positions, and max_position_embeddings "
-            f"ends at {context:,}.",
+            f"It is for {shown(factor * original)} positions, and max_position_embeddings is "
+            f"{context:,}.",
         )
 
 
 @rule(
     "R023",
     "warning",
-    "the original length is missing",
+    "no original length",
     of=Entry,
-    why="Transformers takes max_position_embeddings for it. Where that is the stretched length "
-    "already, YaRN's ramp lies at other pairs, llama3 leaves alone what it should slow down, and "
+    why="Transformers uses max_position_embeddings instead. If that is the stretched length "
+    "already, YaRN's ramp covers other pairs, llama3 does not slow the pairs that it should, and "
     "LongRoPE never leaves its short list. vLLM refuses the file.",
-    cure="Add original_max_position_embeddings: the length before stretching.",
+    cure="Add original_max_position_embeddings: the length before scaling.",
     threads=("huggingface/transformers#38224", "NVIDIA/Megatron-LM#1418"),
 )
 def no_original(entry: Entry) -> Iterator[Hit]:
@@ -83,44 +83,42 @@ def no_original(entry: Entry) -> Iterator[Hit]:
     if entry.rope_type not in BY_ORIGINAL or entry.original is not None or not entry.values:
         return
     context, factor = entry.part.context, entry.number("factor")
-    taken = "nothing" if context is None else f"{context:,}, max_position_embeddings,"
-    message = f"Transformers takes {taken} for it, and vLLM refuses the file."
+    taken = "nothing" if context is None else f"max_position_embeddings, {context:,},"
+    message = f"Transformers uses {taken} instead, and vLLM refuses the file."
     if context is not None and factor is not None and factor > 1:
-        message += f" If the model was trained on {shown(context / factor)}, that is wrong."
-        message += _moved(entry, context, factor)
+        message += f" That is wrong if the model was trained on {shown(context / factor)}."
+        message += _describe_error(entry, context, factor)
     yield Hit(entry.key(ORIGINAL), message)
 
 
-def _moved(entry: Entry, context: int, factor: float) -> str:
-    """By how much the frequencies are off if the context is the stretched length."""
+def _describe_error(entry: Entry, context: int, factor: float) -> str:
+    """Describe the error of the frequencies if the context is the stretched length."""
     as_is = entry.table(**{ORIGINAL: context})
     meant = entry.table(**{ORIGINAL: max(1, round(context / factor))})
     if as_is is None or meant is None or entry.rope_type == "longrope":
         return ""
     ratio = as_is.inv_freq / meant.inv_freq
     worst = int(abs(ratio - 1).argmax())
-    return f" Pair {worst} then turns {shown(float(ratio[worst]))} times as fast as it should."
+    return f" Pair {worst} then rotates {shown(float(ratio[worst]))} times as fast as it should."
 
 
 @rule(
     "R037",
     "warning",
-    "an original length beside the layer types",
+    "an original length outside the layer types",
     of=Entry,
-    why="Where the scaling keys stand under layer types, Transformers reads the original length of "
-    "each type alone, or takes max_position_embeddings; one at the top level is not read.",
-    cure="Write it among the scaling keys of the layer type.",
+    why="Where the scaling keys are nested by layer type, Transformers reads the original length "
+    "of each type, or uses max_position_embeddings; it does not read the top level.",
+    cure="Move it to the scaling keys of the layer type.",
 )
 def misplaced_original(entry: Entry) -> Iterator[Hit]:
-    """yarn, longrope or llama3 under a layer type, the original length at the top alone."""
+    """yarn, longrope or llama3 under a layer type, with the original length only at the top."""
     if entry.rope_type not in BY_ORIGINAL or entry.has(ORIGINAL):
         return
     if entry.part.config.get(ORIGINAL) is not None and entry.nested:
         context = entry.part.context
         taken = "nothing" if context is None else f"max_position_embeddings, {context:,}"
-        yield Hit(
-            entry.part.key(ORIGINAL), f"Transformers does not read it here: it takes {taken}."
-        )
+        yield Hit(entry.part.key(ORIGINAL), f"Transformers does not read it here: it uses {taken}.")
 
 
 @rule(
@@ -128,9 +126,9 @@ def misplaced_original(entry: Entry) -> Iterator[Hit]:
     "warning",
     "an original length that is not below the context",
     of=Entry,
-    why="There is nothing to stretch: the model's limit lies within what it was trained on. One "
-    "of the two lengths is wrong, and Transformers warns of it in llama3.",
-    cure="Write the length before stretching as original_max_position_embeddings, and the one "
+    why="There is nothing to scale: the model's limit is within its trained length. One of the two "
+    "lengths is wrong; Transformers warns about it in llama3.",
+    cure="Write the length before scaling as original_max_position_embeddings, and the one "
     "after it as max_position_embeddings.",
     threads=("NVIDIA/Megatron-LM#1418",),
 )
@@ -142,7 +140,7 @@ def original_beyond(entry: Entry) -> Iterator[Hit]:
     if original > context or (entry.rope_type == "llama3" and original == context):
         yield Hit(
             entry.key(ORIGINAL),
-            f"It is {original:,}, and max_position_embeddings {context:,}: no position lies beyond "
+            f"It is {original:,}, and max_position_embeddings {context:,}: no position is beyond "
             "the trained ones.",
         )
 
@@ -152,16 +150,16 @@ def original_beyond(entry: Entry) -> Iterator[Hit]:
     "warning",
     "two original lengths",
     of=Entry,
-    why="Transformers takes the one at the top level (Phi-3 keeps it there), or the one of the "
-    "layer type where there are several; other stacks take the one among the scaling keys.",
-    cure="Write the same number in both places, or leave one out.",
+    why="Transformers uses the one at the top level (where Phi-3 has it), or the layer type's own "
+    "where the scaling keys are nested; other stacks use the one among the scaling keys.",
+    cure="Write the same number in both places, or remove one.",
 )
 def two_originals(entry: Entry) -> Iterator[Hit]:
-    """original_max_position_embeddings at the top level and among the scaling keys, different."""
+    """Different original_max_position_embeddings at the top level and among the scaling keys."""
     inner, outer = whole(entry.values.get(ORIGINAL)), whole(entry.part.config.get(ORIGINAL))
     if inner is not None and outer is not None and inner != outer:
         yield Hit(
             entry.key(ORIGINAL),
             f"It is {inner:,} here and {outer:,} at {entry.part.key(ORIGINAL)}; Transformers "
-            f"computes with {entry.original or 0:,}.",
+            f"uses {entry.original or 0:,}.",
         )

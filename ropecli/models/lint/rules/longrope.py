@@ -1,25 +1,113 @@
-"""LongRoPE: when which list counts, and the factor on attention."""
+"""LongRoPE: the two lists, and the attention factor."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ropecli.models.lint.entry import ORIGINAL, Entry
-from ropecli.models.lint.numbers import numbers, shown
 from ropecli.models.lint.rule import Hit, rule
+from ropecli.models.lint.subjects import ORIGINAL, Entry
+from ropecli.models.lint.values import number, numbers, shown
 
 LISTS = ("short_factor", "long_factor")
 
 
 @rule(
+    "R040",
+    "error",
+    "a LongRoPE list of the wrong length",
+    of=Entry,
+    why="There is one factor for each rotated pair. Transformers warns when it loads the file, and "
+    "fails when it computes.",
+    cure="Write one number per pair: half of head_dim times partial_rotary_factor.",
+)
+def wrong_length(entry: Entry) -> Iterator[Hit]:
+    """A `short_factor` or `long_factor` whose length is not the number of pairs."""
+    if entry.rope_type != "longrope" or entry.dim is None:
+        return
+    pairs = (entry.dim + 1) // 2
+    for name in LISTS:
+        given = entry.values.get(name)
+        if isinstance(given, list) and len(given) != pairs:
+            yield Hit(entry.key(name), f"It has {len(given):,} numbers for {pairs:,} pairs.")
+
+
+@rule(
+    "R041",
+    "error",
+    "a LongRoPE factor that is not above 0",
+    of=Entry,
+    why="It divides a frequency: with 0 the pair rotates infinitely fast, and below 0 backwards. "
+    "Transformers does not check it.",
+    cure="Copy the lists of the released model.",
+)
+def not_positive(entry: Entry) -> Iterator[Hit]:
+    """A `short_factor` or `long_factor` that is not a list of finite numbers above 0."""
+    if entry.rope_type != "longrope":
+        return
+    for name in LISTS:
+        given = entry.values.get(name)
+        if given is None:
+            continue
+        if not isinstance(given, list):
+            yield Hit(entry.key(name), f"It is {given!r:.40}, not a list.")
+            continue
+        for i, each in enumerate(given):
+            value = number(each)
+            if value is None or value <= 0:
+                yield Hit(entry.key(name), f"It holds {each!r:.40} at index {i}.")
+                break
+
+
+@rule(
+    "R042",
+    "note",
+    "a decreasing LongRoPE list",
+    of=Entry,
+    why="LongRoPE searches for factors that increase from the fastest pair to the slowest. A "
+    "smaller one is more likely a mistake in a copied list than a choice.",
+    cure="Compare with the released model's list.",
+)
+def falling(entry: Entry) -> Iterator[Hit]:
+    """A `short_factor` or `long_factor` with a number below the one before it."""
+    if entry.rope_type != "longrope":
+        return
+    for name in LISTS:
+        given = numbers(entry.values.get(name)) or []
+        falls = [i for i in range(1, len(given)) if given[i] < given[i - 1]]
+        if falls:
+            i = falls[0]
+            yield Hit(
+                entry.key(name),
+                f"It decreases from {shown(given[i - 1])} to {shown(given[i])} at index {i}, "
+                f"the first of {len(falls)} places.",
+            )
+
+
+@rule(
+    "R043",
+    "note",
+    "short_factor and long_factor are the same",
+    of=Entry,
+    why="The original length then has no effect, and short sequences are computed with the factors "
+    "of long ones.",
+    cure="Nothing to do if the model was trained this way.",
+)
+def same_lists(entry: Entry) -> Iterator[Hit]:
+    """Equal lists with a factor other than 1 in them."""
+    short, long = (numbers(entry.values.get(name)) for name in LISTS)
+    if entry.rope_type == "longrope" and short and short == long and set(short) != {1.0}:
+        yield Hit(entry.key("short_factor"), "Every length is computed with the same factors.")
+
+
+@rule(
     "R044",
     "note",
-    "stacks switch LongRoPE's lists at different times",
+    "stacks switch LongRoPE's lists at different lengths",
     of=Entry,
-    why="Transformers takes the long list for a sequence beyond the original length, vLLM for a "
-    "server whose limit is beyond it, llama.cpp for a context that is, and mlx-lm always. In "
+    why="Transformers uses the long list for a sequence beyond the original length, vLLM for a "
+    "server whose limit is beyond it, llama.cpp for a context beyond it, and mlx-lm always. In "
     "Phi-3.5 long_factor rises to 64.8 where short_factor is near 1.",
-    cure="Compare short texts between stacks before you trust one.",
+    cure="Compare the stacks on short texts before you rely on one.",
     threads=(
         "huggingface/transformers#33129",
         "vllm-project/vllm#27431",
@@ -38,9 +126,9 @@ def the_switch(entry: Entry) -> Iterator[Hit]:
     where = "the original length" if entry.original is None else f"{entry.original:,} positions"
     yield Hit(
         entry.key("long_factor"),
-        f"Transformers switches to it for a sequence beyond {where}, vLLM and llama.cpp for a "
-        f"server or context that is, mlx-lm always; a pair turns up to {shown(worst)} times "
-        "slower with it.",
+        f"Transformers uses it for a sequence beyond {where}, vLLM and llama.cpp for a server or "
+        f"context beyond that, mlx-lm always; with it a pair rotates up to {shown(worst)} times "
+        "slower.",
     )
 
 
@@ -51,7 +139,7 @@ def the_switch(entry: Entry) -> Iterator[Hit]:
     of=Entry,
     why="The code of Phi-3.5-MoE and vLLM multiply cos and sin by them; for other models "
     "Transformers ignores them and computes its own factor.",
-    cure="Use attention_factor where one value will do.",
+    cure="Use attention_factor if one value is enough.",
 )
 def own_mscales(entry: Entry) -> Iterator[Hit]:
     """`short_mscale` or `long_mscale` outside Phi-3.5-MoE."""
@@ -65,10 +153,9 @@ def own_mscales(entry: Entry) -> Iterator[Hit]:
     "warning",
     "LongRoPE's factor is not the ratio of the lengths",
     of=Entry,
-    why="The factor only makes the attention factor, sqrt(1 + ln factor / ln original); a model "
-    "is trained with the one that follows from its lengths.",
-    cure="Leave the factor out, or write max_position_embeddings / "
-    "original_max_position_embeddings.",
+    why="The factor is only used for the attention factor, sqrt(1 + ln factor / ln original); a "
+    "model is trained with the one that follows from its lengths.",
+    cure="Remove the factor, or write max_position_embeddings / original_max_position_embeddings.",
     threads=("huggingface/transformers#38224",),
 )
 def other_factor(entry: Entry) -> Iterator[Hit]:
@@ -93,13 +180,12 @@ def other_factor(entry: Entry) -> Iterator[Hit]:
     "note",
     "LongRoPE's factor is left to the lengths",
     of=Entry,
-    why="Transformers takes max_position_embeddings / original_max_position_embeddings, wherever "
-    "the original length stands, and warns; a changed max_position_embeddings changes every "
-    "score.",
-    cure="Add factor or attention_factor, so that the limit can be changed alone.",
+    why="Transformers uses max_position_embeddings / original_max_position_embeddings, wherever "
+    "the original length is, and warns; another max_position_embeddings changes every score.",
+    cure="Add factor or attention_factor, so that the limit can change without the scores.",
 )
 def no_factor(entry: Entry) -> Iterator[Hit]:
-    """LongRoPE without `factor` and `attention_factor`, the original length at the top level."""
+    """LongRoPE without `factor` and `attention_factor`, and the original length at the top."""
     if entry.rope_type != "longrope" or entry.has("factor") or entry.has("attention_factor"):
         return
     table, context, original = entry.table(), entry.part.context, entry.original

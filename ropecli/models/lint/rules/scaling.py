@@ -1,15 +1,14 @@
-"""Factors, and dynamic NTK."""
+"""Scaling: factors, ramps and dynamic NTK."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ropecli.models.lint.entry import Entry
-from ropecli.models.lint.numbers import shown
-from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subject import Part
+import numpy as np
 
-_REPLACED = ("yarn", "longrope")  #: The types that read attention_factor.
+from ropecli.models.lint.rule import Hit, rule
+from ropecli.models.lint.subjects import Entry, Part
+from ropecli.models.lint.values import shown
 
 
 @rule(
@@ -17,9 +16,9 @@ _REPLACED = ("yarn", "longrope")  #: The types that read attention_factor.
     "warning",
     "a factor below 1",
     of=Entry,
-    why="It squeezes where it should stretch: frequencies grow, and the model sees angles within "
-    "its context that it has never met. Transformers warns and goes on.",
-    cure="Write the wanted length over the trained one, at least 1.",
+    why="It compresses positions where it should stretch them: frequencies grow, and the model "
+    "sees angles within its context that it was not trained on. Transformers only warns.",
+    cure="Write the wanted length over the trained length, at least 1.",
 )
 def small_factor(entry: Entry) -> Iterator[Hit]:
     """A factor above 0 and below 1."""
@@ -27,8 +26,7 @@ def small_factor(entry: Entry) -> Iterator[Hit]:
     if factor is not None and 0 < factor < 1:
         yield Hit(
             entry.key("factor"),
-            f"Frequencies are multiplied by {shown(1 / factor)} where a factor of 1 or more would "
-            "slow them down.",
+            f"Frequencies are multiplied by {shown(1 / factor)}; a factor above 1 divides them.",
         )
 
 
@@ -37,10 +35,10 @@ def small_factor(entry: Entry) -> Iterator[Hit]:
     "warning",
     "dynamic NTK does not read the original length",
     of=Entry,
-    why="In Transformers the base of dynamic NTK begins to grow at max_position_embeddings, "
-    "whatever original_max_position_embeddings says; a stretched max_position_embeddings means "
-    "that nothing is stretched at all up to there.",
-    cure="Let max_position_embeddings be the trained length, and take the original one out.",
+    why="In Transformers the base of dynamic NTK grows from max_position_embeddings on, whatever "
+    "the value of original_max_position_embeddings. With a stretched max_position_embeddings "
+    "nothing is scaled up to there.",
+    cure="Set max_position_embeddings to the trained length, and remove the original length.",
     threads=("huggingface/transformers#25104", "vllm-project/vllm#3488"),
 )
 def dynamic_original(entry: Entry) -> Iterator[Hit]:
@@ -51,19 +49,19 @@ def dynamic_original(entry: Entry) -> Iterator[Hit]:
         yield Hit(
             entry.key("original_max_position_embeddings"),
             f"Transformers stretches beyond {context:,} positions, "
-            f"max_position_embeddings, and not beyond {original:,}.",
+            f"max_position_embeddings, not beyond {original:,}.",
         )
 
 
 @rule(
     "R026",
     "note",
-    "dynamic NTK and the cache of keys",
+    "dynamic NTK and the KV cache",
     of=Entry,
-    why="The base grows with the sequence, and keys in the cache keep the base that they were "
-    "rotated with: generated token by token, a sequence gets other scores than all at once. vLLM "
-    "takes one base, that of max_position_embeddings times factor, at every length; llama.cpp has "
-    "no dynamic NTK.",
+    why="The base grows with the sequence, and keys in the KV cache keep the base that they were "
+    "rotated with: a sequence that is generated token by token gets other scores than one that is "
+    "processed at once. vLLM uses one base, for max_position_embeddings times factor, at every "
+    "length; llama.cpp has no dynamic NTK.",
     cure="For long sequences use yarn, whose frequencies do not depend on the length.",
     threads=(
         "huggingface/transformers#25104",
@@ -91,12 +89,12 @@ def dynamic_base(entry: Entry) -> Iterator[Hit]:
 @rule(
     "R096",
     "note",
-    "a key that one stack reads",
+    "a key that only one stack reads",
     of=Part,
-    why="use_dynamic_ntk is read by the code that came with Qwen alone, where one long sequence "
-    "changes the base of its whole batch, and dual_chunk_attention_config by vLLM alone: "
-    "elsewhere the model runs past its trained length as it is.",
-    cure="Keep within the trained length in other stacks.",
+    why="Only the code that came with Qwen reads use_dynamic_ntk; one long sequence changes the "
+    "base of its whole batch there. Only vLLM reads dual_chunk_attention_config. Other stacks run "
+    "past the trained length with unscaled frequencies.",
+    cure="Stay within the trained length in other stacks.",
     threads=("QwenLM/Qwen#401",),
 )
 def one_stack(part: Part) -> Iterator[Hit]:
@@ -105,3 +103,123 @@ def one_stack(part: Part) -> Iterator[Hit]:
         yield Hit(part.key("use_dynamic_ntk"), "Only the code that came with Qwen reads it.")
     if part.config.get("dual_chunk_attention_config"):
         yield Hit(part.key("dual_chunk_attention_config"), "Only vLLM reads it.")
+
+
+@rule(
+    "R033",
+    "warning",
+    "truncate under a layer type",
+    of=Entry,
+    why="Transformers looks for truncate next to the layer types, not in them. It does not find "
+    "it, and rounds the ends of the ramp.",
+    cure="Write truncate next to the layer types as well.",
+    threads=("huggingface/transformers#42189",),
+)
+def nested_truncate(entry: Entry) -> Iterator[Hit]:
+    """`truncate: false` under a layer type, and not next to the layer types."""
+    off = entry.values.get("truncate", True)
+    if entry.rope_type != "yarn" or not entry.nested or off:
+        return
+    outer = entry.part.config.get(entry.part.holder or "", {})
+    if outer.get("truncate", True):
+        yield Hit(entry.key("truncate"), f"Transformers does not read it here.{_rounding(entry)}")
+
+
+@rule(
+    "R034",
+    "note",
+    "truncate is not read by every stack",
+    of=Entry,
+    why="llama.cpp and mlx-lm always round the ends of YaRN's ramp to whole pairs, as vLLM did "
+    "before it was fixed. In gpt-oss, pair 17 is then off by 76 %: 0.90 rad at position 4,096.",
+    cure="Check the stack that you run; a GGUF has no such key.",
+    threads=(
+        "vllm-project/vllm#28244",
+        "huggingface/transformers#42189",
+        "apache/tvm#18576",
+    ),
+)
+def truncate_elsewhere(entry: Entry) -> Iterator[Hit]:
+    """`truncate: false` where Transformers reads it."""
+    if entry.rope_type == "yarn" and entry.values.get("truncate") is False and not entry.nested:
+        yield Hit(entry.key("truncate"), f"llama.cpp and mlx-lm do not read it.{_rounding(entry)}")
+
+
+def _rounding(entry: Entry) -> str:
+    """Describe the effect of rounding the ramp's ends."""
+    exact, rounded = entry.table(truncate=False), entry.table(truncate=True)
+    if exact is None or rounded is None:
+        return ""
+    off = np.abs(rounded.inv_freq / exact.inv_freq - 1)
+    pair, context = int(off.argmax()), entry.part.context or entry.original or 0
+    angle = float(np.abs(rounded.inv_freq - exact.inv_freq).max()) * context
+    return (
+        f" With rounded ends pair {pair} is off by {off[pair]:.2%}, and the worst angle at "
+        f"position {context:,} by {angle:.2g} rad."
+    )
+
+
+@rule(
+    "R035",
+    "error",
+    "beta_fast below beta_slow",
+    of=Entry,
+    why="The ramp runs backwards: fast pairs, which resolve neighbouring positions, are slowed by "
+    "the whole factor, and slow pairs, which need it, are unchanged. Transformers warns. Equal "
+    "values, as in Kimi K2, are a ramp of one step.",
+    cure="Swap them; the usual values are 32 and 1.",
+)
+def beta_order(entry: Entry) -> Iterator[Hit]:
+    """YaRN whose `beta_fast` (32 by default) is below its `beta_slow` (1 by default)."""
+    if entry.rope_type != "yarn":
+        return
+    fast, slow = entry.number("beta_fast") or 32.0, entry.number("beta_slow") or 1.0
+    if fast < slow:
+        place = "beta_fast" if entry.has("beta_fast") else "beta_slow"
+        yield Hit(
+            entry.key(place),
+            f"beta_fast is {shown(fast)} and beta_slow {shown(slow)}: fast pairs are slowed by "
+            f"the factor of {shown(entry.number('factor') or 1.0)}, and slow ones are unchanged.",
+        )
+
+
+@rule(
+    "R050",
+    "error",
+    "low_freq_factor above high_freq_factor",
+    of=Entry,
+    why="The ramp between slowed and unchanged pairs runs backwards. Transformers only warns. "
+    "Equal values, as in Llama 4 Scout, are a step.",
+    cure="Swap them; Llama 3.1 has 1 and 4.",
+)
+def frequency_order(entry: Entry) -> Iterator[Hit]:
+    """llama3 whose `low_freq_factor` is above its `high_freq_factor`."""
+    low, high = entry.number("low_freq_factor"), entry.number("high_freq_factor")
+    if entry.rope_type == "llama3" and low is not None and high is not None and low > high:
+        yield Hit(
+            entry.key("low_freq_factor"),
+            f"It is {shown(low)}, and high_freq_factor {shown(high)}.",
+        )
+
+
+@rule(
+    "R051",
+    "warning",
+    "llama3 scaling that changes no pair",
+    of=Entry,
+    why="Every pair completes enough turns within the original length to stay unchanged, so the "
+    "factor has no effect. Often the original length is the stretched one by mistake.",
+    cure="Write the length before scaling as original_max_position_embeddings.",
+    threads=("unslothai/unsloth#6197",),
+)
+def idle(entry: Entry) -> Iterator[Hit]:
+    """llama3 with a factor above 1 whose frequencies are those without scaling."""
+    factor, scaled, plain = entry.number("factor"), entry.table(), entry.table(factor=1.0)
+    if entry.rope_type != "llama3" or factor is None or scaled is None or plain is None:
+        return
+    if factor > 1 and np.array_equal(scaled.inv_freq, plain.inv_freq):
+        yield Hit(
+            entry.key("factor"),
+            f"All {len(plain.inv_freq)} pairs rotate as without it: even the slowest has more than "
+            f"high_freq_factor turns within {entry.original or 0:,} positions.",
+        )

@@ -1,4 +1,4 @@
-"""Values of a file that may be anything, and numbers in messages."""
+"""Values of a file of any type, and numbers in messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Value = TypeVar("Value")
 
 
 def number(value: object) -> float | None:
-    """A finite number, or None for anything else."""
+    """Return a finite number, or None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -25,13 +25,13 @@ def number(value: object) -> float | None:
 
 
 def whole(value: object) -> int | None:
-    """A whole number, given as an integer or as a float, or None for anything else."""
+    """Return a whole number, given as an integer or a float, or None for anything else."""
     result = number(value)
     return int(result) if result is not None and result.is_integer() else None
 
 
 def numbers(value: object) -> list[float] | None:
-    """A list of finite numbers, or None for anything else."""
+    """Return a list of finite numbers, or None for anything else."""
     if not isinstance(value, list | tuple):
         return None
     found = [n for n in map(number, value) if n is not None]
@@ -39,13 +39,13 @@ def numbers(value: object) -> list[float] | None:
 
 
 def positive(value: object) -> float | None:
-    """A finite number above 0, or None for anything else."""
+    """Return a finite number above 0, or None for anything else."""
     result = number(value)
     return result if result is not None and result > 0 else None
 
 
-def attempt(call: Callable[[], Value]) -> Value | None:
-    """What a call returns, or None where it refuses the values of the file."""
+def value_or_none(call: Callable[[], Value]) -> Value | None:
+    """Return the value of a call, or None if it raises an error of ropecli or of arithmetic."""
     try:
         return call()
     except (RopecliError, ArithmeticError):
@@ -53,7 +53,7 @@ def attempt(call: Callable[[], Value]) -> Value | None:
 
 
 def shown(value: float) -> str:
-    """A number for people: whole or large ones with their thousands, others with five digits."""
+    """Format a number: whole or large ones with commas, others with five digits."""
     if abs(value) < 1e15 and (abs(value) >= 1e4 or float(value).is_integer()):
         return f"{value:,.0f}"
     return f"{value:.5g}"

@@ -1,0 +1,328 @@
+"""GGUF."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from ropecli.models.gguf.architectures import architecture
+from ropecli.models.lint.rule import Hit, rule
+from ropecli.models.lint.subjects import Header
+from ropecli.models.lint.values import numbers, shown, value_or_none
+
+FACTOR = "rope.scaling.factor"
+ORIGINAL = "rope.scaling.original_context_length"
+_SECTIONS = "rope.dimension_sections"
+_WHOLE = ("llama", "deci", "falcon")  #: Refused by llama.cpp unless the whole head is rotated.
+_FREQS = "rope_freqs.weight"
+_LISTS = ("rope_factors_long.weight", "rope_factors_short.weight")
+_NARROW = {1: "F16", 30: "BF16"}
+
+
+@rule(
+    "R100",
+    "warning",
+    "a factor without a scaling type",
+    of=Header,
+    why="llama.cpp assumes linear, which divides every frequency. The converter may have dropped "
+    "yarn.",
+    cure="Add rope.scaling.type.",
+)
+def no_type(header: Header) -> Iterator[Hit]:
+    """A factor other than 1, under its name or its old one, and no `rope.scaling.type`."""
+    factor = header.factor
+    if header.scaling is None and factor is not None and factor not in {0, 1}:
+        name = FACTOR if header.get(FACTOR) is not None else "rope.scale_linear"
+        yield Hit(
+            header.key(name),
+            f"llama.cpp assumes linear: every pair rotates {shown(factor)} times slower.",
+        )
+
+
+@rule(
+    "R101",
+    "warning",
+    "a scaling type without a factor",
+    of=Header,
+    why="llama.cpp assumes 1: nothing is scaled.",
+    cure="Add rope.scaling.factor.",
+)
+def no_factor(header: Header) -> Iterator[Hit]:
+    """Scaling type linear or yarn, and no factor."""
+    if header.scaling in {"linear", "yarn"} and header.factor is None:
+        yield Hit(header.key(FACTOR), f"Type {header.scaling} has no effect without it.")
+
+
+@rule(
+    "R102",
+    "warning",
+    "no freq_base",
+    of=Header,
+    why="llama.cpp uses 10000 for every architecture; converters have dropped CodeLlama's 1000000 "
+    "this way.",
+    cure="Convert again, or pass the model's base to llama.cpp with --rope-freq-base.",
+    threads=("ggml-org/llama.cpp#2768", "ggml-org/llama.cpp#3090", "LostRuins/koboldcpp#426"),
+)
+def no_base(header: Header) -> Iterator[Hit]:
+    """A rotation that needs `rope.freq_base`, and no such key."""
+    name = header.key("rope.freq_base")
+    if header.get("rope.freq_base") is None and any(
+        name in sentence for settings in header.settings for sentence in settings.assumed
+    ):
+        yield Hit(name, "llama.cpp uses 10000; no key confirms it.")
+
+
+@rule(
+    "R105",
+    "warning",
+    "an original length above the context",
+    of=Header,
+    why="There is nothing to scale: one of the two lengths is wrong.",
+    cure="Write the length before scaling as rope.scaling.original_context_length.",
+    threads=("NVIDIA/Megatron-LM#1418",),
+)
+def original_beyond(header: Header) -> Iterator[Hit]:
+    """`rope.scaling.original_context_length` above `context_length`."""
+    original, context = header.original, header.context
+    if original is not None and context is not None and original > context:
+        yield Hit(header.key(ORIGINAL), f"It is {original:,}, and context_length is {context:,}.")
+
+
+@rule(
+    "R106",
+    "note",
+    "attn_factor multiplies the attention factor",
+    of=Header,
+    why="In llama.cpp, rope.scaling.attn_factor multiplies the value that follows from the factor; "
+    "attention_factor in a config.json replaces it. A converter that copies the number changes the "
+    "model.",
+    cure="Compare with the config.json: it should be its attention_factor over 0.1 ln factor + 1.",
+    threads=("ggml-org/llama.cpp#17945", "deepseek-ai/DeepSeek-R1#684"),
+)
+def attn_factor(header: Header) -> Iterator[Hit]:
+    """`rope.scaling.attn_factor` other than 1."""
+    given = header.number("rope.scaling.attn_factor")
+    if given is not None and given not in {0, 1}:
+        yield Hit(
+            header.key("rope.scaling.attn_factor"),
+            f"cos and sin are multiplied by {shown(given)}, and scores by {shown(given**2)}.",
+        )
+
+
+@rule(
+    "R108",
+    "warning",
+    "yarn without an original length",
+    of=Header,
+    why="llama.cpp uses context_length instead, which is the stretched length: the ramp covers "
+    "other pairs.",
+    cure="Add rope.scaling.original_context_length.",
+    threads=("ggml-org/llama.cpp#7118",),
+)
+def no_original(header: Header) -> Iterator[Hit]:
+    """Scaling type yarn and no `rope.scaling.original_context_length`."""
+    if header.scaling == "yarn" and header.original is None and header.context is not None:
+        yield Hit(header.key(ORIGINAL), f"llama.cpp uses context_length, {header.context:,}.")
+
+
+@rule(
+    "R109",
+    "warning",
+    "a GGUF's context beyond the reach of its factor",
+    of=Header,
+    why="Positions beyond factor times the original length have angles that the model was not "
+    "trained on.",
+    cure="Convert again from a config.json with correct lengths, or run with a smaller context.",
+    threads=("huggingface/transformers#38224",),
+)
+def beyond(header: Header) -> Iterator[Hit]:
+    """yarn whose `context_length` is above factor times the original length."""
+    factor, original, context = header.factor, header.original, header.context
+    if header.scaling != "yarn" or not factor or original is None or context is None:
+        return
+    if context > 1.01 * factor * original:
+        yield Hit(
+            header.key(FACTOR),
+            f"The factor is {shown(factor)} but {context:,} / {original:,} is "
+            f"{shown(context / original)}.",
+        )
+
+
+@rule(
+    "R103",
+    "warning",
+    "an architecture with an unknown layout",
+    of=Header,
+    why="No key of a GGUF gives the layout: stacks switch on general.architecture, and a wrong "
+    "case gives fluent nonsense. Plamo was wrong for more than a year, and one wrong insertion "
+    "raised the perplexity of 39 architectures, from 4.26 to 252.8.",
+    cure="Compare with the model's code; half is assumed.",
+    threads=("ggml-org/llama.cpp#13260", "ikawrakow/ik_llama.cpp#2290"),
+)
+def unknown_layout(header: Header) -> Iterator[Hit]:
+    """A `general.architecture` that llama.cpp does not have."""
+    sections = tuple(int(n) for n in numbers(header.get(_SECTIONS)) or ())
+    if architecture(header.architecture, sections).mode is None:
+        yield Hit(
+            "general.architecture",
+            f"llama.cpp has no {header.architecture!r:.60}; pairs (i, i + d/2) are assumed.",
+        )
+
+
+@rule(
+    "R104",
+    "error",
+    "dimension_count is not the head dim",
+    of=Header,
+    why="llama.cpp refuses the file: in these architectures the whole head is rotated.",
+    cure="Set rope.dimension_count to attention.key_length, or embedding_length over "
+    "attention.head_count.",
+)
+def other_size(header: Header) -> Iterator[Hit]:
+    """`rope.dimension_count` other than the head dim, in llama, deci and falcon."""
+    count, head = header.integer("rope.dimension_count"), header.integer("attention.key_length")
+    width, heads = header.integer("embedding_length"), header.integer("attention.head_count")
+    if head is None and width and heads:
+        head = width // heads
+    if header.architecture in _WHOLE and count is not None and head and count != head:
+        yield Hit(
+            header.key("rope.dimension_count"), f"It is {count:,}, and the head dim is {head:,}."
+        )
+
+
+@rule(
+    "R107",
+    "warning",
+    "dimension_sections that do not add up",
+    of=Header,
+    why="ggml repeats the sections where they end, so that slow pairs rotate with other axes than "
+    "the model's.",
+    cure="Make the sections add up to half of rope.dimension_count: they count pairs.",
+)
+def sections_sum(header: Header) -> Iterator[Hit]:
+    """`rope.dimension_sections` whose sum is not the number of pairs."""
+    sections, dim = numbers(header.get(_SECTIONS)), header.dim
+    if sections and dim is not None and sum(sections) != dim // 2:
+        total = " + ".join(map(shown, sections))
+        yield Hit(
+            header.key(_SECTIONS),
+            f"{total} = {shown(sum(sections))}, and there are {dim // 2} pairs.",
+        )
+
+
+@rule(
+    "R111",
+    "note",
+    "the old name of a linear factor",
+    of=Header,
+    why="rope.scale_linear was replaced by rope.scaling.type and rope.scaling.factor; newer "
+    "readers need not know it.",
+    cure="Convert again.",
+)
+def old_factor(header: Header) -> Iterator[Hit]:
+    """`rope.scale_linear`."""
+    given = header.number("rope.scale_linear")
+    if given is not None:
+        yield Hit(header.key("rope.scale_linear"), f"Its value is {shown(given)}.")
+
+
+@rule(
+    "R115",
+    "warning",
+    "a freq_base that is small for the context",
+    of=Header,
+    why="The slowest pair completes a turn within the context, so that distances repeat in every "
+    "pair.",
+    cure="Check rope.freq_base against the model's config.json.",
+    threads=("ggml-org/llama.cpp#2768",),
+)
+def small_base(header: Header) -> Iterator[Hit]:
+    """An unscaled rotation of all blocks, and a `context_length` above its slowest wavelength."""
+    context = header.context
+    if len(header.settings) != 1 or context is None or header.get("attention.sliding_window"):
+        return
+    settings, dim = header.settings[0], header.dim
+    base = value_or_none(lambda: float(settings.scaling["rope_theta"]))
+    if settings.rope_type != "default" or base is None or dim is None or dim < 4 or base <= 1:
+        return
+    slowest = 2 * math.pi * base ** ((dim - 2) / dim)
+    if context > slowest:
+        yield Hit(
+            header.key("rope.freq_base"),
+            f"With base {shown(base)} the slowest of {dim // 2} pairs completes a turn after "
+            f"{slowest:,.0f} positions, and the context is {context:,}.",
+        )
+
+
+@rule(
+    "R110",
+    "warning",
+    "a Llama 3.1 without its scaling",
+    of=Header,
+    why="In a GGUF, Llama 3.1's scaling is a tensor, rope_freqs.weight. Files that were converted "
+    "before it existed lack it, and their output degrades after some thousand positions.",
+    cure="Convert again.",
+    threads=("ggml-org/llama.cpp#8650", "ggml-org/llama.cpp#8676", "unslothai/unsloth#6197"),
+)
+def no_divisors(header: Header) -> Iterator[Hit]:
+    """Architecture llama with base 500000, a context of 131,072, no scaling and no such tensor."""
+    plain = header.factor in {None, 0, 1} and _FREQS not in header.file.tensors
+    usual = header.architecture == "llama" and header.number("rope.freq_base") == 500_000
+    if usual and plain and header.context is not None and header.context >= 131_072:
+        yield Hit(
+            header.key("rope.freq_base"),
+            f"{header.context:,} positions at base 500,000 without rope_freqs.weight: the "
+            "slowest pairs rotate 8 times as fast as in Llama 3.1.",
+        )
+
+
+@rule(
+    "R112",
+    "warning",
+    "divisors in 16 bits",
+    of=Header,
+    why="rope_freqs and rope_factors divide frequencies. In bfloat16 they are off by up to 0.4 %, "
+    "in float16 by 0.05 %, and so is every angle.",
+    cure="Write these tensors as F32, as converters do.",
+    threads=("Modalities/modalities#462",),
+)
+def narrow_divisors(header: Header) -> Iterator[Hit]:
+    """A tensor `rope_freqs.weight` or `rope_factors_*.weight` of type F16 or BF16."""
+    for name, info in header.file.tensors.items():
+        if name.startswith(("rope_freqs", "rope_factors")) and info.type in _NARROW:
+            kind, error = _NARROW[info.type], 2**-9 if info.type == 30 else 2**-12
+            reach = f" and angles at position {header.context:,}" if header.context else ""
+            yield Hit(name, f"{kind} is off by up to {error:.2%} of a frequency{reach}.")
+
+
+@rule(
+    "R113",
+    "warning",
+    "longrope without its tensors",
+    of=Header,
+    why="In a GGUF, LongRoPE's lists are tensors; without them no frequency is scaled.",
+    cure="Convert again, from a config.json with both lists.",
+    threads=("ggml-org/llama.cpp#8995",),
+)
+def no_lists(header: Header) -> Iterator[Hit]:
+    """Scaling type longrope and neither `rope_factors_long.weight` nor the short one."""
+    missing = [name for name in _LISTS if name not in header.file.tensors]
+    if header.scaling == "longrope" and missing:
+        yield Hit(header.key("rope.scaling.type"), f"The file has no {' and no '.join(missing)}.")
+
+
+@rule(
+    "R114",
+    "warning",
+    "DeepSeek without yarn_log_multiplier",
+    of=Header,
+    why="It determines the factor on the score of DeepSeek-V2 and V3, 1.8739 in V3. Without it "
+    "llama.cpp uses another factor.",
+    cure="Convert again, with rope.scaling.yarn_log_multiplier as 0.1 times mscale_all_dim.",
+    threads=("ggml-org/llama.cpp#17945", "ggml-org/llama.cpp#18006"),
+)
+def no_log_multiplier(header: Header) -> Iterator[Hit]:
+    """Architecture deepseek2 with yarn, and no `rope.scaling.yarn_log_multiplier`."""
+    name = "rope.scaling.yarn_log_multiplier"
+    if header.architecture == "deepseek2" and header.scaling == "yarn" and header.get(name) is None:
+        yield Hit(header.key(name), "The factor on the score does not follow from this file.")
