@@ -14,12 +14,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from typer.main import get_command
-
 from ropecli.analyses.invariance import invariance
 from ropecli.checks.verify import LAWS
 from ropecli.checks.verify_encoding import verify_encoding
-from ropecli.cli.app import EXIT_BUG, EXIT_INTERRUPTED, app
+from ropecli.cli.app import EXIT_BUG, EXIT_INTERRUPTED, build
 from ropecli.encodings import ENCODINGS, encoding
 from ropecli.errors import RopecliError
 from ropecli.models.lint.rule import Rule
@@ -30,7 +28,7 @@ from ropecli.rotary.types import ROPE_TYPES, formula, own_parameters
 
 DOCS = Path(__file__).parent
 PART = re.compile(r"(<!-- generated: (\w+) ?(\w*) -->\n).*?(<!-- end -->)", re.DOTALL)
-GROUP: Any = get_command(app)
+GROUP = build()
 #: Arguments of rope types that config.json has no such key for.
 NO_KEYS = ("dim", "base", "axis", "direction", "pairs_in", "pairs_out", "layout", "rotary_offset")
 #: Commands that give a verdict, and what 1 means there.

@@ -1,9 +1,6 @@
 """What does a larger base do to the bound? The curves of three models' bases in one figure."""
 
-from pathlib import Path
-
 import ropecli
-from ropecli.render.decay_figure import drawn
 
 curves = [
     ropecli.decay(ropecli.Rotary(head_dim=128, base=base), max_distance=8192, step=4)
@@ -13,4 +10,4 @@ for curve in curves:
     lowest, where = curve.lowest
     print(f"base {curve.rope.base:9,.0f}   halved by {curve.halved_at:5.0f}   "
           f"lowest {lowest:5.2f} at {where:,.0f}")  # fmt: skip
-Path("bases.png").write_bytes(drawn(curves, suffix=".png", figure2=False))
+curves[0].figure(*curves[1:]).savefig("bases.png")

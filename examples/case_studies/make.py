@@ -57,12 +57,12 @@ def made(part: re.Match[str]) -> str:
 
 def printed(command: str) -> str:
     """A command and what it prints, in a block; the time that it takes is nobody's business."""
-    from ropecli.cli.app import app
+    from ropecli.cli.app import build
 
     here = Path.cwd()
     os.chdir(FOLDER)
     try:
-        result = CliRunner().invoke(app, command.split(), env={"NO_COLOR": "1"})
+        result = CliRunner().invoke(build(), command.split(), env={"NO_COLOR": "1"})
     finally:
         os.chdir(here)
     if result.exit_code not in {0, 1} or not result.stdout:

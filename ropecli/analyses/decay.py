@@ -1,4 +1,4 @@
-"""How RoPE's upper bound falls with distance (RoFormer section 3.4.3, Figure 2)."""
+"""RoPE's upper bound against distance (RoFormer section 3.4.3, Figure 2)."""
 
 from __future__ import annotations
 
@@ -12,27 +12,25 @@ from ropecli.arrays import as_array, dtype_name
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.kernels import abel
 from ropecli.numbers import not_negative, positive
+from ropecli.results import Drawable
 from ropecli.units import DOUBLE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ropecli.results import Figure
     from ropecli.rotary.rotary import Rotary
 
 REDUCTIONS = ("mean", "sum")
-#: More values than this are a slip: a column of them takes 0.8 GB.
-MOST_VALUES = 10**8
-#: Up to so many one thread is done before others have woken.
-SMALL = 4 * abel.BLOCK
-#: A rise by a smaller part of the bound is no rise but its rounding.
-ROUNDING = 1e-9
-#: As for positions: beyond it a float64 skips whole numbers.
-LARGEST_DISTANCE = 2.0**53
+MOST_VALUES = 10**8  #: More are a slip: a column of them takes 0.8 GB.
+SMALL = 4 * abel.BLOCK  #: Values up to which one thread is done before others have woken.
+ROUNDING = 1e-9  #: A rise by a smaller part of the bound is rounding.
+LARGEST_DISTANCE = 2.0**53  #: As for positions: beyond it a float64 skips whole numbers.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Decay:
-    """The bound, and for given vectors the score and its bounds, against relative distance."""
+class Decay(Drawable):
+    """RoPE's upper bound against relative distance, and with vectors their score and its bounds."""
 
     rope: Rotary  #: The encoding.
     reduce: str  #: "mean" over j of |S_j|, as in Figure 2, or "sum".
@@ -41,38 +39,58 @@ class Decay:
     score: NDArray[np.float64] | None = None  #: (R_m q).(R_n k), Eq. 35, (distances,).
     abel_bound: NDArray[np.float64] | None = None  #: First bound of Eq. 37, (distances,).
     max_bound: NDArray[np.float64] | None = None  #: Second bound of Eq. 37, (distances,).
-    name: str | None = None  #: What it is called, beside what its encoding is.
+    name: str | None = None  #: Name of the curve in front of its encoding's, such as a model's.
+
+    def __str__(self) -> str:
+        return str(DecayCurves(curves=(self,)))
+
+    def figure(self, *others: Decay, figure2: bool = False) -> Figure:
+        """Return the curve of RoFormer's Figure 2, as a Matplotlib figure.
+
+        Args:
+            *others: Further curves for the same axes.
+            figure2: Use the paper's own frame, 0 to 256, clipped as in print.
+        """
+        return DecayCurves(curves=(self, *others), figure2=figure2).figure()
 
     @property
     def start(self) -> float:
-        """The bound at the first distance."""
+        """Bound at the first distance."""
         return float(self.relative_upper_bound[0])
 
     @property
     def lowest(self) -> tuple[float, float]:
-        """The smallest bound and the distance where it stands."""
+        """Smallest bound, and its distance."""
         index = int(self.relative_upper_bound.argmin())
         return float(self.relative_upper_bound[index]), float(self.relative_distance[index])
 
     @property
     def halved_at(self) -> float | None:
-        """The first distance where the bound is at most half of the first; None if never."""
+        """First distance where the bound is at most half of the first; None if never."""
         below = self.relative_upper_bound <= self.start / 2
         return float(self.relative_distance[int(below.argmax())]) if below.any() else None
 
     @property
     def first_rise(self) -> float | None:
-        """The first distance with a bound above that of the distance before; None if never."""
+        """First distance with a bound above that of the distance before; None if never."""
         bound = self.relative_upper_bound
         rises = np.diff(bound) > ROUNDING * bound[:-1]
         return float(self.relative_distance[1:][int(rises.argmax())]) if rises.any() else None
 
     @property
     def quarters(self) -> tuple[float, float]:
-        """The mean bound over the first and over the last quarter of the distances: the trend."""
+        """Mean bound over the first and over the last quarter of the distances: the trend."""
         quarter = max(1, len(self.relative_upper_bound) // 4)
         bound = self.relative_upper_bound
         return float(bound[:quarter].mean()), float(bound[-quarter:].mean())
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DecayCurves(Drawable):
+    """Curves that are shown together."""
+
+    curves: tuple[Decay, ...]  #: At least one.
+    figure2: bool = False  #: In the paper's own frame.
 
 
 def decay(
@@ -101,10 +119,10 @@ def decay(
         reduce: "mean" or "sum".
         q: Query before rotation, (head_dim,).
         k: Key before rotation, (head_dim,).
-        name: What the curve is called, beside what its encoding is.
+        name: Name of the curve, such as a model's.
 
     Raises:
-        ArgumentError: A value or shape that is not allowed, or only one of q and k.
+        ArgumentError: An unusable value or shape, or only one of q and k.
         ArgumentTypeError: A number is not a number, or q or k not an array of real ones.
     """
     distances = _distances(start, max_distance, step)
@@ -149,7 +167,7 @@ def decay(
 
 
 class _Sums:
-    """Runs the kernels over one run of distances."""
+    """Sums over pairs at evenly spaced distances, by the kernels."""
 
     def __init__(
         self, inv_freq: NDArray[np.float64], start: float, step: float, count: int

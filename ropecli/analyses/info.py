@@ -1,4 +1,4 @@
-"""What is installed, and how the kernels run here."""
+"""Versions of the installation, and how its kernels run."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ropecli._version import __version__
 from ropecli.kernels import abel
 from ropecli.kernels._cache import cache_folder
 from ropecli.kernels._jit import thread_count, threading_layer
+from ropecli.results import Result
 
 #: Packages whose versions decide results or speed.
 PACKAGES = ("numpy", "numba", "llvmlite", "ml_dtypes", "mpmath", "typer", "rich", "matplotlib")
@@ -35,10 +36,10 @@ FORMATS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Info:
+class Info(Result):
     """Versions, threads, threading layer, cache folder, file formats."""
 
-    versions: dict[str, str]  #: Of ropecli, Python and the packages it stands on.
+    versions: dict[str, str]  #: Versions of ropecli, Python and the packages below it.
     threads: int  #: Threads that a kernel uses.
     threading_layer: str  #: omp, tbb or workqueue.
     cache_dir: str | None  #: Folder of compiled kernels; None where nothing can be written.
@@ -46,7 +47,7 @@ class Info:
 
 
 def info() -> Info:
-    """Look at this installation; runs one small kernel to learn the threading layer."""
+    """Return the state of this installation; runs one small kernel to learn the threading layer."""
     versions = {"ropecli": __version__, "python": platform.python_version()}
     versions |= {
         name: metadata.version(name) for name in PACKAGES if importlib.util.find_spec(name)

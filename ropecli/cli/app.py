@@ -1,4 +1,4 @@
-"""The commands together, and the only place that catches.
+"""The list of commands, and the only place that catches exceptions in general.
 
 Nothing heavy is imported here: `--help` must not load NumPy, Numba or Matplotlib, so each command
 imports what it needs when it runs.
@@ -7,31 +7,39 @@ imports what it needs when it runs.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import os
 import sys
 import traceback
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from typer.main import get_command
 
 from ropecli._version import __version__
-from ropecli.cli.check import check
-from ropecli.cli.decay import decay
-from ropecli.cli.diff import diff
-from ropecli.cli.encode import encode
-from ropecli.cli.identify import identify
-from ropecli.cli.info import info
-from ropecli.cli.inspect import inspect
 from ropecli.cli.interrupts import EXIT_INTERRUPTED, was_interrupted
-from ropecli.cli.linear import linear
-from ropecli.cli.lint import lint
-from ropecli.cli.permute import permute
-from ropecli.cli.scores import scores
-from ropecli.cli.vectors import vectors
-from ropecli.cli.verify import verify
 from ropecli.errors import RopecliError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+#: Each is the function of that name in the module of that name, with "_" for "-".
+COMMANDS = (
+    "decay",
+    "verify",
+    "scores",
+    "linear",
+    "encode",
+    "inspect",
+    "lint",
+    "diff",
+    "identify",
+    "check",
+    "vectors",
+    "permute",
+    "info",
+)
 
 EXIT_REFUSED = 2
 EXIT_BUG = 101
@@ -51,12 +59,23 @@ Examples:
 Analyse and verify positional encodings of transformers, rotary position embedding (RoPE) first.
 """
 
-app = typer.Typer(
-    add_completion=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
+
+def build(names: Iterable[str] = COMMANDS) -> Any:
+    """Return the command line with some of the commands, whose modules are imported."""
+    app = typer.Typer(
+        add_completion=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    app.callback(help=EXAMPLES)(_root)
+    for name in names:
+        module = name.replace("-", "_")
+        function = getattr(importlib.import_module(f"ropecli.cli.{module}"), module)
+        text = function.__doc__ or ""
+        summary = text.strip().rpartition("\n\n")[2].split(". ")[0]
+        app.command(name=name, help=text, short_help=summary)(function)
+    return get_command(app)
 
 
 def _show_version(wanted: bool) -> None:
@@ -65,40 +84,20 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(help=EXAMPLES)
-def ropecli(
+def _root(
     version: Annotated[
         bool,
         typer.Option("--version", help="Show the version.", is_eager=True, callback=_show_version),
     ] = False,
 ) -> None:
-    """Hold the options that stand before a command."""
-
-
-for command in (
-    decay,
-    verify,
-    scores,
-    linear,
-    encode,
-    inspect,
-    lint,
-    diff,
-    identify,
-    check,
-    vectors,
-    permute,
-    info,
-):
-    text = command.__doc__ or ""
-    app.command(help=text, short_help=text.strip().rpartition("\n\n")[2].split(". ")[0])(command)
+    """Take the options in front of a command."""
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run a command line and exit with its code: 0, 1, 2, 101 or 130."""
-    if "_ROPECLI_COMPLETE" in os.environ:  # the shell asks how to go on
-        app(prog_name="ropecli")
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a name that it can't show is spelt out
+    if "_ROPECLI_COMPLETE" in os.environ:  # the shell asks for completions
+        build()(prog_name="ropecli")
+    if isinstance(sys.stdout, io.TextIOWrapper):  # with escapes for what it can't show
         sys.stdout.reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if arguments is None else arguments
     sys.exit(run(words or ["--help"]))
@@ -117,7 +116,7 @@ def run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _refuse("interrupted", EXIT_INTERRUPTED)
     except BrokenPipeError:
-        # The reader has gone, as with `| head`: no fault, and nothing more to say to it.
+        # The reader has gone, as with `| head`, which is no error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except Exception as error:
         if was_interrupted():  # by an exception that an import or a callback made of it
@@ -127,9 +126,9 @@ def run(arguments: list[str]) -> int:
 
 
 def _invoke(arguments: list[str]) -> int:
-    """Do what Typer's own main does, less its exits on an interrupt and on a closed pipe."""
-    command = get_command(app)
+    """Run as Typer's own main does, without its exits on an interrupt and on a closed pipe."""
     try:
+        command = _build_for(arguments)
         with command.make_context("ropecli", list(arguments)) as context:
             command.invoke(context)
     except typer.Exit as done:
@@ -137,8 +136,13 @@ def _invoke(arguments: list[str]) -> int:
     return 0
 
 
+def _build_for(arguments: list[str]) -> Any:
+    """Return the command line with the one command that is given, or else with all."""
+    return build([name for name in arguments[:1] if name in COMMANDS] or COMMANDS)
+
+
 def _explain(error: Exception) -> int:
-    """A user's mistake or the machine's limits in one line; anything else is a bug."""
+    """Report a user's mistake or the machine's limits in one line; anything else as a bug."""
     if hasattr(error, "format_message"):  # Typer's own complaints have it
         return _refuse(_usage(error), EXIT_REFUSED)
     if isinstance(error, MemoryError):
@@ -156,7 +160,7 @@ def _explain(error: Exception) -> int:
 
 def _message(error: RopecliError, command: str) -> str:
     """Return the error's message with the command's options in place of parameters."""
-    found = get_command(app).commands.get(command)  # type: ignore[attr-defined]
+    found = _build_for([command]).commands.get(command)
     options = {} if found is None else {p.name: p.opts[-1] for p in found.params}
 
     def option(parameter: str) -> str:
@@ -166,7 +170,7 @@ def _message(error: RopecliError, command: str) -> str:
 
 
 def _usage(error: Any) -> str:
-    """What Typer says, with what was given or where to read what is allowed."""
+    """Return Typer's message with the value that was given, or with the help page to read."""
     message = str(error.format_message()).rstrip(".")
     details = getattr(error.__cause__, "errors", None)
     if details is not None:
@@ -177,7 +181,7 @@ def _usage(error: Any) -> str:
 
 
 def _refuse(message: str, code: int) -> int:
-    """Say it in one line: whatever is no letter, as in a file's name, is spelt out."""
+    """Print the error in one line, with escapes for control characters, as in a file's name."""
     line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
     with contextlib.suppress(OSError):  # stderr may be full or gone; the exit code still says it
         typer.echo(f"error: {line}", err=True)

@@ -16,7 +16,7 @@ from ropecli.cli.options import Json, Layout, Quiet, RotaryDim, Seed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ropecli.cli.encoding import Encoding
+    from ropecli.cli.encoding import NamedRotary
 
 #: Options that say what is expected; without one of them any RoPE is right.
 EXPECTING = ("base", "layout", "rotary_dim", "rope_type", "set")
@@ -177,7 +177,7 @@ def check(
 
 def _expected(
     model: str | None, layer: str | None, sequence_length: int | None, numbers: dict[str, Any]
-) -> Encoding | None:
+) -> NamedRotary | None:
     from ropecli.cli.encoding import chosen
 
     if model is None and all(numbers[name] in (None, []) for name in EXPECTING):

@@ -2,89 +2,84 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ropecli.cli import options
-from ropecli.cli.options import Force, Json, Layout, Output, Quiet, RotaryDim
+from ropecli.cli.command import command
+from ropecli.cli.options import EncodingOptions, OutputOptions, Seed
 
 if TYPE_CHECKING:
     from ropecli.analyses.decay import Decay
-    from ropecli.cli.encoding import Encoding
+    from ropecli.cli.encoding import NamedRotary
     from ropecli.files.vector import Vector
 
 DEFAULT = {"start": 0.0, "max_distance": 512.0, "step": 1.0}
 FIGURE_2 = {"start": 0.0, "max_distance": 256.0, "step": 0.02}  #: The paper's frame.
 
 
+@command
 def decay(
     dim: Annotated[
         list[int] | None,
-        typer.Option(
-            metavar="N", help="Head dim, even; 128 by default; repeat it for more curves."
-        ),
+        typer.Option(metavar="N", help="Head dim, even; repeatable. [default: 128]"),
     ] = None,
     base: Annotated[
         list[float] | None,
-        typer.Option(metavar="B", help="Base, 10000 by default; repeat it for more curves."),
+        typer.Option(metavar="B", help="Base (theta), above 0; repeatable. [default: 10000]"),
     ] = None,
     max_dist: Annotated[
         float | None,
-        typer.Option(metavar="R", help="Last relative distance, included; 512 by default."),
+        typer.Option(metavar="R", help="Last relative distance, included. [default: 512]"),
     ] = None,
     start: Annotated[
-        float | None, typer.Option(metavar="R", help="First relative distance; 0 by default.")
+        float | None, typer.Option(metavar="R", help="First relative distance. [default: 0]")
     ] = None,
     step: Annotated[
-        float | None,
-        typer.Option(metavar="R", help="Between distances, 0.02 for instance; 1 by default."),
+        float | None, typer.Option(metavar="R", help="Spacing of relative distances. [default: 1]")
     ] = None,
     reduce: Annotated[
         str | None,
-        typer.Option(metavar="mean|sum", help="Over j of |S_j|; the paper's mean by default."),
+        typer.Option(
+            metavar="mean|sum",
+            help="Aggregate |S_j| by mean (as in the paper) or sum. [default: mean]",
+        ),
     ] = None,
     figure2: Annotated[
         bool, typer.Option("--figure2", help="The paper's frame: 0 to 256, continuous, clipped.")
     ] = False,
     q: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A query before rotation, .npy; with --k.")
+        Path | None, typer.Option(metavar="FILE", help="Query before rotation, .npy; needs --k.")
     ] = None,
     k: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A key before rotation, .npy; with --q.")
+        Path | None, typer.Option(metavar="FILE", help="Key before rotation, .npy; needs --q.")
     ] = None,
     q_row: Annotated[
-        int | None, typer.Option(metavar="N", help="Row of a --q file that holds a sequence.")
+        int | None, typer.Option(metavar="N", help="Row of a --q file with several vectors.")
     ] = None,
     k_row: Annotated[
-        int | None, typer.Option(metavar="N", help="Row of a --k file that holds a sequence.")
+        int | None, typer.Option(metavar="N", help="Row of a --k file with several vectors.")
     ] = None,
-    layout: Layout = None,
-    rotary_dim: RotaryDim = None,
-    rope_type: options.RopeType = None,
-    set: options.Set = None,
+    *,
+    rope: EncodingOptions,
     model: Annotated[
         list[str] | None,
         typer.Option(
             metavar="SOURCE",
-            help="config.json, a folder with one, .gguf, or -; repeat it for more curves.",
+            help="Model: config.json, its folder, .gguf, or - for stdin; repeatable.",
         ),
     ] = None,
-    layer: options.Layer = None,
-    sequence_length: options.SequenceLength = None,
     encoding: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Expected score of t5, alibi, ...; repeat it for more, or all for each.",
+            help="Encoding whose expected score to show, such as t5, or all; repeatable.",
         ),
     ] = None,
-    seed: options.Seed = 0,
-    output: Output = None,
-    force: Force = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    seed: Seed = 0,
+    output: OutputOptions,
 ) -> None:
     """\b
     Examples:
@@ -97,148 +92,141 @@ def decay(
 
     Show how RoPE's upper bound falls with distance. It is the Abel-summation bound of RoFormer
     Eq. 36-37, the curve of its Figure 2. With --q and --k the score of those vectors (Eq. 35)
-    and both bounds of Eq. 37 stand beside it.
+    and both bounds of Eq. 37 are shown next to it.
     """
+    from ropecli.analyses.decay import DecayCurves
     from ropecli.analyses.decay import decay as analyse
-    from ropecli.cli.decay_encoding import show_expected
-    from ropecli.cli.inputs import files
+    from ropecli.cli.encoding import BASE
     from ropecli.cli.verify_encoding import refuse_beside_encoding
     from ropecli.numbers import at_least
-    from ropecli.render import console, document
-    from ropecli.render import decay as pages
-    from ropecli.render.output import check_output
 
-    check_output(output, force=force, sources=files(q, k, models=model))
-    named = (("start", start), ("max_distance", max_dist), ("step", step))
-    given = {name: value for name, value in named if value is not None}
     at_least("seed", seed, 0)
+    vectors = {"q": q, "k": k, "q_row": q_row, "k_row": k_row}
+    frame = _frame(start, max_dist, step, figure2=figure2)
     if encoding:
         bound_alone = {"start": start, "step": step, "reduce": reduce, "figure2": figure2 or None}
-        refuse_beside_encoding(**bound_alone, q=q, k=k, q_row=q_row, k_row=k_row)
-    reduce = "mean" if reduce is None else reduce
-    if figure2:
-        _check_figure2(given, plain=reduce == "mean" and q is None and k is None)
-    frame = (FIGURE_2 if figure2 else DEFAULT) | given
+        refuse_beside_encoding(**bound_alone, **vectors)
+    elif figure2 and (reduce not in (None, "mean") or q or k):
+        _refuse("--figure2 is a frame for the mean bound alone; leave --reduce, --q and --k out")
     query, key = _load("q", q, q_row), _load("k", k, k_row)
-    encodings = _encodings(
-        model,
-        by_model={"layer": layer, "sequence_length": sequence_length},
-        by_number={
-            "dim": dim,
-            "base": base,
-            "layout": layout,
-            "rotary_dim": rotary_dim,
-            "rope_type": rope_type,
-            "set": set,
-        },
-        width=128 if query is None else len(query.values),
-    )
-    if not quiet:
-        pages.show_notes(query, key)
-        for each in encodings:
-            for note in each.notes:
-                console.note(f"{each.name}: {note}")
-    rope_options = {
-        "dim": None if model else list(dict.fromkeys(e.rope.head_dim for e in encodings)),
-        "base": None if model else list(dict.fromkeys(base or [10_000.0])),
-        "layout": None if model else layout or "interleaved",
-        "rotary_dim": rotary_dim,
-        "rope_type": rope_type,
-        "set": set,
-        "model": model,
-        "layer": layer,
-        "sequence_length": sequence_length,
+    width = 128 if query is None else len(query.values)
+    ropes = _encodings(rope, dim or [], base or [], model, width)
+    for vector in (query, key):
+        if vector is not None and vector.rows is not None and vector.rows > 1:
+            output.note(f"{vector.path}: row {vector.row} of {vector.rows:,} taken")
+    output.note(*(f"{each.name}: {note}" for each in ropes for note in each.notes))
+    resolved: dict[str, Any] = {
+        "dim": None if model else list(dict.fromkeys(e.rope.head_dim for e in ropes)),
+        "base": None if model else list(dict.fromkeys(base or [BASE])),
+        "layout": None if model else rope.layout or "interleaved",
     }
     if encoding:
-        show_expected(
-            encoding,
-            encodings,
-            frame["max_distance"],
-            rope_options,
-            seed=seed,
-            output=output,
-            force=force,
-            json=json,
-            quiet=quiet,
-        )
+        _show_expected(encoding, ropes, frame["max_distance"], seed, output, resolved)
         return
     curves: list[Decay] = [
         analyse(
             each.rope,
             **frame,
-            reduce=reduce,
+            reduce=reduce or "mean",
             q=None if query is None else query.values,
             k=None if key is None else key.values,
             name=each.name,
         )
-        for each in encodings
+        for each in ropes
     ]
-    parameters = rope_options | {
+    resolved |= {
         "start": frame["start"],
         "max_dist": frame["max_distance"],
         "step": frame["step"],
-        "reduce": reduce,
-        "figure2": figure2,
-        "q": q,
-        "k": k,
+        "reduce": reduce or "mean",
         "q_row": None if query is None else query.row,
         "k_row": None if key is None else key.row,
     }
-    if output is not None:
-        pages.write(curves, output, parameters, force=force, figure2=figure2)
-    if json:
-        document.show("decay", parameters, pages.as_json(curves))
-    else:
-        pages.show(curves, figure2=figure2, saved=output, brief=quiet)
+    parameters = output.parameters("encoding", "seed", **resolved)
+    output.show(DecayCurves(curves=tuple(curves), figure2=figure2), parameters)
+
+
+def _show_expected(
+    names: list[str],
+    ropes: list[NamedRotary],
+    max_distance: float,
+    seed: int,
+    output: OutputOptions,
+    resolved: dict[str, Any],
+) -> None:
+    """Show the expected scores of encodings, and RoPE's bound."""
+    from ropecli.analyses.decay import decay as analyse
+    from ropecli.analyses.expected import ExpectedCurves, expected_score
+    from ropecli.cli.progress import progress_bar
+    from ropecli.encodings import ENCODINGS, with_table
+
+    last = int(max_distance) if abs(max_distance) < 2**53 else 0
+    if last != max_distance or len(ropes) != 1:
+        _refuse("--encoding takes whole distances, and one --dim, --base or --model")
+    rope = ropes[0].rope
+    bound = analyse(rope, max_distance=last, name=ropes[0].name)
+    chosen = ENCODINGS if names == ["all"] else tuple(dict.fromkeys(names))
+    curves = []
+    for name in chosen:
+        own = {"rotary": rope} if name == "rope" else {}
+        sizes = {"model_dim": 4 * rope.head_dim, "head_dim": rope.head_dim}
+        encoding = with_table(name, last + 1, **sizes, seed=seed, **own)
+        with progress_bar(name, wanted=not output.quiet, of_bytes=False) as progress:
+            curve = expected_score(encoding, max_distance=last, seed=seed, progress=progress)
+        curves.append(curve)
+    resolved |= {
+        "encoding": list(chosen),
+        "max_dist": last,
+        "dim": rope.head_dim,
+        "base": rope.base,
+    }
+    unused = ("start", "step", "reduce", "figure2", "q", "k", "q_row", "k_row")
+    parameters = output.parameters(*unused, **resolved)
+    output.show(ExpectedCurves(curves=tuple(curves), bound=bound), parameters)
 
 
 def _encodings(
+    rope: EncodingOptions,
+    dims: list[int],
+    bases: list[float],
     models: list[str] | None,
-    *,
-    by_model: dict[str, Any],
-    by_number: dict[str, Any],
     width: int,
-) -> list[Encoding]:
-    """One for each curve."""
-    from ropecli.cli.encoding import (
-        from_model,
-        from_parameters,
-        refuse_beside_model,
-        refuse_without_model,
-    )
-    from ropecli.cli.names import told_apart
+) -> list[NamedRotary]:
+    """Return the encoding of each curve."""
+    from ropecli.cli.encoding import BASE, disambiguate, refuse_beside_model
 
     if models:
-        refuse_beside_model(**by_number)
+        refuse_beside_model(**rope.numbers | {"dim": dims, "base": bases})
         sources = list(dict.fromkeys(models))
-        return told_apart([from_model(source, **by_model) for source in sources], sources)
-    refuse_without_model(layer=by_model["layer"])
-    dims, bases = by_number.pop("dim") or [width], by_number.pop("base") or [None]
+        return disambiguate([replace(rope, model=each).encoding() for each in sources], sources)
     return [
-        from_parameters(dim=d, base=b, sequence_length=by_model["sequence_length"], **by_number)
-        for d in dict.fromkeys(dims)
-        for b in dict.fromkeys(bases)
+        replace(rope, dim=dim, base=base).encoding()
+        for dim in dict.fromkeys(dims or [width])
+        for base in dict.fromkeys(bases or [BASE])
     ]
 
 
-def _check_figure2(given: dict[str, float], *, plain: bool) -> None:
-    from ropecli.errors import ArgumentError
-
-    if FIGURE_2 | given != FIGURE_2:
-        msg = "--figure2 sets --start, --max-dist and --step itself; leave them out"
-        raise ArgumentError(msg)
-    if not plain:
-        msg = "--figure2 is a frame for the mean bound alone; leave --reduce, --q and --k out"
-        raise ArgumentError(msg)
+def _frame(
+    start: float | None, max_dist: float | None, step: float | None, *, figure2: bool
+) -> dict[str, float]:
+    given = {"start": start, "max_distance": max_dist, "step": step}
+    frame = {name: value for name, value in given.items() if value is not None}
+    if figure2 and FIGURE_2 | frame != FIGURE_2:
+        _refuse("--figure2 sets --start, --max-dist and --step itself; leave them out")
+    return (FIGURE_2 if figure2 else DEFAULT) | frame
 
 
 def _load(name: str, path: Path | None, row: int | None) -> Vector | None:
-    from ropecli.errors import ArgumentError
     from ropecli.files.vector import load_vector
 
     if path is not None:
         return load_vector(path, row)
     if row is not None:
-        msg = f"--{name}-row needs --{name}, got row {row} of no file"
-        raise ArgumentError(msg)
+        _refuse(f"--{name}-row needs --{name}, got row {row} of no file")
     return None
+
+
+def _refuse(problem: str) -> None:
+    from ropecli.errors import ArgumentError
+
+    raise ArgumentError(problem)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ropecli.cli.encoding import Encoding
+    from ropecli.cli.encoding import NamedRotary
     from ropecli.files.axes import Axes
     from ropecli.files.formats.stored import Stored
     from ropecli.files.rotation import Job
@@ -31,7 +31,7 @@ class Asked:
     dtype: str | None
     shape: str | None
 
-    def encoding(self, width: int) -> Encoding:
+    def encoding(self, width: int) -> NamedRotary:
         """The encoding of files whose last axis is so long.
 
         Raises:
@@ -45,7 +45,7 @@ class Asked:
         return chosen(None, self.layer, self.sequence_length, self.rope, dim=width)
 
     @cached_property
-    def of_model(self) -> Encoding:
+    def of_model(self) -> NamedRotary:
         """That of the model, which is read once: standard input gives it but once."""
         from ropecli.cli.encoding import chosen
 

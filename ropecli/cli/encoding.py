@@ -1,12 +1,17 @@
-"""The encoding that the options of a command describe: by a model, or by its parameters."""
+"""Encodings and files that the options of a command describe."""
 
 from __future__ import annotations
 
+import contextlib
 import json
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ropecli.models.model import Layer, Model
     from ropecli.rotary import Rotary
 
@@ -25,8 +30,8 @@ OPTIONS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Encoding:
-    """What was asked for, and where it came from."""
+class NamedRotary:
+    """A rotary encoding, and the model that it came from."""
 
     rope: Rotary
     name: str | None = None  #: Of the model, and of the layer where it has several.
@@ -35,7 +40,7 @@ class Encoding:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was assumed, and what depends on a length that nobody gave."""
+        """Assumptions about the model, and a table that depends on a length not given."""
         if self.model is None or self.layer is None:
             return ()
         assumed = tuple(f"assumed: {sentence}" for sentence in self.layer.settings.assumed)
@@ -58,18 +63,18 @@ def chosen(
     numbers: dict[str, Any],
     *,
     dim: int,
-) -> Encoding:
-    """The encoding of a model, or of numbers.
+) -> NamedRotary:
+    """Return the encoding of a model, or of numbers.
 
     Args:
-        model: Where it was given.
-        layer: Of the model.
+        model: The model, if one is given.
+        layer: Kind of layer of the model.
         sequence_length: Positions in use.
-        numbers: The other options by name, None where they were not given.
-        dim: The head dim where neither a model nor a number says it.
+        numbers: The other options by name, None where not given.
+        dim: Head dim where neither a model nor a number sets it.
 
     Raises:
-        ArgumentError: A value that is not allowed, or options that exclude each other.
+        ArgumentError: An unusable value, or options that exclude each other.
         ArgumentTypeError: A value of the wrong type.
         FileError: A model that can't be read.
     """
@@ -81,12 +86,12 @@ def chosen(
     return from_parameters(**settled, sequence_length=sequence_length)
 
 
-def from_model(source: str, *, layer: str | None, sequence_length: int | None) -> Encoding:
-    """The encoding of a model's layer.
+def from_model(source: str, *, layer: str | None, sequence_length: int | None) -> NamedRotary:
+    """Return the encoding of a model's layer.
 
     Raises:
         ArgumentError: No such layer, or several and none chosen.
-        FileError: A file that can't be read, or says something that is not allowed.
+        FileError: A file that can't be read, or a configuration that can't be computed.
     """
     from ropecli.models.load import load_model
 
@@ -99,7 +104,7 @@ def from_model(source: str, *, layer: str | None, sequence_length: int | None) -
         raise ArgumentError(msg)
     several = len([each for each in model.layers if each.rotary is not None]) > 1
     name = model.model_type or source
-    return Encoding(
+    return NamedRotary(
         rope=found.rotary,
         name=f"{name} {found.name}" if several else name,
         layer=found,
@@ -117,11 +122,11 @@ def from_parameters(
     rope_type: str | None = None,
     sequence_length: int | None = None,
     set: list[str] | None = None,
-) -> Encoding:
-    """The encoding that numbers describe.
+) -> NamedRotary:
+    """Return the encoding that numbers describe.
 
     Raises:
-        ArgumentError: A value that is not allowed.
+        ArgumentError: An unusable value.
         ArgumentTypeError: A value of the wrong type.
     """
     from ropecli.rotary import rope
@@ -130,7 +135,7 @@ def from_parameters(
     given = parameters(set)
     if sequence_length is not None:
         given["sequence_length"] = sequence_length
-    return Encoding(
+    return NamedRotary(
         rope=rope(
             rope_type or PLAIN,
             head_dim=dim,
@@ -147,7 +152,7 @@ def refuse_beside_model(**options: Any) -> None:
     """Refuse options that a model sets itself.
 
     Args:
-        **options: Their values, None where they were not given.
+        **options: Their values, None where not given.
 
     Raises:
         ArgumentError: One was given.
@@ -163,10 +168,10 @@ def refuse_beside_model(**options: Any) -> None:
 
 
 def refuse_without_model(**options: Any) -> None:
-    """Refuse options that only mean something of a model.
+    """Refuse options that need a model.
 
     Args:
-        **options: Their values, None where they were not given.
+        **options: Their values, None where not given.
 
     Raises:
         ArgumentError: One was given.
@@ -180,7 +185,7 @@ def refuse_without_model(**options: Any) -> None:
 
 
 def parameters(words: list[str] | None) -> dict[str, Any]:
-    """KEY=VALUE words as parameters; values are JSON, or else plain words.
+    """Parse KEY=VALUE words as parameters; values are JSON, or else plain words.
 
     Raises:
         ArgumentError: A word without "=", a key twice, or one that an option sets.
@@ -204,3 +209,37 @@ def parameters(words: list[str] | None) -> dict[str, Any]:
         except (ValueError, RecursionError):
             found[key] = value
     return found
+
+
+def disambiguate(encodings: list[NamedRotary], sources: list[str]) -> list[NamedRotary]:
+    """Add file names, or paths, to the names of encodings whose labels would be the same.
+
+    Args:
+        encodings: Encodings of models.
+        sources: Where each came from, all of them different.
+    """
+    from ropecli.render.labels import label
+
+    labels = [(each.name, label(each.rope)) for each in encodings]
+    in_files = [(*same, Path(source).name) for same, source in zip(labels, sources, strict=True)]
+    count, count_in_file = Counter(labels), Counter(in_files)
+    return [
+        replace(each, name=f"{each.name} ({source if count_in_file[file] > 1 else file[-1]})")
+        if count[same] > 1
+        else each
+        for each, same, file, source in zip(encodings, labels, in_files, sources, strict=True)
+    ]
+
+
+def named_files(value: object) -> Iterator[Path]:
+    """Yield the file that a value of the command line names, if there is one.
+
+    Args:
+        value: A path; a model, which may be a folder that holds it; or anything else.
+    """
+    from ropecli.errors import FileError
+    from ropecli.models.source import STDIN, locate
+
+    if isinstance(value, str | Path) and str(value) != STDIN:
+        with contextlib.suppress(FileError):
+            yield locate(value)

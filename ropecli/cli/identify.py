@@ -14,7 +14,7 @@ from ropecli.cli.options import Json, Quiet
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ropecli.cli.encoding import Encoding
+    from ropecli.cli.encoding import NamedRotary
 
 
 def identify(
@@ -153,16 +153,16 @@ def _read_positions(path: Path) -> NDArray[Any]:
 
 def _candidates(
     sources: list[str], layer: str | None, sequence_length: int | None
-) -> dict[str, Encoding]:
+) -> dict[str, NamedRotary]:
     """Every kind of layer that rotates, of every model."""
-    from ropecli.cli.encoding import Encoding
+    from ropecli.cli.encoding import NamedRotary
     from ropecli.errors import ArgumentError
     from ropecli.models.load import load_model
 
     if sources.count("-") > 1:
         msg = f"standard input can be read once, got --model - {sources.count('-')} times"
         raise ArgumentError(msg)
-    found: dict[str, Encoding] = {}
+    found: dict[str, NamedRotary] = {}
     for source in sources:
         model = load_model(source, sequence_length=sequence_length)
         rotating = [each for each in model.only(layer).layers if each.rotary is not None]
@@ -174,11 +174,11 @@ def _candidates(
         for each in rotating:
             assert each.rotary is not None
             name = f"{source} ({each.name})" if several else source
-            found[name] = Encoding(rope=each.rotary, name=name, layer=each, model=model)
+            found[name] = NamedRotary(rope=each.rotary, name=name, layer=each, model=model)
     return found
 
 
-def _words(candidate: Encoding, sequence_length: int | None) -> list[str]:
+def _words(candidate: NamedRotary, sequence_length: int | None) -> list[str]:
     """The options that other commands take such a layer by."""
     assert candidate.layer is not None
     assert candidate.model is not None

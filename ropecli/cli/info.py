@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from ropecli.cli.options import Json, Quiet
+from ropecli.cli.command import command
+from ropecli.cli.options import PageOptions
 
 
-def info(json: Json = False, quiet: Quiet = False) -> None:
+@command
+def info(*, output: PageOptions) -> None:
     """\b
     Examples:
       ropecli info
@@ -13,11 +15,5 @@ def info(json: Json = False, quiet: Quiet = False) -> None:
     Show versions, threads, threading layer and cache folder.
     """
     from ropecli.analyses.info import info as look
-    from ropecli.render import document
-    from ropecli.render import info as pages
 
-    result = look()
-    if json:
-        document.show("info", {}, pages.as_json(result))
-    else:
-        pages.show(result)
+    output.show(look(), output.parameters())

@@ -1,26 +1,72 @@
-"""Options that several commands share, with one meaning and one help text."""
+"""Options that several commands share, each declared once: the encoding, and the output."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+from ropecli.cli.command import Parsed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ropecli.cli.encoding import NamedRotary
+    from ropecli.results import Result
+
 Base = Annotated[
-    float | None,
-    typer.Option(metavar="B", help="Base, finite and above 0; 10000 by default."),
+    float | None, typer.Option(metavar="B", help="Base (theta), above 0. [default: 10000]")
 ]
 Layout = Annotated[
     str | None,
     typer.Option(
         metavar="LAYOUT",
-        help="interleaved: pairs (2i, 2i+1), the default; half: pairs (i, i + dim/2).",
+        help="Pairing: interleaved (2i, 2i+1) or half (i, i + dim/2). [default: interleaved]",
     ),
 ]
 RotaryDim = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Coordinates that are rotated, even; all of --dim by default."),
+    typer.Option(metavar="N", help="Rotated coordinates, even. [default: all of --dim]"),
+]
+RotaryOffset = Annotated[
+    int | None, typer.Option(metavar="N", help="First rotated coordinate. [default: 0]")
+]
+RopeType = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="RoPE scaling type, e.g. yarn. [default: default]"),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Parameter of the scaling type, named as in config.json; repeatable.",
+    ),
+]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="SOURCE",
+        help="Model to take all of this from: config.json, its folder, .gguf, or - for stdin.",
+    ),
+]
+Layer = Annotated[
+    str | None, typer.Option(metavar="TYPE", help="Kind of layer, if the model has several.")
+]
+SequenceLength = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Positions in use, for dynamic NTK and LongRoPE."),
+]
+Reading = Annotated[
+    str | None,
+    typer.Option(
+        "--as",
+        metavar="STACK",
+        help="Stack that reads it: transformers, vllm, llama.cpp, mlx-lm or paper.",
+    ),
 ]
 Output = Annotated[
     Path | None,
@@ -28,50 +74,165 @@ Output = Annotated[
         "-o",
         "--output",
         metavar="FILE",
-        help="Figure (.png .svg .pdf) or numbers (.csv .json), by the suffix.",
-    ),
-]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing output file.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, nothing else.")]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No notes, warnings or progress.")]
-Seed = Annotated[int, typer.Option(metavar="N", help="What random numbers are drawn with.")]
-Model = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        metavar="SOURCE",
-        help="A config.json, a folder that holds one, a .gguf, or - for stdin: takes all from it.",
-    ),
-]
-Layer = Annotated[
-    str | None,
-    typer.Option(metavar="TYPE", help="Which kind of layer, where the model has several."),
-]
-SequenceLength = Annotated[
-    int | None,
-    typer.Option(metavar="N", help="Positions in use: for dynamic NTK and LongRoPE."),
-]
-RopeType = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="linear, yarn, llama3, ...; default by default."),
-]
-Set = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="KEY=VALUE", help="A parameter of it, named as in config.json; repeatable."
+        help="Figure (.png .svg .pdf) or numbers (.csv .json) by suffix.",
     ),
 ]
 Picture = Annotated[
     Path | None,
-    typer.Option(
-        "-o", "--output", metavar="FILE", help="A picture (.png .svg .pdf), by the suffix."
-    ),
+    typer.Option("-o", "--output", metavar="FILE", help="Figure by suffix: .png .svg .pdf."),
 ]
-Reading = Annotated[
-    str | None,
-    typer.Option(
-        "--as",
-        metavar="STACK",
-        help="How to read it: transformers, vllm, llama.cpp, mlx-lm or paper.",
-    ),
-]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing output file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, nothing else.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No notes, warnings or progress.")]
+Seed = Annotated[int, typer.Option(metavar="N", help="Seed of all random numbers.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodingOptions:
+    """The options that describe a rotary encoding: by a model, or by its parameters."""
+
+    dim: Annotated[
+        int | None, typer.Option(metavar="N", help="Head dim, even, at least 2. [default: 64]")
+    ] = None
+    base: Base = None
+    layout: Layout = None
+    rotary_dim: RotaryDim = None
+    rope_type: RopeType = None
+    set: Set = None
+    model: Model = None
+    layer: Layer = None
+    sequence_length: SequenceLength = None
+
+    def encoding(self, *, dim: int = 64, **parameters: Any) -> NamedRotary:
+        """Return the encoding that is described.
+
+        Args:
+            dim: Head dim where neither a model nor an option sets it.
+            **parameters: Values of further options of the command that a model would set,
+                parameters of `ropecli.rope`; None where not given.
+
+        Raises:
+            ArgumentError: An unusable value, or options that exclude each other.
+            ArgumentTypeError: A value of the wrong type.
+            FileError: A model that can't be read.
+        """
+        from ropecli.cli.encoding import chosen
+
+        return chosen(
+            self.model, self.layer, self.sequence_length, self.numbers | parameters, dim=dim
+        )
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """The options that a model would set, by name; None where not given."""
+        names = ("dim", "base", "layout", "rotary_dim", "rope_type", "set")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageOptions:
+    """The options of a command that prints a result."""
+
+    parsed: Parsed
+    json: Json = False
+    quiet: Quiet = False
+
+    def parameters(self, *omitted: str, **resolved: Any) -> dict[str, Any]:
+        """Return the `parameters` of the JSON document: the command line as it was parsed.
+
+        Args:
+            *omitted: Names of options that have no effect on this run.
+            **resolved: Values that were worked out, in the place of those that were given.
+        """
+        own = {each.name for each in fields(self)}
+        given = self.parsed.parameters.items()
+        return {k: v for k, v in given if k not in own | set(omitted)} | resolved
+
+    def note(self, *lines: str) -> None:
+        """Write notes to stderr, unless --quiet is given."""
+        from ropecli.render import console
+
+        for line in () if self.quiet else lines:
+            console.note(line)
+
+    def show(self, result: Result, parameters: dict[str, Any], **options: Any) -> None:
+        """Write the output if there is one, then print the document or the page of a result.
+
+        Args:
+            result: What the command found.
+            parameters: Those of the document.
+            **options: Handed on to the page and the figure.
+        """
+        from ropecli import render
+        from ropecli.render import console, document
+
+        saved = self._save(result, parameters, options)
+        if self.json:
+            document.show(self.parsed.command, parameters, render.as_json(result))
+        else:
+            screen = console.Screen.of_stdout(brief=self.quiet, saved=saved)
+            console.show(render.view_of(result).page(result, screen, **options), screen)
+
+    def _save(
+        self, result: Result, parameters: dict[str, Any], options: dict[str, Any]
+    ) -> Path | None:
+        """Write the output, and return its path, of a command that has one."""
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions(PageOptions):
+    """The options of a command that prints a result, and writes its figure or its numbers.
+
+    Raises:
+        ArgumentError: The output has another suffix.
+        FileError: The output exists, is a file that the command line names, or is in no folder.
+    """
+
+    output: Output = None
+    force: Force = False
+    suffixes: ClassVar[tuple[str, ...]] = (".png", ".svg", ".pdf", ".csv", ".json")
+
+    def __post_init__(self) -> None:
+        if self.output is not None:
+            from ropecli.render.output import check_output
+
+            sources = list(self._sources())
+            check_output(self.output, force=self.force, sources=sources, suffixes=self.suffixes)
+
+    def _sources(self) -> Iterator[Path]:
+        """Yield all files that the command line names, apart from the output."""
+        from ropecli.cli.encoding import named_files
+
+        for name, value in self.parsed.parameters.items():
+            if name != "output":
+                for each in value if isinstance(value, list) else [value]:
+                    yield from named_files(each)
+
+    def _save(
+        self, result: Result, parameters: dict[str, Any], options: dict[str, Any]
+    ) -> Path | None:
+        if self.output is None:
+            return None
+        from ropecli import render
+        from ropecli.render import document
+        from ropecli.render.output import command_line, save
+
+        view, command = render.view_of(result), self.parsed.command
+        save(
+            self.output,
+            document=lambda: document.text(command, parameters, render.as_json(result)),
+            table=lambda: view.table(result),
+            figure=lambda: view.figure(result, **options),
+            command=command_line(command, parameters, self.parsed.arguments),
+            force=self.force,
+        )
+        return self.output
+
+
+@dataclass(frozen=True, kw_only=True)
+class PictureOptions(OutputOptions):
+    """The options of a command that prints a result and draws it."""
+
+    output: Picture = None
+    suffixes: ClassVar[tuple[str, ...]] = (".png", ".svg", ".pdf")

@@ -7,61 +7,59 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ropecli.cli import options
-from ropecli.cli.options import Force, Json, Quiet, Seed
+from ropecli.cli.command import command
+from ropecli.cli.options import OutputOptions, Seed
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ropecli.analyses.invariance import Invariance
-    from ropecli.encodings import Encoding
-
-LENGTH = 32  #: Tokens that are drawn.
+LENGTH = 32  #: Random tokens.
 MODEL_DIM = 64
 
 
+@command
 def scores(
-    encodings: Annotated[
-        str, typer.Option(metavar="NAME,...", help="Encodings, or all, the default.")
-    ] = "all",
+    encodings: Annotated[str, typer.Option(metavar="NAME,...", help="Encodings, or all.")] = "all",
     x: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Tokens (tokens, model dim), .npy.")
     ] = None,
     model_dim: Annotated[
-        int | None, typer.Option(metavar="N", help="Coordinates of a token; 64, or of --x.")
+        int | None,
+        typer.Option(metavar="N", help="Coordinates of a token. [default: 64, or that of --x]"),
     ] = None,
-    head: Annotated[int, typer.Option(metavar="N", help="The head that is shown, from 0.")] = 0,
-    heads: Annotated[int, typer.Option(metavar="N", help="Heads side by side.")] = 4,
+    head: Annotated[int, typer.Option(metavar="N", help="Head to show, from 0.")] = 0,
+    heads: Annotated[int, typer.Option(metavar="N", help="Number of heads.")] = 4,
     head_dim: Annotated[
-        int | None, typer.Option(metavar="N", help="Of a head, even; model dim / heads by default.")
+        int | None, typer.Option(metavar="N", help="Head dim. [default: model dim / heads]")
     ] = None,
     length: Annotated[
-        int | None, typer.Option(metavar="N", help="Queries and keys; 32, or all of --x.")
+        int | None,
+        typer.Option(metavar="N", help="Number of queries and keys. [default: 32, or all of --x]"),
     ] = None,
     queries: Annotated[
-        int | None, typer.Option(metavar="N", help="Queries, at 0 ... N-1; --length by default.")
+        int | None, typer.Option(metavar="N", help="Number of queries. [default: --length]")
     ] = None,
     keys: Annotated[
-        int | None, typer.Option(metavar="N", help="Keys, at 0 ... N-1; --length by default.")
+        int | None, typer.Option(metavar="N", help="Number of keys. [default: --length]")
     ] = None,
     shift: Annotated[
-        int, typer.Option(metavar="N", help="By which translation invariance is tried.")
+        int, typer.Option(metavar="N", help="Shift used by the translation-invariance check.")
     ] = 37,
     weights: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help=".npz or .safetensors with NAME.WEIGHT; else drawn."),
+        typer.Option(
+            metavar="FILE", help="Weights NAME.WEIGHT, .npz or .safetensors. [default: random]"
+        ),
     ] = None,
     set: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME.KEY=VALUE", help="An encoding's option; repeatable."),
+        typer.Option("--set", metavar="NAME.KEY=VALUE", help="Option of an encoding; repeatable."),
     ] = None,
     seed: Seed = 0,
-    output: options.Output = None,
-    force: Force = False,
-    json: Json = False,
-    quiet: Quiet = False,
-) -> None:
+    *,
+    output: OutputOptions,
+) -> bool:
     """\b
     Examples:
       ropecli scores --encodings rope,nope
@@ -70,69 +68,32 @@ def scores(
 
     Compare positional encodings on the same tokens. Heat maps of score against position side
     by side, and who is translation invariant, symmetric, bounded, decaying and linear under
-    shift: measured, beside what theory says. Exit code 1 where they disagree.
+    shift: measured, next to what theory says. Exit code 1 where they disagree.
     """
-    from ropecli.analyses.score_map import check_map, drawn_tokens, score_map
-    from ropecli.cli.inputs import files
+    from ropecli.analyses.scores import random_tokens
+    from ropecli.analyses.scores import scores as analyse
     from ropecli.encodings import encoding
-    from ropecli.errors import ArgumentError
-    from ropecli.render import document
-    from ropecli.render import scores as pages
-    from ropecli.render.output import check_output
+    from ropecli.numbers import at_least
 
-    check_output(output, force=force, sources=files(x, weights))
     names = _names(encodings)
     tokens = _load(x, model_dim)
     if length is None:
         length = LENGTH if tokens is None else len(tokens)
-    named = {"length": length, "queries": queries, "keys": keys}
-    for option, count in named.items():
-        if count is not None and count < 1:
-            msg = f"--{option} must be at least 1, got {count}"
-            raise ArgumentError(msg)
-    rows = [length if each is None else each for each in (queries, keys)]
+    at_least("--length", length, 1)
+    queries = length if queries is None else queries
+    keys = length if keys is None else keys
     if tokens is None:
-        tokens = drawn_tokens(max(rows), MODEL_DIM if model_dim is None else model_dim, seed)
+        tokens = random_tokens(
+            max(queries, keys), MODEL_DIM if model_dim is None else model_dim, seed
+        )
+    rows = {"queries": queries, "keys": keys}
     sizes = {"model_dim": tokens.shape[1], "heads": heads, "head_dim": head_dim}
-    check_map(tokens, rows, heads=heads, head=head)
-    given = _weights(weights, names)
-    own = _options(set, names)
-    made = [encoding(n, **sizes, seed=seed, weights=given[n], **own[n]) for n in names]
-    maps = [score_map(each, tokens, rows[0], rows[1], head=head) for each in made]
-    judged = [_judged(each, shift=shift, seed=seed) for each in made]
-    parameters = {
-        "encodings": ",".join(names),
-        "x": x,
-        **sizes,
-        "head": head,
-        "queries": rows[0],
-        "keys": rows[1],
-        "shift": shift,
-        "weights": weights,
-        "set": set,
-        "seed": seed,
-    }
-    if output is not None:
-        pages.write(maps, judged, output, parameters, force=force)
-    if json:
-        document.show("scores", parameters, pages.as_json(maps, judged))
-    else:
-        pages.show(judged, seed=seed, saved=output, brief=quiet)
-    if not all(each.agrees for each in judged):
-        raise typer.Exit(1)
-
-
-def _judged(made: Encoding, *, shift: int, seed: int) -> Invariance:
-    from ropecli.analyses.invariance import invariance
-    from ropecli.errors import ArgumentError
-
-    try:
-        return invariance(made, shift=shift, seed=seed)
-    except ArgumentError as error:
-        if shift < 1:
-            raise
-        msg = f"--shift {shift} is too far for {made.name}: {error}"
-        raise ArgumentError(msg) from None
+    arrays, own = _weights(weights, names), _options(set, names)
+    made = [encoding(n, **sizes, seed=seed, weights=arrays[n], **own[n]) for n in names]
+    result = analyse(made, tokens, **rows, head=head, shift=shift, seed=seed)
+    resolved = {"encodings": ",".join(names), **sizes, **rows}
+    output.show(result, output.parameters("length", **resolved))
+    return result.agrees
 
 
 def _names(text: str) -> list[str]:
@@ -182,7 +143,7 @@ def _options(words: list[str] | None, names: list[str]) -> dict[str, dict[str, A
         raise ArgumentError(msg)
     for name, own in found.items():
         for key in own:
-            # An option whose default is no plain value can't be spelt on a command line.
+            # An option whose default is not a plain value has no spelling on a command line.
             if not isinstance(getattr(class_of(name), key, 0), bool | int | float | str):
                 msg = f"--set {name}.{key}: only the Python API takes it"
                 raise ArgumentError(msg)
@@ -192,7 +153,7 @@ def _options(words: list[str] | None, names: list[str]) -> dict[str, dict[str, A
 def _by_encoding(
     named: dict[str, Any], names: list[str]
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """What is called NAME.KEY, or KEY where there is one encoding; and what is neither."""
+    """Sort NAME.KEY, or KEY where there is one encoding, by name; and return the other keys."""
     from ropecli.encodings import ENCODINGS
 
     found: dict[str, dict[str, Any]] = {name: {} for name in names}

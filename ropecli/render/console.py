@@ -1,4 +1,4 @@
-"""Where words go: results to stdout, notes and warnings to stderr."""
+"""Results to stdout, notes and warnings to stderr."""
 
 from __future__ import annotations
 
@@ -6,46 +6,75 @@ import contextlib
 import os
 import sys
 import textwrap
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.console import Console
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
 
 #: Wide enough that a table that is piped is never cut or wrapped.
 UNCUT = 100_000
 
 
+@dataclass(frozen=True, kw_only=True)
+class Screen:
+    """Where a page is printed, and how much of it."""
+
+    width: int = UNCUT  #: Columns; a line of a table is never cut, whatever the width.
+    braille: bool = False  #: The terminal can show a plot.
+    brief: bool = False  #: The result alone, without hints.
+    saved: Path | None = None  #: The file that was written, if any.
+
+    @classmethod
+    def of_stdout(cls, *, brief: bool, saved: Path | None = None) -> Screen:
+        """Return the screen behind stdout, which may be a file or a pipe."""
+        return cls(width=out().width, braille=draws_braille(), brief=brief, saved=saved)
+
+
 class _Console(Console):
-    """Goes on where Rich would end the process with exit code 1: that means a failed check."""
+    """A console that does not exit with code 1, which means a failed check, on a broken pipe."""
 
     def on_broken_pipe(self) -> None:
-        """Fall silent."""
+        """Print nothing more."""
         silence()
 
 
+def show(lines: Iterable[str], screen: Screen) -> None:
+    """Print a page, and the name of the file that was written."""
+    page = "\n".join(lines).rstrip()
+    if screen.saved is not None:
+        page += f"\n\nWritten: {visible(str(screen.saved))}"
+    out().print(page, markup=False)
+
+
 def out() -> Console:
-    """The console of results: the terminal's width, or no limit where there is none."""
+    """Return the console of results: the terminal's width, or no limit where there is none."""
     width = None if sys.stdout.isatty() else UNCUT
     return _Console(file=sys.stdout, width=width, highlight=False, soft_wrap=True)
 
 
 def silence() -> None:
-    """Say nothing more to a reader that has gone, as with `| head`."""
+    """Print nothing more for a reader that has gone, as with `| head`."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def note(text: str, *, kind: str = "note") -> None:
-    """Write one line to stderr; where that is closed, full or gone, what is done goes on."""
+    """Write one line to stderr; go on where that is closed, full or gone."""
     if sys.stderr is not None:
         with contextlib.suppress(OSError):
             sys.stderr.write(f"{kind}: {visible(text)}\n")
 
 
 def visible(text: str) -> str:
-    """The text in one line, letters that are no letters (a file may be called so) spelt out."""
+    """Return the text in one line, with escapes for control characters, as in a file's name."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def wrapped(line: str, width: int, *, indent: int) -> list[str]:
-    """The line, broken at spaces so that no part is wider, the parts after the first indented."""
+    """Break a line at spaces so that no part is wider, and indent the parts after the first."""
     text = line.lstrip()
     return textwrap.wrap(
         text,
@@ -58,6 +87,6 @@ def wrapped(line: str, width: int, *, indent: int) -> list[str]:
 
 
 def draws_braille() -> bool:
-    """Whether stdout is a terminal that can show a plot."""
+    """Return whether stdout is a terminal that can show a plot."""
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
     return sys.stdout.isatty() and encoding.startswith("utf8")

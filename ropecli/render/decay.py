@@ -1,4 +1,4 @@
-"""Words, numbers and pictures for `decay`."""
+"""Page, table and figure of `decay`: RoFormer's Figure 2 and its relatives."""
 
 from __future__ import annotations
 
@@ -7,173 +7,148 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.errors import ArgumentError
-from ropecli.render import console
-from ropecli.render.labels import called, exact
-from ropecli.render.output import write_output
+from ropecli.render.figure import (
+    COLOURS,
+    blank_figure,
+    curve_style,
+    distance_label,
+    plot_curve,
+    styled,
+)
+from ropecli.render.labels import curve_label, shortest_repr
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from ropecli.analyses.decay import Decay
-    from ropecli.files.vector import Vector
+    from ropecli.analyses.decay import Decay, DecayCurves
+    from ropecli.render import Table
+    from ropecli.render.console import Screen
 
-#: What the columns of one curve are called.
-FIELDS = ("relative_upper_bound", "score", "abel_bound", "max_bound")
+#: Columns of one curve, and their names on the page.
+COLUMNS = {
+    "relative_upper_bound": "relative upper bound",
+    "score": "score",
+    "abel_bound": "Abel bound",
+    "max_bound": "max bound",
+}
+CLIPPED_AT = 19.75  #: Where the paper's drawing cuts the curve off: it begins at 32.5.
+PRINTED = (6.385, CLIPPED_AT)  #: Lowest and highest value that the drawing shows.
+LINE = 0.22  #: Inches of a line of the legend.
+GOLDEN = (1 + 5**0.5) / 2  #: Width over height of the paper's drawing.
 
 
-def values(curve: Decay) -> dict[str, NDArray[np.float64]]:
-    """The columns of one curve by name."""
-    columns = {name: getattr(curve, name) for name in FIELDS}
+def columns_of(curve: Decay) -> dict[str, NDArray[np.float64]]:
+    """Return the columns of one curve by name."""
+    columns = {name: getattr(curve, name) for name in COLUMNS}
     return {name: column for name, column in columns.items() if column is not None}
 
 
-def as_json(curves: list[Decay]) -> dict[str, Any]:
-    """The result of `--json`."""
+def as_json(result: DecayCurves) -> dict[str, Any]:
+    """Return the `result` of the document."""
     return {
         "curves": [
             {
-                "label": called(curve),
+                "label": curve_label(curve),
                 "dim": curve.rope.head_dim,
                 "base": curve.rope.base,
                 "rope_type": curve.rope.rope_type,
                 "relative_distance": curve.relative_distance,
-                **values(curve),
+                **columns_of(curve),
             }
-            for curve in curves
+            for curve in result.curves
         ]
     }
 
 
-def show_notes(*vectors: Vector | None) -> None:
-    """Say which row of a sequence was taken where nobody chose one."""
-    for vector in vectors:
-        if vector is not None and vector.rows is not None and vector.rows > 1:
-            console.note(f"{vector.path}: row {vector.row} of {vector.rows:,} taken")
-
-
-def write(
-    curves: list[Decay], output: Path, parameters: dict[str, Any], *, force: bool, figure2: bool
-) -> None:
-    """Write the figure or the numbers, whole or not at all."""
-    suffix = output.suffix.lower()
-    if suffix == ".csv":
-        content = _csv(curves).encode()
-    elif suffix == ".json":
-        from ropecli.render import document
-
-        content = (document.text("decay", parameters, as_json(curves)) + "\n").encode()
-    else:
-        from ropecli.render.decay_figure import drawn
-
-        content = drawn(curves, suffix=suffix, figure2=figure2, command=command(parameters))
-    write_output(output, content, force=force)
-
-
-def _csv(curves: list[Decay]) -> str:
-    """Distance, then the columns of each curve; several curves name theirs.
+def table(result: DecayCurves) -> Table:
+    """Return distance, then the columns of each curve; several curves name theirs.
 
     Raises:
         ArgumentError: Two columns of one name.
     """
+    curves = result.curves
     columns = {"relative_distance": curves[0].relative_distance}
     for curve in curves:
-        suffix = "" if len(curves) == 1 else f" ({called(curve).replace(',', '')})"
-        for name, column in values(curve).items():
+        suffix = "" if len(curves) == 1 else f" ({curve_label(curve).replace(',', '')})"
+        for name, column in columns_of(curve).items():
             if name + suffix in columns:
                 msg = f"two columns would be called {name + suffix!r}: rename one of the files"
                 raise ArgumentError(msg)
             columns[name + suffix] = column
-    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-    lines = [",".join(columns), *(",".join(map(repr, row)) for row in rows)]
-    return "\n".join(lines) + "\n"
+    return columns
 
 
-def command(parameters: dict[str, Any]) -> str:
-    """A command line that draws the figure again."""
-    words = ["ropecli decay"]
-    for name, value in parameters.items():
-        for each in value if isinstance(value, list) else [value]:
-            option = f"--{name.replace('_', '-')}"
-            if each is True:
-                words.append(option)
-            elif each is not None and each is not False:
-                words.append(f"{option} {exact(each) if isinstance(each, float) else each}")
-    return " ".join(words)
-
-
-def show(curves: list[Decay], *, figure2: bool, saved: Path | None, brief: bool) -> None:
-    """Print what the curves say, with a plot on a terminal and a table elsewhere."""
-    out = console.out()
-    vectors = curves[0].score is not None
-    what = "The score and RoPE's upper bounds" if vectors else "RoPE's upper bound"
-    source = "Eq. 35-37" if vectors else "Eq. 37, Figure 2"
-    lines = [f"{what} against distance (RoFormer {source})"]
+def page(result: DecayCurves, screen: Screen) -> list[str]:
+    """Return a summary of each curve, below a plot on a terminal and a table elsewhere."""
+    curves = result.curves
+    with_vectors = curves[0].score is not None
+    subject = "The score and RoPE's upper bounds" if with_vectors else "RoPE's upper bound"
+    source = "Eq. 35-37" if with_vectors else "Eq. 37, Figure 2"
+    lines = [f"{subject} against distance (RoFormer {source})"]
     if len(curves) == 1:
-        lines.append(f"{called(curves[0])}, {_count(curves[0].rope.rotary_dim // 2, 'pair')}")
+        pairs = curves[0].rope.rotary_dim // 2
+        lines.append(f"{curve_label(curves[0])}, {pairs:,} pair{'s' * (pairs != 1)}")
     lines.append("")
-    if console.draws_braille():
-        lines += [*_plots(curves, figure2=figure2, columns=out.width), ""]
-    else:
-        lines += [*_table(curves), ""]
+    lines += _plots(result, screen.width) if screen.braille else _values(curves)
     for curve in curves:
-        lines += [*_summary(curve, named=len(curves) > 1), ""]
-    if not brief:
-        lines += ["However far the bound falls, the score below it may rise or fall.", ""]
-    if saved is not None:
-        lines.append(f"Written: {console.visible(str(saved))}")
-    elif not brief:
-        lines.append("Save the figure: -o figure2.png    the numbers: -o decay.csv")
-        if not figure2 and not vectors:
-            lines.append("The paper's own frame: --figure2")
-    out.print("\n".join(lines).rstrip(), markup=False)
+        lines += ["", *_summary(curve, named=len(curves) > 1)]
+    if not screen.brief:
+        lines += ["", "However far the bound falls, the score below it may rise or fall."]
+        if screen.saved is None:
+            lines += ["", "Save the figure: -o figure2.png    the numbers: -o decay.csv"]
+            if not result.figure2 and not with_vectors:
+                lines.append("The paper's own frame: --figure2")
+    return lines
 
 
-def _plots(curves: list[Decay], *, figure2: bool, columns: int) -> list[str]:
-    """One plot of all bounds; with vectors, two of each curve, for they lie far apart."""
+def _plots(result: DecayCurves, width: int) -> list[str]:
+    """Return one plot of all bounds; with vectors, two of each curve, for they lie far apart."""
     from ropecli.render.curves import Curve, draw
-    from ropecli.render.decay_figure import CLIPPED_AT
 
+    curves = result.curves
     if curves[0].score is None:
         lines = [
             Curve(
-                label=called(curve),
+                label=curve_label(curve),
                 x=curve.relative_distance,
-                y=np.minimum(curve.relative_upper_bound, CLIPPED_AT if figure2 else np.inf),
+                y=np.minimum(curve.relative_upper_bound, CLIPPED_AT if result.figure2 else np.inf),
             )
             for curve in curves
         ]
-        least = None if figure2 else 0.0
-        return [draw(lines, x_label="relative distance", columns=columns, least=least)]
+        least = None if result.figure2 else 0.0
+        return [draw(lines, x_label="relative distance", columns=width, least=least)]
     plots = []
     for curve in curves:
-        suffix = f" ({called(curve)})" if len(curves) > 1 else ""
+        suffix = f" ({curve_label(curve)})" if len(curves) > 1 else ""
         for names in (("max_bound", "abel_bound"), ("score",)):
             lines = [
-                Curve(label=_spoken(name) + suffix, x=curve.relative_distance, y=column)
+                Curve(label=COLUMNS[name] + suffix, x=curve.relative_distance, y=column)
                 for name in names
-                if (column := values(curve).get(name)) is not None
+                if (column := columns_of(curve).get(name)) is not None
             ]
-            drawing = draw(lines, x_label="relative distance", columns=columns)
-            plots += [f"  {' and '.join(map(_spoken, names))}{suffix}", drawing, ""]
+            drawing = draw(lines, x_label="relative distance", columns=width)
+            plots += [f"  {' and '.join(COLUMNS[name] for name in names)}{suffix}", drawing, ""]
     return plots[:-1]
 
 
-def _table(curves: list[Decay]) -> list[str]:
-    """The values at distances that double from step to step, every digit of them."""
+def _values(curves: Sequence[Decay]) -> list[str]:
+    """Return a table at distances that double from step to step, with every digit."""
     distances = curves[0].relative_distance
     count = len(distances)
-    chosen = sorted({0, count - 1, *(2**power for power in range(40) if 2**power < count)})
-    columns = [["relative distance", *(exact(distances[i]) for i in chosen)]]
+    rows = sorted({0, count - 1, *(2**power for power in range(40) if 2**power < count)})
+    columns = [["relative distance", *(shortest_repr(distances[i]) for i in rows)]]
     for curve in curves:
-        suffix = f" ({called(curve)})" if len(curves) > 1 else ""
-        for name, column in values(curve).items():
-            columns.append([_spoken(name) + suffix, *(exact(column[i]) for i in chosen)])
+        suffix = f" ({curve_label(curve)})" if len(curves) > 1 else ""
+        for name, column in columns_of(curve).items():
+            columns.append([COLUMNS[name] + suffix, *(shortest_repr(column[i]) for i in rows)])
     lines = aligned(list(zip(*columns, strict=True)))
-    if len(chosen) < count:
-        lines += ["", f"{len(chosen)} of {count:,} values; all of them: --json, or -o decay.csv"]
+    if len(rows) < count:
+        lines += ["", f"{len(rows)} of {count:,} values; all of them: --json, or -o decay.csv"]
     return lines
 
 
@@ -199,16 +174,71 @@ def _summary(curve: Decay, *, named: bool) -> list[str]:
         facts.append(("largest max bound", f"{curve.max_bound.max():.4g}"))
     width = max(len(name) for name, _ in facts)
     lines = [f"  {name:<{width}}    {value}".rstrip() for name, value in facts]
-    return [called(curve), *lines] if named else lines
-
-
-def _spoken(name: str) -> str:
-    return name.replace("_", " ").replace("abel", "Abel")
+    return [curve_label(curve), *lines] if named else lines
 
 
 def _distance(distance: float | None) -> str:
     return "not in this range" if distance is None else f"{distance:.10g}"
 
 
-def _count(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'s' * (number != 1)}"
+@styled
+def figure(result: DecayCurves) -> Figure:
+    """Return bound against relative distance; with vectors, their score and both bounds too."""
+    curves = result.curves
+    if curves[0].score is None:
+        legend_lines = len(curves) * (len(curves) > 1)
+        picture = blank_figure(6.4, 6.4 / GOLDEN + LINE * legend_lines)
+        _bounds(picture.add_subplot(), curves, figure2=result.figure2)
+    else:
+        legend_lines = 3 * len(curves)
+        picture = blank_figure(6.4, 6.4 + LINE * legend_lines)
+        _scores(picture.subplots(2, sharex=True), curves)
+    for axes in picture.axes:
+        axes.margins(x=0)
+    picture.axes[-1].set_xlabel(distance_label(curves[0].relative_distance))
+    if legend_lines:  # where it hides no curve
+        handles, _ = picture.axes[0].get_legend_handles_labels()
+        for text in picture.legend(handles=handles, loc="outside lower center").get_texts():
+            text.set_parse_math(False)
+    return picture
+
+
+def _bounds(axes: Axes, curves: Sequence[Decay], *, figure2: bool) -> None:
+    axes.set_ylabel("relative upper bound")
+    for index, curve in enumerate(curves):
+        bound = curve.relative_upper_bound
+        clipped = np.where(bound > CLIPPED_AT, np.nan, bound) if figure2 else bound
+        style = curve_style(index) | {"label": curve_label(curve)}
+        plot_curve(axes, curve.relative_distance, clipped, **style)
+    if figure2:
+        axes.set_xlim(0, 256)
+        axes.set_ylim(*PRINTED)
+        axes.set_xticks(range(0, 251, 50))
+        return
+    axes.set_ylim(bottom=0)
+    if len(curves) == 1:
+        axes.set_title(curve_label(curves[0]), parse_math=False)
+
+
+def _scores(panels: NDArray[Any], curves: Sequence[Decay]) -> None:
+    """Plot score and bounds on a logarithmic scale, since they lie far apart, and score alone."""
+    together, alone = panels
+    together.set_ylabel("|score| and its bounds")
+    if any(curve.max_bound is not None and curve.max_bound.any() for curve in curves):
+        together.set_yscale("log", nonpositive="mask")
+    alone.set_ylabel("score")
+    alone.axhline(0, color="black", linewidth=0.5)
+    for index, curve in enumerate(curves):
+        if curve.score is None or curve.abel_bound is None or curve.max_bound is None:
+            continue
+        suffix = f" ({curve_label(curve)})" if len(curves) > 1 else ""
+        colour = COLOURS[index % len(COLOURS)]
+        columns = {"max bound": curve.max_bound, "Abel bound": curve.abel_bound}
+        columns["|score|"] = np.abs(curve.score)
+        for line, (name, column) in zip((":", "--", "-"), columns.items(), strict=True):
+            style = {"color": colour, "linestyle": line, "label": name + suffix}
+            plot_curve(together, curve.relative_distance, column, **style)
+        style = {"color": colour, "label": curve_label(curve)}
+        plot_curve(alone, curve.relative_distance, curve.score, **style)
+    if len(curves) == 1:
+        together.set_title(curve_label(curves[0]), parse_math=False)

@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from ropecli.render import console
-from ropecli.render.labels import exact
+from ropecli.render.labels import shortest_repr
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _value(value: Any) -> str:
     if value is None:
         return "none"
     if isinstance(value, float):
-        return exact(value) if value.is_integer() else f"{value:.9g}"
+        return shortest_repr(value) if value.is_integer() else f"{value:.9g}"
     if isinstance(value, tuple):
         return f"{_pairs_by_axis(value)} pairs"
     return console.visible(str(value))

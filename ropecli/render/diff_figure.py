@@ -10,7 +10,7 @@ import numpy as np
 
 from ropecli.render.console import visible
 from ropecli.render.diff import named
-from ropecli.render.figure import STYLE, look, saved
+from ropecli.render.figure import STYLE, curve_style, figure_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +26,7 @@ def drawn(result: Difference, *, suffix: str, command: str) -> bytes:
     with warnings.catch_warnings():
         # A file's name may hold letters that the font lacks; they become boxes.
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
-        return saved(figure(result), suffix=suffix, command=command)
+        return figure_bytes(figure(result), suffix=suffix, command=command)
 
 
 def figure(result: Difference) -> Figure:
@@ -44,7 +44,7 @@ def figure(result: Difference) -> Figure:
         picture.suptitle("\n".join(lines), fontsize=10, parse_math=False)
         above, below = picture.subplots(2)
         for index, layer in enumerate(parted):
-            style = {**look(index), "label": _called(layer)}
+            style = {**curve_style(index), "label": _called(layer)}
             table = np.array(layer.per_pair)
             places = np.array([1, max(2, *(abs(p.position) for p in layer.phase))])
             above.plot(places, places * table.max(), **style)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from ropecli._version import __version__
 from ropecli.render import console
 
 
-def show(command: str, parameters: dict[str, Any], result: dict[str, Any]) -> None:
+def show(command: str, parameters: dict[str, Any], result: Any) -> None:
     """Write one document to stdout."""
     try:
         sys.stdout.write(text(command, parameters, result) + "\n")
@@ -22,8 +23,8 @@ def show(command: str, parameters: dict[str, Any], result: dict[str, Any]) -> No
         console.silence()
 
 
-def text(command: str, parameters: dict[str, Any], result: dict[str, Any]) -> str:
-    """The document in ASCII; floats at full precision, NaN and infinities as null."""
+def text(command: str, parameters: dict[str, Any], result: Any) -> str:
+    """Return the document in ASCII; floats at full precision, NaN and infinities as null."""
     whole = {
         "schema": f"ropecli.{command}/1",
         "version": __version__,
@@ -34,6 +35,9 @@ def text(command: str, parameters: dict[str, Any], result: dict[str, Any]) -> st
 
 
 def _plain(value: Any) -> Any:
+    """Return the value as JSON has it: a dataclass as its fields, a path or the like as text."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | np.generic):

@@ -1,10 +1,11 @@
-"""What every Matplotlib figure shares: style, provenance, and the same bytes from run to run."""
+"""Style, metadata and reproducible bytes of all Matplotlib figures."""
 
 from __future__ import annotations
 
+import functools
 import io
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 import numpy as np
 from platformdirs import user_cache_path
@@ -12,6 +13,8 @@ from platformdirs import user_cache_path
 from ropecli._version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
@@ -23,7 +26,7 @@ os.environ.setdefault("MPLCONFIGDIR", str(user_cache_path("ropecli") / "matplotl
 #: without a common divisor: 42 curves go by before two look the same.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)))
-SHOWN = 4096  #: Distances whose waves are drawn one by one.
+MOST_POINTS = 4096  #: Distances up to which each one is plotted.
 BANDS = 256  #: Groups of neighbours beyond that.
 STYLE: dict[Any, Any] = {
     "axes.grid": True,
@@ -42,13 +45,36 @@ STYLE: dict[Any, Any] = {
 }
 
 
-def look(index: int) -> dict[str, Any]:
-    """Colour and line style of one of several curves."""
+Arguments = ParamSpec("Arguments")
+
+
+def styled(draw: Callable[Arguments, Figure]) -> Callable[Arguments, Figure]:
+    """Let a function draw in the style of all figures."""
+
+    @functools.wraps(draw)
+    def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Figure:
+        import matplotlib as mpl
+
+        with mpl.rc_context(STYLE):
+            return draw(*args, **kwargs)
+
+    return run
+
+
+def blank_figure(width: float, height: float) -> Figure:
+    """Return an empty figure of that many inches, which arranges its panels itself."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def curve_style(index: int) -> dict[str, Any]:
+    """Return colour and line style of one of several curves."""
     return {"color": COLOURS[index % len(COLOURS)], "linestyle": LINES[index % len(LINES)]}
 
 
-def trace(axes: Axes, x: NDArray[np.float64], y: NDArray[np.float64], **style: Any) -> None:
-    """Draw a curve; of more waves than a page can show, the mean of neighbours and their range."""
+def plot_curve(axes: Axes, x: NDArray[np.float64], y: NDArray[np.float64], **style: Any) -> None:
+    """Plot a curve; of more waves than a page can show, the mean of neighbours and their range."""
     if not _is_dense(x):
         axes.plot(x, y, **style)
         return
@@ -69,17 +95,17 @@ def trace(axes: Axes, x: NDArray[np.float64], y: NDArray[np.float64], **style: A
 
 
 def distance_label(x: NDArray[np.float64]) -> str:
-    """What runs along the axis of distances, and what `trace` made of the curves."""
+    """Return the label of the axis of distances, and what `plot_curve` made of the curves."""
     words = "; lines: mean of neighbours, bands: their range" if _is_dense(x) else ""
     return f"relative distance{words}"
 
 
 def _is_dense(x: NDArray[np.float64]) -> bool:
-    return len(x) > SHOWN and float(x[-1] - x[0]) > SHOWN
+    return len(x) > MOST_POINTS and float(x[-1] - x[0]) > MOST_POINTS
 
 
-def saved(figure: Figure, *, suffix: str, command: str) -> bytes:
-    """The figure as a file of the given kind, with the command that made it inside."""
+def figure_bytes(figure: Figure, *, suffix: str, command: str) -> bytes:
+    """Return a file of the given kind, with the command that made it in its metadata."""
     import matplotlib as mpl
 
     made_by = f"ropecli {__version__}"

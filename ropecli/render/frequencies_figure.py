@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.errors import ArgumentError
-from ropecli.render.figure import STYLE, look, saved
+from ropecli.render.figure import STYLE, curve_style, figure_bytes
 from ropecli.render.output import write_output
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def drawn(
         # A file's name may hold letters that the font lacks; they become boxes.
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
         picture = figure(curves, contexts, title=title)
-        return saved(picture, suffix=suffix, command=_printable(command))
+        return figure_bytes(picture, suffix=suffix, command=_printable(command))
 
 
 def figure(curves: Curves, contexts: Contexts = (), *, title: str = "") -> Figure:
@@ -142,7 +142,7 @@ def _lines(axes: Axes, name: str, rope: Rotary, index: int, *, never: float) -> 
     for each in range(rope.axes):
         own = np.array(rope.axis) == each
         style: dict[str, Any] = {
-            **look(index),
+            **curve_style(index),
             "marker": MARKERS[each],
             "markersize": width + (0 if rope.axes == 1 else 1),
             "linewidth": width,

@@ -10,7 +10,7 @@ import numpy as np
 from ropecli.render import console
 from ropecli.render.identify_flags import flags
 from ropecli.render.identify_table import rows, seen, tidy, value
-from ropecli.render.labels import exact
+from ropecli.render.labels import shortest_repr
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
@@ -213,5 +213,5 @@ def _moved(result: Identification) -> str:
     if step is None or offset is None or (step == 1 and not tidy(offset)):
         return ""
     if step == 1 and tidy(offset).is_integer():
-        return f"--offset {exact(tidy(offset))}"
+        return f"--offset {shortest_repr(tidy(offset))}"
     return f"--positions FILE, with {tidy(offset):.7g} + {step:.7g} m for m"

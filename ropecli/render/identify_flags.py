@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.errors import RopecliError
-from ropecli.render.labels import exact
+from ropecli.render.labels import shortest_repr
 from ropecli.rotary import rope as by_name
 from ropecli.rotary.axes import in_sections, interleaved
 from ropecli.rotary.types import PLAIN
@@ -136,5 +136,5 @@ def _words(keywords: dict[str, Any]) -> list[str]:
 
 def _value(value: Any) -> str:
     if isinstance(value, float | np.floating):
-        return exact(float(value))
+        return shortest_repr(float(value))
     return value if isinstance(value, str) else json.dumps(value)

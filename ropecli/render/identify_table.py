@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ropecli.render.labels import exact
+from ropecli.render.labels import shortest_repr
 from ropecli.rotary.layout import named_pairs
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def rows(result: Identification, rope: Rotary) -> list[list[str]]:
         found.append(["written", _pairs(rope.pairs_out)])
     if rope.rotary_dim != rope.head_dim:
         found.append(["rotated", _range(rope)])
-    found.append(["base", "none" if rope.base is None else exact(rope.base)])
+    found.append(["base", "none" if rope.base is None else shortest_repr(rope.base)])
     found.append(["scaling", _scaling(rope)])
     if rope.axes > 1:
         found.append(["axes", _axes(rope)])
@@ -92,7 +92,7 @@ def value(given: Any) -> str:
         return "yes" if given else "no"
     if isinstance(given, tuple | list):
         return " ".join(map(str, given))
-    return exact(given) if isinstance(given, float | int) else str(given)
+    return shortest_repr(given) if isinstance(given, float | int) else str(given)
 
 
 def _axes(rope: Rotary) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.render import console
-from ropecli.render.labels import exact, sequences
+from ropecli.render.labels import sequences, shortest_repr
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _ranges(indices: tuple[int, ...]) -> str:
 def _rows(layer: Layer, rope: Rotary, model: Model) -> list[list[str]]:
     rows = [
         ["rope type", _type(rope)],
-        ["base", "none: the table is given" if rope.base is None else exact(rope.base)],
+        ["base", "none: the table is given" if rope.base is None else shortest_repr(rope.base)],
         ["head dim", _place(rope)],
         ["layout", _layout(rope)],
     ]
@@ -197,7 +197,7 @@ def _value(value: Any) -> str:
         return f"[{listed}{f', ... {len(value)} numbers' if len(value) > LISTED else ''}]"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return console.visible(str(value).lower() if isinstance(value, bool) else str(value))
-    return exact(value) if float(value).is_integer() else f"{value:g}"
+    return shortest_repr(value) if float(value).is_integer() else f"{value:g}"
 
 
 def _place(rope: Rotary) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ropecli.render.figure import COLOURS, STYLE, saved
+from ropecli.render.figure import COLOURS, STYLE, figure_bytes
 from ropecli.render.labels import label
 from ropecli.render.linear import reckoned_from
 
@@ -31,7 +31,7 @@ def drawn(
     cost: tuple[Cost, ...], feature_map: str, rope: Rotary, *, suffix: str, command: str
 ) -> bytes:
     """The picture as a file of the given kind, with what made it inside."""
-    return saved(figure(cost, feature_map, rope), suffix=suffix, command=command)
+    return figure_bytes(figure(cost, feature_map, rope), suffix=suffix, command=command)
 
 
 def figure(cost: tuple[Cost, ...], feature_map: str, rope: Rotary) -> Figure:

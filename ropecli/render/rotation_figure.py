@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.errors import ArgumentError
-from ropecli.render.figure import COLOURS, STYLE, saved
+from ropecli.render.figure import COLOURS, STYLE, figure_bytes
 from ropecli.rotary.apply import rotate
 
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ def drawn(
     command: str = "ropecli.render.rotation_figure",
 ) -> bytes:
     """The picture as a file of the given kind; arguments as in `figure`."""
-    return saved(figure(x, rope, positions=positions, pairs=pairs), suffix=suffix, command=command)
+    return figure_bytes(
+        figure(x, rope, positions=positions, pairs=pairs), suffix=suffix, command=command
+    )
 
 
 def figure(

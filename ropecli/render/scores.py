@@ -1,18 +1,25 @@
-"""Words, numbers and pictures for `scores`."""
+"""Page, table and figure of `scores`."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
-from ropecli.render import console
-from ropecli.render.output import write_output
+import numpy as np
+
+from ropecli.render.console import wrapped
+from ropecli.render.figure import blank_figure, styled
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterable
+
+    from matplotlib.figure import Figure
 
     from ropecli.analyses.invariance import Invariance, Property
-    from ropecli.analyses.score_map import ScoreMap
+    from ropecli.analyses.scores import ScoreMap, Scores
+    from ropecli.render import Table
+    from ropecli.render.console import Screen
 
 HEADINGS = {
     "translation_invariance": "invariant",
@@ -22,117 +29,72 @@ HEADINGS = {
     "linear_shift": "linear",
 }
 WORDS = {True: "yes", False: "no", None: "-"}
+COLUMNS = 4  #: Panels side by side.
+SIDE = 2.4  #: Inches of a panel.
 
 
-def as_json(maps: list[ScoreMap], judged: list[Invariance]) -> dict[str, Any]:
-    """The result of `--json`."""
+def as_json(result: Scores) -> dict[str, Any]:
+    """Return the `result` of the document."""
     return {
-        "agrees": all(each.agrees for each in judged),
+        "agrees": result.agrees,
         "encodings": [
             {
-                "name": shown.name,
-                "equation": shown.equation,
-                "agrees": each.agrees,
-                "scores": shown.scores,
-                **{name: _property(found) for name, found in each.properties.items()},
+                "name": scored.name,
+                "equation": scored.equation,
+                "agrees": measured.agrees,
+                "scores": scored.scores,
+                **{name: _property(each) for name, each in measured.properties.items()},
             }
-            for shown, each in zip(maps, judged, strict=True)
+            for scored, measured in zip(result.maps, result.invariances, strict=True)
         ],
     }
 
 
-def _property(found: Property) -> dict[str, Any]:
-    return {
-        "holds": found.holds,
-        "max_error": found.max_error,
-        "tolerance": found.tolerance,
-        "theory": found.theory,
-        "agrees": found.agrees,
+def _property(measured: Property) -> dict[str, Any]:
+    names = ("holds", "max_error", "tolerance", "theory", "agrees")
+    return {name: getattr(measured, name) for name in names}
+
+
+def table(result: Scores) -> Table:
+    """Return a row for each query and key, a column for each encoding."""
+    queries, keys = result.maps[0].scores.shape
+    positions: dict[str, Any] = {
+        "query_position": np.repeat(np.arange(queries), keys),
+        "key_position": np.tile(np.arange(keys), queries),
     }
+    return positions | {each.name: each.scores.ravel() for each in result.maps}
 
 
-def write(
-    maps: list[ScoreMap],
-    judged: list[Invariance],
-    output: Path,
-    parameters: dict[str, Any],
-    *,
-    force: bool,
-) -> None:
-    """Write the figure or the numbers, whole or not at all.
-
-    Raises:
-        FileError: It can't be written.
-    """
-    suffix = output.suffix.lower()
-    if suffix == ".csv":
-        content = _csv(maps).encode()
-    elif suffix == ".json":
-        from ropecli.render import document
-
-        content = (document.text("scores", parameters, as_json(maps, judged)) + "\n").encode()
-    else:
-        from ropecli.render.scores_figure import drawn
-
-        title = f"scores of head {parameters['head']}, seed {parameters['seed']}"
-        content = drawn(maps, title=title, suffix=suffix, command=_command(parameters))
-    write_output(output, content, force=force)
-
-
-def _csv(maps: list[ScoreMap]) -> str:
-    lines = ["query_position,key_position," + ",".join(shown.name for shown in maps)]
-    queries, keys = maps[0].scores.shape
-    for m in range(queries):
-        for n in range(keys):
-            values = (repr(float(shown.scores[m, n])) for shown in maps)
-            lines.append(f"{m},{n}," + ",".join(values))
-    return "\n".join(lines) + "\n"
-
-
-def _command(parameters: dict[str, Any]) -> str:
-    """A command line that draws the figure again."""
-    options = [
-        f"--{name.replace('_', '-')} {each}"
-        for name, value in parameters.items()
-        for each in (value if isinstance(value, list) else [value])
-        if each is not None
-    ]
-    return " ".join(["ropecli scores", *options])
-
-
-def show(judged: list[Invariance], *, seed: int, saved: Path | None, brief: bool) -> None:
-    """Print the verdict, then what was measured and, below it, what theory says."""
-    out = console.out()
-    count = f"{len(judged)} encoding{'s' * (len(judged) != 1)}"
-    wrong = [line for each in judged for line in _disagreements(each)]
+def page(result: Scores, screen: Screen) -> list[str]:
+    """Return the verdict, then what was measured and, below it, what theory says."""
+    count = len(result.invariances)
+    wrong = [line for each in result.invariances for line in _disagreements(each)]
     if wrong:
-        lines = [
-            f"FAIL: {len(wrong)} disagreement{'s' * (len(wrong) != 1)} with theory, seed {seed}"
-        ]
-        lines.append("")
+        plural = "s" * (len(wrong) != 1)
+        lines = [f"FAIL: {len(wrong)} disagreement{plural} with theory, seed {result.seed}", ""]
         lines += wrong
     else:
-        lines = [f"PASS: measurement and theory agree on {count}, seed {seed}"]
-    if not brief:
-        lines += ["", *table(judged)]
+        encodings = f"{count} encoding{'s' * (count != 1)}"
+        lines = [f"PASS: measurement and theory agree on {encodings}, seed {result.seed}"]
+    if not screen.brief:
+        lines += ["", *properties(result.invariances)]
         lines += ["", "The number is the largest error; decaying: the largest rise over a step."]
-    if saved is not None:
-        lines += ["", f"Written: {console.visible(str(saved))}"]
-    elif not brief:
-        lines += ["", "Save the heat maps: -o scores.png    all of it: --json"]
-    for line in lines:
-        fits = len(line) <= out.width  # a line of the table keeps its gaps
-        for part in [line] if fits else console.wrapped(line, out.width, indent=4):
-            out.print(part, markup=False)
+        if screen.saved is None:
+            lines += ["", "Save the heat maps: -o scores.png    all of it: --json"]
+    return [
+        part
+        for line in lines  # a line of the table keeps its gaps
+        for part in ([line] if len(line) <= screen.width else wrapped(line, screen.width, indent=4))
+    ]
 
 
-def table(judged: list[Invariance]) -> list[str]:
-    """Two lines for each encoding: measured, and theory."""
+def properties(measured: Iterable[Invariance]) -> list[str]:
+    """Return two lines for each encoding: measured, and theory."""
     rows = [["", *HEADINGS.values()]]
-    for each in judged:
-        found = [each.properties[name] for name in HEADINGS]
-        rows.append([each.name, *(_measured(one) for one in found)])
-        rows.append(["  theory", *(f"{WORDS[one.theory]:<8}" for one in found)])
+    for encoding in measured:
+        found = [encoding.properties[name] for name in HEADINGS]
+        rows.append([encoding.name, *(_measured(each) for each in found)])
+        rows.append(["  theory", *(f"{WORDS[each.theory]:<8}" for each in found)])
     return aligned(rows, left=1)
 
 
@@ -142,11 +104,48 @@ def _measured(found: Property) -> str:
     return f"{WORDS[found.holds]:<3} {found.max_error:<.0e}"
 
 
-def _disagreements(each: Invariance) -> list[str]:
+def _disagreements(encoding: Invariance) -> list[str]:
     return [
-        f"  {each.name}: {HEADINGS[name]} was measured {WORDS[found.holds]} "
+        f"  {encoding.name}: {HEADINGS[name]} was measured {WORDS[found.holds]} "
         f"(error {found.max_error:.3g}, tolerance {found.tolerance:.3g}), "
         f"theory says {WORDS[found.theory]}"
-        for name, found in each.properties.items()
+        for name, found in encoding.properties.items()
         if not found.agrees
     ]
+
+
+def figure(result: Scores) -> Figure:
+    """Return a heat map for each encoding, each with its own scale.
+
+    White is a score of 0, red is positive, blue is negative. Scales differ because not all
+    encodings divide by sqrt(head_dim).
+    """
+    return heat_maps(result.maps, title=f"scores of head {result.head}, seed {result.seed}")
+
+
+@styled
+def heat_maps(maps: tuple[ScoreMap, ...], *, title: str) -> Figure:
+    """Return score against the positions of query and key, a panel for each map."""
+    columns = min(len(maps), COLUMNS)
+    rows = math.ceil(len(maps) / columns)
+    picture = blank_figure(SIDE * 1.25 * columns, SIDE * 1.1 * rows + 0.4)
+    picture.suptitle(title, fontsize=10)
+    panels = picture.subplots(rows, columns, squeeze=False).ravel()
+    for axes in panels[len(maps) :]:
+        axes.remove()
+    for axes, scored in zip(panels, maps, strict=False):
+        axes.grid(visible=False)
+        masked = np.ma.masked_invalid(scored.scores)
+        most = float(np.abs(masked.compressed()).max(initial=0)) or 1.0
+        image = axes.imshow(masked, interpolation="nearest", cmap="RdBu_r", vmin=-most, vmax=most)
+        picture.colorbar(image, ax=axes, shrink=0.8)
+        axes.set_title(map_title(scored), fontsize=9, parse_math=False)
+        axes.set_xlabel("key n")
+        axes.set_ylabel("query m")
+    return picture
+
+
+def map_title(scored: ScoreMap) -> str:
+    """Return the name of the encoding, with its equation where it has a number of RoFormer."""
+    number = f" (Eq. {scored.equation})" if scored.equation[:1].isdigit() else ""
+    return scored.name + number

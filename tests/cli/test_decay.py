@@ -265,6 +265,6 @@ def test_failed_drawing_leaves_no_file(
     def fail(*_: object, **__: object) -> bytes:
         raise MemoryError
 
-    monkeypatch.setattr("ropecli.render.decay_figure.drawn", fail)
+    monkeypatch.setattr("ropecli.render.decay.figure", fail)
     assert assert_refused(capsys, "decay", "--dim", "4", "-o", "x.png") == "out of memory"
     assert list(Path().iterdir()) == []

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 from helpers import ROOT, run_cli, run_python
-from typer.main import get_command
 
 import ropecli
-from ropecli.cli.app import app, run
+from ropecli.cli.app import build, run
 
 COMMANDS = [
     "decay",
@@ -27,7 +26,7 @@ COMMANDS = [
     "permute",
     "info",
 ]
-GROUP: Any = get_command(app)
+GROUP = build()
 OPTIONS = [
     (name, option)
     for name, command in [("", GROUP), *GROUP.commands.items()]

@@ -52,7 +52,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
         (
             "scores --x one.npy --queries 2 --heads 1",
-            "queries must be 1, as many as there are tokens, got 2",
+            "queries must be 1, the number of tokens, got 2",
         ),
     ],
 )

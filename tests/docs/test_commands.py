@@ -15,19 +15,18 @@ import numpy as np
 import pytest
 from helpers import ROOT, run_here
 from models.configs import GPT_OSS, LLAMA_31
-from typer.main import get_command
 
 from ropecli import Rotary, rotate
 from ropecli.checks.accuracy import ACCURACY, ANGLE
 from ropecli.checks.sampling import COUNT
 from ropecli.checks.verify import LAWS
-from ropecli.cli.app import app
+from ropecli.cli.app import build
 from ropecli.files.formats.safetensors import serialize
 
 pytestmark = pytest.mark.slow
 
 DOCS = ROOT / "docs"
-GROUP: Any = get_command(app)
+GROUP = build()
 ROTATION = """
 from ropecli import Rotary, rotate as turn
 rotate = lambda x, positions: turn(x, Rotary(head_dim=4), positions)

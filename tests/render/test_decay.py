@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import html
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ropecli import Decay, Rotary, decay
-from ropecli.files.vector import Vector
-from ropecli.render import console
+from ropecli.analyses.decay import DecayCurves
 from ropecli.render import decay as pages
+from ropecli.render.console import UNCUT, Screen
 
 HINTS = "Save the figure: -o figure2.png    the numbers: -o decay.csv"
 
@@ -43,17 +44,16 @@ def scored() -> Decay:
 
 
 def shown(
-    capsys: pytest.CaptureFixture[str],
     curves: list[Decay],
     *,
     figure2: bool = False,
-    saved: Path | None = None,
     brief: bool = False,
+    saved: Path | None = None,
+    plots: bool = False,
 ) -> str:
-    pages.show(curves, figure2=figure2, saved=saved, brief=brief)
-    printed = capsys.readouterr()
-    assert printed.err == ""
-    return printed.out
+    """The page, on a terminal of 80 columns or elsewhere."""
+    screen = Screen(brief=brief, saved=saved, braille=plots, width=80 if plots else UNCUT)
+    return "\n".join(pages.page(DecayCurves(curves=tuple(curves), figure2=figure2), screen))
 
 
 def table(text: str) -> tuple[list[str], list[list[str]]]:
@@ -66,20 +66,19 @@ def table(text: str) -> tuple[list[str], list[list[str]]]:
 # The table.
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=9),
     st.floats(0, 1e9),
     st.floats(1e-6, 1e6),
 )
 def test_every_number_of_the_table_is_the_exact_float(
-    capsys: pytest.CaptureFixture[str], bounds: list[float], start: float, step: float
+    bounds: list[float], start: float, step: float
 ) -> None:
     curves = [
         curve(bounds, start=start, step=step),
         curve(bounds[::-1], start=start, step=step, dim=2),
     ]
-    heading, rows = table(shown(capsys, curves))
+    heading, rows = table(shown(curves))
     assert heading == [
         "relative distance",
         "relative upper bound (dim 4, base 10000)",
@@ -92,8 +91,8 @@ def test_every_number_of_the_table_is_the_exact_float(
     assert got == [[value.hex() for value in row] for row in expected]
 
 
-def test_table_shows_distances_that_double_and_the_last(capsys: pytest.CaptureFixture[str]) -> None:
-    text = shown(capsys, [curve(list(range(1001, 0, -1)))])
+def test_table_shows_distances_that_double_and_the_last() -> None:
+    text = shown([curve(list(range(1001, 0, -1)))])
     _, rows = table(text)
     assert [row[0] for row in rows] == [
         str(n) for n in (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
@@ -101,25 +100,25 @@ def test_table_shows_distances_that_double_and_the_last(capsys: pytest.CaptureFi
     assert "12 of 1,001 values; all of them: --json, or -o decay.csv\n" in text
 
 
-def test_whole_table_says_nothing_of_other_values(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "all of them" not in shown(capsys, [curve([3, 2, 1])])
+def test_whole_table_says_nothing_of_other_values() -> None:
+    assert "all of them" not in shown([curve([3, 2, 1])])
 
 
-def test_large_distances_keep_their_digits(capsys: pytest.CaptureFixture[str]) -> None:
-    _, rows = table(shown(capsys, [curve([1, 2], start=123_456_789, step=0.5)]))
+def test_large_distances_keep_their_digits() -> None:
+    _, rows = table(shown([curve([1, 2], start=123_456_789, step=0.5)]))
     assert [row[0] for row in rows] == ["123456789", "123456789.5"]
 
 
-def test_wide_tables_are_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
-    text = shown(capsys, [curve([0.1, 0.2], base=base) for base in (1e4, 1e5, 1e6, 1e7)])
+def test_wide_tables_are_not_cut() -> None:
+    text = shown([curve([0.1, 0.2], base=base) for base in (1e4, 1e5, 1e6, 1e7)])
     heading, rows = table(text)
     assert len(heading) == 5
     assert rows == [["0", *["0.1"] * 4], ["1", *["0.2"] * 4]]
     assert max(map(len, text.splitlines())) > 160
 
 
-def test_table_of_vectors_names_score_and_bounds(capsys: pytest.CaptureFixture[str]) -> None:
-    heading, rows = table(shown(capsys, [scored()]))
+def test_table_of_vectors_names_score_and_bounds() -> None:
+    heading, rows = table(shown([scored()]))
     assert heading == [
         "relative distance",
         "relative upper bound",
@@ -139,8 +138,8 @@ def facts(text: str) -> dict[str, str]:
     return dict(pairs)
 
 
-def test_summary_of_the_papers_curve(capsys: pytest.CaptureFixture[str]) -> None:
-    text = shown(capsys, [decay(Rotary(head_dim=128))])
+def test_summary_of_the_papers_curve() -> None:
+    text = shown([decay(Rotary(head_dim=128))])
     assert text.startswith(
         "RoPE's upper bound against distance (RoFormer Eq. 37, Figure 2)\n"
         "dim 128, base 10000, 64 pairs\n\n"
@@ -152,35 +151,33 @@ def test_summary_of_the_papers_curve(capsys: pytest.CaptureFixture[str]) -> None
     assert got["at distance 512"] == "5.311"
     assert got["lowest"] == "4.871    at 482"
     assert got["on average"] == "12.5 in the first quarter, 6.638 in the last"
-    assert text.endswith(f"{HINTS}\nThe paper's own frame: --figure2\n")
+    assert text.endswith(f"{HINTS}\nThe paper's own frame: --figure2")
 
 
 @pytest.mark.parametrize("reduce", ["mean", "sum"])
 @pytest.mark.parametrize("start", [0.0, 1.0])
-def test_exactly_is_said_of_the_mean_at_0_alone(
-    capsys: pytest.CaptureFixture[str], reduce: str, start: float
-) -> None:
-    text = shown(capsys, [decay(Rotary(head_dim=4), start=start, max_distance=3, reduce=reduce)])
+def test_exactly_is_said_of_the_mean_at_0_alone(reduce: str, start: float) -> None:
+    text = shown([decay(Rotary(head_dim=4), start=start, max_distance=3, reduce=reduce)])
     assert ("exactly" in text) == (reduce == "mean" and start == 0)
 
 
-def test_what_never_happens_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    got = facts(shown(capsys, [curve([4, 3.5, 3])]))
+def test_what_never_happens_is_said() -> None:
+    got = facts(shown([curve([4, 3.5, 3])]))
     assert got["halved by"] == got["rises first at"] == "not in this range"
 
 
-def test_one_distance_has_no_trend(capsys: pytest.CaptureFixture[str]) -> None:
-    got = facts(shown(capsys, [curve([4.0], start=7)]))
+def test_one_distance_has_no_trend() -> None:
+    got = facts(shown([curve([4.0], start=7)]))
     assert got.pop("at distance 7") == "4"
     assert got == {"7": "4"}  # the table's row
 
 
-def test_one_pair_is_no_pairs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "dim 2, base 10000, 1 pair\n" in shown(capsys, [curve([1.0], dim=2)])
+def test_one_pair_is_no_pairs() -> None:
+    assert "dim 2, base 10000, 1 pair\n" in shown([curve([1.0], dim=2)])
 
 
-def test_several_curves_are_named(capsys: pytest.CaptureFixture[str]) -> None:
-    text = shown(capsys, [curve([4, 1]), curve([2, 1], base=500)])
+def test_several_curves_are_named() -> None:
+    text = shown([curve([4, 1]), curve([2, 1], base=500)])
     blocks = text.split("\n\n")
     assert [b.splitlines()[0] for b in blocks[2:4]] == ["dim 4, base 10000", "dim 4, base 500"]
     assert "at distance 0" in blocks[2]
@@ -188,8 +185,8 @@ def test_several_curves_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert "  2 " in blocks[3]
 
 
-def test_scores_are_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
-    text = shown(capsys, [scored()])
+def test_scores_are_summed_up() -> None:
+    text = shown([scored()])
     assert text.startswith(
         "The score and RoPE's upper bounds against distance (RoFormer Eq. 35-37)"
     )
@@ -201,52 +198,48 @@ def test_scores_are_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--figure2" not in text  # that frame is for the bound alone
 
 
-def test_brief_leaves_out_what_is_not_a_result(capsys: pytest.CaptureFixture[str]) -> None:
-    text = shown(capsys, [curve([4, 2, 1])], brief=True)
+def test_brief_leaves_out_what_is_not_a_result() -> None:
+    text = shown([curve([4, 2, 1])], brief=True)
     assert "Save the figure" not in text
     assert "However far" not in text
     assert facts(text)["halved by"] == "1"
 
 
-def test_file_that_was_written_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    text = shown(capsys, [curve([4, 2])], saved=Path("out [1]\n.png"), brief=True)
-    assert text.endswith("\n\nWritten: out [1]\\n.png\n")
+def test_hints_end_where_a_file_was_written() -> None:
+    assert "Save the figure" not in shown([curve([4, 2])], saved=Path("x.png"))
+
+
+def test_print_and_notebooks_show_the_short_page() -> None:
+    one = curve([4, 2])
+    assert str(one) == shown([one], brief=True)
+    assert one._repr_html_() == f"<pre>{html.escape(str(one))}</pre>"
 
 
 # On a terminal.
 
 
-@pytest.fixture
-def screen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(console, "draws_braille", lambda: True)
-
-
-@pytest.mark.usefixtures("screen")
-def test_terminal_shows_a_plot_and_no_table(capsys: pytest.CaptureFixture[str]) -> None:
-    text = shown(capsys, [curve([8, 4, 2, 1])])
+def test_terminal_shows_a_plot_and_no_table() -> None:
+    text = shown([curve([8, 4, 2, 1])], plots=True)
     assert re.search("[\u2801-\u28ff]", text)
     assert "  8 |" in text
     assert "relative upper bound " not in text
     assert max(map(len, text.splitlines())) <= 80
 
 
-@pytest.mark.usefixtures("screen")
-def test_terminal_names_several_curves(capsys: pytest.CaptureFixture[str]) -> None:
-    text = shown(capsys, [curve([8, 4, 2, 1]), curve([3, 3, 3, 3], dim=6)])
+def test_terminal_names_several_curves() -> None:
+    text = shown([curve([8, 4, 2, 1]), curve([3, 3, 3, 3], dim=6)], plots=True)
     assert re.search(r"solid +dim 4, base 10000\n", text)
     assert re.search(r"dashed +dim 6, base 10000\n", text)
 
 
-@pytest.mark.usefixtures("screen")
-def test_terminal_clips_the_papers_frame(capsys: pytest.CaptureFixture[str]) -> None:
+def test_terminal_clips_the_papers_frame() -> None:
     bounds = [32.5, 19.0, 10.0, 6.5]
-    assert "19.8 |" in shown(capsys, [curve(bounds)], figure2=True)
-    assert "32.5 |" in shown(capsys, [curve(bounds)])
+    assert "19.8 |" in shown([curve(bounds)], figure2=True, plots=True)
+    assert "32.5 |" in shown([curve(bounds)], plots=True)
 
 
-@pytest.mark.usefixtures("screen")
-def test_terminal_draws_bounds_and_score_apart(capsys: pytest.CaptureFixture[str]) -> None:
-    text = shown(capsys, [scored()])
+def test_terminal_draws_bounds_and_score_apart() -> None:
+    text = shown([scored()], plots=True)
     first, second = text.index("  max bound and Abel bound\n"), text.index("  score\n")
     bounds, score = text[first:second], text[second:]
     assert "9.75 |" in bounds
@@ -254,20 +247,3 @@ def test_terminal_draws_bounds_and_score_apart(capsys: pytest.CaptureFixture[str
     assert "-2.5 |" in score
     assert "  4 |" in score
     assert max(map(len, text.splitlines())) <= 80
-
-
-# Notes.
-
-
-def vector(rows: int | None, row: int | None) -> Vector:
-    return Vector(values=np.ones(2), path=Path("q.npy"), rows=rows, row=row)
-
-
-def test_row_that_was_taken_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    pages.show_notes(vector(1200, 0), None)
-    assert capsys.readouterr() == ("", "note: q.npy: row 0 of 1,200 taken\n")
-
-
-def test_no_note_where_there_was_no_choice(capsys: pytest.CaptureFixture[str]) -> None:
-    pages.show_notes(vector(None, None), vector(1, 0), None)
-    assert capsys.readouterr() == ("", "")

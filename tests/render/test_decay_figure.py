@@ -11,7 +11,8 @@ import pytest
 from helpers import assert_within, run_python
 
 from ropecli import Decay, Rotary, __version__, decay
-from ropecli.render.decay_figure import CLIPPED_AT, PRINTED, drawn, figure
+from ropecli.render.decay import CLIPPED_AT, PRINTED
+from ropecli.render.figure import figure_bytes
 
 pytestmark = pytest.mark.slow
 
@@ -22,8 +23,12 @@ Q, K = np.random.default_rng(4).standard_normal((2, 16))
 SCORED = decay(Rotary(head_dim=16), max_distance=64, q=Q, k=K)
 
 
+def drawn(curve: Decay, *others: Decay, suffix: str, command: str = COMMAND) -> bytes:
+    return figure_bytes(curve.figure(*others), suffix=suffix, command=command)
+
+
 def test_axes_have_the_papers_names() -> None:
-    (axes,) = figure([PLAIN]).axes
+    (axes,) = PLAIN.figure().axes
     assert axes.get_xlabel() == "relative distance"
     assert axes.get_ylabel() == "relative upper bound"
     assert axes.get_title() == "dim 16, base 10000"
@@ -31,7 +36,7 @@ def test_axes_have_the_papers_names() -> None:
 
 
 def test_line_is_the_curve() -> None:
-    (axes,) = figure([PLAIN]).axes
+    (axes,) = PLAIN.figure().axes
     (line,) = axes.get_lines()
     x, y = np.asarray(line.get_xydata()).T
     assert x.tolist() == PLAIN.relative_distance.tolist()
@@ -40,7 +45,7 @@ def test_line_is_the_curve() -> None:
 
 
 def test_several_curves_have_a_legend_and_styles_of_their_own() -> None:
-    picture = figure([PLAIN, OTHER])
+    picture = PLAIN.figure(OTHER)
     (axes,) = picture.axes
     first, second = axes.get_lines()
     assert np.asarray(second.get_ydata()).tolist() == OTHER.relative_upper_bound.tolist()
@@ -54,13 +59,13 @@ def test_several_curves_have_a_legend_and_styles_of_their_own() -> None:
 
 
 def test_bound_stands_on_0() -> None:
-    (axes,) = figure([PLAIN]).axes
+    (axes,) = PLAIN.figure().axes
     assert axes.get_ylim()[0] == 0
 
 
 def test_waves_beyond_number_are_means_and_ranges() -> None:
     long = decay(Rotary(head_dim=16), max_distance=5000)
-    (axes,) = figure([long]).axes
+    (axes,) = long.figure().axes
     (line,) = axes.get_lines()
     y = np.asarray(line.get_ydata())
     assert len(y) <= 256
@@ -73,13 +78,13 @@ def test_waves_beyond_number_are_means_and_ranges() -> None:
         long.relative_upper_bound.max(),
     )
     assert axes.get_xlabel().endswith("lines: mean of neighbours, bands: their range")
-    (fine,) = figure([decay(Rotary(head_dim=16), max_distance=256, step=0.02)]).axes
+    (fine,) = decay(Rotary(head_dim=16), max_distance=256, step=0.02).figure().axes
     assert len(np.asarray(fine.get_lines()[0].get_xydata())) == 12_801
 
 
 def test_papers_frame() -> None:
     curve = decay(Rotary(head_dim=128), max_distance=256, step=0.25)
-    picture = figure([curve], figure2=True)
+    picture = curve.figure(figure2=True)
     (axes,) = picture.axes
     assert axes.get_xlim() == (0, 256)
     assert axes.get_ylim() == PRINTED == (6.385, 19.75)
@@ -92,7 +97,7 @@ def test_papers_frame() -> None:
 
 def test_papers_frame_clips_what_the_paper_clips() -> None:
     curve = decay(Rotary(head_dim=128), max_distance=256, step=0.25)
-    (axes,) = figure([curve], figure2=True).axes
+    (axes,) = curve.figure(figure2=True).axes
     x, y = np.asarray(axes.get_lines()[0].get_xydata()).T
     bound = curve.relative_upper_bound
     assert np.isnan(y).tolist() == (bound > CLIPPED_AT).tolist()
@@ -103,7 +108,7 @@ def test_papers_frame_clips_what_the_paper_clips() -> None:
 
 
 def test_score_and_bounds_stand_in_one_figure() -> None:
-    together, alone = figure([SCORED]).axes
+    together, alone = SCORED.figure().axes
     assert together.get_yscale() == "log"
     assert alone.get_xlabel() == "relative distance"
     assert (together.get_ylabel(), alone.get_ylabel()) == ("|score| and its bounds", "score")
@@ -122,7 +127,7 @@ def test_score_and_bounds_stand_in_one_figure() -> None:
 
 def test_several_scores_are_named() -> None:
     other = decay(Rotary(head_dim=16, base=500.0), max_distance=64, q=Q, k=K)
-    (legend,) = figure([SCORED, other]).legends
+    (legend,) = SCORED.figure(other).legends
     assert legend.get_texts()[-1].get_text() == "|score| (dim 16, base 500)"
 
 
@@ -130,7 +135,7 @@ def test_several_scores_are_named() -> None:
     ("suffix", "curves"), [(".png", [PLAIN]), (".pdf", [PLAIN, OTHER]), (".svg", [SCORED])]
 )
 def test_same_bytes_from_run_to_run(suffix: str, curves: list[Decay]) -> None:
-    once, again = (drawn(curves, suffix=suffix, command=COMMAND) for _ in range(2))
+    once, again = (drawn(*curves, suffix=suffix, command=COMMAND) for _ in range(2))
     assert once == again
 
 
@@ -139,15 +144,16 @@ def test_same_bytes_in_another_process_elsewhere() -> None:
 import hashlib
 import sys
 from ropecli import Rotary, decay
-from ropecli.render.decay_figure import drawn
+from ropecli.render.figure import figure_bytes
 curve = decay(Rotary(head_dim=16), max_distance=64)
 for suffix in (".png", ".svg", ".pdf"):
-    print(hashlib.sha256(drawn([curve], suffix=suffix, command="c")).hexdigest())
+    content = figure_bytes(curve.figure(), suffix=suffix, command="c")
+    print(hashlib.sha256(content).hexdigest())
 assert "matplotlib.pyplot" not in sys.modules  # it would keep figures, and look for a display
 """
     done = run_python(code, TZ="Asia/Tokyo", PYTHONHASHSEED="5", SOURCE_DATE_EPOCH="")
     assert done.returncode == 0, done.stderr
-    here = [drawn([PLAIN], suffix=suffix, command="c") for suffix in (".png", ".svg", ".pdf")]
+    here = [drawn(PLAIN, suffix=suffix, command="c") for suffix in (".png", ".svg", ".pdf")]
     assert done.stdout.split() == [hashlib.sha256(content).hexdigest() for content in here]
 
 
@@ -155,7 +161,7 @@ assert "matplotlib.pyplot" not in sys.modules  # it would keep figures, and look
     ("suffix", "begin"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")]
 )
 def test_file_says_what_made_it(suffix: str, begin: bytes) -> None:
-    content = drawn([PLAIN], suffix=suffix, command=COMMAND)
+    content = drawn(PLAIN, suffix=suffix, command=COMMAND)
     assert content.startswith(begin)
     text = content.decode("latin-1")
     assert f"ropecli {__version__}" in text
@@ -164,7 +170,7 @@ def test_file_says_what_made_it(suffix: str, begin: bytes) -> None:
 
 
 def test_another_command_gives_other_bytes() -> None:
-    assert drawn([PLAIN], suffix=".png", command="a") != drawn([PLAIN], suffix=".png", command="b")
+    assert drawn(PLAIN, suffix=".png", command="a") != drawn(PLAIN, suffix=".png", command="b")
 
 
 @pytest.mark.parametrize("suffix", [".png", ".pdf"])
@@ -173,10 +179,10 @@ def test_scores_of_zero_draw_without_a_warning(suffix: str) -> None:
     curve = decay(Rotary(head_dim=4), max_distance=4, q=zeros, k=zeros)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert len(drawn([curve], suffix=suffix)) > 1000
+        assert len(drawn(curve, suffix=suffix)) > 1000
 
 
 def test_a_single_distance_draws_without_a_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert len(drawn([decay(Rotary(head_dim=4), max_distance=0)], suffix=".png")) > 1000
+        assert len(drawn(decay(Rotary(head_dim=4), max_distance=0), suffix=".png")) > 1000

@@ -12,8 +12,11 @@ import numpy as np
 import pytest
 
 from ropecli import ArgumentError, Decay, FileError, Rotary, decay
+from ropecli.analyses.decay import DecayCurves
 from ropecli.render import decay as pages
-from ropecli.render.output import check_output
+from ropecli.render.document import text
+from ropecli.render.output import check_output, command_line, save
+from ropecli.render.output import csv as csv_text
 
 Q, K = np.random.default_rng(8).standard_normal((2, 4))
 
@@ -42,26 +45,26 @@ def test_output_that_can_not_be_written(name: str) -> None:
     assert str(caught.value) == f"output must end in {allowed}, got {Path(name).name!r}"
 
 
-def written(tmp_path: Path, curves: list[Decay], name: str, **parameters: Any) -> str:
-    target = tmp_path / name
-    pages.write(curves, target, parameters, force=False, figure2=False)
-    assert [path.name for path in tmp_path.iterdir()] == [name]
-    return target.read_text()
+def document(curves: list[Decay], **parameters: Any) -> str:
+    return text("decay", parameters, pages.as_json(DecayCurves(curves=tuple(curves))))
 
 
-def test_csv_holds_every_value_exactly(tmp_path: Path) -> None:
+def csv_rows(*curves: Decay) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(csv_text(pages.table(DecayCurves(curves=curves))))))
+
+
+def test_csv_holds_every_value_exactly() -> None:
     scored = decay(Rotary(head_dim=4), max_distance=9, step=0.3, q=Q, k=K)
-    text = written(tmp_path, [scored], "x.csv")
-    heading, *rows = csv.reader(io.StringIO(text))
-    assert heading == ["relative_distance", *pages.FIELDS]
+    heading, *rows = csv_rows(scored)
+    assert heading == ["relative_distance", *pages.COLUMNS]
     columns = np.array(rows, dtype=float).T
     for name, column in zip(heading, columns, strict=True):
         assert column.tolist() == getattr(scored, name).tolist()
 
 
-def test_csv_of_several_curves_names_them_without_commas(tmp_path: Path) -> None:
+def test_csv_of_several_curves_names_them_without_commas() -> None:
     curves = [curve([2, 1], base=10_000.0), curve([4, 3], base=10_000.001)]
-    heading, *rows = csv.reader(io.StringIO(written(tmp_path, curves, "x.CSV")))
+    heading, *rows = csv_rows(*curves)
     assert heading == [
         "relative_distance",
         "relative_upper_bound (dim 4 base 10000)",
@@ -70,11 +73,11 @@ def test_csv_of_several_curves_names_them_without_commas(tmp_path: Path) -> None
     assert rows == [["0.0", "2.0", "4.0"], ["1.0", "1.0", "3.0"]]
 
 
-def test_json_file_is_the_document(tmp_path: Path) -> None:
-    document = json.loads(written(tmp_path, [curve([2, 1])], "x.json", dim=[4], q=None))
-    assert document["schema"] == "ropecli.decay/1"
-    assert document["parameters"] == {"dim": [4], "q": None}
-    assert document["result"] == {
+def test_document_has_parameters_and_curves() -> None:
+    got = json.loads(document([curve([2, 1])], dim=[4], q=None))
+    assert got["schema"] == "ropecli.decay/1"
+    assert got["parameters"] == {"dim": [4], "q": None}
+    assert got["result"] == {
         "curves": [
             {
                 "label": "dim 4, base 10000",
@@ -88,29 +91,42 @@ def test_json_file_is_the_document(tmp_path: Path) -> None:
     }
 
 
-def test_existing_file_is_kept_without_force(tmp_path: Path) -> None:
-    target = tmp_path / "x.csv"
+@pytest.mark.parametrize("name", ["x.CSV", "x.csv", "x.json", "x.svg"])
+def test_output_is_written_by_suffix_and_kept_without_force(name: str, tmp_path: Path) -> None:
+    target, result = tmp_path / name, DecayCurves(curves=(curve([1.0]),))
+
+    def write(*, force: bool) -> None:
+        save(
+            target,
+            document=lambda: "{}",
+            table=lambda: pages.table(result),
+            figure=lambda: pages.figure(result),
+            command="ropecli decay --dim 4",
+            force=force,
+        )
+
     target.write_text("mine")
     with pytest.raises(FileError, match="pass force"):
-        pages.write([curve([1.0])], target, {}, force=False, figure2=False)
+        write(force=False)
     assert target.read_text() == "mine"
-    pages.write([curve([1.0])], target, {}, force=True, figure2=False)
-    assert target.read_text().startswith("relative_distance,")
+    write(force=True)
+    begin = {".csv": "relative_distance,", ".json": "{}\n", ".svg": "<?xml"}[target.suffix.lower()]
+    assert target.read_text().startswith(begin)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_figure_tells_the_command_that_draws_it_again(tmp_path: Path) -> None:
-    text = written(
-        tmp_path,
-        [curve([2, 1])],
-        "x.svg",
-        dim=[4, 8],
-        base=[10000.0],
-        step=0.02,
-        figure2=True,
-        force=False,
-        q_row=None,
-        max_dist=512.0,
-    )
-    assert (
-        "ropecli decay --dim 4 --dim 8 --base 10000 --step 0.02 --figure2 --max-dist 512<" in text
+def test_command_line_spells_the_parameters() -> None:
+    parameters = {
+        "source": "a file.json",
+        "dim": [4, 8],
+        "base": [10000.0],
+        "step": 0.02,
+        "figure2": True,
+        "force": False,
+        "q_row": None,
+        "max_dist": 512.0,
+    }
+    assert command_line("decay", parameters, {"source"}) == (
+        "ropecli decay 'a file.json' --dim 4 --dim 8 --base 10000 --step 0.02 --figure2 "
+        "--max-dist 512"
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from helpers import run_in_terminal
 
 from ropecli import Rotary, decay
 from ropecli.analyses.expected import Expected, expected_score
 from ropecli.encodings import ENCODINGS, with_table
-from ropecli.render.expected import figure
 
 pytestmark = pytest.mark.slow
 
@@ -23,9 +23,18 @@ def curves(*names: str) -> list[Expected]:
 
 
 def test_what_falls_far_does_not_flatten_the_rest() -> None:
-    above, below = figure(BOUND, curves("alibi", "rope")).axes
+    first, *others = curves("alibi", "rope")
+    above, below = first.figure(*others, bound=BOUND).axes
     assert (above.get_ylim()[0], below.get_yscale()) == (0, "symlog")
-    assert figure(BOUND, curves("alibi")).axes[1].get_yscale() == "linear"
+    assert first.figure(bound=BOUND).axes[1].get_yscale() == "linear"
+
+
+def test_scores_are_drawn_and_printed_without_a_bound() -> None:
+    (curve,) = curves("alibi")
+    (axes,) = curve.figure().axes
+    values = np.asarray(axes.get_lines()[0].get_ydata())
+    assert values.tolist() == (curve.expected_score - curve.expected_score[0]).tolist()
+    assert "distance   alibi\n       0   2.1" in str(curve)
 
 
 @pytest.mark.parametrize("columns", [40, 80, 200])

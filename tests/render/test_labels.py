@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropecli import Rotary, rope
-from ropecli.render.labels import exact, label, sequences
+from ropecli.render.labels import label, sequences, shortest_repr
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_exact_means_the_very_same_float(number: float) -> None:
-    assert float(exact(number)).hex() == number.hex()
+    assert float(shortest_repr(number)).hex() == number.hex()
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def test_exact_means_the_very_same_float(number: float) -> None:
     [(512.0, "512"), (1e6, "1000000"), (0.02, "0.02"), (1e22, "1e+22"), (-0.5, "-0.5"), (3, "3")],
 )
 def test_exact_is_short(number: float, text: str) -> None:
-    assert exact(number) == text
+    assert shortest_repr(number) == text
 
 
 def test_label_of_a_plain_encoding() -> None:

@@ -1,0 +1,100 @@
+"""Commands as short functions: groups of options in, a result shown, an exit code out."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from copy import copy
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+
+import typer
+from typer.models import ArgumentInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A command line as it was parsed."""
+
+    command: str  #: Name of the command.
+    parameters: dict[str, Any]  #: Values of all arguments and options, defaults included.
+    arguments: frozenset[str]  #: Names of those that are arguments.
+
+
+class Help(dict[str, str]):
+    """Help texts for options of a group that mean something else in one command.
+
+    `rope: Annotated[EncodingOptions, Help(dim="Head dim, even. [default: 128]")]`
+    """
+
+
+def command(function: Callable[..., bool | None]) -> Callable[..., None]:
+    """Make a command for Typer of a function that takes groups of options as one value each.
+
+    A group is a frozen dataclass whose annotated fields are options. The command gets them in the
+    group's place, and hands them to the function as a group again. An option that the function
+    itself has takes the place of the group's. A group with a field `parsed` gets the command line
+    there. A function that returns False ends the command with exit code 1.
+    """
+    hints = get_type_hints(function, include_extras=True)
+    signature = inspect.signature(function).parameters
+    groups = {name: _group(hints[name]) for name in signature if _group(hints[name]) is not None}
+    own = signature.keys() - groups.keys()
+    options: dict[str, inspect.Parameter] = {}
+    for name, parameter in signature.items():
+        if name in own:
+            options[name] = parameter.replace(annotation=hints[name])
+        else:
+            options |= {each.name: each for each in _options(hints[name]) if each.name not in own}
+
+    arguments = frozenset(name for name, each in options.items() if _is_argument(each.annotation))
+
+    @functools.wraps(function)
+    def run(**parameters: Any) -> None:
+        parsed = Parsed(function.__name__.replace("_", "-"), parameters, arguments)
+        values = {name: parameters[name] for name in own}
+        shared = {"parsed": parsed, **parameters}
+        for name, group in groups.items():
+            taken = {each.name for each in fields(group)} & shared.keys() - own
+            values[name] = group(**{each: shared[each] for each in taken})
+        if function(**values) is False:
+            raise typer.Exit(1)
+
+    keyword = [each.replace(kind=each.KEYWORD_ONLY) for each in options.values()]
+    run.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in keyword}
+    return run
+
+
+def _is_argument(hint: Any) -> bool:
+    return any(isinstance(each, ArgumentInfo) for each in get_args(hint)[1:])
+
+
+def _group(hint: Any) -> Any:
+    """Return the dataclass of a group of options; None for an option."""
+    kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    return kind if is_dataclass(kind) else None
+
+
+def _options(hint: Any) -> Iterator[inspect.Parameter]:
+    """Yield the options of a group, those of a subclass before those of its base."""
+    group = _group(hint)
+    own = next((each for each in get_args(hint)[1:] if isinstance(each, Help)), Help())
+    hints = get_type_hints(group, include_extras=True)
+    order = [name for each in group.__mro__ for name in inspect.get_annotations(each)]
+    for name in dict.fromkeys(order):
+        annotation = hints[name]
+        if get_origin(annotation) is not Annotated:
+            continue
+        if name in own:
+            kind, option = get_args(annotation)
+            option = copy(option)
+            option.help = own[name]
+            annotation = Annotated[kind, option]
+        default = group.__dataclass_fields__[name].default
+        yield inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+        )
