@@ -35,12 +35,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
         (
             "inspect long.json",
-            "long.json is no config.json: a number in it has thousands of digits",
+            "long.json is not a config.json: a number in it has thousands of digits",
         ),
         ("inspect x.npy", "x.npy is a binary file: neither a config.json nor a GGUF"),
         (
             "inspect config.json --layer foo",
-            "layer must be one of all, got 'foo': there is one kind, and no need to name it",
+            "layer must be one of all, got 'foo'; leave --layer out",
         ),
         (
             "decay --dim 8 --rope-type linear --set factr=2",
