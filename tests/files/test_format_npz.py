@@ -16,7 +16,7 @@ from helpers import assert_same_bits
 
 from ropecli import Rotary, encode_file, rotate
 from ropecli.files import rotation
-from ropecli.files.formats.npz_archive import NpzSource
+from ropecli.files.formats.npz import NpzSource
 
 ROPE = Rotary(head_dim=8)
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)

@@ -16,7 +16,7 @@ from helpers import soon
 
 from ropecli import encode_file
 from ropecli.files import rotation
-from ropecli.files.formats import density, npz_archive
+from ropecli.files.formats import density, npz
 
 PACKED = {
     "stored": zipfile.ZIP_STORED,
@@ -66,7 +66,7 @@ def test_encrypted_members_are_refused(tmp_path: Path) -> None:
     content[index + 8] |= 1
     path = written(tmp_path, bytes(content), "x.npz")
     said = refused(encode_file, path, tmp_path / "y.npz", ROPE)
-    assert said == f"{path}: q.npy is encrypted, which is not allowed"
+    assert said == f"{path}: q.npy is encrypted"
 
 
 def test_names_that_stand_twice_are_refused(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_long_indexes(tmp_path: Path, count: int) -> None:
     with soon():
         said = refused(encode_file, path, tmp_path / "y.npz", ROPE)
     allowed = count == 65_535
-    assert ("holds no tensor" in said) if allowed else ("allowed are 4,194,304" in said)
+    assert ("holds no tensor" in said) if allowed else ("expected at most 4,194,304" in said)
 
 
 @pytest.mark.parametrize("what", ["index", "size", "zip64"])
@@ -168,36 +168,29 @@ def test_indexes_that_point_nowhere(tmp_path: Path, what: str) -> None:
     assert names(tmp_path) == ["x.npz"]
 
 
-def test_no_more_is_unpacked_than_headers_need(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    steps = []
-    unpacked = npz_archive.Unpacked.__init__
-
-    def noted(self: Any, stream: Any, label: str, step: int) -> None:
-        steps.append(step)
-        unpacked(self, stream, label, step)
-
-    monkeypatch.setattr(npz_archive.Unpacked, "__init__", noted)
+def test_a_header_is_read_without_what_follows(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "x.npz", q=drawn(9_999, 8))
-    with npz_archive.NpzSource(tmp_path / "x.npz") as source:
+    data = bytearray((tmp_path / "x.npz").read_bytes())
+    end = data.rindex(b"PK\1\2")
+    data[end - 9] ^= 255
+    path = written(tmp_path, bytes(data), "x.npz")
+    with npz.NpzSource(path) as source:
         assert source.arrays["q"].shape == (9_999, 8)
-    assert steps == [1 << 14]
+    assert str(path) in refused(encode_file, path, tmp_path / "y.npz", ROPE)
 
 
 def test_an_archive_that_shrinks_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rotation, "BLOCK_BYTES", 1_024)
-    monkeypatch.setattr(npz_archive, "_STEPS", {})
-    np.savez(tmp_path / "x.npz", q=drawn(2_000, 8))
+    monkeypatch.setattr(rotation, "BLOCK_BYTES", 1 << 20)
     path = tmp_path / "x.npz"
+    np.savez(path, q=drawn(300_000, 8))
     said = refused(
         encode_file,
         path,
         tmp_path / "y.npz",
         ROPE,
-        progress=lambda done, _: os.truncate(path, 4_000) if done == 1_024 else None,
+        progress=lambda done, _: os.truncate(path, 4_000) if done == 1 << 20 else None,
     )
     assert str(path) in said
     assert names(tmp_path) == ["x.npz"]

@@ -1,29 +1,47 @@
-"""The format .npz: a zip archive of .npy files."""
+"""The format .npz: a zip archive of .npy files.
+
+An archive may claim anything of its members. Nothing is unpacked but in small steps, and not more
+than its size makes plausible.
+"""
 
 from __future__ import annotations
 
+import io
+import os
 import zipfile
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ropecli.files.formats.npy import header_for
-from ropecli.files.formats.npz_archive import MEMBER, NpzSource, is_array
+from ropecli.errors import FileError
+from ropecli.files.formats.base import FileSource, closed_on_error, translate_read_errors
+from ropecli.files.formats.density import check_density
+from ropecli.files.formats.npy import HEADER_BYTES, NpyHeader, header_for, parse_header
 from ropecli.files.formats.spool import Spool
-from ropecli.files.formats.stored import check_name
+from ropecli.files.formats.stored import Stored, check_name, short
+from ropecli.files.formats.stream import PieceStream, StreamReader, read_up_to
+from ropecli.regular import open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from ropecli.files.formats.flat import FlatWriter
-    from ropecli.files.formats.protocol import Source
-    from ropecli.files.formats.stored import Stored
+    from ropecli.files.formats.protocol import Reader, Source
 
-_BLOCK = 1 << 20  #: Bytes that are copied at once.
-_LONGEST_NAME = (1 << 16) - 1 - len(MEMBER)  #: Bytes.
+_MEMBER = ".npy"  #: What NumPy appends to the name of an array.
+_LONGEST_NAME = (1 << 16) - 1 - len(_MEMBER)  #: Bytes.
+_LONGEST_INDEX = 1 << 22  #: Bytes: 50,000 members or so.
+_ENCRYPTED = 1  #: Among the flags of a member.
+_STEP = 1 << 20  #: Bytes, packed and unpacked, that are taken at once.
+_HEADER_STEP = 1 << 14  #: The same while a header is read.
+#: Packed bytes taken at once where the library does not bound what they unpack to: of bzip2, 45
+#: bytes may hold 46 MB.
+_SHORT_STEP = 32
+_STEPS = {zipfile.ZIP_STORED: _STEP, zipfile.ZIP_DEFLATED: _STEP}
 
 
 class Npz:
-    """As `Format`."""
+    """`Format` of NumPy's archives."""
 
     suffixes = (".npz",)
     named = True
@@ -31,48 +49,142 @@ class Npz:
     folder = False
 
     def open(self, path: Path) -> NpzSource:
-        """As `Format.open`."""
+        """Open an archive and read its index."""
         return NpzSource(path)
 
     def as_stored(self, array: Stored) -> Stored:
-        """As `Format.as_stored`: in every dtype, byte order and memory order."""
-        check_name(
-            array.path,
-            array.name,
-            lambda name: "\0" not in name and len(name.encode()) <= _LONGEST_NAME,
-        )
+        """Return the array: every dtype, byte order and memory order can be stored."""
+        check_name(array.path, array.name, _is_name)
         return array
 
-    def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> NpzSink:
-        """As `Format.create`: members of another archive stay packed as they were."""
-        return NpzSink(part, arrays, source)
+    def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> _Sink:
+        """Begin an archive; members of another one stay packed as they are there."""
+        return _Sink(part, arrays, source)
 
-    def resume(self, part: Path, arrays: Sequence[Stored], source: Source) -> NpzSink:
-        """As `Format.resume`, which this format does not allow."""
+    def resume(self, part: Path, arrays: Sequence[Stored], source: Source) -> _Sink:
+        """Fail: this format is written in one pass."""
         raise AssertionError
 
 
-class NpzSink:
-    """As `Sink`. Arrays wait in a temporary file, since a zip archive is written in one go."""
+class NpzSource(FileSource):
+    """`Source` of an archive."""
 
+    def __init__(self, path: Path) -> None:
+        """Open an archive and read its index; headers of arrays are read when they are needed."""
+        super().__init__(path, open_regular(path, "a .npz file"))
+        with closed_on_error(self), translate_read_errors(str(path)):
+            self.archive = zipfile.ZipFile(_BoundedFile(self.fd, closefd=False))
+            self.members = self._check_members(self.archive.infolist())
+        self.headers = _Headers(self)
+        self.arrays = _Arrays(self.headers)
+
+    def _check_members(self, members: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
+        """Return all members by name."""
+        by_name = {member.filename: member for member in members}
+        if len(by_name) != len(members):
+            twice = next(m.filename for m in members if by_name[m.filename] is not m)
+            msg = f"{self.path} holds {short(repr(twice))} twice"
+            raise FileError(msg)
+        if _MEMBER in by_name:
+            msg = f"{self.path} holds an array without a name"
+            raise FileError(msg)
+        unpacked = sum(member.file_size for member in members)
+        check_density(str(self.path), os.fstat(self.fd).st_size, unpacked)
+        return by_name
+
+    def reader(self, stored: Stored) -> Reader:
+        """Return the reader of an array."""
+        stream = self.unpack(self.members[stored.name + _MEMBER])
+        read_up_to(stream, len(self.headers[stored.name].content))
+        return StreamReader(stream, stored)
+
+    def unpack(self, member: zipfile.ZipInfo, step: int = _STEP) -> PieceStream:
+        """Return the content of a member, unpacked at most `step` bytes at a time.
+
+        Raises:
+            FileError: The member is encrypted; or, later, damaged or packed in an unknown way.
+        """
+        if member.flag_bits & _ENCRYPTED:
+            msg = f"{self.path}: {short(member.filename)} is encrypted"
+            raise FileError(msg)
+        step = min(step, _STEPS.get(member.compress_type, _SHORT_STEP))
+        return PieceStream(self._pieces(member, step))
+
+    def _pieces(self, member: zipfile.ZipInfo, step: int) -> Iterator[bytes]:
+        with (
+            translate_read_errors(f"{self.path}: {short(member.filename.removesuffix(_MEMBER))}"),
+            self.archive.open(member) as stream,
+        ):
+            assert isinstance(stream, zipfile.ZipExtFile)
+            stream.MIN_READ_SIZE = stream.MAX_N = step
+            while piece := stream.read1(-1):
+                yield piece
+
+
+class _BoundedFile(io.FileIO):
+    """A file that refuses the read with which `zipfile` would load an endless index."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > _LONGEST_INDEX:
+            msg = f"an index of {size:,} bytes, expected at most {_LONGEST_INDEX:,}"
+            raise ValueError(msg)
+        return super().read(-1 if size is None else size)
+
+
+class _Headers(Mapping[str, NpyHeader]):
+    """Headers of arrays by name, each read when it is asked for: there may be thousands."""
+
+    def __init__(self, source: NpzSource) -> None:
+        self._source = source
+        self._headers: dict[str, NpyHeader] = {}
+        members = source.members.values()
+        self._members = {m.filename.removesuffix(_MEMBER): m for m in members if _is_array(m)}
+
+    def __getitem__(self, name: str) -> NpyHeader:
+        if name not in self._headers:
+            member, path = self._members[name], self._source.path
+            start = read_up_to(self._source.unpack(member, _HEADER_STEP), HEADER_BYTES)
+            self._headers[name] = parse_header(path, start, member.file_size, name=name)
+        return self._headers[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+
+class _Arrays(Mapping[str, Stored]):
+    def __init__(self, headers: _Headers) -> None:
+        self._headers = headers
+
+    def __getitem__(self, name: str) -> Stored:
+        return self._headers[name].stored
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._headers)
+
+    def __len__(self) -> int:
+        return len(self._headers)
+
+
+class _Sink:
     def __init__(self, part: Path, arrays: Sequence[Stored], source: Source) -> None:
-        """Begin a file without a name, on the disk of the archive."""
         self._part = part
-        self._names = {array.name + MEMBER: array.name for array in arrays}
+        self._names = {array.name + _MEMBER: array.name for array in arrays}
         headers = (
             source.headers[array.name].content
             if isinstance(source, NpzSource)
             else header_for(array, source)
             for array in arrays
         )
-        self._waiting = Spool(part.parent, zip(arrays, headers, strict=True))
+        self._spool = Spool(part.parent, zip(arrays, headers, strict=True))
 
     def writer(self, name: str) -> FlatWriter:
-        """As `Sink.writer`."""
-        return self._waiting.writer(name)
+        return self._spool.writer(name)
 
     def finish(self, source: Source, rest: Collection[str]) -> None:
-        """As `Sink.finish`; members stand, and are packed, as in the archive that was read."""
+        """Write all members, in the order of the archive that was read and packed as there."""
         with zipfile.ZipFile(self._part, "w") as archive:
             if not isinstance(source, NpzSource):
                 for name in self._names:
@@ -82,29 +194,36 @@ class NpzSink:
             for name, member in source.members.items():
                 if name in self._names:
                     self._pack(archive, _like(member))
-                elif not is_array(member) or name.removesuffix(MEMBER) in rest:
+                elif not _is_array(member) or name.removesuffix(_MEMBER) in rest:
                     _copy(archive, source, member)
 
     def _pack(self, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
         with archive.open(info, "w", force_zip64=True) as packed:
-            for block in self._waiting.blocks(self._names[info.filename]):
+            for block in self._spool.blocks(self._names[info.filename]):
                 packed.write(block)
 
     def close(self) -> None:
-        """As `Sink.close`."""
-        self._waiting.close()
+        self._spool.close()
 
 
 def _copy(archive: zipfile.ZipFile, source: NpzSource, member: zipfile.ZipInfo) -> None:
-    stream = source.unpacked(member)
+    stream = source.unpack(member)
     with archive.open(_like(member), "w", force_zip64=True) as packed:
-        while part := stream.read(_BLOCK):
+        while part := read_up_to(stream, _STEP):
             packed.write(part)
 
 
 def _like(member: zipfile.ZipInfo) -> zipfile.ZipInfo:
-    """A member of the same name, packed alike; a new one has no date but the first there is."""
+    """Return a member of the same name and packing."""
     info = zipfile.ZipInfo(member.filename, member.date_time)
     for name in ("compress_type", "comment", "create_system", "external_attr"):
         setattr(info, name, getattr(member, name))
     return info
+
+
+def _is_array(member: zipfile.ZipInfo) -> bool:
+    return member.filename.endswith(_MEMBER)
+
+
+def _is_name(name: str) -> bool:
+    return "\0" not in name and len(name.encode()) <= _LONGEST_NAME

@@ -25,7 +25,7 @@ from ropecli.files.formats.npy import (
     read_header,
 )
 from ropecli.files.formats.output import OutputFile
-from ropecli.files.formats.stream import StreamReader, run_of
+from ropecli.files.formats.stream import StreamReader, read_up_to, run_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -224,26 +224,18 @@ def _write(data: memoryview | bytes) -> None:
 
 def _next_header(path: Path, fd: int) -> NpyHeader:
     """Read the header from a pipe, and not a byte more."""
-    start = _taken(fd, npy_format.MAGIC_LEN + 4)
+    start = read_up_to(_Stdin(fd), npy_format.MAGIC_LEN + 4)
     if start.startswith(npy_format.MAGIC_PREFIX):
         width = 2 if start[6:7] == b"\1" else 4
         length = int.from_bytes(start[8 : 8 + width], "little")
-        start += _taken(fd, min(npy_format.MAGIC_LEN + width + length, HEADER_BYTES) - len(start))
+        end = min(npy_format.MAGIC_LEN + width + length, HEADER_BYTES)
+        start += read_up_to(_Stdin(fd), end - len(start))
     header = parse_header(path, start, None)
     if header.stored.nbytes >= _MOST:
         shape, elements = header.stored.shape, header.stored.described
         msg = f"{path} has shape {shape} of {elements}; expected fewer than 2^63 bytes"
         raise FileError(msg)
     return header
-
-
-def _taken(fd: int, length: int) -> bytes:
-    """The next bytes; fewer only at the end."""
-    found = bytearray(length)
-    place = 0
-    while place < length and (count := _Stdin(fd).readinto(memoryview(found)[place:])):
-        place += count
-    return bytes(found[:place])
 
 
 class _Stdin:

@@ -1,8 +1,7 @@
-"""Arrays that come as a stream: read in order, or unpacked into a file without a name."""
+"""Arrays that come as a stream: read in order, or unpacked into an unnamed file."""
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
 import weakref
 from typing import TYPE_CHECKING, Any, Protocol
@@ -10,61 +9,84 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ropecli.errors import FileError
+from ropecli.files.formats.base import translate_read_errors
 from ropecli.files.formats.flat import FlatReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
     from ropecli.files.formats.stored import Box, Stored
 
-_BLOCK = 1 << 20  #: Bytes that are unpacked at once.
+_BLOCK = 1 << 20  #: Bytes unpacked at once.
 
 
 class Stream(Protocol):
     """Bytes that come in order."""
 
     def readinto(self, into: memoryview, /) -> int:
-        """Fill as much as comes at once, for which it waits; 0 at the end."""
+        """Fill what is available, waiting for at least a byte; return 0 at the end."""
+
+
+class PieceStream:
+    """`Stream` of pieces of any length."""
+
+    def __init__(self, pieces: Iterable[bytes | memoryview]) -> None:
+        """Take pieces, none of them empty, one at a time."""
+        self._pieces = iter(pieces)
+        self._rest = memoryview(b"")
+
+    def readinto(self, into: memoryview, /) -> int:
+        """Fill from the current piece; return 0 after the last."""
+        if not self._rest:
+            self._rest = memoryview(next(self._pieces, b""))
+        count = min(len(into), len(self._rest))
+        into[:count], self._rest = self._rest[:count], self._rest[count:]
+        return count
+
+
+def read_up_to(stream: Stream, length: int) -> bytes:
+    """Return the next bytes of a stream; fewer than `length` only at its end."""
+    data = bytearray(length)
+    place = 0
+    while place < length and (count := stream.readinto(memoryview(data)[place:])):
+        place += count
+    return bytes(data[:place])
 
 
 class StreamReader:
-    """As `Reader`. What is asked for in another order than the stream's is unpacked first.
+    """`Reader` of a stream.
 
-    So are arrays in Fortran order, whose vectors lie in pieces all over the stream.
+    Once a part is not the next in the stream, the rest of the stream is unpacked into a file. So
+    are arrays in Fortran order, whose vectors are spread over the stream.
     """
 
     in_order = True
 
     def __init__(self, stream: Stream, stored: Stored) -> None:
-        """Read from a stream that stands at the first element."""
+        """Read from a stream that is at the first element."""
         self.stored = stored
         self._stream = stream
         self._place = 0  # in bytes
-        self._rest: FlatReader | None = None
+        self._unpacked: FlatReader | None = None
 
     def read(self, box: Box, out: NDArray[Any]) -> None:
-        """As `Reader.read`."""
+        """Fill `out` with a part of the array."""
         if not out.size:
             return
-        comes_next = self._place // self.stored.dtype.itemsize, out.size
-        in_pieces = self.stored.fortran_order or run_of(box, self.stored) != comes_next
-        if self._rest is None and in_pieces:
-            self._rest = self._unpacked()
-        if self._rest is not None:
-            self._rest.read(box, out)
+        next_run = self._place // self.stored.dtype.itemsize, out.size
+        in_order = not self.stored.fortran_order and run_of(box, self.stored) == next_run
+        if self._unpacked is None and not in_order:
+            self._unpacked = self._unpack()
+        if self._unpacked is not None:
+            self._unpacked.read(box, out)
             return
-        self.fill(out.reshape(-1).view(np.uint8).data)
+        self._fill(out.reshape(-1).view(np.uint8).data)
         if not self.stored.dtype.isnative:
             out.byteswap(inplace=True)
 
-    def fill(self, into: memoryview) -> None:
-        """Take the next bytes.
-
-        Raises:
-            FileError: There are fewer, or they can't be read.
-        """
+    def _fill(self, into: memoryview) -> None:
         stored = self.stored
         while into:
             with translate_read_errors(stored.label):
@@ -76,16 +98,16 @@ class StreamReader:
             self._place += count
             into = into[count:]
 
-    def _unpacked(self) -> FlatReader:
-        """What reads a temporary file of all that is left."""
+    def _unpack(self) -> FlatReader:
+        """Write the rest of the stream to a temporary file, and return its reader."""
         stored, begin = self.stored, self._place
-        file = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as its reader
+        file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as its reader exists
         reader = FlatReader(file.fileno(), stored, -begin)
         weakref.finalize(reader, file.close)
         block = memoryview(bytearray(min(_BLOCK, stored.nbytes - begin)))
         for place in range(begin, stored.nbytes, _BLOCK):
             part = block[: stored.nbytes - place]
-            self.fill(part)
+            self._fill(part)
             try:
                 file.write(part)
                 file.flush()
@@ -96,9 +118,9 @@ class StreamReader:
 
 
 def run_of(box: Box, stored: Stored) -> tuple[int, int]:
-    """Where a part begins in its file, and how far on it ends, in elements.
+    """Return the first element of a part in its file, and the elements from there to its last.
 
-    It lies in one piece where that is as many elements as it has.
+    The part is contiguous if it has as many elements.
     """
     shape = stored.shape
     if stored.fortran_order:
@@ -106,25 +128,3 @@ def run_of(box: Box, stored: Stored) -> tuple[int, int]:
     first = int(np.ravel_multi_index([part.start for part in box], shape))
     last = int(np.ravel_multi_index([part.stop - 1 for part in box], shape))
     return first, last - first + 1
-
-
-@contextlib.contextmanager
-def translate_read_errors(label: str) -> Iterator[None]:
-    """Turn whatever a parser makes of a damaged file into one line.
-
-    Args:
-        label: Of the file.
-
-    Raises:
-        FileError: In place of any other exception.
-    """
-    try:
-        yield
-    except FileError:
-        raise
-    # What parsers were seen to raise for damaged files has no common base below Exception.
-    except Exception as error:
-        said = getattr(error, "strerror", None) or " ".join(str(error).split())
-        shown = "".join(letter if letter.isprintable() else "?" for letter in said)
-        msg = f"cannot read {label}: {shown or type(error).__name__}"
-        raise FileError(msg) from None
