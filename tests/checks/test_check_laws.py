@@ -24,7 +24,7 @@ def test_nothing_turned_is_no_rotation() -> None:
     verdict = judged(lambda x, positions: x.copy())
     assert_failed(verdict, "rotation")
     assert verdict.diagnosis is not None
-    assert "nothing is turned" in verdict.diagnosis
+    assert "nothing is rotated" in verdict.diagnosis
 
 
 def test_a_mixed_layout_breaks_norm_and_relative_position() -> None:

@@ -82,5 +82,5 @@ def test_lengths_that_change_by_much(times: float) -> None:
 @pytest.mark.parametrize("given", [WHERE, None])
 def test_vectors_that_are_nothing(given: Array | None) -> None:
     zeros, some = np.zeros((64, 16)), normals(64, 16, dtype="float64")
-    assert why(zeros, some, given) == "before is zero everywhere: nothing can be seen to turn"
-    assert why(some, zeros, given) == "after is zero everywhere: nothing can be seen to turn"
+    assert why(zeros, some, given) == "before is zero everywhere: no rotation can be seen"
+    assert why(some, zeros, given) == "after is zero everywhere: no rotation can be seen"

@@ -129,7 +129,7 @@ REFUSED = {
     "joined tables, neighbours turned": "combined as in the interleaved layout",
     "reflection": "same sign",
     "only the first head permuted": "heads are rotated in different layouts",
-    "uninitialised frequencies": "nothing is turned",
+    "uninitialised frequencies": "nothing is rotated",
     "factor on the whole vector": "(32 to 63) are multiplied by 1.277",
     "xPos's scale": "as in xPos",
     "rest dropped": "multiplied by 0",

@@ -34,8 +34,8 @@ WRONG: list[tuple[Any, Any, Any, str]] = [
     (X[:0], X[:0], None, "got (0, 8)"),
     (X[:, :0], X[:, :0], None, "got (16, 0)"),
     (X[:, :7], X[:, :7], None, "head dim must be an even number of at least 2, got 7"),
-    (broken(np.nan), X, None, "before must be finite, got 2 values that are not"),
-    (X, broken(np.inf), None, "after must be finite, got 2 values that are not"),
+    (broken(np.nan), X, None, "before must be finite, got 2 non-finite values"),
+    (X, broken(np.inf), None, "after must be finite, got 2 non-finite values"),
     (X, X, np.arange(15), "positions must have shape (16,)"),
     (X, X, np.arange(17), "got (17,)"),
     (X, X, np.arange(16)[None], "got (1, 16)"),
@@ -142,7 +142,7 @@ def test_constants_are_no_rotation(after: Array) -> None:
 def test_zeros_stay_zeros_under_any_rotation() -> None:
     zeros = np.zeros((16, 8))
     found = identify(zeros, zeros, np.arange(16))
-    assert found.reason == "after equals before: nothing is turned"
+    assert found.reason == "after equals before: nothing is rotated"
     assert not identify(zeros, X, np.arange(16)).recognised
 
 

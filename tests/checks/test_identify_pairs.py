@@ -102,7 +102,7 @@ def test_coordinates_without_a_partner_are_counted(changed: list[int], said: str
     before = normals(2, 64, 16)
     after = rotate(before, rope, np.arange(64))
     after[..., changed] *= np.float32(1.01)
-    assert why(before, after, np.arange(64)) == f"6 pairs turn, but {said}"
+    assert why(before, after, np.arange(64)) == f"6 pairs are rotated, but {said}"
 
 
 def test_one_coordinate_that_is_longer() -> None:

@@ -119,12 +119,12 @@ def test_growth_of_all_pairs_alike() -> None:
 def test_only_scaled(times: float) -> None:
     before = normals(2, COUNT, DIM)
     reason = why(before, cast(times * before, before), WHERE)
-    assert "nothing is turned" in reason or "no pairs of coordinates turn" in reason
+    assert "nothing is rotated" in reason or "no pairs of coordinates rotate" in reason
 
 
 def test_only_scaled_by_position() -> None:
     before = normals(2, COUNT, DIM)
-    assert "nothing is turned" in why(before, cast(before * (1 + WHERE)[:, None], before), WHERE)
+    assert "nothing is rotated" in why(before, cast(before * (1 + WHERE)[:, None], before), WHERE)
 
 
 @pytest.mark.parametrize("heads", [1, 3])
@@ -138,7 +138,7 @@ def test_random_angles() -> None:
     angle = np.random.default_rng(0).uniform(0, 2 * np.pi, (COUNT, DIM // 2))
     reason = why(before, half(before, np.cos(angle), np.sin(angle)), WHERE)
     assert "lengths are kept" in reason
-    assert "turn with the position" in reason
+    assert "rotate with the position" in reason
 
 
 def test_a_rotation_of_all_coordinates_together() -> None:
@@ -154,14 +154,14 @@ def test_one_head_that_is_not_rotated(head: int, dtype: str) -> None:
     before = normals(4, COUNT, DIM, dtype=dtype)
     after = rotate(before, HALF, WHERE)
     after[head] = before[head]
-    assert "vectors at one position are turned by different angles" in why(before, after, WHERE)
+    assert "vectors at one position are rotated by different angles" in why(before, after, WHERE)
 
 
 def test_one_head_that_is_turned_back() -> None:
     before = normals(4, COUNT, DIM)
     after = rotate(before, HALF, WHERE)
     after[2] = rotate(before[2], HALF, -WHERE)
-    assert "vectors at one position are turned by different angles" in why(before, after, WHERE)
+    assert "vectors at one position are rotated by different angles" in why(before, after, WHERE)
 
 
 @pytest.mark.parametrize("heads", [2, 4])
@@ -202,22 +202,22 @@ def test_positions_ignored(layout: Callable[..., Array], position: float) -> Non
     angle = np.full((COUNT, 1), position) * THETA
     reason = why(before, layout(before, np.cos(angle), np.sin(angle)), WHERE)
     if position == 0:
-        assert reason == "after equals before: nothing is turned"
+        assert reason == "after equals before: nothing is rotated"
     else:
         assert "position" in reason
 
 
 def test_after_equals_before() -> None:
     before = normals(2, COUNT, DIM)
-    assert why(before, before.copy(), WHERE) == "after equals before: nothing is turned"
-    assert why(before, before.copy(), None) == "after equals before: nothing is turned"
+    assert why(before, before.copy(), WHERE) == "after equals before: nothing is rotated"
+    assert why(before, before.copy(), None) == "after equals before: nothing is rotated"
 
 
 def test_all_positions_equal() -> None:
     before = normals(2, COUNT, DIM)
     where = np.full(COUNT, 7)
     reason = why(before, rotate(before, HALF, where), where)
-    assert reason == "all positions are the same: no turn can be told from others"
+    assert reason == "all positions are equal: a rotation by position cannot be seen"
 
 
 def test_positions_that_are_not_those_that_were_used() -> None:

@@ -31,9 +31,9 @@ def test_pairs_too_slow_to_be_seen_are_named(dtype: str, base: float) -> None:
     # Over 16 positions such a pair turns by less than the roundings of its vectors.
     unit = 2.0**-8 if dtype == "bfloat16" else 2.0**-11
     assert rope.inv_freq[found.undetermined[0]] * 15 < 6 * unit
-    (note,) = (each for each in found.notes if "too slow" in each)
+    (note,) = (each for each in found.notes if "seen rotating" in each)
     assert f"{len(found.undetermined)} pairs (from {found.undetermined[0]})" in note
-    assert f"over 16 positions; about {found.positions_needed:,} would do" in note
+    assert f"over 16 positions; about {found.positions_needed:,} would be enough" in note
 
 
 @pytest.mark.parametrize("base", [150_000.0, 500_000.0])
@@ -65,8 +65,8 @@ def test_positions_are_needed_along_the_axis_of_the_pair() -> None:
     assert found.positions_needed is not None
     assert 4 < found.positions_needed < 64
     assert grid(64, found.positions_needed).undetermined == ()
-    (note,) = (each for each in found.notes if "too slow" in each)
-    assert f"over 4 positions; about {found.positions_needed} would do" in note
+    (note,) = (each for each in found.notes if "seen rotating" in each)
+    assert f"over 4 positions; about {found.positions_needed} would be enough" in note
 
 
 def test_nothing_is_undetermined_where_all_is_seen() -> None:
@@ -77,7 +77,7 @@ def test_nothing_is_undetermined_where_all_is_seen() -> None:
 def test_pairs_that_are_not_seen_are_in_the_layout_of_the_others() -> None:
     found = few()
     assert found.rotary_dim == 128
-    assert any("in the layout of the others" in note for note in found.notes)
+    assert any("that cannot be seen in the data" in note for note in found.notes)
 
 
 def test_an_open_end_is_undetermined() -> None:
@@ -148,7 +148,7 @@ def test_a_single_row_is_refused(heads: int, positions: list[int] | None) -> Non
     where = [7] if positions is None else positions
     after = rotate(before, Rotary(head_dim=32), where)
     assert why(before, after, positions) == (
-        "all positions are the same: no turn can be told from others"
+        "all positions are equal: a rotation by position cannot be seen"
     )
 
 

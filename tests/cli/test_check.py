@@ -118,7 +118,7 @@ def test_an_exception_is_a_failure_and_no_crash(
         ("objects", "it returned object for x of float32"),
         ("nans", "it gives NaN in 16 of 16 rows, first in row 0"),
         ("infinite", "it gives infinite values in 1 of 16 rows, first in row 15"),
-        ("view", "after equals before: nothing is turned"),
+        ("view", "after equals before: nothing is rotated"),
         ("in_place", "the input is written into"),
         ("generator", "must be an array of numbers, got generator"),
         ("coroutine", "must be an array of numbers, got coroutine"),

@@ -180,7 +180,7 @@ def test_what_is_left_open_is_left_out_when_quiet(capsys: pytest.CaptureFixture[
     save(Rotary(head_dim=64, base=1e7), length=16, dtype=np.float16)
     text = printed(capsys, *FILES)
     assert "  What these tensors leave open:\n" in text
-    assert "too slow to be seen turning" in text
+    assert "cannot be seen rotating" in text
     quiet = printed(capsys, *FILES, "-q")
     assert "leave open" not in quiet
     assert "As flags" not in quiet

@@ -114,7 +114,7 @@ def test_an_axis_that_nobody_named_is_noted(capsys: pytest.CaptureFixture[str]) 
         ("flat.npy after.npy", "flat.npy has shape (4,); allowed are two axes or more"),
         ("short.npy after.npy", "before and after must have one shape, got (3, 8) and (2, 512, 8)"),
         ("whole.npy after.npy", "before must be float64, float32, float16, bfloat16, got int64"),
-        ("nan.npy after.npy", "before must be finite, got 1 values that are not"),
+        ("nan.npy after.npy", "before must be finite, got 1 non-finite value"),
         ("odd.npy odd2.npy", "head dim must be an even number of at least 2, got 3"),
         ("before.npy after.npy --dim 6", "the last axis must be a multiple of the head dim 6"),
         ("before.npy after.npy --dim 0", "head dim must be an even number of at least 2, got 0"),

@@ -49,7 +49,7 @@ def silent(name: str, note: str) -> Check:
 def test_what_is_so_of_several_laws_is_said_once() -> None:
     unknown = "no rotation was recognised"
     text = page(
-        check("rotation", passed=False, note="nothing is turned"),
+        check("rotation", passed=False, note="nothing is rotated"),
         check("norm"),
         silent("score", unknown),
         silent("axes", "positions have one axis"),

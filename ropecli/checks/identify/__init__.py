@@ -1,8 +1,14 @@
-"""Which RoPE made one array of vectors from another, from the arrays alone."""
+"""Recovery of a RoPE from vectors before and after it.
+
+`identify` reads as the way from vectors to a verdict: `observe` samples them, `pairing` finds the
+pairs, `lines` and `table` fit a line to the phases of each, `explain` finds the formula (`family`),
+offset and `precision` behind them, `agreement` checks all vectors, `matches` compares known RoPEs;
+`refuse` says why there is no rotation.
+"""
 
 from __future__ import annotations
 
-from ropecli.checks.identify.identification import Identification, Match
 from ropecli.checks.identify.identify import identify
+from ropecli.checks.identify.result import Identification, Match
 
 __all__ = ["Identification", "Match", "identify"]

@@ -1,59 +1,91 @@
-"""The rope types whose formula gives a table that was measured."""
+"""Rope types whose formula gives a table of frequencies that was measured."""
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.checks.identify.scaled import Guess, scaled, through
-from ropecli.checks.identify.table import (
-    CLEARLY,
-    geometric_start,
-    is_round,
-    roundest,
-    roundings,
-)
+from ropecli.checks.identify.lines import CLEARLY
+from ropecli.rotary.attention import mscale_ratio
 from ropecli.rotary.formula import Formula
+from ropecli.rotary.frequencies import Table
 from ropecli.rotary.types.axial import axial
 from ropecli.rotary.types.default import default
 from ropecli.rotary.types.linear import linear
+from ropecli.rotary.types.llama3 import llama3
 from ropecli.rotary.types.ntk import ntk
+from ropecli.rotary.types.ntk_by_parts import ntk_by_parts
 from ropecli.rotary.types.ntk_mixed import ntk_mixed
 from ropecli.rotary.types.proportional import proportional
-from ropecli.units import DOUBLE
+from ropecli.rotary.types.yarn import yarn
+from ropecli.units import DOUBLE, SINGLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from ropecli.checks.identify.table import Seen
-
     Array = NDArray[np.float64]
+    Index = NDArray[np.int64]
+    #: The formula of a rope type, dim, base and the type's own parameters.
+    Guess = tuple[Callable[..., Table], int, float, dict[str, Any]]
 
-BASES = (10_000.0, 500_000.0, 1_000_000.0, 5_000_000.0)  #: That many models have.
+#: Relative error of base^(-2i/d) / factor in float32, as released code computes it: the exponent's
+#: rounding times ln(base), the power's and the division's own; for bases up to e^20.
+FLOAT32 = 28 * SINGLE
+FACTOR = 2.0**-9  #: Relative error of all lengths that tables in half precision may cause.
+BASES = (10_000.0, 500_000.0, 1_000_000.0, 5_000_000.0)  #: Bases of many models.
+CONTEXTS = tuple(2**power for power in range(9, 21))  #: Context lengths of pre-training.
 
+_DIGITS = 4  #: Significant digits of a round number; with more, chance makes one.
 _LARGEST = 6.0  #: Logarithm of a logarithm: of factors up to e^403.
+#: Parameters that are not round by nature: a length as measured, and a share of counted pairs.
+_MEASURED = ("attention_factor", "partial_rotary_factor")
 
-#: Not round by nature: a length as measured, and a share of counted pairs.
-_FROM_ELSEWHERE = ("attention_factor", "partial_rotary_factor")
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Frequencies:
+    """Frequencies as measured, in the order of a table, those of forward rotations above 0."""
+
+    theta: Array  #: (pairs,), radians per position.
+    uncertainty: Array  #: (pairs,), one standard deviation.
+    relative: float  #: Relative error that a table computed in lower precision may have.
+    head_dim: int  #: Coordinates of a head.
+    axis: Index  #: (pairs,), coordinate of the position that rotates each.
+
+    @property
+    def tolerance(self) -> Array:
+        """Largest error that a table may have, (pairs,)."""
+        return CLEARLY * self.uncertainty + self.relative * np.abs(self.theta)
+
+    @property
+    def turning(self) -> NDArray[np.bool_]:
+        """Pairs that clearly turn with the position."""
+        return np.abs(self.theta) > CLEARLY * self.uncertainty
+
+    def misfit(self, table: Array) -> float:
+        """Return the largest difference as a share of the tolerance: up to 1, the table fits."""
+        if len(table) != len(self.theta):
+            return np.inf
+        return float((np.abs(table - self.theta) / self.tolerance).max(initial=0.0))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fit:
-    """A formula with its arguments, and how far it is off."""
+    """A formula with its arguments, and its misfit."""
 
     rope_type: str  #: A file of `ropecli.rotary.types`.
     dim: int  #: Denominator of the exponents.
     base: float
     parameters: dict[str, Any] = field(default_factory=dict)  #: The type's own.
-    table: Array  #: What the formula gives.
-    attention_factor: float  #: Likewise.
-    off: float  #: As a share of the tolerance; up to 1 fits.
+    table: Array  #: (pairs,), frequencies by the formula.
+    attention_factor: float  #: Attention factor by the formula.
+    misfit: float  #: Share of the tolerance: up to 1, it fits.
 
     @property
     def formula(self) -> Formula:
@@ -64,63 +96,117 @@ class Fit:
 
     @property
     def is_round(self) -> bool:
-        """Whether base and parameters have few digits, those aside that come from elsewhere."""
-        own = {key: value for key, value in self.parameters.items() if key not in _FROM_ELSEWHERE}
+        """Whether base and parameters have few digits, except those that are measured."""
+        own = {key: value for key, value in self.parameters.items() if key not in _MEASURED}
         return is_round(self.base) and all(
             is_round(number, digits=2) for number in own.values() if isinstance(number, float)
         )
 
 
-def fits(seen: Seen, dims: tuple[int, ...], attention_factor: float) -> list[Fit]:
-    """Formulas for the table, the simplest that fit first, then the others by how far off.
+def fit_formulas(seen: Frequencies, dims: tuple[int, ...], attention_factor: float) -> list[Fit]:
+    """Return formulas for the table: the simplest that fit first, the others by their misfit.
 
     Args:
-        seen: What was measured.
+        seen: Frequencies as measured.
         dims: Coordinates that are rotated, and other denominators that exponents may have.
-        attention_factor: What lengths were multiplied by: some types bring their own.
+        attention_factor: |after| / |before|: some types bring their own.
     """
-    tried = []
-    for formula, dimension, base, parameters in _guesses(seen, dims, attention_factor):
+    fits = []
+    for formula, dim, base, parameters in _guess(seen, dims, attention_factor):
         try:
-            made = formula(dim=dimension, base=base, **parameters)
-        except (ValueError, ArithmeticError):  # nonsense made of noise
+            made = formula(dim=dim, base=base, **parameters)
+        except (ValueError, ArithmeticError):  # noise can suggest parameters that make no sense
             continue
         table = made.inv_freq[: len(seen.theta)]
         count = len(table)
-        if made.axis and (np.array(made.axis) != seen.axis[:count])[seen.visible[:count]].any():
+        if made.axis and (np.array(made.axis) != seen.axis[:count])[seen.turning[:count]].any():
             continue
-        padded = np.concatenate([table, np.zeros(len(seen.theta) - len(table))])
-        tried.append(
+        padded = np.concatenate([table, np.zeros(len(seen.theta) - count)])
+        fits.append(
             Fit(
                 rope_type=formula.__name__,
-                dim=dimension,
+                dim=dim,
                 base=base,
                 parameters=parameters,
                 table=padded,
                 attention_factor=made.attention_factor,
-                off=seen.off(padded),
+                misfit=seen.misfit(padded),
             )
         )
-    good = [fit for fit in tried if fit.off <= 1]
-    return good + sorted((fit for fit in tried if fit.off > 1), key=lambda fit: fit.off)
+    others = sorted((fit for fit in fits if fit.misfit > 1), key=lambda fit: fit.misfit)
+    return [fit for fit in fits if fit.misfit <= 1] + others
 
 
-def _guesses(seen: Seen, dims: tuple[int, ...], attention_factor: float) -> Iterator[Guess]:
-    """Types and parameters worth trying: those with round bases first, and simple ones."""
-    guesses = [*_axial(seen, dims[0]), *_along_one_line(seen, dims, attention_factor)]
+def fit_geometric(seen: Frequencies) -> tuple[float, float, int] | None:
+    """Fit the fastest pairs, which every scaling leaves in one ratio.
+
+    Returns:
+        ln of the first frequency, ln of the ratio of neighbours, and the number of pairs that keep
+        to it; None if fewer than two are seen.
+    """
+    usable = seen.turning & (seen.theta > 0)
+    count = len(usable) if usable.all() else int(usable.argmin())
+    if count < 2:
+        return None
+    log = np.log(seen.theta[:count])
+    relative = seen.tolerance[:count] / seen.theta[:count]
+    sure = seen.uncertainty[:count] / seen.theta[:count] + 2 * DOUBLE
+    kept, found = 2, _weighted_line(log[:2], sure[:2])
+    for more in range(3, count + 1):
+        start, step = _weighted_line(log[:more], sure[:more])
+        if (np.abs(log[:more] - start - step * np.arange(more)) > relative[:more]).any():
+            break
+        kept, found = more, (start, step)
+    return (*found, kept)
+
+
+def _weighted_line(log: Array, relative: Array) -> tuple[float, float]:
+    """Return start and step of a line, each point weighted by the inverse of its error."""
+    weight = 1 / relative
+    rows = np.column_stack([np.ones(len(log)), np.arange(len(log))])
+    start, step = np.linalg.lstsq(rows * weight[:, None], log * weight, rcond=None)[0]
+    return float(start), float(step)
+
+
+def round_numbers(value: float, tolerance: float) -> list[float]:
+    """Return numbers within a relative tolerance, the roundest first, the value itself last."""
+    if not np.isfinite(value) or value <= 0:
+        return [value]
+    tried = [float(f"{value:.{digits}e}") for digits in range(_DIGITS)]
+    if value * tolerance < 1:
+        tried.append(float(round(value)))
+    near = [number for number in tried if abs(number / value - 1) <= tolerance]
+    return list(dict.fromkeys([*near, value]))
+
+
+def roundest(value: float, tolerance: float) -> float:
+    """Return the number of fewest digits within a relative tolerance."""
+    return round_numbers(value, tolerance)[0]
+
+
+def is_round(value: float, digits: int = _DIGITS) -> bool:
+    """Whether a number has few digits."""
+    return float(f"{value:.{digits - 1}e}") == value
+
+
+def _guess(seen: Frequencies, dims: tuple[int, ...], attention_factor: float) -> Iterator[Guess]:
+    """Yield types and parameters worth a try: those with round bases first, and simple ones."""
+    guesses = [*_axial(seen, dims[0]), *_plain_and_scaled(seen, dims, attention_factor)]
     yield from sorted(guesses, key=lambda guess: not is_round(guess[2]))
 
 
-def _along_one_line(seen: Seen, dims: tuple[int, ...], attention_factor: float) -> Iterator[Guess]:
-    found = geometric_start(seen)
+def _plain_and_scaled(
+    seen: Frequencies, dims: tuple[int, ...], attention_factor: float
+) -> Iterator[Guess]:
+    found = fit_geometric(seen)
     if found is None:
         if len(seen.theta) == 1:
-            yield default, 2, BASES[0], {}  # whatever the base
+            yield default, 2, BASES[0], {}  # any base gives a single pair the frequency 1
         return
     start, step, kept = found
     if step >= 0:
         return
-    sure = _sureness(seen, kept)
+    sure = _base_uncertainty(seen, kept)
     bases = sorted(
         (
             (d, base)
@@ -130,7 +216,7 @@ def _along_one_line(seen: Seen, dims: tuple[int, ...], attention_factor: float) 
         key=lambda pair: _digits(pair[1]),
     )
     first = roundest(math.exp(-start), sure)
-    turning = int(np.flatnonzero(seen.visible).max(initial=-1)) + 1
+    turning = int(np.flatnonzero(seen.turning).max(initial=-1)) + 1
     for d, base in bases:
         yield default, d, base, {}
     for d, base in bases:
@@ -143,32 +229,32 @@ def _along_one_line(seen: Seen, dims: tuple[int, ...], attention_factor: float) 
             yield proportional, d, base, share | {"factor": first}
     yield from _ntk(dims[0], _bases(step, dims[0], sure)[-1], sure)
     for d, base in bases:
-        yield from scaled(seen, d, base, kept, attention_factor)
-    for base in BASES:  # what the fastest pairs say is not all there is, where all are stretched
-        yield from _mixed(seen, dims[0], base)
+        yield from _interpolated(seen, d, base, kept, attention_factor)
+    for base in BASES:  # all pairs are scaled, so that the fastest ones do not show the base
+        yield from _ntk_mixed(seen, dims[0], base)
 
 
-def _sureness(seen: Seen, kept: int) -> float:
-    """How well the base is known, relative: half the table's length times the error of a step."""
+def _base_uncertainty(seen: Frequencies, kept: int) -> float:
+    """Return the relative error of the base: half the table's length times that of a step."""
     index = np.arange(kept)
     weight = (seen.theta[:kept] / (seen.uncertainty[:kept] + 2 * DOUBLE * seen.theta[:kept])) ** 2
     spread = weight @ (index - index @ weight / weight.sum()) ** 2
     chance = CLEARLY / math.sqrt(spread)
-    # Errors of the table itself are alike from pair to pair, more or less.
+    # Errors of the table itself are more or less alike from pair to pair.
     return float(len(seen.theta) * (chance + 4 * seen.relative / kept))
 
 
 def _bases(step: float, dim: int, sure: float) -> list[float]:
-    return roundings(math.exp(min(-step * dim / 2, 700.0)), sure)
+    return round_numbers(math.exp(min(-step * dim / 2, 700.0)), sure)
 
 
 def _digits(value: float) -> int:
-    """Digits that it takes to write a number."""
+    """Return the number of digits that it takes to write a number."""
     return len(f"{value:.17g}".partition("e")[0].replace(".", "").strip("0"))
 
 
 def _ntk(dim: int, larger: float, sure: float) -> Iterator[Guess]:
-    """base * factor^(d/(d-2)) of round numbers."""
+    """Yield base * factor^(d/(d-2)) of round numbers."""
     for base in BASES:
         if dim > 2 and larger > base:
             factor = roundest((larger / base) ** ((dim - 2) / dim), sure)
@@ -176,34 +262,153 @@ def _ntk(dim: int, larger: float, sure: float) -> Iterator[Guess]:
                 yield ntk, dim, base, {"factor": factor}
 
 
-def _mixed(seen: Seen, dim: int, base: float) -> Iterator[Guess]:
+def _ntk_mixed(seen: Frequencies, dim: int, base: float) -> Iterator[Guess]:
     """ln(plain / theta) = ln(factor) ((i + 1) / (d/2))^b: a line in logarithms of logarithms."""
     plain = base ** (-2 * np.arange(dim // 2) / dim)
-    if len(plain) != len(seen.theta) or (seen.theta <= 0).any() or not seen.visible.all():
+    if len(plain) != len(seen.theta) or (seen.theta <= 0).any() or not seen.turning.all():
         return
     fall = np.log(plain / seen.theta)
     if (fall <= 0).any():
         return
     place = np.log(np.arange(1, dim // 2 + 1) / (dim / 2))
     # A frequency's tolerance is that of its logarithm, which the second logarithm divides by.
-    b, log_log, off = through(place, np.log(fall), seen.tolerance / (fall * np.abs(seen.theta)))
+    b, log_log, error = _bounded_line(
+        place, np.log(fall), seen.tolerance / (fall * np.abs(seen.theta))
+    )
     if b > 0 and log_log < _LARGEST:
-        factor = roundest(math.exp(math.exp(log_log)), math.exp(log_log) * off[1])
-        own = {"factor": factor, "mixed_b": roundest(b, off[0] / b)}
+        factor = roundest(math.exp(math.exp(log_log)), math.exp(log_log) * error[1])
+        own = {"factor": factor, "mixed_b": roundest(b, error[0] / b)}
         yield ntk_mixed, dim, base, own
 
 
-def _axial(seen: Seen, dim: int) -> Iterator[Guess]:
-    """The same table for each axis, or one that the axes deal out."""
+def _axial(seen: Frequencies, dim: int) -> Iterator[Guess]:
+    """Yield the same table for each axis, and one table dealt out to the axes."""
     axes = int(seen.axis.max()) + 1
     own = np.flatnonzero(seen.axis == seen.axis[0])
-    found = geometric_start(
-        replace(seen, theta=seen.theta[own], uncertainty=seen.uncertainty[own], axis=seen.axis[own])
+    one = replace(
+        seen, theta=seen.theta[own], uncertainty=seen.uncertainty[own], axis=seen.axis[own]
     )
+    found = fit_geometric(one)
     if axes < 2 or found is None or found[1] >= 0:
         return
-    base = _bases(found[1], 2 * len(own), _sureness(seen, found[2]))[0]
+    base = _bases(found[1], 2 * len(own), _base_uncertainty(seen, found[2]))[0]
     for order in itertools.permutations(range(axes)):
         for take_turns, deal_out in itertools.product((False, True), repeat=2):
             parameters = {"axes": axes, "axis_order": order}
             yield axial, dim, base, parameters | {"take_turns": take_turns, "deal_out": deal_out}
+
+
+def _interpolated(
+    seen: Frequencies, dim: int, base: float, kept: int, attention_factor: float
+) -> Iterator[Guess]:
+    """Yield types that leave fast pairs alone and divide slow ones by a factor.
+
+    Args:
+        seen: Frequencies as measured.
+        dim: Denominator of the exponents.
+        base: Base that the fastest pairs show.
+        kept: Number of pairs that keep to it.
+        attention_factor: |after| / |before|.
+    """
+    plain = base ** (-2 * np.arange(dim // 2) / dim)
+    if len(plain) != len(seen.theta):
+        return
+    use = seen.turning & (seen.theta > 0)
+    last = int(np.flatnonzero(use).max(initial=0))
+    if not use.any() or not (plain > 0).all():
+        return
+    ratio = seen.theta / plain
+    sure = seen.tolerance / np.maximum(np.abs(seen.theta), 1e-100)
+    factor, factor_error = _slow_factor(ratio[: last + 1], sure[: last + 1])
+    if factor <= 1 + factor_error or kept > last:
+        return
+    share = (ratio - 1 / factor) / (1 - 1 / factor)  # of the frequency that is left unscaled
+    error = sure * ratio / (1 - 1 / factor)
+    # A share is off by the frequency's error, by the base's, and twice by the factor's.
+    between = np.flatnonzero(use & (share > 4 * error) & (share < 1 - 4 * error))
+    yield from _llama3(plain, share, error, between, dim, base, factor)
+    yield from _yarn(share, error, between, dim, base, factor, attention_factor)
+
+
+def _slow_factor(ratio: Array, sure: Array) -> tuple[float, float]:
+    """Return the factor that divides the slowest pairs, and its relative error."""
+    weight = (1 / sure) ** 2
+    mean, best = float(ratio[-1]), float(sure[-1])
+    for first in range(len(ratio) - 2, -1, -1):
+        if not abs(ratio[first] / mean - 1) <= sure[first] + best:
+            break
+        own = weight[first:]
+        mean = float((ratio[first:] * own).sum() / own.sum())
+        best = float(1 / np.sqrt(own.sum()))
+    return roundest(1 / mean, best), best
+
+
+def _llama3(
+    plain: Array, share: Array, error: Array, between: Index, dim: int, base: float, factor: float
+) -> Iterator[Guess]:
+    """share = (turns in L0 - low) / (high - low): a line in the frequency."""
+    contexts = dict.fromkeys((8192, *CONTEXTS))  # that of Llama 3.1 goes first
+    known = [(1.0, high, context) for high in (4.0, 1.0, 32.0) for context in contexts]
+    if len(between) > 1:
+        slope, shift, off = _bounded_line(
+            plain[between] / (2 * np.pi), share[between], error[between]
+        )
+        if slope > 0 and shift < 0:
+            sure = off[0] / slope - off[1] / shift
+            high = roundest(1 - 1 / shift, sure)  # low 1: the two are known up to a factor
+            context = roundest(slope * (high - 1), sure)
+            near = min(CONTEXTS, key=lambda each: abs(math.log(each / max(context, 1.0))))
+            known = [(1.0, high, round(context)), (1.0, high, near), *known]
+    for low, high, context in known:
+        trained = {"original_max_position_embeddings": context}
+        own = {"factor": factor, "low_freq_factor": low, "high_freq_factor": high}
+        yield llama3, dim, base, own | trained
+        if high > low:
+            own = {"factor": factor, "beta_slow": low, "beta_fast": high}
+            yield ntk_by_parts, dim, base, own | trained
+
+
+def _bounded_line(x: NDArray[Any], y: Array, error: Array) -> tuple[float, float, list[float]]:
+    """Return slope and shift of a line, and the largest error of both if y is off by `error`."""
+    rows = np.column_stack([x, np.ones(len(x))]) / error[:, None]
+    inverse = np.linalg.pinv(rows)
+    slope, shift = inverse @ (y / error)
+    return float(slope), float(shift), np.abs(inverse).sum(axis=1).tolist()
+
+
+def _yarn(
+    share: Array, error: Array, between: Index, dim: int, base: float, factor: float,
+    attention_factor: float,
+) -> Iterator[Guess]:  # fmt: skip
+    """share = 1 - (pair - low) / (high - low): a line in the index of the pair."""
+    own = {"factor": factor}
+    if abs(mscale_ratio(factor, None, None) - attention_factor) > FACTOR * attention_factor:
+        own["attention_factor"] = attention_factor
+    for truncate in (True, False):
+        for context in CONTEXTS:
+            parameters = {"original_max_position_embeddings": context, "truncate": truncate}
+            yield yarn, dim, base, own | parameters
+    if len(between) < 2:
+        return
+    slope, shift, off = _bounded_line(between, share[between], error[between])
+    if slope >= 0:
+        return
+    low, high = (shift - 1) / -slope, shift / -slope
+    fall = 2 * math.log(base) / dim  # of the logarithm of a frequency from pair to pair
+    for truncate in (True, False):
+        if truncate:  # whole ends: any betas within half a pair of the middle give them
+            ends, sure = (round(low) + 0.5, round(high) - 0.5), [-math.expm1(-fall / 2)] * 2
+        else:  # by a standard deviation at most: they make up for a factor that is a little off
+            ends = low, high
+            sure = [fall * (off[1] + abs(end) * off[0]) / -slope / CLEARLY for end in ends]
+        if ends[1] <= ends[0]:
+            continue
+        for context in (4096, 8192, 32768):
+            turns = [context / (2 * math.pi) * math.exp(min(-fall * end, 700.0)) for end in ends]
+            parameters = {
+                "original_max_position_embeddings": context,
+                "beta_fast": roundest(turns[0], sure[0]),
+                "beta_slow": roundest(turns[1], sure[1]),
+                "truncate": truncate,
+            }
+            yield yarn, dim, base, own | parameters

@@ -1,4 +1,4 @@
-"""Known RoPEs beside the one that was found."""
+"""Known RoPEs compared with the one that was recovered, and what the data leave open."""
 
 from __future__ import annotations
 
@@ -7,53 +7,53 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.checks.identify.family import Fit, fits
-from ropecli.checks.identify.identification import Match
-from ropecli.checks.identify.table import FLOAT32, Seen
+from ropecli.checks.identify.family import FLOAT32, Fit, Frequencies, fit_formulas
+from ropecli.checks.identify.lines import CLEARLY
+from ropecli.checks.identify.result import Match
+from ropecli.checks.identify.table import extrapolate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from ropecli.checks.identify.measured import Measured
-    from ropecli.checks.identify.sight import Sight
+    from ropecli.checks.identify.observe import Observations
+    from ropecli.checks.identify.table import Measurement
     from ropecli.rotary import Rotary
 
     Array = NDArray[np.float64]
 
+_FORMULAS = 8  #: Formulas to compare with, at most.
 
-def matches(
-    seen: Measured,
-    sight: Sight,
+
+def compare(
+    measured: Measurement,
     rotary: Rotary,
     fit: Fit | None,
     candidates: Mapping[str, Rotary],
     *,
     furthest: float,
     step: float,
-    factor: float,
-    sure: float,
+    tolerance: float,
 ) -> tuple[Match, ...]:
-    """Candidates and other formulas beside the one found, best first.
+    """Return candidates and other formulas, compared with the rotation found, best first.
 
     Args:
-        seen: Frequencies as measured.
-        sight: The data.
-        rotary: What was found.
+        measured: The measurement.
+        rotary: The rotation that was found.
         fit: Its formula, if it has one.
         candidates: Encodings to compare with, by name.
         furthest: The largest position in magnitude.
-        step: Of the positions.
-        factor: The attention factor.
-        sure: How well it is known, relative.
+        step: Step of the positions.
+        tolerance: Relative difference up to which two attention factors are the same.
     """
-    table = Seen(
+    factor = rotary.attention_factor
+    table = Frequencies(
         theta=rotary.inv_freq,
-        uncertainty=seen.uncertainty / step,
+        uncertainty=measured.pairs.slope_uncertainty / step,
         relative=FLOAT32,
-        head_dim=sight.head_dim,
-        axis=seen.axis,
+        head_dim=rotary.head_dim,
+        axis=measured.pairs.axis,
     )
     found: dict[str, Match] = {}
     if fit is not None:
@@ -61,43 +61,44 @@ def matches(
     for name, candidate in candidates.items():
         found[name] = Match(
             name=name,
-            max_phase_error=_phase(candidate.inv_freq, table.theta, furthest),
-            matches=table.off(candidate.inv_freq) <= 1
-            and _pairs_alike(candidate, rotary, seen)
-            and abs(candidate.attention_factor - factor) <= sure * factor,
+            max_phase_error=_phase_error(candidate.inv_freq, table.theta, furthest),
+            matches=table.misfit(candidate.inv_freq) <= 1
+            and _rotates_alike(candidate, rotary, measured)
+            and abs(candidate.attention_factor - factor) <= tolerance * factor,
         )
-    for other in fits(table, (2 * len(table.theta),), factor)[:8]:
+    for other in fit_formulas(table, (2 * len(table.theta),), factor)[:_FORMULAS]:
         name = _name(other)
         if name not in found:
-            off = _phase(other.table, table.theta, furthest)
-            found[name] = Match(name=name, max_phase_error=off, matches=other.off <= 1)
-    plain = sorted(found.values(), key=lambda match: (not match.matches, match.max_phase_error))
-    return tuple(plain)
-
-
-def _pairs_alike(candidate: Rotary, rotary: Rotary, seen: Measured) -> bool:
-    """Whether the same coordinates turn the same way, by the same axis, and none of them grow."""
-    return (
-        candidate.head_dim == rotary.head_dim
-        and candidate.pairs_in.tolist() == rotary.pairs_in.tolist()
-        and candidate.pairs_out.tolist() == rotary.pairs_out.tolist()
-        and candidate.direction == rotary.direction
-        and not candidate.grows
-        and _same_axes(candidate, seen)
+            error = _phase_error(other.table, table.theta, furthest)
+            found[name] = Match(name=name, max_phase_error=error, matches=other.misfit <= 1)
+    return tuple(
+        sorted(found.values(), key=lambda match: (not match.matches, match.max_phase_error))
     )
 
 
-def _same_axes(candidate: Rotary, seen: Measured) -> bool:
-    """Whether each pair is turned by an axis on which the positions are those of the one found."""
-    points = seen.positions
+def _rotates_alike(candidate: Rotary, rotary: Rotary, measured: Measurement) -> bool:
+    """Whether the same coordinates rotate the same way, by the same positions, and none grows."""
+    return (
+        candidate.head_dim == rotary.head_dim
+        and candidate.input_pairs == rotary.input_pairs
+        and candidate.output_pairs == rotary.output_pairs
+        and candidate.direction == rotary.direction
+        and not candidate.grows
+        and _follows_same_positions(candidate, measured)
+    )
+
+
+def _follows_same_positions(candidate: Rotary, measured: Measurement) -> bool:
+    """Whether each pair follows an axis whose positions equal those of the axis found."""
+    positions, pairs = measured.positions, measured.pairs
     # Plain positions are the same on every axis.
-    axis = np.array(candidate.axis) if points.shape[1] > 1 else np.zeros_like(seen.axis)
-    if axis.max() >= points.shape[1]:
+    axis = np.array(candidate.axis) if positions.shape[1] > 1 else np.zeros_like(pairs.axis)
+    if axis.max() >= positions.shape[1]:
         return False
-    return bool((points[:, axis] == points[:, seen.axis])[:, seen.visible].all())
+    return bool((positions[:, axis] == positions[:, pairs.axis])[:, pairs.turning].all())
 
 
-def _phase(table: Array, theta: Array, furthest: float) -> float:
+def _phase_error(table: Array, theta: Array, furthest: float) -> float:
     if len(table) != len(theta):
         return math.inf
     return float(np.abs(table - theta).max() * furthest)
@@ -105,13 +106,68 @@ def _phase(table: Array, theta: Array, furthest: float) -> float:
 
 def _name(fit: Fit) -> str:
     own = "".join(
-        f", {key} {_shown(value)}" for key, value in fit.parameters.items() if value is not None
+        f", {key} {_spell(value)}" for key, value in fit.parameters.items() if value is not None
     )
-    return f"{fit.rope_type}, base {_shown(fit.base)}{own}"
+    return f"{fit.rope_type}, base {_spell(fit.base)}{own}"
 
 
-def _shown(value: Any) -> str:
-    """With digits enough to tell any two bases or contexts apart."""
+def _spell(value: Any) -> str:
+    """Return a value with enough digits to distinguish any two bases or contexts."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:.12g}" if isinstance(value, float | int) else str(value)
+
+
+def undetermined_pairs(
+    measured: Measurement, rotary: Rotary, observed: Observations
+) -> tuple[tuple[int, ...], int | None]:
+    """Return pairs too slow to be distinguished from static ones, and positions to do that."""
+    pairs = measured.pairs
+    expected, ratio = rotary.inv_freq, extrapolate(pairs)
+    if rotary.formula is None and ratio is None:
+        return (), None
+    if ratio is not None:  # the frequency of a pair that may as well be static
+        expected = np.where((expected == 0) | (rotary.formula is None), ratio, expected)
+    slow = ~pairs.turning & (expected > 0) & (expected <= CLEARLY * pairs.slope_uncertainty)
+    which = np.flatnonzero(slow)
+    if not len(which):
+        return (), None
+    # Uncertainty falls with the reach of the positions, and with their number besides.
+    times = CLEARLY * pairs.slope_uncertainty[which] / expected[which]
+    return tuple(which.tolist()), math.ceil((times * _reach(measured, observed)[which]).max())
+
+
+def _reach(measured: Measurement, observed: Observations) -> Array:
+    """Return the number of positions along the axis of each pair."""
+    return np.asarray(observed.reach[measured.pairs.axis] + 1)
+
+
+def open_questions(
+    measured: Measurement,
+    observed: Observations,
+    rotary: Rotary,
+    undetermined: tuple[int, ...],
+    needed: int | None,
+) -> tuple[str, ...]:
+    """Return what no vectors, or not these, can decide, a sentence each."""
+    notes = []
+    if undetermined:
+        longest = float(_reach(measured, observed)[list(undetermined)].max())
+        notes.append(
+            f"{_count_pairs(len(undetermined))} (from {undetermined[0]}) cannot be seen rotating "
+            f"over {longest:g} positions; about {needed:,} would be enough"
+        )
+    if not observed.known:
+        notes.append(
+            "positions were not given: their step and a factor of all frequencies cannot be "
+            "distinguished"
+        )
+    if rotary.layout == "custom":
+        notes.append("a swapped pair cannot be distinguished from one that rotates the other way")
+    if assumed := int((~measured.pairs.shown).sum()):
+        notes.append(f"the layout has {_count_pairs(assumed)} that cannot be seen in the data")
+    return tuple(notes)
+
+
+def _count_pairs(count: int) -> str:
+    return "1 pair" if count == 1 else f"{count} pairs"

@@ -1,7 +1,7 @@
-"""Which coordinates form a pair: those whose squares only change places (Eq. 13).
+"""Pairs of coordinates: those whose squares exchange their values (Eq. 13).
 
-A turned pair keeps its squared length, up to one factor for all of them. So what one coordinate's
-square gains, its partner's loses, in every vector; no two others do that.
+A rotated pair keeps its squared length, up to one factor for all pairs. So what the square of one
+coordinate gains, that of its partner loses, in every vector; no other two coordinates do that.
 """
 
 from __future__ import annotations
@@ -11,96 +11,89 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.identify.still import coupled, sources
 from ropecli.units import SINGLE, TINY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ropecli.checks.identify.sight import Sight
+    from ropecli.checks.identify.observe import Observations
 
     Array = NDArray[np.float64]
     Index = NDArray[np.int64]
+    Moves = tuple[Index, Index]  #: Pairs where they are read, and where they are written.
 
-_VECTORS = 1024  #: Looked at; a few dozen would do.
-_ROUNDINGS = 6  #: Of a square after: two of its root, each from three operations.
-_FOUND = 0.1  #: What two partners' gains may leave of themselves, added up. Others leave about 1.
-_WORSE = 1e4  #: By how much less well a pair may keep its sum of squares than most, squared.
-_SQUARED = 2.0**-50  #: Of that, what rounding leaves of sums of squares in float64.
-_CHANCE = 7.0  #: Standard deviations that no two of a few hundred coordinates reach by chance.
-_ALONE = 4.0  #: By how much any other match must be worse.
 KEPT = 2.0**-5  #: Relative change of squared lengths that tables in bfloat16 can account for.
+_VECTORS = 1024  #: Vectors in the sample; a few dozen would do.
+_ROUNDINGS = 6  #: Roundings of a square after: two of its root, each from three operations.
+_CANCELLED = (
+    0.1  #: Share of two partners' gains that may remain in their sum. Others leave about 1.
+)
+_WORSE = 1e4  #: Squared error of a pair's sum of squares, relative to that of most pairs.
+_SQUARED = 2.0**-50  #: The same error, as rounding in float64 alone makes it.
+_CHANCE = 7.0  #: Standard deviations that no two of a few hundred coordinates reach by chance.
+_UNIQUE = 4.0  #: Error of the second best match, relative to that of the best.
+_CORRELATED = 0.9  #: Correlation with itself of a coordinate that turns by under half a radian.
+_NONE = np.zeros((0, 2), int), np.zeros((0, 2), int)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pairing:
     """Pairs of coordinates, in no order yet."""
 
-    read: Index  #: (pairs, 2), where they are read.
-    written: Index  #: (pairs, 2), where they are written.
+    read: Index  #: (pairs, 2), coordinates that each is read from.
+    written: Index  #: (pairs, 2), coordinates that it is written to.
     moved: NDArray[np.bool_]  #: (head_dim,), coordinates that changed in any vector.
     single: Index  #: Coordinates that changed beyond rounding and have no partner.
-    factor: float  #: What lengths are multiplied by.
-    spread: float  #: How far the squared factor strays, relative: large where none is kept.
-    swapped: bool = False  #: Whether some are read as mirrored, and written the other way round.
+    factor: float  #: |after| / |before|.
+    spread: float  #: Largest relative deviation from factor**2; large if lengths are not kept.
+    swapped: bool = False  #: Whether mirrored pairs were taken for pairs written in reverse.
 
 
-def find_pairs(sight: Sight) -> Pairing:
-    """The pairs that the data show, read and written in the same places, or in others."""
-    x, y = _vectors(sight)
+def find_pairs(observed: Observations) -> Pairing:
+    """Return the pairs that the data show, written in place or elsewhere."""
+    x, y = _sample(observed)
     moved = (x != y).any(axis=0)
-    u, v = x[:, moved] ** 2, y[:, moved] ** 2
-    factor2, spread = _factor(u, v)
     where = np.flatnonzero(moved)
-    unit = max(sight.unit, SINGLE)  # tables may be in float32 under float64 data
-    in_place, single = _partners(u * factor2, v, sight.unit)
+    u, v = x[:, moved] ** 2, y[:, moved] ** 2
+    factor2, spread = _squared_factor(u, v)
+    factor = float(np.sqrt(factor2))
+    u = u * factor2
+    pairs, single = _partners(u, v, observed.unit)
+    read = written = where[pairs]
+    alone = where[single]
     if spread < KEPT:
-        in_place, single = _not_refuted(u * factor2, v, in_place, single, unit)
-    pairs = where[in_place]
-    if spread < KEPT:
-        slow = _slow(sight, np.setdiff1d(np.arange(sight.head_dim), pairs), float(np.sqrt(factor2)))
-        pairs = np.concatenate([pairs, slow])
+        unit = max(observed.unit, SINGLE)  # tables may be in float32 under float64 data
+        pairs, single = _drop_refuted(u, v, pairs, single, unit)
+        slow = _slow_pairs(
+            observed, np.setdiff1d(np.arange(observed.head_dim), where[pairs]), factor
+        )
+        read = written = np.concatenate([where[pairs], slow])
         single = np.setdiff1d(single, np.searchsorted(where, np.intersect1d(where, slow)))
-    if len(single) > len(pairs) and spread < KEPT:
-        read, written = _elsewhere(u * factor2, v, unit)
-        if len(read) > len(pairs):
-            inside, outside = _all_elsewhere(
-                sight, where[read], where[written], float(np.sqrt(factor2))
-            )
-            return Pairing(
-                read=inside,
-                written=outside,
-                moved=moved,
-                single=np.setdiff1d(where[single], outside.ravel()),
-                factor=float(np.sqrt(factor2)),
-                spread=spread,
-            )
-    written = pairs
-    if len(single) > 1 and spread < KEPT:  # a few whose outputs change places
-        read, outside = _elsewhere(u[:, single] * factor2, v[:, single], unit)
-        pairs = np.concatenate([pairs, where[single][read]])
-        written = np.concatenate([written, where[single][outside]])
-        single = np.delete(single, outside.ravel())
+        alone = where[single]
+        all_read, all_written = _pairs_elsewhere(u, v, unit) if len(single) > len(read) else _NONE
+        if len(all_read) > len(read):
+            read, written = _complete(observed, where[all_read], where[all_written], factor)
+            alone = np.setdiff1d(alone, written.ravel())
+        elif len(single) > 1:  # a few pairs whose outputs are exchanged
+            few_read, few_written = _pairs_elsewhere(u[:, single], v[:, single], unit)
+            read = np.concatenate([read, alone[few_read]])
+            written = np.concatenate([written, alone[few_written]])
+            alone = np.delete(alone, few_written.ravel())
     return Pairing(
-        read=pairs,
-        written=written,
-        moved=moved,
-        single=where[single],
-        factor=float(np.sqrt(factor2)),
-        spread=spread,
+        read=read, written=written, moved=moved, single=alone, factor=factor, spread=spread
     )
 
 
-def _vectors(sight: Sight) -> tuple[Array, Array]:
-    """Some of all vectors, from all positions, none of them zero."""
-    x, y = (array.reshape(-1, sight.head_dim) for array in (sight.x, sight.y))
+def _sample(observed: Observations) -> tuple[Array, Array]:
+    """Return vectors from all positions, none of them zero."""
+    x, y = (array.reshape(-1, observed.head_dim) for array in (observed.x, observed.y))
     some = np.unique(np.linspace(0, len(x) - 1, _VECTORS).astype(int))
     some = some[(x[some] != 0).any(axis=1)]
     return x[some], y[some]
 
 
-def _factor(u: Array, v: Array) -> tuple[float, float]:
-    """The squared factor of all lengths, and how far single vectors stray from it."""
+def _squared_factor(u: Array, v: Array) -> tuple[float, float]:
+    """Return the squared factor of all lengths, and its largest relative deviation."""
     before, after = u.sum(axis=1), v.sum(axis=1)
     if not before.any() or not after.any():
         return 1.0, 0.0
@@ -109,7 +102,7 @@ def _factor(u: Array, v: Array) -> tuple[float, float]:
 
 
 def _partners(u: Array, v: Array, unit: float) -> tuple[Index, Index]:
-    """Columns whose gains cancel; and those with gains and no partner."""
+    """Return columns whose gains cancel, and those with gains and no partner."""
     gain = v - u
     size = np.einsum("nd,nd->d", gain, gain)
     both = size[:, None] + size[None, :] + 2 * gain.T @ gain
@@ -120,89 +113,124 @@ def _partners(u: Array, v: Array, unit: float) -> tuple[Index, Index]:
     np.fill_diagonal(left, np.inf)
     best = left.argmin(axis=1) if len(left) > 1 else np.zeros(len(left), int)
     mine = np.arange(len(best))
-    good = (best[best] == mine) & (left[mine, best] < _FOUND) & (mine < best)
-    pairs = _alike_exact(u, both, np.column_stack([mine[good], best[good]]))
-    alone = np.setdiff1d(np.flatnonzero(seen), pairs.ravel())
-    return pairs, alone
+    good = (best[best] == mine) & (left[mine, best] < _CANCELLED) & (mine < best)
+    pairs = np.column_stack([mine[good], best[good]])
+    if len(pairs):  # only those that keep their sum of squares about as well as most others
+        first, second = pairs.T
+        error = both[first, second] / ((u[:, first] + u[:, second]) ** 2).sum(axis=0)
+        pairs = pairs[error <= _WORSE * max(float(np.median(error)), _SQUARED)]
+    return pairs, np.setdiff1d(np.flatnonzero(seen), pairs.ravel())
 
 
-def _alike_exact(u: Array, both: Array, pairs: Index) -> Index:
-    """The pairs whose sum of squares is kept about as well as that of most others."""
-    if not len(pairs):
-        return pairs
-    first, second = pairs.T
-    left = both[first, second] / ((u[:, first] + u[:, second]) ** 2).sum(axis=0)
-    exact: Index = pairs[left <= _WORSE * max(float(np.median(left)), _SQUARED)]
-    return exact
-
-
-def _not_refuted(
+def _drop_refuted(
     u: Array, v: Array, pairs: Index, single: Index, unit: float
 ) -> tuple[Index, Index]:
-    """The pairs that are in place, without those that only seem so; and what has no partner then.
+    """Drop pairs that only seem to be written in place; their coordinates then have no partner.
 
-    Where outputs are written to other places, two of them may seem to be a pair: of x to x', and of
-    x' turned by little to x, one gains what the other loses, but for that little. Pairs elsewhere
-    that keep their sums of squares to rounding refute such a pair, which does not.
+    If outputs are written elsewhere, two of them can look like a pair: of x to x', and of x'
+    turned by little to x, one gains almost what the other loses. Such a pair keeps its sum of
+    squares only roughly; pairs elsewhere that keep theirs to rounding refute it.
     """
     before, after = (square[:, pairs].sum(axis=2) for square in (u, v))
     size = before.max(axis=0, initial=TINY)
-    off = np.abs(after - before).max(axis=0, initial=0) / size
-    inexact = off > 2 * _ROUNDINGS * unit
+    error = np.abs(after - before).max(axis=0, initial=0) / size
+    inexact = error > 2 * _ROUNDINGS * unit
     if not inexact.any():
         return pairs, single
     doubted = np.union1d(pairs[inexact], single)
-    read, written = _elsewhere(u[:, doubted], v[:, doubted], unit)
+    read, written = _pairs_elsewhere(u[:, doubted], v[:, doubted], unit)
     refuted = inexact & np.isin(pairs, doubted[np.union1d(read, written)]).any(axis=1)
     return pairs[~refuted], np.union1d(single, pairs[refuted])
 
 
-def _slow(sight: Sight, left: Index, factor: float) -> Index:
-    """Pairs that turn by so little that their squares hardly show it, from many vectors.
+def _slow_pairs(observed: Observations, left: Index, factor: float) -> Index:
+    """Return pairs among the coordinates left that turn too little for their squares to show it.
 
-    A small turn adds -m theta x' to x, and m theta x to x'.
+    A small angle adds -m theta x' to x, and m theta x to x': a correlation over many vectors.
     """
     if len(left) < 2:
         return np.zeros((0, 2), int)
-    x, y = (each[..., left].reshape(-1, len(left)) for each in (sight.x, sight.y))
-    m = np.repeat(sight.positions[:, 0], sight.x.shape[1])[:, None]
-    added, turned = y / factor - x, m * x
-    size = np.linalg.norm(added, axis=0)[:, None] * np.linalg.norm(turned, axis=0)
-    share = added.T @ turned / np.maximum(size, TINY)
+    x, y = (each[..., left].reshape(-1, len(left)) for each in (observed.x, observed.y))
+    m = np.repeat(observed.positions[:, 0], observed.x.shape[1])[:, None]
+    added, expected = y / factor - x, m * x
+    size = np.linalg.norm(added, axis=0)[:, None] * np.linalg.norm(expected, axis=0)
+    share = added.T @ expected / np.maximum(size, TINY)
     both = np.minimum(np.maximum(-share, 0), np.maximum(share.T, 0))
     both = np.maximum(both, both.T)
     best = both.argmax(axis=1)
     mine = np.arange(len(left))
-    sure = both[mine, best] > _CHANCE / np.sqrt(len(x))
-    good = sure & (best[best] == mine) & (mine < best)
+    good = (both[mine, best] > _CHANCE / np.sqrt(len(x))) & (best[best] == mine) & (mine < best)
     return np.column_stack([left[mine[good]], left[best[good]]])
 
 
-def _all_elsewhere(sight: Sight, read: Index, written: Index, factor: float) -> tuple[Index, Index]:
-    """The same, and the pairs too slow to show in squares, read and written where they are seen."""
-    everything = np.arange(sight.head_dim)
-    origin, place = sources(sight, np.setdiff1d(everything, written))
+def _complete(observed: Observations, read: Index, written: Index, factor: float) -> Moves:
+    """Add slow and static pairs to those that are written elsewhere."""
+    origin, place = _sources(observed, np.setdiff1d(np.arange(observed.head_dim), written))
     free = ~np.isin(origin, read)
     origin, place = origin[free], place[free]
+    y = observed.y.copy()
+    y[..., origin] = observed.y[..., place]
+    slow = _slow_pairs(replace(observed, y=y), origin, factor)
     goes_to = dict(zip(origin.tolist(), place.tolist(), strict=True))
-    back = replace(sight, y=sight.y.copy())
-    back.y[..., origin] = sight.y[..., place]
-    slow = _slow(back, origin, factor)
     slow_to = np.array([[goes_to[int(a)] for a in pair] for pair in slow], int).reshape(-1, 2)
     left = ~np.isin(origin, slow)
-    known = np.concatenate([read, slow])
-    still, still_to = coupled(origin[left], place[left], known)
-    return np.concatenate([known, still]), np.concatenate([written, slow_to, still_to])
+    read = np.concatenate([read, slow])
+    static, static_to = _static_pairs(origin[left], place[left], read)
+    return np.concatenate([read, static]), np.concatenate([written, slow_to, static_to])
 
 
-def _elsewhere(u: Array, v: Array, unit: float) -> tuple[Index, Index]:
-    """Pairs written to other places: sums of two squares before that equal sums of two after."""
-    count = u.shape[1]
+def _sources(observed: Observations, free: Index) -> Moves:
+    """Return where coordinates that hardly turn were read, and where they were written.
+
+    Args:
+        observed: The vectors.
+        free: Coordinates after that no known pair has written.
+    """
+    if not len(free):
+        return free, free
+    x, y = (each.reshape(-1, observed.head_dim) for each in (observed.x, observed.y))
+    y = y[:, free]
+    size = np.linalg.norm(y, axis=0)[:, None] * np.linalg.norm(x, axis=0)
+    alike = y.T @ x / np.maximum(size, TINY)
+    best = alike.argmax(axis=1)
+    mine = np.arange(len(free))
+    good = (alike[mine, best] > _CORRELATED) & (alike.argmax(axis=0)[best] == mine)
+    order = best[good].argsort()
+    return best[good][order], free[good][order]
+
+
+def _static_pairs(read: Index, written: Index, pairs: Index) -> Moves:
+    """Pair up static coordinates: as far apart as in most known pairs, or else in order.
+
+    Args:
+        read: Coordinates that were read, in order.
+        written: Coordinate that each of them was written to.
+        pairs: Known pairs, (count, 2).
+    """
+    apart = np.abs(pairs[:, 1] - pairs[:, 0])
+    step = int(np.bincount(apart).argmax()) if len(apart) else 1
+    left = {int(a): int(o) for a, o in zip(read, written, strict=True)}
+    couples = [
+        ((a, a + step), (left.pop(a), left.pop(a + step)))
+        for a in sorted(left)
+        if a in left and a + step in left
+    ]
+    rest = [(a, o) for a, o in left.items() if a != o]
+    rest += [(a, o) for a, o in left.items() if a == o][: len(rest) % 2]
+    for (a, o), (b, p) in zip(rest[::2], rest[1::2], strict=False):
+        couples.append(((a, b), (o, p)))
+    # A coordinate that has not moved, nor its partner, is in no pair.
+    both = np.array([each for each in couples if each[0] != each[1]], int).reshape(-1, 2, 2)
+    return both[:, 0], both[:, 1]
+
+
+def _pairs_elsewhere(u: Array, v: Array, unit: float) -> Moves:
+    """Return pairs with another place after: sums of two squares before that reappear after."""
     tolerance = 2 * _ROUNDINGS * unit
-    first, second = np.triu_indices(count, 1)
+    first, second = np.triu_indices(u.shape[1], 1)
     some = np.unique(np.linspace(0, len(u) - 1, 48).astype(int))
     before, after = ((s[:, first] + s[:, second]).T for s in (u[some], v[some]))
-    candidates = _alike(before, after, tolerance)
+    candidates = _equal_rows(before, after, tolerance)
     error = np.array(
         [np.abs(before[i] - after[o]).max() / before[i].max() for i, o in candidates]
     ).reshape(-1)
@@ -217,19 +245,18 @@ def _elsewhere(u: Array, v: Array, unit: float) -> tuple[Index, Index]:
             written.append(outside)
             used_in.update(inside)
             used_out.update(outside)
-    shape = (-1, 2)
-    return np.array(read, int).reshape(shape), np.array(written, int).reshape(shape)
+    return np.array(read, int).reshape(-1, 2), np.array(written, int).reshape(-1, 2)
 
 
-def _alike(before: Array, after: Array, tolerance: float) -> list[tuple[int, int]]:
-    """Rows of before and after that nearly agree, found by one sum over each first."""
+def _equal_rows(before: Array, after: Array, tolerance: float) -> list[tuple[int, int]]:
+    """Match rows before and after that nearly agree, by one weighted sum of each first."""
     weights = np.random.default_rng(0).uniform(0.5, 1.5, before.shape[1])
     keys, wanted = before @ weights, after @ weights
     order = keys.argsort()
     near = tolerance * np.maximum(wanted, 0)
     low = np.searchsorted(keys[order], wanted - near)
     high = np.searchsorted(keys[order], wanted + near, side="right")
-    found = []
+    matched = []
     for o in range(len(wanted)):
         rows = order[low[o] : high[o]]
         if not len(rows):
@@ -237,7 +264,7 @@ def _alike(before: Array, after: Array, tolerance: float) -> list[tuple[int, int
         error = np.abs(before[rows] - after[o]).max(axis=1)
         best = int(error.argmin())
         others = np.delete(error, best)
-        if len(others) and others.min() < _ALONE * error[best]:
-            continue  # too slow a pair: another partner would do as well
-        found.append((int(rows[best]), o))
-    return found
+        if len(others) and others.min() < _UNIQUE * error[best]:
+            continue  # so slow a pair that another partner would do as well
+        matched.append((int(rows[best]), o))
+    return matched

@@ -1,14 +1,15 @@
-"""In which precision positions, frequencies, angles and tables were computed."""
+"""The precision in which positions, frequencies, angles and tables were computed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import ml_dtypes
 import numpy as np
 
-from ropecli.checks.identify.table import CLEARLY
+from ropecli.arrays import DTYPES
+from ropecli.checks.identify.lines import CLEARLY
+from ropecli.checks.identify.observe import HALVES, ROUNDINGS, round_to
 from ropecli.units import DOUBLE, SINGLE
 
 if TYPE_CHECKING:
@@ -17,56 +18,50 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
+    Complex = NDArray[np.complex128]
 
-HALVES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
-ROUNDINGS = 16  #: Of a coordinate: tables, two products, a sum, and vectors to begin with.
+FULL = ("exact", "float32 angles")  #: Names without half precision.
 _FEWEST = 4  #: Frequencies that do not all keep to half precision by chance.
-_MOST = 0.99  #: Share of what is seen that a precision must explain: half precision has ties.
-_BETTER = 8.0  #: By which half precision must explain more than full precision does.
+_MOST = 0.99  #: Share of the phases that a precision must explain: half precision has ties.
+_BETTER = 8.0  #: Error in full precision, at least, relative to that in half precision.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Precision:
-    """A name, and how far it leaves the data unexplained."""
+    """A name, and the error that it leaves unexplained."""
 
     name: str  #: "exact", "float32 angles", "bfloat16 positions", ...
     explains: bool  #: Whether nothing but rounding is left.
-    left: float  #: What is left in all but a hundredth of the cases, of a pair's length.
+    left: float  #: Error of all but a hundredth of the phases, relative to a pair's length.
 
 
-def precision_of(
-    phasor: NDArray[np.complex128],
-    m: Array,
-    theta: Array,
-    *,
-    unit: float,
-    factor: float,
-    halves: bool,
+def find_precision(
+    phasor: Complex, m: Array, theta: Array, *, unit: float, factor: float, halves: bool
 ) -> Precision:
-    """The highest precision that explains the phases.
+    """Return the highest precision that explains the phases.
 
     Args:
-        phasor: (rows, pairs), what is seen: 1 at an angle; NaN where nothing is.
-        m: (rows, pairs), the position that turns each pair.
-        theta: (pairs,), exact frequencies, below 0 where the turn is reversed.
-        unit: Relative rounding of the vectors.
-        factor: What cos and sin were multiplied by before they were rounded.
-        halves: Whether half precision is considered.
+        phasor: (rows, pairs), after / before as complex numbers; NaN where a pair is not seen.
+        m: (rows, pairs), the position that rotates each pair.
+        theta: (pairs,), exact frequencies, below 0 for a reversed rotation.
+        unit: Unit roundoff of the vectors.
+        factor: Attention factor that cos and sin were multiplied by before they were rounded.
+        halves: Whether to consider half precision.
     """
     angle = m * theta
     noise = ROUNDINGS * unit
     exact = np.abs(phasor - np.exp(1j * angle))
     seen = ~np.isnan(phasor)
     left = float(np.quantile(exact[seen], _MOST))
-    # Both sides are float64, the frequencies of the data perhaps by another way: twice as many.
+    # Both sides are float64, perhaps with frequencies computed in two ways: twice the roundings.
     rounding = 2 * angle_roundings(theta) * DOUBLE * np.abs(angle)
     if (exact <= noise + rounding)[seen].all():
         return Precision(name="exact", explains=True, left=left)
-    single = noise + 2 * SINGLE + _single(m, theta)
+    single = noise + 2 * SINGLE + _single_error(m, theta)
     if (exact <= single)[seen].all():
         return Precision(name="float32 angles", explains=True, left=left)
     best = Precision(name="unexplained", explains=False, left=left)
-    for name, table in _halves(m, theta, factor) if halves else ():
+    for name, table in _half_tables(m, theta, factor) if halves else ():
         error = np.abs(phasor - table)[seen]
         rest = float(np.quantile(error, _MOST))
         if rest * _BETTER < left and rest < best.left:
@@ -78,33 +73,22 @@ def precision_of(
 
 
 def angle_roundings(theta: Array) -> Array:
-    """Roundings of an angle m theta, in units of it, whichever way a frequency was computed.
+    """Return the roundings of an angle m theta, relative, however a frequency was computed.
 
-    ln(base), the exponent and their product change theta by |ln theta| times what they are rounded
-    by; a power or exponential is right to 2 units, and there are a reciprocal, a division by a
-    factor, and the product with the position.
+    ln(base), the exponent and their product change theta by |ln theta| times their own roundings; a
+    power or exponential is right to 2 units, and there are a reciprocal, a division by a factor,
+    and the product with the position.
     """
     size = np.abs(theta)
     return 5 + 3 * np.abs(np.log(np.where(size > 0, size, 1.0)))
 
 
-def _single(m: Array, theta: Array) -> Array:
-    """How far angles may be off in float32: by the frequency, and by the product.
-
-    A frequency of 1, which every table begins with, is exact in all of them.
-    """
-    exact = np.abs(theta) == 1.0
-    product = (m.astype(np.float32) * theta.astype(np.float32)).astype(np.float64)
-    rounding = angle_roundings(theta) * SINGLE * np.abs(m * theta)
-    return np.where(exact, np.abs(product - m * theta), rounding)
-
-
-def half_table(table: Array, uncertainty: Array) -> str | None:
-    """The half precision that all frequencies of a table keep to, as measured."""
+def half_frequencies(table: Array, uncertainty: Array) -> str | None:
+    """Return the half precision that all measured frequencies of a table keep to, if any."""
     seen = table > 0
-    for name, dtype in reversed(HALVES.items()):
-        rounded = rounded_to(table, name)
-        spacing = np.spacing(rounded.astype(dtype)).astype(np.float64)
+    for name in reversed(HALVES):
+        rounded = round_to(table, name)
+        spacing = np.spacing(rounded.astype(DTYPES[name])).astype(np.float64)
         sharp = seen & (uncertainty < spacing / 64)
         near = np.abs(rounded - table) <= CLEARLY * uncertainty
         if sharp.sum() >= _FEWEST and near[sharp].all():
@@ -112,48 +96,39 @@ def half_table(table: Array, uncertainty: Array) -> str | None:
     return None
 
 
-def computed_in(after: Array, dtype: str) -> str | None:
-    """The half precision that all vectors keep to, if their own is a better one."""
-    if dtype in HALVES:
-        return None
-    for name in reversed(HALVES):  # bfloat16 numbers are mostly float16 ones too
-        if (rounded_to(after, name) == after).all():
-            return name
-    return None
+def _single_error(m: Array, theta: Array) -> Array:
+    """Return the largest error of angles in float32: by the frequency, and by the product.
+
+    A frequency of 1, with which every table begins, is exact.
+    """
+    product = (m.astype(np.float32) * theta.astype(np.float32)).astype(np.float64)
+    rounding = angle_roundings(theta) * SINGLE * np.abs(m * theta)
+    return np.where(np.abs(theta) == 1.0, np.abs(product - m * theta), rounding)
 
 
-def _halves(m: Array, theta: Array, factor: float) -> Iterator[tuple[str, NDArray[np.complex128]]]:
-    """Tables of e^{i angle} with this or that in half precision, one thing before several."""
+def _half_tables(m: Array, theta: Array, factor: float) -> Iterator[tuple[str, Complex]]:
+    """Yield tables of e^{i angle} with parts in half precision, one part before several."""
     with np.errstate(over="ignore", invalid="ignore"):
         for name in HALVES:
-            p, t = rounded_to(m, name), rounded_to(theta, name)
-            ways = {
+            p, t = round_to(m, name), round_to(theta, name)
+            angles = {
                 "positions": p * theta,
                 "frequencies": m * t,
-                "angles": rounded_to(m * theta, name),
+                "angles": round_to(m * theta, name),
                 "positions and frequencies": p * t,
-                "positions and angles": rounded_to(p * theta, name),
-                "frequencies and angles": rounded_to(m * t, name),
-                "positions, frequencies and angles": rounded_to(p * t, name),
+                "positions and angles": round_to(p * theta, name),
+                "frequencies and angles": round_to(m * t, name),
+                "positions, frequencies and angles": round_to(p * t, name),
             }
-            yield f"{name} tables", _table(m * theta, name, factor)
-            for what, angle in ways.items():
+            yield f"{name} tables", _half_table(m * theta, name, factor)
+            for what, angle in angles.items():
                 yield f"{name} {what}", np.exp(1j * angle)
                 yield (
                     f"{name} {what} and tables".replace(" and ", ", ", what.count(" and ")),
-                    _table(angle, name, factor),
+                    _half_table(angle, name, factor),
                 )
 
 
-def _table(angle: Array, name: str, factor: float) -> NDArray[np.complex128]:
-    cos, sin = (rounded_to(factor * f(angle), name) / factor for f in (np.cos, np.sin))
-    made: NDArray[np.complex128] = cos + 1j * sin
-    return made
-
-
-def rounded_to(values: Array, name: str) -> Array:
-    """Values rounded to a half precision; as they are for any other."""
-    if name not in HALVES:
-        return values
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.asarray(values.astype(np.float32).astype(HALVES[name]).astype(np.float64))
+def _half_table(angle: Array, name: str, factor: float) -> Complex:
+    cos, sin = (round_to(factor * f(angle), name) / factor for f in (np.cos, np.sin))
+    return np.asarray(cos + 1j * sin)

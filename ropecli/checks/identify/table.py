@@ -1,99 +1,314 @@
-"""A table of frequencies as it was measured, and how well another one fits it."""
+"""The table of rotated pairs: layout, order, axis, frequency and direction, as measured."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import math
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ropecli.units import DOUBLE, SINGLE
+from ropecli.checks.identify.lines import CLEARLY, Lines, fit_lines, phasors
+from ropecli.checks.identify.observe import HALVES, round_to
+from ropecli.rotary.layout import named_pairs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ropecli.checks.identify.observe import Observations
+    from ropecli.checks.identify.pairing import Pairing
+
     Array = NDArray[np.float64]
+    Index = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
 
-CLEARLY = 6.0  #: Standard deviations that chance does not bring about.
-#: Relative error of base^(-2i/d) / factor in float32, as released code has it: the exponent's
-#: rounding times ln(base), the power's and the division's own; for bases up to e^20.
-FLOAT32 = 28 * SINGLE
-
-_DIGITS = 4  #: More, and chance brings a round number about.
+_FOLLOWED = 0.3  #: Radians, root mean square, below which phases are on a line.
+_BETTER = 8.0  #: Residual of exact positions, at least, relative to that of rounded ones.
+#: Share of the pairs that a layout must explain. Slow ones may have been paired wrongly.
+_MOST = 0.8
+_LONGER = 1e-3  #: |attention factor - 1| from which it shows in every rotated coordinate.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Seen:
-    """Frequencies in the order of a table, forward ones above 0."""
+class PairTable:
+    """Rotated pairs, a row each: their coordinates, and the line through their phases (Eq. 30)."""
 
-    theta: Array  #: (pairs,), radians per position.
-    uncertainty: Array  #: (pairs,), one standard deviation.
-    relative: float  #: Relative error that a table computed in lower precision may have.
-    head_dim: int  #: Coordinates of a head.
-    axis: NDArray[np.int64]  #: (pairs,), the coordinate of the position that turns each.
+    read: Index  #: (pairs, 2), coordinates that each is read from.
+    written: Index  #: (pairs, 2), coordinates that it is written to.
+    shown: Mask  #: (pairs,), whether the data show the pair, not its layout alone.
+    axis: Index  #: (pairs,), coordinate of the position that rotates it.
+    slope: Array  #: (pairs,), radians per position, above 0 for a forward rotation.
+    intercept: Array  #: (pairs,), radians at position 0.
+    slope_uncertainty: Array  #: (pairs,), one standard deviation.
+    intercept_uncertainty: Array  #: (pairs,), one standard deviation.
+    rms: Array  #: (pairs,), root mean square of its phases about the line, radians.
+    disagreement: Array  #: (pairs,), relative difference among the vectors of one position.
+    mirrored: Mask  #: (pairs,), whether it is a reflection that follows a line.
+    spacing: Index  #: (pairs,), common divisor of the distances of its positions; 0 if not whole.
+
+    def __len__(self) -> int:
+        return len(self.slope)
+
+    def __getitem__(self, rows: slice | Mask | Index) -> PairTable:
+        return PairTable(**{each.name: getattr(self, each.name)[rows] for each in fields(self)})
 
     @property
-    def tolerance(self) -> Array:
-        """How far a table may be off."""
-        return CLEARLY * self.uncertainty + self.relative * np.abs(self.theta)
+    def turning(self) -> Mask:
+        """Pairs that clearly turn with the position."""
+        return np.asarray(np.abs(self.slope) > CLEARLY * self.slope_uncertainty)
 
     @property
-    def visible(self) -> NDArray[np.bool_]:
-        """Pairs that clearly turn."""
-        return np.abs(self.theta) > CLEARLY * self.uncertainty
-
-    def off(self, table: Array) -> float:
-        """The largest difference as a share of the tolerance: up to 1 is a fit."""
-        if len(table) != len(self.theta):
-            return np.inf
-        return float((np.abs(table - self.theta) / self.tolerance).max(initial=0.0))
+    def linear(self) -> Mask:
+        """Pairs whose phases are on a line."""
+        return np.asarray(self.rms < _FOLLOWED)
 
 
-def geometric_start(seen: Seen) -> tuple[float, float, int] | None:
-    """ln of the first frequency, ln of the ratio of neighbours, and how many pairs keep to it.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Measurement:
+    """A rotation as it was measured."""
 
-    Every scaling leaves the fastest pairs in one ratio. None where fewer than two are seen.
+    pairing: Pairing
+    pairs: PairTable  #: In the order of a table of frequencies.
+    named: bool  #: Whether the layout has a name.
+    open_end: bool  #: Whether the layout leaves open how many pairs there are (interleaved).
+    rounded: str  #: What positions were rounded to: one of HALVES, or "exact".
+    positions: Array  #: (rows, axes), rounded so.
+    sign: int = 1  #: -1 if pairs turn in reverse.
+
+    @property
+    def direction(self) -> str:
+        """Direction of the rotation."""
+        return "forward" if self.sign == 1 else "reversed"
+
+
+def measure(observed: Observations, pairing: Pairing) -> Measurement:
+    """Put pairs, of which there are some, in order, and fit a line to the phases of each."""
+    rounded, positions, pairs = _fit_positions(observed, pairing)
+    if pairs.mirrored.any():
+        pairing = _swap_mirrored(pairing, pairs.mirrored)
+        pairs = _fit_pairs(observed, pairing.read, pairing.written, pairing.factor, positions)
+    order = _arrange(pairs, observed.head_dim)
+    pairs = _fit_pairs(observed, order.read, order.written, pairing.factor, positions)
+    return Measurement(
+        pairing=pairing,
+        pairs=replace(pairs, slope=_resolve_aliases(pairs), shown=order.shown),
+        named=order.named,
+        open_end=order.open_end,
+        rounded=rounded,
+        positions=positions,
+    )
+
+
+def _fit_positions(observed: Observations, pairing: Pairing) -> tuple[str, Array, PairTable]:
+    """Return the name and values of positions, exact or rounded, that the phases follow best."""
+    best, least = ("exact", observed.positions), np.inf
+    for name in ("exact", *HALVES):
+        positions = round_to(observed.positions, name)
+        if name != "exact":
+            if least <= _BETTER * observed.unit:
+                break
+            if (positions == observed.positions).all():
+                continue
+            if not np.isfinite(positions).all() or not np.ptp(positions, axis=0).any():
+                continue
+        fitted = _fit_pairs(observed, pairing.read, pairing.written, pairing.factor, positions)
+        left = float(np.sqrt((fitted.rms**2).mean())) + observed.unit
+        if left * _BETTER < least:
+            best, least, pairs = (name, positions), left, fitted
+    return *best, pairs
+
+
+def _fit_pairs(
+    observed: Observations, read: Index, written: Index, factor: float, positions: Array
+) -> PairTable:
+    """Fit a line to each pair, along the axis that it follows best."""
+    seen = phasors(observed, read, written, factor)
+    axes = np.flatnonzero(np.ptp(positions, axis=0) > 0)
+    lines = [fit_lines(seen.rotated, positions[:, axis], observed.unit) for axis in axes]
+    rms = np.array([each.rms for each in lines])
+    best = rms.argmin(axis=0)
+    line = Lines(*np.take_along_axis(np.array(lines), best[None, None], axis=0)[0])
+    mirrored = np.zeros(len(read), bool)
+    lost = np.flatnonzero(rms.min(axis=0) > _FOLLOWED)
+    if len(lost):
+        again = [fit_lines(seen.mirrored[:, lost], positions[:, a], observed.unit) for a in axes]
+        mirrored[lost] = np.array([each.rms for each in again]).min(axis=0) < _FOLLOWED
+    axis = axes[best]
+    rows = ~np.isnan(seen.rotated)
+    spacing = [_common_divisor(positions[rows[:, i], axis[i]]) for i in range(len(axis))]
+    return PairTable(
+        read=read,
+        written=written,
+        shown=np.ones(len(read), bool),
+        axis=axis,
+        disagreement=seen.disagreement,
+        mirrored=mirrored,
+        spacing=np.array(spacing),
+        **line._asdict(),
+    )
+
+
+def _common_divisor(positions: Array) -> int:
+    apart = np.diff(np.unique(positions))
+    if (apart != np.rint(apart)).any():
+        return 0
+    return int(np.gcd.reduce(apart.astype(np.int64), initial=0))
+
+
+def _swap_mirrored(pairing: Pairing, mirrored: Mask) -> Pairing:
+    """Return the pairing with mirrored pairs written in reverse.
+
+    y = (sin x + cos x', cos x - sin x') is a rotation whose two outputs are exchanged, if nothing
+    is rotated at position 0.
     """
-    usable = int(np.argmin(seen.visible)) if not seen.visible.all() else len(seen.theta)
-    usable = min(usable, int((seen.theta > 0).argmin()) if (seen.theta <= 0).any() else usable)
-    if usable < 2:
+    written = np.where(mirrored[:, None], pairing.written[:, ::-1], pairing.written)
+    return replace(pairing, written=written, swapped=True)
+
+
+class _Layout(NamedTuple):
+    name: str
+    offset: int
+    pairs: int | None  #: Number of pairs, if it follows from the layout.
+
+
+class _Order(NamedTuple):
+    read: Index
+    written: Index
+    shown: Mask
+    named: bool
+    open_end: bool
+
+
+def _arrange(pairs: PairTable, head_dim: int) -> _Order:
+    """Put pairs into a named layout, with all that it has, or else fastest first."""
+    flipped = (pairs.read[:, 0] > pairs.read[:, 1])[:, None]
+    read, written = (np.where(flipped, each[:, ::-1], each) for each in (pairs.read, pairs.written))
+    inward, outward = _layout_of(read, head_dim), _layout_of(written, head_dim)
+    if inward and outward:
+        sure = pairs.turning & pairs.linear
+        if named := _name_order(read, written, inward, outward, sure, head_dim):
+            return named
+    order = np.argsort(-np.abs(pairs.slope), kind="stable")
+    return _Order(read[order], written[order], np.ones(len(pairs), bool), False, False)
+
+
+def _layout_of(pairs: Index, head_dim: int) -> _Layout | None:
+    """Return the layout that most pairs belong to."""
+    steps, counts = np.unique(pairs[:, 1] - pairs[:, 0], return_counts=True)
+    step = int(steps[counts.argmax()])
+    mine = pairs[pairs[:, 1] - pairs[:, 0] == step, 0]
+    if step < 1 or len(mine) < _MOST * len(pairs):
         return None
-    log = np.log(seen.theta[:usable])
-    relative = seen.tolerance[:usable] / seen.theta[:usable]
-    sure = seen.uncertainty[:usable] / seen.theta[:usable] + 2 * DOUBLE
-    kept, found = 2, _through(log[:2], sure[:2])
-    for count in range(3, usable + 1):
-        start, step = _through(log[:count], sure[:count])
-        if (np.abs(log[:count] - start - step * np.arange(count)) > relative[:count]).any():
-            break
-        kept, found = count, (start, step)
-    return (*found, kept)
+    if step > 1 or head_dim == 2:
+        return _Layout("half", offset=int(mine.min()), pairs=step)
+    mine = max((mine[mine % 2 == parity] for parity in (0, 1)), key=len)
+    return _Layout("interleaved", offset=int(mine.min()), pairs=None)
 
 
-def _through(log: Array, relative: Array) -> tuple[float, float]:
-    """A line through logarithms, the surer ones counting more."""
-    weight = 1 / relative
-    rows = np.column_stack([np.ones(len(log)), np.arange(len(log))])
-    start, step = np.linalg.lstsq(rows * weight[:, None], log * weight, rcond=None)[0]
-    return float(start), float(step)
+def _name_order(
+    read: Index, written: Index, inward: _Layout, outward: _Layout, sure: Mask, head_dim: int
+) -> _Order | None:
+    """Return all pairs of two layouts, if most of those read and written are among them.
+
+    Args:
+        read: Pairs as they are read.
+        written: The same pairs as they are written.
+        inward: Layout of most pairs read.
+        outward: Layout of most pairs written.
+        sure: Pairs that clearly turn: no layout is right that leaves one of them out.
+        head_dim: Coordinates.
+    """
+    counts = [each.pairs for each in (inward, outward) if each.pairs is not None]
+    count = counts[0] if counts else (head_dim - max(inward.offset, outward.offset)) // 2
+    if any(each.offset + 2 * count > head_dim for each in (inward, outward)):
+        return None
+    whole = [
+        np.array(named_pairs(each.name, rotary_dim=2 * count, rotary_offset=each.offset))
+        for each in (inward, outward)
+    ]
+    rank = {(*a, *b): i for i, (a, b) in enumerate(zip(*(w.tolist() for w in whole), strict=True))}
+    ranks = [rank.get((*a, *b)) for a, b in zip(read.tolist(), written.tolist(), strict=True)]
+    shown = np.zeros(count, bool)
+    shown[[place for place in ranks if place is not None]] = True
+    foreign = np.array([place is None for place in ranks])
+    if shown.sum() < _MOST * len(read) or (foreign & sure).any():
+        return None
+    return _Order(whole[0], whole[1], shown, named=True, open_end=not counts)
 
 
-def roundings(value: float, tolerance: float) -> list[float]:
-    """Numbers within a relative tolerance, the roundest first, the value itself last."""
-    if not np.isfinite(value) or value <= 0:
-        return [value]
-    tried = [float(f"{value:.{digits}e}") for digits in range(_DIGITS)]
-    if value * tolerance < 1:
-        tried.append(float(round(value)))
-    near = [number for number in tried if abs(number / value - 1) <= tolerance]
-    return list(dict.fromkeys([*near, value]))
+def _resolve_aliases(pairs: PairTable) -> Array:
+    """Return slopes that are known only up to whole turns in the ratio of the slower pairs.
+
+    If all positions are multiples of g apart, theta and theta + 2 pi / g turn alike.
+    """
+    slope = pairs.slope.copy()
+    for axis in np.unique(pairs.axis):
+        own = np.flatnonzero((pairs.axis == axis) & pairs.turning)
+        for here, slower, slowest in reversed(list(zip(own, own[1:], own[2:], strict=False))):
+            if not pairs.spacing[here] or slope[slower] / slope[slowest] < 1:
+                continue
+            period = 2 * np.pi / pairs.spacing[here]
+            expected = slope[slower] ** 2 / slope[slowest]
+            if period / 2 < abs(expected) < np.pi:
+                slope[here] += period * np.rint((expected - slope[here]) / period)
+    return slope
 
 
-def is_round(value: float, digits: int = _DIGITS) -> bool:
-    """Whether a number has few digits."""
-    return float(f"{value:.{digits - 1}e}") == value
+def trim_unsupported_pairs(measured: Measurement, observed: Observations) -> Measurement:
+    """Drop pairs at an open end that stand still where the ratio of pairs has them turn."""
+    pairs = measured.pairs
+    last = int(np.flatnonzero(pairs.shown).max()) + 1
+    if not measured.open_end or last == len(pairs):
+        return measured
+    moved = np.any(measured.pairing.moved[pairs.read], axis=1)
+    moved[:last] = True
+    end = int(np.flatnonzero(moved).max()) + 1
+    expected = extrapolate(pairs)
+    # An attention factor would show in every rotated coordinate; and one pair has no ratio.
+    if abs(measured.pairing.factor - 1) <= _LONGER and expected is not None:
+        static = (expected > CLEARLY * pairs.slope_uncertainty) & ~pairs.turning
+        distance = _typical_distance(measured, observed)
+        static |= ~moved & (expected * distance > CLEARLY * observed.unit)
+        static[:end] = False
+        end = int(static.argmax()) if static.any() else len(static)
+    return replace(measured, pairs=pairs[:end])
 
 
-def roundest(value: float, tolerance: float) -> float:
-    """The number of fewest digits within a relative tolerance."""
-    return roundings(value, tolerance)[0]
+def _typical_distance(measured: Measurement, observed: Observations) -> Array:
+    """Return the median |position| of each pair; 0 if positions may begin elsewhere."""
+    pairs = measured.pairs
+    from_zero = np.abs(pairs.intercept) <= CLEARLY * pairs.intercept_uncertainty
+    if not observed.known or not from_zero[pairs.turning].all():
+        return np.zeros(len(pairs))
+    return np.asarray(np.median(np.abs(measured.positions), axis=0)[pairs.axis])
+
+
+def extrapolate(pairs: PairTable) -> Array | None:
+    """Return frequencies of all pairs, in the ratio of the last ones that are seen to turn."""
+    turning = np.flatnonzero(pairs.turning & pairs.shown)
+    if len(turning) < 2:
+        return None
+    first, last = turning[max(0, len(turning) - 8)], turning[-1]
+    size = np.abs(pairs.slope)
+    step = math.log(size[last] / size[first]) / (last - first)
+    return np.asarray(size[last] * np.exp(step * (np.arange(len(size)) - last)))
+
+
+def orient(measured: Measurement) -> Measurement:
+    """Let all pairs turn one way.
+
+    A pair that turns the other way is read in reverse: no vectors distinguish the two. In a layout
+    without a name, where no coordinate of a pair is the first, all of them turn forward.
+    """
+    pairs = measured.pairs
+    way = np.sign(pairs.slope) * pairs.turning
+    sign = 1 if (way > 0).any() else -1
+    other = way == -sign
+    pairs = replace(
+        pairs,
+        read=np.where(other[:, None], pairs.read[:, ::-1], pairs.read),
+        written=np.where(other[:, None], pairs.written[:, ::-1], pairs.written),
+        slope=np.where(other, -pairs.slope, pairs.slope),
+        intercept=np.where(other, -pairs.intercept, pairs.intercept),
+    )
+    return replace(measured, pairs=pairs, sign=sign)

@@ -11,7 +11,7 @@ from ropecli.checks.implementation.mistakes import mistaken
 from ropecli.checks.implementation.step import in_words
 
 if TYPE_CHECKING:
-    from ropecli.checks.identify.identification import Identification
+    from ropecli.checks.identify import Identification
     from ropecli.rotary.rotary import Rotary
 
 #: Relative difference of factors, and of a step, that is worth a sentence. bfloat16, whose unit is

@@ -15,7 +15,7 @@ from ropecli.errors import RopecliError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ropecli.checks.identify.identification import Identification
+    from ropecli.checks.identify import Identification
     from ropecli.checks.implementation.subject import Subject
 
 #: Positions from 0 that a rotation is identified by; fewer where the target refuses. The first
@@ -60,7 +60,7 @@ def _by_sight(subject: Subject) -> list[str]:
 
 def _found(subject: Subject, dtype: str) -> Identification | None:
     """Which rotation the vectors of a dtype show."""
-    from ropecli.checks.identify.identify import identify
+    from ropecli.checks.identify import identify
 
     best: Identification | None = None
     most = min(subject.context, max(subject.original or subject.context, ROWS[-1]))

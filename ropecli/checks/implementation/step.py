@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ropecli.checks.identify.identification import Identification
+    from ropecli.checks.identify import Identification
 
 #: Relative error of a frequency that a neighbour foretells: a hundred times what is measured, and
 #: so little that a table of no formula, which is right, is hit once in 10,000 pairs.

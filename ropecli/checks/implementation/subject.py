@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ropecli.checks.identify.identification import Identification
+    from ropecli.checks.identify import Identification
     from ropecli.checks.implementation.target import Target
     from ropecli.rotary.rotary import Rotary
 
@@ -149,7 +149,7 @@ class Subject:
         return self._learned[length]
 
     def _relearn(self, length: int) -> Oracle | None:
-        from ropecli.checks.identify.identify import identify
+        from ropecli.checks.identify import identify
 
         if self.found is None or self.found.rotary is None:
             return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ropecli.checks.identify.identification import Identification
+    from ropecli.checks.identify import Identification
     from ropecli.checks.law import Check
     from ropecli.rotary.rotary import Rotary
 

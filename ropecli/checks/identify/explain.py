@@ -1,0 +1,350 @@
+"""The formula, position offset and precision that explain the phases."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ropecli.checks.identify.family import (
+    FACTOR,
+    FLOAT32,
+    Fit,
+    Frequencies,
+    fit_formulas,
+    fit_geometric,
+    is_round,
+    round_numbers,
+)
+from ropecli.checks.identify.lines import CLEARLY, count_seen, mean_seen, phasors, wrap
+from ropecli.checks.identify.precision import FULL, Precision, angle_roundings, find_precision
+from ropecli.units import SINGLE, TINY, UNIT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from ropecli.checks.identify.observe import Observations
+    from ropecli.checks.identify.pairing import Pairing
+    from ropecli.checks.identify.table import Measurement
+
+    Array = NDArray[np.float64]
+    Complex = NDArray[np.complex128]
+    Index = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
+
+_HALF = (UNIT["float16"], UNIT["bfloat16"])
+_ROWS = 512  #: Positions on which a formula is judged, the furthest among them.
+_NEAR = 8.0  #: Error of the simplest formula, at most, relative to that of the closest table.
+#: Relative uncertainty of a slope whose phases are on no line: CLEARLY times it is less than the
+#: distance of neighbours, 13 % in 64 pairs of base 10,000.
+_LOST = 0.02
+_SLACK = 2.0**-6  #: Radians that rounding in half precision may add to a phase.
+_TURNS = 64  #: Whole turns of the slowest pair before position 0 to try.
+_STATIC = 2.0**-100  #: Radians per position, too few to divide by.
+_SURE = 0.5  #: Radians that a guess may be off for the next faster pair to refine it.
+
+
+class AttentionFactor(NamedTuple):
+    """|after| / |before| as measured."""
+
+    value: float
+    uncertainty: float  #: Relative, four standard deviations.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Explanation:
+    """Positions are step * those given + offset, and pairs rotate by table radians for each."""
+
+    fit: Fit | None  #: None for a table that no formula gives.
+    table: Array  #: (pairs,), at least 0.
+    step: float
+    factor: float  #: The attention factor.
+    offset: Array  #: (axes,).
+    consistent: bool  #: Whether one offset explains the phases of all pairs.
+    precision: Precision
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing but rounding in full precision is left."""
+        return self.consistent and self.precision.name in FULL
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing but rounding in float64 is left."""
+        return self.consistent and self.precision.name == FULL[0]
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing but rounding in some precision is left."""
+        return self.consistent and self.precision.explains
+
+
+def attention_factor(pairing: Pairing, observed: Observations) -> AttentionFactor:
+    """Return the attention factor, 1 if rounding cannot distinguish it from 1.
+
+    It is a mean over all rows, known to four standard deviations of that mean. Under float64 data
+    tables may be in float32, which rounds an attention factor and cos and sin.
+    """
+    deviation = max(observed.unit, pairing.spread) / math.sqrt(len(observed.positions))
+    sure = max(4 * deviation, 2 * SINGLE)
+    if abs(pairing.factor - 1) <= sure:
+        return AttentionFactor(1.0, sure)
+    return AttentionFactor(round_numbers(pairing.factor, sure / 4)[0], sure)
+
+
+def explain(
+    measured: Measurement, observed: Observations, attention: AttentionFactor
+) -> Explanation:
+    """Return the simplest formula that leaves nothing unexplained, or what comes closest.
+
+    Args:
+        measured: Pairs that all turn one way.
+        observed: The data.
+        attention: The attention factor as measured.
+    """
+    pairs = measured.pairs
+    judge = _Judge(measured=measured, observed=observed, attention=attention)
+    turning = pairs.turning | _displaced_pairs(measured, observed, attention.value)
+    theta = np.where(turning, np.maximum(measured.sign * pairs.slope, TINY), 0.0)
+    own = judge.explain(None, theta, 1.0, full=True)
+    partly: list[Explanation] = []
+    for relative in (FLOAT32, *_HALF):
+        for step, fit in _fit_steps(measured, observed, attention.value, relative):
+            found = judge.explain(fit, fit.table, step, full=relative == FLOAT32)
+            if found.exact or (relative != FLOAT32 and found.complete):
+                return found
+            partly.append(found)
+        if rounded := [each for each in partly if each.full]:
+            return _keep_measured(rounded[0], own)
+    known = [each for each in partly if each.consistent and each.fit and each.fit.is_round]
+    if own.exact or (own.full and not known):
+        return own  # better than a formula that is off by more than its tolerance
+    if not any(each.complete for each in partly):
+        partly = [judge.explain(each.fit, each.table, each.step, full=False) for each in partly[:4]]
+    tried = [each for each in partly if each.complete]
+    tried = tried or [*(each for each in partly if each.consistent), own]
+    least = min(each.precision.left for each in tried)
+    return next(each for each in tried if each.precision.left <= _NEAR * least)  # the simplest
+
+
+def _displaced_pairs(measured: Measurement, observed: Observations, factor: float) -> Mask:
+    """Return pairs that are off their place at position 0, if too slow to be seen turning."""
+    pairs = measured.pairs
+    phasor = phasors(observed, pairs.read, pairs.written, factor).rotated
+    middle = mean_seen(phasor)
+    noise = np.sqrt(mean_seen(np.abs(phasor - middle) ** 2) / count_seen(phasor)) + observed.unit
+    away: Mask = pairs.shown & (np.abs(middle - 1) > 2 * CLEARLY * noise)
+    return away & observed.known
+
+
+def _keep_measured(found: Explanation, own: Explanation) -> Explanation:
+    """Use the measured table if a formula's parameters are only measured, too.
+
+    What they leave then says nothing of the precision.
+    """
+    if found.fit is None or found.fit.is_round or not own.full:
+        return found
+    table = np.where(own.table > 0, own.table, found.table)
+    return replace(found, table=table, precision=own.precision)
+
+
+def _fit_steps(
+    measured: Measurement, observed: Observations, factor: float, relative: float
+) -> Iterator[tuple[float, Fit]]:
+    """Yield steps of the positions and formulas that fit the frequencies, simple ones first."""
+    pairs = measured.pairs
+    theta = measured.sign * pairs.slope
+    uncertainty = np.where(pairs.linear, pairs.slope_uncertainty, np.abs(theta) * _LOST)
+    if relative in _HALF:  # tables rounded so far tilt the line of a pair that hardly turns
+        uncertainty = uncertainty + relative / 2 / observed.reach[pairs.axis]
+    seen = Frequencies(
+        theta=theta,
+        uncertainty=uncertainty,
+        relative=relative,
+        head_dim=observed.head_dim,
+        axis=pairs.axis,
+    )
+    geometric = fit_geometric(seen)
+    steps = [1.0]
+    if geometric is not None:
+        # The line through logarithms begins with the first frequency, or through others near it.
+        sure = 4 * relative + float(seen.tolerance[0] / abs(theta[0]))
+        if math.exp(geometric[0]) > 1 + sure:
+            steps = round_numbers(math.exp(geometric[0]), sure)
+    dims: tuple[int, ...] = (2 * len(pairs),)
+    if not measured.named:  # exponents may count all coordinates that move
+        moving = int(measured.pairing.moved.sum())
+        dims = tuple(dict.fromkeys((*dims, moving + moving % 2)))
+    for step in steps:
+        scaled = replace(seen, theta=theta / step, uncertainty=seen.uncertainty / step)
+        for fit in fit_formulas(scaled, dims, factor):
+            if fit.misfit > 1:
+                break
+            yield step, fit
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Judge:
+    """Compares tables of frequencies with the phases that were observed."""
+
+    measured: Measurement
+    observed: Observations
+    attention: AttentionFactor
+
+    def explain(self, fit: Fit | None, table: Array, step: float, *, full: bool) -> Explanation:
+        """Explain the phases by a table; with full, within the tolerance of full precision."""
+        pairs = self.measured.pairs
+        rows, kept = self._rows(), pairs.shown | pairs.turning
+        factor, consistent = self._attention_factor(fit, full=full)
+        phasor = self._phasor(kept, factor)
+        axis = pairs.axis[kept]
+        points = self.measured.positions[rows] * step
+        offset = np.zeros(points.shape[1])
+        refine = fit is None or not is_round(fit.base)
+        for each in np.unique(axis):
+            own = np.flatnonzero(kept & (pairs.axis == each) & (table != 0))
+            if len(own):
+                offset[each], fits_all = self._offset(
+                    points[:, each], table, step, own, full=full, refine=refine
+                )
+                consistent &= fits_all
+        m = (points + offset)[:, axis]
+        if consistent and refine:
+            table = self._refine_frequencies(fit, table, phasor, m, kept)
+        precision = find_precision(
+            phasor,
+            m,
+            self.measured.sign * table[kept],
+            unit=self.observed.unit,
+            factor=factor,
+            halves=not full,
+        )
+        return Explanation(
+            fit=fit,
+            table=table,
+            step=step,
+            factor=factor,
+            offset=offset,
+            consistent=consistent,
+            precision=precision,
+        )
+
+    def _rows(self) -> Index:
+        positions = self.observed.positions
+        furthest = int(np.abs(positions).max(axis=1).argmax())
+        spread = np.linspace(0, len(positions) - 1, min(len(positions), _ROWS)).astype(int)
+        return np.unique(np.append(spread, furthest))
+
+    def _phasor(self, which: Mask | Index, factor: float) -> Complex:
+        pairs = self.measured.pairs[which]
+        return phasors(self.observed, pairs.read, pairs.written, factor, self._rows()).rotated
+
+    def _attention_factor(self, fit: Fit | None, *, full: bool) -> tuple[float, bool]:
+        """Return the factor, the formula's if it has one, and whether that is near enough."""
+        seen, sure = self.attention
+        if fit is None or fit.attention_factor == 1:
+            return seen, True
+        near = abs(fit.attention_factor - seen) <= max(4 * sure, 0 if full else FACTOR) * seen
+        return (fit.attention_factor if near else seen), near
+
+    def _offset(
+        self, m: Array, table: Array, step: float, own: Index, *, full: bool, refine: bool
+    ) -> tuple[float, bool]:
+        """Return the offset of one axis, by the table or else by the lines, and whether it fits."""
+        pairs = self.measured.pairs[own]
+        if not full:
+            pairs = pairs[pairs.linear]
+            theta = pairs.slope / step
+            slack = np.maximum(_SLACK, _HALF[0] / 2 * np.abs(theta) * float(np.abs(m).max()))
+            return position_offset(theta, pairs.intercept, pairs.intercept_uncertainty, slack)
+        theta = self.measured.sign * table[own]
+        angle = m[:, None] * theta
+        left = self._phasor(own, self.attention.value) * np.exp(-1j * angle)
+        middle = mean_seen(left)
+        noise = np.sqrt(mean_seen(np.abs(left - middle) ** 2)) + self.observed.unit
+        uncertainty = noise / np.sqrt(count_seen(left))
+        if refine:
+            uncertainty = uncertainty + pairs.slope_uncertainty / step * abs(float(m.mean()))
+        single = SINGLE * angle_roundings(theta) * np.abs(angle).max(axis=0)
+        rounding = np.maximum(2 * self.observed.unit, single)
+        return position_offset(theta, np.angle(middle), uncertainty, rounding)
+
+    def _refine_frequencies(
+        self, fit: Fit | None, table: Array, phasor: Complex, m: Array, kept: Mask
+    ) -> Array:
+        """Correct the table by what it leaves of the phases, now that positions are known.
+
+        Each frequency is corrected by itself, or all of them by their common base.
+        """
+        theta, sign = table.copy(), self.measured.sign
+        m = np.where(np.isnan(phasor), 0.0, m)  # rows that do not show a pair must not move it
+        phasor = np.where(np.isnan(phasor), 1.0, phasor)
+        for _ in range(3):
+            left = np.angle(phasor * np.exp(-1j * sign * m * theta[kept])) * sign
+            if fit is None:
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    step = np.nan_to_num((m * left).sum(axis=0) / (m**2).sum(axis=0))
+                    turn = np.nan_to_num(2 * np.pi / np.abs(m.mean(axis=0)), posinf=0.0)
+                better = theta[kept] + step
+                better = np.where(better < 0, better + turn, better)
+                theta[kept] = np.where(theta[kept] > 0, better, 0.0)
+            else:
+                by_base = -theta * 2 * np.arange(len(theta)) / fit.dim  # d theta / d ln(base)
+                slope = m * by_base[kept]
+                total = (slope**2).sum()
+                if total == 0:
+                    break
+                theta = theta + by_base * (slope * left).sum() / total
+        return theta
+
+
+def position_offset(
+    theta: Array, phase: Array, uncertainty: Array, slack: Array | float
+) -> tuple[float, bool]:
+    """Return the position at which phases begin, and whether it explains them all (Eq. 30, 33).
+
+    Phases at 0 are frequencies times the offset. Slow pairs show it roughly and without whole turns
+    in doubt, faster ones refine it. 0 is preferred if it explains everything.
+
+    Args:
+        theta: (pairs,), radians per position, none of them 0.
+        phase: (pairs,), radians at position 0.
+        uncertainty: (pairs,), standard deviation of the phases.
+        slack: Radians that rounding may add to each.
+    """
+    tolerance = CLEARLY * uncertainty + slack
+    if (np.abs(wrap(phase)) <= tolerance).all():
+        return 0.0, True
+    slowest = int(np.where(np.abs(theta) > _STATIC, np.abs(theta), np.inf).argmin())
+    first = (0.0, False)
+    for turn in sorted(range(-_TURNS, _TURNS + 1), key=abs):
+        guess = (phase[slowest] + 2 * np.pi * turn) / theta[slowest]
+        found = _refine_offset(float(guess), theta, phase, tolerance)
+        if found[1]:
+            return found
+        first = found if turn == 0 else first
+    return first
+
+
+def _refine_offset(
+    guess: float, theta: Array, phase: Array, tolerance: Array
+) -> tuple[float, bool]:
+    """Refine a guess from the slowest pair by each faster pair for which it is sure enough."""
+    error = np.inf
+    for pair in np.argsort(np.abs(theta)):
+        rate = abs(theta[pair])
+        if rate <= _STATIC:
+            continue
+        if np.isfinite(error) and rate * error > _SURE:
+            continue
+        guess += float(wrap(phase[pair] - theta[pair] * guess)) / float(theta[pair])
+        error = min(error, float(tolerance[pair] / rate))
+    if np.isfinite(error) and abs(guess - round(guess)) <= error:
+        guess = float(round(guess))
+    left = np.abs(wrap(phase - theta * guess))
+    fits_all = (left <= tolerance + np.abs(theta) * error).all()
+    return guess, bool(np.isfinite(error) and fits_all)

@@ -1,0 +1,176 @@
+"""Phases of rotated pairs, and a line through those of each (Eq. 30)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ropecli.units import TINY
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ropecli.checks.identify.observe import Observations
+
+    Array = NDArray[np.float64]
+    Complex = NDArray[np.complex128]
+    Index = NDArray[np.int64]
+
+CLEARLY = 6.0  #: Standard deviations that chance does not reach.
+_FOLLOWED = 0.5  #: Radians, root mean square, up to which phases are on the line of a stretch.
+_WIDER = 3.0  #: Length of a stretch of positions, relative to that of the one before.
+_MOST_TURNS = 4096  #: Whole turns between neighbours to try, if no two are one step apart.
+
+
+class Phasors(NamedTuple):
+    """Factors between vectors before and after as complex numbers; NaN where a pair is zero."""
+
+    rotated: Complex  #: (rows, pairs), after / before, without the attention factor.
+    mirrored: Complex  #: (rows, pairs), after / conj(before), without the attention factor.
+    disagreement: Array  #: (pairs,), relative difference among the vectors of one position.
+
+
+class Lines(NamedTuple):
+    """phase = slope * position + intercept: a line for each pair, each field of shape (pairs,)."""
+
+    slope: Array  #: Radians per position.
+    intercept: Array  #: Radians.
+    slope_uncertainty: Array  #: One standard deviation.
+    intercept_uncertainty: Array  #: One standard deviation.
+    rms: Array  #: Root mean square of the phases about the line, radians.
+
+
+def phasors(
+    observed: Observations, read: Index, written: Index, factor: float, rows: Index | None = None
+) -> Phasors:
+    """Measure pairs, read and written at the coordinates given, at all rows or some."""
+    x, y = (each if rows is None else each[rows] for each in (observed.x, observed.y))
+    z = x[..., read[:, 0]] + 1j * x[..., read[:, 1]]
+    w = (y[..., written[:, 0]] + 1j * y[..., written[:, 1]]) / factor
+    weight = (np.abs(z) ** 2).sum(axis=1)
+    rotated = (w * z.conj()).sum(axis=1) / np.maximum(weight, TINY)
+    mirrored = (w * z).sum(axis=1) / np.maximum(weight, TINY)
+    difference = np.abs(w - rotated[:, None] * z) ** 2
+    rotated[weight == 0] = mirrored[weight == 0] = np.nan
+    disagreement = difference.sum(axis=(0, 1)) / np.maximum(weight.sum(axis=0), TINY)
+    return Phasors(rotated, mirrored, np.sqrt(disagreement))
+
+
+def mean_seen(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the mean of each pair over the rows that show it; 0 for one that none shows."""
+    return np.asarray(np.where(np.isnan(values), 0, values).sum(axis=0) / count_seen(values))
+
+
+def count_seen(values: NDArray[Any]) -> Index:
+    """Return the number of rows that show each pair, at least 1."""
+    return np.asarray(np.maximum((~np.isnan(values)).sum(axis=0), 1))
+
+
+def wrap(angle: Array | float) -> Array:
+    """Return an angle within a half turn."""
+    return np.asarray((angle + np.pi) % (2 * np.pi) - np.pi)
+
+
+def fit_lines(phasor: Complex, positions: Array, unit: float) -> Lines:
+    """Fit a line through the phases of each pair, from neighbouring positions outward.
+
+    Args:
+        phasor: (rows, pairs), NaN where a pair was not seen.
+        positions: (rows,), not all the same.
+        unit: Unit roundoff of the data: no phase is known better.
+    """
+    seen = ~np.isnan(phasor)
+    if seen.all():
+        return _fit_full(phasor, positions, unit)
+    unknown = Lines(*np.array([[0, 0, np.pi / _least_gap(np.sort(positions)), np.pi, 0]]).T)
+    lines = [
+        _fit_full(pair[rows, None], positions[rows], unit)
+        if len(np.unique(positions[rows])) > 1
+        else unknown
+        for pair, rows in zip(phasor.T, seen.T, strict=True)
+    ]
+    return Lines(*np.concatenate(lines, axis=1))
+
+
+def _fit_full(phasor: Complex, positions: Array, unit: float) -> Lines:
+    """Fit lines to pairs that are seen at all positions."""
+    order = np.argsort(positions, kind="stable")
+    u, m = phasor[order], positions[order]
+    origin, slope = _start_slopes(u, m)
+    intercept = np.angle(u[origin])
+    distance = np.abs(m - m[origin])
+    held = np.zeros(u.shape[1])  # distance from the origin up to which each line was followed
+    alive = np.ones(u.shape[1], bool)
+    radius, furthest = _least_gap(m) * 2, distance.max()
+    while alive.any():
+        near = distance <= radius
+        better = _least_squares(
+            u[near][:, alive], m[near] - m[origin], slope[alive], intercept[alive]
+        )
+        good = better[2] < _FOLLOWED
+        which = np.flatnonzero(alive)
+        slope[which[good]], intercept[which[good]] = better[0][good], better[1][good]
+        held[which[good]] = min(radius, furthest)
+        alive[which[~good]] = False
+        if radius >= furthest:
+            break
+        radius *= _WIDER
+    off = np.angle(phasor * np.exp(-1j * (slope * (positions - m[origin])[:, None] + intercept)))
+    rms = np.sqrt((off**2).mean(axis=0))
+    near = distance[:, None] <= np.maximum(held, radius / 1e9)
+    spread = np.sqrt(np.where(near, (m - m[origin])[:, None] ** 2, 0.0).mean(axis=0))
+    noise = rms + unit
+    count = np.sqrt(len(m))
+    unknown = np.full_like(noise, np.pi / _least_gap(m))
+    uncertainty = np.divide(noise, count * spread, out=unknown, where=spread > 0)
+    return Lines(
+        slope=slope,
+        intercept=wrap(intercept - slope * m[origin]),
+        slope_uncertainty=uncertainty,
+        intercept_uncertainty=noise / count + uncertainty * abs(m[origin]),
+        rms=rms,
+    )
+
+
+def _least_gap(positions: Array) -> float:
+    """Return the least distance between different positions, which are sorted."""
+    gap = np.diff(positions)
+    return float(gap[gap > 0].min())
+
+
+def _start_slopes(u: Complex, m: Array) -> tuple[int, Array]:
+    """Return the first of two neighbours among sorted positions, and slopes to start from."""
+    gap = np.diff(m)
+    least = _least_gap(m)
+    near = np.flatnonzero(gap == least)
+    origin = int(near[np.abs(m[near]).argmin()])
+    turn = (u[near + 1] * u[near].conj()).sum(axis=0)
+    slope = np.angle(turn) / least
+    whole = (m - m[0]) / least
+    if np.abs(whole - np.rint(whole)).max() < 1e-9 or len(np.unique(m)) == 2:
+        return origin, slope  # no two positions could distinguish more turns from fewer
+    # Other whole turns between these neighbours fit them as well: all rows decide.
+    step = np.gcd.reduce(np.rint(np.diff(np.unique(m)) * 2**20).astype(np.int64)) / 2**20
+    tried = min(int(least / step), _MOST_TURNS)
+    extra = 2 * np.pi * (np.arange(tried) - tried // 2) / least
+    some = np.unique(np.linspace(0, len(m) - 1, 64).astype(int))
+    best = np.zeros(u.shape[1])
+    for pair in range(u.shape[1]):
+        angles = np.outer(slope[pair] + extra, m[some] - m[origin])
+        score = np.abs((u[some, pair] * np.exp(-1j * angles)).sum(axis=1))
+        best[pair] = slope[pair] + extra[score.argmax()]
+    return origin, best
+
+
+def _least_squares(
+    u: Complex, m: Array, slope: Array, intercept: Array
+) -> tuple[Array, Array, Array]:
+    """Improve slopes and intercepts that are nearly right; return them and what they leave, rms."""
+    off = np.angle(u * np.exp(-1j * (slope * m[:, None] + intercept)))
+    centre = m.mean()
+    spread = ((m - centre) ** 2).sum()
+    step = ((m - centre)[:, None] * off).sum(axis=0) / spread if spread > 0 else 0 * slope
+    shift = off.mean(axis=0) - step * centre
+    left = np.sqrt(((off - step * m[:, None] - shift) ** 2).mean(axis=0))
+    return slope + step, intercept + shift, left

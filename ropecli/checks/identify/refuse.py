@@ -1,0 +1,295 @@
+"""Reasons why vectors are not rotated by position."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ropecli.checks.identify.lines import fit_lines, phasors
+from ropecli.checks.identify.observe import ROUNDINGS
+from ropecli.checks.identify.pairing import KEPT, find_pairs
+from ropecli.rotary.layout import NAMED, named_pairs
+from ropecli.units import TINY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from ropecli.checks.identify.explain import Explanation
+    from ropecli.checks.identify.observe import Observations
+    from ropecli.checks.identify.table import Measurement
+    from ropecli.rotary import Rotary
+
+    Array = NDArray[np.float64]
+    Index = NDArray[np.int64]
+
+_OUT_OF_PROPORTION = "pairs are rotated, but by angles that are not proportional to the positions"
+_ALIKE = 0.02  #: Relative difference that vectors of one position may have once rotated back.
+_CLOSE = 0.05  #: Relative error up to which an explanation is accepted.
+_COVERED = 0.9  #: Share of the coordinates that move which pairs must account for.
+_ROUGH = 0.2  #: Relative error to accept if a frequency is known only to 1 %.
+_NEAR = 8  #: Positions within which a frequency need not be known better than to 2 %.
+_FEWEST = 5  #: Number of such positions.
+_NOT_ONE = 1e-3  #: |factor - 1| from which a factor is not 1.
+_GRID = np.geomspace(1e-5, np.pi, 1024)  #: Frequencies to try, 1.2 % apart.
+
+
+def rejection_reason(observed: Observations) -> str:
+    """Return the reason that fits, in a sentence; the most specific ones are tried first."""
+    for explain in (
+        _explain_added, _explain_scaled, _explain_partly_scaled, _explain_uneven, _explain_growing,
+        _explain_mirrored, _explain_different_pairs, _explain_mixed_layouts,
+    ):  # fmt: skip
+        if reason := explain(observed):
+            return reason
+    before, after = (np.linalg.norm(each, axis=2) for each in (observed.x, observed.y))
+    ratio = after[before > 0] / before[before > 0]
+    if np.ptp(ratio) < _CLOSE * ratio.mean():
+        return "lengths are kept, but no pairs of coordinates rotate with the position"
+    return "lengths are not kept, and nothing known explains how they change"
+
+
+def reason_from_pairs(observed: Observations, measured: Measurement) -> str | None:
+    """Return why measured pairs are not a rotation by position, or None."""
+    pairs = measured.pairs
+    covered = np.union1d(pairs.read.ravel(), pairs.written.ravel())
+    alone = np.setdiff1d(measured.pairing.single, covered)
+    if len(alone):
+        return _reason_from_single(observed, measured, alone)
+    shown = pairs[pairs.shown]
+    if (shown.disagreement > max(_ALIKE, ROUNDINGS * observed.unit)).any():
+        return "vectors at one position are rotated by different angles"
+    if shown.mirrored.any() or not shown.linear.any():
+        return rejection_reason(observed)
+    if shown.turning.any():
+        return None
+    if shown.linear.all():
+        return "pairs are rotated by one angle at all positions: the position is ignored"
+    return _OUT_OF_PROPORTION
+
+
+def _reason_from_single(observed: Observations, measured: Measurement, alone: Index) -> str:
+    """Return what to report of coordinates that change and have no partner."""
+    count = int(measured.pairs.shown.sum())
+    if count < 2 * len(alone):
+        return rejection_reason(observed)
+    if len(alone) == 1:
+        which = f"coordinate {alone[0]} changes and is"
+    else:
+        which = f"coordinates {_list_coordinates(alone)} change and are"
+    return f"{count} pairs are rotated, but {which} in none of them"
+
+
+def reason_from_explanation(
+    observed: Observations, measured: Measurement, found: Explanation
+) -> str | None:
+    """Return why pairs that rotate do not rotate by position, or None."""
+    if not found.consistent:
+        if measured.pairing.swapped:
+            return rejection_reason(observed)
+        return "pairs are rotated at position 0, each by an angle of its own"
+    turning = measured.pairs[measured.pairs.shown & measured.pairs.turning]
+    if not found.precision.explains and not turning.linear.all():
+        return _OUT_OF_PROPORTION
+    return None
+
+
+def reason_from_rest(observed: Observations, rotary: Rotary) -> str | None:
+    """Return what happens to coordinates in no pair, if they are not copied."""
+    rest = np.setdiff1d(np.arange(rotary.head_dim), rotary.pairs_out)
+    if not len(rest):
+        return None
+    x, y = observed.x[..., rest], observed.y[..., rest]
+    size = np.abs(x).max()
+    if np.abs(y - x).max() <= ROUNDINGS * observed.unit * size:
+        return None
+    times = float((x * y).sum() / max((x**2).sum(), TINY))
+    how = f"multiplied by {times:.4g}" if np.abs(y - times * x).max() < 0.01 * size else "changed"
+    return f"coordinates that are in no pair ({_list_coordinates(rest)}) are {how}, not copied"
+
+
+def _list_coordinates(coordinates: Index) -> str:
+    """Return a run of coordinates as its ends, any others one by one, at most eight."""
+    if len(coordinates) > 2 and (np.diff(coordinates) == 1).all():
+        return f"{coordinates[0]} to {coordinates[-1]}"
+    return ", ".join(map(str, coordinates[:8])) + (", ..." if len(coordinates) > 8 else "")
+
+
+def _explain_added(observed: Observations) -> str | None:
+    """One vector is added to all vectors of a position."""
+    added = observed.y - observed.x
+    size = np.linalg.norm(added, axis=2)
+    if observed.x.shape[1] > 1:
+        alike = np.linalg.norm(added - added[:, :1], axis=2).max() < _CLOSE * size.max()
+    else:  # each coordinate by itself follows a sinusoid, whatever the vectors
+        alike = _sinusoidal_share(added[:, 0], observed) > 1 - _CLOSE
+    if not alike:
+        return None
+    return "a vector is added at each position: an additive encoding, not a rotation"
+
+
+def _sinusoidal_share(added: Array, observed: Observations) -> float:
+    """Return the least share of any added coordinate that one frequency explains."""
+    m = observed.along
+    near = np.flatnonzero(np.abs(m - m[0]) <= 4 * _NEAR)
+    if len(near) < 2 * _FEWEST:
+        return 0.0
+    m, added = m[near], added[near]
+    total = (added**2).sum(axis=0)
+    squares = (observed.x[near, 0] ** 2 + observed.y[near, 0] ** 2).sum(axis=0)
+    rounding = (2 * observed.unit) ** 2 * squares
+    left = np.full(len(total), np.inf)
+    for theta in _GRID:
+        basis = np.linalg.qr(np.column_stack([np.cos(m * theta), np.sin(m * theta)]))[0]
+        left = np.minimum(left, total - ((basis.T @ added) ** 2).sum(axis=0))
+    return float(1 - (np.maximum(left - rounding, 0) / np.maximum(total, TINY)).max())
+
+
+def _explain_scaled(observed: Observations) -> str | None:
+    """Each vector only becomes longer or shorter."""
+    product = (observed.x * observed.y).sum(axis=2)
+    size = np.linalg.norm(observed.x, axis=2) * np.linalg.norm(observed.y, axis=2)
+    if (product < (1 - 1e-6) * size).any():
+        return None
+    return "vectors keep their directions and change only in length: nothing is rotated"
+
+
+def _explain_partly_scaled(observed: Observations) -> str | None:
+    """Some coordinates are only multiplied, by a factor that is not 1."""
+    x, y, rows = observed.x, observed.y, (0, 1)
+    times = (x * y).sum(axis=rows) / np.maximum((x**2).sum(axis=rows), TINY)
+    left = np.abs(y - times * x).max(axis=rows)
+    size = np.abs(x).max(axis=rows)
+    noise = ROUNDINGS * observed.unit
+    scaled = (size > 0) & (left <= noise * size) & (np.abs(times - 1) > max(_NOT_ONE, noise))
+    where = np.flatnonzero(scaled)
+    if not len(where) or len(where) == observed.head_dim or np.ptp(times[where]) > _CLOSE:
+        return None
+    what = f"coordinates that are in no pair ({_list_coordinates(where)}) are"
+    if len(where) == 1:
+        what = f"the coordinate that is in no pair ({where[0]}) is"
+    return f"{what} multiplied by {times[where].mean():.4g}, not copied"
+
+
+def _layouts(observed: Observations) -> Iterator[tuple[str, Index]]:
+    """Yield the pairs of each named layout of the whole head."""
+    for name in NAMED:
+        yield name, np.array(named_pairs(name, rotary_dim=observed.head_dim, rotary_offset=0))
+
+
+def _explain_uneven(observed: Observations) -> str | None:
+    """Pairs are rotated, and each is multiplied by a factor of its own."""
+    for name, pairs in _layouts(observed):
+        before, after = (
+            np.hypot(each[..., pairs[:, 0]], each[..., pairs[:, 1]])
+            for each in (observed.x, observed.y)
+        )
+        if not before.all():
+            continue
+        times = (after / before).reshape(-1, len(pairs))
+        mean = times.mean(axis=0)
+        if np.abs(times - mean).max() < _CLOSE * mean.min() and np.ptp(mean) > _CLOSE * mean.max():
+            return (
+                f"pairs ({name}) are each multiplied by a factor of its own, "
+                f"from {mean.min():.3g} to {mean.max():.3g}"
+            )
+    return None
+
+
+def _explain_growing(observed: Observations) -> str | None:
+    """Pairs are rotated, and their lengths grow or shrink with the position."""
+    m = observed.along - observed.along.mean()
+    for name, pairs in _layouts(observed):
+        z, w = (
+            each[..., pairs[:, 0]] + 1j * each[..., pairs[:, 1]]
+            for each in (observed.x, observed.y)
+        )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log = np.log(np.abs(w) / np.abs(z)).mean(axis=1)
+        if not np.isfinite(log).all() or np.abs(log).max() < 1e-3:
+            continue
+        rate = (m[:, None] * log).sum(axis=0) / (m**2).sum()
+        left = np.abs(log - log.mean(axis=0) - rate * m[:, None]).max()
+        change = np.abs(rate).max() * np.ptp(observed.along)
+        if left < _CLOSE * change and change > _CLOSE:
+            return (
+                f"pairs ({name}) are rotated, but their lengths grow or shrink with the position, "
+                f"by up to {np.abs(rate).max():.3g} in the logarithm per position, as in xPos"
+            )
+    return None
+
+
+def _explain_mirrored(observed: Observations) -> str | None:
+    """Pairs are reflected instead of rotated."""
+    for name, pairs in _layouts(observed):
+        mirrored = phasors(observed, pairs, pairs, 1.0).mirrored
+        if (np.abs(np.abs(mirrored) - 1) > _CLOSE).any():
+            continue
+        if fit_lines(mirrored, observed.along, observed.unit).rms.max() < _CLOSE:
+            return f"pairs ({name}) are reflected, not rotated: a sign is wrong in one of two rows"
+    return None
+
+
+def _explain_different_pairs(observed: Observations) -> str | None:
+    """Each vector of a position is rotated, but in other pairs."""
+    count = observed.x.shape[1]
+    if count < 2:
+        return None
+    alone = [
+        find_pairs(replace(observed, x=observed.x[:, [i]], y=observed.y[:, [i]]))
+        for i in range(count)
+    ]
+    if any(each.spread > KEPT for each in alone):
+        return None
+    if any(2 * len(each.read) < _COVERED * each.moved.sum() for each in alone):
+        return None
+    kinds = {tuple(np.sort(np.sort(each.read, axis=1), axis=0).ravel().tolist()) for each in alone}
+    if len(kinds) < 2:
+        return None
+    return "vectors at one position are paired differently: heads are rotated in different layouts"
+
+
+def _explain_mixed_layouts(observed: Observations) -> str | None:
+    """Each coordinate takes its partner from one layout and its angle from the other."""
+    near = np.abs(observed.along - observed.along[0]) <= _NEAR
+    m = observed.along[near]
+    if len(m) < _FEWEST:
+        return None
+    partners = {}
+    for name, pairs in _layouts(observed):
+        partners[name] = np.empty(observed.head_dim, int)
+        partners[name][pairs[:, 0]], partners[name][pairs[:, 1]] = pairs[:, 1], pairs[:, 0]
+    for name, partner in partners.items():
+        coordinates = (0, partner[0], 1, partner[1])
+        fits = [_fit_combination(observed, near, m, a, partner[a]) for a in coordinates]
+        if max(error for error, _, _ in fits) > _ROUGH:
+            continue
+        (_, first, sign), (_, second, opposite) = fits[:2]
+        if abs(first / second - 1) < _CLOSE and sign == opposite:
+            return f"pairs ({name}) are not rotated: sin has the same sign in both rows of each"
+        if abs(first / second - 1) > _CLOSE or abs(fits[2][1] / fits[3][1] - 1) > _CLOSE:
+            return (
+                f"coordinates are combined as in the {name} layout, but the two of a pair rotate "
+                "by different angles: cos and sin are laid out for the other layout"
+            )
+    return None
+
+
+def _fit_combination(
+    observed: Observations, near: NDArray[np.bool_], m: Array, a: int, b: int
+) -> tuple[float, float, int]:
+    """Fit cos x + sign sin x' to a coordinate after; return the error, the frequency, the sign."""
+    x, partner = observed.x[near][..., a], observed.x[near][..., b]
+    y = observed.y[near][..., a]
+    rounding = ROUNDINGS * observed.unit * float(np.linalg.norm(x))
+    changed = max(float(np.linalg.norm(y - x)), rounding, TINY)
+    best = (np.inf, 1.0, 1)
+    for theta in _GRID:
+        cos, sin = np.cos(m * theta)[:, None], np.sin(m * theta)[:, None]
+        for sign in (1, -1):
+            left = float(np.linalg.norm(y - cos * x - sign * sin * partner))
+            best = min(best, (left / changed, float(theta), sign))
+    return best
