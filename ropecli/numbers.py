@@ -18,7 +18,7 @@ def integer(name: str, value: object) -> int:
         ArgumentTypeError: Not an integer.
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        msg = f"{name} must be an integer, got {shown(value)}"
+        msg = f"{name} must be an integer, got {quote(value)}"
         raise ArgumentTypeError(msg)
     return int(value)
 
@@ -48,7 +48,7 @@ def between(name: str, value: object, least: int, most: int) -> int:
     if not least <= result <= most:
         power = most.bit_length() - 1
         limit = f"2^{power}" if power > 30 and most == 2**power else f"{most:,}"
-        msg = f"{name} must be from {least} to {limit}, got {shown(result)}"
+        msg = f"{name} must be from {least} to {limit}, got {quote(result)}"
         raise ArgumentError(msg)
     return result
 
@@ -78,7 +78,7 @@ def number(name: str, value: object) -> float:
         ArgumentTypeError: Not a number.
     """
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        msg = f"{name} must be a number, got {shown(value)}"
+        msg = f"{name} must be a number, got {quote(value)}"
         raise ArgumentTypeError(msg)
     try:
         result = float(value)
@@ -102,7 +102,7 @@ def positive(name: str, value: object) -> float:
     except ArgumentError:
         result = math.nan
     if not result > 0:
-        msg = f"{name} must be finite and above 0, got {_shown(value)}"
+        msg = f"{name} must be finite and above 0, got {_as_float(value)}"
         raise ArgumentError(msg)
     return result
 
@@ -119,12 +119,12 @@ def not_negative(name: str, value: object) -> float:
     except ArgumentError:
         result = math.nan
     if not result >= 0:
-        msg = f"{name} must be finite and at least 0, got {_shown(value)}"
+        msg = f"{name} must be finite and at least 0, got {_as_float(value)}"
         raise ArgumentError(msg)
     return result
 
 
-def _shown(value: object) -> str:
+def _as_float(value: object) -> str:
     try:
         return f"{float(value):g}"  # type: ignore[arg-type]
     except OverflowError:
@@ -142,7 +142,7 @@ def length(name: str, value: object) -> int:
     return between(name, whole, 1, 2**53)
 
 
-def ordered(low_name: str, low: object, high_name: str, high: object) -> tuple[float, float]:
+def increasing(low_name: str, low: object, high_name: str, high: object) -> tuple[float, float]:
     """Two positive numbers, the first below the second.
 
     Raises:
@@ -172,8 +172,8 @@ def stretched_base(base: float, stretch: float, dim: int) -> float:
         raise ArgumentError(msg) from None
 
 
-def shown(value: object) -> str:
-    """A value that is not allowed, short enough for a line."""
+def quote(value: object) -> str:
+    """Spell out a rejected value, short enough for a message."""
     if isinstance(value, int) and abs(value) >= 10**40:  # Python refuses to spell out the longest
         return f"an integer of {value.bit_length()} bits"
     text = repr(value)

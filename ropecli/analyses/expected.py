@@ -82,7 +82,7 @@ def expected_score(
     tokens = np.random.default_rng(seed).standard_normal((SAMPLES, encoding.sizes.model_dim))
     total = np.zeros(last + 1)
     # All copies at once could fill the memory; only some encodings need them together.
-    block = last + 1 if encoding.counts_keys else BLOCK
+    block = last + 1 if encoding.depends_on_other_keys else BLOCK
     for first in range(0, last + 1, block):
         places = np.arange(first, min(first + block, last + 1))
         for token in tokens:

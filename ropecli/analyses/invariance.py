@@ -117,7 +117,7 @@ def _moved(encoding: Encoding, x: Array, y: Array, shift: int) -> tuple[float, f
     there = encoding.scores(x, y, m + shift, m + shift)
     found = [(_apart(here, there), 2 * _rounding(encoding, x, y, here, TOKENS + shift))]
     with contextlib.suppress(ArgumentError):
-        far = FAR_OUT + encoding.settled
+        far = FAR_OUT + encoding.saturation_position
         there = encoding.scores(x, y, m + far, m + far)
         found.append((_apart(here, there), 2 * _rounding(encoding, x, y, here, TOKENS + far)))
     return _worst(found)
@@ -127,7 +127,7 @@ def _swapped(encoding: Encoding, x: Array, y: Array) -> tuple[float, float]:
     m = np.arange(float(TOKENS))
     found = [_swapped_at(encoding, x, y, m)]
     with contextlib.suppress(ArgumentError):
-        found.append(_swapped_at(encoding, x, y, m + FAR_OUT + encoding.settled))
+        found.append(_swapped_at(encoding, x, y, m + FAR_OUT + encoding.saturation_position))
     return _worst(found)
 
 

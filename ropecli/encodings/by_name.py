@@ -66,7 +66,7 @@ def encoding(
     for missing in shapes.keys() - settled.keys():
         # Of its own name and the seed, so that encodings share the weights that both have.
         random = np.random.default_rng([seed, *missing.encode()])
-        settled[missing] = kind.drawn(missing, shapes[missing], random)
+        settled[missing] = kind.sample_weight(missing, shapes[missing], random)
     return kind(sizes=sizes, weights=settled, **own)
 
 

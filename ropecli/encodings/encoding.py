@@ -47,8 +47,8 @@ class Encoding(ABC):
 
     name: ClassVar[str]  #: In lower case, as files and options have it.
     equation: ClassVar[str]  #: Of RoFormer, or the paper's own.
-    usual_theory: ClassVar[Theory]  #: With the options that it has by default.
-    counts_keys: ClassVar[bool] = False  #: Whether a score depends on the keys beside its own.
+    default_theory: ClassVar[Theory]  #: With default options.
+    depends_on_other_keys: ClassVar[bool] = False  #: Whether a score depends on other keys too.
 
     sizes: Sizes
     weights: Mapping[str, Array]  #: As `shapes` names them.
@@ -59,7 +59,7 @@ class Encoding(ABC):
         """Names and shapes of the weights."""
 
     @classmethod
-    def drawn(cls, name: str, shape: tuple[int, ...], random: np.random.Generator) -> Array:
+    def sample_weight(cls, name: str, shape: tuple[int, ...], random: np.random.Generator) -> Array:
         """A weight that nobody gave: of variance 1 / its last axis but one."""
         scale = np.sqrt(shape[-2] if len(shape) > 1 else 1)
         weight: Array = random.standard_normal(shape) / scale
@@ -68,10 +68,10 @@ class Encoding(ABC):
     @property
     def theory(self) -> Theory:
         """What theory says, with the options that it has."""
-        return self.usual_theory
+        return self.default_theory
 
     @property
-    def settled(self) -> float:
+    def saturation_position(self) -> float:
         """A position beyond which no rule of the encoding changes any more."""
         return 0.0
 

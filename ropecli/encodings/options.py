@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.errors import ArgumentError, ArgumentTypeError
-from ropecli.numbers import LARGEST_DIM, between, shown
+from ropecli.numbers import LARGEST_DIM, between, quote
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -22,7 +22,7 @@ def flag(name: str, value: object) -> bool:
         ArgumentTypeError: It is something else.
     """
     if not isinstance(value, bool):
-        msg = f"{name} must be true or false, got {shown(value)}"
+        msg = f"{name} must be true or false, got {quote(value)}"
         raise ArgumentTypeError(msg)
     return value
 
@@ -34,7 +34,7 @@ def choice(name: str, value: object, allowed: Collection[str]) -> str:
         ArgumentError: It is none of them.
     """
     if not isinstance(value, str) or value not in allowed:
-        msg = f"{name} must be one of {', '.join(allowed)}, got {shown(value)}"
+        msg = f"{name} must be one of {', '.join(allowed)}, got {quote(value)}"
         raise ArgumentError(msg)
     return value
 

@@ -19,7 +19,7 @@ from ropecli.files.formats.stored import box_shape, check_rotatable
 from ropecli.files.positions import open_positions
 from ropecli.files.version import version_of
 from ropecli.rotary import Rotary
-from ropecli.rotary.apply import turn
+from ropecli.rotary.apply import rotate_into
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -170,7 +170,7 @@ class Rotation:
         """
         shape = self.as_kernels_take_it(box_shape(box))
         x, out = before.reshape(shape), after.reshape(shape)
-        turn(x, out, self.rope, self.places.of(box), inverse=self.inverse)
+        rotate_into(x, out, self.rope, self.places.of(box), inverse=self.inverse)
         return Unfinite() if all_finite(after) else self._count(before, after)
 
     def as_kernels_take_it(self, lengths: tuple[int, ...]) -> tuple[int, ...]:

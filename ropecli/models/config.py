@@ -14,7 +14,7 @@ from ropecli.models.keys import Keys, check_kind_count, real
 from ropecli.models.layers import BASE, FULL, SLIDING, entries, layer_override, split_by_layer
 from ropecli.models.parts import Part, parts
 from ropecli.models.settings import Settings
-from ropecli.numbers import number, shown
+from ropecli.numbers import number, quote
 from ropecli.rotary.attention import Temperature
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def settings_of(config: Mapping[str, Any]) -> tuple[Settings, ...]:
 def _without_rotary(model_type: object) -> str:
     if model_type is None:
         return "no model_type that is known to have one"
-    return f"model_type {shown(model_type)} is not known to have one"
+    return f"model_type {quote(model_type)} is not known to have one"
 
 
 def _part_settings(part: Part) -> list[Settings]:
@@ -82,7 +82,7 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
     facts, assumed = keys.architecture.facts, placed.assumed
     rope_type = entry.pop("rope_type", None) or facts.get("rope_type", "default")
     if not isinstance(rope_type, str):
-        msg = f"rope_type must be a name, got {shown(rope_type)}"
+        msg = f"rope_type must be a name, got {quote(rope_type)}"
         raise ArgumentError(msg)
     if facts.get("rope_type") == "axial" and rope_type == "default":
         rope_type = "axial"
@@ -100,7 +100,7 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
     if keys.architecture.model_type is None:
         assumed.append("an architecture like Llama's: no model_type")
     elif not keys.architecture.known:
-        kind = shown(keys.architecture.model_type)
+        kind = quote(keys.architecture.model_type)
         assumed.append(f"an architecture like Llama's: model_type {kind} is unknown")
     return Settings(
         name=name,
@@ -184,7 +184,7 @@ def _pairs(parameters: Mapping[str, Any]) -> int:
 def _height_and_width_first(section: object) -> list[int]:
     """Return ERNIE 4.5 VL's axes: height and width take turns, time has the slowest pairs."""
     if not isinstance(section, list) or [type(n) for n in section] != [int, int, int]:
-        msg = f"mrope_section must be three integers, got {shown(section)}"
+        msg = f"mrope_section must be three integers, got {quote(section)}"
         raise ArgumentError(msg)
     height, _, time = section
     return [1, 2] * min(height, MOST_PAIRS) + [0] * min(time, MOST_PAIRS)
@@ -272,7 +272,7 @@ def _lay_out(keys: Keys, entry: Mapping[str, Any], found: Geometry) -> None:
     interleave = keys.get("rope_interleave")
     if interleave is not None:
         if not isinstance(interleave, bool):
-            msg = f"rope_interleave must be true or false, got {shown(interleave)}"
+            msg = f"rope_interleave must be true or false, got {quote(interleave)}"
             raise ArgumentError(msg)
         layout, output = ("interleaved", "half") if interleave else ("half", None)
     elif keys.config.get("rotary_emb_interleaved") is not None:

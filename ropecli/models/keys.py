@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import ArgumentError
-from ropecli.numbers import shown
+from ropecli.numbers import quote
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -132,7 +132,7 @@ class Keys:
         key, value = found
         whole = int(value) if isinstance(value, float) and value.is_integer() else value
         if isinstance(whole, bool) or not isinstance(whole, int) or not least <= whole <= most:
-            msg = f"{key} must be an integer from {least} to {most}, got {shown(value)}"
+            msg = f"{key} must be an integer from {least} to {most}, got {quote(value)}"
             raise ArgumentError(msg)
         return whole
 
@@ -173,10 +173,10 @@ def real(key: str, value: object) -> float:
         ArgumentError: Not a number, or beyond the largest float.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
-        msg = f"{key} must be a number, got {shown(value)}"
+        msg = f"{key} must be a number, got {quote(value)}"
         raise ArgumentError(msg)
     try:
         return float(value)
     except OverflowError:
-        msg = f"{key} must be a number below 1.8e308, got {shown(value)}"
+        msg = f"{key} must be a number below 1.8e308, got {quote(value)}"
         raise ArgumentError(msg) from None

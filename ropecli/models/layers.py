@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ropecli.errors import ArgumentError
 from ropecli.models.keys import Keys, check_kind_count, real
 from ropecli.models.settings import Settings
-from ropecli.numbers import number, positive, shown
+from ropecli.numbers import number, positive, quote
 from ropecli.rotary.attention import Temperature
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def entries(keys: Keys) -> dict[str, Entry]:
     given = keys.own("rope_scaling") or keys.own("rope_parameters") or {}
     usual = keys.architecture.defaults.get("rope_parameters", {})
     if not isinstance(given, dict):
-        msg = f"rope_parameters (or rope_scaling) must be an object, got {shown(given)}"
+        msg = f"rope_parameters (or rope_scaling) must be an object, got {quote(given)}"
         raise ArgumentError(msg)
     nested = _nested_entries(given, keys)
     if nested:
@@ -292,7 +292,7 @@ def _list(keys: Keys, name: str) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list) or len(value) > MOST_LAYERS:
-        msg = f"{name} must be a list of at most {MOST_LAYERS} entries, got {shown(value)}"
+        msg = f"{name} must be a list of at most {MOST_LAYERS} entries, got {quote(value)}"
         raise ArgumentError(msg)
     return value
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import ArgumentError
-from ropecli.numbers import positive, shown
+from ropecli.numbers import positive, quote
 from ropecli.rotary import Rotary, rope
 from ropecli.rotary.attention import mscale, softmax_factor
 from ropecli.rotary.layout import named_pairs
@@ -47,7 +47,7 @@ def vllm(settings: Settings, sequence_length: int | None) -> Rotary:
     scaling, rope_type = dict(settings.scaling), settings.rope_type
     older = scaling.get("type")
     if older is not None and older != rope_type:
-        msg = f"vLLM refuses type {shown(older)} with rope_type {shown(rope_type)}"
+        msg = f"vLLM refuses type {quote(older)} with rope_type {quote(rope_type)}"
         raise ArgumentError(msg)
     if rope_type == "dynamic" and scaling.get("factor") and settings.context_length:
         factor = positive("factor", scaling["factor"])

@@ -10,7 +10,7 @@ import numpy as np
 from ropecli.errors import RopecliError
 from ropecli.render.labels import shortest_repr
 from ropecli.rotary import rope as by_name
-from ropecli.rotary.axes import in_sections, interleaved
+from ropecli.rotary.axes import interleaved_axes, sectioned_axes
 from ropecli.rotary.types import PLAIN
 from ropecli.rotary.types.yarn import yarn
 
@@ -99,9 +99,9 @@ def _where(rope: Rotary, dim: int) -> dict[str, Any]:
 
 def _axes(rope: Rotary) -> dict[str, Any]:
     section = [rope.axis.count(axis) for axis in range(rope.axes)]
-    if in_sections(section, len(rope.axis)) == rope.axis:
+    if sectioned_axes(section, len(rope.axis)) == rope.axis:
         return {"mrope_section": section}
-    if interleaved(section, len(rope.axis)) == rope.axis:
+    if interleaved_axes(section, len(rope.axis)) == rope.axis:
         return {"mrope_section": section, "mrope_interleaved": True}
     return {"axis": list(rope.axis)}
 

@@ -87,7 +87,7 @@ def rotate(
     target = out if out is not None and direct else np.empty_like(source)
     if array.size:
         shape = (len(by_batch), -1, sequence, 1, rope.head_dim)
-        turn(source.reshape(shape), target.reshape(shape), rope, by_batch, inverse=inverse)
+        rotate_into(source.reshape(shape), target.reshape(shape), rope, by_batch, inverse=inverse)
     if out is None:
         return target if array.dtype.isnative else target.astype(array.dtype)
     if not direct:
@@ -95,7 +95,7 @@ def rotate(
     return out
 
 
-def turn(
+def rotate_into(
     x: NDArray[Any],
     out: NDArray[Any],
     rope: Rotary,
@@ -168,7 +168,7 @@ def _turn_and_grow(
 ) -> None:
     """Turn and stretch in float64, and round once at the end."""
     turned = x.astype(np.float64)
-    turn(turned, turned, rope.without_growth, positions, inverse=inverse)
+    rotate_into(turned, turned, rope.without_growth, positions, inverse=inverse)
     growth = np.array(rope.growth) * (-1 if inverse else 1)
     with np.errstate(over="ignore", invalid="ignore"):
         # (batch, 1, sequence, 1, pairs), to stand against x's (batch, outer, sequence, inner, ...)

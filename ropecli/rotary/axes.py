@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ropecli.arrays import as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError
-from ropecli.numbers import shown
+from ropecli.numbers import quote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ def listed_axes(axis: ArrayLike, *, count: int) -> tuple[int, ...]:
     return axes
 
 
-def in_sections(section: Sequence[int], count: int) -> tuple[int, ...]:
+def sectioned_axes(section: Sequence[int], count: int) -> tuple[int, ...]:
     """M-RoPE (Qwen2-VL, arXiv:2409.12191, section 2.1): a run of pairs for each axis in turn.
 
     Args:
@@ -47,13 +47,13 @@ def in_sections(section: Sequence[int], count: int) -> tuple[int, ...]:
     """
     sizes = _sizes(section)
     if sum(sizes) != count:
-        total = shown(sum(sizes))
-        msg = f"mrope_section must add up to the {count} pairs, got {shown(sizes)} = {total}"
+        total = quote(sum(sizes))
+        msg = f"mrope_section must add up to the {count} pairs, got {quote(sizes)} = {total}"
         raise ArgumentError(msg)
     return tuple(axis for axis, size in enumerate(sizes) for _ in range(size))
 
 
-def interleaved(section: Sequence[int], count: int) -> tuple[int, ...]:
+def interleaved_axes(section: Sequence[int], count: int) -> tuple[int, ...]:
     """Interleaved M-RoPE (Qwen3-VL, arXiv:2511.21631): axes take turns pair by pair.
 
     Axis a > 0 gets every pair i = a, a + axes, ... below axes * section[a]; all that is left is
@@ -68,7 +68,7 @@ def interleaved(section: Sequence[int], count: int) -> tuple[int, ...]:
         ArgumentTypeError: Not a list of integers.
     """
     sizes = _sizes(section)
-    in_sections(sizes, count)
+    sectioned_axes(sizes, count)
     turns = [0] * count
     for axis, size in enumerate(sizes[1:], start=1):
         for i in range(axis, min(len(sizes) * size, count), len(sizes)):
@@ -79,9 +79,9 @@ def interleaved(section: Sequence[int], count: int) -> tuple[int, ...]:
 def _sizes(section: object) -> list[int]:
     sizes = list(section) if isinstance(section, list | tuple) else []
     if not sizes or any(isinstance(n, bool) or not isinstance(n, int) for n in sizes):
-        msg = f"mrope_section must be a list of integers, got {shown(section)}"
+        msg = f"mrope_section must be a list of integers, got {quote(section)}"
         raise ArgumentTypeError(msg)
     if min(sizes) < 0 or len(sizes) > MOST_AXES:
-        msg = f"mrope_section must be at most {MOST_AXES} numbers of at least 0, got {shown(sizes)}"
+        msg = f"mrope_section must be at most {MOST_AXES} numbers of at least 0, got {quote(sizes)}"
         raise ArgumentError(msg)
     return sizes

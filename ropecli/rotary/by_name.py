@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import ArgumentError
 from ropecli.numbers import even, number, positive
-from ropecli.rotary.axes import in_sections, interleaved
+from ropecli.rotary.axes import interleaved_axes, sectioned_axes
 from ropecli.rotary.formula import Formula
 from ropecli.rotary.layout import Placement
 from ropecli.rotary.rotary import Rotary
@@ -74,8 +74,8 @@ def rope(
         msg = "axis and mrope_section both say which axis rotates a pair: give one of them"
         raise ArgumentError(msg)
     if mrope_section is not None:
-        share = interleaved if mrope_interleaved else in_sections
-        axis = share(mrope_section, len(table.inv_freq))
+        axes_of = interleaved_axes if mrope_interleaved else sectioned_axes
+        axis = axes_of(mrope_section, len(table.inv_freq))
     if axis is not None:
         table = replace(table, axis=axis)
     if softmax_factor is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.errors import ArgumentError, RopecliError
-from ropecli.numbers import shown
+from ropecli.numbers import quote
 from ropecli.rotary.types import PLAIN, TITLES, canonical, formula, own_parameters
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class Formula:
         except RopecliError:
             raise
         except (ArithmeticError, ValueError):  # a logarithm of 0, a power beyond every float
-            given = ", ".join(f"{key}={shown(value)}" for key, value in arguments.items())
+            given = ", ".join(f"{key}={quote(value)}" for key, value in arguments.items())
             msg = f"rope type {self.rope_type}: its formula has no finite value for {given}"
             raise ArgumentError(msg) from None
         if not np.isfinite(table.inv_freq).all():

@@ -32,7 +32,7 @@ def test_blocks_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     # Products of 16 numbers are summed in another order: |q||k| < 100, some 2^-48 of it.
     assert parts.expected_score == pytest.approx(whole.expected_score, abs=100 * 2.0**-48)
     counted = [7, 14, 21, 28, 35, 41]
-    assert done == [(n, 41) for n in ([41] if made.counts_keys else counted)]
+    assert done == [(n, 41) for n in ([41] if made.depends_on_other_keys else counted)]
 
 
 def test_memory_does_not_grow_with_the_distance(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ class Biased(Encoding):
 
     name: ClassVar[str] = "biased"
     equation: ClassVar[str] = "none"
-    usual_theory: ClassVar[Theory] = Theory(
+    default_theory: ClassVar[Theory] = Theory(
         translation_invariant=None,
         symmetric=None,
         bounded=None,

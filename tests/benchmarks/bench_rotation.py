@@ -10,7 +10,7 @@ import pytest
 
 from ropecli import Rotary, decay
 from ropecli.arrays import DTYPES
-from ropecli.rotary.apply import turn
+from ropecli.rotary.apply import rotate_into
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
@@ -20,7 +20,7 @@ def test_rotation(benchmark: Any, heads: int, dtype: str, layout: str) -> None:
     rope = Rotary(head_dim=128, layout=layout)
     x = np.ones((1, heads, 4096, 1, 128), DTYPES[dtype])
     out, positions = np.zeros_like(x), np.arange(4096.0)[None]
-    benchmark(turn, x, out, rope, positions)
+    benchmark(rotate_into, x, out, rope, positions)
     assert out.any()
 
 

@@ -21,7 +21,7 @@ from race import Row, alone, share, speed
 
 from ropecli import Rotary, decay
 from ropecli.arrays import DTYPES
-from ropecli.rotary.apply import turn
+from ropecli.rotary.apply import rotate_into
 
 ROOT = Path(__file__).parents[2]
 PAIRS, DIM = 64, 128
@@ -40,7 +40,7 @@ def drawn(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
 def rotation(shape: tuple[int, ...], dtype: str, layout: str) -> Callable[[], object]:
     x, rope = drawn(shape, dtype), Rotary(head_dim=DIM, layout=layout)
     out, positions = np.zeros_like(x), np.arange(shape[2], dtype=np.float64)[None]
-    return lambda: turn(x, out, rope, positions)
+    return lambda: rotate_into(x, out, rope, positions)
 
 
 def copy(shape: tuple[int, ...], dtype: str) -> Callable[[], object]:
@@ -87,7 +87,7 @@ def of_decay() -> Iterator[Row]:
         x = drawn((1, 1, 512, 1, DIM), "float64")
         wide = np.zeros_like(x)
         away = np.random.default_rng(0).permutation(512).astype(float)[None] * 1000.5
-        small = lambda: turn(x, wide, rope, away)  # noqa: E731
+        small = lambda: rotate_into(x, wide, rope, away)  # noqa: E731
         yield speed(
             "rotation at 512 scattered positions, 2 threads / 1 thread",
             threads(2, small),

@@ -93,7 +93,7 @@ def test_length_is_of_queries_and_keys_unless_they_are_given(
 def test_measurement_against_theory_fails_with_1(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Rope, "theory", dataclasses.replace(Rope.usual_theory, symmetric=True))
+    monkeypatch.setattr(Rope, "theory", dataclasses.replace(Rope.default_theory, symmetric=True))
     text = printed(capsys, "--encodings", "nope,rope", *SMALL, code=1)
     assert text.startswith(
         "FAIL: 1 disagreement with theory, seed 0\n\n  rope: symmetric was measured no"

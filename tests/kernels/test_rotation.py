@@ -18,7 +18,7 @@ from ropecli.arrays import DTYPES
 from ropecli.checks.accuracy import ACCURACY, ANGLE
 from ropecli.kernels.rotation import BLOCK
 from ropecli.reference import rotation as reference
-from ropecli.rotary.apply import turn
+from ropecli.rotary.apply import rotate_into
 
 Array = NDArray[Any]
 
@@ -41,7 +41,7 @@ def turned(x: Array, rope: Rotary, positions: Array, *, inverse: bool = False) -
     """Rows (count, head_dim) at positions (count,)."""
     out = np.empty_like(x)
     shape = (1, 1, len(x), 1, rope.head_dim)
-    turn(x.reshape(shape), out.reshape(shape), rope, positions[None], inverse=inverse)
+    rotate_into(x.reshape(shape), out.reshape(shape), rope, positions[None], inverse=inverse)
     return out
 
 
@@ -160,14 +160,14 @@ def test_bits_do_not_depend_on_the_arrangement(
     x = drawn(batch * outer * sequence * inner, rope, dtype, seed)
     x = x.reshape(batch, outer, sequence, inner, rope.head_dim)
     whole = np.empty_like(x)
-    turn(x, whole, rope, positions)
+    rotate_into(x, whole, rope, positions)
     chosen = np.random.default_rng(seed).integers(0, sequence, 6)
     for n in chosen:
         rows = np.ascontiguousarray(x[-1, -1, n, :])
         alone = turned(rows, rope, np.full(inner, positions[-1, n]))
         assert_same_bits(f"row {n}", got=whole[-1, -1, n], expected=alone)
     in_place = x.copy()
-    turn(in_place, in_place, rope, positions)
+    rotate_into(in_place, in_place, rope, positions)
     assert_same_bits("in place", got=in_place, expected=whole)
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ropecli import Rotary, rotate
 from ropecli.reference import rotation as reference
-from ropecli.rotary.apply import turn
+from ropecli.rotary.apply import rotate_into
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +26,7 @@ Implementation = Callable[[Array, float, Rotary], Array]
 
 def by_kernel(x: Array, m: float, rope: Rotary) -> Array:
     block = x.reshape(1, 1, 1, 1, -1).copy()
-    turn(block, block, rope, np.array([[m]]))
+    rotate_into(block, block, rope, np.array([[m]]))
     return block.reshape(-1)
 
 

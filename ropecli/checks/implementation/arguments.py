@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ropecli.arrays import DTYPES
 from ropecli.errors import ArgumentError, ArgumentTypeError
-from ropecli.numbers import at_least, even, length, shown
+from ropecli.numbers import at_least, even, length, quote
 from ropecli.rotary.rotary import Rotary
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def words(**given: object) -> None:
     """
     for name, value in given.items():
         if not isinstance(value, str):
-            msg = f"{name} must be a string, got {shown(value)}"
+            msg = f"{name} must be a string, got {quote(value)}"
             raise ArgumentTypeError(msg)
 
 
@@ -40,7 +40,7 @@ def expectation(expect: object, form: str) -> Rotary | None:
             raise ArgumentError(msg)
         return None
     if not isinstance(expect, Rotary):
-        msg = f"expect must be a Rotary, got {shown(expect)}"
+        msg = f"expect must be a Rotary, got {quote(expect)}"
         raise ArgumentTypeError(msg)
     if expect.grows:
         msg = "xPos is no rotation, since lengths change with position: these laws are not its own"
@@ -111,11 +111,11 @@ def keywords(init: object) -> dict[str, Any]:
     if init is None:
         return {}
     if not isinstance(init, Mapping):
-        msg = f"init must be a mapping, got {shown(init)}"
+        msg = f"init must be a mapping, got {quote(init)}"
         raise ArgumentTypeError(msg)
     for key in init:
         if not isinstance(key, str):
-            msg = f"init must have names as keys, got {shown(key)}"
+            msg = f"init must have names as keys, got {quote(key)}"
             raise ArgumentTypeError(msg)
     return dict(init)
 
@@ -132,7 +132,7 @@ def dtypes(given: str | Sequence[str] | None, default: tuple[str, ...]) -> tuple
     try:
         chosen = default if given is None else tuple(given)
     except TypeError:
-        msg = f"dtypes must be a sequence of strings, got {shown(given)}"
+        msg = f"dtypes must be a sequence of strings, got {quote(given)}"
         raise ArgumentTypeError(msg) from None
     for name in chosen:
         words(dtypes=name)

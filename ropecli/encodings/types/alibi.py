@@ -24,7 +24,7 @@ class Alibi(Encoding):
 
     name: ClassVar[str] = "alibi"
     equation: ClassVar[str] = "ALiBi section 3"
-    usual_theory: ClassVar[Theory] = Theory(
+    default_theory: ClassVar[Theory] = Theory(
         translation_invariant=True,
         symmetric=False,
         bounded=False,
@@ -46,7 +46,7 @@ class Alibi(Encoding):
     @property
     def theory(self) -> Theory:
         """The size of a distance is the same in both directions."""
-        return replace(self.usual_theory, symmetric=self.absolute)
+        return replace(self.default_theory, symmetric=self.absolute)
 
     def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:
         distance = m[:, None] - n

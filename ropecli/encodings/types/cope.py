@@ -26,9 +26,9 @@ class Cope(Encoding):
     """
 
     name: ClassVar[str] = "cope"
-    counts_keys: ClassVar[bool] = True
+    depends_on_other_keys: ClassVar[bool] = True
     equation: ClassVar[str] = "CoPE section 4"
-    usual_theory: ClassVar[Theory] = Theory(
+    default_theory: ClassVar[Theory] = Theory(
         translation_invariant=True,
         symmetric=False,
         bounded=False,

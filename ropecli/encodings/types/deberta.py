@@ -24,7 +24,7 @@ class Deberta(Encoding):
 
     name: ClassVar[str] = "deberta"
     equation: ClassVar[str] = "10"
-    usual_theory: ClassVar[Theory] = Theory(
+    default_theory: ClassVar[Theory] = Theory(
         translation_invariant=True,
         symmetric=False,
         bounded=False,

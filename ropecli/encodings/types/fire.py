@@ -28,7 +28,7 @@ class Fire(Encoding):
 
     name: ClassVar[str] = "fire"
     equation: ClassVar[str] = "FIRE section 3"
-    usual_theory: ClassVar[Theory] = Theory(
+    default_theory: ClassVar[Theory] = Theory(
         translation_invariant=False,
         symmetric=False,
         bounded=False,
@@ -55,7 +55,7 @@ class Fire(Encoding):
         positive("threshold", self.threshold)
 
     @property
-    def settled(self) -> float:
+    def saturation_position(self) -> float:
         """Up to L it looks as if distance were all."""
         return self.threshold
 

@@ -26,7 +26,7 @@ class Kerple(Encoding):
 
     name: ClassVar[str] = "kerple"
     equation: ClassVar[str] = "KERPLE section 4"
-    usual_theory: ClassVar[Theory] = Theory(
+    default_theory: ClassVar[Theory] = Theory(
         translation_invariant=True,
         symmetric=True,
         bounded=False,
@@ -42,14 +42,14 @@ class Kerple(Encoding):
         return projections(sizes) | {"r1": (sizes.heads,), "r2": (sizes.heads,)}
 
     @classmethod
-    def drawn(cls, name: str, shape: tuple[int, ...], random: np.random.Generator) -> Array:
+    def sample_weight(cls, name: str, shape: tuple[int, ...], random: np.random.Generator) -> Array:
         """r1 between 0 and 2, r2 between 0 and 1, as training starts in the authors' code."""
         match name:
             case "r1":
                 return random.uniform(0, 2, shape)
             case "r2":
                 return random.uniform(0, 1, shape)
-        return super().drawn(name, shape, random)
+        return super().sample_weight(name, shape, random)
 
     def __post_init__(self) -> None:
         """Check the option."""

@@ -19,7 +19,7 @@ class Learned(Encoding):
 
     name: ClassVar[str] = "learned"
     equation: ClassVar[str] = "3"
-    usual_theory: ClassVar[Theory] = Theory(
+    default_theory: ClassVar[Theory] = Theory(
         translation_invariant=False,
         symmetric=False,
         bounded=False,

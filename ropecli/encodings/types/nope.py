@@ -17,7 +17,7 @@ class Nope(Encoding):
 
     name: ClassVar[str] = "nope"
     equation: ClassVar[str] = "2"
-    usual_theory: ClassVar[Theory] = Theory(
+    default_theory: ClassVar[Theory] = Theory(
         translation_invariant=True,
         symmetric=True,
         bounded=True,

@@ -23,7 +23,7 @@ class Rope(Encoding):
 
     name: ClassVar[str] = "rope"
     equation: ClassVar[str] = "16"
-    usual_theory: ClassVar[Theory] = Theory(
+    default_theory: ClassVar[Theory] = Theory(
         translation_invariant=True,
         symmetric=False,
         bounded=True,
@@ -50,7 +50,7 @@ class Rope(Encoding):
         rope = self._rotary
         factor = rope.attention_factor**2 * rope.softmax_factor
         return replace(
-            self.usual_theory,
+            self.default_theory,
             bounded=factor <= 1 and not rope.grows,
             symmetric=not rope.grows and not rope.inv_freq.any(),
         )

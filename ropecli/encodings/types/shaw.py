@@ -24,7 +24,7 @@ class Shaw(Encoding):
 
     name: ClassVar[str] = "shaw"
     equation: ClassVar[str] = "5"
-    usual_theory: ClassVar[Theory] = Theory(
+    default_theory: ClassVar[Theory] = Theory(
         translation_invariant=True,
         symmetric=False,
         bounded=False,

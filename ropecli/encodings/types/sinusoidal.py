@@ -20,7 +20,7 @@ class Sinusoidal(Encoding):
 
     name: ClassVar[str] = "sinusoidal"
     equation: ClassVar[str] = "4"
-    usual_theory: ClassVar[Theory] = Theory(
+    default_theory: ClassVar[Theory] = Theory(
         translation_invariant=False,
         symmetric=False,
         bounded=False,

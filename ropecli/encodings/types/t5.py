@@ -19,7 +19,7 @@ class T5(Encoding):
 
     name: ClassVar[str] = "t5"
     equation: ClassVar[str] = "8"
-    usual_theory: ClassVar[Theory] = Theory(
+    default_theory: ClassVar[Theory] = Theory(
         translation_invariant=True,
         symmetric=False,
         bounded=False,

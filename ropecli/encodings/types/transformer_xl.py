@@ -23,7 +23,7 @@ class TransformerXl(Encoding):
 
     name: ClassVar[str] = "transformer_xl"
     equation: ClassVar[str] = "7"
-    usual_theory: ClassVar[Theory] = Theory(
+    default_theory: ClassVar[Theory] = Theory(
         translation_invariant=True,
         symmetric=False,
         bounded=False,

@@ -21,7 +21,7 @@ class Tupe(Encoding):
 
     name: ClassVar[str] = "tupe"
     equation: ClassVar[str] = "9"
-    usual_theory: ClassVar[Theory] = Theory(
+    default_theory: ClassVar[Theory] = Theory(
         translation_invariant=False,
         symmetric=False,
         bounded=False,

@@ -31,7 +31,7 @@ class Xpos(Encoding):
 
     name: ClassVar[str] = "xpos"
     equation: ClassVar[str] = "xPos section 3.2"
-    usual_theory: ClassVar[Theory] = Theory(
+    default_theory: ClassVar[Theory] = Theory(
         translation_invariant=True,
         symmetric=False,
         bounded=False,

@@ -8,7 +8,7 @@ import pkgutil
 from typing import TYPE_CHECKING
 
 from ropecli.errors import ArgumentError
-from ropecli.numbers import shown
+from ropecli.numbers import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +41,7 @@ def canonical(name: str) -> str:
     spelled = str(name).replace("-", "_")
     known = ALIASES.get(spelled, spelled)
     if known not in ROPE_TYPES:
-        msg = f"rope type must be one of {', '.join(ROPE_TYPES)}, got {shown(name)}"
+        msg = f"rope type must be one of {', '.join(ROPE_TYPES)}, got {quote(name)}"
         raise ArgumentError(msg)
     return known
 

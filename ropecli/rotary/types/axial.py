@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.errors import ArgumentError
-from ropecli.numbers import integer, shown
+from ropecli.numbers import integer, quote
 from ropecli.rotary.frequencies import Table, geometric
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def axial(
         raise ArgumentError(msg)
     order = list(range(count)) if axis_order is None else list(axis_order)
     if sorted(order) != list(range(count)):
-        msg = f"axis_order must name each of the {count} axes once, got {shown(axis_order)}"
+        msg = f"axis_order must name each of the {count} axes once, got {quote(axis_order)}"
         raise ArgumentError(msg)
     pairs = dim // (2 * count)
     if deal_out:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ropecli.numbers import length, ordered, positive
+from ropecli.numbers import increasing, length, positive
 from ropecli.rotary.frequencies import Table, plain
 
 
@@ -37,7 +37,7 @@ def ntk_by_parts(
     """
     theta = plain(base, dim)
     context = length("original_max_position_embeddings", original_max_position_embeddings)
-    slow, fast = ordered("beta_slow", beta_slow, "beta_fast", beta_fast)
+    slow, fast = increasing("beta_slow", beta_slow, "beta_fast", beta_fast)
     turns = context * theta / (2 * np.pi)
     kept = np.clip((turns - slow) / (fast - slow), 0.0, 1.0)
     return Table(inv_freq=(1 - kept) * theta / positive("factor", factor) + kept * theta)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ropecli.errors import ArgumentError
-from ropecli.numbers import length, positive, shown
+from ropecli.numbers import length, positive, quote
 from ropecli.rotary.attention import mscale_ratio
 from ropecli.rotary.frequencies import Table, plain
 from ropecli.rotary.types.ntk_by_parts import ntk_by_parts
@@ -58,7 +58,7 @@ def yarn(
     fast = positive("beta_fast", beta_fast or 32.0)
     slow = positive("beta_slow", beta_slow or 1.0)
     if ramp not in RAMPS:
-        msg = f"ramp must be {' or '.join(RAMPS)}, got {shown(ramp)}"
+        msg = f"ramp must be {' or '.join(RAMPS)}, got {quote(ramp)}"
         raise ArgumentError(msg)
     attention = (
         mscale_ratio(scale, mscale, mscale_all_dim)
