@@ -1,4 +1,4 @@
-"""Regular files: opened, and read a piece at a time."""
+"""Opening regular files, and reading them a piece at a time."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 def open_regular(path: Path, what: str = "a file") -> int:
-    """A descriptor of a regular file, to be read.
+    """Open a regular file for reading, and return its descriptor.
 
     Args:
         path: The file.
-        what: What is allowed, for messages.
+        what: What is expected, for messages.
 
     Raises:
-        FileError: It can't be read, or is none.
+        FileError: It can't be read, or is not a regular file.
     """
     try:
         # Asked before opening, which some devices take for an order; and after it, what was opened.
@@ -39,14 +39,14 @@ def open_regular(path: Path, what: str = "a file") -> int:
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         msg = f"cannot read {path}: {getattr(error, 'strerror', error)}"
         raise FileError(msg) from None
-    found = "a folder" if stat.S_ISDIR(mode) else "no regular file"
-    msg = f"{path} is {found}; allowed is {what}"
+    found = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+    msg = f"{path} is {found}; expected {what}"
     raise FileError(msg)
 
 
 @contextlib.contextmanager
-def opened(path: Path, what: str = "a file") -> Iterator[int]:
-    """As `open_regular`, and closed at the end."""
+def regular_file(path: Path, what: str = "a file") -> Iterator[int]:
+    """Open a regular file like `open_regular`, and close it at the end."""
     fd = open_regular(path, what)
     try:
         yield fd
@@ -55,27 +55,39 @@ def opened(path: Path, what: str = "a file") -> Iterator[int]:
 
 
 def read_into(path: Path, fd: int, begin: int, into: memoryview) -> None:
-    """Fill memory with the bytes from a place of an open file on.
+    """Fill memory with bytes of an open file.
+
+    Args:
+        path: The file, for messages.
+        fd: Its descriptor.
+        begin: Place of the first byte.
+        into: Where they go.
 
     Raises:
         FileError: The file ends too soon, or can't be read.
     """
     while into:
-        with _refused(path):
+        with _translate_errors(path):
             count = os.preadv(fd, [into], begin)
         _check_any(path, count)
         into, begin = into[count:], begin + count
 
 
 def read_bytes(path: Path, fd: int, begin: int, length: int) -> bytes:
-    """So many bytes from a place of an open file.
+    """Return bytes of an open file.
+
+    Args:
+        path: The file, for messages.
+        fd: Its descriptor.
+        begin: Place of the first byte.
+        length: How many.
 
     Raises:
         FileError: The file ends too soon, or can't be read.
     """
     parts = []
     while length:
-        with _refused(path):
+        with _translate_errors(path):
             part = os.pread(fd, length, begin)
         _check_any(path, len(part))
         parts.append(part)
@@ -84,7 +96,7 @@ def read_bytes(path: Path, fd: int, begin: int, length: int) -> bytes:
 
 
 @contextlib.contextmanager
-def _refused(path: Path) -> Iterator[None]:
+def _translate_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

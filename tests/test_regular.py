@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ropecli import FileError
-from ropecli.regular import open_regular, opened, read_bytes, read_into
+from ropecli.regular import open_regular, read_bytes, read_into, regular_file
 
 INTO = memoryview(bytearray(9))
 
@@ -19,12 +19,12 @@ def test_no_file_a_folder_and_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for name, said in {
         "none": f"cannot read {tmp_path}/none: No such file or directory",
-        "": f"{tmp_path} is a folder; allowed is a text",
-        "pipe": f"{tmp_path}/pipe is no regular file; allowed is a text",
+        "": f"{tmp_path} is a folder; expected a text",
+        "pipe": f"{tmp_path}/pipe is not a regular file; expected a text",
         "n" * 300: f"cannot read {tmp_path}/{'n' * 300}: File name too long",
         "a\0b": f"cannot read {tmp_path}/a\0b: embedded null byte",
     }.items():
-        with pytest.raises(FileError) as caught, opened(tmp_path / name, "a text"):
+        with pytest.raises(FileError) as caught, regular_file(tmp_path / name, "a text"):
             pass
         assert str(caught.value) == said
 
@@ -46,7 +46,7 @@ def test_what_takes_the_place_of_a_file_is_refused(
     before = len(list(Path("/dev/fd").iterdir()))
     with monkeypatch.context() as patched:
         patched.setattr(Path, "stat", replaced)
-        with pytest.raises(FileError, match="allowed is a text"):
+        with pytest.raises(FileError, match="expected a text"):
             open_regular(path, "a text")
     assert len(list(Path("/dev/fd").iterdir())) == before
 
@@ -54,7 +54,7 @@ def test_what_takes_the_place_of_a_file_is_refused(
 def test_a_file_that_shrinks_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(bytes(10))
-    with opened(path) as fd:
+    with regular_file(path) as fd:
         assert read_bytes(path, fd, 2, 8) == bytes(8)
         with pytest.raises(FileError, match="became shorter"):
             read_bytes(path, fd, 2, 9)
@@ -68,7 +68,7 @@ def test_memory_is_filled_however_little_comes_at_once(
     preadv, pread = os.preadv, os.pread
     monkeypatch.setattr(os, "preadv", lambda fd, into, at: preadv(fd, [into[0][:7]], at))
     monkeypatch.setattr(os, "pread", lambda fd, length, at: pread(fd, min(7, length), at))
-    with opened(path) as fd:
+    with regular_file(path) as fd:
         into = bytearray(60)
         read_into(path, fd, 30, memoryview(into))
         assert into == bytes(range(30, 90))
@@ -86,7 +86,7 @@ def test_what_the_disk_refuses_is_told(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(os, "preadv", failing)
     monkeypatch.setattr(os, "pread", failing)
-    with opened(path) as fd:
+    with regular_file(path) as fd:
         for read in (lambda: read_bytes(path, fd, 0, 9), lambda: read_into(path, fd, 0, INTO)):
             with pytest.raises(FileError) as caught:
                 read()

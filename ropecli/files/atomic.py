@@ -58,11 +58,12 @@ def replacing(
         except BaseException:
             if _names(part, stream) and not keep:
                 part.unlink()
-            # What a full disk did not take before, it won't take when closing either.
+            raise
+        finally:
+            # What a full disk did not take before, it won't take when closing either; and what
+            # is published is on the disk.
             with contextlib.suppress(OSError):
                 stream.close()
-            raise
-        stream.close()
     except OSError as error:
         place = "" if error.filename is None else f" ({error.filename})"
         msg = f"cannot write {os.fspath(target)}: {error.strerror or error}{place}"
@@ -134,7 +135,7 @@ def _permissions(path: Path, *, force: bool) -> int | None:
             raise FileError(msg) from None
         return None
     if not stat.S_ISREG(mode):
-        what = "a folder" if stat.S_ISDIR(mode) else "no regular file"
+        what = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
         msg = f"cannot write {path}: it is {what}"
         raise FileError(msg)
     if not force:

@@ -1,8 +1,14 @@
-"""A folder of files that appears whole or not at all."""
+"""A folder of files that appears whole or not at all.
+
+Like a file, it is written under another name, `.NAME.ropecli-part`. A folder that it replaces
+changes names with it in one step where the system can do that. Elsewhere the old one is set aside
+as `.NAME.ropecli-part-old` for a moment, and the next run puts it back if this one is killed then.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import json
 import os
@@ -19,6 +25,8 @@ if TYPE_CHECKING:
     ForeignFiles = Callable[[Path], Iterator[str]]
 
 MANIFEST = "manifest.json"  #: Lists the files of a folder that was written here.
+_HERE = -100  #: AT_FDCWD of Linux.
+_EXCHANGE = 2  #: RENAME_EXCHANGE of Linux.
 
 
 def check_folder(
@@ -32,13 +40,13 @@ def check_folder(
 
     Args:
         target: The folder.
-        force: Replace a folder that holds nothing that is not to be replaced.
-        sources: Files and folders that are read, which no force replaces.
-        foreign_files: Yields what is not to be replaced; by default, what the manifest does not
-            list.
+        force: Replace a folder that exists, if it holds no foreign files.
+        sources: Files and folders that are read, which are never replaced.
+        foreign_files: Yields what keeps a folder from being replaced; by default, what its
+            manifest does not list.
 
     Raises:
-        FileError: The target exists, is read, or is no place for a folder.
+        FileError: The target exists, is read, or can't be a folder.
     """
     try:
         _check(resolved(target), force=force, sources=sources, foreign_files=foreign_files)
@@ -64,7 +72,7 @@ def _check(
     if not os.path.lexists(path):
         return
     if not path.is_dir():
-        msg = f"cannot write {path}: it is no folder"
+        msg = f"cannot write {path}: it is not a folder"
         raise FileError(msg)
     if not force:
         msg = f"{path} exists"
@@ -79,7 +87,7 @@ def _check(
 def write_folder(
     target: str | os.PathLike[str], files: Mapping[str, bytes], *, force: bool = False
 ) -> None:
-    """Write files into a new folder beside the target, which then gets the target's name.
+    """Write files into a new folder next to the target, which then gets the target's name.
 
     Args:
         target: The folder.
@@ -93,8 +101,9 @@ def write_folder(
         check_folder(target, force=force)
         path = resolved(target)
         part = part_of(path)
-        with _claimed(part):
-            _sweep(part, path)
+        with _claim(part):
+            if _tidy(part, path):
+                check_folder(target, force=force)
             for name, content in files.items():
                 _write(part / name, content)
             for folder in {(part / name).parent for name in files} | {part}:
@@ -119,7 +128,7 @@ def replacing_folder(
         target: The folder.
         force: As in `check_folder`.
         foreign_files: As in `check_folder`.
-        keep: Go on with the folder of a dead process, and leave it after an exception.
+        keep: Go on with the part folder of a dead process, and leave it after an exception.
 
     Raises:
         FileError: The target exists, is being written by another process, or can't be written.
@@ -128,8 +137,9 @@ def replacing_folder(
         check_folder(target, force=force, foreign_files=foreign_files)
         path = resolved(target)
         part = part_of(path)
-        with _claimed(part, keep=keep) as held:
-            _sweep(part, path)
+        with _claim(part, keep=keep) as held:
+            if _tidy(part, path):
+                check_folder(target, force=force, foreign_files=foreign_files)
             yield part
             if not _is(part, held):
                 msg = f"{part} was removed while it was being written"
@@ -145,16 +155,21 @@ def replacing_folder(
 
 
 @contextlib.contextmanager
-def _claimed(part: Path, *, keep: bool = False) -> Iterator[int]:
-    """A locked folder: new, after removing one that nobody holds, and gone at the end; or kept."""
+def _claim(part: Path, *, keep: bool = False) -> Iterator[int]:
+    """Lock a new folder, in place of one that nobody holds, and remove it at the end.
+
+    Args:
+        part: The folder.
+        keep: Lock the one that is there instead, and leave it.
+    """
     if part.exists() and not keep:
-        held = _locked(part)
+        held = _lock(part)
         try:
             _remove(part, held)
         finally:
             os.close(held)
     part.mkdir(exist_ok=keep)
-    held = _locked(part)
+    held = _lock(part)
     try:
         if not _is(part, held):
             raise _busy(part)
@@ -168,7 +183,7 @@ def _claimed(part: Path, *, keep: bool = False) -> Iterator[int]:
 
 
 def _is(part: Path, held: int) -> bool:
-    """Whether the path still names the open folder."""
+    """Return whether the path still names the open folder."""
     try:
         return os.path.samestat(part.lstat(), os.fstat(held))
     except OSError:
@@ -176,12 +191,12 @@ def _is(part: Path, held: int) -> bool:
 
 
 def _remove(part: Path, held: int) -> None:
-    """Remove a locked folder; not one that another process has made since, of the same name."""
+    """Remove a locked folder, but not one of the same name that another process has made since."""
     if _is(part, held):
         shutil.rmtree(part)
 
 
-def _locked(part: Path) -> int:
+def _lock(part: Path) -> int:
     fd = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -202,33 +217,62 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _aside(part: Path) -> Path:
-    """Where a folder stands that is being replaced."""
+    """Return where the replaced folder is until it is removed."""
     return part.with_name(f"{part.name}-old")
 
 
-def _sweep(part: Path, path: Path) -> None:
-    """Remove what a run before has moved aside, if what it was replaced by is there."""
-    if path.exists() and _aside(part).exists():
-        shutil.rmtree(_aside(part))
+def _tidy(part: Path, path: Path) -> bool:
+    """Put back or remove what a run that was killed has set aside; whether it was put back."""
+    aside = _aside(part)
+    if not aside.exists():
+        return False
+    if os.path.lexists(path):
+        shutil.rmtree(aside)
+        return False
+    aside.rename(path)
+    return True
 
 
 def _publish(part: Path, path: Path) -> None:
-    """Give the complete folder its name; one that stood there is moved aside, then removed."""
+    """Give the complete folder its name, and remove the one that had it.
+
+    At any moment there is a whole folder under the name, or one set aside that belongs there.
+    """
     aside = _aside(part)
-    _sweep(part, path)
-    replaced = path.exists()
-    if replaced:
-        path.rename(aside)
-    try:
+    _tidy(part, path)
+    if path.exists():
+        _replace(part, path, aside)
+    else:
         part.rename(path)
-    except OSError:
-        if replaced:
-            aside.rename(path)
-        raise
     with contextlib.suppress(OSError):
         _sync(path.parent)
     # The folder is whole by now; what could not be removed is removed by the next run.
     shutil.rmtree(aside, ignore_errors=True)
+
+
+def _replace(part: Path, path: Path, aside: Path) -> None:
+    """Give a folder the name of another, which is set aside."""
+    # Under this name the next run removes it, whichever of the two it is.
+    part.rename(aside)
+    if _exchange(aside, path):
+        return
+    aside.rename(part)
+    path.rename(aside)
+    try:
+        part.rename(path)
+    except OSError:
+        aside.rename(path)
+        raise
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Let two folders change names in one step; whether the system can do that."""
+    try:
+        rename = ctypes.CDLL(None).renameat2
+    except (OSError, AttributeError):  # not Linux
+        return False
+    failed = rename(_HERE, os.fsencode(first), _HERE, os.fsencode(second), _EXCHANGE)
+    return not failed  # as file systems fail that lack it
 
 
 def _sync_all(folder: Path) -> None:
@@ -247,7 +291,7 @@ def _sync(path: Path) -> None:
 
 
 def _files(folder: Path) -> Iterator[str]:
-    """Whatever is no folder, one by one: it may be somebody's home."""
+    """Yield all that is not a folder, one by one: it may be somebody's home."""
     for path in folder.rglob("*"):
         if path.is_symlink() or not path.is_dir():
             yield str(path.relative_to(folder))
@@ -259,7 +303,7 @@ def _unlisted(folder: Path) -> Iterator[str]:
 
 
 def _listed(folder: Path) -> set[str]:
-    """What the manifest of a folder lists, and the manifest itself; nothing where there is none."""
+    """Return what the manifest of a folder lists, and the manifest itself; nothing without one."""
     try:
         entries = json.loads((folder / MANIFEST).read_bytes())["files"]
         return {MANIFEST, *(str(entry["path"]) for entry in entries)}

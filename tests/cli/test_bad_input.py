@@ -153,7 +153,7 @@ VECTORS = [
     ("--q q.npy --k k.npy --q-row 0", "q.npy holds one vector and no rows, got row 0"),
     ("--q rows.npy --k k.npy --q-row 3", "rows.npy has rows 0 to 2, or -3 to -1, got row 3"),
     ("--q rows.npy --k k.npy --q-row -4", "rows.npy has rows 0 to 2, or -3 to -1, got row -4"),
-    ("--q /dev/zero --k k.npy", "/dev/zero is no regular file"),
+    ("--q /dev/zero --k k.npy", "/dev/zero is not a regular file"),
 ]
 
 

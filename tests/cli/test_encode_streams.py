@@ -194,7 +194,7 @@ def test_a_slow_fifo_is_read_as_it_comes(here: Path) -> None:
 
 def test_a_fifo_by_name_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     os.mkfifo(here / "fifo.npy")
-    assert "is no regular file" in assert_refused(capsys, "encode", "fifo.npy")
+    assert "is not a regular file" in assert_refused(capsys, "encode", "fifo.npy")
 
 
 @pytest.mark.parametrize("length", [0, 2_000])

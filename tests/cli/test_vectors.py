@@ -81,7 +81,7 @@ def test_force_replaces_its_own_folder_alone(
         ("-o golden --format yaml", "format must be one of npy, safetensors, json, got 'yaml'"),
         ("-o golden --seed -1", "seed must be at least 0, got -1"),
         ("-o none/golden", "there is no folder"),
-        ("-o file", "it is no folder"),
+        ("-o file", "it is not a folder"),
         ("", "-o"),
     ],
 )

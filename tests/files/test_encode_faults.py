@@ -252,7 +252,7 @@ def test_links_as_targets(
     os.link("x.npy", "hard.npy")
     refusals = {
         "old.npy": "exists; pass --force",
-        "loop.npy": "no regular file",
+        "loop.npy": "not a regular file",
         "nowhere.npy": "there is no folder",
         "same.npy": "the same file",
         "hard.npy": "the same file",

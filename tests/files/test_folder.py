@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import json
 import os
@@ -10,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import run_python
 
 from ropecli import FileError
-from ropecli.files import folder
 from ropecli.files.folder import check_folder, write_folder
 
 
@@ -46,13 +47,13 @@ def test_a_folder_is_replaced_only_by_force(tmp_path: Path) -> None:
     assert names(tmp_path) == {"out"}
 
 
-@pytest.mark.parametrize("stranger", ["mine.txt", "sub/mine.txt"])
-def test_a_folder_with_other_files_is_never_replaced(stranger: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("foreign", ["mine.txt", "sub/mine.txt"])
+def test_a_folder_with_other_files_is_never_replaced(foreign: str, tmp_path: Path) -> None:
     write_folder(tmp_path / "out", contents(a="1", sub__b="2"))
-    (tmp_path / "out" / stranger).write_text("dear")
-    with pytest.raises(FileError, match=f"does not list, such as {stranger}; not replaced"):
+    (tmp_path / "out" / foreign).write_text("dear")
+    with pytest.raises(FileError, match=f"does not list, such as {foreign}; not replaced"):
         write_folder(tmp_path / "out", contents(a="2"), force=True)
-    assert (tmp_path / "out" / stranger).read_text() == "dear"
+    assert (tmp_path / "out" / foreign).read_text() == "dear"
     assert (tmp_path / "out" / "a").read_text() == "1"
 
 
@@ -75,7 +76,7 @@ def test_an_empty_folder_needs_force_too(tmp_path: Path) -> None:
 
 def test_no_place_for_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(FileError, match="it is no folder"):
+    with pytest.raises(FileError, match="it is not a folder"):
         check_folder(tmp_path / "file", force=True)
     with pytest.raises(FileError, match="there is no folder"):
         check_folder(tmp_path / "none" / "out")
@@ -85,14 +86,14 @@ def test_no_place_for_a_folder(tmp_path: Path) -> None:
 
 def test_a_failure_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_folder(tmp_path / "out", contents(a="1"))
-    whole = folder._write
+    sync = os.fsync
 
-    def fails(path: Path, content: bytes) -> None:
-        if path.name == "b":
+    def fails(fd: int) -> None:
+        if "b" in {path.name for path in tmp_path.glob(".*/*")}:
             raise OSError(28, "No space left on device")
-        whole(path, content)
+        sync(fd)
 
-    monkeypatch.setattr(folder, "_write", fails)
+    monkeypatch.setattr(os, "fsync", fails)
     for force, target in ((True, "out"), (False, "new")):
         with pytest.raises(FileError, match=r"cannot write .*: No space left on device"):
             write_folder(tmp_path / target, contents(a="2", b="3"), force=force)
@@ -100,22 +101,106 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.Mon
     assert names(tmp_path) == {"out"}
 
 
-def test_a_rename_that_fails_puts_the_old_folder_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def no_exchange(*_: object) -> None:
+    """Stand in for a system without renameat2."""
+    raise OSError
+
+
+@pytest.mark.parametrize("failing", [1, 2, 3, 4])
+def test_a_rename_that_fails_keeps_the_old_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
 ) -> None:
     write_folder(tmp_path / "out", contents(a="1"))
-    rename = Path.rename
+    rename, calls = os.rename, []
 
-    def fails(self: Path, target: Path) -> Path:
-        if self.name.endswith("-part"):
+    def fails(*paths: Any) -> None:
+        calls.append(paths)
+        if len(calls) == failing:
             raise OSError(5, "Input/output error")
-        return rename(self, target)
+        rename(*paths)
 
-    monkeypatch.setattr(Path, "rename", fails)
+    monkeypatch.setattr(ctypes, "CDLL", no_exchange)
+    monkeypatch.setattr(os, "rename", fails)
     with pytest.raises(FileError, match="Input/output error"):
         write_folder(tmp_path / "out", contents(a="2"), force=True)
     assert written(tmp_path / "out") == contents(a="1")
+    monkeypatch.undo()
+    write_folder(tmp_path / "out", contents(a="3"), force=True)
     assert names(tmp_path) == {"out"}
+
+
+#: Replaces a folder in a process that is killed at its first, second, ... step after the last file
+#: is written, and prints what there is then, after the next run, and after one with force.
+KILLED = """
+import ctypes, json, os, shutil, signal, sys
+from pathlib import Path
+from ropecli.errors import FileError
+from ropecli.files.folder import replacing_folder
+
+folder, exchange = Path(sys.argv[1]), sys.argv[2] == "True"
+target = folder / "out"
+
+def foreign_files(_):
+    return iter(())
+
+def no_exchange(*_):
+    raise OSError
+
+def is_killed(steps):
+    child = os.fork()
+    if child:
+        return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+    def count(event, _):
+        nonlocal steps
+        steps -= event != "os.kill"
+        if steps == -1 and event != "os.kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    if not exchange:
+        ctypes.CDLL = no_exchange
+    with replacing_folder(target, force=True, foreign_files=foreign_files) as part:
+        (part / "a").write_text("new")
+        sys.addaudithook(count)
+    os._exit(0)
+
+def content():
+    return (target / "a").read_text() if target.exists() else "missing"
+
+seen = []
+while True:
+    target.mkdir()
+    (target / "a").write_text("old")
+    if not is_killed(len(seen)):
+        break
+    seen.append([content()])
+    try:
+        with replacing_folder(target, foreign_files=foreign_files):
+            message = "not refused"
+    except FileError as error:
+        message = str(error)
+    seen[-1] += [content(), message.partition("; ")[0].rpartition(" ")[2]]
+    with replacing_folder(target, force=True, foreign_files=foreign_files) as part:
+        (part / "a").write_text("next")
+    seen[-1] += [content(), os.listdir(folder)]
+    shutil.rmtree(target)
+print(json.dumps(seen))
+"""
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+def test_a_kill_at_any_step_leaves_a_whole_folder(tmp_path: Path, exchange: bool) -> None:
+    code = f"import sys; sys.argv[1:] = {[str(tmp_path), str(exchange)]}\n{KILLED}"
+    ran = run_python(code)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    seen = json.loads(ran.stdout)
+    during = {step[0] for step in seen}
+    assert during == ({"old", "new"} if exchange else {"old", "new", "missing"})
+    for step in seen:
+        assert step[1] in {"old", "new"}, "the next run finds it"
+        assert step[1] == step[0] or step[0] == "missing"
+        assert step[2] == "exists", "and refuses to replace it"
+        assert step[3:] == ["next", ["out"]], "unless it is forced to, and then leaves nothing else"
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
@@ -152,13 +237,14 @@ def test_the_part_of_the_next_run_is_left_alone(
 ) -> None:
     """Once a folder has its name, the next run may begin under the name that it had before."""
     next_run = tmp_path / ".out.ropecli-part"
-    publish = folder._publish
+    sync = os.fsync
 
-    def slowly(part: Path, path: Path) -> None:
-        publish(part, path)
-        next_run.mkdir()
+    def slowly(fd: int) -> None:
+        sync(fd)
+        if (tmp_path / "out").exists():
+            next_run.mkdir()
 
-    monkeypatch.setattr(folder, "_publish", slowly)
+    monkeypatch.setattr(os, "fsync", slowly)
     write_folder(tmp_path / "out", contents(a="1"))
     assert names(tmp_path) == {"out", next_run.name}
 
@@ -169,17 +255,16 @@ def test_a_part_that_gets_its_name_while_it_is_looked_at_is_no_leftover(
     part = tmp_path / ".out.ropecli-part"
     part.mkdir()
     (part / "a").write_text("whole")
-    locked = folder._locked
+    lock = fcntl.flock
 
-    def late(path: Path) -> int:
-        held = locked(path)
+    def late(fd: int, operation: int) -> None:
+        lock(fd, operation)
         if not (tmp_path / "done").exists():
-            path.rename(tmp_path / "done")
-            path.mkdir()
-            (path / "b").write_text("the next run's")
-        return held
+            part.rename(tmp_path / "done")
+            part.mkdir()
+            (part / "b").write_text("the next run's")
 
-    monkeypatch.setattr(folder, "_locked", late)
+    monkeypatch.setattr(fcntl, "flock", late)
     with pytest.raises(FileError, match="cannot write"):
         write_folder(tmp_path / "out", contents(a="1"))
     assert written(tmp_path / "done") == {"a": b"whole"}
@@ -197,7 +282,7 @@ def test_what_was_replaced_and_can_not_be_removed_is_removed_by_the_next_run(
         assert written(tmp_path / "out") == contents(a="2")
         assert written(old) == contents(a="1")
         # Before anything is written, not after.
-        patched.setattr(folder, "_write", lambda *_: pytest.fail("it was written"))
+        patched.setattr(os, "fsync", lambda _: pytest.fail("it was written"))
         with pytest.raises(FileError, match="Permission denied"):
             write_folder(tmp_path / "out", contents(a="3"), force=True)
     write_folder(tmp_path / "out", contents(a="4"), force=True)
@@ -218,12 +303,11 @@ def stubborn(what: Path) -> Any:
     return rmtree
 
 
-def test_what_was_replaced_is_kept_until_there_is_another(tmp_path: Path) -> None:
-    """As after a kill between the two renames: the only one that is whole."""
+def test_what_was_set_aside_is_put_back(tmp_path: Path) -> None:
+    """As after a kill between the two renames of a system without an exchange."""
     old = tmp_path / ".out.ropecli-part-old"
     write_folder(old, contents(a="1"))
-    with pytest.raises(FileError, match="cannot write"):
-        write_folder(tmp_path / "out", {"a/b/c": b""})
-    assert written(old) == contents(a="1")
-    write_folder(tmp_path / "out", contents(a="2"))
+    with pytest.raises(FileError, match="out exists; pass force"):
+        write_folder(tmp_path / "out", contents(a="2"))
     assert names(tmp_path) == {"out"}
+    assert written(tmp_path / "out") == contents(a="1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import sys
 import tempfile
 from pathlib import Path
@@ -190,7 +191,7 @@ def test_shape_of_more_elements_than_an_array_has_is_refused(tmp_path: Path) -> 
 
 def test_no_hdf5_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.h5")
-    assert "no regular file" in refused(to_be_rotated, tmp_path / "pipe.h5")
+    assert "not a regular file" in refused(to_be_rotated, tmp_path / "pipe.h5")
     (tmp_path / "folder.h5").mkdir()
     assert "is a folder" in refused(to_be_rotated, tmp_path / "folder.h5")
     assert "No such file" in refused(to_be_rotated, tmp_path / "none.h5")
@@ -218,6 +219,141 @@ except ropecli.FileError as error:
 """)
     assert (ran.returncode, ran.stderr) == (1, f"cannot write {tmp_path}/y.h5: File too large\n")
     assert names(tmp_path) == ["x.npy"]
+
+
+#: Writes a file again and again, with an error of the disk at the first, second, ... call, and
+#: prints how many there were.
+FAILING = """
+import errno, os, sys
+from pathlib import Path
+from ropecli import FileError, Rotary, encode_file
+source, output = Path("x" + sys.argv[1]), Path("y.h5")
+calls = 0
+
+def failing(real, at, code):
+    def call(*arguments):
+        global calls
+        calls += 1
+        if calls == at:
+            raise OSError(code, os.strerror(code))
+        return real(*arguments)
+    return call
+
+encode_file(source, "whole.h5", Rotary(head_dim=8), tensor=sys.argv[2])
+real = os.pwrite, os.preadv, os.ftruncate
+for code in (errno.EIO, errno.ENOSPC):
+    at = 0
+    while calls >= at:
+        calls, at = 0, at + 1
+        os.pwrite, os.preadv, os.ftruncate = (failing(each, at, code) for each in real)
+        try:
+            encode_file(source, output, Rotary(head_dim=8), tensor=sys.argv[2])
+        except FileError as error:
+            assert str(error) == f"cannot write {output}: {os.strerror(code)}", error
+        else:
+            assert calls < at, f"written in spite of an error at call {at}"
+            output.unlink()
+        left = sorted(os.listdir())
+        assert left == sorted([str(source), "whole.h5"]), left
+print(at - 1)
+"""
+
+
+@pytest.mark.parametrize("kind", ["new", "copied", "packed"])
+def test_error_of_the_disk_at_any_call_is_one_line(tmp_path: Path, kind: str) -> None:
+    x = random_array(60, 8)
+    options: dict[str, Any] = {"chunks": (7, 8), "compression": "gzip"} if kind == "packed" else {}
+    if kind == "new":
+        np.savez(tmp_path / "x.npz", q=x)
+    else:
+        write_hdf5(tmp_path / "x.h5", {"q": x, "k": x}, **options)
+    suffix = ".npz" if kind == "new" else ".h5"
+    code = f"import sys; sys.argv[1:] = {[suffix, 'q']}\n{FAILING}"
+    ran = run_python(code, cwd=tmp_path)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert int(ran.stdout) > 5
+
+
+def edited(path: Path, place: int, old: bytes, new: bytes) -> Path:
+    """A copy of a file in which some bytes are others."""
+    content = bytearray(path.read_bytes())
+    assert content[place : place + len(old)] == old
+    content[place : place + len(old)] = new
+    copy = path.with_name("damaged.h5")
+    copy.write_bytes(content)
+    return copy
+
+
+@pytest.fixture
+def chunked(tmp_path: Path) -> tuple[Path, list[int], list[int]]:
+    """A file of two chunks, where they are, and where the file says so."""
+    path = write_hdf5(tmp_path / "x.h5", {"q": random_array(10, 8)}, chunks=(5, 8))
+    found: list[Any] = []
+    with h5py.File(path) as file:
+        file["q"].id.chunk_iter(found.append)
+    places = [chunk.byte_offset for chunk in found]
+    content = path.read_bytes()
+    return path, places, [content.index(struct.pack("<Q", place)) for place in places]
+
+
+def test_chunks_in_one_place_are_not_written(chunked: Any, tmp_path: Path) -> None:
+    path, places, said = chunked
+    new = struct.pack("<Q", places[0] + 32)
+    damaged = edited(path, said[1], struct.pack("<Q", places[1]), new)
+    message = refused(encode_file, damaged, tmp_path / "y.h5", ROPE)
+    assert message == f"{damaged} is damaged: two datasets, or two chunks, share their bytes"
+    encode_file(damaged, tmp_path / "y.npy", ROPE)
+    expected = rotate(read_hdf5(damaged, "q"), ROPE)
+    assert_same_bits("as h5py reads it", got=np.load(tmp_path / "y.npy"), expected=expected)
+
+
+def test_chunk_that_ends_too_soon_is_refused(chunked: Any, tmp_path: Path) -> None:
+    path, _, said = chunked
+    size = said[1] - 4 * 8  # before a size, a mask of filters, and three offsets
+    damaged = edited(path, size, struct.pack("<I", 160), struct.pack("<I", 61))
+    for output in ("y.h5", "y.npy"):
+        message = refused(encode_file, damaged, tmp_path / output, ROPE)
+        assert message == f"{damaged}: q is damaged: a chunk has 61 bytes, expected 160"
+    assert names(tmp_path) == ["damaged.h5", "x.h5"]
+
+
+def test_elements_in_the_place_of_the_header_are_not_written(tmp_path: Path) -> None:
+    path = write_hdf5(tmp_path / "x.h5", {"q": random_array(10, 8)})
+    with h5py.File(path) as file:
+        said = struct.pack("<QQ", file["q"].id.get_offset(), 10 * 8 * 4)
+    place = path.read_bytes().index(said)
+    damaged = edited(path, place, said, struct.pack("<QQ", place - 64, 10 * 8 * 4))
+    encode_file(damaged, tmp_path / "y.npy", ROPE)
+    message = refused(encode_file, damaged, tmp_path / "y.h5", ROPE)
+    assert message == f"{damaged} is damaged: it can't hold what is written to its copy"
+    assert names(tmp_path) == ["damaged.h5", "x.h5", "y.npy"]
+
+
+def test_floats_that_numpy_lacks_are_only_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.h5"
+    bfloat16 = h5py.h5t.IEEE_F16LE.copy()
+    bfloat16.set_fields(15, 7, 8, 0, 7)
+    bfloat16.set_ebias(127)
+    x = random_array(10, 8).astype(BFLOAT16).astype("f4")
+    with h5py.File(path, "w") as file:
+        h5py.h5d.create(file.id, b"q", bfloat16, h5py.h5s.create_simple((10, 8)))
+        file["q"][:] = x
+    message = refused(encode_file, path, tmp_path / "y.h5", ROPE)
+    assert "q holds floats of a type that NumPy lacks; write a file of another format" in message
+    encode_file(path, tmp_path / "y.npy", ROPE)
+    assert_same_bits("y", got=np.load(tmp_path / "y.npy"), expected=rotate(x, ROPE))
+
+
+def test_any_bytes_are_a_name(tmp_path: Path) -> None:
+    x = random_array(10, 8)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset(b"\xff\xfe", data=x)
+        file["q"] = x
+    encode_file(tmp_path / "x.h5", tmp_path / "y.h5", ROPE, tensor="q")
+    with h5py.File(tmp_path / "y.h5") as file:
+        assert_same_bits("kept", got=file[b"\xff\xfe"][:], expected=x)
+    encode_file(tmp_path / "x.h5", tmp_path / "y.npy", ROPE, tensor="[!q]*")
+    assert_same_bits("y", got=np.load(tmp_path / "y.npy"), expected=rotate(x, ROPE))
 
 
 #: In a process of its own, because what is read is C that nobody should trust with such files.

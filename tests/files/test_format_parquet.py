@@ -324,7 +324,7 @@ def test_rows_that_take_no_bytes_are_refused(tmp_path: Path) -> None:
 
 def test_no_parquet_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.parquet")
-    assert "no regular file" in refused(to_be_rotated, tmp_path / "pipe.parquet")
+    assert "not a regular file" in refused(to_be_rotated, tmp_path / "pipe.parquet")
     (tmp_path / "folder.parquet").mkdir()
     assert "is a folder" in refused(to_be_rotated, tmp_path / "folder.parquet")
     assert "No such file" in refused(to_be_rotated, tmp_path / "none.parquet")

@@ -124,7 +124,7 @@ def test_other_folders_and_files_are_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "home.zarr" / "letter").write_bytes(b"mine")
     assert "letter" in refused(encode_file, path, tmp_path / "home.zarr", ROPE, force=True)
     (tmp_path / "file.zarr").write_bytes(b"mine")
-    assert "no folder" in refused(encode_file, path, tmp_path / "file.zarr", ROPE, force=True)
+    assert "not a folder" in refused(encode_file, path, tmp_path / "file.zarr", ROPE, force=True)
     assert "no folder" in refused(encode_file, path, tmp_path / "none" / "y.zarr", ROPE)
 
 

@@ -16,7 +16,7 @@ from safetensors.numpy import load_file, save_file
 from ropecli import FileError
 from ropecli.files.formats import safetensors
 from ropecli.files.formats.safetensors import Header, read_header, serialize
-from ropecli.regular import opened
+from ropecli.regular import regular_file
 
 ARRAYS = {
     "b.weight": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -28,7 +28,7 @@ ARRAYS = {
 
 
 def header_of(path: Path) -> Header:
-    with opened(path) as fd:
+    with regular_file(path) as fd:
         return read_header(path, fd)
 
 

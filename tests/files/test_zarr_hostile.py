@@ -121,7 +121,7 @@ def test_damaged_stores_are_refused_or_read(tmp_path: Path) -> None:
 
 def test_what_is_not_a_store_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.zarr")
-    assert "no regular file" in refused(to_be_rotated, tmp_path / "pipe.zarr")
+    assert "not a regular file" in refused(to_be_rotated, tmp_path / "pipe.zarr")
     (tmp_path / "file.zarr").write_bytes(b"x")
     assert "is a file" in refused(to_be_rotated, tmp_path / "file.zarr")
     assert "No such file" in refused(to_be_rotated, tmp_path / "none.zarr")
@@ -151,7 +151,7 @@ def test_pipe_in_place_of_the_metadata_is_refused(store: Path) -> None:
     output = store.with_name("y.zarr")
     output.mkdir()
     os.mkfifo(output / "zarr.json")
-    assert "no regular file" in refused(whole, output)
+    assert "not a regular file" in refused(whole, output)
     assert "zarr.json" in refused(encode_file, store, output, ROPE, force=True)
 
 

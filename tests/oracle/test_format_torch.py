@@ -473,7 +473,7 @@ def test_lists_too_deep_to_be_saved_are_one_line(tmp_path: Path) -> None:
 
 def test_no_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.pt")
-    assert "no regular file" in refused(to_be_rotated, tmp_path / "pipe.pt")
+    assert "not a regular file" in refused(to_be_rotated, tmp_path / "pipe.pt")
     (tmp_path / "folder.pt").mkdir()
     assert "is a folder" in refused(to_be_rotated, tmp_path / "folder.pt")
     assert "No such file" in refused(to_be_rotated, tmp_path / "none.pt")

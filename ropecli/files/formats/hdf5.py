@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import os
 import shutil
 import zlib
@@ -89,12 +90,15 @@ class Hdf5Source(FileSource):
     def reader(self, stored: Stored) -> Hdf5Reader:
         """Open one of the datasets."""
         with translate_read_errors(stored.label):
-            return Hdf5Reader(stored, self.file[stored.name])
+            dataset = self.file[_key(stored.name)]
+            _check_chunks(stored.label, dataset)
+            return Hdf5Reader(stored, dataset)
 
     def close(self) -> None:
         """Close the file."""
         super().close()
-        if hasattr(self, "file"):
+        # Nothing is lost where a file that was only read can't be closed.
+        with contextlib.suppress(Exception):
             self.file.close()
 
 
@@ -141,7 +145,7 @@ class Hdf5Sink:
 
     def writer(self, name: str) -> Hdf5Writer:
         """Open one of the datasets."""
-        return Hdf5Writer(self, name, self._file[name])
+        return Hdf5Writer(self, name, self._file[_key(name)])
 
     def write(self, name: str, dataset: Any, box: Box, block: NDArray[Any]) -> None:
         """Write a part of a dataset."""
@@ -200,7 +204,7 @@ class Hdf5Writer:
 
 
 class _SilentFile(io.RawIOBase):
-    """A file that keeps an error of the disk to itself until it is asked.
+    """A file that keeps an error of writing to itself until it is asked.
 
     HDF5 writes whenever an object is closed, where h5py can't raise, and may end the process once
     it could not.
@@ -216,7 +220,7 @@ class _SilentFile(io.RawIOBase):
         """Raise the first error.
 
         Raises:
-            OSError: The disk took or gave less than all.
+            OSError: The disk did not take everything.
         """
         if self._error is not None:
             raise self._error
@@ -238,13 +242,11 @@ class _SilentFile(io.RawIOBase):
         return len(data)
 
     def readinto(self, into: Any) -> int:
-        """Read all that is wanted, zeros where there is less."""
+        """Read as much as there is."""
         rest = memoryview(into)
-        rest[:] = bytes(len(rest))
-        with self._keep_error():
-            while rest and (count := os.preadv(self._fd, [rest], self._place)):
-                rest, self._place = rest[count:], self._place + count
-        return len(into)
+        while rest and (count := os.preadv(self._fd, [rest], self._place)):
+            rest, self._place = rest[count:], self._place + count
+        return len(into) - len(rest)
 
     def truncate(self, size: int | None = None) -> int:
         """Give the file a length."""
@@ -287,6 +289,29 @@ def _describe(path: Path, name: str, dataset: Any) -> Stored:
     )
 
 
+def _check_chunks(label: str, dataset: Any) -> None:
+    """Refuse chunks that end too soon: HDF5 gives what is in memory for the rest of them.
+
+    Raises:
+        FileError: An unfiltered chunk of another size than the others.
+    """
+    if not dataset.chunks:
+        return
+    size = math.prod(dataset.chunks) * dataset.id.get_type().get_size()
+    unfiltered = (1 << dataset.id.get_create_plist().get_nfilters()) - 1
+    for chunk in _chunks(dataset):
+        if chunk.filter_mask == unfiltered and chunk.size != size:
+            msg = f"{label} is damaged: a chunk has {chunk.size:,} bytes, expected {size:,}"
+            raise FileError(msg)
+
+
+def _chunks(dataset: Any) -> list[Any]:
+    """Return offset, filters, place and size of each chunk in the file."""
+    chunks: list[Any] = []
+    dataset.id.chunk_iter(chunks.append)
+    return chunks
+
+
 def _check_in_place(h5py: Any, source: Hdf5Source, arrays: Sequence[Stored]) -> None:
     """Refuse to write into a copy what would not be kept there, or would change other datasets.
 
@@ -298,7 +323,7 @@ def _check_in_place(h5py: Any, source: Hdf5Source, arrays: Sequence[Stored]) -> 
     places: dict[bool, list[tuple[int, int, bool]]] = {False: [], True: []}
     with translate_read_errors(str(source.path)):
         for name in source.arrays:
-            dataset = source.file[name]
+            dataset = source.file[_key(name)]
             plain = dataset.id.get_type() == h5py.h5t.py_create(dataset.dtype)
             if name in chosen and dataset.dtype.kind == "f" and not plain:
                 msg = f"{source.path}: {name} holds floats of a type that NumPy lacks"
@@ -317,11 +342,14 @@ def _check_in_place(h5py: Any, source: Hdf5Source, arrays: Sequence[Stored]) -> 
 def _places(dataset: Any) -> list[tuple[int, int]]:
     """Return where the elements of a dataset begin and end in the file, piece by piece."""
     if dataset.chunks:
-        chunks: list[Any] = []
-        dataset.id.chunk_iter(chunks.append)
-        return [(chunk.byte_offset, chunk.byte_offset + chunk.size) for chunk in chunks]
+        return [(each.byte_offset, each.byte_offset + each.size) for each in _chunks(dataset)]
     begin = dataset.id.get_offset()
     return [] if begin is None else [(begin, begin + dataset.id.get_storage_size())]
+
+
+def _key(name: str) -> bytes:
+    """Return a name as the file has it: any bytes may be one."""
+    return name.encode(errors="surrogateescape")
 
 
 def _is_name(name: str) -> bool:

@@ -18,7 +18,7 @@ from ropecli.arrays import BFLOAT16, is_shape
 from ropecli.errors import FileError
 from ropecli.files.formats.base import import_library, translate_read_errors
 from ropecli.files.formats.stored import Stored, check_name, short
-from ropecli.regular import open_regular, opened, read_bytes
+from ropecli.regular import open_regular, read_bytes, regular_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -236,7 +236,7 @@ def _read_metadata(folder: Path) -> bytes:
         FileError: It can't be read, or is too long.
     """
     path = folder / _METADATA
-    with opened(path, f"the {_METADATA} of a zarr store") as fd:
+    with regular_file(path, f"the {_METADATA} of a zarr store") as fd:
         size = os.fstat(fd).st_size
         if size > _LONGEST_METADATA:
             msg = f"{path} has {size:,} bytes; expected at most {_LONGEST_METADATA:,}"

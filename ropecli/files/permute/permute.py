@@ -17,7 +17,7 @@ from ropecli.files.permute.moves import DEFAULT, Move, moves
 from ropecli.files.permute.proof import Proof, Side, prove
 from ropecli.files.permute.rows import old_rows, other
 from ropecli.numbers import at_least
-from ropecli.regular import opened, read_bytes
+from ropecli.regular import read_bytes, regular_file
 from ropecli.rotary import Rotary
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def permute_file(
     source, target = Path(input), Path(output)
     check_output(source, target)
     check_target(output, force=force)
-    with opened(source, "a .safetensors file") as fd:
+    with regular_file(source, "a .safetensors file") as fd:
         header = read_header(source, fd)
         chosen = moves(header, heads=heads, kv_heads=kv_heads, head_dim=head_dim, globs=tensors)
         width = chosen[0].head_dim

@@ -19,7 +19,7 @@ import numpy as np
 from ropecli.arrays import BFLOAT16, is_shape
 from ropecli.errors import FileError
 from ropecli.models.gguf.bounded import BoundedReader
-from ropecli.regular import opened, read_bytes
+from ropecli.regular import read_bytes, regular_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -115,7 +115,7 @@ class GgufFile:
             msg = f"{self.path}: tensor {name!r} {count}"
             raise FileError(msg)
         place = self.data_offset + info.offset
-        with opened(self.path, _WHAT) as fd:
+        with regular_file(self.path, _WHAT) as fd:
             size = os.fstat(fd).st_size
             if place + count > size:
                 msg = (
@@ -133,7 +133,7 @@ def read_gguf(path: Path) -> GgufFile:
         FileError: Not a GGUF file of version 2 or 3, one that is damaged, or one that goes beyond
             a limit.
     """
-    with opened(path, _WHAT) as fd:
+    with regular_file(path, _WHAT) as fd:
         return _read_header(BoundedReader(path, fd))
 
 

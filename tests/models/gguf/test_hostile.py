@@ -69,7 +69,7 @@ def test_version_zero(tmp_path: Path) -> None:
 def test_folder_pipe_and_no_file_at_all(tmp_path: Path) -> None:
     assert "is a folder" in refused(read_gguf, tmp_path)
     os.mkfifo(tmp_path / "pipe")
-    assert "is no regular file" in refused(read_gguf, tmp_path / "pipe")
+    assert "is not a regular file" in refused(read_gguf, tmp_path / "pipe")
     assert f"cannot read {tmp_path}/none: No such file" in refused(read_gguf, tmp_path / "none")
     assert "null" in refused(read_gguf, Path("a\0b"))
 
