@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from ropecli.files.encode import encode_file
     from ropecli.files.encoded import Encoded, EncodedArray
     from ropecli.files.many import EncodedFiles, encode_files
+    from ropecli.files.permute.permute import Permuted, PermutedTensor, permute
+    from ropecli.files.permute.proof import PermutationProof
     from ropecli.models.diff import Difference, FieldDifference, LayerDifference, Phase, diff
     from ropecli.models.lint.rule import Finding
     from ropecli.models.lint.run import lint
@@ -51,6 +53,8 @@ _HOMES = {
     "ropecli.files.encode": ("encode_file",),
     "ropecli.files.encoded": ("Encoded", "EncodedArray"),
     "ropecli.files.many": ("EncodedFiles", "encode_files"),
+    "ropecli.files.permute.permute": ("Permuted", "PermutedTensor", "permute"),
+    "ropecli.files.permute.proof": ("PermutationProof",),
     "ropecli.models.diff": ("Difference", "FieldDifference", "LayerDifference", "Phase", "diff"),
     "ropecli.models.lint.rule": ("Finding",),
     "ropecli.models.lint.run": ("lint",),
@@ -84,6 +88,9 @@ __all__ = [
     "Linear",
     "Match",
     "Model",
+    "PermutationProof",
+    "Permuted",
+    "PermutedTensor",
     "Phase",
     "RopecliError",
     "Rotary",
@@ -105,6 +112,7 @@ __all__ = [
     "linear",
     "lint",
     "load_model",
+    "permute",
     "rope",
     "rotate",
     "verify",

@@ -45,7 +45,7 @@ EXIT_REFUSED = 2
 EXIT_BUG = 101
 
 #: Options whose name is not that of the library's parameter.
-OPTION_OF = {"head_dim": "dim", "max_distance": "max_dist"}
+OPTION_OF = {"head_dim": "dim", "max_distance": "max_dist", "tensors": "tensor"}
 
 EXAMPLES = """\b
 Examples:

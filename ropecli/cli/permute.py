@@ -14,33 +14,33 @@ from ropecli.cli.options import Force, Json, Quiet, Seed
 def permute(
     input: Annotated[Path, typer.Argument(metavar="INPUT", help="Weights, .safetensors.")],
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write, .safetensors.")
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Output file, .safetensors.")
     ],
     to: Annotated[
         str,
-        typer.Option(metavar="LAYOUT", help="The layout to convert to, half or interleaved."),
+        typer.Option(metavar="LAYOUT", help="Layout of the output, half or interleaved."),
     ],
     heads: Annotated[int | None, typer.Option(metavar="N", help="Heads of the queries.")] = None,
     kv_heads: Annotated[
-        int | None, typer.Option(metavar="N", help="Heads of the keys; --heads by default.")
+        int | None, typer.Option(metavar="N", help="Heads of the keys. [default: --heads]")
     ] = None,
     head_dim: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Rows of a head; rows of q over --heads by default."),
+        typer.Option(metavar="N", help="Rows of a head. [default: rows of q over --heads]"),
     ] = None,
     rotary_dim: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Rows of a head that are rotated; all by default."),
+        typer.Option(metavar="N", help="Rotated rows of a head. [default: all]"),
     ] = None,
     rotary_offset: Annotated[
-        int | None, typer.Option(metavar="N", help="First rotated row; 0 by default.")
+        int | None, typer.Option(metavar="N", help="First rotated row. [default: 0]")
     ] = None,
     tensor: Annotated[
         list[str] | None,
         typer.Option(
             metavar="GLOB",
-            help="Whose rows to move, by name; by default *q_proj*, *q_norm*, *q_layernorm*, "
-            "*query_layernorm* and those of k and key; repeatable.",
+            help="Names of tensors whose rows move; repeatable. [default: *q_proj*, *q_norm*, "
+            "*q_layernorm*, *query_layernorm* and those of k and key]",
         ),
     ] = None,
     model: Annotated[
@@ -59,15 +59,15 @@ def permute(
       ropecli permute a.safetensors -o b.safetensors --to interleaved --heads 32
       ropecli permute a.safetensors -o b.safetensors --to half --heads 8 --seed 1
 
-    Convert query and key weights between layouts and prove it. Rows are moved bit by bit, all else
-    is copied; then the scores of the old weights in the old layout are compared with those of the
-    new in the new. Exit code 1, and no file, if they differ.
+    Convert query and key weights between layouts and prove it. Rows move bit by bit, all else is
+    copied. Then the scores of the old weights in the old layout are compared with those of the new
+    weights in the new layout. Exit code 1, and no file, if they differ.
     """
     from ropecli.cli.encoding import refuse_beside_model, refuse_without_model
     from ropecli.cli.progress import progress_bar
     from ropecli.errors import ArgumentError
     from ropecli.files.permute.moves import DEFAULT
-    from ropecli.files.permute.permute import permute_file
+    from ropecli.files.permute.permute import permute as convert
     from ropecli.render import console, document
     from ropecli.render import permute as pages
 
@@ -86,15 +86,15 @@ def permute(
         heads, kv_heads, head_dim = found.heads, found.kv_heads, found.head_dim
         rotary_dim, rotary_offset = found.rotary_dim, found.rotary_offset
         if found.layout == to and not quiet:
-            console.note(f"{model} reads weights in layout {to}: these may be in it already")
+            console.note(f"{model} has weights in layout {to}: these may have it already")
     else:
         refuse_without_model(layer=layer)
     if heads is None:
-        msg = "the number of heads is needed: give --heads, and --kv-heads, or --model"
-        raise ArgumentError(msg)
+        msg = "the number of heads is needed"
+        raise ArgumentError(msg, "pass `heads` and `kv_heads`, or `model`")
     globs = tuple(tensor) if tensor else DEFAULT
     with progress_bar(input.name, wanted=not quiet) as progress:
-        result = permute_file(
+        result = convert(
             input,
             output,
             to=to,

@@ -1,4 +1,4 @@
-"""Words for `permute`."""
+"""Text and JSON of `permute`."""
 
 from __future__ import annotations
 

@@ -12,7 +12,6 @@ from models.configs import LLAMA_31
 
 from ropecli.cli.app import run
 from ropecli.files.formats.safetensors import serialize
-from ropecli.files.permute import permute as module
 
 pytestmark = pytest.mark.slow
 
@@ -74,7 +73,7 @@ def test_json(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_model_says_the_sizes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["permute", *WORDS, "--model", "config.json", "--json"]) == 0
     printed = capsys.readouterr()
-    assert "note: config.json reads weights in layout half: these may be in it" in printed.err
+    assert "note: config.json has weights in layout half: these may have it" in printed.err
     parameters = json.loads(printed.out)["parameters"]
     assert [parameters[key] for key in ("heads", "kv_heads", "head_dim")] == [4, 2, 8]
     by_model = (here / "out.safetensors").read_bytes()
@@ -83,13 +82,15 @@ def test_a_model_says_the_sizes(here: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_scores_that_differ_end_with_1_and_no_file(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(module, "old_rows", lambda width, **_: np.arange(width))
-    assert run(["permute", *WORDS, *SIZES]) == 1
-    first = capsys.readouterr().out.splitlines()[0]
-    assert first == "FAIL  out.safetensors was not written: the scores differ"
-    assert run(["permute", *WORDS, *SIZES, "--json"]) == 1
+    weights = {f"{role}_proj.weight": np.full((32, 6), np.nan) for role in "qk"}
+    Path("m.safetensors").write_bytes(serialize(weights))
+    assert run(["permute", *WORDS, "--heads", "4"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "FAIL  out.safetensors was not written: the scores differ"
+    assert "  The weights hold NaN, infinities, or numbers whose scores overflow." in lines
+    assert run(["permute", *WORDS, "--heads", "4", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["result"]["passed"] is False
     assert not (here / "out.safetensors").exists()
 
@@ -107,7 +108,7 @@ def test_quiet_says_the_verdict_alone(here: Path, capsys: pytest.CaptureFixture[
         ("--heads 5", "has 32 rows, which 5 heads do not divide"),
         ("--heads 4", "but 4 key heads of 8 have 32 rows; check the number of heads"),
         ("--heads 4 --kv-heads 3", "heads must be a multiple of kv heads"),
-        ("", "the number of heads is needed: give --heads, and --kv-heads, or --model"),
+        ("", "the number of heads is needed; pass --heads and --kv-heads, or --model"),
         ("--model config.json --heads 4", "--model sets --heads itself; leave it out"),
         ("--heads 4 --kv-heads 2 --layer all", "--layer needs --model"),
         ("--model none.json", "none.json"),

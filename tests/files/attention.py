@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
+from ropecli import Permuted, permute
 from ropecli.arrays import DTYPES
 from ropecli.files.formats.safetensors import serialize
-from ropecli.files.permute.permute import Permuted, permute_file
 
 Array = NDArray[Any]
 HEADS, KV_HEADS, HEAD_DIM, WIDTH = 4, 2, 8, 6
@@ -23,7 +23,7 @@ def drawn(*shape: int, dtype: str = "float32", seed: int = 0) -> Array:
 
 
 def layer(dtype: str = "float32", prefix: str = ATTENTION) -> dict[str, Array]:
-    """One layer with everything that is moved, and something that is not."""
+    """One layer with every kind of tensor that moves, and one that does not."""
     shapes = {
         "q_proj.weight": (HEADS * HEAD_DIM, WIDTH),
         "k_proj.weight": (KV_HEADS * HEAD_DIM, WIDTH),
@@ -44,7 +44,5 @@ def converted(
 ) -> tuple[dict[str, Array], Permuted]:
     given: dict[str, Any] = {"to": "half", "heads": HEADS, "kv_heads": KV_HEADS} | options
     (folder / "in.safetensors").write_bytes(serialize(arrays))
-    result = permute_file(
-        folder / "in.safetensors", folder / "out.safetensors", force=True, **given
-    )
+    result = permute(folder / "in.safetensors", folder / "out.safetensors", force=True, **given)
     return load_file(folder / "out.safetensors"), result

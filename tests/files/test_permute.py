@@ -1,4 +1,4 @@
-"""Query and key weights from one layout to the other: bits, heads, and the proof."""
+"""Query and key weights from one layout to the other: bits, heads, the proof, and refusals."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-from ropecli import FileError, rotate
+from ropecli import ArgumentError, FileError, permute, rotate
 from ropecli.arrays import DTYPES
-from ropecli.files.formats.safetensors import serialize
-from ropecli.files.permute import permute as module
-from ropecli.files.permute.permute import permute_file
-from ropecli.files.permute.rows import LAYOUTS, old_rows
+from ropecli.files.formats.safetensors import read_header, serialize
+from ropecli.files.permute.moves import LAYOUTS, find_moves, old_rows
+from ropecli.files.permute.permute import BLOCK
+from ropecli.files.permute.proof import PermutationProof, Side, prove
 from ropecli.rotary import Rotary
 
 
@@ -111,7 +111,7 @@ def test_there_and_back_gives_the_same_bytes(
     for source, target, layout in zip(
         paths, paths[1:], (to, LAYOUTS[1 - LAYOUTS.index(to)]), strict=False
     ):
-        assert permute_file(source, target, to=layout, **sizes).written
+        assert permute(source, target, to=layout, **sizes).written
     assert paths[2].read_bytes() == paths[0].read_bytes()
     if rotated > 1:
         assert paths[1].read_bytes() != paths[0].read_bytes()
@@ -147,7 +147,7 @@ def test_metadata_order_and_other_bytes_are_kept(tmp_path: Path) -> None:
     arrays = layer() | {"experts": drawn(3).astype(ml_dtypes.bfloat16), "i": np.arange(2)}
     source, target = tmp_path / "in.safetensors", tmp_path / "out.safetensors"
     save_file(arrays, source, metadata={"format": "pt", "who": "me"})
-    permute_file(source, target, to="half", heads=HEADS, kv_heads=KV_HEADS)
+    permute(source, target, to="half", heads=HEADS, kv_heads=KV_HEADS)
     before, after = source.read_bytes(), target.read_bytes()
     start = 8 + int.from_bytes(before[:8], "little")
     assert before[:start] == after[:start]
@@ -167,10 +167,10 @@ def test_tensors_of_other_dtypes_are_copied(tmp_path: Path) -> None:
     source, target = tmp_path / "in.safetensors", tmp_path / "out.safetensors"
     source.write_bytes(struct.pack("<Q", len(text)) + text + content[8 + length :])
     sizes: dict[str, Any] = {"to": "half", "heads": HEADS, "kv_heads": KV_HEADS}
-    assert permute_file(source, target, **sizes).written
+    assert permute(source, target, **sizes).written
     assert target.read_bytes().endswith(np.arange(2).tobytes())
-    with pytest.raises(FileError, match="says neither query nor key"):
-        permute_file(source, target, force=True, tensors=["*scale*"], **sizes)
+    with pytest.raises(FileError, match="is neither of a query nor of a key"):
+        permute(source, target, force=True, tensors=["*scale*"], **sizes)
 
 
 def test_other_names_by_globs(tmp_path: Path) -> None:
@@ -193,66 +193,69 @@ def test_queries_without_keys_are_proven_too(tmp_path: Path) -> None:
     assert result.proof.scores == HEADS * 25
 
 
-def rows_reversed(*_: Any, **__: Any) -> Array:
-    return np.arange(HEAD_DIM)[::-1]
+def proof_of(folder: Path, before: dict[str, Array], after: dict[str, Array]) -> PermutationProof:
+    """Prove that `after`, in halves, has the scores of `before`, interleaved."""
+    paths = [folder / "before.safetensors", folder / "after.safetensors"]
+    for path, arrays in zip(paths, (before, after), strict=True):
+        path.write_bytes(serialize(arrays))
+    sizes: dict[str, Any] = {"heads": HEADS, "kv_heads": KV_HEADS}
+    with paths[0].open("rb") as old, paths[1].open("rb") as new:
+        moves = find_moves(read_header(paths[0], old.fileno()), **sizes)
+        sides = [
+            Side(
+                path=path,
+                fd=stream.fileno(),
+                rope=Rotary(head_dim=HEAD_DIM, layout=layout),
+                rows=rows,
+            )
+            for path, stream, layout, rows in (
+                (paths[0], old, "interleaved", np.arange(HEAD_DIM)),
+                (paths[1], new, "half", old_rows(HEAD_DIM, to="half")),
+            )
+        ]
+        return prove(moves, *sides, **sizes, seed=0)
 
 
-def rows_as_they_were(*_: Any, **__: Any) -> Array:
-    return np.arange(HEAD_DIM)
+def reordered(arrays: dict[str, Array], rows: Array) -> dict[str, Array]:
+    """All that moves, with each head's rows in the given order."""
+    return {
+        name: array
+        if "v_proj" in name
+        else array.reshape(-1, HEAD_DIM, *array.shape[1:])[:, rows].reshape(array.shape)
+        for name, array in arrays.items()
+    }
 
 
-def rows_of_the_other_direction(*_: Any, to: str, **__: Any) -> Array:
-    return old_rows(HEAD_DIM, to=LAYOUTS[1 - LAYOUTS.index(to)])
+ROWS = old_rows(HEAD_DIM, to="half")
 
 
-@pytest.mark.parametrize("wrong", [rows_reversed, rows_as_they_were, rows_of_the_other_direction])
+def test_right_rows_are_proven(tmp_path: Path) -> None:
+    assert proof_of(tmp_path, layer(), reordered(layer(), ROWS)).holds
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [np.arange(HEAD_DIM)[::-1], np.arange(HEAD_DIM), old_rows(HEAD_DIM, to="interleaved")],
+    ids=["reversed", "as they were", "the other direction"],
+)
 @pytest.mark.parametrize("norms", [True, False])
-def test_wrong_rows_are_noticed_and_nothing_is_written(
-    wrong: Any, norms: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_rows_are_not_proven(rows: Array, norms: bool, tmp_path: Path) -> None:
     arrays = {name: a for name, a in layer().items() if norms or "norm" not in name}
-    (tmp_path / "in.safetensors").write_bytes(serialize(arrays))
-    monkeypatch.setattr(module, "old_rows", wrong)
-    result = permute_file(
-        tmp_path / "in.safetensors",
-        tmp_path / "out.safetensors",
-        to="half",
-        heads=HEADS,
-        kv_heads=KV_HEADS,
-    )
-    assert not result.written
-    assert result.proof.max_share > 1e6
-    assert {path.name for path in tmp_path.iterdir()} == {"in.safetensors"}
+    assert proof_of(tmp_path, arrays, reordered(arrays, rows)).max_share > 1e6
 
 
 @pytest.mark.parametrize("part", ["q_proj.weight", "k_proj.bias", "q_norm.weight"])
-def test_one_tensor_left_behind_is_noticed(
-    part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    moved, (name, array) = (
-        module._moved,
-        next((name, array) for name, array in layer().items() if part in name),
-    )
-    rows = array.tobytes()
-    monkeypatch.setattr(
-        module, "_moved", lambda data, order: data if data in rows else moved(data, order)
-    )
-    (tmp_path / "in.safetensors").write_bytes(serialize(layer()))
-    result = permute_file(
-        tmp_path / "in.safetensors",
-        tmp_path / "out.safetensors",
-        to="half",
-        heads=HEADS,
-        kv_heads=KV_HEADS,
-    )
-    assert not result.written, name
+def test_one_tensor_left_behind_is_not_proven(part: str, tmp_path: Path) -> None:
+    after = reordered(layer(), ROWS)
+    after[ATTENTION + part] = layer()[ATTENTION + part]
+    assert not proof_of(tmp_path, layer(), after).holds
 
 
-def test_weights_that_are_not_finite_prove_nothing(tmp_path: Path) -> None:
+def test_nothing_is_written_without_a_proof(tmp_path: Path) -> None:
     arrays = layer()
     arrays[f"{ATTENTION}q_proj.weight"][3, 2] = np.nan
     (tmp_path / "in.safetensors").write_bytes(serialize(arrays))
-    result = permute_file(
+    result = permute(
         tmp_path / "in.safetensors",
         tmp_path / "out.safetensors",
         to="half",
@@ -261,6 +264,7 @@ def test_weights_that_are_not_finite_prove_nothing(tmp_path: Path) -> None:
     )
     assert np.isnan(result.proof.max_score_error)
     assert not result.written
+    assert {path.name for path in tmp_path.iterdir()} == {"in.safetensors"}
 
 
 def test_little_memory_is_taken(tmp_path: Path) -> None:
@@ -272,10 +276,72 @@ def test_little_memory_is_taken(tmp_path: Path) -> None:
     size = (tmp_path / "in.safetensors").stat().st_size
     del arrays
     tracemalloc.start()
-    permute_file(
-        tmp_path / "in.safetensors", tmp_path / "out.safetensors", to="half", heads=64, seed=1
-    )
+    permute(tmp_path / "in.safetensors", tmp_path / "out.safetensors", to="half", heads=64, seed=1)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     # A block of copying, twice for the joining of its parts, and a head's rows as float64 thrice.
-    assert peak < 3 * module.BLOCK < size
+    assert peak < 3 * BLOCK < size
+
+
+# Refusals.
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    def refused(match: str, arrays: dict[str, Array], **options: Any) -> None:
+        with pytest.raises((FileError, ArgumentError), match=match) as caught:
+            converted(tmp_path, arrays, **options)
+        assert len(str(caught.value).splitlines()) == 1
+        assert not (tmp_path / "out.safetensors").exists()
+
+    q, k = f"{ATTENTION}q_proj.weight", f"{ATTENTION}k_proj.weight"
+    plain = {name: layer()[name] for name in (q, k)}
+    refused("has 32 rows, which 5 heads do not divide", plain, heads=5, kv_heads=5)
+    refused("k_proj.weight has shape .*, but 4 key heads of 8 have 32 rows", plain, kv_heads=4)
+    refused("q_proj.weight has shape .*, but 4 query heads of 16", plain, head_dim=16)
+    for dim in (0, -8, 7):
+        refused(f"head dim must be an even number of at least 2, got {dim}", plain, head_dim=dim)
+    refused("heads must be a multiple of kv heads, .* got 4 and 3", plain, kv_heads=3)
+    refused("heads must be a multiple of kv heads, .* got 0", plain, heads=0, kv_heads=0)
+    refused("layout must be interleaved or half, got 'diagonal'", plain, to="diagonal")
+    refused("rotary dim must be an even number of at least 2, got 3", plain, rotary_dim=3)
+    refused("within a head of 8, got 8 from row 2", plain, rotary_dim=8, rotary_offset=2)
+    refused("within a head of 8, got 10 from row 0", plain, rotary_dim=10)
+    refused("no tensor whose name matches nothing", plain, tensors=["nothing"])
+    refused("seed must be at least 0, got -1", plain, seed=-1)
+    refused(
+        "is neither of a query nor of a key", {"x.proj.weight": drawn(32, 6)}, tensors=["*proj*"]
+    )
+    refused("looks like several projections in one", {"l.qkv_proj.weight": drawn(64, 6)})
+    refused("is neither of a query", {"l.query_key_value.w": drawn(64, 6)}, tensors=["*query*"])
+    refused(
+        "q_proj.weight holds I64, expected F64, F32, F16, BF16; .* quantised weights",
+        {q: np.ones((32, 6), int)},
+    )
+    refused(
+        "head dim cannot be inferred from the tensors; pass head_dim", {"l.q_norm.weight": drawn(8)}
+    )
+    refused("shape .4, 8, 6.", plain | {q: drawn(4, 8, 6)}, head_dim=8)
+    refused("has shape .8,., but", {"l.q_proj.bias": drawn(8)}, head_dim=8)
+
+
+def test_names_of_files(tmp_path: Path) -> None:
+    (tmp_path / "in.safetensors").write_bytes(serialize(layer()))
+    sizes: dict[str, Any] = {"to": "half", "heads": HEADS, "kv_heads": KV_HEADS}
+    source, before = tmp_path / "in.safetensors", (tmp_path / "in.safetensors").read_bytes()
+    (tmp_path / "link.safetensors").symlink_to(source)
+    for target in (source, tmp_path / "link.safetensors"):
+        with pytest.raises(FileError, match="the same file"):
+            permute(source, target, force=True, **sizes)
+    (tmp_path / "there.safetensors").write_text("")
+    for name, match in [
+        ("there.safetensors", "exists; pass force"),
+        ("out.npz", r"cannot write .*: expected a name that ends in \.safetensors"),
+        ("none/out.safetensors", "there is no folder"),
+    ]:
+        with pytest.raises(FileError, match=match):
+            permute(source, tmp_path / name, **sizes)
+    with pytest.raises(FileError, match="No such file"):
+        permute(tmp_path / "none.safetensors", tmp_path / "o.safetensors", **sizes)
+    with pytest.raises(FileError, match=r"cannot read .*in\.npz: expected"):
+        permute(tmp_path / "in.npz", tmp_path / "o.safetensors", **sizes)
+    assert source.read_bytes() == before

@@ -11,8 +11,8 @@ from helpers import assert_within
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
+from ropecli import permute
 from ropecli.files.formats.safetensors import serialize
-from ropecli.files.permute.permute import permute_file
 
 pytestmark = pytest.mark.oracle
 
@@ -71,7 +71,7 @@ def test_llama_scores_permuted_weights_as_gptj_does_the_old(tmp_path: Path) -> N
         old[f"{role}_proj.bias"] = random.standard_normal(heads * DIM)
     (tmp_path / "old.safetensors").write_bytes(serialize(old))
     new = tmp_path / "new.safetensors"
-    permute_file(tmp_path / "old.safetensors", new, to="half", heads=HEADS, kv_heads=KV_HEADS)
+    permute(tmp_path / "old.safetensors", new, to="half", heads=HEADS, kv_heads=KV_HEADS)
     hidden = random.standard_normal((SEQUENCE, WIDTH))
     before, after = gptj(old, hidden), llama(load_file(new), hidden)
     # Both have the same tables, in float64: a product of WIDTH terms and a bias for q and for k, a

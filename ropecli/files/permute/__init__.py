@@ -1,1 +1,1 @@
-"""Rows of query and key projections from one layout to the other."""
+"""Conversion of query and key weights from one layout to the other, with a proof."""

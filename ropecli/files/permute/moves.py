@@ -1,4 +1,4 @@
-"""Which tensors of a file have rows to be moved, and in heads of what size."""
+"""The tensors of a file whose rows move, and the order of the rows within a head."""
 
 from __future__ import annotations
 
@@ -7,31 +7,36 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ropecli.errors import ArgumentError, FileError
 from ropecli.numbers import even
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from ropecli.files.formats.safetensors import Header, Tensor
 
-#: Norms go with their projections: one that stayed would be on neither side of the proof.
+LAYOUTS = ("interleaved", "half")
+#: Norms move with their projections: the proof does not see a norm that stays.
 DEFAULT = (
     *("*q_proj*", "*k_proj*", "*q_norm*", "*k_norm*", "*q_layernorm*", "*k_layernorm*"),
     *("*query_layernorm*", "*key_layernorm*"),
 )
 FLOATS = ("F64", "F32", "F16", "BF16")
-#: A part of a name, between dots, that says whose rows they are: one group holds the letter.
+#: A part of a name, between dots, of a query or a key; one group holds its letter.
 _ROLE = re.compile(r"(?:(q|k)(?:_.*)?|.*_(q|k)|w(q|k)|(?=query(?:_|$))(q).*|(k)ey(?:_.*)?)")
 _FUSED = re.compile(r"qkv|query_key_value|c_attn|kv_")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Move:
-    """A tensor whose rows are moved, head by head."""
+    """A tensor whose rows move, head by head."""
 
     tensor: Tensor
-    group: str  #: What stands in its name before the query or key: one layer's attention.
+    group: str  #: The start of its name, up to the query or key: one layer's attention.
     role: str  #: "query" or "key".
     kind: str  #: "weight", "bias" or "norm".
     heads: int  #: 1 where all heads share it.
@@ -43,7 +48,7 @@ class Move:
         return (self.tensor.end - self.tensor.begin) // (self.heads * self.head_dim)
 
 
-def moves(
+def find_moves(
     header: Header,
     *,
     heads: int,
@@ -51,25 +56,25 @@ def moves(
     head_dim: int | None = None,
     globs: Sequence[str] = DEFAULT,
 ) -> tuple[Move, ...]:
-    """The tensors that match, in the order of the file.
+    """Return the tensors that match, in the order of the file.
 
     Args:
         header: Of the file.
         heads: Of the queries.
         kv_heads: Of the keys, a divisor of heads.
-        head_dim: Rows of a head; what the first projection's rows make of it by default.
+        head_dim: Rows of a head; by default the rows of the first projection over its heads.
         globs: Patterns of names.
 
     Raises:
-        ArgumentError: Numbers of heads, or a head dim, that are not allowed.
-        FileError: No tensor matches, or one whose rows are no such heads.
+        ArgumentError: Numbers of heads, or a head dim, that cannot be used.
+        FileError: No tensor matches, or one whose rows do not make up the heads.
     """
     if kv_heads < 1 or heads < 1 or heads % kv_heads:
         msg = f"heads must be a multiple of kv heads, both at least 1, got {heads} and {kv_heads}"
         raise ArgumentError(msg)
     chosen = [t for t in header.tensors if any(fnmatchcase(t.name, glob) for glob in globs)]
     if not chosen:
-        raise _nothing(header, globs)
+        raise _no_match(header, globs)
     counts = {"query": heads, "key": kv_heads}
     found = [(tensor, *_role(tensor)) for tensor in chosen]
     for tensor, *_ in found:
@@ -85,16 +90,17 @@ def moves(
     )
 
 
-def _nothing(header: Header, globs: Sequence[str]) -> FileError:
+def _no_match(header: Header, globs: Sequence[str]) -> FileError:
     fused = next((t.name for t in header.tensors if _FUSED.search(t.name)), None)
     msg = f"{header.path} has no tensor whose name matches {', '.join(globs)}"
     if fused is not None:
-        msg += f"; {fused} looks like several projections in one, which must be split first"
+        msg += f"; {fused} looks like several projections in one"
+        return FileError(msg, "split it first")
     return FileError(msg)
 
 
 def _role(tensor: Tensor) -> tuple[str, str, bool]:
-    """Whose rows they are, the layer, and whether they are a norm's: from the name."""
+    """Return from a name the role, the group, and if the tensor is a norm."""
     parts = tensor.name.split(".")
     for place in reversed(range(len(parts))):
         match = _ROLE.fullmatch(parts[place])
@@ -103,8 +109,8 @@ def _role(tensor: Tensor) -> tuple[str, str, bool]:
             role = "query" if letter == "q" else "key"
             return role, ".".join(parts[:place]), "norm" in parts[place]
     msg = (
-        f"the name {tensor.name} says neither query nor key; allowed are names with a part such "
-        "as q_proj, k_proj, q_norm, wk, query"
+        f"the name {tensor.name} is neither of a query nor of a key; expected a part such as "
+        "q_proj, k_proj, q_norm, wk, query"
     )
     raise FileError(msg)
 
@@ -112,25 +118,22 @@ def _role(tensor: Tensor) -> tuple[str, str, bool]:
 def _check_dtype(tensor: Tensor) -> None:
     if tensor.dtype not in FLOATS:
         msg = (
-            f"{tensor.name} holds {tensor.dtype}: quantised weights have scales and packed rows "
-            f"that would have to move with them; allowed are {', '.join(FLOATS)}"
+            f"{tensor.name} holds {tensor.dtype}, expected {', '.join(FLOATS)}; the scales and "
+            "packed rows of quantised weights do not move with them"
         )
         raise FileError(msg)
 
 
 def _head_dim(found: list[tuple[Tensor, int]]) -> int:
-    """Rows of the first projection over its heads, queries before keys."""
+    """Return the rows of the first projection over its heads, queries before keys."""
     for tensor, count in found:
         if len(tensor.shape) == 2:
             if tensor.shape[0] % count or not tensor.shape[0]:
-                msg = (
-                    f"{tensor.name} has {tensor.shape[0]} rows, which {count} heads do not divide; "
-                    "check the number of heads"
-                )
-                raise FileError(msg)
+                msg = f"{tensor.name} has {tensor.shape[0]} rows, which {count} heads do not divide"
+                raise FileError(msg, "check the number of heads")
             return tensor.shape[0] // count
-    msg = "no projection tells the head dim: give --head-dim"
-    raise ArgumentError(msg)
+    msg = "head dim cannot be inferred from the tensors"
+    raise ArgumentError(msg, "pass `head_dim`")
 
 
 def _move(tensor: Tensor, role: str, group: str, head_dim: int, heads: int, *, norm: bool) -> Move:
@@ -140,8 +143,50 @@ def _move(tensor: Tensor, role: str, group: str, head_dim: int, heads: int, *, n
     elif not ((norm and shape == (heads, head_dim)) or (len(shape) in {1, 2} and shape[0] == rows)):
         msg = (
             f"{tensor.name} has shape {shape}, but {heads} {role} heads of {head_dim} have {rows} "
-            "rows; check the number of heads, or choose tensors with --tensor"
+            "rows"
         )
-        raise FileError(msg)
+        raise FileError(msg, "check the number of heads, or choose tensors with `tensors`")
     kind = "norm" if norm else "weight" if len(shape) == 2 else "bias"
     return Move(tensor=tensor, group=group, role=role, kind=kind, heads=heads, head_dim=head_dim)
+
+
+# Rows within a head.
+
+
+def other_layout(layout: str) -> str:
+    """Return the layout to convert from, given the one to convert to.
+
+    Raises:
+        ArgumentError: Not a layout.
+    """
+    if layout not in LAYOUTS:
+        msg = f"layout must be {' or '.join(LAYOUTS)}, got {layout!r}"
+        raise ArgumentError(msg)
+    return LAYOUTS[1 - LAYOUTS.index(layout)]
+
+
+def old_rows(
+    head_dim: int, *, to: str, rotary_dim: int | None = None, rotary_offset: int = 0
+) -> NDArray[np.int64]:
+    """Return the old row of each new row of a head: new = old[rows].
+
+    Pair i is rows (2i, 2i + 1) interleaved and rows (i, i + rotary_dim/2) in halves, from
+    `rotary_offset` on; rows that are not rotated stay.
+
+    Raises:
+        ArgumentError: Sizes that do not fit, or not a layout.
+    """
+    head_dim = even("head dim", head_dim)
+    rotary_dim = head_dim if rotary_dim is None else even("rotary dim", rotary_dim)
+    if rotary_offset < 0 or rotary_offset + rotary_dim > head_dim:
+        msg = (
+            f"the rotated rows must be within a head of {head_dim}, "
+            f"got {rotary_dim} from row {rotary_offset}"
+        )
+        raise ArgumentError(msg)
+    other_layout(to)
+    pairs = np.arange(rotary_dim).reshape(-1, 2)
+    taken = pairs.T if to == "half" else pairs.reshape(2, -1).T
+    rows = np.arange(head_dim)
+    rows[rotary_offset : rotary_offset + rotary_dim] = rotary_offset + taken.ravel()
+    return rows

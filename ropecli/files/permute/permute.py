@@ -13,9 +13,8 @@ import numpy as np
 from ropecli.errors import FileError
 from ropecli.files.atomic import check_target, part_of, replacing, resolved
 from ropecli.files.formats.safetensors import SUFFIX, Header, read_header
-from ropecli.files.permute.moves import DEFAULT, Move, moves
-from ropecli.files.permute.proof import Proof, Side, prove
-from ropecli.files.permute.rows import old_rows, other
+from ropecli.files.permute.moves import DEFAULT, Move, find_moves, old_rows, other_layout
+from ropecli.files.permute.proof import PermutationProof, Side, prove
 from ropecli.numbers import at_least
 from ropecli.regular import read_bytes, regular_file
 from ropecli.rotary import Rotary
@@ -31,36 +30,36 @@ BLOCK = 2**22  #: Bytes copied at once.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Permutation:
-    """One tensor of the file."""
+class PermutedTensor:
+    """One tensor of a converted file."""
 
-    name: str
-    shape: tuple[int, ...]
-    dtype: str  #: As the file names it.
-    heads: int | None  #: Whose rows were moved; 1 where all share them, None where none were.
-    permuted: bool
+    name: str  #: Its name.
+    shape: tuple[int, ...]  #: Lengths of its axes.
+    dtype: str  #: As the file names it: F32, BF16, ...
+    heads: int | None  #: Heads whose rows were moved; 1 if all share them, None if none moved.
+    permuted: bool  #: True if its rows were moved.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Permuted:
-    """What was converted, and the proof."""
+    """The conversion of one file, and its proof."""
 
-    input: Path
-    output: Path
-    to: str  #: The layout of the output.
-    heads: int
-    kv_heads: int
-    head_dim: int
-    rotary_dim: int
-    rotary_offset: int
-    tensors: tuple[Permutation, ...]  #: All of the file, in its order.
-    proof: Proof
-    written: bool  #: Only where the proof holds.
+    input: Path  #: The file read.
+    output: Path  #: The file written.
+    to: str  #: The layout of the output, "half" or "interleaved".
+    heads: int  #: Of the queries.
+    kv_heads: int  #: Of the keys.
+    head_dim: int  #: Rows of a head.
+    rotary_dim: int  #: Rows of a head that are rotated.
+    rotary_offset: int  #: The first of them.
+    tensors: tuple[PermutedTensor, ...]  #: All of the file, in its order.
+    proof: PermutationProof  #: The errors of the scores.
+    written: bool  #: True if the proof holds; else there is no output.
     bytes: int  #: Of the file.
-    seconds: float
+    seconds: float  #: Time taken.
 
 
-def permute_file(
+def permute(
     input: str | os.PathLike[str],
     output: str | os.PathLike[str],
     *,
@@ -75,39 +74,44 @@ def permute_file(
     force: bool = False,
     progress: Progress | None = None,
 ) -> Permuted:
-    """Move the rows of q and k so that the other layout gives the same scores.
+    """Convert query and key weights so that the other layout gives the same scores.
 
-    The header and all other bytes are those of the input. Weights are moved bit by bit. What was
-    written is read again and proven by equal scores, and only then appears.
+    Rows move within each head, bit by bit; the header and all other tensors are copied. The output
+    is read again, and appears only if the scores of both files are equal (`PermutationProof`).
+    Memory is that of one head's rows.
 
     Args:
         input: A .safetensors file; it may be larger than memory.
-        output: One that doesn't exist yet.
+        output: The .safetensors file to write.
         to: The layout to convert to, "half" or "interleaved", from the other.
         heads: Of the queries.
-        kv_heads: Of the keys; as many as heads by default.
-        head_dim: Rows of a head; by default what the rows of the first projection make of it.
+        kv_heads: Of the keys, a divisor of heads; as many as heads by default.
+        head_dim: Rows of a head; by default the rows of the first projection over its heads.
         rotary_dim: Rows of a head that are rotated; all by default.
         rotary_offset: The first of them.
-        tensors: Patterns of the names whose rows are moved.
-        seed: What hidden states are drawn with.
+        tensors: Patterns (`fnmatch`) of the names of tensors whose rows move; by default the
+            projections and norms of queries and keys under their usual names.
+        seed: Seed of the random hidden states of the proof.
         force: Replace the output if it exists.
-        progress: Called after each block with the bytes that are done and those in all.
+        progress: Called after each block with the bytes done and the bytes in all.
 
     Raises:
-        ArgumentError: A value that is not allowed.
-        FileError: A file that can't be read or written, or tensors that are no such heads.
+        ArgumentError: Numbers or a layout that cannot be used.
+        FileError: A file that cannot be read or written, or tensors whose rows do not make up the
+            heads.
     """
     begin = time.perf_counter()
     seed = at_least("seed", seed, 0)
     kv_heads = heads if kv_heads is None else kv_heads
-    old_layout = other(to)
+    old_layout = other_layout(to)
     source, target = Path(input), Path(output)
     check_output(source, target)
     check_target(output, force=force)
     with regular_file(source, "a .safetensors file") as fd:
         header = read_header(source, fd)
-        chosen = moves(header, heads=heads, kv_heads=kv_heads, head_dim=head_dim, globs=tensors)
+        chosen = find_moves(
+            header, heads=heads, kv_heads=kv_heads, head_dim=head_dim, globs=tensors
+        )
         width = chosen[0].head_dim
         rows = old_rows(width, to=to, rotary_dim=rotary_dim, rotary_offset=rotary_offset)
         rotated = width if rotary_dim is None else rotary_dim
@@ -148,7 +152,7 @@ def permute_file(
         rotary_dim=rotated,
         rotary_offset=rotary_offset,
         tensors=tuple(
-            Permutation(
+            PermutedTensor(
                 name=tensor.name,
                 shape=tensor.shape,
                 dtype=tensor.dtype,
@@ -165,24 +169,24 @@ def permute_file(
 
 
 class _UnprovenError(Exception):
-    """Keeps a file from appearing."""
+    """Raised to keep the output from appearing."""
 
 
 def check_output(source: Path, target: Path) -> None:
-    """Refuse names of another format, and to write over what is read.
+    """Refuse names of another format, and an output that is the input.
 
     Raises:
-        FileError: Such a name.
+        FileError: Another suffix, or the same file.
     """
     for what, path in (("read", source), ("write", target)):
         if path.suffix.lower() != SUFFIX:
-            msg = f"cannot {what} {path}: allowed is a name that ends in {SUFFIX}"
+            msg = f"cannot {what} {path}: expected a name that ends in {SUFFIX}"
             raise FileError(msg)
     path = resolved(target)
     for written in (path, part_of(path)):
         try:
             same = written.samefile(source)
-        except (OSError, ValueError):  # one isn't there, which is for others to say
+        except (OSError, ValueError):  # one does not exist, which is reported elsewhere
             continue
         if same:
             msg = f"input and output are the same file: {source}"
@@ -197,7 +201,7 @@ def _copy(
     stream: BinaryIO,
     progress: Progress | None,
 ) -> None:
-    """Write the header as it is, and each tensor, moved head by head or as it is."""
+    """Copy the header and the tensors, with the rows of some moved head by head."""
     stream.write(header.content)
     by_name = {move.tensor.name: move for move in chosen}
     end = header.tensors[-1].end
@@ -206,11 +210,11 @@ def _copy(
         step = BLOCK if move is None else move.head_dim * move.row_bytes
         for place in range(tensor.begin, tensor.end, step or 1):
             data = read_bytes(header.path, fd, place, min(step, tensor.end - place))
-            stream.write(data if move is None else _moved(data, rows))
+            stream.write(data if move is None else _move_rows(data, rows))
             if progress is not None:
                 progress(place + len(data), end)
 
 
-def _moved(data: bytes, rows: NDArray[np.int64]) -> bytes:
-    """The rows of one head in their new order."""
+def _move_rows(data: bytes, rows: NDArray[np.int64]) -> bytes:
+    """Return the rows of one head in their new order."""
     return np.frombuffer(data, np.uint8).reshape(len(rows), -1)[rows].tobytes()

@@ -1,4 +1,4 @@
-"""The scores of the old weights in the old layout against those of the new in the new."""
+"""The proof: scores of the old weights in the old layout equal those of the new in the new."""
 
 from __future__ import annotations
 
@@ -22,57 +22,57 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-#: Positions of queries and of keys: each query meets each key.
+#: Positions of queries and of keys; each query is scored with each key.
 POSITIONS = (0, 1, 7, 100, 4095)
-EPSILON = 1e-6  #: Of the norm; any does, as both sides have it.
+EPSILON = 1e-6  #: Of the norm; any value will do, since both sides have it.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Side:
-    """One of the two files, and the layout in which its heads are rotated."""
+    """One of the two files, and the layout of its heads."""
 
     path: Any
     fd: int
     rope: Rotary
-    rows: NDArray[np.int64]  #: The row of the old file that each row of a head is here.
+    rows: NDArray[np.int64]  #: The old row of each row of a head.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Proof:
-    """How far the scores are apart."""
+class PermutationProof:
+    """The errors of the scores of converted weights."""
 
-    scores: int  #: How many were compared.
+    scores: int  #: Number of scores compared.
     max_score_error: float  #: NaN where a weight is not finite.
     max_share: float  #: The largest error as a share of its tolerance.
-    largest_score: float
+    largest_score: float  #: The largest magnitude of a score.
 
     @property
     def holds(self) -> bool:
-        """Whether each is within its tolerance; a NaN is not."""
+        """True if every score is within its tolerance; a NaN is not."""
         return self.max_share <= 1
 
 
 def prove(
     moves: Sequence[Move], old: Side, new: Side, *, heads: int, kv_heads: int, seed: int
-) -> Proof:
-    """Compare q.k of every head of every layer, for drawn hidden states at several positions.
+) -> PermutationProof:
+    """Compare q.k of every head of every layer, for random hidden states at several positions.
 
-    A score's tolerance is 2 (n + 3 d + 40) u |q| |k|, u = 2^-53: a product of a row with a hidden
-    state has as many roundings as terms, n in the query's and the key's together; a norm and the
-    score's own sum have d each, the rotation of both 14, a bias and the norm's quotient the rest;
-    and that on each of two sides. |q| and |k| are bounds by the lengths of rows and hidden states.
-    Angles are the same numbers on both sides.
+    The tolerance of a score is 2 (n + 3 d + 40) u |q| |k| with u = 2^-53. A product of a row and a
+    hidden state has one rounding per term, n in the query's and the key's together. A norm and the
+    score's own sum have d each, the rotation of both 14, a bias and the quotient of the norm the
+    rest. The 2 is for the two sides. |q| and |k| are bounds from the lengths of rows and hidden
+    states. Angles are the same numbers on both sides.
     """
     groups: dict[str, list[Move]] = {}
     for move in moves:
         groups.setdefault(move.group, []).append(move)
-    with np.errstate(all="ignore"):  # what is not finite ends as NaN, which holds nothing
+    with np.errstate(all="ignore"):  # values that are not finite end as NaN, which fails
         found = [
             _compare(group, old, new, (heads, kv_heads), (seed, index))
             for index, group in enumerate(groups.values())
         ]
     worst = np.array([part[:3] for part in found]).max(axis=0)  # a NaN is the largest
-    return Proof(
+    return PermutationProof(
         scores=sum(part[3] for part in found),
         max_score_error=float(worst[0]),
         max_share=float(worst[1]),
@@ -83,19 +83,19 @@ def prove(
 def _compare(
     group: list[Move], old: Side, new: Side, heads: tuple[int, int], seed: tuple[int, int]
 ) -> tuple[float, float, float, int]:
-    """Largest error, share of the tolerance, and score of one layer; and how many scores."""
+    """Return the largest error, share of the tolerance, and score of one layer; and the count."""
     results: list[Array] = []
     for side in (old, new):
-        terms, turned = 0, []
+        terms, rotated = 0, []
         bounds: list[Array] = []
         for number, role in enumerate(("query", "key")):
             own = [move for move in group if move.role == role]
-            x, size, count = _projected(own, side, heads[number], (*seed, number))
-            turned.append(rotate(x, side.rope, np.array(POSITIONS)))
+            x, size, count = _project(own, side, heads[number], (*seed, number))
+            rotated.append(rotate(x, side.rope, np.array(POSITIONS)))
             bounds.append(np.repeat(size, heads[0] // heads[number], axis=0))
             terms += count
-        keys = np.repeat(turned[1], heads[0] // heads[1], axis=0)
-        results.append(np.einsum("hmd,hnd->hmn", turned[0], keys))
+        keys = np.repeat(rotated[1], heads[0] // heads[1], axis=0)
+        results.append(np.einsum("hmd,hnd->hmn", rotated[0], keys))
     error = np.abs(results[0] - results[1])
     size = bounds[0][:, :, None] * bounds[1][:, None, :]
     tolerance = 2 * (terms + 3 * old.rope.head_dim + 40) * DOUBLE * size
@@ -108,12 +108,12 @@ def _compare(
     )
 
 
-def _projected(
+def _project(
     moves: list[Move], side: Side, heads: int, seed: tuple[int, ...]
 ) -> tuple[Array, Array, int]:
-    """Queries or keys (heads, positions, head_dim), a bound of their lengths, and of terms summed.
+    """Return queries or keys (heads, positions, head_dim), bounds of their lengths, and terms.
 
-    Where the file has no projection, they are drawn.
+    Without a projection in the file, they are random.
     """
     random = np.random.default_rng(seed)
     head_dim, count = side.rope.head_dim, len(POSITIONS)
@@ -150,7 +150,7 @@ def _projected(
 
 
 def read_head(side: Side, move: Move, head: int) -> Array:
-    """The rows of one head as float64, (head_dim, columns)."""
+    """Read the rows of one head as float64, (head_dim, columns)."""
     length = move.row_bytes * move.head_dim
     data = read_bytes(side.path, side.fd, move.tensor.begin + head * length, length)
     values = np.frombuffer(data, DTYPES[move.tensor.dtype])
