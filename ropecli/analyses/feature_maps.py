@@ -1,4 +1,4 @@
-"""What linear attention puts in the place of the exponential: phi of queries and of keys."""
+"""Feature maps of linear attention: phi of queries and of keys, in place of the exponential."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def features(name: object, q: Array, k: Array) -> tuple[Array, Array]:
-    """phi of the queries and phi of the keys.
+    """Return phi of the queries and phi of the keys.
 
-    "elu" is elu(x) + 1 (Katharopoulos et al. 2020), "exp" and "relu" what they say, and "softmax"
-    that of Shen et al. 2021: over the features of a query, but over the positions of a key.
+    "elu" is elu(x) + 1 (Katharopoulos et al. 2020), and "softmax" that of Shen et al. 2021: over
+    the features of a query, but over the positions of a key.
 
     Args:
         name: One of `FEATURE_MAPS`, or a function of (tokens, features) that keeps the shape.
@@ -30,11 +30,11 @@ def features(name: object, q: Array, k: Array) -> tuple[Array, Array]:
         k: Keys, (tokens, features).
 
     Raises:
-        ArgumentError: No such map, or a map that gives another shape or what is not finite.
-        ArgumentTypeError: A map that is no function, or gives no floats.
+        ArgumentError: No such map, or one whose result has another shape or is not finite.
+        ArgumentTypeError: A map that is not a function, or does not return floats.
     """
     if callable(name):
-        return _own(name, "queries", q), _own(name, "keys", k)
+        return _apply(name, "queries", q), _apply(name, "keys", k)
     if not isinstance(name, str):
         msg = f"feature map must be a name or a function, got {type(name).__name__}"
         raise ArgumentTypeError(msg)
@@ -43,29 +43,29 @@ def features(name: object, q: Array, k: Array) -> tuple[Array, Array]:
     if name not in FEATURE_MAPS:
         msg = f"feature map must be one of {', '.join(FEATURE_MAPS)}, got {name!r}"
         raise ArgumentError(msg)
-    return _own(_MAPS[name], "queries", q), _own(_MAPS[name], "keys", k)
+    return _apply(_MAPS[name], "queries", q), _apply(_MAPS[name], "keys", k)
 
 
-def _own(function: FeatureMap, what: str, x: Array) -> Array:
+def _apply(function: FeatureMap, what: str, x: Array) -> Array:
     try:
         with np.errstate(over="ignore"):
-            given = function(x.copy())
+            result = function(x.copy())
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         msg = f"feature map failed for the {what}: {reason}"
         raise ArgumentError(msg) from error
-    mapped = as_array("feature map's result", given)
+    mapped = as_array("feature map's result", result)
     if mapped.dtype.kind != "f":
-        msg = f"feature map must give floats, got {mapped.dtype} for the {what}"
+        msg = f"feature map must return floats, got {mapped.dtype} for the {what}"
         raise ArgumentTypeError(msg)
     if mapped.shape != x.shape:
         msg = f"feature map must keep the shape {x.shape}, got {mapped.shape} for the {what}"
         raise ArgumentError(msg)
-    result: Array = np.ascontiguousarray(mapped, dtype=np.float64)
-    if not np.isfinite(result).all():
-        msg = f"feature map must give finite numbers, got others for the {what}"
+    floats: Array = np.ascontiguousarray(mapped, dtype=np.float64)
+    if not np.isfinite(floats).all():
+        msg = f"feature map must return finite numbers, got others for the {what}"
         raise ArgumentError(msg)
-    return result
+    return floats
 
 
 def _elu(x: Array) -> Array:

@@ -1,4 +1,4 @@
-"""RoPE in linear attention (RoFormer Eq. 17-19): what it computes, and what it no longer is."""
+"""RoPE in linear attention (RoFormer Eq. 17-19)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ropecli.arrays import as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.kernels import linear as kernels
 from ropecli.numbers import length
+from ropecli.results import Result
 from ropecli.rotary.apply import rotate
 from ropecli.rotary.rotary import Rotary
 
@@ -27,37 +28,37 @@ _ROWS_AT_ONCE = 64  #: Rows of the N x N weights that are in memory together.
 
 @dataclass(frozen=True, kw_only=True)
 class RowSum:
-    """Sums of a row's weights, over all rows; softmax attention has 1 in each."""
+    """Sum of the weights of a row; 1 in every row of softmax attention."""
 
-    min: float
-    max: float
-    mean: float
+    min: float  #: Smallest over all rows.
+    max: float  #: Largest over all rows.
+    mean: float  #: Mean over all rows.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Attention:
-    """Eq. 19 over every key, or over those up to the query's own row.
+    """Eq. 19 over all keys, or over those up to the query's own row.
 
-    Rows whose denominator is 0 or below have no output (NaN), and count in no sum and no error.
+    Rows whose denominator is 0 or below have no output (NaN), and are left out of sums and errors.
     """
 
     output: Array = field(repr=False)  #: (tokens, values), by sums over keys, in O(N) memory.
-    row_sum: RowSum  #: Of the weights that the values get.
-    negative_fraction: float  #: Of the weights' numerators, on the sampled rows.
+    row_sum: RowSum  #: Sums of the weights of the values.
+    negative_fraction: float  #: Share of the weights' numerators below 0, on the sampled rows.
     denominator_min: float  #: phi(q_m) . sum phi(k_n), smallest over all rows.
-    rotated_denominator_min: float  #: The same with both of them rotated, which Eq. 19 does not do.
+    rotated_denominator_min: float  #: The same with both rotated, unlike Eq. 19.
     undefined_rows: int  #: Rows with no output.
     error: float  #: Largest |O(N) form - quadratic form| on the sampled rows.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Linear:
-    """Linear attention with rotated features, not causal and causal."""
+class Linear(Result):
+    """Linear attention with rotated features, bidirectional and causal."""
 
-    feature_map: str  #: Its name.
+    feature_map: str  #: Name of the feature map.
     sequence_length: int  #: Tokens.
     sampled_rows: tuple[int, ...]  #: Rows whose N weights were computed one by one.
-    whole: Attention  #: Every query sees every key.
+    bidirectional: Attention  #: Every query sees every key.
     causal: Attention  #: Query m sees keys 0 ... m.
 
 
@@ -71,32 +72,31 @@ def linear(
     feature_map: str | FeatureMap = "elu",
     rows: int = 256,
 ) -> Linear:
-    """Linear attention of one head, by sums in O(N) and, on sampled rows, weight by weight.
+    """Run linear attention of one head by sums in O(N) and, on sampled rows, weight by weight.
 
     Args:
         q: Queries, (tokens, head_dim), floats.
         k: Keys, of the same shape.
         v: Values, (tokens, values).
-        rope: What rotates phi(q) and phi(k); in the numerator only.
-        positions: As `rotate` takes them, one a token; 0 ... tokens-1 by default.
+        rope: The rotation of phi(q) and phi(k), in the numerator only.
+        positions: As `rotate` takes them, one per token; 0 ... tokens-1 by default.
         feature_map: "elu", "exp", "softmax", "relu", or a function.
-        rows: Rows to sample, evenly spread, the first and the last among them; all if there are
-            no more than that.
+        rows: Rows to sample, evenly spread from the first to the last; all if there are fewer.
 
     Raises:
-        ArgumentError: A shape, a position or a value that is not allowed.
+        ArgumentError: An unusable shape, position or value.
         ArgumentTypeError: A value of the wrong type.
     """
-    queries, keys, values = checked(q, k, v, rope)
+    queries, keys, values = check_inputs(q, k, v, rope)
     phi_q, phi_k = features(feature_map, queries, keys)
-    turned = _contiguous(rotate(phi_q, rope, positions), rotate(phi_k, rope.for_keys, positions))
+    rotated = _contiguous(rotate(phi_q, rope, positions), rotate(phi_k, rope.for_keys, positions))
     count = len(queries)
     sample = spread_rows(count, length("rows", rows))
-    by_weights = _quadratic(turned, (phi_q, phi_k), values, sample)
+    by_weights = _quadratic(rotated, (phi_q, phi_k), values, sample)
     forms = []
     for causal, (expected, negative) in zip((False, True), by_weights, strict=True):
         # A column of ones beside the values makes the sums of weights.
-        top = sums(*turned, np.column_stack([values, np.ones(count)]), causal=causal)
+        top = sums(*rotated, np.column_stack([values, np.ones(count)]), causal=causal)
         below = sums(phi_q, phi_k, np.ones((count, 1)), causal=causal)[:, 0]
         output = np.full(values.shape, np.nan)
         good = below > 0
@@ -114,16 +114,16 @@ def linear(
             )
         )
     return Linear(
-        feature_map=name_of(feature_map),
+        feature_map=map_name(feature_map),
         sequence_length=count,
         sampled_rows=tuple(sample.tolist()),
-        whole=forms[0],
+        bidirectional=forms[0],
         causal=forms[1],
     )
 
 
 def sums(q: Array, k: Array, v: Array, *, causal: bool) -> Array:
-    """Sum over n of (q_m . k_n) v_n, in O(N) memory."""
+    """Return the sum over n of (q_m . k_n) v_n for each m, in O(N) memory."""
     blocks = -(-len(k) // kernels.BLOCK)
     small = blocks == 1  # nothing for several threads to share
     totals = np.empty((blocks, k.shape[1], v.shape[1]))
@@ -139,25 +139,25 @@ def sums(q: Array, k: Array, v: Array, *, causal: bool) -> Array:
 
 
 def spread_rows(tokens: int, rows: int) -> NDArray[np.int64]:
-    """So many rows, evenly spread, the first and the last among them; all if there are no more."""
+    """Return row numbers, evenly spread from the first to the last; all if there are fewer."""
     return np.unique(np.linspace(0, tokens - 1, min(tokens, rows)).astype(np.int64))
 
 
 def _quadratic(
-    turned: tuple[Array, Array],
+    rotated: tuple[Array, Array],
     plain: tuple[Array, Array],
     v: Array,
     sample: NDArray[np.int64],
 ) -> list[tuple[Array, float]]:
-    """Outputs of some rows by all their weights, and the share of numerators below 0.
+    """Return outputs of some rows by all their weights, and the share of numerators below 0.
 
-    Over all keys first, then over those up to the row itself.
+    First over all keys, then over those up to the row itself.
     """
     outputs = np.empty((2, len(sample), v.shape[1]))
     negative, seen = [0, 0], [0, 0]
     for start in range(0, len(sample), _ROWS_AT_ONCE):
         part = sample[start : start + _ROWS_AT_ONCE]
-        top, below = turned[0][part] @ turned[1].T, plain[0][part] @ plain[1].T
+        top, below = rotated[0][part] @ rotated[1].T, plain[0][part] @ plain[1].T
         for causal in (False, True):
             if causal:
                 for row, m in enumerate(part):
@@ -166,8 +166,8 @@ def _quadratic(
             seen[causal] += int((part + 1).sum()) if causal else top.size
             total = below.sum(axis=1, keepdims=True)
             # Rows without a denominator are left out by the caller.
-            settled = top @ v / np.where(total > 0, total, 1.0)
-            outputs[int(causal), start : start + len(part)] = settled
+            output = top @ v / np.where(total > 0, total, 1.0)
+            outputs[int(causal), start : start + len(part)] = output
     return [(outputs[form], negative[form] / seen[form]) for form in (0, 1)]
 
 
@@ -177,11 +177,11 @@ def _row_sum(sums: Array) -> RowSum:
     return RowSum(min=float(sums.min()), max=float(sums.max()), mean=float(sums.mean()))
 
 
-def checked(q: Any, k: Any, v: Any, rope: object) -> tuple[Array, Array, Array]:
-    """Queries, keys and values as float64 in C order.
+def check_inputs(q: Any, k: Any, v: Any, rope: object) -> tuple[Array, Array, Array]:
+    """Return queries, keys and values as float64 in C order.
 
     Raises:
-        ArgumentError: A shape or a value that is not allowed.
+        ArgumentError: An unusable shape or value.
         ArgumentTypeError: A value of the wrong type.
     """
     if not isinstance(rope, Rotary):
@@ -208,19 +208,19 @@ def _floats(name: str, value: Any) -> Array:
     if array.ndim != 2 or 0 in array.shape:
         msg = f"{name} must have two axes, neither empty, got shape {array.shape}"
         raise ArgumentError(msg)
-    settled: Array = np.ascontiguousarray(array, dtype=np.float64)
-    if not np.isfinite(settled).all():
+    floats: Array = np.ascontiguousarray(array, dtype=np.float64)
+    if not np.isfinite(floats).all():
         msg = f"{name} must be finite"
         raise ArgumentError(msg)
-    return settled
+    return floats
 
 
 def _contiguous(q: Array, k: Array) -> tuple[Array, Array]:
     return np.ascontiguousarray(q), np.ascontiguousarray(k)
 
 
-def name_of(feature_map: object) -> str:
-    """What a feature map is called."""
+def map_name(feature_map: object) -> str:
+    """Return the name of a feature map."""
     if isinstance(feature_map, str):
         return feature_map
     return str(getattr(feature_map, "__name__", type(feature_map).__name__))

@@ -1,4 +1,4 @@
-"""Time and memory of linear attention, and of softmax attention beside it, as N grows."""
+"""Time and memory of linear (RoFormer Eq. 19) and softmax attention (Eq. 2) as N grows."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ropecli.analyses.linear import checked, spread_rows
-from ropecli.analyses.linear_forms import FORMS
+from ropecli.analyses.feature_maps import features
+from ropecli.analyses.linear import check_inputs, linear, spread_rows, sums
 from ropecli.numbers import length
+from ropecli.results import Drawable
+from ropecli.rotary.apply import rotate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,33 +23,119 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ropecli.analyses.feature_maps import FeatureMap
-    from ropecli.analyses.linear_forms import Form, Ready
+    from ropecli.analyses.linear import Linear
     from ropecli.rotary.rotary import Rotary
 
     Array = NDArray[np.float64]
+    Rows = NDArray[np.int64]
 
-Result = TypeVar("Result")
+T = TypeVar("T")
 
 SHORTEST = 64  #: Tokens of the first measurement.
 MOST_WEIGHTS = 2**24  #: Weights in memory together, 134 MB: for more tokens fewer rows are taken.
-RUNS = 7  #: Of which the fastest counts.
-ENOUGH = 0.2  #: Seconds after which the fastest so far counts.
+RUNS = 7  #: The fastest of these runs counts.
+ENOUGH = 0.2  #: Seconds after which the fastest run so far counts.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What one form of attention takes, a value for each number of tokens."""
+    """Time and memory of one form of attention, a value for each number of tokens."""
 
     form: str  #: One of `FORMS`.
-    sequence_length: tuple[int, ...]  #: Tokens.
+    sequence_length: tuple[int, ...]  #: Numbers of tokens N.
     rows: tuple[int, ...]  #: Query rows that were computed.
-    seconds: tuple[float, ...]  #: Of all rows, on the clock.
-    peak_bytes: tuple[int, ...]  #: For all rows, beside q, k and v; the output counts.
+    seconds: tuple[float, ...]  #: Wall time of all N rows.
+    peak_bytes: tuple[int, ...]  #: Memory of all N rows with their output, without q, k and v.
 
     @property
-    def reckoned(self) -> tuple[bool, ...]:
-        """Where only some rows were computed, and the others taken to be like them."""
+    def extrapolated(self) -> tuple[bool, ...]:
+        """True where only some rows were computed, and stand for all of them."""
         return tuple(r < n for r, n in zip(self.rows, self.sequence_length, strict=True))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LinearCost(Drawable, view="linear"):
+    """Linear attention with rotated features, and the cost of four forms of attention."""
+
+    attention: Linear  #: On all tokens.
+    rope: Rotary  #: The encoding.
+    costs: tuple[Cost, ...]  #: One for each form.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ready:
+    """Queries and keys of a form, (tokens, head_dim)."""
+
+    rotated: tuple[Array, Array]
+    unrotated: tuple[Array, Array]
+    scale: float = 1.0  #: Factor of a score.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """One way to compute attention: a step for all tokens, then one for each row."""
+
+    prepare: Callable[[Array, Array, Rotary, str | FeatureMap], Ready]
+    finish: Callable[[Ready, Array, Rows], Array]  #: Gives the outputs of rows.
+    by_row: bool  #: Some rows can be computed without the others.
+
+
+def _features(q: Array, k: Array, rope: Rotary, feature_map: str | FeatureMap) -> Ready:
+    phi = features(feature_map, q, k)
+    return Ready(rotated=_rotate(*phi, rope), unrotated=phi)
+
+
+def _vectors(q: Array, k: Array, rope: Rotary, _: object) -> Ready:
+    scale = rope.softmax_factor / math.sqrt(rope.head_dim)
+    return Ready(rotated=_rotate(q, k, rope), unrotated=(q, k), scale=scale)
+
+
+def _rotate(q: Array, k: Array, rope: Rotary) -> tuple[Array, Array]:
+    return rotate(q, rope), rotate(k, rope.for_keys)
+
+
+def _by_sums(ready: Ready, v: Array, _: Rows, *, causal: bool = False) -> Array:
+    """Compute Eq. 19 by sums over keys."""
+    top = sums(*ready.rotated, v, causal=causal)
+    below = sums(*ready.unrotated, np.ones((len(v), 1)), causal=causal)
+    return _divide(top, below)
+
+
+def _by_prefix_sums(ready: Ready, v: Array, rows: Rows) -> Array:
+    """Compute Eq. 19 where query m sees keys 0 ... m."""
+    return _by_sums(ready, v, rows, causal=True)
+
+
+def _by_weights(ready: Ready, v: Array, rows: Rows) -> Array:
+    """Compute Eq. 19 weight by weight."""
+    weights = ready.unrotated[0][rows] @ ready.unrotated[1].T
+    below = weights.sum(axis=1, keepdims=True)
+    np.matmul(ready.rotated[0][rows], ready.rotated[1].T, out=weights)
+    return _divide(weights @ v, below)
+
+
+def _by_softmax(ready: Ready, v: Array, rows: Rows) -> Array:
+    """Compute softmax attention of rotated queries and keys (Eq. 2)."""
+    weights = ready.rotated[0][rows] @ ready.rotated[1].T
+    weights *= ready.scale
+    weights -= weights.max(axis=1, keepdims=True)
+    np.exp(weights, out=weights)
+    return _divide(weights @ v, weights.sum(axis=1, keepdims=True))
+
+
+def _divide(top: Array, below: Array) -> Array:
+    with np.errstate(divide="ignore", invalid="ignore"):  # relu: a row may have no denominator
+        top /= below
+    return top
+
+
+#: Forms of attention by name.
+FORMS = {
+    "linear": Form(prepare=_features, finish=_by_sums, by_row=False),
+    "linear_causal": Form(prepare=_features, finish=_by_prefix_sums, by_row=False),
+    "linear_quadratic": Form(prepare=_features, finish=_by_weights, by_row=True),
+    "softmax": Form(prepare=_vectors, finish=_by_softmax, by_row=True),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,28 +158,30 @@ class _Work:
 
 def linear_cost(
     q: Any, k: Any, v: Any, rope: Rotary, *, feature_map: str | FeatureMap = "elu", rows: int = 256
-) -> tuple[Cost, ...]:
-    """Measure each form on the first 64, 128, 256, ... and on all tokens, at 0, 1, 2, ...
+) -> LinearCost:
+    """Run `linear`, and measure each form on the first 64, 128, 256, ... and on all tokens.
 
-    A form that has N x N weights is measured on some rows, and its time and memory are reckoned
-    for N of them. Kernels are compiled before the clock starts.
+    A form that has N x N weights is measured on some rows, and its time and memory extrapolated
+    to N of them. Kernels are compiled before the clock starts.
 
     Args:
-        q: Queries, (tokens, head_dim), floats.
+        q: Queries, (tokens, head_dim), floats, at positions 0, 1, 2, ...
         k: Keys, of the same shape.
         v: Values, (tokens, values).
-        rope: What rotates queries and keys.
+        rope: The rotation of queries and keys.
         feature_map: As `linear` takes it.
         rows: Rows of N x N weights to compute at most, evenly spread.
 
     Raises:
-        ArgumentError: A shape or a value that is not allowed.
+        ArgumentError: An unusable shape or value.
         ArgumentTypeError: A value of the wrong type.
     """
-    arrays = checked(q, k, v, rope)
-    lengths = doubling(len(arrays[0]))
     most = length("rows", rows)
-    return tuple(_cost(name, arrays, lengths, rope, feature_map, most) for name in FORMS)
+    attention = linear(q, k, v, rope, feature_map=feature_map, rows=rows)
+    arrays = check_inputs(q, k, v, rope)
+    lengths = doubling(len(arrays[0]))
+    costs = tuple(_cost(name, arrays, lengths, rope, feature_map, most) for name in FORMS)
+    return LinearCost(attention=attention, rope=rope, costs=costs)
 
 
 def _cost(
@@ -107,48 +197,48 @@ def _cost(
     # Small and large work have a kernel each, which is compiled when it is first called.
     for each in (work[0], work[-1]):
         each.finish(each.prepare(), spread_rows(len(each.v), 1))
-    counts, seconds, sizes = zip(*(_measured(each, most) for each in work), strict=True)
+    counts, seconds, sizes = zip(*(_measure(each, most) for each in work), strict=True)
     return Cost(form=name, sequence_length=lengths, rows=counts, seconds=seconds, peak_bytes=sizes)
 
 
 def doubling(tokens: int) -> tuple[int, ...]:
-    """64, 128, 256, ... below so many tokens, and that many."""
+    """Return 64, 128, 256, ... below the number of tokens, and that number."""
     steps = (SHORTEST * 2**i for i in range(tokens.bit_length()))
     return (*(step for step in steps if step < tokens), tokens)
 
 
-def _measured(work: _Work, most: int) -> tuple[int, float, int]:
-    """Rows that were computed, and the seconds and bytes of all rows."""
+def _measure(work: _Work, most: int) -> tuple[int, float, int]:
+    """Return how many rows were computed, and the seconds and bytes of all rows."""
     tokens = len(work.v)
     rows = np.arange(tokens)
     if work.form.by_row:
         rows = spread_rows(tokens, min(most, max(MOST_WEIGHTS // tokens, 1)))
     share = tokens / len(rows)
     with _tracing():
-        ready, kept, at_first = _traced(work.prepare)
-        _, _, then = _traced(lambda: work.finish(ready, rows))
-    # The rows left out would have held N weights each, and an output.
-    then += (tokens - len(rows)) * (tokens + work.v.shape[1]) * work.v.itemsize
+        ready, kept, peak_before = _traced(work.prepare)
+        _, _, peak = _traced(lambda: work.finish(ready, rows))
+    # Each row that was left out has N weights and an output.
+    peak += (tokens - len(rows)) * (tokens + work.v.shape[1]) * work.v.itemsize
     seconds = _seconds(work.prepare) + share * _seconds(lambda: work.finish(ready, rows))
-    return len(rows), seconds, max(at_first, kept + then)
+    return len(rows), seconds, max(peak_before, kept + peak)
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    """The fastest of some runs."""
-    best, spent = math.inf, 0.0
+    """Return the seconds of the fastest of some runs."""
+    fastest, spent = math.inf, 0.0
     for _ in range(RUNS):
         begin = time.perf_counter()
         work()
         took = time.perf_counter() - begin
-        best, spent = min(best, took), spent + took
+        fastest, spent = min(fastest, took), spent + took
         if spent > ENOUGH:
             break
-    return best
+    return fastest
 
 
 @contextlib.contextmanager
 def _tracing() -> Iterator[None]:
-    """Count what is allocated, and leave a count that somebody else has begun."""
+    """Trace allocations, and leave a trace that somebody else has begun."""
     begun = tracemalloc.is_tracing()
     if not begun:
         tracemalloc.start()
@@ -159,8 +249,8 @@ def _tracing() -> Iterator[None]:
             tracemalloc.stop()
 
 
-def _traced(work: Callable[[], Result]) -> tuple[Result, int, int]:
-    """What the work gives, the bytes that it keeps, and the most that it had."""
+def _traced(work: Callable[[], T]) -> tuple[T, int, int]:
+    """Return the result of the work, the bytes that it keeps, and its peak."""
     tracemalloc.reset_peak()
     before = tracemalloc.get_traced_memory()[0]
     result = work()

@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import io
 import os
+import re
 import sys
 import traceback
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -73,7 +74,8 @@ def build(names: Iterable[str] = COMMANDS) -> Any:
         module = name.replace("-", "_")
         function = getattr(importlib.import_module(f"ropecli.cli.{module}"), module)
         text = function.__doc__ or ""
-        summary = text.strip().rpartition("\n\n")[2].split(". ")[0]
+        about = " ".join(text.rpartition("\n\n")[2].split())
+        summary = re.split(r"\.(?= [A-Z]|$)", about)[0]
         app.command(name=name, help=text, short_help=summary)(function)
     return get_command(app)
 

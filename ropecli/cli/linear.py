@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ropecli.cli import options
-from ropecli.cli.options import Force, Json, Layout, Quiet, RotaryDim, Seed
+from ropecli.cli.command import Help, command
+from ropecli.cli.options import EncodingOptions, OutputOptions, Seed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import numpy as np
+    from numpy.typing import NDArray
 
-    from ropecli.analyses.linear_cost import Cost
+    Arrays = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 
 DIM = 64
+LENGTH = 2048  #: Random tokens.
+LARGEST_DIM = 1024  #: The sums are squares of it, one for each block of tokens.
+LARGEST = 2**26  #: Coordinates of all tokens: some fifteen arrays of that size are 8 GB.
 
 
+@command
 def linear(
     length: Annotated[
-        int | None, typer.Option(metavar="N", help="Tokens; 2048 drawn ones, or those of --q.")
-    ] = None,
-    dim: Annotated[
-        int | None, typer.Option(metavar="N", help="Head dim, even; 64, or that of --q.")
+        int | None,
+        typer.Option(metavar="N", help="Number of tokens. [default: 2048, or those of --q]"),
     ] = None,
     q: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Queries (tokens, head dim), .npy.")
@@ -43,27 +46,13 @@ def linear(
     rows: Annotated[
         int, typer.Option(metavar="N", help="Rows that are also computed weight by weight.")
     ] = 256,
-    base: options.Base = None,
-    layout: Layout = None,
-    rotary_dim: RotaryDim = None,
-    rope_type: options.RopeType = None,
-    set: options.Set = None,
-    model: options.Model = None,
-    layer: options.Layer = None,
-    sequence_length: options.SequenceLength = None,
+    *,
+    rope: Annotated[EncodingOptions, Help(dim="Head dim, even. [default: 64, or that of --q]")],
     seed: Seed = 0,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="Time and memory against N, measured: .png .svg .pdf .csv .json.",
-        ),
-    ] = None,
-    force: Force = False,
-    json: Json = False,
-    quiet: Quiet = False,
+        OutputOptions,
+        Help(output="Time and memory against N, measured: .png .svg .pdf .csv .json."),
+    ],
 ) -> None:
     """\b
     Examples:
@@ -73,70 +62,103 @@ def linear(
       ropecli linear --q q.npy --k k.npy --v v.npy --model config.json
       ropecli linear --feature-map my_maps:squared --json
 
-    Show what RoPE does to linear attention. Weights below zero, rows that do not sum to 1,
-    the smallest denominator, and what rotating it too would do (RoFormer Eq. 17-19); and how
-    well the sums in O(N) agree with the weights in O(N^2). With -o, time and memory of both
-    and of softmax attention (Eq. 2) are measured.
+    Run RoPE in linear attention (RoFormer Eq. 19). Show weights below zero, rows that do not
+    sum to 1, the smallest denominator with and without rotation, and how well the sums in O(N)
+    agree with the weights in O(N^2). With -o, measure time and memory of both and of softmax
+    attention (Eq. 2).
     """
     from ropecli.analyses.linear import linear as analyse
     from ropecli.analyses.linear_cost import linear_cost
-    from ropecli.cli import linear_input
-    from ropecli.cli.encoding import chosen
-    from ropecli.cli.inputs import files
-    from ropecli.files.function import in_reach
-    from ropecli.render import console, document, linear_file
-    from ropecli.render import linear as pages
-    from ropecli.render.output import check_output
+    from ropecli.files.function import in_reach, load_function
 
-    check_output(output, force=force, sources=files(q, k, v, models=[model] if model else None))
-    numbers = {
-        "dim": dim,
-        "base": base,
-        "layout": layout,
-        "rotary_dim": rotary_dim,
-        "rope_type": rope_type,
-        "set": set,
-    }
-    arrays = linear_input.read(q, k, v, length=length, dim=dim)
+    arrays = _read(q, k, v, length=length, dim=rope.dim)
     width = DIM if arrays is None else arrays[0].shape[1]
-    linear_input.check_dim(width if dim is None else dim)
-    encoding = chosen(model, layer, sequence_length, numbers, dim=width)
+    _check_dim(width if rope.dim is None else rope.dim)
+    encoding = rope.encoding(dim=width)
     if arrays is None:
-        arrays = linear_input.drawn(length, encoding.rope.head_dim, seed)
-    cost: tuple[Cost, ...] = ()
+        arrays = _random(length, encoding.rope.head_dim, seed)
     with in_reach(feature_map):
-        phi = _map(feature_map)
-        result = analyse(*arrays, encoding.rope, feature_map=phi, rows=rows)
-        if output is not None:
-            cost = linear_cost(*arrays, encoding.rope, feature_map=phi, rows=rows)
-    parameters = {
+        phi = load_function(feature_map) if ":" in feature_map else feature_map
+        run = analyse if output.output is None else linear_cost
+        result = run(*arrays, encoding.rope, feature_map=phi, rows=rows)
+    output.note(*encoding.notes)
+    resolved = {
         "length": len(arrays[0]),
-        **numbers,
-        "dim": None if model else encoding.rope.head_dim,
-        "layout": None if model else encoding.rope.layout,
-        "q": q,
-        "k": k,
-        "v": v,
-        "feature_map": feature_map,
-        "rows": rows,
-        "model": model,
-        "layer": layer,
-        "sequence_length": sequence_length,
-        "seed": seed,
+        "dim": None if rope.model else encoding.rope.head_dim,
+        "layout": None if rope.model else encoding.rope.layout,
     }
-    if not quiet:
-        for note in encoding.notes:
-            console.note(note)
-    if output is not None:
-        linear_file.write(result, cost, encoding.rope, output, parameters, force=force)
-    if json:
-        document.show("linear", parameters, pages.as_json(result, cost))
-    else:
-        pages.show(result, cost, saved=output, brief=quiet)
+    output.show(result, output.parameters(**resolved))
+    sampled = min(rows, len(arrays[0]))
+    if sampled < len(arrays[0]) and not output.json:
+        output.note(f"negative terms and O(N^2) are of {sampled} sampled rows; --rows N takes more")
 
 
-def _map(name: str) -> str | Callable[..., Any]:
-    """A feature map of ours by its name, or the user's own."""
-    from ropecli.files.function import load_function
+def _read(
+    q: Path | None, k: Path | None, v: Path | None, *, length: int | None, dim: int | None
+) -> Arrays | None:
+    """Return the arrays of the files; None where no file is given.
 
-    return load_function(name) if ":" in name else name
+    Args:
+        q: A file of queries, (tokens, head_dim).
+        k: A file of keys, of the same shape.
+        v: A file of values, (tokens, values).
+        length: Expected number of tokens, if given.
+        dim: Expected head dim, if given.
+
+    Raises:
+        ArgumentError: Some files and not all, or an unusable size.
+        FileError: A file that can't be read.
+    """
+    from ropecli.errors import ArgumentError
+    from ropecli.files.tokens import load_tokens
+
+    if q is None and k is None and v is None:
+        return None
+    if q is None or k is None or v is None:
+        given = [f"--{name}" for name, path in (("q", q), ("k", k), ("v", v)) if path is not None]
+        msg = f"--q, --k and --v go together, got {' and '.join(given)} alone"
+        raise ArgumentError(msg)
+    arrays = load_tokens(q), load_tokens(k), load_tokens(v)
+    tokens, head_dim = arrays[0].shape
+    for option, expected, size in (("--length", length, tokens), ("--dim", dim, head_dim)):
+        if expected not in (None, size):
+            msg = f"{option} must be that of {q}, {size}, got {expected}"
+            raise ArgumentError(msg)
+    if arrays[1].shape != arrays[0].shape:
+        msg = f"{k} must have the shape of {q}, {arrays[0].shape}, got {arrays[1].shape}"
+        raise ArgumentError(msg)
+    if len(arrays[2]) != tokens:
+        msg = f"{v} must have shape ({tokens}, values), got {arrays[2].shape}"
+        raise ArgumentError(msg)
+    _check_dim(head_dim)
+    for path, array in ((q, arrays[0]), (v, arrays[2])):
+        if array.shape[1] > LARGEST_DIM or array.size > LARGEST:
+            msg = (
+                f"{path} must be at most {LARGEST_DIM} wide and {LARGEST:,} numbers large, "
+                f"got shape {array.shape}"
+            )
+            raise ArgumentError(msg)
+    return arrays
+
+
+def _random(length: int | None, dim: int, seed: int) -> Arrays:
+    """Return queries, keys and values of a normal distribution."""
+    import numpy as np
+
+    from ropecli.numbers import at_least, between
+
+    _check_dim(dim)
+    at_least("seed", seed, 0)
+    count = between("--length", LENGTH if length is None else length, 1, LARGEST // dim)
+    q, k, v = np.random.default_rng(seed).standard_normal((3, count, dim))
+    return q, k, v
+
+
+def _check_dim(dim: int) -> None:
+    """Refuse a head dim whose sums would not fit into memory."""
+    from ropecli.errors import ArgumentError
+    from ropecli.numbers import even
+
+    if even("head dim", dim) > LARGEST_DIM:
+        msg = f"head dim must be at most {LARGEST_DIM}, got {dim}"
+        raise ArgumentError(msg)

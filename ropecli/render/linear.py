@@ -1,18 +1,25 @@
-"""Words for `linear`."""
+"""Page, table and figure of `linear`."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import TYPE_CHECKING, Any
 
-from ropecli.render import console
+from ropecli.render.figure import COLOURS, STYLE, blank_figure, styled
+from ropecli.render.labels import label
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from ropecli.analyses.linear import Attention, Linear
-    from ropecli.analyses.linear_cost import Cost
+    from ropecli.analyses.linear_cost import Cost, LinearCost
+    from ropecli.render import Table
+    from ropecli.render.console import Screen
 
 HEADINGS = {
     "linear": "sums",
@@ -20,49 +27,55 @@ HEADINGS = {
     "linear_quadratic": "weights",
     "softmax": "softmax",
 }
+NAMES = {
+    "linear": "linear, all keys, by sums",
+    "linear_causal": "linear, causal, by prefix sums",
+    "linear_quadratic": "linear, all keys, N x N weights",
+    "softmax": "softmax (Eq. 2), N x N weights",
+}
+MARKERS = ("o", "s", "^", "D")
+SIZES = (4, 7, 4, 7)
+LETTERS = 30  #: Letters that fit under a panel, as numbers of tokens side by side.
 
 
-def as_json(result: Linear, cost: tuple[Cost, ...] = ()) -> dict[str, Any]:
-    """The result of `--json`; what says nothing of causality is of the form that sees all keys."""
-    measured = [dataclasses.asdict(each) | {"reckoned": each.reckoned} for each in cost]
+def _parts(result: Linear | LinearCost) -> tuple[Linear, Sequence[Cost]]:
+    """Return the attention of a result, and the costs if they were measured."""
+    return getattr(result, "attention", result), getattr(result, "costs", ())
+
+
+def as_json(result: Linear | LinearCost) -> dict[str, Any]:
+    """Return the `result` of the document; facts without a name of causality are bidirectional."""
+    attention, costs = _parts(result)
+    both = attention.bidirectional
+    measured = [dataclasses.asdict(each) | {"extrapolated": each.extrapolated} for each in costs]
     return {
-        "feature_map": result.feature_map,
-        "sequence_length": result.sequence_length,
-        "sampled_rows": len(result.sampled_rows),
-        **_facts(result.whole),
-        "quadratic_vs_linear_error": result.whole.error,
-        "causal": _facts(result.causal),
-        "causal_error": result.causal.error,
-        **({"cost": measured} if cost else {}),
+        "feature_map": attention.feature_map,
+        "sequence_length": attention.sequence_length,
+        "sampled_rows": len(attention.sampled_rows),
+        **_facts(both),
+        "quadratic_vs_linear_error": both.error,
+        "causal": _facts(attention.causal),
+        "causal_error": attention.causal.error,
+        **({"cost": measured} if measured else {}),
     }
 
 
 def _facts(form: Attention) -> dict[str, Any]:
-    return {
-        "negative_fraction": form.negative_fraction,
-        "row_sum": dataclasses.asdict(form.row_sum),
-        "denominator_min": form.denominator_min,
-        "rotated_denominator_min": form.rotated_denominator_min,
-        "undefined_rows": form.undefined_rows,
-    }
+    names = ("negative_fraction", "row_sum", "denominator_min", "rotated_denominator_min")
+    return {name: getattr(form, name) for name in (*names, "undefined_rows")}
 
 
-def show(
-    result: Linear,
-    cost: tuple[Cost, ...] = (),
-    *,
-    saved: Path | None = None,
-    brief: bool = False,
-) -> None:
-    """Print a table, a column for each form; then what each cost, if that was measured.
+def table(result: LinearCost) -> Table:
+    """Return a row for each form and number of tokens."""
+    names = ("sequence_length", "rows", "seconds", "peak_bytes")
+    columns = {name: [x for cost in result.costs for x in getattr(cost, name)] for name in names}
+    return {"form": [cost.form for cost in result.costs for _ in cost.rows], **columns}
 
-    Args:
-        result: What was computed.
-        cost: What was measured.
-        saved: Where the figure or the numbers went.
-        brief: Leave the note out.
-    """
-    forms = (result.whole, result.causal)
+
+def page(result: Linear | LinearCost, _: Screen) -> list[str]:
+    """Return a table with a column for each form, then the costs if they were measured."""
+    attention, costs = _parts(result)
+    forms = (attention.bidirectional, attention.causal)
     rows = [
         ["", "all keys", "causal"],
         ["negative terms", *(f"{100 * form.negative_fraction:.2f} %" for form in forms)],
@@ -74,44 +87,34 @@ def show(
         ["rows without output", *(str(form.undefined_rows) for form in forms)],
         ["O(N) against O(N^2)", *(f"{form.error:.1e}" for form in forms)],
     ]
-    out = console.out()
-    out.print(f"{result.feature_map}, {result.sequence_length:,} tokens\n", markup=False)
-    for line in aligned(rows, left=1):
-        out.print(line, markup=False)
-    if cost:
-        for line in ["", *cost_table(cost)]:
-            out.print(line, markup=False)
-    if saved is not None:
-        out.print(f"\nWritten: {console.visible(str(saved))}", markup=False)
-    if not brief and len(result.sampled_rows) < result.sequence_length:
-        console.note(
-            f"negative terms and O(N^2) are of {len(result.sampled_rows)} sampled rows; "
-            "--rows N takes more"
-        )
+    title = f"{attention.feature_map}, {attention.sequence_length:,} tokens"
+    return [title, "", *aligned(rows, left=1), *(["", *cost_table(costs)] if costs else [])]
 
 
-def cost_table(cost: tuple[Cost, ...]) -> list[str]:
-    """Seconds, then memory: a line for each number of tokens, a column for each form."""
-    named = [HEADINGS[each.form] for each in cost]
+def cost_table(costs: Sequence[Cost]) -> list[str]:
+    """Return seconds, then memory: a line for each number of tokens, a column for each form."""
     lines = []
-    for what, field, spoken in (
-        ("time", "seconds", seconds),
-        ("memory", "peak_bytes", size),
-    ):
-        rows = [[f"{what}, N", *named]]
-        for i, tokens in enumerate(cost[0].sequence_length):
-            marks = ["~" if each.reckoned[i] else "" for each in cost]
-            values = [spoken(getattr(each, field)[i]) for each in cost]
+    columns = (("time", "seconds", with_seconds), ("memory", "peak_bytes", with_bytes))
+    for heading, field, with_unit in columns:
+        rows = [[f"{heading}, N", *(HEADINGS[each.form] for each in costs)]]
+        for i, tokens in enumerate(costs[0].sequence_length):
+            marks = ["~" if each.extrapolated[i] else "" for each in costs]
+            values = [with_unit(getattr(each, field)[i]) for each in costs]
             rows.append([f"{tokens:,}", *map("".join, zip(marks, values, strict=True))])
         lines += [*aligned(rows), ""]
-    dashes = reckoned_from(cost)
-    return lines[:-1] if dashes is None else [*lines, f"~ reckoned {dashes}, not computed in full"]
+    source = extrapolated_from(costs)
+    return lines[:-1] if source is None else [*lines, f"~ extrapolated {source}"]
 
 
-def reckoned_from(cost: tuple[Cost, ...]) -> str | None:
-    """From how many rows what was not computed in full was reckoned; None if all was."""
+def extrapolated_from(costs: Sequence[Cost]) -> str | None:
+    """Return the number of rows that stand for all where not all were computed, or None."""
     counts = sorted(
-        {rows for each in cost for rows, some in zip(each.rows, each.reckoned, strict=True) if some}
+        {
+            rows
+            for each in costs
+            for rows, some in zip(each.rows, each.extrapolated, strict=True)
+            if some
+        }
     )
     if not counts:
         return None
@@ -120,19 +123,102 @@ def reckoned_from(cost: tuple[Cost, ...]) -> str | None:
     return f"from {counts[0]:,} row{'s' * (counts[0] != 1)}"
 
 
-def seconds(number: float) -> str:
-    """With three digits, in the unit that fits."""
-    return _scaled(number * 1e6, ("us", "ms", "s"))
+def with_seconds(number: float) -> str:
+    """Return a time with three digits, in the unit that fits."""
+    return _with_unit(number * 1e6, ("us", "ms", "s"))
 
 
-def size(count: float) -> str:
-    """With three digits, in the unit that fits."""
-    return _scaled(count, ("B", "kB", "MB", "GB", "TB"))
+def with_bytes(count: float) -> str:
+    """Return a size with three digits, in the unit that fits."""
+    return _with_unit(count, ("B", "kB", "MB", "GB", "TB"))
 
 
-def _scaled(number: float, units: tuple[str, ...]) -> str:
+def _with_unit(number: float, units: tuple[str, ...]) -> str:
     for unit in units[:-1]:
         if number < 999.5:
             return f"{number:.3g} {unit}"
         number /= 1000
     return f"{number:.3g} {units[-1]}" if number < 999.5 else f"{number:,.0f} {units[-1]}"
+
+
+@styled
+def figure(result: LinearCost) -> Figure:
+    """Return seconds, and bytes, against N on logarithmic scales; dashed where extrapolated."""
+    from matplotlib.lines import Line2D
+
+    costs = result.costs
+    picture = blank_figure(8.4, 4.4)
+    panels = picture.subplots(1, 2)
+    columns = (("seconds", "time (s)"), ("peak_bytes", "memory (bytes)"))
+    for axes, (name, quantity) in zip(panels, columns, strict=True):
+        for index, each in enumerate(costs):
+            _plot(axes, each, getattr(each, name), _style(index))
+        _set_scales(axes, costs[0].sequence_length)
+        axes.set_ylim(*_decades([value for each in costs for value in getattr(each, name)]))
+        axes.set_ylabel(quantity)
+    entries = [
+        Line2D([], [], label=NAMES[each.form], **_style(index)) for index, each in enumerate(costs)
+    ]
+    source = extrapolated_from(costs)
+    if source is not None:
+        label_of_dashes = f"extrapolated {source}"
+        entries.append(Line2D([], [], color="gray", linestyle="--", label=label_of_dashes))
+    picture.legend(handles=entries, loc="outside lower center", ncols=2)
+    feature_map = result.attention.feature_map
+    picture.suptitle(
+        f"Attention with RoPE, {label(result.rope)}; linear with feature map {feature_map}",
+        fontsize=STYLE["font.size"],
+        parse_math=False,
+    )
+    return picture
+
+
+def _plot(axes: Axes, cost: Cost, values: tuple[float, ...], style: dict[str, Any]) -> None:
+    """Plot a line through all that was measured, and a dashed one on through the rest."""
+    x, y = cost.sequence_length, values
+    measured = len(x) - sum(cost.extrapolated)
+    if measured:
+        axes.plot(x[:measured], y[:measured], **style)
+    if measured < len(x):
+        begin = max(measured - 1, 0)
+        axes.plot(x[begin:], y[begin:], linestyle="--", **style)
+
+
+def _style(index: int) -> dict[str, Any]:
+    """Return a hollow marker of its own size and shape: equal costs stay visible."""
+    return {
+        "color": COLOURS[index],
+        "marker": MARKERS[index],
+        "markersize": SIZES[index],
+        "markerfacecolor": "none",
+        "clip_on": False,  # a marker on the edge is drawn whole
+    }
+
+
+def _set_scales(axes: Axes, lengths: tuple[int, ...]) -> None:
+    from matplotlib.ticker import NullLocator
+
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xlabel("tokens N")
+    ticks = _ticks(lengths)
+    axes.set_xticks(ticks, [f"{n:,}" for n in ticks])
+    axes.xaxis.set_minor_locator(NullLocator())
+    if len(lengths) == 1:
+        axes.set_xlim(lengths[0] / 2, lengths[0] * 2)
+
+
+def _ticks(lengths: tuple[int, ...]) -> list[int]:
+    """Return the last length, and others so far apart that their labels do not touch."""
+    apart = max((lengths[-1] / lengths[0]) ** (len(f"{lengths[-1]:,}") / LETTERS), 1.9)
+    ticks = [lengths[-1]]
+    for n in reversed(lengths):
+        if ticks[-1] >= apart * n * 0.999:
+            ticks.append(n)
+    return ticks[::-1]
+
+
+def _decades(values: list[float]) -> tuple[float, float]:
+    """Return powers of ten around the values: narrower limits would have few labels."""
+    low = math.floor(math.log10(min(values)))
+    return 10.0**low, 10.0 ** max(math.ceil(math.log10(max(values))), low + 1)

@@ -41,7 +41,7 @@ def test_both_forms_match_the_reference(tokens: int, half: int, seed: int) -> No
     rope = Rotary(head_dim=2 * half)
     got = linear(q, k, v, rope)
     phi = reference.elu_plus_one(q), reference.elu_plus_one(k)
-    for causal, form in ((False, got.whole), (True, got.causal)):
+    for causal, form in ((False, got.bidirectional), (True, got.causal)):
         expected = reference.attention(*phi, v, rope.inv_freq, causal=causal)
         # phi > 0: weights are at most 1 in size and their roundings a few times 2^-53 of it, for
         # each of the features, the tokens, and an angle of at most 12 radians.
@@ -61,12 +61,12 @@ def test_the_forms_agree_across_blocks(feature_map: str, tokens: int) -> None:
     got = linear(q, k, v, Rotary(head_dim=16), feature_map=feature_map, rows=10_000)
     assert len(got.sampled_rows) == tokens
     # Weights of size 1 at most, (features + tokens) roundings in both forms: 3e-13.
-    assert 0 < got.whole.error < 1e-12
+    assert 0 < got.bidirectional.error < 1e-12
     assert 0 < got.causal.error < 1e-12
     assert_within(
         "last row",
         got=got.causal.output[-1],
-        expected=got.whole.output[-1],
+        expected=got.bidirectional.output[-1],
         tolerance=1e-12,
     )
 
@@ -74,7 +74,9 @@ def test_the_forms_agree_across_blocks(feature_map: str, tokens: int) -> None:
 @pytest.mark.parametrize(("tokens", "dim", "published"), PUBLISHED)
 def test_share_of_negative_terms(tokens: int, dim: int, published: float) -> None:
     shares = [
-        linear(*drawn(seed, tokens, dim), Rotary(head_dim=dim), rows=128).whole.negative_fraction
+        linear(
+            *drawn(seed, tokens, dim), Rotary(head_dim=dim), rows=128
+        ).bidirectional.negative_fraction
         for seed in range(2)
     ]
     # Means of two drawings of normal vectors; single ones differ by a tenth or two of their value.
@@ -84,7 +86,7 @@ def test_share_of_negative_terms(tokens: int, dim: int, published: float) -> Non
 def test_rows_do_not_sum_to_1_and_the_first_causal_one_does() -> None:
     got = linear(*drawn(1, 512, 64), Rotary(head_dim=64))
     assert got.causal.row_sum.min < 0.4
-    assert got.whole.row_sum.max < 0.8
+    assert got.bidirectional.row_sum.max < 0.8
     one = linear(*drawn(1, 1, 64), Rotary(head_dim=64))
     # One weight over itself: 64 products and a rotation, in two orders.
     assert abs(one.causal.row_sum.mean - 1) < 128 * 2.0**-53
@@ -93,7 +95,7 @@ def test_rows_do_not_sum_to_1_and_the_first_causal_one_does() -> None:
 def test_without_rotation_it_is_an_average() -> None:
     still = Rotary.from_inv_freq(np.zeros(8))
     got = linear(*drawn(2, 300, 16), still)
-    for form in (got.whole, got.causal):
+    for form in (got.bidirectional, got.causal):
         assert form.negative_fraction == 0
         # The same sum over the same sum: 300 tokens and 16 features in the same order.
         assert abs(form.row_sum.min - 1) < 316 * 2.0**-53
@@ -107,11 +109,13 @@ def test_a_rotated_denominator_can_be_negative() -> None:
     q = k = np.ones((2, 2))
     got = linear(q, k, np.ones((2, 1)), rope, [0, 1], feature_map="relu")
     assert got.causal.denominator_min == 2
-    assert got.whole.denominator_min == 4
-    assert abs(got.whole.rotated_denominator_min) < 1e-15  # 2 - 2, and sin(pi) = 1.2e-16 of each
+    assert got.bidirectional.denominator_min == 4
+    assert (
+        abs(got.bidirectional.rotated_denominator_min) < 1e-15
+    )  # 2 - 2, and sin(pi) = 1.2e-16 of each
     turned = linear(q, k, np.ones((2, 1)), rope, [0, 1], feature_map=lambda x: x * [[1], [2]])
-    assert abs(turned.whole.rotated_denominator_min + 2) < 1e-14  # 2 (1 - 2)
-    assert turned.whole.negative_fraction == 0.5
+    assert abs(turned.bidirectional.rotated_denominator_min + 2) < 1e-14  # 2 (1 - 2)
+    assert turned.bidirectional.negative_fraction == 0.5
 
 
 def test_a_shift_changes_nothing() -> None:
@@ -126,20 +130,20 @@ def test_a_shift_changes_nothing() -> None:
 def test_rows_without_a_denominator_are_counted_and_left_out() -> None:
     q = np.array([[-1.0, -1.0], [1.0, 1.0], [1.0, 2.0]])
     got = linear(q, abs(q), np.ones((3, 1)), Rotary(head_dim=2), feature_map="relu")
-    assert got.whole.undefined_rows == got.causal.undefined_rows == 1
-    assert got.whole.denominator_min == 0
-    assert np.isnan(got.whole.output).ravel().tolist() == [True, False, False]
-    assert np.isfinite([got.whole.error, got.whole.row_sum.min]).all()
+    assert got.bidirectional.undefined_rows == got.causal.undefined_rows == 1
+    assert got.bidirectional.denominator_min == 0
+    assert np.isnan(got.bidirectional.output).ravel().tolist() == [True, False, False]
+    assert np.isfinite([got.bidirectional.error, got.bidirectional.row_sum.min]).all()
     nothing = linear(-abs(q), q, q, Rotary(head_dim=2), feature_map="relu")
-    assert nothing.whole.undefined_rows == 3
-    assert np.isnan(nothing.whole.row_sum.mean)
+    assert nothing.bidirectional.undefined_rows == 3
+    assert np.isnan(nothing.bidirectional.row_sum.mean)
 
 
 def test_shen_s_softmax_is_not_exp() -> None:
     q, k, v = drawn(4, 16, 8)
     rope = Rotary.from_inv_freq(np.zeros(4))
-    ours = linear(q, k, v, rope, feature_map="softmax").whole
-    other = linear(q, k, v, rope, feature_map="exp").whole
+    ours = linear(q, k, v, rope, feature_map="softmax").bidirectional
+    other = linear(q, k, v, rope, feature_map="exp").bidirectional
     assert np.abs(ours.output - other.output).max() > 0.01
     # Queries' features sum to 1, and so do a key feature's positions: the denominator is 1.
     assert abs(ours.denominator_min - 1) < 32 * 2.0**-53
@@ -152,7 +156,7 @@ def test_long_sequences_take_memory_in_proportion() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(got.sampled_rows) == 16
-    assert got.whole.error < 1e-12
+    assert got.bidirectional.error < 1e-12
     assert got.causal.error < 1e-12
     # Some twenty arrays of N x 64 float64, and no N x N, which would be 34 GB.
     assert peak < 24 * max(LONG, 8192) * 64 * 8
@@ -165,7 +169,7 @@ from ropecli.analyses.linear import linear
 from ropecli.rotary import Rotary
 q, k, v = np.random.default_rng(6).standard_normal((3, 2000, 8))
 got = linear(q, k, v, Rotary(head_dim=8))
-sys.stdout.write(got.whole.output.tobytes().hex() + got.causal.output.tobytes().hex())
+sys.stdout.write(got.bidirectional.output.tobytes().hex() + got.causal.output.tobytes().hex())
 """
     one, two = (run_python(code, NUMBA_NUM_THREADS=str(n), NUMBA_DISABLE_JIT="0") for n in (1, 2))
     assert one.returncode == two.returncode == 0, one.stderr + two.stderr
@@ -205,12 +209,12 @@ sys.stdout.write(got.whole.output.tobytes().hex() + got.causal.output.tobytes().
             ArgumentError,
             r"feature map must keep the shape \(3, 4\), got \(3, 2\) for the queries",
         ),
-        ({"feature_map": lambda x: x * np.nan}, ArgumentError, "must give finite numbers"),
-        ({"feature_map": lambda x: x > 0}, ArgumentTypeError, "must give floats, got bool"),
+        ({"feature_map": lambda x: x * np.nan}, ArgumentError, "must return finite numbers"),
+        ({"feature_map": lambda x: x > 0}, ArgumentTypeError, "must return floats, got bool"),
         (
             {"feature_map": "exp", "q": np.full((3, 4), 1e4)},
             ArgumentError,
-            "must give finite numbers, got others for the queries",
+            "must return finite numbers, got others for the queries",
         ),
     ],
 )

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ropecli.analyses import linear_cost as module
-from ropecli.analyses.linear_cost import doubling, linear_cost
-from ropecli.analyses.linear_forms import FORMS, Form, Ready
+from ropecli.analyses.linear_cost import FORMS, Cost, Form, Ready, doubling
+from ropecli.analyses.linear_cost import linear_cost as run
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.reference import linear as reference
 from ropecli.rotary import Rotary
@@ -28,6 +28,10 @@ def drawn(seed: int, tokens: int, dim: int, values: int = 3) -> tuple[Array, Arr
     random = np.random.default_rng(seed)
     q, k, v = (random.standard_normal((tokens, n)) for n in (dim, dim, values))
     return q, k, v
+
+
+def measure(q: Array, k: Array, v: Array, rope: Rotary, **options: Any) -> tuple[Cost, ...]:
+    return run(q, k, v, rope, **options).costs
 
 
 def computed(name: str, q: Array, k: Array, v: Array, rope: Rotary, rows: list[int]) -> Array:
@@ -114,7 +118,7 @@ def test_lengths_double_up_to_the_last(tokens: int, expected: tuple[int, ...]) -
 
 
 def test_each_form_is_measured_at_each_length() -> None:
-    cost = linear_cost(*drawn(3, 130, 2), Rotary(head_dim=2), rows=100)
+    cost = measure(*drawn(3, 130, 2), Rotary(head_dim=2), rows=100)
     assert [each.form for each in cost] == list(FORMS)
     for each in cost:
         assert each.sequence_length == (64, 128, 130)
@@ -122,13 +126,13 @@ def test_each_form_is_measured_at_each_length() -> None:
         assert min(each.peak_bytes) >= 64 * 3 * 8  # the output at least
         by_row = each.form in ("linear_quadratic", "softmax")
         assert each.rows == ((64, 100, 100) if by_row else (64, 128, 130))
-        assert each.reckoned == (False, by_row, by_row)
+        assert each.extrapolated == (False, by_row, by_row)
 
 
-def test_memory_of_n_x_n_weights_is_reckoned_from_some_rows() -> None:
+def test_memory_of_n_x_n_weights_is_extrapolated_from_some_rows() -> None:
     arrays = drawn(4, 256, 2)
-    full = {each.form: each for each in linear_cost(*arrays, Rotary(head_dim=2))}
-    some = {each.form: each for each in linear_cost(*arrays, Rotary(head_dim=2), rows=32)}
+    full = {each.form: each for each in measure(*arrays, Rotary(head_dim=2))}
+    some = {each.form: each for each in measure(*arrays, Rotary(head_dim=2), rows=32)}
     for form in ("linear_quadratic", "softmax"):
         assert (full[form].rows[-1], some[form].rows[-1]) == (256, 32)
         # The weights, 20 numbers a token, NumPy's buffer of 8192, and 4 kB of small objects.
@@ -144,10 +148,10 @@ def test_memory_of_n_x_n_weights_is_reckoned_from_some_rows() -> None:
 
 def test_fewer_rows_where_their_weights_would_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_WEIGHTS", 1024)
-    softmax = linear_cost(*drawn(5, 128, 2), Rotary(head_dim=2))[-1]
+    softmax = measure(*drawn(5, 128, 2), Rotary(head_dim=2))[-1]
     assert softmax.rows == (16, 8)
     monkeypatch.setattr(module, "MOST_WEIGHTS", 1)
-    softmax = linear_cost(*drawn(5, 128, 2), Rotary(head_dim=2))[-1]
+    softmax = measure(*drawn(5, 128, 2), Rotary(head_dim=2))[-1]
     assert softmax.rows == (1, 1)
 
 
@@ -177,10 +181,10 @@ class Clock:
             self.kept.append(np.ones(10**6))
             self.compiled.add(large)
         self.now += 3
-        return Ready(turned=(q, k), plain=(q, k))
+        return Ready(rotated=(q, k), unrotated=(q, k))
 
     def finish(self, ready: Ready, v: Array, rows: NDArray[np.int64]) -> Array:
-        assert ready.turned[0].shape[0] == len(v)
+        assert ready.rotated[0].shape[0] == len(v)
         self.now += 2.0 * len(rows)
         return v[rows]
 
@@ -193,7 +197,7 @@ def test_what_is_done_once_counts_once_and_compiling_not_at_all(
     form = Form(prepare=clock.prepare, finish=clock.finish, by_row=by_row)
     monkeypatch.setattr(module, "FORMS", {"made up": form})
     monkeypatch.setattr("ropecli.analyses.linear_cost.time.perf_counter", lambda: clock.now)
-    (cost,) = linear_cost(*drawn(6, 128, 2), Rotary(head_dim=2), feature_map="exp", rows=16)
+    (cost,) = measure(*drawn(6, 128, 2), Rotary(head_dim=2), feature_map="exp", rows=16)
     assert cost.rows == ((16, 16) if by_row else (64, 128))
     # Once what is done once, and 2 seconds for each row; of compiling nothing.
     assert cost.seconds == (3.0 + 2 * 64, 3.0 + 2 * 128)
@@ -201,21 +205,33 @@ def test_what_is_done_once_counts_once_and_compiling_not_at_all(
 
 
 def test_the_fastest_run_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    ticks = iter([0, 0.05, 0.05, 0.07, 0.07, 0.17, 0.17, 0.27])
-    monkeypatch.setattr("ropecli.analyses.linear_cost.time.perf_counter", lambda: next(ticks))
-    runs: list[int] = []
-    got = module._seconds(lambda: runs.append(1))
-    assert_within("seconds", got=got, expected=0.02, tolerance=1e-15)  # 0.07 - 0.05
-    assert len(runs) == 4  # then 0.2 s are used up
+    took = iter([0.05, 0.02, 0.1, 0.1])  # then 0.2 s are used up
+    now = [0.0]
+
+    def finish(ready: Ready, v: Array, _: NDArray[np.int64]) -> Array:
+        now[0] += next(took, 0.0) if timed[0] else 0.0
+        return v
+
+    def clock() -> float:
+        timed[0] = True
+        return now[0]
+
+    timed = [False]
+    form = Form(prepare=Clock().prepare, finish=finish, by_row=False)
+    monkeypatch.setattr(module, "FORMS", {"made up": form})
+    monkeypatch.setattr("ropecli.analyses.linear_cost.time.perf_counter", clock)
+    (cost,) = measure(*drawn(6, 8, 2), Rotary(head_dim=2), feature_map="exp")
+    assert_within("seconds", got=cost.seconds, expected=[0.02], tolerance=1e-15)  # 0.07 - 0.05
+    assert next(took, None) is None
 
 
 def test_somebody_else_s_count_of_memory_goes_on() -> None:
     arrays = drawn(7, 8, 2)
-    linear_cost(*arrays, Rotary(head_dim=2))
+    measure(*arrays, Rotary(head_dim=2))
     assert not tracemalloc.is_tracing()
     tracemalloc.start()
     try:
-        linear_cost(*arrays, Rotary(head_dim=2))
+        measure(*arrays, Rotary(head_dim=2))
         assert tracemalloc.is_tracing()
     finally:
         tracemalloc.stop()
@@ -234,4 +250,4 @@ def test_refuses(change: dict[str, Any], kind: type[Exception], problem: str) ->
     x = np.ones((3, 4))
     arguments: dict[str, Any] = {"q": x, "k": x, "v": x, "rope": Rotary(head_dim=4)} | change
     with pytest.raises(kind, match=problem):
-        linear_cost(**arguments)
+        measure(**arguments)

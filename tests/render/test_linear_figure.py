@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
 from typing import Any
@@ -11,16 +12,17 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from ropecli import Rotary, __version__
-from ropecli.analyses.linear_cost import Cost
-from ropecli.analyses.linear_forms import FORMS
-from ropecli.render.linear_figure import NAMES, drawn, figure
+from ropecli.analyses.linear import linear
+from ropecli.analyses.linear_cost import FORMS, Cost, LinearCost
+from ropecli.render.figure import figure_bytes
+from ropecli.render.linear import NAMES
 
 pytestmark = pytest.mark.slow
 
 ROPE = Rotary(head_dim=8)
 
 
-def made(lengths: tuple[int, ...], rows: int) -> tuple[Cost, ...]:
+def costs_of(lengths: tuple[int, ...], rows: int) -> tuple[Cost, ...]:
     """Costs such as there are: N of them, and N^2, of which `rows` rows were computed."""
     return tuple(
         Cost(
@@ -34,7 +36,23 @@ def made(lengths: tuple[int, ...], rows: int) -> tuple[Cost, ...]:
     )
 
 
-COST = made((64, 128, 256, 512), 128)
+ONES = np.ones((2, 8))
+
+
+def result(costs: tuple[Cost, ...], name: str = "elu") -> LinearCost:
+    attention = linear(ONES, ONES, ONES, ROPE)
+    return LinearCost(
+        attention=dataclasses.replace(attention, feature_map=name), rope=ROPE, costs=costs
+    )
+
+
+def drawn(
+    costs: tuple[Cost, ...], name: str = "elu", *, suffix: str = ".png", command: str = "c"
+) -> bytes:
+    return figure_bytes(result(costs, name).figure(), suffix=suffix, command=command)
+
+
+COST = costs_of((64, 128, 256, 512), 128)
 
 
 def lines(axes: Any) -> list[tuple[str, list[float], list[float]]]:
@@ -45,7 +63,7 @@ def lines(axes: Any) -> list[tuple[str, list[float], list[float]]]:
 
 
 def test_panels_are_time_and_memory_on_logarithmic_scales() -> None:
-    time, memory = figure(COST, "elu", ROPE).axes
+    time, memory = result(COST).figure().axes
     assert (time.get_ylabel(), memory.get_ylabel()) == ("time (s)", "memory (bytes)")
     for axes in (time, memory):
         assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
@@ -53,8 +71,8 @@ def test_panels_are_time_and_memory_on_logarithmic_scales() -> None:
         assert [text.get_text() for text in axes.get_xticklabels()] == ["64", "128", "256", "512"]
 
 
-def test_what_is_reckoned_is_dashed_and_joined_to_what_is_measured() -> None:
-    for axes, name in zip(figure(COST, "elu", ROPE).axes, ("seconds", "peak_bytes"), strict=True):
+def test_what_is_extrapolated_is_dashed_and_joined_to_what_is_measured() -> None:
+    for axes, name in zip(result(COST).figure().axes, ("seconds", "peak_bytes"), strict=True):
         got = lines(axes)
         values = [list(getattr(each, name)) for each in COST]
         assert got[:2] == [("-", [64, 128, 256, 512], values[i]) for i in (0, 1)]
@@ -65,32 +83,32 @@ def test_what_is_reckoned_is_dashed_and_joined_to_what_is_measured() -> None:
             ]
 
 
-def test_all_of_a_line_may_be_reckoned() -> None:
-    cost = made((64, 128), 3)
-    got = lines(figure(cost, "elu", ROPE).axes[0])
+def test_all_of_a_line_may_be_extrapolated() -> None:
+    cost = costs_of((64, 128), 3)
+    got = lines(result(cost).figure().axes[0])
     assert [line[0] for line in got] == ["-", "-", "--", "--"]
     assert got[3][1] == [64, 128]
-    assert drawn(cost, "elu", ROPE, suffix=".png", command="c").startswith(b"\x89PNG")
+    assert drawn(cost).startswith(b"\x89PNG")
 
 
 def test_legend_names_every_form_and_what_the_dashes_mean() -> None:
-    (legend,) = figure(COST, "elu", ROPE).legends
+    (legend,) = result(COST).figure().legends
     words = [text.get_text() for text in legend.get_texts()]
-    assert words == [*(NAMES[form] for form in FORMS), "reckoned from 128 rows"]
-    (legend,) = figure(made((64,), 64), "elu", ROPE).legends
+    assert words == [*(NAMES[form] for form in FORMS), "extrapolated from 128 rows"]
+    (legend,) = result(costs_of((64,), 64)).figure().legends
     assert len(legend.get_texts()) == 4
 
 
 def test_forms_differ_in_colour_and_in_marker() -> None:
-    axes = figure(made((64, 128), 128), "elu", ROPE).axes[0]
+    axes = result(costs_of((64, 128), 128)).figure().axes[0]
     assert len({line.get_color() for line in axes.get_lines()}) == 4
     assert len({line.get_marker() for line in axes.get_lines()}) == 4
 
 
 def test_title_says_what_was_measured() -> None:
-    title = figure(COST, "my$map", ROPE).get_suptitle()
+    title = result(COST, "my$map").figure().get_suptitle()
     assert title == "Attention with RoPE, dim 8, base 10000; linear with feature map my$map"
-    assert drawn(COST, "my$map", ROPE, suffix=".png", command="c").startswith(b"\x89PNG")
+    assert drawn(COST, "my$map").startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +116,7 @@ def test_title_says_what_was_measured() -> None:
     [(5,), (64, 65), (64, 128, 200), tuple(64 * 2**i for i in range(19)), (*COST[0].rows, 513)],
 )
 def test_nothing_is_cut_or_collides(lengths: tuple[int, ...]) -> None:
-    picture = figure(made(lengths, 256), "elu", ROPE)
+    picture = result(costs_of(lengths, 256)).figure()
     canvas = FigureCanvasAgg(picture)
     canvas.draw()  # type: ignore[no-untyped-call]
     width, height = picture.bbox.width, picture.bbox.height
@@ -125,7 +143,7 @@ def test_nothing_is_cut_or_collides(lengths: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_same_bytes_and_what_made_them(suffix: str) -> None:
     command = "ropecli linear --length 512"
-    once, again = (drawn(COST, "elu", ROPE, suffix=suffix, command=command) for _ in range(2))
+    once, again = (drawn(COST, suffix=suffix, command=command) for _ in range(2))
     assert once == again
     text = once.decode("latin-1")
     assert f"ropecli {__version__}" in text
