@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
+from ropecli.analyses.linear_cost import LinearCost
 from ropecli.render.figure import COLOURS, STYLE, blank_figure, styled
 from ropecli.render.labels import label
 from ropecli.render.table import aligned
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ropecli.analyses.linear import Attention, Linear
-    from ropecli.analyses.linear_cost import Cost, LinearCost
+    from ropecli.analyses.linear_cost import Cost
     from ropecli.render import Table
     from ropecli.render.console import Screen
 
@@ -40,7 +41,7 @@ LETTERS = 30  #: Letters that fit under a panel, as numbers of tokens side by si
 
 def _parts(result: Linear | LinearCost) -> tuple[Linear, Sequence[Cost]]:
     """Return the attention of a result, and the costs if they were measured."""
-    return getattr(result, "attention", result), getattr(result, "costs", ())
+    return (result.attention, result.costs) if isinstance(result, LinearCost) else (result, ())
 
 
 def as_json(result: Linear | LinearCost) -> dict[str, Any]:
