@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ropecli.cli import options
-from ropecli.cli.options import Json, Quiet
+from ropecli.cli.command import command
+from ropecli.cli.options import Layer, PageOptions, SequenceLength
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,52 +17,53 @@ if TYPE_CHECKING:
     from ropecli.cli.encoding import NamedRotary
 
 
+@command
 def identify(
     before: Annotated[
-        Path, typer.Argument(metavar="BEFORE", help="The vectors, in any format that is read.")
+        Path, typer.Argument(metavar="BEFORE", help="Vectors before rotation, any readable format.")
     ],
     after: Annotated[
-        Path, typer.Argument(metavar="AFTER", help="The same, rotated; may be the same file.")
+        Path, typer.Argument(metavar="AFTER", help="Vectors after rotation; may be the same file.")
     ],
     tensor: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Which tensor, where a file holds several."),
+        typer.Option(metavar="NAME", help="Tensor to read from a file with several."),
     ] = None,
     tensor_after: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Which one of AFTER; as --tensor by default."),
+        typer.Option(metavar="NAME", help="Tensor of AFTER. [default: --tensor]"),
     ] = None,
     positions: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Positions: (sequence,) or (batch, sequence); several axes last.",
+            help="Position ids (sequence,) or (batch, sequence), axes last. [default: recover]",
         ),
     ] = None,
     dim: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Head dim, even; all of the last axis by default."),
+        typer.Option(metavar="N", help="Head dim, even. [default: all of the last axis]"),
     ] = None,
     sequence_axis: Annotated[
         int | None,
-        typer.Option(metavar="AXIS", help="Where positions run; the axis before the last."),
+        typer.Option(metavar="AXIS", help="Axis of the positions. [default: the last but one]"),
     ] = None,
     model: Annotated[
         list[str] | None,
         typer.Option(
             metavar="SOURCE",
-            help="A config.json, its folder or a .gguf to compare with; repeatable.",
+            help="config.json, its folder or .gguf to compare with; repeatable.",
         ),
     ] = None,
-    layer: options.Layer = None,
-    sequence_length: options.SequenceLength = None,
+    layer: Layer = None,
+    sequence_length: SequenceLength = None,
     dtype: Annotated[
         str | None,
-        typer.Option(metavar="DTYPE", help="bfloat16 where a file holds 2-byte void elements."),
+        typer.Option(metavar="DTYPE", help="bfloat16 for a file of 2-byte void elements."),
     ] = None,
-    json: Json = False,
-    quiet: Quiet = False,
-) -> None:
+    *,
+    page: PageOptions,
+) -> bool:
     """\b
     Examples:
       ropecli identify q_before.npy q_after.npy
@@ -70,17 +71,17 @@ def identify(
       ropecli identify before.npy after.npy --model config.json
       ropecli identify q.npz q.npz --tensor before --tensor-after after
 
-    Say which RoPE made one tensor from another. From vectors before and after, positions known or
-    not: layout, base, scaling, direction, offset, precision, or why it is no rotation by position.
-    Exit code 1 if nothing is recognised.
+    Recover the RoPE from vectors before and after rotation. Positions may be known or not: layout,
+    base, scaling, direction, offset, precision, or why it is not a rotation by position. Exit code
+    1 if nothing is recognised.
     """
-    from ropecli.checks.identify import identify as find
+    from ropecli.checks.identify import identify as recover
     from ropecli.cli.encoding import refuse_without_model
     from ropecli.errors import ArgumentError
     from ropecli.files.axes import axis_notes
     from ropecli.files.sequences import read_sequences
-    from ropecli.render import console, document
-    from ropecli.render import identify as pages
+    from ropecli.render import document
+    from ropecli.render import identify as view
 
     if not model:
         refuse_without_model(layer=layer, sequence_length=sequence_length)
@@ -92,50 +93,33 @@ def identify(
             "name two files, or two tensors with --tensor and --tensor-after"
         )
         raise ArgumentError(msg)
-    candidates = _candidates(model or [], layer, sequence_length)
-    x, axes = read_sequences(before, tensor, head_dim=dim, sequence_axis=sequence_axis, dtype=dtype)
-    y, _ = read_sequences(
-        after, tensor_after, head_dim=dim, sequence_axis=sequence_axis, dtype=dtype
-    )
-    if not quiet:
-        for note in axis_notes(
-            axes, axis_given=sequence_axis is not None, dim_given=dim is not None
-        ):
-            console.note(note)
-        for name, candidate in candidates.items():
-            for note in candidate.notes:
-                console.note(f"{name}: {note}")
-    result = find(
-        x,
-        y,
-        None if positions is None else _read_positions(positions),
-        candidates={name: candidate.rope for name, candidate in candidates.items()},
-    )
-    parameters = {
-        "before": before,
-        "after": after,
-        "tensor": tensor,
-        "tensor_after": tensor_after,
-        "positions": positions,
-        "dim": axes.head_dim,
-        "sequence_axis": axes.sequence_axis,
-        "model": model or [],
-        "layer": layer,
-        "sequence_length": sequence_length,
-        "dtype": dtype,
-    }
+    candidates = _load_candidates(model or [], layer, sequence_length)
     ropes = {name: candidate.rope for name, candidate in candidates.items()}
-    words = {name: _words(each, sequence_length) for name, each in candidates.items()}
-    if json:
-        document.show("identify", parameters, pages.as_json(result, words))
+    options = {name: _spell(each, sequence_length) for name, each in candidates.items()}
+    given: dict[str, Any] = {"head_dim": dim, "sequence_axis": sequence_axis, "dtype": dtype}
+    x, axes = read_sequences(before, tensor, **given)
+    y, _ = read_sequences(after, tensor_after, **given)
+    page.note(
+        *axis_notes(axes, axis_given=sequence_axis is not None, dim_given=dim is not None),
+        *(f"{name}: {note}" for name, each in candidates.items() for note in each.notes),
+    )
+    where = None if positions is None else _read_positions(positions)
+    result = recover(x, y, where, candidates=ropes)
+    parameters = page.parameters(
+        tensor_after=tensor_after,
+        dim=axes.head_dim,
+        sequence_axis=axes.sequence_axis,
+        model=model or [],
+    )
+    if page.json:
+        document.show("identify", parameters, view.as_json(result, options))
     else:
-        pages.show(result, ropes, words, brief=quiet)
-    if not result.recognised:
-        raise typer.Exit(1)
+        page.show(result, parameters, candidates=ropes, models=options)
+    return result.recognised
 
 
 def _read_positions(path: Path) -> NDArray[Any]:
-    """The only array of a file."""
+    """Return the only array of a file."""
     from ropecli.errors import ArgumentError
     from ropecli.files.arrays import choose, read_whole
     from ropecli.files.formats.registry import open_source
@@ -151,10 +135,10 @@ def _read_positions(path: Path) -> NDArray[Any]:
         return read_whole(source.reader(check_numeric(source.arrays[name])))
 
 
-def _candidates(
+def _load_candidates(
     sources: list[str], layer: str | None, sequence_length: int | None
 ) -> dict[str, NamedRotary]:
-    """Every kind of layer that rotates, of every model."""
+    """Return every kind of layer that rotates, of every model, by name."""
     from ropecli.cli.encoding import NamedRotary
     from ropecli.errors import ArgumentError
     from ropecli.models.load import load_model
@@ -178,12 +162,14 @@ def _candidates(
     return found
 
 
-def _words(candidate: NamedRotary, sequence_length: int | None) -> list[str]:
-    """The options that other commands take such a layer by."""
+def _spell(candidate: NamedRotary, sequence_length: int | None) -> list[str]:
+    """Return the options that choose such a layer in other commands."""
     assert candidate.layer is not None
     assert candidate.model is not None
     source = candidate.model.source
-    words = ["--model", source]
+    options = ["--model", source]
     if candidate.name != source:
-        words += ["--layer", candidate.layer.name]
-    return words + ([] if sequence_length is None else ["--sequence-length", str(sequence_length)])
+        options += ["--layer", candidate.layer.name]
+    if sequence_length is not None:
+        options += ["--sequence-length", str(sequence_length)]
+    return options

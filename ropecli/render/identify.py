@@ -1,99 +1,102 @@
-"""Words and tables for `identify`."""
+"""Page and document of `identify`."""
 
 from __future__ import annotations
 
 import shlex
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ropecli.render import console
-from ropecli.render.identify_flags import flags
-from ropecli.render.identify_table import rows, seen, tidy, value
+from ropecli.render.identify_flags import FACTOR, flags
 from ropecli.render.labels import shortest_repr
 from ropecli.render.table import aligned
+from ropecli.rotary.layout import named_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from ropecli.checks.identify import Identification, Match
+    from ropecli.render.console import Screen
     from ropecli.rotary import Rotary
 
+    Models = Mapping[str, Sequence[str]]  #: Options that describe each candidate, by name.
+
 LAYOUTS = {"interleaved": "interleaved layout", "half": "half-split layout"}
+#: Parameters with long names, as a row of the table has them.
+SHORT = {
+    "low_freq_factor": "low",
+    "high_freq_factor": "high",
+    "original_max_position_embeddings": "trained on",
+    "partial_rotary_factor": "share",
+}
 #: Fields of the result that are not in the document: arrays as long as the data, and objects.
-LEFT_OUT = ("positions", "rotary")
-LISTED = 3  #: Other formulas that are written out.
+OMITTED = ("positions", "rotary")
+LISTED = 3  #: Pairs, frequencies or other formulas that are written out.
 
 
-def as_json(result: Identification, models: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """The result of `--json`.
+def as_json(result: Identification, models: Models | None = None) -> dict[str, Any]:
+    """Return the `result` of the document.
 
     Args:
-        result: Of `identify`.
-        models: The options for each of the candidates, by name.
+        result: The identification.
+        models: Options that describe each candidate, by name.
     """
     rope = result.rotary
-    fields = {
-        name: getattr(result, name)
-        for name in result.__dataclass_fields__
-        if name not in LEFT_OUT and name != "matches"
-    }
-    return fields | {
+    own = {each.name: getattr(result, each.name) for each in fields(result)}
+    return {name: value for name, value in own.items() if name not in (*OMITTED, "matches")} | {
         "parameters": dict(result.parameters),
         "pairs_in": None if rope is None else rope.pairs_in,
         "pairs_out": None if rope is None else rope.pairs_out,
         "flags": flags(result, models),
-        "matches": [
-            {
-                "name": match.name,
-                "max_phase_error": match.max_phase_error,
-                "matches": match.matches,
-            }
-            for match in result.matches
-        ],
+        "matches": result.matches,
     }
 
 
-def show(
+def page(
     result: Identification,
-    candidates: Mapping[str, Rotary],
-    models: Mapping[str, Sequence[str]],
+    screen: Screen,
     *,
-    brief: bool,
-) -> None:
-    """Print the answer, the evidence, and what to do with it.
+    candidates: Mapping[str, Rotary] | None = None,
+    models: Models | None = None,
+) -> list[str]:
+    """Return the answer, the evidence, and the options that make the rotation.
 
     Args:
-        result: Of `identify`.
-        candidates: What it was asked to compare with.
-        models: The options for each of them.
-        brief: Leave out what can't be told, and the options.
+        result: The identification.
+        screen: A brief one leaves out open questions and options.
+        candidates: Encodings that it was compared with, by name.
+        models: Options that describe each of them.
     """
-    out = console.out()
-    if result.rotary is None:
+    rope = result.rotary
+    if rope is None:
         lines = [f"This is not a rotation by position: {console.visible(result.reason or '')}."]
-        lines += ["", f"  {seen(result)}"]
+        lines += ["", f"  {_seen(result)}"]
     else:
-        rope = result.rotary
         lines = [_sentence(result, rope), ""]
-        lines += [f"  {line}" for line in aligned(rows(result, rope), left=2)]
-        lines += ["", *_matches(result, rope, candidates)]
-        if not brief:
+        lines += [f"  {line}" for line in aligned(_rows(result, rope), left=2)]
+        lines += ["", *_matches(result, rope, candidates or {})]
+        if not screen.brief:
             lines += _open_questions(result)
-    for line in lines:
-        for part in console.wrapped(line, out.width, indent=_hanging(line)) or [""]:
-            out.print(part, markup=False)
-    if result.rotary is not None and not brief:
-        for part in _as_flags(result, result.rotary, models, out.width):
-            out.print(part, markup=False)
+    lines = [
+        part
+        for line in lines
+        for part in console.wrapped(line, screen.width, indent=_hanging_indent(line)) or [""]
+    ]
+    if rope is not None and not screen.brief:
+        lines += _as_flags(result, models, screen.width)
+    return lines
 
 
-def _hanging(line: str) -> int:
-    """Where a row's value begins, so that what is broken off stands under it."""
-    words = line.lstrip()
-    before = len(line) - len(words)
-    name, gap, _ = words.partition("  ")
-    return before + len(words) - len(words[len(name) :].lstrip()) if gap else before + 2
+def _hanging_indent(line: str) -> int:
+    """Return the column of a row's value, for continuation lines to align with it."""
+    text = line.lstrip()
+    before = len(line) - len(text)
+    name, gap, _ = text.partition("  ")
+    return before + len(text) - len(text[len(name) :].lstrip()) if gap else before + 2
 
 
 def _sentence(result: Identification, rope: Rotary) -> str:
@@ -103,12 +106,12 @@ def _sentence(result: Identification, rope: Rotary) -> str:
         parts = [rope.formula.title]
     elif same:
         parts = [f"the frequencies of {console.visible(same[0])}"]
-    parts.append(LAYOUTS.get(rope.layout, "pairs of its own"))
+    parts.append(LAYOUTS.get(rope.layout, "custom pairs"))
     if rope.reorders:
         parts.append("written in another order")
     parts.append(_extent(rope))
     if rope.direction == "reversed":
-        parts.append("turned backwards")
+        parts.append("reversed direction")
     if rope.axes > 1:
         parts.append(f"positions with {rope.axes} axes")
     if result.precision not in (None, "exact"):
@@ -125,56 +128,150 @@ def _extent(rope: Rotary) -> str:
     return f"the {where.get(rope.rotary_offset, '')}{rope.rotary_dim} of {rope.head_dim} dimensions"
 
 
+def _rows(result: Identification, rope: Rotary) -> list[list[str]]:
+    """Return the table: a name and a value each."""
+    rows = [["layout", _pairs(rope.pairs_in)]]
+    if rope.reorders:
+        rows.append(["written", _pairs(rope.pairs_out)])
+    if rope.rotary_dim != rope.head_dim:
+        rows.append(["rotated", _range(rope)])
+    rows.append(["base", "none" if rope.base is None else shortest_repr(rope.base)])
+    rows.append(["scaling", _scaling(rope)])
+    if rope.axes > 1:
+        rows.append(["axes", _axes(rope)])
+    rows.append(["direction", rope.direction])
+    offset = result.position_offset
+    rows.append(
+        ["position offset", "differs by axis" if offset is None else f"{tidy(offset):,.7g}"]
+    )
+    if result.position_step not in (None, 1.0):
+        rows.append(["position step", f"{result.position_step:.7g}"])
+    rows.append(["attention factor", f"{rope.attention_factor:.7g}"])
+    rows.append(["precision", result.precision or "exact"])
+    rows.append(["agreement", _agreement(result)])
+    return rows
+
+
+def _pairs(pairs: NDArray[np.int64]) -> str:
+    """Return a layout by name, with its formula, or the first few pairs."""
+    first, count = int(pairs.min()), len(pairs)
+    listed = tuple((a, b) for a, b in pairs.tolist())
+    formulas = {
+        "interleaved": f"({_shift('2i', first)}, {_shift('2i', first + 1)})",
+        "half": f"({_shift('i', first)}, {_shift('i', first + count)})",
+    }
+    for name, formula in formulas.items():
+        if listed == named_pairs(name, rotary_dim=2 * count, rotary_offset=first):
+            return f"{name}: pairs {formula}"
+    shown = ", ".join(f"({a}, {b})" for a, b in listed[:LISTED])
+    return f"custom: pairs {shown}{', ...' if count > LISTED else ''}"
+
+
+def _shift(index: str, first: int) -> str:
+    return f"{index} + {first}" if first else index
+
+
+def _range(rope: Rotary) -> str:
+    count = f"{rope.rotary_dim} of {rope.head_dim} dimensions"
+    if rope.layout == "custom":
+        return count
+    return f"{count}, {rope.rotary_offset} to {rope.rotary_offset + rope.rotary_dim - 1}"
+
+
+def _scaling(rope: Rotary) -> str:
+    formula = rope.formula
+    if formula is None:
+        listed = ", ".join(f"{theta:.6g}" for theta in rope.inv_freq[:LISTED])
+        return f"of no known type: {listed}, ... radians per position"
+    if formula.is_plain:
+        return "none"
+    own = [
+        f"{SHORT.get(name, name.replace('_', ' '))} {_value(given)}"
+        for name, given in formula.own.items()
+        if name != "attention_factor" and given is not None and given != formula.defaults.get(name)
+    ]
+    return ": ".join([rope.rope_type, *([", ".join(own)] if own else [])])
+
+
+def _value(given: Any) -> str:
+    """Return a parameter as people write it."""
+    if isinstance(given, bool):
+        return "yes" if given else "no"
+    if isinstance(given, tuple | list):
+        return " ".join(map(str, given))
+    return shortest_repr(given) if isinstance(given, float | int) else str(given)
+
+
+def _axes(rope: Rotary) -> str:
+    counts = [rope.axis.count(axis) for axis in range(rope.axes)]
+    runs = 1 + sum(a != b for a, b in zip(rope.axis, rope.axis[1:], strict=False))
+    text = f"{rope.axes}, with {', '.join(map(str, counts))} pairs"
+    return text + (", interleaved" if runs > rope.axes else "")
+
+
+def tidy(number: float) -> float:
+    """Return a number without the last digits, which rounding made."""
+    return round(number, 6) + 0.0
+
+
+def _agreement(result: Identification) -> str:
+    worst = result.max_residual
+    if worst is None:
+        return _seen(result)
+    number = f"{worst:.2g}" if worst < 10 else f"{worst:,.0f}" if worst < 1e6 else f"{worst:.1g}"
+    return f"{number} ulp of {result.dtype} at worst over {result.rows:,} positions"
+
+
+def _seen(result: Identification) -> str:
+    return f"seen: {result.vectors:,} vectors at {result.rows:,} positions, {result.dtype}"
+
+
 def _matches(
     result: Identification, rope: Rotary, candidates: Mapping[str, Rotary]
 ) -> Iterator[str]:
-    formulas = [match for match in result.matches if match.name not in candidates]
-    exact_ones = [match.name for match in formulas if match.matches]
-    furthest = float(np.abs(result.positions).max()) if result.positions is not None else 0.0
-    if exact_ones:
-        yield f"  Matches exactly: {exact_ones[0]}."
-    others = exact_ones[1 : 1 + LISTED]
-    if others:
-        yield f"  Fits as well: {'; '.join(others)}."
     by_name = {match.name: match for match in result.matches}
+    formulas = [match for name, match in by_name.items() if name not in candidates]
+    fitting = [console.visible(match.name) for match in formulas if match.matches]
+    furthest = float(np.abs(result.positions).max()) if result.positions is not None else 0.0
+    if fitting:
+        yield f"  Matches exactly: {fitting[0]}."
+    if others := fitting[1 : 1 + LISTED]:
+        yield f"  Fits as well: {'; '.join(others)}."
     for name, candidate in candidates.items():
-        said = "matches exactly" if by_name[name].matches else "is another"
-        unlike = [] if by_name[name].matches else _unlike(rope, candidate)
-        if not by_name[name].matches and np.isfinite(by_name[name].max_phase_error):
-            unlike.append(_wrong(by_name[name], furthest))
-        yield f"  {console.visible(name)} {': '.join([said, *filter(None, [', '.join(unlike)])])}."
+        if by_name[name].matches:
+            yield f"  {console.visible(name)} matches exactly."
+            continue
+        differences = _differences(rope, candidate)
+        if np.isfinite(by_name[name].max_phase_error):
+            differences.append(_phase_error(by_name[name], furthest))
+        reasons = f": {', '.join(differences)}" if differences else ""
+        yield f"  {console.visible(name)} differs{reasons}."
     missed = [match for match in formulas if not match.matches]
     if missed and np.isfinite(missed[0].max_phase_error):
-        yield f"  Next best: {missed[0].name}, {_wrong(missed[0], furthest)}."
+        name = console.visible(missed[0].name)
+        yield f"  Next best: {name}, {_phase_error(missed[0], furthest)}."
 
 
-def _wrong(match: Match, furthest: float) -> str:
+def _phase_error(match: Match, furthest: float) -> str:
     return f"wrong by {match.max_phase_error:.2g} rad at position {furthest:,.10g}"
 
 
-def _unlike(rope: Rotary, candidate: Rotary) -> list[str]:
-    """Fields in which a candidate differs, its value first."""
+def _differences(rope: Rotary, candidate: Rotary) -> list[str]:
+    """Return the fields in which a candidate differs, its value first."""
     names = ("head_dim", "rotary_dim", "rotary_offset", "layout", "direction", "attention_factor")
-    unlike = [
-        f"{name.replace('_', ' ')} {value(mine)}, not {value(found)}"
-        for name in names
-        if _differ(mine := getattr(candidate, name), found := getattr(rope, name))
+    own = [(name, getattr(candidate, name), getattr(rope, name)) for name in names]
+    differences = [
+        f"{name.replace('_', ' ')} {_value(theirs)}, not {_value(ours)}"
+        for name, theirs, ours in own
+        if (theirs != ours if isinstance(theirs, str) else abs(theirs - ours) > FACTOR * abs(ours))
     ]
-    if unlike:
-        return unlike
     others = {
         "other pairs": candidate.input_pairs != rope.input_pairs,
         "written in another order": candidate.output_pairs != rope.output_pairs,
         "other axes": rope.axes > 1 and candidate.axis != rope.axis,
         "lengths that grow": candidate.grows,
     }
-    return [name for name, so in others.items() if so]
-
-
-def _differ(mine: Any, found: Any) -> bool:
-    if isinstance(mine, str):
-        return bool(mine != found)
-    return bool(abs(mine - found) > 1e-6 * abs(found))
+    return differences or [name for name, differs in others.items() if differs]
 
 
 def _open_questions(result: Identification) -> Iterator[str]:
@@ -185,30 +282,28 @@ def _open_questions(result: Identification) -> Iterator[str]:
             yield f"    {console.visible(note)}."
 
 
-def _as_flags(
-    result: Identification, rope: Rotary, models: Mapping[str, Sequence[str]], width: int
-) -> Iterator[str]:
-    """The options for other commands, in lines that a shell takes as one."""
+def _as_flags(result: Identification, models: Models | None, width: int) -> Iterator[str]:
+    """Yield the options for other commands, in lines that a shell reads as one."""
     yield ""
-    words = flags(result, models)
-    if words is None:
-        words_of_api = "ropecli.identify(before, after).rotary"
+    options = flags(result, models)
+    if options is None:
+        in_python = "ropecli.identify(before, after).rotary"
         yield from console.wrapped(
-            f"  No flags say this; in Python it is {words_of_api}.", width, indent=4
+            f"  No options describe this rotation; in Python: {in_python}.", width, indent=4
         )
         return
-    lines = console.wrapped(f"  As flags: {shlex.join(words)}", width - 2, indent=4)
+    lines = console.wrapped(f"  As flags: {shlex.join(options)}", width - 2, indent=4)
     quoted = False
     for line in lines[:-1]:
         quoted ^= line.count("'") % 2 == 1
-        yield line if quoted else f"{line} \\"  # in a list, a line may end as it is
+        yield line if quoted else f"{line} \\"  # within quotes, a backslash would be kept
     yield lines[-1]
-    if moved := _moved(result):
-        yield f"  encode takes the positions: {moved}"
+    if positions := _positions_of_encode(result):
+        yield f"  encode takes the positions: {positions}"
 
 
-def _moved(result: Identification) -> str:
-    """How positions that are not those given, or 0, 1, 2, ..., are told to `encode`."""
+def _positions_of_encode(result: Identification) -> str:
+    """Return the option of `encode` for positions other than those given, or 0, 1, 2, ..."""
     step, offset = result.position_step, result.position_offset
     if step is None or offset is None or (step == 1 and not tidy(offset)):
         return ""

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from ropecli.checks.identify import Identification
     from ropecli.rotary import Rotary
 
-#: Relative difference of two attention factors that is none, as in `identify`.
+#: Relative difference up to which two attention factors are the same.
 FACTOR = 1e-6
-#: Parameters that mostly are what follows from the others.
+#: Parameters that usually follow from the others.
 FOLLOWING = ("attention_factor", "axis_order")
 #: Keywords of `ropecli.rope` that have an option of their own.
 OPTIONS = {
@@ -37,23 +37,23 @@ OPTIONS = {
 def flags(
     result: Identification, models: Mapping[str, Sequence[str]] | None = None
 ) -> list[str] | None:
-    """The words of a command line for the rotation, without its positions; None if no words do.
+    """Return the options that describe the rotation, without its positions; None if there are none.
 
     Args:
-        result: Of `identify`.
-        models: The words for each of the candidates.
+        result: The identification.
+        models: Options that describe each candidate, by name.
     """
     if result.rotary is None:
         return None
     for keywords in _attempts(result.rotary):
-        if _makes(keywords, result.rotary):
-            return _words(keywords)
+        if _reproduces(keywords, result.rotary):
+            return _spell(keywords)
     same = [match.name for match in result.matches if match.matches]
-    return next((list(words) for name, words in (models or {}).items() if name in same), None)
+    return next((list(each) for name, each in (models or {}).items() if name in same), None)
 
 
 def _attempts(rope: Rotary) -> list[dict[str, Any]]:
-    """Keywords of `ropecli.rope` worth a try, the shortest first."""
+    """Return keywords of `ropecli.rope` worth a try, the shortest first."""
     formula = rope.formula
     if formula is None:
         return []
@@ -78,7 +78,7 @@ def _attempts(rope: Rotary) -> list[dict[str, Any]]:
 
 
 def _where(rope: Rotary, dim: int) -> dict[str, Any]:
-    """Which coordinates turn, which way, by which axis."""
+    """Return the keywords for coordinates, direction and axes."""
     found: dict[str, Any] = {"head_dim": rope.head_dim}
     if rope.layout == "custom":
         found["pairs_in"] = rope.pairs_in.tolist()
@@ -106,7 +106,7 @@ def _axes(rope: Rotary) -> dict[str, Any]:
     return {"axis": list(rope.axis)}
 
 
-def _makes(keywords: dict[str, Any], rope: Rotary) -> bool:
+def _reproduces(keywords: dict[str, Any], rope: Rotary) -> bool:
     try:
         made = by_name(**keywords)
     except RopecliError:
@@ -121,17 +121,18 @@ def _makes(keywords: dict[str, Any], rope: Rotary) -> bool:
     )
 
 
-def _words(keywords: dict[str, Any]) -> list[str]:
-    words = []
+def _spell(keywords: dict[str, Any]) -> list[str]:
+    """Return keywords of `ropecli.rope` as options of a command line."""
+    options = []
     for name, option in OPTIONS.items():
         if name in keywords:
-            words += [option, _value(keywords[name])]
+            options += [option, _value(keywords[name])]
     if keywords["rope_type"] != PLAIN:
-        words += ["--rope-type", keywords["rope_type"]]
+        options += ["--rope-type", keywords["rope_type"]]
     for name, value in keywords.items():
         if name not in OPTIONS and name != "rope_type":
-            words += ["--set", f"{name}={_value(value)}"]
-    return words
+            options += ["--set", f"{name}={_value(value)}"]
+    return options
 
 
 def _value(value: Any) -> str:

@@ -107,13 +107,13 @@ def test_document_has_what_the_call_returns(capsys: pytest.CaptureFixture[str]) 
         ),
         (
             "reversed",
-            "no scaling, half-split layout, all 16 dimensions, turned backwards.",
+            "no scaling, half-split layout, all 16 dimensions, reversed direction.",
             "  direction         reversed",
         ),
         (
             "other pairs",
-            "no scaling, pairs of its own, all 8 dimensions.",
-            "  layout            its own: pairs (0, 5), (7, 2), (3, 4), ...",
+            "no scaling, custom pairs, all 8 dimensions.",
+            "  layout            custom: pairs (0, 5), (7, 2), (3, 4), ...",
         ),
         (
             "written in halves",
@@ -123,7 +123,7 @@ def test_document_has_what_the_call_returns(capsys: pytest.CaptureFixture[str]) 
         (
             "interleaved M-RoPE",
             "no scaling, interleaved layout, all 24 dimensions, positions with 3 axes.",
-            "  axes              3, with 6, 4, 2 pairs that take turns",
+            "  axes              3, with 6, 4, 2 pairs, interleaved",
         ),
         (
             "attention factor",
@@ -172,7 +172,10 @@ def test_a_table_that_no_formula_gives(capsys: pytest.CaptureFixture[str]) -> No
     text = printed(capsys, *FILES)
     assert text.startswith("This is RoPE: frequencies of no known type, interleaved layout, all 8")
     assert "  base              none\n" in text
-    assert "No flags say this; in Python it is ropecli.identify(before, after).rotary." in text
+    assert (
+        "No options describe this rotation; in Python: ropecli.identify(before, after).rotary."
+        in text
+    )
     assert document(capsys, *FILES)["result"]["flags"] is None
 
 

@@ -48,11 +48,11 @@ def test_models_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     text = compared(capsys, "small.json", "plain.json", "gemma.json", "gpt-oss.json")
     assert "  small.json matches exactly.\n" in text
     # The two differ most in the slowest pairs but one, by 7/8 of a frequency, at position 511.
-    assert "  plain.json is another: wrong by " in text
+    assert "  plain.json differs: wrong by " in text
     assert "rad at position 511.\n" in text
     for layer in ("sliding_attention", "full_attention"):
-        assert f"  gemma.json ({layer}) is another: head dim 256, not 16, rotary dim 256" in text
-    assert "  gpt-oss.json is another: head dim 64, not 16, " in text
+        assert f"  gemma.json ({layer}) differs: head dim 256, not 16, rotary dim 256" in text
+    assert "  gpt-oss.json differs: head dim 64, not 16, " in text
     got = document(capsys, *FILES, "--model", "small.json", "--model", "gemma.json")["result"]
     found = {match["name"]: match for match in got["matches"]}
     assert found["small.json"]["matches"] is True
@@ -63,7 +63,7 @@ def test_what_a_model_does_otherwise(capsys: pytest.CaptureFixture[str]) -> None
     save(Rotary(head_dim=16, base=5e5, direction="reversed"))
     text = compared(capsys, "plain.json")
     assert (
-        "  plain.json is another: layout half, not interleaved, direction forward, not reversed, "
+        "  plain.json differs: layout half, not interleaved, direction forward, not reversed, "
         "wrong by 0 rad at position 511.\n"
     ) in text
 
@@ -83,7 +83,7 @@ def test_a_model_explains_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     after = np.load("after.npy")
     assert np.abs(np.load("again.npy") - after).max() <= 2e-13 * np.abs(after).max()
     short = compared(capsys, "phi.json")
-    assert "phi.json is another: wrong by" in short
+    assert "phi.json differs: wrong by" in short
 
 
 def test_one_kind_of_layer(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""The screen of `identify`, from results made by hand."""
+"""The page and document of `identify`, from results made by hand."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from ropecli import Identification, Match, Rotary, rope
-from ropecli.render import console, document
+from ropecli.render import document
 from ropecli.render import identify as pages
+from ropecli.render.console import Screen
 from ropecli.render.identify_flags import flags
 
 
@@ -35,19 +35,14 @@ def result(rotary: Rotary, **fields: Any) -> Identification:
 
 
 def shown(
-    capsys: pytest.CaptureFixture[str],
     found: Identification,
     candidates: dict[str, Rotary] | None = None,
-    *,
-    brief: bool = False,
+    screen: Screen | None = None,
 ) -> str:
-    pages.show(found, candidates or {}, {}, brief=brief)
-    printed = capsys.readouterr()
-    assert printed.err == ""
-    return printed.out
+    return "\n".join(pages.page(found, screen or Screen(), candidates=candidates)) + "\n"
 
 
-def test_whole_screen(capsys: pytest.CaptureFixture[str]) -> None:
+def test_whole_screen() -> None:
     plain = Rotary(head_dim=8, base=5e5, layout="half")
     found = result(
         plain,
@@ -58,7 +53,7 @@ def test_whole_screen(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         notes=("something is not known",),
     )
-    assert shown(capsys, found) == (
+    assert shown(found) == (
         "This is RoPE: no scaling, half-split layout, all 8 dimensions.\n"
         "\n"
         "  layout            half: pairs (i, i + 4)\n"
@@ -84,7 +79,7 @@ def test_whole_screen(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("fields", "row"),
     [
-        ({"position_offset": None}, "position offset   another on each axis"),
+        ({"position_offset": None}, "position offset   differs by axis"),
         ({"position_offset": 5.0000000003}, "position offset   5"),
         ({"position_offset": 2.5, "position_step": 0.5}, "position step     0.5"),
         ({"max_residual": 212.4}, "agreement         212 ulp of float32"),
@@ -93,16 +88,14 @@ def test_whole_screen(capsys: pytest.CaptureFixture[str]) -> None:
         ({"precision": "float32 angles"}, "precision         float32 angles"),
     ],
 )
-def test_a_row(fields: dict[str, Any], row: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert f"  {row}" in shown(capsys, result(Rotary(head_dim=8), **fields))
+def test_a_row(fields: dict[str, Any], row: str) -> None:
+    assert f"  {row}" in shown(result(Rotary(head_dim=8), **fields))
 
 
-def test_an_offset_that_is_whole_but_for_rounding_is_an_option(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    text = shown(capsys, result(Rotary(head_dim=8), position_offset=5.0000000003))
+def test_an_offset_that_is_whole_but_for_rounding_is_an_option() -> None:
+    text = shown(result(Rotary(head_dim=8), position_offset=5.0000000003))
     assert text.endswith("\n  encode takes the positions: --offset 5\n")
-    text = shown(capsys, result(Rotary(head_dim=8), position_offset=2.5))
+    text = shown(result(Rotary(head_dim=8), position_offset=2.5))
     assert text.endswith("--positions FILE, with 2.5 + 1 m for m\n")
 
 
@@ -114,18 +107,14 @@ def test_an_offset_that_is_whole_but_for_rounding_is_an_option(
         (rope("xpos", head_dim=8, scale_base=512), "lengths that grow"),
     ],
 )
-def test_why_a_candidate_is_another(
-    candidate: Rotary, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_why_a_candidate_is_another(candidate: Rotary, said: str) -> None:
     match = Match(name="c.json", max_phase_error=math.inf, matches=False)
-    text = shown(capsys, result(Rotary(head_dim=8), matches=(match,)), {"c.json": candidate})
-    assert f"  c.json is another: {said}" in text
+    text = shown(result(Rotary(head_dim=8), matches=(match,)), {"c.json": candidate})
+    assert f"  c.json differs: {said}" in text
     assert "inf" not in text
 
 
-def test_long_flags_are_one_command_for_a_shell(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_flags_are_one_command_for_a_shell() -> None:
     """Lines end in a backslash, save within a list, where it would belong to the list."""
     odd = rope(
         "llama3",
@@ -137,8 +126,7 @@ def test_long_flags_are_one_command_for_a_shell(
         direction="reversed",
         pairs_out=Rotary(head_dim=32, layout="half").pairs_in,
     )
-    monkeypatch.setattr(console, "out", lambda: Console(width=80, highlight=False, soft_wrap=True))
-    printed = shown(capsys, result(odd)).partition("  As flags: ")[2]
+    printed = shown(result(odd), screen=Screen(width=80)).partition("  As flags: ")[2]
     assert max(map(len, printed.splitlines())) <= 80
     words = flags(result(odd))
     assert words is not None
@@ -147,11 +135,11 @@ def test_long_flags_are_one_command_for_a_shell(
     assert printed.count("\\\n") > 1
 
 
-def test_a_name_can_not_write_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_name_can_not_write_to_the_terminal() -> None:
     name = "\x1b[31mred\n.json"
     match = Match(name=name, max_phase_error=0.0, matches=True)
     custom = Rotary.from_inv_freq([0.9, 0.3], head_dim=4)
-    text = shown(capsys, result(custom, matches=(match,)), {name: custom})
+    text = shown(result(custom, matches=(match,)), {name: custom})
     assert "\x1b" not in text
     assert "  \\x1b[31mred\\n.json matches exactly.\n" in text
 
@@ -176,3 +164,16 @@ def test_flags_that_would_make_another_rotation_are_not_given() -> None:
     assert found is not None
     assert found[:6] == ["--dim", "4", "--layout", "interleaved", "--base", "100"]
     assert "attention_factor=1.2" in found
+
+
+def test_print_and_notebooks_show_the_short_page() -> None:
+    found = result(Rotary(head_dim=8, layout="half"), notes=("something is not known",))
+    assert str(found) == shown(found, screen=Screen(brief=True)).rstrip()
+    assert str(found).startswith("This is RoPE: no scaling, half-split layout, all 8 dimensions.")
+    assert "something is not known" not in str(found)
+    refused = Identification(
+        recognised=False, reason="x < y & z", dtype="float32", rows=2, vectors=2
+    )
+    assert refused._repr_html_().startswith(
+        "<pre>This is not a rotation by position: x &lt; y &amp; z.\n"
+    )

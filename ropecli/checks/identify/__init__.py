@@ -8,7 +8,7 @@ offset and `precision` behind them, `agreement` checks all vectors, `matches` co
 
 from __future__ import annotations
 
-from ropecli.checks.identify.identify import identify
+from ropecli.checks.identify.recover import identify
 from ropecli.checks.identify.result import Identification, Match
 
 __all__ = ["Identification", "Match", "identify"]

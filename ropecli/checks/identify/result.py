@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ropecli.results import Result
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -24,7 +26,7 @@ class Match:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Identification:
+class Identification(Result, view="identify"):
     """The RoPE recovered from vectors before and after it, with its uncertainty.
 
     If no rotation by position was recognised, `reason` says why, and fields that do not apply are
@@ -57,15 +59,3 @@ class Identification:
     notes: tuple[str, ...] = ()  #: What these data cannot decide, a sentence each.
     rotary: Rotary | None = None  #: With `positions`, rotates before into after.
     positions: NDArray[np.float64] | None = None  #: As `rotate` takes them.
-
-    def __str__(self) -> str:
-        """Return the verdict in one line."""
-        if not self.recognised:
-            return f"not a rotation by position: {self.reason}"
-        base = "" if self.base is None else f", base {self.base:.12g}"
-        rotated = "" if self.rotary is None else f" of {self.rotary.head_dim}"
-        return (
-            f"RoPE: {self.rope_type}{base}, {self.layout} layout, {self.rotary_dim}{rotated} "
-            f"dimensions, {self.direction}, precision {self.precision}, "
-            f"within {self.max_residual:.2g} ulp of {self.dtype} over {self.rows:,} positions"
-        )
