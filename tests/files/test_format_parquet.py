@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropecli import Rotary, encode_file, rotate
+from ropecli.errors import RopecliError
 from ropecli.files import rotation
 from ropecli.files.arrays import read_part
 from ropecli.files.formats.registry import open_source
@@ -106,6 +107,24 @@ def test_columns_are_packed_as_they_were(tmp_path: Path) -> None:
     encode_file(path, tmp_path / "y.parquet", ROPE, tensor="q")
     assert facts(tmp_path / "y.parquet") == facts(path)
     assert pq.read_metadata(tmp_path / "y.parquet").num_row_groups == 4
+
+
+def test_damage_ends_neither_the_process_nor_the_rows(tmp_path: Path) -> None:
+    path, target = tmp_path / "x.parquet", tmp_path / "y.parquet"
+    write_parquet(path, {"q": X, "i": pa.array(range(ROWS))}, row_group_size=200)
+    data = path.read_bytes()
+    begin = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    page = pq.read_metadata(path).row_group(1).column(1).data_page_offset
+    refusals = 0
+    for place in (page + 1, page + 10, *range(begin, len(data) - 8)):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 8]) + data[place + 1 :])
+        try:
+            encode_file(path, target, ROPE, tensor="q", force=True)
+        except RopecliError:
+            refusals += 1
+        else:
+            assert pq.read_metadata(target).num_rows == ROWS
+    assert refusals > 50
 
 
 def test_no_rows_and_no_groups(tmp_path: Path) -> None:

@@ -135,6 +135,9 @@ class _Source(FileSource):
         """Return the options with which to write a file that is packed like this one."""
         if not self.groups:
             return {}
+        # Damaged facts about a column end the process when they are asked for, but not when a row
+        # is read.
+        next(self.file.iter_batches(1, [0], use_threads=False), None)
         group = self.metadata.row_group(0)
         columns = [group.column(number) for number in range(group.num_columns)]
         return {
@@ -184,6 +187,9 @@ class _Sink:
                 arrays = [columns[name] for name in schema.names]
                 writer.write_table(pa.Table.from_arrays(arrays, schema=schema), rows)
                 begin += rows
+        if like is not None and begin != like.metadata.num_rows:
+            msg = f"{source.path} ends after {begin:,} rows of {like.metadata.num_rows:,}"
+            raise FileError(msg)
 
     def _schema(self) -> Any:
         import pyarrow as pa
