@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
 
 EXIT_INTERRUPTED = 130
+_SOON = 0.01  #: Seconds.
 _interrupted = False
 
 
@@ -34,11 +36,25 @@ def exit_at_once(*_signal_and_frame: object) -> None:
     os._exit(EXIT_INTERRUPTED)
 
 
-def raise_interrupt(*_signal_and_frame: object) -> None:
-    """Raise KeyboardInterrupt, and remember it in case an importer or a callback hides it."""
+def raise_interrupt(_signal: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, and remember it in case an import hides it."""
     global _interrupted  # noqa: PLW0603 - a signal reaches the process, not an object
     _interrupted = True
+    if _is_in_compiler(frame):
+        # LLVM calls back into Python: an exception would be printed and lost there, or leave
+        # objects of LLVM half made. Its calls are short: try again soon.
+        signal.signal(signal.SIGALRM, raise_interrupt)
+        signal.setitimer(signal.ITIMER_REAL, _SOON)
+        return
     raise KeyboardInterrupt
+
+
+def _is_in_compiler(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("llvmlite"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 @contextlib.contextmanager
@@ -56,6 +72,7 @@ def raised_as_exceptions() -> Iterator[None]:
             os._exit(EXIT_INTERRUPTED)
         raise
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)  # no second try of `raise_interrupt`
         handle_with(exit_at_once)
 
 

@@ -1,4 +1,4 @@
-"""Positions as the kernels take them: float64, checked, one row a batch."""
+"""Position ids as float64, checked."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.arrays import as_array
+from ropecli.arrays import as_array, native
 from ropecli.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-LIMIT = 2**53  #: Beyond it float64 no longer tells neighbouring positions apart.
+LIMIT = 2**53  #: Beyond it float64 cannot represent every integer.
 
 
 def as_positions(value: object) -> NDArray[np.float64]:
-    """Positions as float64, of the shape given.
+    """Check positions, and return them as float64 in the same shape.
 
     Raises:
         ArgumentError: Not finite, or beyond 2^53 in magnitude.
         ArgumentTypeError: Not integers or floats.
     """
-    array = as_array("positions", value)
+    # NumPy 2.0 and 2.1 crash when integers of the other byte order meet a limit beyond their type.
+    array = native(as_array("positions", value))
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
         msg = f"positions must be integers or floats, got {array.dtype}"
         raise ArgumentTypeError(msg)

@@ -279,9 +279,16 @@ def test_an_error_of_nan_does_not_hold() -> None:
     assert Property(max_error=np.nan, tolerance=1.0, theory=None).holds is False
 
 
-@pytest.mark.parametrize(("shift", "seed"), [(0, 0), (-1, 0), (1, -1)])
-def test_numbers_that_are_not_allowed(shift: int, seed: int) -> None:
-    with pytest.raises(ArgumentError, match="shift must be at least 1 and seed at least 0, got"):
+@pytest.mark.parametrize(
+    ("shift", "seed", "message"),
+    [
+        (0, 0, "shift must be at least 1, got 0"),
+        (-1, 0, "shift must be at least 1, got -1"),
+        (1, -1, "seed must be at least 0, got -1"),
+    ],
+)
+def test_numbers_out_of_range(shift: int, seed: int, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
         invariance(encoding("nope"), shift=shift, seed=seed)
 
 

@@ -125,6 +125,30 @@ def test_while_a_module_is_imported(module: str, error: str) -> None:
     assert finish(start("-c", code)) == INTERRUPTED
 
 
+def test_in_a_callback_of_the_compiler() -> None:
+    code = """
+import ctypes, os, signal, sys, time
+from ropecli.cli import app, interrupts
+
+exec(compile("def interrupt(): os.kill(os.getpid(), signal.SIGINT)", "x", "exec"),
+     compiler := {"os": os, "signal": signal, "__name__": "llvmlite.binding"})
+callback = ctypes.CFUNCTYPE(None)(compiler["interrupt"])
+
+def run(words):
+    try:
+        callback()
+        time.sleep(60)
+    except KeyboardInterrupt:
+        print("error: interrupted", file=sys.stderr)
+        return 130
+
+app.run = run
+from ropecli.cli import main
+main()
+"""
+    assert finish(start("-c", code)) == INTERRUPTED
+
+
 def test_while_python_ends() -> None:
     begin = "import atexit, os, signal; from ropecli.cli import interrupts\n"
     handling = "interrupts.exit_at_once_from_now_on()\n"

@@ -54,7 +54,13 @@ def test_positions_by_batch() -> None:
 
 
 @pytest.mark.parametrize(
-    "positions", [[0, 1, 2], np.array([0, 1, 2], np.uint8), np.array([0.0, 1.0, 2.0], np.float16)]
+    "positions",
+    [
+        [0, 1, 2],
+        np.array([0, 1, 2], np.uint8),
+        np.array([0, 1, 2], ">i4"),
+        np.array([0.0, 1.0, 2.0], np.float16),
+    ],
 )
 def test_positions_of_any_kind(positions: Any) -> None:
     x = drawn(3, 4)
