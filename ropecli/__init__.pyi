@@ -25,6 +25,8 @@ from ropecli.checks.identify import Match as Match
 from ropecli.checks.identify import identify as identify
 from ropecli.checks.implementation import Verdict as Verdict
 from ropecli.checks.implementation import check as check
+from ropecli.checks.rotated_file import Compared as Compared
+from ropecli.checks.rotated_file import compare_file as compare_file
 from ropecli.checks.vectors.make import vectors as vectors
 from ropecli.checks.verify import Verification as Verification
 from ropecli.checks.verify import verify as verify
@@ -35,12 +37,10 @@ from ropecli.errors import ArgumentError as ArgumentError
 from ropecli.errors import ArgumentTypeError as ArgumentTypeError
 from ropecli.errors import FileError as FileError
 from ropecli.errors import RopecliError as RopecliError
-from ropecli.files.compare import Compared as Compared
-from ropecli.files.compare import compare_file as compare_file
 from ropecli.files.encode import encode_file as encode_file
 from ropecli.files.encoded import Encoded as Encoded
 from ropecli.files.encoded import EncodedArray as EncodedArray
-from ropecli.files.many import EncodedFiles as EncodedFiles
+from ropecli.files.encoded import EncodedFiles as EncodedFiles
 from ropecli.files.many import encode_files as encode_files
 from ropecli.files.permute.permute import Permuted as Permuted
 from ropecli.files.permute.permute import PermutedTensor as PermutedTensor

@@ -14,7 +14,7 @@ from ropecli.cli.options import EncodingOptions, OutputOptions, Seed
 if TYPE_CHECKING:
     from ropecli.analyses.decay import Decay
     from ropecli.cli.encoding import NamedRotary
-    from ropecli.files.vector import Vector
+    from ropecli.files.load import Vector
 
 DEFAULT = {"start": 0.0, "max_distance": 512.0, "step": 1.0}
 FIGURE_2 = {"start": 0.0, "max_distance": 256.0, "step": 0.02}  #: The paper's frame.
@@ -217,7 +217,7 @@ def _frame(
 
 
 def _load(name: str, path: Path | None, row: int | None) -> Vector | None:
-    from ropecli.files.vector import load_vector
+    from ropecli.files.load import load_vector
 
     if path is not None:
         return load_vector(path, row)

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ropecli.cli import options
-from ropecli.cli.early_read import begin_reading
+from ropecli.cli import options as shared
 from ropecli.cli.options import Force, Json, Layout, Quiet, RotaryDim
 
 
@@ -40,17 +39,17 @@ def encode(
         int | None,
         typer.Option(metavar="N", help="Head dim, even; all of the last axis by default."),
     ] = None,
-    base: options.Base = None,
+    base: shared.Base = None,
     layout: Layout = None,
     rotary_dim: RotaryDim = None,
     rotary_offset: Annotated[
         int | None, typer.Option(metavar="N", help="First rotated coordinate; 0 by default.")
     ] = None,
-    rope_type: options.RopeType = None,
-    set: options.Set = None,
-    model: options.Model = None,
-    layer: options.Layer = None,
-    sequence_length: options.SequenceLength = None,
+    rope_type: shared.RopeType = None,
+    set: shared.Set = None,
+    model: shared.Model = None,
+    layer: shared.Layer = None,
+    sequence_length: shared.SequenceLength = None,
     sequence_axis: Annotated[
         int | None,
         typer.Option(metavar="AXIS", help="Where positions run; the axis before the last."),
@@ -100,18 +99,15 @@ def encode(
     Rotate a file of embeddings by their positions. The file may be larger than memory; the output
     has its shape, dtype and memory order, and appears whole or not at all.
     """
-    begin_reading(input[0])
     # First, because CPython 3.11 maps and unmaps memory for each of the many calls in which Numba
     # is loaded, where modules that load each other stand between it and this one.
     import ropecli.rotary.apply  # noqa: F401  # isort: split
-    from ropecli.cli.encode_check import encode_check
-    from ropecli.cli.encode_many import encode_many
-    from ropecli.cli.encode_one import encode_one
-    from ropecli.cli.encode_plan import Asked
+    from ropecli.cli.encode_run import EncodeOptions, encode_check, encode_many, encode_one
+    from ropecli.files.formats.raw import parse_shape
     from ropecli.files.many import expanded
 
     inputs = expanded(input)
-    asked = Asked(
+    options = EncodeOptions(
         tensor=tensor,
         rope={
             "dim": dim,
@@ -130,7 +126,12 @@ def encode(
         offset=offset,
         inverse=inverse,
         dtype=dtype,
-        shape=shape,
+        shape=None if shape is None else parse_shape(shape),
+        force=force,
+        resume=resume,
+        scheduler=scheduler,
+        json=json,
+        quiet=quiet,
     )
     if check is not None:
         writing: dict[str, object] = {
@@ -139,35 +140,17 @@ def encode(
             "--scheduler": scheduler,
             "--force": force,
         }
-        _refuse_beside_check(inputs, writing, positions_continue=positions_continue)
-        encode_check(inputs[0], check, asked, json=json, quiet=quiet)
-    elif _several(input, inputs, output):
-        encode_many(
-            inputs,
-            output,
-            asked,
-            positions_continue=positions_continue,
-            force=force,
-            resume=resume,
-            scheduler=scheduler,
-            json=json,
-            quiet=quiet,
-        )
+        _refuse_with_check(inputs, writing, positions_continue=positions_continue)
+        encode_check(inputs[0], check, options)
+        return
+    if _several(input, inputs, output):
+        encode_many(inputs, output, options, positions_continue=positions_continue)
     else:
-        encode_one(
-            inputs[0],
-            output,
-            asked,
-            force=force,
-            resume=resume,
-            scheduler=scheduler,
-            json=json,
-            quiet=quiet,
-        )
+        encode_one(inputs[0], output, options)
 
 
 def _several(given: list[str], inputs: list[Path], output: Path | None) -> bool:
-    """Whether outputs go into a folder, or beside each of several files.
+    """Whether outputs go into a folder, or next to each of several files.
 
     One file that a pattern or a folder stands for is treated as several would be.
     """
@@ -185,7 +168,7 @@ def _several(given: list[str], inputs: list[Path], output: Path | None) -> bool:
     return several or (output is not None and is_plain_folder(output))
 
 
-def _refuse_beside_check(
+def _refuse_with_check(
     inputs: list[Path], writing: dict[str, object], *, positions_continue: bool
 ) -> None:
     from ropecli.errors import ArgumentError

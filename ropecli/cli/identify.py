@@ -79,7 +79,7 @@ def identify(
     from ropecli.cli.encoding import refuse_without_model
     from ropecli.errors import ArgumentError
     from ropecli.files.axes import axis_notes
-    from ropecli.files.sequences import read_sequences
+    from ropecli.files.load import read_sequences
     from ropecli.render import document
     from ropecli.render import identify as view
 

@@ -110,7 +110,7 @@ def _read(
         FileError: A file that can't be read.
     """
     from ropecli.errors import ArgumentError
-    from ropecli.files.tokens import load_tokens
+    from ropecli.files.load import load_tokens
 
     if q is None and k is None and v is None:
         return None

@@ -110,7 +110,7 @@ def _names(text: str) -> list[str]:
 
 def _load(path: Path | None, model_dim: int | None) -> NDArray[np.float64] | None:
     from ropecli.errors import ArgumentError
-    from ropecli.files.tokens import load_tokens
+    from ropecli.files.load import load_tokens
 
     if path is None:
         return None
@@ -123,7 +123,7 @@ def _load(path: Path | None, model_dim: int | None) -> NDArray[np.float64] | Non
 
 def _weights(path: Path | None, names: list[str]) -> dict[str, dict[str, Any]]:
     from ropecli.errors import FileError
-    from ropecli.files.weights import load_weights
+    from ropecli.files.load import load_weights
 
     found, rest = _by_encoding({} if path is None else load_weights(path), names)
     if rest:

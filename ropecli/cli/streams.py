@@ -36,8 +36,8 @@ def check_streams(input: Path, target: Path, *, model: str | None, json: bool) -
 
 
 @contextlib.contextmanager
-def words_beside(target: Path) -> Iterator[None]:
-    """What is said within goes to stderr where data go to stdout, if it can be written there."""
+def messages_to_stderr(target: Path) -> Iterator[None]:
+    """Send what is printed to stderr where data go to stdout, if it can be written there."""
     from ropecli.files.formats.pipe import is_pipe
 
     if not is_pipe(target):

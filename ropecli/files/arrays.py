@@ -1,8 +1,10 @@
-"""One array of a file."""
+"""One array of a file, and the parts of it that are read."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import os
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
@@ -13,16 +15,16 @@ from ropecli.files.formats.registry import open_source
 from ropecli.files.formats.stored import box_shape, whole
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from ropecli.files.formats.protocol import Reader, Source
     from ropecli.files.formats.stored import Box, Stored
 
-LARGEST = 2**32  #: Bytes: more is not what a command reads whole.
-_SHOWN = 8  #: Names that a message has.
+LARGEST = 2**32  #: Bytes of the largest array that a command reads whole.
+_SHOWN = 8  #: Names that a message shows.
 
 
 @contextlib.contextmanager
@@ -36,22 +38,22 @@ def open_array(
 
     Args:
         path: The file.
-        name: Which array, where the file holds several.
-        accept: Says what the array is to be taken for, or refuses it.
+        name: Array to read, where the file holds several.
+        accept: Returns the array with the dtype that its elements are taken for, or refuses it.
 
     Raises:
-        FileError: A file that can't be read, no such array, or several and no name.
+        FileError: The file is unreadable, has no such array, or has several and `name` is None.
     """
     with open_source(path) as source:
         chosen = choose(source, name)
         if len(chosen) > 1:
-            msg = f"{path} holds {len(chosen)} tensors that match, name one of {listed(chosen)}"
+            msg = f"{path} holds {len(chosen)} tensors that match, name one of {list_names(chosen)}"
             raise FileError(msg)
-        yield from_any_place(source.reader(accept(source.arrays[chosen[0]])))
+        yield random_access(source.reader(accept(source.arrays[chosen[0]])))
 
 
 def choose(source: Source, pattern: str | None) -> list[str]:
-    """The names of the arrays that match, in the order of the file.
+    """Return the names of the arrays that match, in the order of the file.
 
     Args:
         source: The file.
@@ -70,28 +72,28 @@ def choose(source: Source, pattern: str | None) -> list[str]:
         msg = f"{source.path} holds no tensor"
         raise FileError(msg)
     if pattern is None:
-        msg = f"{source.path} holds {len(names)} tensors, name one of {listed(names)}"
+        msg = f"{source.path} holds {len(names)} tensors, name one of {list_names(names)}"
         raise FileError(msg)
     matching = [name for name in names if name == pattern] or [
         name for name in names if fnmatchcase(name, pattern)
     ]
     if not matching:
-        msg = f"{source.path} holds no tensor {pattern!r}; allowed: {listed(names)}"
+        msg = f"{source.path} holds no tensor {pattern!r}; expected one of {list_names(names)}"
         raise FileError(msg)
     return matching
 
 
-def from_any_place(reader: Reader) -> Reader:
-    """A reader of the same array whose parts may be read in any order, and again.
+def random_access(reader: Reader) -> Reader:
+    """Return a reader of the same array whose parts may be read in any order, and again.
 
     Raises:
-        FileError: It would have to be held in memory, and is too large.
+        FileError: The array would have to be held in memory, and is too large.
     """
     return MemoryReader(reader.stored, read_whole(reader)) if reader.in_order else reader
 
 
 class MemoryReader:
-    """Reads an array that is held in memory, as `Reader`."""
+    """Reader of an array that is held in memory."""
 
     in_order = False
 
@@ -101,31 +103,52 @@ class MemoryReader:
         self._array = array
 
     def read(self, box: Box, out: NDArray[Any]) -> None:
-        """As `Reader.read`."""
+        """Fill `out` with a part of the array."""
         out[...] = self._array[box]
 
 
 def read_part(reader: Reader, box: Box) -> NDArray[Any]:
-    """A part of an array, in native byte order."""
+    """Read a part of an array, in native byte order."""
     out = np.empty(box_shape(box), reader.stored.dtype.newbyteorder("="))
     reader.read(box, out)
     return out
 
 
 def read_whole(reader: Reader) -> NDArray[Any]:
-    """All of an array, in native byte order.
+    """Read all of an array, in native byte order.
 
     Raises:
-        FileError: It is larger than what is read whole.
+        FileError: The array is larger than `LARGEST`.
     """
     stored = reader.stored
     if stored.nbytes > LARGEST:
-        msg = f"{stored.label} has {stored.nbytes:,} bytes; allowed are {LARGEST:,}"
+        msg = f"{stored.label} has {stored.nbytes:,} bytes; expected at most {LARGEST:,}"
         raise FileError(msg)
     return read_part(reader, whole(stored))
 
 
-def listed(names: Iterable[str]) -> str:
-    """The first few names in their order, for messages."""
+def version_of(path: Path, fd: int | None = None) -> str:
+    """Return a text that changes when a file, or a file in a folder, is written to.
+
+    Args:
+        path: The file, or the folder.
+        fd: The open file, even if another file has its name by now.
+    """
+    if not path.is_dir():
+        status = path.stat() if fd is None else os.fstat(fd)
+        return f"{path.resolve()} {status.st_size} {status.st_mtime_ns}"
+    content = hashlib.sha256()
+    for below, folders, files in os.walk(path):
+        folders.sort()
+        for name in sorted(files):
+            file = os.path.join(below, name)  # noqa: PTH118 - millions of files
+            status = os.lstat(file)
+            line = f"{file}\0{status.st_size} {status.st_mtime_ns}\n"
+            content.update(line.encode(errors="replace"))
+    return f"{path.resolve()} {content.hexdigest()}"
+
+
+def list_names(names: Iterable[str]) -> str:
+    """Return the first few names in alphabetical order, for messages."""
     names = sorted(names)
     return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")

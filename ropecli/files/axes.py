@@ -1,19 +1,28 @@
-"""What the axes of an array in a file mean."""
+"""The axes of an array in a file, and the blocks that it is cut into."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ropecli.errors import ArgumentError, FileError
 from ropecli.files.formats.stored import Stored
 from ropecli.numbers import even, integer
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ropecli.files.formats.stored import Box
+
 _LONGEST_HEAD = 512  #: Above every head dim in use; a longer last axis is likely several heads.
+#: Bytes that a vector counts at least: short vectors take less memory than their positions.
+_LEAST_VECTOR = 128
 
 
 @dataclass(frozen=True, kw_only=True)
 class Axes:
-    """An array's axes: where the positions run, and how many heads lie side by side."""
+    """Axes of an array: the sequence, and the heads side by side along the last axis."""
 
     stored: Stored
     sequence_axis: int  #: 0 or more.
@@ -26,49 +35,61 @@ class Axes:
         return self.stored.shape[self.sequence_axis]
 
 
-def understand_axes(
-    stored: Stored, *, head_dim: int | None = None, sequence_axis: int | None = None
-) -> Axes:
-    """Say what each axis is.
-
-    Args:
-        stored: The array.
-        head_dim: The last axis must be a multiple of it; all of the last axis by default.
-        sequence_axis: Where the positions run; negative counts from the end; the axis before the
-            last by default.
+def vector_length(stored: Stored, *, head_dim: int | None = None) -> int:
+    """Return the length of the last axis, of all heads side by side.
 
     Raises:
-        ArgumentError: The array has no such axis, or its last is no multiple of `head_dim`, which
-            must be even.
-        ArgumentTypeError: The sequence axis or the head dim is not an integer.
+        ArgumentError: The last axis is empty, or not a multiple of the head dim.
         FileError: The array has fewer than two axes.
     """
-    ndim = len(stored.shape)
-    if ndim < 2:
+    if len(stored.shape) < 2:
         msg = (
             f"{stored.label} has shape {stored.shape}; "
-            "allowed are two axes or more, the last of them along the vectors"
+            "expected two axes or more, the last of them along the vectors"
         )
         raise FileError(msg)
     last = stored.shape[-1]
-    dim = last if head_dim is None else even("head dim", head_dim)
-    if not last or last % dim:
-        allowed = "2 or more" if head_dim is None else f"a multiple of the head dim {dim}"
+    if not last or (head_dim is not None and last % head_dim):
+        expected = "2 or more" if head_dim is None else f"a multiple of the head dim {head_dim}"
         msg = (
-            f"the last axis must be {allowed}, got {last} in shape {stored.shape} of {stored.label}"
+            f"the last axis must be {expected}, got {last} in shape {stored.shape} "
+            f"of {stored.label}"
         )
         raise ArgumentError(msg)
+    return last
+
+
+def understand_axes(
+    stored: Stored, *, head_dim: int | None = None, sequence_axis: int | None = None
+) -> Axes:
+    """Return the axes of an array.
+
+    Args:
+        stored: The array.
+        head_dim: Even divisor of the last axis; all of the last axis by default.
+        sequence_axis: Axis of the positions; negative counts from the end; the axis before the
+            last by default.
+
+    Raises:
+        ArgumentError: The array has no such axis, or the head dim is odd or does not divide the
+            last axis.
+        ArgumentTypeError: The sequence axis or the head dim is not an integer.
+        FileError: The array has fewer than two axes.
+    """
+    dim = None if head_dim is None else even("head dim", head_dim)
+    last, ndim = vector_length(stored, head_dim=dim), len(stored.shape)
+    dim = dim or last
     axis = ndim - 2 if sequence_axis is None else _from_start(sequence_axis, ndim)
     return Axes(stored=stored, sequence_axis=axis, heads=last // dim, head_dim=dim)
 
 
 def axis_notes(axes: Axes, *, axis_given: bool, dim_given: bool) -> tuple[str, ...]:
-    """What could be silently wrong about axes that nobody named.
+    """Return notes on axes that may silently be wrong because nobody named them.
 
     Args:
-        axes: As understood.
-        axis_given: Whether the sequence axis was named, rather than taken by default.
-        dim_given: Whether the head dim was named, rather than taken to be the last axis.
+        axes: The axes.
+        axis_given: Whether the user named the sequence axis.
+        dim_given: Whether the user named the head dim.
     """
     notes = []
     ndim = len(axes.stored.shape)
@@ -85,11 +106,66 @@ def axis_notes(axes: Axes, *, axis_given: bool, dim_given: bool) -> tuple[str, .
     return tuple(notes)
 
 
+def blocks(axes: Axes, limit: int) -> Iterator[Box]:
+    """Cut an array into parts of whole vectors and whole chunks, in the order of the file.
+
+    Args:
+        axes: Axes of the array.
+        limit: Bytes of a part; more only where a vector, or a chunk of the file, has more.
+    """
+    shape, lengths = axes.stored.shape, block_shape(axes, limit)
+    order = _slowest_first(axes)
+    cuts = [range(0, shape[axis], max(1, lengths[axis])) for axis in order]
+    for starts in _product(cuts):
+        first = dict(zip(order, starts, strict=True))
+        yield tuple(
+            slice(first[axis], min(first[axis] + lengths[axis], length))
+            for axis, length in enumerate(shape)
+        )
+
+
+def block_shape(axes: Axes, limit: int) -> tuple[int, ...]:
+    """Return the shape of a part: grown along the axes of the file, the fastest first."""
+    shape = axes.stored.shape
+    lengths = _least_lengths(axes)
+    vector = axes.head_dim * axes.stored.dtype.itemsize
+    size = math.prod(lengths) * max(vector, _LEAST_VECTOR) // axes.head_dim
+    for axis in reversed(_slowest_first(axes)):
+        whole = math.ceil(shape[axis] / max(1, lengths[axis]))
+        room = min(max(1, limit // max(1, size)), max(1, whole))
+        lengths[axis] = min(lengths[axis] * room, shape[axis])
+        size *= room
+    return tuple(lengths)
+
+
+def _product(cuts: list[range]) -> Iterator[tuple[int, ...]]:
+    """Yield one of each, the last fastest; `itertools.product` would list millions first."""
+    if not cuts:
+        yield ()
+        return
+    for first in cuts[0]:
+        for others in _product(cuts[1:]):
+            yield first, *others
+
+
+def _least_lengths(axes: Axes) -> list[int]:
+    """Return the least length of a part along each axis: whole chunks, and whole vectors."""
+    shape, chunks = axes.stored.shape, axes.stored.chunks
+    lengths = [1] * len(shape) if chunks is None else list(map(min, chunks, shape))
+    lengths[-1] = min(math.lcm(max(1, lengths[-1]), axes.head_dim), shape[-1])
+    return lengths
+
+
+def _slowest_first(axes: Axes) -> list[int]:
+    order = list(range(len(axes.stored.shape)))
+    return order[::-1] if axes.stored.fortran_order else order
+
+
 def _from_start(axis: object, ndim: int) -> int:
     axis = integer("sequence axis", axis)
     positive = axis + ndim if axis < 0 else axis
     if not 0 <= positive < ndim - 1:
-        allowed = "0 or -2" if ndim == 2 else f"from 0 to {ndim - 2} or from -{ndim} to -2"
-        msg = f"sequence axis must be {allowed}, got {axis}"
+        expected = "0 or -2" if ndim == 2 else f"from 0 to {ndim - 2} or from -{ndim} to -2"
+        msg = f"sequence axis must be {expected}, got {axis}"
         raise ArgumentError(msg)
     return positive

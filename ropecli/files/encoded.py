@@ -1,8 +1,8 @@
-"""What was rotated, and what was seen on the way."""
+"""Results of encoding files."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,15 +10,15 @@ from ropecli.arrays import dtype_name
 from ropecli.files.axes import axis_notes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
+    from ropecli.files.array_job import ArrayJob, NonFiniteCounts
     from ropecli.files.plan import Plan
-    from ropecli.files.rotation import Rotation, Unfinite
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncodedArray:
-    """One array that was rotated, and what was seen on the way."""
+    """One array that was rotated."""
 
     name: str  #: In its file; empty where the file has no names.
     shape: tuple[int, ...]  #: Lengths of its axes.
@@ -28,17 +28,17 @@ class EncodedArray:
     head_dim: int  #: Coordinates of one head.
     positions: tuple[float, float] | None  #: The first and the last; None of an empty sequence.
     furthest: float  #: The largest magnitude of a position on any axis; 0 of an empty sequence.
-    bytes: int  #: Of the elements.
+    bytes: int  #: Size of the elements.
     nonfinite: int  #: NaNs and infinities among the input's elements.
     overflowed: int  #: Finite pairs that became infinite.
-    notes: tuple[str, ...]  #: What could be silently wrong.
+    notes: tuple[str, ...]  #: Guesses that may silently be wrong.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Encoded:
-    """What was rotated, and what was seen on the way.
+    """A file that was rotated.
 
-    Where several arrays of a file were, shape, dtype and the like are those of the first; the
+    Where several of its arrays were, shape, dtype and the like are those of the first; the
     bytes and the counts are of all.
     """
 
@@ -51,50 +51,62 @@ class Encoded:
     heads: int  #: Side by side along the last axis.
     head_dim: int  #: Coordinates of one head.
     positions: tuple[float, float] | None  #: The first and the last; None of an empty sequence.
-    bytes: int  #: Of the elements.
+    bytes: int  #: Size of the elements.
     seconds: float  #: Time it took.
     nonfinite: int  #: NaNs and infinities among the input's elements.
     overflowed: int  #: Finite pairs that became infinite.
-    notes: tuple[str, ...]  #: What could be silently wrong.
-    arrays: tuple[EncodedArray, ...]  #: One by one, in the order of the file.
+    notes: tuple[str, ...]  #: Guesses that may silently be wrong.
+    arrays: tuple[EncodedArray, ...]  #: In the order of the file.
     kept: tuple[str, ...]  #: Names of the arrays that were copied as they are.
-    left_out: tuple[str, ...]  #: Names of those for which the output's format has no place.
+    left_out: tuple[str, ...]  #: Names of those that the output's format has no place for.
 
 
-def encoded(
-    plan: Plan,
-    seen: Mapping[int, Unfinite],
-    *,
-    output: Path,
-    seconds: float,
-    axis_given: bool,
-) -> Encoded:
-    """What was done to a file.
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """A file that was not rotated."""
+
+    input: Path  #: The file.
+    message: str  #: Why, in one line.
+    #: The exception, whose advice names parameters.
+    error: BaseException = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodedFiles:
+    """Files that were rotated, and files that were not."""
+
+    files: tuple[Encoded, ...]  #: In the order of the inputs.
+    failures: tuple[Failure, ...]  #: In the order of the inputs.
+    bytes: int  #: Size of the elements that were rotated.
+    seconds: float  #: Time it took.
+
+
+def encoded(plan: Plan, counts: Sequence[NonFiniteCounts], *, seconds: float) -> Encoded:
+    """Return the result of a plan.
 
     Args:
-        plan: What was to be done.
-        seen: What was seen, by number of the array.
-        output: The file that was written.
+        plan: The plan.
+        counts: Of each array, in the order of the file.
         seconds: Time it took.
-        axis_given: Whether the sequence axis was named.
     """
-    rotations = plan.opened.rotations
+    session = plan.session
+    given = session.job.sequence_axis is not None
     arrays = tuple(
-        _array(rotation, seen[number], axis_given=axis_given)
-        for number, rotation in enumerate(rotations)
+        _array(job, seen, axis_given=given)
+        for job, seen in zip(session.arrays, counts, strict=True)
     )
     first = arrays[0]
     return Encoded(
-        input=plan.opened.source.path,
-        output=output,
+        input=session.source.path,
+        output=plan.output,
         shape=first.shape,
         dtype=first.dtype,
-        layout=rotations[0].rope.layout,
+        layout=session.rope.layout,
         sequence_axis=first.sequence_axis,
         heads=first.heads,
         head_dim=first.head_dim,
         positions=first.positions,
-        bytes=sum(array.bytes for array in arrays),
+        bytes=plan.bytes,
         seconds=seconds,
         nonfinite=sum(array.nonfinite for array in arrays),
         overflowed=sum(array.overflowed for array in arrays),
@@ -105,19 +117,19 @@ def encoded(
     )
 
 
-def _array(rotation: Rotation, seen: Unfinite, *, axis_given: bool) -> EncodedArray:
-    axes = rotation.axes
+def _array(job: ArrayJob, counts: NonFiniteCounts, *, axis_given: bool) -> EncodedArray:
+    axes = job.axes
     return EncodedArray(
-        name=rotation.name,
+        name=job.name,
         shape=axes.stored.shape,
         dtype=str(dtype_name(axes.stored.dtype)),
         sequence_axis=axes.sequence_axis,
         heads=axes.heads,
         head_dim=axes.head_dim,
-        positions=rotation.places.ends,
-        furthest=rotation.places.furthest,
+        positions=job.positions.ends,
+        furthest=job.positions.furthest,
         bytes=axes.stored.nbytes,
-        nonfinite=seen.nonfinite,
-        overflowed=seen.overflowed,
+        nonfinite=counts.nonfinite,
+        overflowed=counts.overflowed,
         notes=axis_notes(axes, axis_given=axis_given, dim_given=True),
     )

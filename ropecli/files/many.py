@@ -2,160 +2,225 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import re
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import FileError, RopecliError
 from ropecli.files.atomic import resolved
-from ropecli.files.distributed import Scheduler
-from ropecli.files.encode import default_output, encode_job
+from ropecli.files.cluster import Cluster, SchedulerGoneError, check_shareable
+from ropecli.files.encode import default_output
+from ropecli.files.encoded import EncodedFiles, Failure
 from ropecli.files.formats.pipe import is_pipe
 from ropecli.files.formats.registry import FORMATS
+from ropecli.files.plan import Plan
 from ropecli.files.positions import checked_offset
-from ropecli.files.rotation import Job
+from ropecli.files.session import Job, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ropecli.files.encoded import Encoded
     from ropecli.rotary import Rotary
 
     Progress = Callable[[int, int], None]
+    Start = Callable[[Plan], None]
 
-
-@dataclass(frozen=True, kw_only=True)
-class Failure:
-    """A file that was not rotated."""
-
-    input: Path  #: The file.
-    message: str  #: Why, in one line.
-
-
-@dataclass(frozen=True, kw_only=True)
-class EncodedFiles:
-    """What was rotated, and what was not."""
-
-    files: tuple[Encoded, ...]  #: In the order in which they were taken.
-    failures: tuple[Failure, ...]  #: Likewise.
-    bytes: int  #: Of the elements that were rotated.
-    seconds: float  #: Time it took.
+#: What goes wrong with one file, and keeps no other from being rotated.
+_ONE_FILE = (RopecliError, OSError, MemoryError)
 
 
 def encode_files(
     inputs: Sequence[str | os.PathLike[str]],
-    rope: Rotary,
+    rope: Rotary | Callable[[int], Rotary],
     *,
     folder: str | os.PathLike[str] | None = None,
     positions_continue: bool = False,
     offset: int = 0,
+    force: bool = False,
+    resume: bool = False,
+    scheduler: str | None = None,
     progress: Progress | None = None,
+    start: Start | None = None,
     **options: Any,
 ) -> EncodedFiles:
     """Rotate many files, each as `encode_file` does; one that fails keeps no other from it.
 
     Args:
         inputs: Files.
-        rope: The encoding.
-        folder: Where outputs of the inputs' names go; made if it is not there. Beside the inputs,
-            as input.rope.npy, by default.
+        rope: The encoding, or the function that returns it for the length of the last axis of the
+            first file.
+        folder: Folder of the outputs, which get the inputs' names; made if it is not there. Next
+            to the inputs, as input.rope.npy, by default.
         positions_continue: Count positions on from one file to the next, in the order given; by
-            default each begins anew.
+            default each file begins at 0.
         offset: Added to every position.
-        progress: Called with the bytes that are done and those in all.
+        force: As in `encode_file`.
+        resume: As in `encode_file`.
+        scheduler: As in `encode_file`; each worker takes a whole file at a time.
+        progress: Called with the bytes of the files that are done, and of all files.
+        start: Called with the plan of the first file that can be rotated, before it is.
         **options: As in `encode_file`.
 
     Raises:
         ArgumentError: A value that is not allowed with any file.
-        ArgumentTypeError: A rope or an offset of a type that is not allowed.
+        ArgumentTypeError: A rope or an offset of the wrong type.
         BrokenPipeError: Nobody reads what is written any more.
-        FileError: Two inputs of one name for one folder, or a folder that can't be made.
+        FileError: Two inputs of one name for one folder, or a folder that cannot be made.
     """
     begin = time.perf_counter()
     paths = [Path(path) for path in inputs]
-    outputs = targets(paths, folder)
-    start = checked_offset(offset)
-    of_jobs = {name: options.pop(name) for name in _OF_JOBS if name in options}
-    jobs = [Job(input=path, rope=rope, **of_jobs) for path in paths]
-    sizes = [_size(job) for job in jobs]
-    total = sum(size.bytes for size in sizes)
-    done = 0
-    files: list[Encoded] = []
-    failures: list[Failure] = []
-    lost: Path | None = None  # the first file of which nobody knows how long it is
-    with Scheduler(options.pop("scheduler", None)) as shared:
-        for job, target, size in zip(jobs, outputs, sizes, strict=True):
-            before = done
-
-            def tell(count: int, _: int, before: int = before) -> None:
-                if progress is not None:
-                    progress(before + count, total)
-
-            try:
-                if positions_continue and lost is not None:
-                    msg = (
-                        f"{job.input} was not rotated: where its positions begin depends on {lost}"
-                    )
-                    raise FileError(msg)
-                if positions_continue and size.error:
-                    lost = job.input
-                located = replace(job, offset=start)
-                files.append(encode_job(located, target, shared, progress=tell, **options))
-            except BrokenPipeError:
-                raise
-            except _ONE_FILE as error:
-                failures.append(Failure(input=job.input, message=_line(error)))
-            done += size.bytes
-            if positions_continue:
-                start += size.sequence
-    return EncodedFiles(
-        files=tuple(files),
-        failures=tuple(failures),
-        bytes=sum(each.bytes for each in files),
-        seconds=time.perf_counter() - begin,
+    outputs = outputs_of(paths, folder)
+    shift = checked_offset(offset)
+    run = _Run(
+        [Job(input=path, rope=rope, offset=shift, **options) for path in paths],
+        outputs,
+        start=start,
+        progress=progress,
+        positions_continue=positions_continue,
     )
+    if scheduler is None:
+        run.here(force=force, resume=resume)
+    else:
+        for job, output in zip(run.jobs, outputs, strict=True):
+            check_shareable(job, output, scheduler, resume=resume)
+        run.on_cluster(scheduler, force=force)
+    return run.result(seconds=time.perf_counter() - begin)
 
 
-#: What goes wrong with one file, and keeps no other from being rotated.
-_ONE_FILE = (RopecliError, OSError, MemoryError)
-#: What of the options of `encode_file` says how a file is opened.
-_OF_JOBS = ("tensor", "positions", "sequence_axis", "inverse", "dtype", "shape")
+class _Run:
+    """Files that are rotated one after another, or at once by the workers of a cluster."""
+
+    def __init__(
+        self,
+        jobs: list[Job],
+        outputs: list[Path],
+        *,
+        start: Start | None,
+        progress: Progress | None,
+        positions_continue: bool,
+    ) -> None:
+        self.jobs, self.outputs = jobs, outputs
+        self._start, self._continue = start, positions_continue
+        self._progress = progress
+        self._sizes = [0 if progress is None else _size_on_disk(job.input) for job in jobs]
+        self._done = 0
+        self._results: dict[int, Encoded] = {}
+        self._errors: dict[int, BaseException] = {}
+        self._rope: Rotary | None = None  # that of the first file that can be rotated
+        self._shift = 0  # added to the positions of the next file
+        self._unknown: Path | None = None  # the first file of unknown length
+
+    def here(self, *, force: bool, resume: bool) -> None:
+        """Rotate the files in this process."""
+        for number in range(len(self.jobs)):
+            with self._one_file(number), self._planned(number, force=force, resume=resume) as plan:
+                self._results[number] = plan.run(partial(self._report, number))
+            self._done += self._sizes[number]
+
+    def on_cluster(self, address: str, *, force: bool) -> None:
+        """Have the workers of a scheduler rotate the files.
+
+        Raises:
+            FileError: The scheduler cannot be reached, or is gone.
+        """
+        shared: list[tuple[int, Job]] = []
+        with Cluster(address) as cluster:
+            for number in range(len(self.jobs)):
+                with self._one_file(number), self._planned(number, force=force) as plan:
+                    shared.append((number, replace(plan.session.job, rope=plan.session.rope)))
+            files = [(job, self.outputs[number]) for number, job in shared]
+            for index, result in cluster.encode(files) if files else ():
+                number, job = shared[index]
+                with self._one_file(number):
+                    if isinstance(result, BaseException):
+                        raise result
+                    self._results[number] = replace(
+                        result, input=job.input, output=self.outputs[number]
+                    )
+                    self._report(number, 1, 1)
+                self._done += self._sizes[number]
+
+    def result(self, *, seconds: float) -> EncodedFiles:
+        """Return what was rotated, and what was not, in the order of the inputs."""
+        files = tuple(self._results[number] for number in sorted(self._results))
+        return EncodedFiles(
+            files=files,
+            failures=tuple(
+                Failure(input=self.jobs[number].input, message=_line(error), error=error)
+                for number, error in sorted(self._errors.items())
+            ),
+            bytes=sum(each.bytes for each in files),
+            seconds=seconds,
+        )
+
+    @contextlib.contextmanager
+    def _one_file(self, number: int) -> Iterator[None]:
+        """Note what goes wrong with a file, and go on."""
+        try:
+            yield
+        except (BrokenPipeError, SchedulerGoneError):
+            raise
+        except _ONE_FILE as error:
+            self._errors[number] = error
+
+    @contextlib.contextmanager
+    def _planned(self, number: int, *, force: bool, resume: bool = False) -> Iterator[Plan]:
+        """Open a file, count its positions for the next one, and plan its output."""
+        job = self.jobs[number]
+        if self._unknown is not None:
+            msg = f"{job.input} was not rotated: its first position depends on {self._unknown}"
+            raise FileError(msg)
+        offset = job.offset + self._shift
+        job = replace(job, rope=self._rope or job.rope, offset=offset)
+        if self._continue:
+            self._unknown = job.input
+        with opened(job) as session:
+            lengths = {axes.sequence for axes in session.all_axes}
+            if self._continue and len(lengths) == 1:
+                self._unknown = None
+                self._shift += lengths.pop()
+            plan = Plan(session, self.outputs[number], force=force, resume=resume)
+            if self._rope is None:
+                self._rope = session.rope
+                if self._start is not None:
+                    self._start(plan)
+            yield plan
+
+    def _report(self, number: int, count: int, total: int) -> None:
+        if self._progress is not None:
+            self._progress(
+                self._done + self._sizes[number] * count // max(1, total), sum(self._sizes)
+            )
 
 
-@dataclass(frozen=True)
-class _Size:
-    bytes: int = 0
-    sequence: int = 0
-    error: str = ""
-
-
-def _size(job: Job) -> _Size:
-    """How much there is in a file, and how many positions it takes."""
+def _size_on_disk(path: Path) -> int:
+    """Return the bytes of a file, or of the files in a folder; 0 where it cannot be read."""
     try:
-        with replace(job, positions=None).opened() as opened:
-            lengths = {rotation.axes.sequence for rotation in opened.rotations}
-            count = sum(rotation.axes.stored.nbytes for rotation in opened.rotations)
-    except _ONE_FILE as error:
-        return _Size(error=_line(error))
-    if len(lengths) > 1:
-        return _Size(bytes=count, error="sequences of different lengths")
-    return _Size(bytes=count, sequence=lengths.pop())
+        if not path.is_dir():
+            return path.stat().st_size
+        below = (Path(folder, name) for folder, _, files in os.walk(path) for name in files)
+        return sum(file.lstat().st_size for file in below)
+    except (OSError, ValueError):  # ValueError: a NUL in the name
+        return 0
 
 
 def _line(error: BaseException) -> str:
-    """What an exception says, in one line."""
+    """Return the message of an exception, in one line."""
     said = (isinstance(error, OSError) and error.strerror) or " ".join(str(error).split())
     return said or ("out of memory" if isinstance(error, MemoryError) else type(error).__name__)
 
 
 def expanded(inputs: Iterable[str | os.PathLike[str]]) -> list[Path]:
-    """The files that names, patterns such as "dump/*.npy", and folders stand for.
+    """Return the files of names, folders, and patterns such as "dump/*.npy".
 
-    What one pattern or folder stands for comes in the order of its numbers: part-2 before part-10.
+    Those of one pattern or folder come in the order of their numbers: part-2 before part-10.
 
     Raises:
         FileError: A pattern that matches nothing, or a folder without a file of arrays.
@@ -183,7 +248,7 @@ def expanded(inputs: Iterable[str | os.PathLike[str]]) -> list[Path]:
 
 
 def is_plain_folder(path: Path) -> bool:
-    """Whether it is a folder of files, not one that a format makes of an array."""
+    """Whether it is a folder of files, and not the folder of one array."""
     return not is_pipe(path) and path.is_dir() and path.suffix.lower() not in _SUFFIXES
 
 
@@ -198,14 +263,14 @@ def _is_of_arrays(path: Path) -> bool:
 def _sorted(paths: Iterable[Path]) -> list[Path]:
     def key(path: Path) -> list[tuple[int, int | str]]:
         parts = re.split(r"(\d+)", str(path))
-        # Every other one is a number; a superscript digit is none, though it counts as a digit.
+        # Every other one is a number; a superscript digit is not one, though it counts as a digit.
         return [(0, int(part)) if place % 2 else (1, part) for place, part in enumerate(parts)]
 
     return sorted(paths, key=key)
 
 
-def targets(paths: list[Path], folder: str | os.PathLike[str] | None) -> list[Path]:
-    """Where the outputs go; the folder is made if it is not there.
+def outputs_of(paths: list[Path], folder: str | os.PathLike[str] | None) -> list[Path]:
+    """Return the outputs of several files, after making their folder if it is not there.
 
     Raises:
         FileError: Two inputs of one name, or a folder that can't be made.

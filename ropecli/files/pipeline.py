@@ -1,4 +1,4 @@
-"""Reading the next block and writing the last one while one is being turned."""
+"""A pipeline of three steps: the next block is read and the last one written during the second."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-
-from ropecli.files.formats.direct import PAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -31,19 +29,18 @@ class _Buffers:
     def __init__(self) -> None:
         self._memory = [np.empty(0, np.uint8), np.empty(0, np.uint8)]
 
-    def next(self, shape: tuple[int, ...], dtype: np.dtype[Any], lead: int = 0) -> Array:
-        """An array whose content no longer matters, so far behind the begin of a page."""
+    def next(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """Return an array whose content no longer matters."""
         needed = math.prod(shape) * dtype.itemsize
         memory = self._memory.pop(0)
-        if memory.nbytes < needed + 2 * PAGE:
-            memory = np.empty(needed + 2 * PAGE, np.uint8)
+        if memory.nbytes < needed:
+            memory = np.empty(needed, np.uint8)
         self._memory.append(memory)
-        begin = (lead - memory.ctypes.data) % PAGE
-        return memory[begin : begin + needed].view(dtype).reshape(shape)
+        return memory[:needed].view(dtype).reshape(shape)
 
 
 class _Worker:
-    """A thread that does one thing after another, and ends with the process at the latest."""
+    """A thread that takes one step after another, and ends with the process at the latest."""
 
     def __init__(self) -> None:
         self._waiting: SimpleQueue[tuple[Future[None], Callable[..., None], Any] | None]
@@ -52,13 +49,13 @@ class _Worker:
         self.thread.start()
 
     def submit(self, step: Callable[..., None], *arguments: object) -> Future[None]:
-        """Have a step done."""
+        """Queue a step."""
         future: Future[None] = Future()
         self._waiting.put((future, step, arguments))
         return future
 
     def end(self) -> None:
-        """Let the thread end after what it was given."""
+        """End the thread after the steps in its queue."""
         self._waiting.put(None)
 
     def _work(self) -> None:
@@ -72,7 +69,7 @@ class _Worker:
 
 @contextlib.contextmanager
 def _worker(*, endless: bool) -> Iterator[_Worker]:
-    """A worker that is waited for, unless what it does may never end and nobody wants it."""
+    """Yield a worker, and wait for it at the end, unless a step that nobody wants may never end."""
     worker = _Worker()
     try:
         yield worker
@@ -92,7 +89,6 @@ def overlapped(
     read: Callable[[Item, Array], None],
     turn: Callable[[Item, Array, Array], Result],
     write: Callable[[Item, Array], None],
-    lead: Callable[[Item], int] = lambda _: 0,
     endless_read: bool = False,
     endless_write: bool = False,
 ) -> Generator[tuple[Item, Result], None, None]:
@@ -101,15 +97,14 @@ def overlapped(
     They come out in order, once they are written, with what the second step returned.
 
     Args:
-        items: What there is to do.
-        like: The shape and dtype of an item's blocks.
+        items: Items, in order.
+        like: Returns the shape and dtype of an item's blocks.
         read: Fills a block, in a thread of its own.
-        turn: Makes the second block of the first, in the calling thread.
+        turn: Computes the second block from the first, in the calling thread.
         write: Writes the second block, in a thread of its own.
-        lead: How far behind the begin of a page the second block is best written from.
-        endless_read: Whether reading may wait for somebody who sends nothing: after an exception,
-            such as an interrupt, it is left alone.
-        endless_write: Whether writing may wait for somebody who takes nothing.
+        endless_read: Whether reading may wait for a process that sends nothing: after an exception,
+            such as an interrupt, its thread is left alone.
+        endless_write: Whether writing may wait for a process that takes nothing.
     """
     items = iter(items)
     ahead = list(islice(items, 2))
@@ -135,7 +130,7 @@ def overlapped(
             reading.result()
             if len(written) == 2:
                 yield _finished(written.pop(0))
-            out = after.next(block.shape, block.dtype, lead(item))
+            out = after.next(block.shape, block.dtype)
             result = turn(item, block, out)
             written.append((item, result, writer.submit(write, item, out)))
         for last in written:
@@ -149,7 +144,7 @@ def _finished(written: tuple[Item, Result, Future[None]]) -> tuple[Item, Result]
 
 
 def _one_ahead(things: Iterator[Any]) -> Iterator[Any]:
-    """Each thing, after the one behind it was asked for."""
+    """Yield each thing, after asking for the one behind it."""
     waiting = next(things, None)
     while waiting is not None:
         coming = next(things, None)

@@ -1,165 +1,199 @@
-"""What is written from what, block by block."""
+"""Maps input blocks to output blocks, and writes them."""
 
 from __future__ import annotations
 
-import hashlib
 import math
-from contextlib import closing
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
-
-import numpy as np
+import os
+import time
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import FileError
-from ropecli.files.formats.direct import PAGE
-from ropecli.files.formats.flat import FlatWriter
-from ropecli.files.formats.pipe import StdinSource, StdoutSink
+from ropecli.files.array_job import Block, NonFiniteCounts, WrittenBlock
+from ropecli.files.encoded import encoded
+from ropecli.files.formats.pipe import StdinSource, StdoutSink, as_path, is_pipe
+from ropecli.files.formats.registry import output_format
 from ropecli.files.formats.stored import box_shape
+from ropecli.files.output import check_output, empty, open_output
 from ropecli.files.pipeline import overlapped
+from ropecli.files.resume import BlockLog, digest
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
-    from ropecli.files.formats.protocol import Format, Reader, Sink, Writer
-    from ropecli.files.formats.stored import Box, Stored
-    from ropecli.files.rotation import OpenJob, Unfinite
+    from ropecli.files.encoded import Encoded
+    from ropecli.files.formats.protocol import Reader, Sink, Writer
+    from ropecli.files.formats.stored import Stored
+    from ropecli.files.session import Session
 
-
-DIGEST_BYTES = 16  #: Of the hash of a block.
-
-
-@dataclass(frozen=True)
-class Step:
-    """One block of one array."""
-
-    number: int  #: Counted over all arrays.
-    array: int  #: Which array.
-    box: Box
-    bytes: int
-
-
-@dataclass(frozen=True)
-class Written:
-    """A block that is written, and what was seen in it."""
-
-    step: Step
-    unfinite: Unfinite
-    digest: str  #: Hash of its elements, where one was asked for.
-
-
-class Runner(Protocol):
-    """What turns blocks, as `Plan.run` does."""
-
-    def __call__(
-        self, sink: Sink, steps: Iterable[Step], /, *, hashed: bool
-    ) -> Generator[Written, None, None]:
-        """Tell of each block once it is written; in any order."""
+    Progress = Callable[[int, int], None]
 
 
 class Plan:
-    """What is written from an open file, and how."""
+    """Write plan for one output."""
 
-    def __init__(self, opened: OpenJob, target: Format, output: Path) -> None:
-        """Refuse what the format has no place for.
-
-        Raises:
-            FileError: Several arrays for a format of one, or a dtype that it does not have.
-        """
-        self.opened = opened
-        self.format = target
-        if len(opened.rotations) > 1 and not target.named:
-            msg = (
-                f"cannot write {output}: it holds one tensor, got {len(opened.rotations)}; "
-                "allowed is a format of many, such as .safetensors"
-            )
-            raise FileError(msg)
-        keeps = target.named and opened.source.path.suffix.lower() in target.suffixes
-        self.kept = opened.rest if keeps else ()
-        self.left_out = () if keeps else opened.rest
-        self.arrays = [self._kept(rotation.axes.stored, output) for rotation in opened.rotations]
-        self.bytes = sum(rotation.axes.stored.nbytes for rotation in opened.rotations)
-
-    def _kept(self, stored: Stored, output: Path) -> Stored:
-        name = (stored.name or stored.path.stem) if self.format.named else ""
-        return self.format.as_stored(replace(stored, path=output, name=name))
-
-    def steps(self) -> Iterator[Step]:
-        """All blocks, in the order of the file."""
-        number = 0
-        for array, rotation in enumerate(self.opened.rotations):
-            stored = rotation.axes.stored
-            for box in rotation.blocks(self.arrays[array].chunks):
-                yield Step(number, array, box, math.prod(box_shape(box)) * stored.dtype.itemsize)
-                number += 1
-
-    def run(
-        self, sink: Sink, steps: Iterable[Step], *, hashed: bool = False
-    ) -> Generator[Written, None, None]:
-        """Read, turn and write block after block; each is told once it is written.
+    def __init__(
+        self,
+        session: Session,
+        output: str | os.PathLike[str],
+        *,
+        force: bool = False,
+        resume: bool = False,
+        sources: Sequence[Path] = (),
+    ) -> None:
+        """Refuse what cannot be written.
 
         Args:
-            sink: What they are written to.
-            steps: Which.
-            hashed: Whether to hash what is written.
+            session: The open input.
+            output: A file, or - for standard output.
+            force: Replace a file that exists.
+            resume: Continue an interrupted run, and keep what is done if this one is interrupted.
+            sources: Files that are read besides, which nothing replaces.
+
+        Raises:
+            ArgumentError: Positions that do not fit an array.
+            FileError: The output exists or cannot be written, or its format has no place for the
+                arrays.
         """
-        rotations = self.opened.rotations
+        self.session, self.output = session, Path(output)
+        self.force, self.resume = force, resume
+        job = session.job
+        self.format = output_format(output, job.input, job.shape, job.dtype)
+        if resume:
+            self._check_resumable()
+        is_path = isinstance(job.positions, str | os.PathLike)
+        read = [as_path(job.input), *([Path(job.positions)] if is_path else []), *sources]
+        check_output(output, force=force, sources=read)
+        arrays = session.arrays
+        if len(arrays) > 1 and not self.format.named:
+            msg = (
+                f"cannot write {output}: it holds one tensor, got {len(arrays)}; "
+                "expected a format of many, such as .safetensors"
+            )
+            raise FileError(msg)
+        same = self.format.named and session.source.path.suffix.lower() in self.format.suffixes
+        self.kept = session.rest if same else ()
+        self.left_out = () if same else session.rest
+        self.arrays = [self._as_stored(each.axes.stored) for each in arrays]
+        self.bytes = sum(each.axes.stored.nbytes for each in arrays)
+
+    def blocks(self) -> Iterator[Block]:
+        """Return all blocks, in the order of the file."""
+        number = 0
+        for array, job in enumerate(self.session.arrays):
+            itemsize = job.axes.stored.dtype.itemsize
+            for box in job.blocks(self.arrays[array].chunks):
+                yield Block(number, array, box, math.prod(box_shape(box)) * itemsize)
+                number += 1
+
+    def run(self, progress: Progress | None = None) -> Encoded:
+        """Write the output, or what an interrupted run has not written of it.
+
+        Args:
+            progress: Called after each block with the bytes that are done and those in all.
+
+        Raises:
+            BrokenPipeError: Nobody reads standard output any more.
+            FileError: The input cannot be read, or the output cannot be written.
+        """
+        with open_output(self.output, force=self.force, keep=self.resume) as part:
+            counts = self._write(part, progress)
+        return self.result(counts)
+
+    def result(self, counts: Sequence[NonFiniteCounts]) -> Encoded:
+        """Return what was written, with the counts of each array."""
+        return encoded(self, counts, seconds=time.perf_counter() - self.session.begin)
+
+    def _write(self, part: Path, progress: Progress | None) -> list[NonFiniteCounts]:
+        counts = [NonFiniteCounts() for _ in self.arrays]
+        done = bytearray()  # a byte for each block, up to the last that an earlier run has written
+        count = 0
+
+        def report(written: WrittenBlock) -> None:
+            nonlocal count
+            counts[written.block.array] += written.counts
+            count += written.block.bytes
+            if progress is not None:
+                progress(count, self.bytes)
+
+        source = self.session.source
+        with ExitStack() as stack:
+            log = stack.enter_context(BlockLog(self, part)) if self.resume else None
+            if log is None or not log.claims_any:
+                empty(part)
+            # Also where a run continues: the part may have another header, or another length.
+            sink = self.format.create(part, self.arrays, source)
+            stack.callback(sink.close)
+            if log is not None:
+                for written in log.verified():
+                    done += bytes(written.block.number - len(done)) + b"\1"
+                    report(written)
+            left = (each for each in self.blocks() if done[each.number : each.number + 1] != b"\1")
+            for written in stack.enter_context(closing(self._rotate(sink, left))):
+                if log is not None:
+                    log.add(written)
+                report(written)
+            sink.finish(source, self.kept)
+        return counts
+
+    def _rotate(self, sink: Sink, blocks: Iterable[Block]) -> Generator[WrittenBlock, None, None]:
+        """Read, rotate and write block after block; yield each once it is written."""
+        jobs = self.session.arrays
         readers: dict[int, Reader] = {}
         writers: dict[int, Writer] = {}
         digests: dict[int, str] = {}
 
-        def like(step: Step) -> tuple[tuple[int, ...], np.dtype[Any]]:
-            dtype = rotations[step.array].axes.stored.dtype
-            return box_shape(step.box), dtype.newbyteorder("=")
+        def like(block: Block) -> tuple[tuple[int, ...], np.dtype[Any]]:
+            return box_shape(block.box), jobs[block.array].axes.stored.dtype.newbyteorder("=")
 
-        def read(step: Step, block: NDArray[Any]) -> None:
-            if step.array not in readers:
+        def read(block: Block, before: NDArray[Any]) -> None:
+            if block.array not in readers:
                 readers.clear()  # the one before is done: it may hold a file open
-                stored = rotations[step.array].axes.stored
-                readers[step.array] = self.opened.source.reader(stored)
-            readers[step.array].read(step.box, block)
+                stored = jobs[block.array].axes.stored
+                readers[block.array] = self.session.source.reader(stored)
+            readers[block.array].read(block.box, before)
 
-        def turn(step: Step, before: NDArray[Any], after: NDArray[Any]) -> Unfinite:
-            unfinite = rotations[step.array].turn(step.box, before, after)
-            if hashed:  # here, because writing takes longer, and uses the block up
-                digests[step.number] = digest(after)
-            return unfinite
+        def turn(block: Block, before: NDArray[Any], after: NDArray[Any]) -> NonFiniteCounts:
+            counts = jobs[block.array].rotate(block.box, before, after)
+            if self.resume:  # here, because writing takes longer, and uses the block up
+                digests[block.number] = digest(after)
+            return counts
 
-        def writer(step: Step) -> Writer:
-            if step.array not in writers:
-                writers[step.array] = sink.writer(self.arrays[step.array].name)
-            return writers[step.array]
+        def write(block: Block, after: NDArray[Any]) -> None:
+            if block.array not in writers:
+                writers[block.array] = sink.writer(self.arrays[block.array].name)
+            writers[block.array].write(block.box, after)
 
-        def lead(step: Step) -> int:
-            found = writer(step)
-            if not isinstance(found, FlatWriter):
-                return 0
-            # Elements stand at multiples of their size in memory, though not in every file.
-            size = self.arrays[step.array].dtype.itemsize
-            return found.place(step.box) % PAGE // size * size
-
-        def write(step: Step, block: NDArray[Any]) -> None:
-            writer(step).write(step.box, block)
-
-        turned = overlapped(
-            steps,
+        rotated = overlapped(
+            blocks,
             like=like,
             read=read,
             turn=turn,
             write=write,
-            lead=lead,
-            endless_read=isinstance(self.opened.source, StdinSource),
+            endless_read=isinstance(self.session.source, StdinSource),
             endless_write=isinstance(sink, StdoutSink),
         )
-        with closing(turned):
-            for step, unfinite in turned:
-                yield Written(step, unfinite, digests.pop(step.number, ""))
+        with closing(rotated):
+            for block, counts in rotated:
+                yield WrittenBlock(block, counts, digests.pop(block.number, ""))
 
+    def _as_stored(self, stored: Stored) -> Stored:
+        """Return an array as the output stores it."""
+        name = (stored.name or stored.path.stem) if self.format.named else ""
+        return self.format.as_stored(replace(stored, path=self.output, name=name))
 
-def digest(block: NDArray[Any]) -> str:
-    """The hash of a block's elements: C-contiguous, in native byte order."""
-    return hashlib.blake2b(
-        block.reshape(-1).view(np.uint8).data, digest_size=DIGEST_BYTES
-    ).hexdigest()
+    def _check_resumable(self) -> None:
+        if is_pipe(self.session.job.input):
+            msg = f"cannot resume {self.output}: standard input cannot be read again"
+            raise FileError(msg)
+        if not self.format.random:
+            msg = (
+                f"cannot resume {self.output}: "
+                "expected .npy, .safetensors, .zarr or a file without a header"
+            )
+            raise FileError(msg)

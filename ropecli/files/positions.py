@@ -1,4 +1,4 @@
-"""The positions of the vectors of a file, taken a block at a time."""
+"""The positions of the vectors of a file, a block at a time."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import contextlib
 import hashlib
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ropecli.arrays import as_array
 from ropecli.errors import ArgumentError
-from ropecli.files.arrays import open_array, read_part
-from ropecli.files.formats.stored import box_shape, check_numeric
-from ropecli.files.version import version_of
+from ropecli.files.arrays import MemoryReader, open_array, read_part, read_whole, version_of
+from ropecli.files.formats.stored import Stored, box_shape, check_numeric
 from ropecli.numbers import integer
 from ropecli.rotary.positions import LIMIT, as_positions
 
@@ -27,30 +26,30 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ropecli.files.axes import Axes
+    from ropecli.files.formats.protocol import Reader
     from ropecli.files.formats.stored import Box
-    from ropecli.files.version import Version
 
 _CHUNK = 1 << 18  #: Positions that are checked at a time.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Positions:
-    """Where the vectors of an array stand: counted along the sequence, or looked up."""
+    """Positions of the vectors of an array: counted along the sequence, or looked up."""
 
     axes: Axes
     offset: int  #: Added to every position.
-    given: Given | None  #: What is looked up; None where they are counted.
+    table: PositionTable | None  #: Where they are looked up; None where they are counted.
 
     @property
     def identity(self) -> str:
-        """What tells them from any other positions."""
-        origin = "counted" if self.given is None else self.given.origin
+        """A text that tells them from any other positions."""
+        origin = "counted" if self.table is None else self.table.origin
         return f"{origin} + {self.offset}"
 
     @property
     def per_batch(self) -> bool:
         """Whether they differ along the first axis."""
-        return self.given is not None and self.given.per_batch
+        return self.table is not None and self.table.per_batch
 
     @property
     def ends(self) -> tuple[float, float] | None:
@@ -76,53 +75,48 @@ class Positions:
             ArgumentError: As `at`.
             ArgumentTypeError: As `at`.
         """
-        if self.given is not None:
-            return self.given.furthest()
+        if self.table is not None:
+            return self.table.furthest()
         return max(map(abs, self.ends or (0,)))
 
     def of(self, box: Box) -> NDArray[np.float64]:
-        """The positions of a part of the array: (batch, sequence) or (batch, sequence, axes).
+        """Return the positions of a part: (batch, sequence) or (batch, sequence, axes).
 
         There is one batch where they do not differ along the first axis.
         """
         return self.at(box[0] if self.per_batch else slice(0, 1), box[self.axes.sequence_axis])
 
     def at(self, batch: slice, sequence: slice) -> NDArray[np.float64]:
-        """The positions of some sequences, offset included.
+        """Return the positions of some sequences, offset included.
 
         Raises:
-            ArgumentError: Not finite, or beyond 2^53 in magnitude.
-            ArgumentTypeError: Not integers or floats.
+            ArgumentError: A position is not finite, or beyond 2^53 in magnitude.
+            ArgumentTypeError: The positions are neither integers nor floats.
         """
-        if self.given is not None:
-            return self.given.at(batch, sequence)
+        if self.table is not None:
+            return self.table.at(batch, sequence)
         counted = np.arange(sequence.start + self.offset, sequence.stop + self.offset)
         return counted.astype(np.float64)[None]
 
+    def in_memory(self) -> Positions:
+        """Return the same positions without an open file, so that they can be sent elsewhere."""
+        return self if self.table is None else replace(self, table=self.table.in_memory())
 
-class Given:
-    """Positions as they were given: an array, in memory or in a file."""
 
-    def __init__(
-        self,
-        shape: tuple[int, ...],
-        lookup: Callable[[Box], NDArray[Any]],
-        *,
-        origin: str,
-        offset: int,
-        coordinates: int,
-    ) -> None:
-        """Look up what stands in a part of an array.
+class PositionTable:
+    """Positions in an array, in memory or in a file."""
+
+    def __init__(self, reader: Reader, *, origin: str, offset: int, coordinates: int) -> None:
+        """Look positions up.
 
         Args:
-            shape: Of the array.
-            lookup: From a part of it to what stands there.
-            origin: Tells them from positions that came from elsewhere.
+            reader: Of the array.
+            origin: A text that tells it from any other array.
             offset: Added to every position.
-            coordinates: That each position has; 1 where it is a number.
+            coordinates: Coordinates of each position; 1 where it is a number.
         """
-        self.shape, self.origin = shape, origin
-        self._lookup, self._offset = lookup, offset
+        self.shape, self.origin = reader.stored.shape, origin
+        self._reader, self._offset = reader, offset
         self._point = (coordinates,) if coordinates > 1 else ()
         self._furthest: float | None = None
 
@@ -135,20 +129,21 @@ class Given:
         """Refuse an array of another shape.
 
         Raises:
-            ArgumentError: It has one.
+            ArgumentError: The shape is neither that of the sequence nor that of all sequences.
         """
-        allowed: list[tuple[int, ...]] = [(axes.sequence, *self._point)]
+        expected: list[tuple[int, ...]] = [(axes.sequence, *self._point)]
         if axes.sequence_axis > 0:
-            allowed.append((axes.stored.shape[0], axes.sequence, *self._point))
-        if self.shape not in allowed:
-            msg = f"positions must have shape {' or '.join(map(str, allowed))}, got {self.shape}"
+            expected.append((axes.stored.shape[0], axes.sequence, *self._point))
+        if self.shape not in expected:
+            msg = f"positions must have shape {' or '.join(map(str, expected))}, got {self.shape}"
             raise ArgumentError(msg)
 
     def at(self, batch: slice, sequence: slice) -> NDArray[np.float64]:
-        """As `Positions.at`, of arrays that fit."""
+        """Return the positions of some sequences, as `Positions.at`."""
         box = (batch, sequence) if self.per_batch else (sequence,)
-        found = as_positions(self._lookup((*box, *(slice(0, length) for length in self._point))))
-        # Held against the limit before adding, which would round.
+        point = (slice(0, length) for length in self._point)
+        found = as_positions(read_part(self._reader, (*box, *point)))
+        # Compared with the limit before adding, which would round.
         bad = (found > LIMIT - self._offset) | (found < -LIMIT - self._offset)
         if bad.any():
             msg = (
@@ -159,7 +154,7 @@ class Given:
         return (found + self._offset).reshape(*box_shape((batch, sequence)), *self._point)
 
     def furthest(self) -> float:
-        """Go through all of them, once; the largest in magnitude, 0 where there are none.
+        """Return the largest in magnitude, 0 where there are none, after checking all of them once.
 
         Raises:
             ArgumentError: As `Positions.at`.
@@ -169,6 +164,15 @@ class Given:
             largest = max((np.abs(part).max() for part in self._all()), default=np.float64(0))
             self._furthest = _plain(largest)
         return self._furthest
+
+    def in_memory(self) -> PositionTable:
+        """Return the same table without an open file."""
+        return PositionTable(
+            MemoryReader(self._reader.stored, read_whole(self._reader)),
+            origin=self.origin,
+            offset=self._offset,
+            coordinates=math.prod(self._point),
+        )
 
     def _all(self) -> Iterator[NDArray[np.float64]]:
         length = self.shape[1 if self.per_batch else 0]
@@ -183,7 +187,7 @@ class Given:
                 raise ArgumentError(msg) from None
 
     def _parts(self, length: int) -> Iterator[tuple[slice, slice]]:
-        """All of them, a part at a time: several whole sequences, or a part of one."""
+        """Cut all of them into parts: several whole sequences, or a part of one."""
         count = self.shape[0] if self.per_batch else 1
         rows = max(1, _CHUNK // max(1, length))
         for row in range(0, count, rows):
@@ -194,14 +198,9 @@ class Given:
 
 @contextlib.contextmanager
 def open_positions(
-    source: object,
-    offset: object = 0,
-    *,
-    coordinates: int = 1,
-    checked: bool = False,
-    version: Version = version_of,
+    source: object, offset: object = 0, *, coordinates: int = 1
 ) -> Iterator[Callable[[Axes], Positions]]:
-    """Open the positions of the arrays of a file: what says where those of each are, checked.
+    """Open the positions of the arrays of a file, and yield the function from axes to positions.
 
     However many arrays there are, one file is held open, and each position is checked once.
 
@@ -209,38 +208,37 @@ def open_positions(
         source: (sequence,) or (batch, sequence), batch being the first axis; an array, or the path
             of a file of one. None counts 0, 1, 2, ...
         offset: Added to every position.
-        coordinates: Of each position; where there are several they are the source's last axis.
-        checked: Whether another process has gone through all of them.
-        version: Tells a file from any other.
+        coordinates: Coordinates of each position; where there are several they are the source's
+            last axis.
 
     Raises:
         ArgumentError: Positions of another shape, not finite, or beyond 2^53 in magnitude.
-        ArgumentTypeError: Not integers or floats; an offset that is not an integer.
-        FileError: A file that can't be read.
+        ArgumentTypeError: Positions that are neither integers nor floats, or an offset that is not
+            an integer.
+        FileError: An unreadable file.
     """
     shift = checked_offset(offset)
     if source is None:
         yield partial(_counted, shift)
         return
     with contextlib.ExitStack() as stack:
-        lookup: Callable[[Box], NDArray[Any]]
+        reader: Reader
         if isinstance(source, str | os.PathLike):
             reader = stack.enter_context(open_array(source, accept=check_numeric))
-            shape, lookup = reader.stored.shape, partial(read_part, reader)
-            origin = version(Path(source))
+            origin = version_of(Path(source))
         else:
             array = as_array("positions", source)
-            shape, lookup = array.shape, array.__getitem__
+            stored = Stored(path=Path("positions"), shape=array.shape, dtype=array.dtype)
+            reader = MemoryReader(stored, array)
             origin = f"{array.dtype} {hashlib.sha256(array.tobytes()).hexdigest()}"
-        given = Given(shape, lookup, origin=origin, offset=shift, coordinates=coordinates)
+        table = PositionTable(reader, origin=origin, offset=shift, coordinates=coordinates)
 
-        def along(axes: Axes) -> Positions:
-            given.check_fits(axes)
-            if not checked:
-                given.furthest()
-            return Positions(axes=axes, offset=shift, given=given)
+        def positions_of(axes: Axes) -> Positions:
+            table.check_fits(axes)
+            table.furthest()
+            return Positions(axes=axes, offset=shift, table=table)
 
-        yield along
+        yield positions_of
 
 
 def _counted(offset: int, axes: Axes) -> Positions:
@@ -248,23 +246,23 @@ def _counted(offset: int, axes: Axes) -> Positions:
     if last > LIMIT:
         msg = f"positions must be at most 2^53 in magnitude, got {offset} to {last}"
         raise ArgumentError(msg)
-    return Positions(axes=axes, offset=offset, given=None)
+    return Positions(axes=axes, offset=offset, table=None)
 
 
 def checked_offset(offset: object) -> int:
-    """An offset, if it can be added to positions.
+    """Return an offset as an int.
 
     Raises:
-        ArgumentError: Beyond 2^53 in magnitude.
-        ArgumentTypeError: Not an integer.
+        ArgumentError: It is beyond 2^53 in magnitude.
+        ArgumentTypeError: It is not an integer.
     """
-    whole = integer("offset", offset)
-    if abs(whole) > LIMIT:
+    shift = integer("offset", offset)
+    if abs(shift) > LIMIT:
         msg = f"offset must be at most 2^53 in magnitude, got {offset}"
         raise ArgumentError(msg)
-    return whole
+    return shift
 
 
 def _plain(number: np.float64) -> float:
-    """The number, as an integer where it is one."""
+    """Return the number as an int where it is one."""
     return int(number) if number.is_integer() else float(number)

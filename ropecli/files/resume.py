@@ -1,9 +1,9 @@
-"""Which blocks of an interrupted run are done.
+"""The log of the blocks that an interrupted run has written.
 
-Beside the part file stands a log: a line that says of what job it is, and a line for each block
-that was written, with its hash. What a log claims is read again and hashed before it is believed,
-so nothing depends on what a dying system wrote first. A line has a checksum, for what it says of
-the input can't be seen in the block.
+It lies next to the part file: a line that identifies the job, and a line for each written block,
+with its hash. Resume verifies every logged block: it reads it from the part file and hashes it, so
+nothing depends on what a dying system wrote first. Each line has a checksum, because its counts
+cannot be verified against the block.
 """
 
 from __future__ import annotations
@@ -16,47 +16,57 @@ import zlib
 from dataclasses import fields
 from typing import IO, TYPE_CHECKING, Any, Self
 
+import numpy as np
+
 from ropecli._version import __version__
 from ropecli.errors import FileError
-from ropecli.files import rotation
+from ropecli.files import array_job
+from ropecli.files.array_job import Block, NonFiniteCounts, WrittenBlock
 from ropecli.files.arrays import read_part
 from ropecli.files.atomic import LONGEST_NAME
 from ropecli.files.formats.raw import Raw, RawSource
-from ropecli.files.plan import DIGEST_BYTES, Plan, Written, digest
-from ropecli.files.rotation import Unfinite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
     from ropecli.files.formats.protocol import Reader, Source
     from ropecli.files.formats.stored import Stored
-    from ropecli.files.plan import Step
+    from ropecli.files.plan import Plan
 
 _SUFFIX = ".blocks"
+_DIGEST_BYTES = 16  #: Of the hash of a block.
 
 
 def log_of(part: Path) -> Path:
-    """The log of a part file, or of a part folder."""
+    """Return the path of the log of a part file or folder."""
     name = part.name + _SUFFIX
     if len(os.fsencode(name)) > LONGEST_NAME:
         name = f".{hashlib.sha256(os.fsencode(part.name)).hexdigest()}{_SUFFIX}"
     return part.with_name(name)
 
 
+def digest(block: NDArray[Any]) -> str:
+    """Return the hash of a block's elements: C-contiguous, in native byte order."""
+    data = block.reshape(-1).view(np.uint8).data
+    return hashlib.blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
+
+
 class BlockLog:
-    """Takes down the blocks that are written. Only who holds the part file may open it."""
+    """Log of written blocks. Only who holds the part file may open it."""
 
     def __init__(self, plan: Plan, part: Path) -> None:
-        """Go on with the log of the same job, or begin one."""
-        job = job_of(plan)
+        """Continue the log of the same job, or begin one."""
+        job = _identity(plan)
         path = log_of(part)
         if path.is_symlink() or (path.exists() and not path.is_file()):
-            msg = f"cannot write {path}: it is no regular file"
+            msg = f"cannot write {path}: it is not a regular file"
             raise FileError(msg)
         self._plan, self._part = plan, part
         self._claims = _claims(path, job, plan)
-        self.claims_any = self._claims is not None  #: Whether it says of any that it is written.
+        self.claims_any = self._claims is not None  #: Whether it names any written block.
         self._file: IO[bytes] = path.open("ab" if self.claims_any else "wb")
         try:
             if self.claims_any:
@@ -67,29 +77,29 @@ class BlockLog:
             self.__exit__()
             raise
 
-    def proven(self) -> Iterator[Written]:
-        """The blocks that stand in the part file as the log says.
+    def verified(self) -> Iterator[WrittenBlock]:
+        """Yield the blocks of the part file that have the hash in the log.
 
-        Asked for once the sink is open: the file then has the header and the length that it ought
-        to have, whatever was left.
+        The sink must be open: the file then has the header and the length that it ought to have,
+        whatever an earlier run has left.
         """
-        claims, self._claims = self._claims, None  # which nobody asks for again
+        claims, self._claims = self._claims, None  # a large table that is not needed again
         if claims is None:
             return
         readers: dict[int, Reader] = {}
-        with contextlib.suppress(FileError), _left(self._plan, self._part) as source:
-            for step in self._plan.steps():
-                claimed, unfinite = claims.of(step.number)
-                if claimed and _found(source, self._plan, step, readers) == claimed:
-                    yield Written(step, unfinite, claimed)
+        with contextlib.suppress(FileError), _open_part(self._plan, self._part) as source:
+            for block in self._plan.blocks():
+                claimed, counts = claims.of(block.number)
+                if claimed and _hash_in(source, self._plan, block, readers) == claimed:
+                    yield WrittenBlock(block, counts, claimed)
 
-    def add(self, written: Written) -> None:
-        """Take down a block."""
+    def add(self, written: WrittenBlock) -> None:
+        """Log a block."""
         self._line(
             {
-                "block": written.step.number,
+                "block": written.block.number,
                 "blake2b": written.digest,
-                "unfinite": [written.unfinite.nonfinite, written.unfinite.overflowed],
+                "unfinite": [written.counts.nonfinite, written.counts.overflowed],
             }
         )
 
@@ -109,91 +119,96 @@ class BlockLog:
             self._file.close()
 
 
-def job_of(plan: Plan) -> str:
-    """What tells a job from any other: its input, its encoding, its positions, its blocks."""
-    rotations = plan.opened.rotations
-    rope = rotations[0].rope
+def _identity(plan: Plan) -> str:
+    """Return the hash of a job: of its input, encoding, positions and blocks."""
+    session = plan.session
     facts = {
         "ropecli": __version__,
-        "input": plan.opened.version,
-        "read": [_facts(each.axes.stored) for each in rotations],
+        "input": session.version,
+        "read": [_facts(each.axes.stored) for each in session.arrays],
         "written": [_facts(array) for array in plan.arrays],
         "kept": plan.kept,
-        "rope": {each.name: getattr(rope, each.name) for each in fields(rope) if each.compare},
-        "positions": [[each.axes.sequence_axis, each.places.identity] for each in rotations],
-        "inverse": rotations[0].inverse,
-        "blocks": rotation.BLOCK_BYTES,
+        "rope": {
+            each.name: getattr(session.rope, each.name)
+            for each in fields(session.rope)
+            if each.compare
+        },
+        "positions": [
+            [each.axes.sequence_axis, each.positions.identity] for each in session.arrays
+        ],
+        "inverse": session.job.inverse,
+        "blocks": array_job.BLOCK_BYTES,
     }
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
-
-
-def _left(plan: Plan, part: Path) -> Source:
-    """The part file, opened; one without a header as the plan describes it."""
-    if isinstance(plan.format, Raw):
-        (array,) = plan.arrays
-        return RawSource(part, array.shape, array.dtype)
-    return plan.format.open(part)
 
 
 def _facts(array: Stored) -> list[Any]:
     return [array.name, array.shape, array.dtype.str, array.fortran_order, array.chunks]
 
 
-def _found(source: Source, plan: Plan, step: Step, readers: dict[int, Reader]) -> str:
-    """The hash of a block of the part file; empty where it can't be read."""
+def _open_part(plan: Plan, part: Path) -> Source:
+    """Open the part file; one without a header as the plan describes it."""
+    if isinstance(plan.format, Raw):
+        (array,) = plan.arrays
+        return RawSource(part, array.shape, array.dtype)
+    return plan.format.open(part)
+
+
+def _hash_in(source: Source, plan: Plan, block: Block, readers: dict[int, Reader]) -> str:
+    """Return the hash of a block of the part file; empty where it cannot be read."""
     try:
-        if step.array not in readers:
-            readers[step.array] = source.reader(plan.arrays[step.array])
-        return digest(read_part(readers[step.array], step.box))
+        if block.array not in readers:
+            readers[block.array] = source.reader(plan.arrays[block.array])
+        return digest(read_part(readers[block.array], block.box))
     except FileError:
         return ""
 
 
 class _Claims:
-    """What a log says of each block, in few bytes: there may be millions."""
+    """Hash and counts of each logged block, in few bytes: there may be millions."""
 
     def __init__(self, count: int) -> None:
-        """Nothing yet, of so many blocks."""
+        """Hold nothing yet, of `count` blocks."""
         self._count = count
-        self._digests = bytearray(DIGEST_BYTES * count)  # zeros where nothing is said
-        self._unfinite: dict[int, Unfinite] = {}  # of the few that have any
+        self._digests = bytearray(_DIGEST_BYTES * count)  # zeros where there is none
+        self._counts: dict[int, NonFiniteCounts] = {}  # of the few that have any
 
-    def take(self, said: Any) -> bool:
-        """Believe what a line says of a block; whether it does, and there is such a block."""
+    def add(self, line: Any) -> bool:
+        """Add a line of the log, unless it is malformed; return whether it was added."""
         try:
-            number, digest = said["block"], bytes.fromhex(said["blake2b"])
-            unfinite = Unfinite(*said["unfinite"])
+            number, digest = line["block"], bytes.fromhex(line["blake2b"])
+            counts = NonFiniteCounts(*line["unfinite"])
         except (ValueError, KeyError, TypeError):
             return False
-        counts = (number, unfinite.nonfinite, unfinite.overflowed)
-        if any(type(each) is not int or each < 0 for each in counts) or number >= self._count:
+        numbers = (number, counts.nonfinite, counts.overflowed)
+        if any(type(each) is not int or each < 0 for each in numbers) or number >= self._count:
             return False
-        if len(digest) != DIGEST_BYTES:
+        if len(digest) != _DIGEST_BYTES:
             return False
-        self._digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES] = digest
-        self._unfinite.pop(number, None)
-        if unfinite != Unfinite():
-            self._unfinite[number] = unfinite
+        self._digests[number * _DIGEST_BYTES : (number + 1) * _DIGEST_BYTES] = digest
+        self._counts.pop(number, None)
+        if counts != NonFiniteCounts():
+            self._counts[number] = counts
         return True
 
-    def of(self, number: int) -> tuple[str, Unfinite]:
-        """The hash of a block, empty where there is none, and what was seen in it."""
-        found = self._digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES]
-        return found.hex() if any(found) else "", self._unfinite.get(number, Unfinite())
+    def of(self, number: int) -> tuple[str, NonFiniteCounts]:
+        """Return the hash of a block, empty where there is none, and its counts."""
+        found = self._digests[number * _DIGEST_BYTES : (number + 1) * _DIGEST_BYTES]
+        return found.hex() if any(found) else "", self._counts.get(number, NonFiniteCounts())
 
 
 def _claims(path: Path, job: str, plan: Plan) -> _Claims | None:
-    """What a log of this job says; nothing of another's, and of a torn line nothing."""
+    """Return the claims of a log of this job; None where it has none, or is another job's."""
     with contextlib.suppress(FileNotFoundError), path.open("rb") as lines:
-        if _said(next(lines, b"")) == {"job": job}:
-            found = _Claims(sum(1 for _ in plan.steps()))
-            if sum(found.take(_said(line)) for line in lines):
+        if _parsed(next(lines, b"")) == {"job": job}:
+            found = _Claims(sum(1 for _ in plan.blocks()))
+            if sum(found.add(_parsed(line)) for line in lines):
                 return found
     return None
 
 
-def _said(line: bytes) -> Any:
-    """What a line says; None of a line that was torn, or is another's."""
+def _parsed(line: bytes) -> Any:
+    """Return the content of a line; None of one that is torn, or another program's."""
     checksum, _, text = line.rstrip(b"\n").partition(b" ")
     if checksum != b"%08x" % zlib.crc32(text):
         return None

@@ -1,4 +1,4 @@
-"""Words for `encode`."""
+"""Text and JSON of `encode`."""
 
 from __future__ import annotations
 
@@ -7,34 +7,35 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ropecli.arrays import dtype_name
+from ropecli.errors import RopecliError
 from ropecli.render import console
 from ropecli.render.labels import frequencies
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from ropecli.files.axes import Axes
-    from ropecli.files.encoded import Encoded, EncodedArray
+    from ropecli.files.encoded import Encoded, EncodedArray, EncodedFiles, Failure
     from ropecli.rotary import Rotary
 
 LISTED = 8  #: Notes that are shown; many files may have one each, all in --json.
-RATED = 10**8  #: Bytes above which the rate says something: below, starting up takes longest.
+RATED = 10**8  #: Bytes above which the rate means something: below, starting up takes longest.
 
 
 def as_json(result: Encoded, notes: tuple[str, ...], tables: float | None) -> dict[str, Any]:
-    """The fields as they are, with the notes of the command."""
+    """Return the fields of a result, with the notes of the command."""
     return {**dataclasses.asdict(result), "notes": notes, "float32_table_error": tables}
 
 
 def show_notes(notes: tuple[str, ...]) -> None:
-    """Say what could be silently wrong."""
+    """Show notes on guesses that may silently be wrong."""
     for note in notes:
         console.note(note)
 
 
 def show_plan(axes: Axes, rope: Rotary, *, positions: Path | None, offset: int) -> None:
-    """Say what the axes were taken to be, before the work begins."""
+    """Show the axes and the encoding before the work begins."""
     file, label = axes.stored, console.visible(axes.stored.label)
     heads = f"{axes.heads} head{'s' * (axes.heads != 1)} of {axes.head_dim}"
     start = f"from {offset}" if positions is None else f"from {console.visible(positions.name)}"
@@ -53,7 +54,7 @@ def show_plan(axes: Axes, rope: Rotary, *, positions: Path | None, offset: int) 
 
 
 def show_warnings(result: Encoded) -> None:
-    """Count what is not finite, before and after, and what was left out."""
+    """Show counts of what is not finite, before and after, and what was left out."""
     show_warnings_of(result.arrays)
     if result.left_out:
         count = len(result.left_out)
@@ -64,7 +65,7 @@ def show_warnings(result: Encoded) -> None:
 
 
 def show_warnings_of(arrays: Iterable[EncodedArray]) -> None:
-    """Count what is not finite before, and after by dtype."""
+    """Show counts of what is not finite before, and after by dtype."""
     nonfinite, overflowed = 0, Counter[str]()
     for array in arrays:
         nonfinite += array.nonfinite
@@ -85,11 +86,11 @@ def show_warnings_of(arrays: Iterable[EncodedArray]) -> None:
 
 
 def later_notes(results: Iterable[Encoded], said: tuple[str, ...]) -> tuple[str, ...]:
-    """What could be silently wrong about files and tensors beyond the first.
+    """Return notes on guesses about files and tensors beyond the first.
 
     Args:
-        results: What was done.
-        said: Notes that stand for all of them.
+        results: The results.
+        said: Notes on all of them, which were shown.
 
     Returns:
         Each note once, with the name of the first that it is about.
@@ -105,14 +106,14 @@ def later_notes(results: Iterable[Encoded], said: tuple[str, ...]) -> tuple[str,
 
 
 def show_later_notes(notes: tuple[str, ...]) -> None:
-    """Say the first of them, and how many more there are."""
+    """Show the first of them, and how many more there are."""
     show_notes(notes[:LISTED])
     if len(notes) > LISTED:
         console.note(f"and {len(notes) - LISTED:,} more such notes, all in --json")
 
 
 def show(result: Encoded) -> None:
-    """Say what was written."""
+    """Show what was written."""
     name = str(result.output)
     target = "stdout" if name == "-" else console.visible(name)
     console.out().print(
@@ -122,17 +123,61 @@ def show(result: Encoded) -> None:
 
 
 def rate(count: int, seconds: float) -> str:
-    """Bytes a second, where they say something."""
+    """Return the rate in GB/s, where it means something."""
     return f" ({count / seconds / 1e9:.2f} GB/s)" if count > RATED else ""
 
 
 def show_tables(error: float | None) -> None:
-    """Say how far a model's own float32 tables may be from these angles."""
+    """Show how far a model's own float32 tables may be from these angles."""
     if error is not None:
         console.note(
             f"angles are exact; a model that keeps them in float32 is off by up to {error:.2g} "
             "radian at these positions"
         )
+
+
+def many_as_json(result: EncodedFiles, notes: tuple[str, ...]) -> dict[str, Any]:
+    """Return the fields of several files, with the notes of the command."""
+    failures = [{"input": each.input, "message": each.message} for each in result.failures]
+    return {
+        "files": [dataclasses.asdict(each) for each in result.files],
+        "failures": failures,
+        "bytes": result.bytes,
+        "seconds": result.seconds,
+        "notes": notes,
+    }
+
+
+def show_others(count: int, *, positions_continue: bool) -> None:
+    """Show how many more files there are."""
+    how = "going on where the file before ends" if positions_continue else "each from the start"
+    files = "file" if count == 1 else "files"
+    console.out().print(f"and {count:,} {files} more, positions {how}", markup=False)
+
+
+def show_many(result: EncodedFiles, folder: Path | None) -> None:
+    """Show how many files were written, and where."""
+    count = len(result.files)
+    where = "next to the inputs" if folder is None else f"to {console.visible(str(folder))}"
+    console.out().print(
+        f"{count:,} file{'s' * (count != 1)} written {where} in {result.seconds:.1f} s"
+        f"{rate(result.bytes, result.seconds)}",
+        markup=False,
+    )
+
+
+def show_failures(failures: Iterable[Failure], option: Callable[[str], str]) -> None:
+    """Show which files were not rotated, and why, one a line.
+
+    Args:
+        failures: The files.
+        option: Returns the option of a parameter that a message names.
+    """
+    for failure in failures:
+        error = failure.error
+        text = error.spell(option) if isinstance(error, RopecliError) else failure.message
+        named = str(failure.input) in text
+        console.note(text if named else f"{failure.input}: {text}", kind="error")
 
 
 def _layout(rope: Rotary) -> str:

@@ -10,8 +10,8 @@ from ropecli.render import console
 from ropecli.render.encode import rate
 
 if TYPE_CHECKING:
+    from ropecli.checks.rotated_file import Compared
     from ropecli.files.axes import Axes
-    from ropecli.files.compare import Compared
     from ropecli.rotary import Rotary
 
 

@@ -248,12 +248,12 @@ def test_disk_that_is_full_leaves_nothing(here: Path) -> None:
 
 
 def test_interrupt_leaves_nothing(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ropecli.files import rotation
+    from ropecli.files import array_job
 
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(rotation, "turn", interrupted)
+    monkeypatch.setattr(array_job, "rotate_into", interrupted)
     assert run(["encode", "x.npy"]) == 130
     assert [path.name for path in here.iterdir()] == ["x.npy"]
 

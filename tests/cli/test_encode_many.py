@@ -89,7 +89,7 @@ def test_a_file_that_does_not_fit_keeps_no_other_from_it(
 ) -> None:
     out, err = encoded(capsys, *names, "--dim", "8", code=2)
     assert out.startswith("a.npy  (4, 8) float32")
-    assert "1 file written beside the inputs" in out
+    assert "1 file written next to the inputs" in out
     assert err.startswith("error: the last axis must be a multiple of the head dim 8, got 7")
     assert (err.count("\n"), "odd.npy" in err) == (1, True)
     assert_same_bits("a", got=np.load("a.rope.npy"), expected=rotate(np.load("a.npy"), ROPE))
@@ -214,12 +214,12 @@ def test_an_interrupt_says_how_to_go_on_unless_quiet(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from ropecli.files import rotation
+    from ropecli.files import array_job
 
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(rotation, "turn", interrupted)
+    monkeypatch.setattr(array_job, "rotate_into", interrupted)
     _, err = encoded(capsys, *names, "--resume", code=130)
     assert err == (
         "note: what is done is kept: the same command goes on with it\nerror: interrupted\n"

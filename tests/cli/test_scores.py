@@ -239,7 +239,7 @@ REFUSED = [
     ("--x rows.npy --model-dim 9", "--model-dim must be that of rows.npy, 8, got 9"),
     ("--x rows.npy --length 4", "queries must be from 1 to the number of tokens, 3, got 4"),
     ("--x rows.npy --keys 4", "keys must be from 1 to the number of tokens, 3, got 4"),
-    ("--x vector.npy", "vector.npy has shape (8,); (tokens, model dim) is needed"),
+    ("--x vector.npy", "vector.npy has shape (8,); expected (tokens, model dim)"),
 ]
 
 

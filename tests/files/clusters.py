@@ -1,4 +1,4 @@
-"""A scheduler and its workers, as processes that are started by hand."""
+"""A scheduler and its workers, as processes."""
 
 from __future__ import annotations
 
@@ -14,30 +14,25 @@ from pathlib import Path
 from distributed import Client
 from helpers import ROOT
 
-#: A worker takes its time, and dies or fails where it is told to.
+#: A worker whose blocks are small and slow, and deadly where there is poison.
 PRELOAD = """
 import os, time
 from pathlib import Path
-from ropecli.files import distributed_task, rotation
-from ropecli.files.formats import zarr
-if not hasattr(distributed_task, "at_once"):  # it is loaded twice
-    distributed_task.at_once = distributed_task.turn_blocks
-rotation.BLOCK_BYTES = zarr.CHUNK_BYTES = {block}
-def slowly(common, steps):
-    for poison in Path({folder!r}).glob("poison-*"):
-        if int(poison.name.removeprefix("poison-")) in [step.number for step in steps]:
-            os.kill(os.getpid(), 9)
-    for trouble in Path({folder!r}).glob("trouble"):
-        trouble.unlink(missing_ok=True)
-        raise OSError(5, "Input/output error")
+from ropecli.files import array_job, cluster
+array_job.BLOCK_BYTES = cluster.TASK_BYTES = {block}
+if not hasattr(array_job, "at_once"):  # it is loaded twice
+    array_job.at_once = array_job.ArrayJob.rotate
+def slowly(*words):
+    if Path({folder!r}, "poison").exists():
+        os.kill(os.getpid(), 9)
     time.sleep({pause})
-    return distributed_task.at_once(common, steps)
-distributed_task.turn_blocks = slowly
+    return array_job.at_once(*words)
+array_job.ArrayJob.rotate = slowly
 """
 
 
 class Cluster:
-    """What is started in a folder, and stopped in the end."""
+    """Processes in a folder, which end with `close`."""
 
     def __init__(
         self,
@@ -58,13 +53,23 @@ class Cluster:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self._protocol, self._environment = protocol, environment or {}
-        self._arguments = (f"--nworkers={workers}", f"--nthreads={threads}")
         self.workers = workers
         self.address = f"{protocol}://127.0.0.1:{self.port}"
         self._processes: list[subprocess.Popen[bytes]] = []
         try:
-            self.start_scheduler()
-            self.start_workers()
+            self.scheduler = self._start(
+                "scheduler", f"--port={self.port}", f"--protocol={protocol}"
+            )
+            self._start(
+                "worker",
+                self.address,
+                f"--nworkers={workers}",
+                f"--nthreads={threads}",
+                f"--protocol={protocol}",
+                f"--preload={folder / 'preload.py'}",
+                f"--local-directory={folder}",
+            )
+            self.wait_for_workers()
         except BaseException:
             self.close()
             raise
@@ -73,22 +78,6 @@ class Cluster:
         with self.client() as client:
             client.wait_for_workers(self.workers, timeout=60)
 
-    def start_scheduler(self) -> None:
-        self.scheduler = self._start(
-            "scheduler", f"--port={self.port}", f"--protocol={self._protocol}"
-        )
-
-    def start_workers(self) -> None:
-        self._start(
-            "worker",
-            self.address,
-            *self._arguments,
-            f"--protocol={self._protocol}",
-            f"--preload={self.folder / 'preload.py'}",
-            f"--local-directory={self.folder}",
-        )
-        self.wait_for_workers()
-
     def client(self) -> Client:
         return Client(self.address, timeout=30, set_as_default=False)  # type: ignore[no-untyped-call]
 
@@ -96,17 +85,6 @@ class Cluster:
         """Of the workers, which their nannies replace."""
         with self.client() as client:
             return list(client.run(os.getpid).values())
-
-    def poison(self, block: int) -> Path:
-        path = self.folder / f"poison-{block}"
-        path.touch()
-        return path
-
-    def trouble(self) -> Path:
-        """The next task fails, and none after it."""
-        path = self.folder / "trouble"
-        path.touch()
-        return path
 
     def _start(self, what: str, *arguments: str) -> subprocess.Popen[bytes]:
         with (self.folder / f"{what}.log").open("ab") as log:
@@ -128,7 +106,6 @@ class Cluster:
                     **os.environ,
                     "PYTHONPATH": str(ROOT),
                     "NUMBA_NUM_THREADS": "1",
-                    "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1",
                     **self._environment,
                 },
             )

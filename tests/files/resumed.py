@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from ropecli import Encoded, Rotary, encode_file
-from ropecli.files import rotation
+from ropecli.files import array_job
 from ropecli.files.atomic import part_of
 from ropecli.files.formats import zarr as zarr_format
 from ropecli.files.resume import log_of
@@ -166,14 +166,14 @@ def ends() -> Iterator[None]:
 @pytest.fixture
 def turned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The blocks that are turned from now on, which are small."""
-    monkeypatch.setattr(rotation, "BLOCK_BYTES", BLOCK)
+    monkeypatch.setattr(array_job, "BLOCK_BYTES", BLOCK)
     monkeypatch.setattr(zarr_format, "CHUNK_BYTES", BLOCK // 4)
     found: list[str] = []
-    real = rotation.Rotation.turn
+    real = array_job.ArrayJob.rotate
 
-    def turn(self: rotation.Rotation, box: Any, *blocks: Any) -> Any:
+    def rotate(self: array_job.ArrayJob, box: Any, *blocks: Any) -> Any:
         found.append(f"{self.name} {box}")
         return real(self, box, *blocks)
 
-    monkeypatch.setattr(rotation.Rotation, "turn", turn)
+    monkeypatch.setattr(array_job.ArrayJob, "rotate", rotate)
     return found

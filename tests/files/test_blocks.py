@@ -10,8 +10,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ropecli.files.axes import Axes, understand_axes
-from ropecli.files.blocks import block_shape, blocks
+from ropecli.files.axes import Axes, block_shape, blocks, understand_axes
 from ropecli.files.formats.stored import Stored, box_shape
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
 import resource
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,13 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 from files.folders import names, refused, saved
-from helpers import ROOT, assert_same_bits
+from helpers import assert_same_bits
 from safetensors.numpy import load_file, save_file
 
 from ropecli import ArgumentError, ArgumentTypeError, Rotary, encode_file, rotate
-from ropecli.files.encode import check_encodable
+from ropecli.errors import FileError
+from ropecli.files.encode import plan_output
 from ropecli.files.formats.stored import Stored
-from ropecli.files.rotation import Job
+from ropecli.files.session import Job, opened
 
 ROPE = Rotary(head_dim=8)
 X = np.ones((5, 8))
@@ -27,28 +26,24 @@ AT = "tcp://127.0.0.1:8786"
 
 
 def said(
-    path: Path | str,
-    output: Path,
-    *,
-    error: Any = None,
-    needs: dict[str, Any] | None = None,
-    **job: Any,
+    path: Path | str, output: Path, *, error: Any = FileError, needs: Any = None, **job: Any
 ) -> str:
-    """The refusal, which is that of `encode_file`."""
-    options = needs or {}
-    kind = {} if error is None else {"error": error}
-    first = refused(
-        check_encodable, Job(input=Path(path), rope=ROPE, **job), output, **options, **kind
-    )
-    assert refused(encode_file, path, output, ROPE, **job, **options, **kind) == first
-    return first
+    """The refusal, of which no trace is left."""
+    with (
+        pytest.raises(error) as caught,
+        opened(Job(input=Path(path), rope=ROPE, **job)) as session,
+    ):
+        plan_output(session, output, **(needs or {}))
+    return str(caught.value)
 
 
 def test_what_can_be_written_is_not_refused(tmp_path: Path) -> None:
     path = saved(tmp_path, X)
-    for name in ("y.npy", "y.safetensors", "y.zarr", "y.npz"):
-        check_encodable(Job(input=path, rope=ROPE), tmp_path / name)
-    check_encodable(Job(input=path, rope=ROPE), tmp_path / "y.npy", scheduler=AT, resume=True)
+    with opened(Job(input=path, rope=ROPE)) as session:
+        for name in ("y.npy", "y.safetensors", "y.zarr", "y.npz"):
+            plan_output(session, tmp_path / name)
+            plan_output(session, tmp_path / name, scheduler=AT)
+        plan_output(session, tmp_path / "y.npy", resume=True)
     assert names(tmp_path) == ["x.npy"]
 
 
@@ -59,21 +54,24 @@ def test_formats(tmp_path: Path) -> None:
     several = said(tmp_path / "x.safetensors", Path("y.npy"), tensor="*")
     assert several.startswith("cannot write y.npy: it holds one tensor, got 2")
     assert "cannot resume y.npz" in said(path, Path("y.npz"), needs={"resume": True})
-    assert "stdin is gone" in said("-", Path("y.npy"), needs={"resume": True})
 
 
 def test_schedulers(tmp_path: Path) -> None:
     path = saved(tmp_path, X)
-    np.savez_compressed(tmp_path / "x.npz", x=X)
     shared = {"scheduler": AT}
-    assert "write y.npz with several processes" in said(path, Path("y.npz"), needs=shared)
-    assert "x.npz with several processes" in said(tmp_path / "x.npz", Path("y.npy"), needs=shared)
-    assert "scheduler must be such as" in said(
-        path, Path("y.npy"), needs={"scheduler": "here"}, error=ArgumentError
+    assert "write standard output on a cluster" in said(path, Path("-"), needs=shared)
+    assert "leave resume out" in said(path, Path("y.npy"), needs=shared | {"resume": True})
+    large = np.zeros(1_048_577)
+    assert "at most 8,388,608 bytes" in said(
+        path, Path("y.npy"), needs=shared, positions=large, error=ArgumentError
     )
+    for address in ("", "here", "127.0.0.1", "inproc://a/b", "tcp://:8786", "tcp://a b:1"):
+        message = said(path, Path("y.npy"), needs={"scheduler": address}, error=ArgumentError)
+        assert message.startswith("scheduler must be an address such as tcp://127.0.0.1:8786")
     for wrong in (5, b"tcp://a:1", Path("a")):
         message = said(path, Path("y.npy"), needs={"scheduler": wrong}, error=ArgumentTypeError)
-        assert message == f"scheduler must be such as tcp://127.0.0.1:8786, got {wrong!r}"
+        expected = "scheduler must be an address such as tcp://127.0.0.1:8786"
+        assert message == f"{expected}, got {wrong!r}"
 
 
 @pytest.mark.parametrize(
@@ -106,32 +104,6 @@ def test_names_that_are_too_long(tmp_path: Path) -> None:
     for name in ("x.zarr", "x.npy"):
         output = tmp_path / ("A" * 300) / name
         assert "File name too long" in refused(encode_file, path, output, ROPE)
-
-
-@pytest.mark.slow
-def test_a_pipe_is_asked_and_then_read(tmp_path: Path) -> None:
-    code = """
-import sys
-from pathlib import Path
-from ropecli import Rotary, encode_file
-from ropecli.files.encode import check_encodable
-from ropecli.files.formats.stored import Stored
-from ropecli.files.rotation import Job
-rope = Rotary(head_dim=8)
-for _ in range(2):
-    check_encodable(Job(input=Path("-"), rope=rope), Path(sys.argv[1]))
-encode_file("-", sys.argv[1], rope)
-"""
-    path = saved(tmp_path, X)
-    with subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path / "y.npy")],
-        stdin=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    ) as process:
-        process.communicate(path.read_bytes())
-    assert process.returncode == 0
-    encode_file(path, tmp_path / "z.npy", ROPE)
-    assert (tmp_path / "y.npy").read_bytes() == (tmp_path / "z.npy").read_bytes()
 
 
 def test_positions_of_more_arrays_than_files_may_be_open(tmp_path: Path) -> None:

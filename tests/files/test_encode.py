@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ropecli import Rotary, encode_file, rotate
-from ropecli.files import rotation
+from ropecli.files import array_job
 from ropecli.files.encode import default_output
 
 ROPE = Rotary(head_dim=8)
@@ -82,7 +82,7 @@ def test_file_holds_what_rotating_in_memory_gives(job: dict[str, Any]) -> None:
     from_end = job["axis"] - array.ndim  # the same axis, counted from the end
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         folder = Path(name)
-        patch.setattr(rotation, "BLOCK_BYTES", job["block"])
+        patch.setattr(array_job, "BLOCK_BYTES", job["block"])
         path = saved(folder, array)
         source = places
         if places is not None and job["in_file"]:
@@ -164,7 +164,7 @@ def test_size_of_the_blocks_changes_no_byte(
     name = "bfloat16" if dtype == BFLOAT16 else None
     path = saved(tmp_path, x)
     encode_file(path, tmp_path / "whole.npy", ROPE, dtype=name)
-    monkeypatch.setattr(rotation, "BLOCK_BYTES", block)
+    monkeypatch.setattr(array_job, "BLOCK_BYTES", block)
     encode_file(path, tmp_path / "cut.npy", ROPE, dtype=name)
     assert (tmp_path / "cut.npy").read_bytes() == (tmp_path / "whole.npy").read_bytes()
 
@@ -202,7 +202,7 @@ def test_four_axes_without_a_sequence_axis_are_noted(tmp_path: Path) -> None:
 def test_what_is_not_finite_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: np.dtype[Any], inverse: bool
 ) -> None:
-    monkeypatch.setattr(rotation, "BLOCK_BYTES", 40 * dtype.itemsize)
+    monkeypatch.setattr(array_job, "BLOCK_BYTES", 40 * dtype.itemsize)
     x = np.ones((30, 8), dtype)
     x[3, 0], x[3, 1], x[7, 5], x[20, 6] = np.nan, np.inf, -np.inf, np.nan
     # At position 11 both coordinates of the fastest pair are of one size: with the largest numbers
@@ -230,7 +230,7 @@ def test_positions_of_each_batch_are_read_block_by_block(
     random = np.random.default_rng(4)
     x = np.asarray(random.standard_normal((5, 300, 8)), order=order)
     places = np.asarray(random.integers(0, 9_999, (5, 300)).astype(">i4"), order=order_of_positions)
-    monkeypatch.setattr(rotation, "BLOCK_BYTES", 2_000)
+    monkeypatch.setattr(array_job, "BLOCK_BYTES", 2_000)
     path = saved(tmp_path, x)
     encode_file(path, tmp_path / "y.npy", ROPE, positions=str(saved(tmp_path, places, "p.npy")))
     got = np.load(tmp_path / "y.npy")

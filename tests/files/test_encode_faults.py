@@ -18,7 +18,7 @@ from helpers import assert_refused
 
 from ropecli import Rotary, encode_file
 from ropecli.cli.app import run
-from ropecli.files import early_sync, rotation
+from ropecli.files import array_job
 from ropecli.files.atomic import part_of
 from ropecli.files.resume import log_of
 
@@ -31,8 +31,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with x.npy, from which blocks of eight vectors are rotated."""
     saved(tmp_path, drawn(100, 8))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(rotation, "BLOCK_BYTES", 1_024)
-    monkeypatch.setattr(early_sync, "_EACH", 1_500)
+    monkeypatch.setattr(array_job, "BLOCK_BYTES", 1_024)
     return tmp_path
 
 
@@ -70,11 +69,6 @@ def failing(
     monkeypatch.setattr(os, call, fail)
 
 
-def waiting(fd: int) -> None:
-    """What begins to write where the system can't begin without waiting."""
-    os.fsync(fd)
-
-
 EIO = OSError(errno.EIO, "Input/output error")
 ENOSPC = OSError(errno.ENOSPC, "No space left on device")
 
@@ -89,8 +83,7 @@ ENOSPC = OSError(errno.ENOSPC, "No space left on device")
         ("pwrite", ENOSPC, 6, 999, "cannot write y.npy: No space left on device"),
         ("pwrite", EIO, 14, 1, "cannot write y.npy: Input/output error"),  # the last block
         ("truncate", ENOSPC, 2, 1, "cannot write y.npy: No space left on device"),
-        ("fsync", EIO, 1, 1, "cannot write y.npy: Input/output error"),  # in the background
-        ("fsync", EIO, 2, 999, "cannot write y.npy: Input/output error"),
+        ("fsync", EIO, 1, 1, "cannot write y.npy: Input/output error"),
         ("link", EIO, 1, 1, None),  # as on a file system without links
     ],
 )
@@ -108,8 +101,6 @@ def test_failing_disk(
     whole, before = expected(here), contents(here / "x.npy")
     words = ["encode", "x.npy", "-o", "y.npy", *resume]
     with monkeypatch.context() as patched, ends():
-        if call == "fsync":
-            patched.setattr(early_sync, "send", waiting)
         failing(patched, call, error, at=at, times=times)
         if says is None:
             assert run(words) == 0
@@ -117,23 +108,11 @@ def test_failing_disk(
             assert assert_refused(capsys, *words, "--json") == says
             assert names(here) == sorted(["x.npy", *(LEFT if resume else [])])
             patched.undo()
-            patched.setattr(rotation, "BLOCK_BYTES", 1_024)
+            patched.setattr(array_job, "BLOCK_BYTES", 1_024)
             assert run(words) == 0
     assert names(here) == ["x.npy", "y.npy"]
     assert contents(here / "y.npy") == whole
     assert contents(here / "x.npy") == before
-
-
-def test_what_the_disk_did_not_take_is_told_by_the_sync_at_the_end(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    sent: list[int] = []
-    monkeypatch.setattr(early_sync, "send", sent.append)
-    failing(monkeypatch, "fsync", EIO, at=1, times=1)
-    says = assert_refused(capsys, "encode", "x.npy", "-o", "y.npy", "--json")
-    assert says == "cannot write y.npy: Input/output error"
-    assert sent, "blocks are sent before the end"
-    assert names(here) == ["x.npy"]
 
 
 @PLAIN_OR_RESUME
@@ -282,7 +261,7 @@ def test_stdin_cannot_be_gone_on_with(
         finally:
             os.dup2(kept, 0)
             os.close(kept)
-    assert said == "cannot resume y.npy: what comes through stdin is gone; allowed is a file"
+    assert said == "cannot resume y.npy: standard input cannot be read again"
     assert names(here) == ["x.npy"]
 
 

@@ -25,9 +25,9 @@ LEFT = {".y.npy.ropecli-part", ".y.npy.ropecli-part.blocks"}
 #: The command, with small blocks and a line for each.
 BLOCKS = """
 import signal, sys
-from ropecli.files import rotation
+from ropecli.files import array_job
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a background may ignore
-rotation.BLOCK_BYTES = 4_096
+array_job.BLOCK_BYTES = 4_096
 real = rotation.Rotation.turn
 def turn(*words):
     print("turned", file=sys.stderr, flush=True)

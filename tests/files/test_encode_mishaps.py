@@ -19,7 +19,7 @@ from helpers import ROOT, assert_same_bits, run_python
 
 from ropecli import Rotary, encode_file, rotate
 from ropecli.errors import FileError
-from ropecli.files import rotation
+from ropecli.files import array_job
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +50,7 @@ def test_mishap_half_way_leaves_nothing(
     error: type[BaseException],
     left: list[str],
 ) -> None:
-    monkeypatch.setattr(rotation, "BLOCK_BYTES", 1_024)
+    monkeypatch.setattr(array_job, "BLOCK_BYTES", 1_024)
     (tmp_path / "in").mkdir()
     (tmp_path / "out").mkdir()
     path = saved(tmp_path / "in", np.ones((200, 8)))
@@ -68,9 +68,9 @@ def test_mishap_half_way_leaves_nothing(
 #: In the background of a script interrupts are ignored, and children inherit that.
 SLOWLY = """
 import signal, sys, time, ropecli
-from ropecli.files import rotation
+from ropecli.files import array_job
 signal.signal(signal.SIGINT, signal.default_int_handler)
-rotation.BLOCK_BYTES = 4_096
+array_job.BLOCK_BYTES = 4_096
 def pause(done, total):
     print(done, flush=True)
     time.sleep(0.005)

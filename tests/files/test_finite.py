@@ -10,7 +10,7 @@ import pytest
 
 from ropecli import Rotary
 from ropecli.arrays import DTYPES
-from ropecli.files.finite import all_finite, count_nonfinite, count_overflowed
+from ropecli.files.array_job import all_finite, count_nonfinite, count_overflowed
 
 
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)

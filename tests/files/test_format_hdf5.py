@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropecli import Rotary, encode_file, rotate
-from ropecli.files import rotation
+from ropecli.files import array_job
 from ropecli.files.arrays import read_part
 from ropecli.files.formats.registry import open_source
 
@@ -111,7 +111,7 @@ def test_blocks_of_any_size_give_the_same_elements(
     x = random_array(3, 50, 16)
     saved(tmp_path, x)
     write_hdf5(tmp_path / "x.h5", {"x": x}, chunks=(2, 7, 4))
-    monkeypatch.setattr(rotation, "BLOCK_BYTES", block)
+    monkeypatch.setattr(array_job, "BLOCK_BYTES", block)
     encode_file(tmp_path / name, tmp_path / "y.h5", ROPE, sequence_axis=0)
     heads = np.moveaxis(x.reshape(3, 50, 2, 8), 0, -2)
     expected = np.moveaxis(rotate(heads, ROPE), -2, 0).reshape(x.shape)

@@ -15,7 +15,7 @@ from files.hostile import archive, npy, saved_bytes
 from helpers import assert_same_bits
 
 from ropecli import Rotary, encode_file, rotate
-from ropecli.files import rotation
+from ropecli.files import array_job
 from ropecli.files.formats.npz import NpzSource
 
 ROPE = Rotary(head_dim=8)
@@ -56,7 +56,7 @@ def content_of(path: Path) -> dict[str, bytes]:
 def test_every_dtype_order_and_packing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: Any, order: Any, packed: str
 ) -> None:
-    monkeypatch.setattr(rotation, "BLOCK_BYTES", 1_000)
+    monkeypatch.setattr(array_job, "BLOCK_BYTES", 1_000)
     x, other = drawn(3, 70, 8, dtype=dtype, order=order), saved_bytes(drawn(4, seed=1))
     members = {"other.npy": other, "a/q.npy": saved_bytes(x), "words.txt": b"kept"}
     path = written(tmp_path, archive(members, PACKED[packed]), "x.npz")

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from ropecli import Rotary, encode_file, rotate
 from ropecli.errors import RopecliError
-from ropecli.files import rotation
+from ropecli.files import array_job
 from ropecli.files.arrays import read_part
 from ropecli.files.formats.registry import open_source
 
@@ -210,7 +210,7 @@ def test_blocks_of_any_size_give_the_same_elements(
 ) -> None:
     x = random_array(50, 16)
     path = write_parquet(tmp_path / "x.parquet", {"q": x, "i": pa.array(range(50))})
-    monkeypatch.setattr(rotation, "BLOCK_BYTES", block)
+    monkeypatch.setattr(array_job, "BLOCK_BYTES", block)
     encode_file(path, tmp_path / "y.parquet", Rotary(head_dim=16))
     expected = rotate(x, Rotary(head_dim=16))
     assert_same_bits("q", got=read_parquet(tmp_path / "y.parquet", "q"), expected=expected)

@@ -20,7 +20,7 @@ from helpers import ROOT, assert_same_bits, run_python, soon
 from safetensors.numpy import load_file, save
 
 from ropecli import Rotary, encode_file, rotate
-from ropecli.files import rotation
+from ropecli.files import array_job
 from ropecli.files.encode import default_output
 from ropecli.files.formats.pipe import StdoutSink
 from ropecli.files.formats.stored import Stored
@@ -62,7 +62,7 @@ def test_pipes_carry_what_files_hold(
     order: Any,
     block: int,
 ) -> None:
-    monkeypatch.setattr(rotation, "BLOCK_BYTES", block)
+    monkeypatch.setattr(array_job, "BLOCK_BYTES", block)
     path = saved(tmp_path, drawn(3, 20, 16, dtype=dtype, order=order))
     name = "bfloat16" if dtype == BFLOAT16 else None
     encode_file(path, tmp_path / "y.npy", ROPE, dtype=name)
@@ -83,7 +83,7 @@ def test_pipes_carry_what_files_hold(
 def test_axes_and_positions_as_in_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Bytes
 ) -> None:
-    monkeypatch.setattr(rotation, "BLOCK_BYTES", 2_000)
+    monkeypatch.setattr(array_job, "BLOCK_BYTES", 2_000)
     path = saved(tmp_path, drawn(4, 9, 3, 16))
     places = np.random.default_rng(1).integers(0, 999, (4, 9))
     options: dict[str, Any] = {"positions": places, "sequence_axis": 1, "offset": 5}
@@ -135,20 +135,12 @@ def test_a_redirected_file_is_read_from_where_it_stands(tmp_path: Path) -> None:
     assert_same_bits("y", got=np.load(tmp_path / "y.npy"), expected=rotate(x, ROPE))
 
 
-def test_a_refusal_leaves_the_header_to_the_next(tmp_path: Path) -> None:
-    x = drawn(4, 8)
-    with fed(saved_bytes(x)):
-        refused(encode_file, "-", tmp_path / "no" / "y.npy", ROPE)
-        encode_file("-", tmp_path / "y.npy", ROPE)
-    assert_same_bits("y", got=np.load(tmp_path / "y.npy"), expected=rotate(x, ROPE))
-
-
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("left", [0, 1, 5_000])
 def test_a_stream_that_ends_too_soon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: Any, left: int
 ) -> None:
-    monkeypatch.setattr(rotation, "BLOCK_BYTES", 1_000)
+    monkeypatch.setattr(array_job, "BLOCK_BYTES", 1_000)
     content = saved_bytes(drawn(20, 16, 8, order=order))
     with fed(content[: 128 + left]):
         said = refused(encode_file, "-", tmp_path / "y.npy", ROPE)
@@ -256,7 +248,7 @@ def test_parts_in_any_order_are_read_from_a_stream() -> None:
 
 
 def test_blocks_in_order_do_not_wait(monkeypatch: pytest.MonkeyPatch, capfdbinary: Bytes) -> None:
-    monkeypatch.setattr(rotation, "BLOCK_BYTES", 2_048)  # a short vector counts as 128 bytes
+    monkeypatch.setattr(array_job, "BLOCK_BYTES", 2_048)  # a short vector counts as 128 bytes
     seen: list[int] = []
 
     def watch(done: int, total: int) -> None:

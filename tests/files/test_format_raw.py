@@ -15,7 +15,7 @@ from safetensors.numpy import load_file
 from ropecli import Rotary, encode_file, rotate
 from ropecli.arrays import DTYPES
 from ropecli.errors import ArgumentError, ArgumentTypeError
-from ropecli.files import rotation
+from ropecli.files import array_job
 from ropecli.files.formats.raw import parse_shape
 
 ROPE = Rotary(head_dim=8)
@@ -36,7 +36,7 @@ def turned(x: Any) -> Any:
 def test_every_dtype_and_byte_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, block: int
 ) -> None:
-    monkeypatch.setattr(rotation, "BLOCK_BYTES", block)
+    monkeypatch.setattr(array_job, "BLOCK_BYTES", block)
     dtype = DTYPES[name.removeprefix(">")]
     x = drawn(dtype)
     stored = x.byteswap() if name.startswith(">") else x

@@ -123,9 +123,9 @@ def test_float8_is_refused_with_the_reason(tmp_path: Path, dtype: str) -> None:
     [
         ("ids", "ids holds int64; expected float64"),
         ("mask", "mask holds BOOL; expected"),
-        ("scalar", "scalar has shape (); allowed are two axes or more"),
+        ("scalar", "scalar has shape (); expected two axes or more"),
         ("*", "ids holds int64; expected"),
-        ("*.w", "holds no tensor '*.w'; allowed: bytes, ids, layers.0.k_proj"),
+        ("*.w", "holds no tensor '*.w'; expected one of bytes, ids, layers.0.k_proj"),
         (None, "holds 10 tensors, name one of bytes, ids, layers.0.k_proj"),
     ],
 )
@@ -180,7 +180,7 @@ def test_several_tensors_into_npz_and_back(path: Path) -> None:
 
 def test_several_tensors_do_not_go_into_npy(path: Path) -> None:
     said = refused(encode_file, path, path.with_name("y.npy"), ROPE, tensor="*.q_proj")
-    assert "it holds one tensor, got 2; allowed is a" in said
+    assert "it holds one tensor, got 2; expected a" in said
     assert names(path.parent) == ["x.safetensors"]
 
 

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
 
 from ropecli import Rotary, encode_file, rotate
-from ropecli.files import rotation
+from ropecli.files import array_job
 from ropecli.files.arrays import read_part, read_whole
 from ropecli.files.formats import zarr as module
 from ropecli.files.formats.registry import open_source
@@ -153,7 +153,7 @@ def test_blocks_of_any_size_give_the_same_store(
     x = random_array(3, 50, 16)
     saved(tmp_path, x)
     write_zarr(tmp_path / "x.zarr", {"": x}, chunks=(2, 7, 4))
-    monkeypatch.setattr(rotation, "BLOCK_BYTES", block)
+    monkeypatch.setattr(array_job, "BLOCK_BYTES", block)
     monkeypatch.setattr(module, "CHUNK_BYTES", block)
     encode_file(tmp_path / name, tmp_path / "y.zarr", ROPE, sequence_axis=0)
     heads = np.moveaxis(x.reshape(3, 50, 2, 8), 0, -2)

@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 
 from ropecli import ArgumentTypeError, Rotary, rotate
 from ropecli.files.many import encode_files, expanded
-from ropecli.files.rotation import Job
+from ropecli.files.plan import Plan
 
 ROPE = Rotary(head_dim=8)
 
@@ -111,7 +111,8 @@ def test_progress_runs_over_all_files(tmp_path: Path, parts: list[Path]) -> None
     told: list[tuple[int, int]] = []
     parts[0].write_bytes(b"")
     encode_files(parts, ROPE, folder=tmp_path / "out", progress=lambda *counts: told.append(counts))
-    assert told == [(5 * 64, 9 * 64), (9 * 64, 9 * 64)]
+    size = {rows: 128 + 64 * rows for rows in (5, 4)}  # of a file
+    assert told == [(size[5], size[5] + size[4]), (size[5] + size[4], size[5] + size[4])]
 
 
 def test_outputs_beside_the_inputs(tmp_path: Path, parts: list[Path]) -> None:
@@ -189,8 +190,10 @@ def test_what_is_no_argument_is_refused_before_any_file_is_read(parts: list[Path
             encode_files, parts, ROPE, offset="3", positions_continue=go_on, error=wrong
         )
         assert message == "offset must be an integer, got '3'"
-    assert "cannot name an output beside /" in refused(encode_files, ["/"], ROPE)
-    assert "scheduler must be such as" in encode_files(parts, ROPE, scheduler=5).failures[0].message
+    assert "cannot name an output next to /" in refused(encode_files, ["/"], ROPE)
+    assert "scheduler must be an address" in refused(
+        encode_files, parts, ROPE, scheduler=5, error=wrong
+    )
 
 
 @pytest.mark.parametrize(
@@ -202,30 +205,23 @@ def test_what_is_no_argument_is_refused_before_any_file_is_read(parts: list[Path
     ],
 )
 def test_what_the_system_says_of_one_file_keeps_no_other_from_being_rotated(
-    tmp_path: Path, parts: list[Path], monkeypatch: pytest.MonkeyPatch, error: Exception, says: str
+    tmp_path: Path, parts: list[Path], error: Exception, says: str
 ) -> None:
-    real = Job.opened
+    def fail(plan: Plan) -> None:
+        raise error
 
-    def opened(job: Job, **options: Any) -> Any:
-        if job.input == parts[1]:
-            raise error
-        return real(job, **options)
-
-    monkeypatch.setattr(Job, "opened", opened)
-    result = encode_files(parts, ROPE, folder=tmp_path / "out")
-    assert names(tmp_path / "out") == ["part-11.npy", "part-2.npy"]
-    assert [(each.input, each.message) for each in result.failures] == [(parts[1], says)]
+    result = encode_files(parts, ROPE, folder=tmp_path / "out", start=fail)
+    assert names(tmp_path / "out") == ["part-10.npy", "part-11.npy"]
+    assert [(each.input, each.message) for each in result.failures] == [(parts[0], says)]
+    assert result.failures[0].error is error
 
 
-def test_nobody_who_reads_is_the_end_of_all(
-    tmp_path: Path, parts: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def nobody(*_: Any, **__: Any) -> None:
+def test_nobody_who_reads_is_the_end_of_all(tmp_path: Path, parts: list[Path]) -> None:
+    def nobody(_: Plan) -> None:
         raise BrokenPipeError
 
-    monkeypatch.setattr("ropecli.files.many.encode_job", nobody)
     with pytest.raises(BrokenPipeError):
-        encode_files(parts, ROPE, folder=tmp_path / "out")
+        encode_files(parts, ROPE, folder=tmp_path / "out", start=nobody)
     assert names(tmp_path / "out") == []
 
 

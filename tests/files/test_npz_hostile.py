@@ -15,7 +15,7 @@ from files.hostile import ROPE, archive, bomb, pickled_array, saved_bytes
 from helpers import soon
 
 from ropecli import encode_file
-from ropecli.files import rotation
+from ropecli.files import array_job
 from ropecli.files.formats import density, npz
 
 PACKED = {
@@ -36,7 +36,7 @@ def drawn(*shape: int, order: Any = "C") -> Any:
 def test_a_damaged_byte_is_noticed_wherever_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: str, order: Any, chosen: str
 ) -> None:
-    monkeypatch.setattr(rotation, "BLOCK_BYTES", 1_000)
+    monkeypatch.setattr(array_job, "BLOCK_BYTES", 1_000)
     x = drawn(500, 8, order=order)
     members = {"q.npy": saved_bytes(x), "k.npy": saved_bytes(drawn(2, 8))}
     content = archive(members, PACKED[packed])
@@ -182,7 +182,7 @@ def test_a_header_is_read_without_what_follows(tmp_path: Path) -> None:
 def test_an_archive_that_shrinks_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rotation, "BLOCK_BYTES", 1 << 20)
+    monkeypatch.setattr(array_job, "BLOCK_BYTES", 1 << 20)
     path = tmp_path / "x.npz"
     np.savez(path, q=drawn(300_000, 8))
     said = refused(

@@ -129,13 +129,3 @@ def test_positions_of_many_arrays_are_opened_and_gone_through_once(
         assert [each.furthest for each in (first, *others)] == [5, 5, 5]
         with pytest.raises(ArgumentError, match=r"must have shape \(5,\), got \(6,\)"):
             along(axes(5, 8))
-
-
-def test_positions_that_another_process_has_checked_are_not_gone_through_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with monkeypatch.context() as patched:
-        patched.setattr(positions, "as_positions", lambda _: pytest.fail("gone through"))
-        with open_positions([3.0, -4.0], checked=True) as along:
-            places = along(axes(2, 8))
-    assert places.furthest == 4

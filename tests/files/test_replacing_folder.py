@@ -15,7 +15,7 @@ from helpers import ROOT, assert_same_bits
 
 from ropecli import Rotary, encode_file, rotate
 from ropecli.errors import FileError
-from ropecli.files import rotation
+from ropecli.files import array_job
 from ropecli.files.folder import replacing_folder
 from ropecli.files.formats import zarr
 from ropecli.files.formats.zarr import foreign_files
@@ -145,7 +145,7 @@ def test_what_is_read_is_never_replaced(tmp_path: Path) -> None:
 
 
 def test_mishaps_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rotation, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(array_job, "BLOCK_BYTES", 1)
     monkeypatch.setattr(zarr, "CHUNK_BYTES", 1)
     path = write_zarr(tmp_path / "x.zarr", {"": random_array(400, 8)}, chunks=(10, 8))
 

@@ -27,7 +27,7 @@ from files.resumed import (
 from helpers import assert_same_bits
 
 from ropecli import Rotary, encode_file, rotate
-from ropecli.files import plan, rotation
+from ropecli.files import array_job, plan
 from ropecli.files.atomic import part_of
 from ropecli.files.formats import flat
 from ropecli.files.resume import log_of
@@ -79,7 +79,7 @@ def test_any_step_may_fail_at_any_block(
     real: Any
     holder, name = {
         "read": (flat.FlatReader, "read"),
-        "turn": (rotation, "turn"),
+        "turn": (array_job, "rotate_into"),
         "write": (flat.FlatWriter, "write"),
         "log": (plan, "digest"),
     }[step]
@@ -180,7 +180,7 @@ def test_formats_that_are_written_in_one_go_are_refused(tmp_path: Path, name: st
     path = saved(tmp_path, drawn(20, 8, dtype="f4"))
     output = name if name == "-" else str(tmp_path / name)
     wrong = refused(encode_file, path, output, ROPE, resume=True)
-    assert f"cannot resume {output}: allowed are .npy, .safetensors, .zarr" in wrong
+    assert f"cannot resume {output}: expected .npy, .safetensors, .zarr" in wrong
     assert names(tmp_path) == ["x.npy"]
 
 

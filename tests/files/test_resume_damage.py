@@ -26,10 +26,7 @@ from files.resumed import (
 
 from ropecli import encode_file
 from ropecli.files.atomic import part_of
-from ropecli.files.formats.npy import Npy
-from ropecli.files.plan import Plan
-from ropecli.files.resume import BlockLog, _Claims, log_of
-from ropecli.files.rotation import Job, Unfinite
+from ropecli.files.resume import log_of
 
 __all__ = ["turned"]
 
@@ -213,7 +210,7 @@ def test_odd_things_under_the_name_of_the_log(tmp_path: Path, turned: list[str])
     for make in odd:
         make()
         wrong = refused(encode_file, path, output, ROPE, resume=True)
-        assert wrong == f"cannot write {log}: it is no regular file"
+        assert wrong == f"cannot write {log}: it is not a regular file"
         log.rmdir() if log.is_dir() else log.unlink()
     log.write_bytes(path.read_bytes())
     raw: dict[str, Any] = {"shape": (102, 8), "dtype": "float64"}
@@ -234,42 +231,3 @@ def test_absurd_numbers_take_no_memory(tmp_path: Path, turned: list[str]) -> Non
     finally:
         tracemalloc.stop()
     assert peak < 16 << 20
-
-
-def test_what_a_log_says_takes_few_bytes_for_each_block(tmp_path: Path) -> None:
-    count = 20_000
-    claims = _Claims(count)
-    tracemalloc.start()
-    try:
-        before, _ = tracemalloc.get_traced_memory()
-        for number in range(count):
-            said = {"block": number, "blake2b": f"{number + 1:032x}", "unfinite": [0, 0]}
-            assert claims.take(said)
-        after, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert len(claims._digests) == 16 * count
-    assert after - before < count  # nothing beside the hashes, for which there was room before
-    assert claims.of(7) == (f"{8:032x}", Unfinite())
-    assert claims.take({"block": 7, "blake2b": "f" * 32, "unfinite": [2, 3]})
-    assert claims.of(7) == ("f" * 32, Unfinite(2, 3))
-
-
-def opened_files() -> int:
-    return len(list(Path("/dev/fd").iterdir()))
-
-
-def test_a_log_that_can_not_be_begun_is_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    path = saved(tmp_path, drawn(100, 8))
-    with Job(input=path, rope=ROPE).opened() as opened:
-        plan = Plan(opened, Npy(), tmp_path / "y.npy")
-        monkeypatch.setattr(BlockLog, "_line", full)
-        before = opened_files()
-        with pytest.raises(OSError, match="No space") as caught:
-            BlockLog(plan, tmp_path / "part")
-        assert opened_files() == before, caught

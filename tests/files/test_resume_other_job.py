@@ -23,7 +23,7 @@ from files.resumed import (
 )
 
 from ropecli import Rotary, encode_file
-from ropecli.files import rotation
+from ropecli.files import array_job
 from ropecli.files.arrays import choose
 from ropecli.files.atomic import part_of
 from ropecli.files.resume import log_of
@@ -71,7 +71,7 @@ def test_input_that_is_replaced_while_it_is_read(
         return choose(*words)
 
     with monkeypatch.context() as patched:
-        patched.setattr("ropecli.files.rotation.choose", replacing)
+        patched.setattr("ropecli.files.session.choose", replacing)
         interrupted(path, output, 6)
     expected = whole(path, output)
     assert_resumed(expected, path, output)
@@ -126,7 +126,7 @@ def test_other_size_of_the_blocks_begins_anew(
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(lines[0] + lines[-1])
     part.write_bytes(part.read_bytes()[:128] + bytes(6_400))
-    monkeypatch.setattr(rotation, "BLOCK_BYTES", 512)
+    monkeypatch.setattr(array_job, "BLOCK_BYTES", 512)
     turned.clear()
     assert_resumed(expected, path, output, positions=positions)
     assert len(turned) == 25

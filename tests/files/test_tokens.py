@@ -9,7 +9,7 @@ import pytest
 from helpers import assert_same_bits
 
 from ropecli import FileError
-from ropecli.files.tokens import load_tokens
+from ropecli.files.load import load_tokens
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", ">f8", "int8"])
@@ -23,7 +23,7 @@ def test_tokens_are_read_as_float64(dtype: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("shape", [(), (3,), (2, 2, 2), (0, 3), (3, 0)])
 def test_other_shapes_are_refused(shape: tuple[int, ...], tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros(shape))
-    with pytest.raises(FileError, match=r"\(tokens, model dim\) is needed"):
+    with pytest.raises(FileError, match=r"\(tokens, model dim\) "):
         load_tokens(tmp_path / "x.npy")
 
 

@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 
 from ropecli import FileError
 from ropecli.files import arrays
-from ropecli.files.weights import load_weights
+from ropecli.files.load import load_weights
 
 DAMAGED = r"(cannot read .*\.npz|\.safetensors is not a whole)"
 
@@ -102,5 +102,5 @@ def test_what_unpacks_to_too_much_is_refused(
 ) -> None:
     np.savez_compressed(tmp_path / "w.npz", w=np.zeros(10_000))
     monkeypatch.setattr(arrays, "LARGEST", 50_000)
-    with pytest.raises(FileError, match="w has 80,000 bytes; allowed are 50,000"):
+    with pytest.raises(FileError, match="w has 80,000 bytes; expected at most 50,000"):
         load_weights(tmp_path / "w.npz")

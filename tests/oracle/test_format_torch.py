@@ -22,7 +22,7 @@ from helpers import assert_same_bits, run_python, soon
 
 from ropecli import Rotary, encode_file, rotate
 from ropecli.arrays import BFLOAT16, as_array
-from ropecli.files import rotation
+from ropecli.files import array_job
 from ropecli.files.arrays import read_part, read_whole
 from ropecli.files.formats.registry import open_source
 
@@ -122,7 +122,7 @@ def test_blocks_of_any_size_give_the_same_tensor(
 ) -> None:
     x = random_tensor(50, 8, dtype=torch.bfloat16)
     torch.save({"q": x}, tmp_path / "x.pt")
-    monkeypatch.setattr(rotation, "BLOCK_BYTES", block)
+    monkeypatch.setattr(array_job, "BLOCK_BYTES", block)
     encode_file(tmp_path / "x.pt", tmp_path / "y.pt", ROPE)
     assert_rotated(torch.load(tmp_path / "y.pt")["q"], x)
 
@@ -393,7 +393,7 @@ def test_two_views_of_the_same_elements(tmp_path: Path) -> None:
 
 
 def test_a_file_that_shrinks_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rotation, "BLOCK_BYTES", 1_024)
+    monkeypatch.setattr(array_job, "BLOCK_BYTES", 1_024)
     path = tmp_path / "x.pt"
     torch.save({"q": random_tensor(999, 8)}, path)
     said = refused(

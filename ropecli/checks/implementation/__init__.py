@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from ropecli.checks.implementation.check import Verdict, check
+from ropecli.checks.implementation.check import check
+from ropecli.checks.implementation.verdict import Verdict
 
 __all__ = ["Verdict", "check"]

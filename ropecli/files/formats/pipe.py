@@ -40,9 +40,6 @@ NAME = "-"
 _IN, _OUT = 0, 1
 _BLOCK = 1 << 20  #: Bytes copied at once.
 _MOST = 2**63  #: Bytes that no file has; no size is there to hold a header against.
-#: Headers that were read, and not yet what follows them, by device and inode of the pipe: the
-#: command opens its input twice, and a pipe gives each byte once.
-_headers: dict[tuple[int, int], NpyHeader] = {}
 
 
 def is_pipe(path: str | os.PathLike[str]) -> bool:
@@ -111,7 +108,7 @@ class StdinSource(NpySource):
     """As `Source`: a redirected file is read as a file, all else in its order."""
 
     def __init__(self) -> None:
-        """Read the header, unless it was read before."""
+        """Read the header."""
         path = Path("stdin")
         if sys.__stdin__ is None:
             msg = "stdin is closed; expected a .npy file"
@@ -122,21 +119,15 @@ class StdinSource(NpySource):
         FileSource.__init__(self, path, os.dup(_IN))
         with closed_on_error(self), translate_read_errors(str(path)):
             found = os.fstat(self.fd)
-            self._key = found.st_dev, found.st_ino
             self._in_file = stat.S_ISREG(found.st_mode) and not os.lseek(self.fd, 0, os.SEEK_CUR)
-            if self._in_file:
-                self.header = read_header(path, self.fd)
-            else:
-                if self._key not in _headers:
-                    _headers[self._key] = _next_header(path, self.fd)
-                self.header = _headers[self._key]
+            read = read_header if self._in_file else _next_header
+            self.header = read(path, self.fd)
         self.arrays = {"": self.header.stored}
 
     def reader(self, stored: Stored) -> Reader:
         """As `Source.reader`; of a pipe once, which has then been read."""
         if self._in_file:
             return super().reader(stored)
-        _headers.pop(self._key, None)
         return StreamReader(_Stdin(self.fd), stored)
 
 

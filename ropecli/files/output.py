@@ -1,4 +1,4 @@
-"""Where an output goes: a file or folder that appears whole or not at all, or standard output."""
+"""The output: a file or folder that appears whole or not at all, or standard output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from ropecli.errors import FileError
 from ropecli.files.atomic import check_target, part_of, replacing, resolved
-from ropecli.files.distributed_claim import remove_marks
 from ropecli.files.folder import check_folder, replacing_folder
 from ropecli.files.formats.pipe import check_stdout, is_pipe
 from ropecli.files.formats.zarr import Zarr, foreign_files
@@ -20,14 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
-def check_place(
+def check_output(
     target: str | os.PathLike[str], *, force: bool = False, sources: Sequence[Path] = ()
 ) -> None:
-    """Refuse, before any work is done, a place where nothing can be written.
+    """Refuse, before any work is done, an output that cannot be written.
 
     Args:
         target: A file, or - for standard output.
-        force: Whether a file that exists is replaced.
+        force: Replace a file that exists.
         sources: Files that are read, which nothing replaces.
 
     Raises:
@@ -46,59 +45,60 @@ def check_place(
 
 
 @contextlib.contextmanager
-def place(
+def open_output(
     target: str | os.PathLike[str], *, force: bool = False, keep: bool = False
 ) -> Iterator[Path]:
-    """What a format is to write into: a part file or folder, or standard output.
+    """Yield the part file or folder that becomes the output if the block ends well.
 
     Args:
-        target: A file, or - for standard output.
-        force: Whether a file that exists is replaced.
-        keep: Go on with what an earlier run has left, and leave it after an exception.
+        target: A file, or - for standard output, which has no part.
+        force: Replace a file that exists.
+        keep: Continue the part of an earlier run, and leave it after an exception.
 
     Raises:
         FileError: As `replacing` and `replacing_folder`.
     """
     if is_pipe(target):
         yield Path(target)
-    elif _is_folder(target):
-        with replacing_folder(target, force=force, foreign_files=foreign_files, keep=keep) as part:
-            _logged(part, keep=keep)
-            _tidy(part)
-            yield part
-        _forget(part)
+        return
+    part = part_of(resolved(target))
+    replacement: contextlib.AbstractContextManager[object]
+    if _is_folder(target):
+        replacement = replacing_folder(target, force=force, foreign_files=foreign_files, keep=keep)
     else:
-        with replacing(target, force=force, keep=keep):
-            part = _logged(part_of(resolved(target)), keep=keep)
-            yield part
-        _forget(part)
+        replacement = replacing(target, force=force, keep=keep)
+    with replacement:
+        if not keep:
+            log_of(part).unlink(missing_ok=True)
+        if part.is_dir():
+            _remove_foreign_files(part)
+        yield part
+    with contextlib.suppress(OSError):  # the output is whole, whatever becomes of the log
+        log_of(part).unlink(missing_ok=True)
 
 
-def _tidy(part: Path) -> None:
+def empty(part: Path) -> None:
+    """Remove what an earlier run has left in a part file or folder."""
+    if is_pipe(part):
+        return
+    if not part.is_dir():
+        os.truncate(part, 0)
+        return
+    for path in part.iterdir():
+        _remove(path)
+
+
+def _remove_foreign_files(part: Path) -> None:
     """Remove what a killed process had not yet given its name in a folder."""
-    # A task that outlived its run may still give names to what is listed here.
     for path in [part / found for found in foreign_files(part)]:
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        _remove(path)
 
 
-def _forget(part: Path) -> None:
-    """Remove the log of what is published by now, come what may."""
-    with contextlib.suppress(OSError):
-        log_of(part).unlink(missing_ok=True)
-
-
-def _logged(part: Path, *, keep: bool) -> Path:
-    """The part, without the log of an earlier run that it is not to be gone on with.
-
-    What other processes still have to do for a run that is dead, they leave alone from now on.
-    """
-    remove_marks(part)
-    if not keep:
-        log_of(part).unlink(missing_ok=True)
-    return part
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _is_folder(target: str | os.PathLike[str]) -> bool:

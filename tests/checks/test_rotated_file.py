@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
-from ropecli import Rotary, encode_file, rope, rotate
-from ropecli.files import compare
-from ropecli.files.compare import Compared, compare_file
-from ropecli.files.compare import compare as hold
-from ropecli.files.rotation import Job
+from ropecli import ArgumentError, Rotary, encode_file, rope, rotate
+from ropecli.checks import rotated_file
+from ropecli.checks.rotated_file import Compared, compare_file, comparison
+from ropecli.files import arrays
+from ropecli.files.session import Job, opened
 
 ROPE = Rotary(head_dim=8)
 DTYPES = ["float64", "float32", "float16", ml_dtypes.bfloat16]
@@ -42,8 +42,23 @@ def job(path: Path, rope: Rotary = ROPE, **options: Any) -> Job:
     return Job(input=path, rope=rope, dtype=dtype, **options)
 
 
+def compare(job: Job, output: Path, progress: Any = None) -> Compared:
+    with opened(job) as session, comparison(session, output) as run:
+        return run(progress)
+
+
+def why_refused(job: Job, output: Path, **error: Any) -> str:
+    """What is refused before anything is read."""
+
+    def begin() -> None:
+        with opened(job) as session, comparison(session, output):
+            pytest.fail("not refused")
+
+    return refused(begin, **error)
+
+
 def compared(folder: Path, x: NDArray[Any], y: NDArray[Any], **options: Any) -> Compared:
-    return hold(job(saved(folder, x), **options), saved(folder, y, "y.npy"))
+    return compare(job(saved(folder, x), **options), saved(folder, y, "y.npy"))
 
 
 def drawn(*shape: int, dtype: Any = "f4", seed: int = 0) -> NDArray[Any]:
@@ -56,13 +71,13 @@ def drawn(*shape: int, dtype: Any = "f4", seed: int = 0) -> NDArray[Any]:
 def test_what_encode_writes_is_the_rotation_to_the_bit(
     tmp_path: Path, kind: str, dtype: Any, inverse: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compare, "_BLOCK_BYTES", 500)
+    monkeypatch.setattr(rotated_file, "BLOCK_BYTES", 500)
     rope = ROPES[kind]
     path = saved(tmp_path, drawn(2, 7, 2 * rope.head_dim, dtype=dtype))
     how = job(path, rope, inverse=inverse, offset=100)
     encode_file(path, tmp_path / "y.npy", rope, inverse=inverse, offset=100, dtype=how.dtype)
     told: list[tuple[int, int]] = []
-    result = hold(how, tmp_path / "y.npy", progress=lambda *counts: told.append(counts))
+    result = compare(how, tmp_path / "y.npy", progress=lambda *counts: told.append(counts))
     assert (result.passed, result.identical, result.first) == (True, True, None)
     assert (result.vectors, result.differing) == (28, 0)
     assert told[-1] == (result.bytes, result.bytes)
@@ -140,7 +155,7 @@ def test_angles_in_float32_are_wrong_for_float64(tmp_path: Path) -> None:
 def test_the_first_that_differs_is_named_by_its_place_in_the_array(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compare, "_BLOCK_BYTES", 64)
+    monkeypatch.setattr(rotated_file, "BLOCK_BYTES", 64)
     x = drawn(3, 10, 24)
     y = rotate(x.reshape(3, 10, 3, 8).swapaxes(1, 2), ROPE).swapaxes(1, 2).reshape(x.shape)
     y[1, 6, 17] += 1
@@ -201,19 +216,19 @@ def test_orders_and_formats_may_differ(tmp_path: Path) -> None:
     path = saved(tmp_path, np.asfortranarray(x).astype(">f4"))
     encode_file(path, tmp_path / "y.safetensors", ROPE)
     encode_file(tmp_path / "y.safetensors", tmp_path / "z.npz", Rotary(head_dim=8), inverse=True)
-    assert hold(job(path), tmp_path / "y.safetensors").identical
+    assert compare(job(path), tmp_path / "y.safetensors").identical
     back = Job(input=tmp_path / "y.safetensors", rope=ROPE, inverse=True)
-    assert hold(back, tmp_path / "z.npz").passed
+    assert compare(back, tmp_path / "z.npz").passed
 
 
 def test_a_packed_output_is_read_in_the_order_of_the_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compare, "_BLOCK_BYTES", 500)
+    monkeypatch.setattr(rotated_file, "BLOCK_BYTES", 500)
     x = drawn(3, 50, 16)
     encode_file(saved(tmp_path, x), tmp_path / "y.npz", ROPE)
     path = saved(tmp_path, np.asfortranarray(x), "f.npy")
-    assert hold(job(path), tmp_path / "y.npz").identical
+    assert compare(job(path), tmp_path / "y.npz").identical
 
 
 def test_tensors_are_matched_by_name(tmp_path: Path) -> None:
@@ -222,17 +237,17 @@ def test_tensors_are_matched_by_name(tmp_path: Path) -> None:
     out = tmp_path / "y.safetensors"
     encode_file(tmp_path / "x.safetensors", out, ROPE, tensor="a.[qk]")
     both = Job(input=tmp_path / "x.safetensors", rope=ROPE, tensor="a.[qk]")
-    assert hold(both, out).tensors == ("a.k", "a.q"), "in the order of the file"
-    assert hold(both, out).passed
-    every = hold(dataclasses.replace(both, tensor="*"), out)
+    assert compare(both, out).tensors == ("a.k", "a.q"), "in the order of the file"
+    assert compare(both, out).passed
+    every = compare(dataclasses.replace(both, tensor="*"), out)
     assert (every.passed, every.first_tensor) == (False, "a.v")
 
 
 def test_other_shapes_and_dtypes_are_refused(tmp_path: Path) -> None:
     path = job(saved(tmp_path, drawn(5, 8)))
     for other in (drawn(4, 8), drawn(5, 8, dtype="f8"), drawn(40)):
-        message = refused(hold, path, saved(tmp_path, other, "y.npy"))
-        assert "(5, 8) float32, can't be turned into" in message
+        message = why_refused(path, saved(tmp_path, other, "y.npy"))
+        assert "expected (5, 8) float32 as in" in message
 
 
 def test_an_empty_array_is_the_rotation_of_an_empty_array(tmp_path: Path) -> None:
@@ -246,3 +261,118 @@ def test_a_call_of_its_own_takes_the_options_of_encode_file(tmp_path: Path) -> N
     encode_file(path, tmp_path / "y.npy", ROPE, **how)
     assert compare_file(path, tmp_path / "y.npy", ROPE, **how).identical
     assert not compare_file(path, tmp_path / "y.npy", ROPE, **{**how, "offset": 6}).passed
+
+
+def tensors(path: Path, **arrays: NDArray[Any]) -> Path:
+    save_file({name.replace("_", "."): array for name, array in arrays.items()}, path)
+    return path
+
+
+# Tensors.
+
+
+def test_a_tensor_that_is_missing_is_not_taken_for_another(tmp_path: Path) -> None:
+    x = drawn(5, 8)
+    path = tensors(tmp_path / "x.safetensors", a_q=x, b_q=x)
+    other = tensors(tmp_path / "y.safetensors", a_q=rotate(x, ROPE))
+    both = Job(input=path, rope=ROPE, tensor="*")
+    said = f"{other} holds no tensor 'b.q', which should be the rotation of {path}: b.q; "
+    assert why_refused(both, other) == said + "expected one of a.q"
+    assert compare(dataclasses.replace(both, tensor="a.q"), other).identical
+
+
+def test_one_tensor_of_several_is_never_taken_for_another(tmp_path: Path) -> None:
+    x = drawn(5, 8)
+    path = saved(tmp_path, x)
+    other = tensors(tmp_path / "y.safetensors", a_q=rotate(x, ROPE), b_q=rotate(x, ROPE))
+    said = why_refused(Job(input=path, rope=ROPE), other)
+    assert said == (
+        f"{other} holds 2 tensors, a.q, b.q; expected one, since {path} has no name that says which"
+    )
+
+
+def test_tensors_by_name_are_not_one_without_a_name(tmp_path: Path) -> None:
+    x = drawn(5, 8)
+    path = tensors(tmp_path / "x.safetensors", a=x, b=x)
+    other = saved(tmp_path, rotate(x, ROPE), "y.npy")
+    said = why_refused(Job(input=path, rope=ROPE, tensor="*"), other)
+    assert said == (
+        f"{other} holds one array without a name, got several tensors of {path}; "
+        "name one of them with tensor"
+    )
+
+
+def test_one_tensor_may_have_another_name_in_a_file_of_one(tmp_path: Path) -> None:
+    x = drawn(5, 8)
+    path = tensors(tmp_path / "x.safetensors", a_q=x, a_k=x)
+    other = tensors(tmp_path / "y.safetensors", query=rotate(x, ROPE))
+    assert compare(Job(input=path, rope=ROPE, tensor="a.q"), other).identical
+
+
+# Files without a header.
+
+
+def test_an_output_without_a_header_has_the_shape_of_the_input(tmp_path: Path) -> None:
+    x = drawn(4, 8)
+    for name in ("x.bin", "x.f32"):
+        x.tofile(tmp_path / name)
+        how: dict[str, Any] = {"shape": (4, 8), "dtype": "float32"}
+        y = tmp_path / f"y{Path(name).suffix}"
+        encode_file(tmp_path / name, y, ROPE, **how)
+        assert compare_file(tmp_path / name, y, ROPE, **how).identical
+        assert not compare_file(tmp_path / name, y, ROPE, inverse=True, **how).passed
+
+
+def test_big_endian_elements_without_a_header(tmp_path: Path) -> None:
+    drawn(4, 8).astype(">f4").tofile(tmp_path / "x.bin")
+    how: dict[str, Any] = {"shape": (4, 8), "dtype": ">float32"}
+    encode_file(tmp_path / "x.bin", tmp_path / "y.bin", ROPE, **how)
+    assert compare_file(tmp_path / "x.bin", tmp_path / "y.bin", ROPE, **how).identical
+
+
+def test_an_output_without_a_header_of_an_input_with_one(tmp_path: Path) -> None:
+    path = saved(tmp_path, drawn(4, 8, dtype=">f8"))
+    encode_file(path, tmp_path / "y.bin", ROPE)
+    assert compare_file(path, tmp_path / "y.bin", ROPE).identical
+    (tmp_path / "y.bin").write_bytes(bytes(100))
+    said = refused(compare_file, path, tmp_path / "y.bin", ROPE)
+    assert "y.bin holds 100 bytes, but shape (4, 8) of float64 needs 256" in said
+
+
+# Streams.
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".parquet"])
+def test_what_is_read_in_order_is_not_held_in_memory(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rotated_file, "BLOCK_BYTES", 500)
+    monkeypatch.setattr(arrays, "LARGEST", 100)  # what may be held
+    x = drawn(50, 16)
+    encode_file(saved(tmp_path, x), tmp_path / f"y{suffix}", ROPE)
+    path = saved(tmp_path, np.asfortranarray(x), "f.npy")
+    assert compare(Job(input=path, rope=ROPE), tmp_path / f"y{suffix}").identical
+
+
+# Numbers that leave every range.
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+def test_growth_beyond_float64_is_no_warning(tmp_path: Path, inverse: bool) -> None:
+    path = saved(tmp_path, drawn(3, 8))
+    how: dict[str, Any] = {"offset": 10**7, "inverse": inverse}
+    xpos = rope("xpos", head_dim=8)
+    encode_file(path, tmp_path / "y.npy", xpos, **how)
+    assert compare_file(path, tmp_path / "y.npy", xpos, **how).passed
+
+
+# What is refused before anything is read.
+
+
+def test_what_can_not_be_compared_is_refused_before(tmp_path: Path) -> None:
+    job = Job(input=saved(tmp_path, drawn(5, 8)), rope=ROPE)
+    assert "No such file" in why_refused(job, tmp_path / "none.npy")
+    said = why_refused(job, saved(tmp_path, drawn(4, 8), "y.npy"))
+    assert "y.npy is (4, 8) float32, expected (5, 8) float32 as in" in said
+    wide = dataclasses.replace(job, rope=Rotary(head_dim=6))
+    assert "head dim 6" in why_refused(wide, job.input, error=ArgumentError)

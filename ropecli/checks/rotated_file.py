@@ -1,0 +1,374 @@
+"""Whether one file is the rotation of another, by float64 and not by the kernels."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import ml_dtypes
+import numpy as np
+
+from ropecli.arrays import dtype_name
+from ropecli.errors import FileError
+from ropecli.files.arrays import list_names, read_part
+from ropecli.files.axes import blocks
+from ropecli.files.formats.raw import Raw
+from ropecli.files.formats.registry import open_source
+from ropecli.files.formats.stored import box_shape, check_rotatable
+from ropecli.files.session import Job, opened
+from ropecli.reference.float64 import angles, rotate
+from ropecli.units import SINGLE, UNIT
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from ropecli.files.array_job import ArrayJob
+    from ropecli.files.formats.protocol import Source
+    from ropecli.files.formats.stored import Box, Stored
+    from ropecli.files.session import Session
+    from ropecli.rotary import Rotary
+
+    Progress = Callable[[int, int], None]
+    Compare = Callable[[Progress | None], "Compared"]
+
+BLOCK_BYTES = 2 << 20  #: Judged at a time: some twenty times as much is in memory.
+#: Roundings of a pair's length: cos and sin, two products and a sum, each on both coordinates
+#: (3 sqrt 2), a factor, and one more where the result is rounded again to a smaller dtype.
+_ROUNDINGS = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wrong:
+    """A vector that is not what it should be."""
+
+    index: tuple[int, ...]  #: In the array, on all axes but the last.
+    head: int  #: Along the last axis.
+    position: tuple[float, ...]  #: A coordinate for each axis of the encoding.
+    coordinate: int  #: The one of the head that is furthest off.
+    expected: float
+    got: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """Comparison of a file with the rotation of another."""
+
+    input: Path  #: The file before the rotation.
+    output: Path  #: The file that was judged.
+    tensors: tuple[str, ...]  #: Empty names where the files have none.
+    shape: tuple[int, ...]  #: Of the first.
+    dtype: str  #: Of the first.
+    passed: bool  #: Whether it is the rotation.
+    identical: bool  #: Whether the bits are those that `encode` writes.
+    vectors: int  #: One for each head of each row.
+    differing: int  #: How many of them differ.
+    first: Wrong | None  #: The first that differs, in the order of the file.
+    first_tensor: str  #: The tensor that it is in.
+    max_phase_error: float  #: The largest of the pairs that agree, in radians.
+    max_length_error: float  #: The largest of the pairs that agree, relative.
+    bytes: int  #: Size of the input's elements.
+    seconds: float  #: Time it took.
+
+
+def compare_file(
+    input: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    rope: Rotary,
+    *,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Compared:
+    """Compare a file with the rotation of another (RoFormer Eq. 34).
+
+    The truth is computed in float64 by complex multiplication (Eq. 12), not by the kernels that
+    `encode_file` uses. A pair agrees if its length is right to 8 roundings of the dtype and its
+    direction to that and the error of float32 tables (float64 tables for float64 data):
+    (4 + abs(ln inv_freq)) 2^-24 of the angle. Coordinates in no pair must be equal.
+
+    Args:
+        input: The file before the rotation.
+        output: The file that is judged, in any format; one without a header has the input's shape
+            and dtype.
+        rope: The encoding.
+        progress: Called after each block with the bytes that are done and those in all.
+        **options: As in `encode_file`: tensor, positions, offset, sequence_axis, inverse, dtype
+            and shape.
+
+    Raises:
+        ArgumentError: A value that does not fit the arrays.
+        FileError: A file that cannot be read, or arrays of another shape or dtype.
+    """
+    with (
+        opened(Job(input=Path(input), rope=rope, **options)) as session,
+        comparison(session, Path(output)) as compare,
+    ):
+        return compare(progress)
+
+
+@contextlib.contextmanager
+def comparison(session: Session, output: Path) -> Iterator[Compare]:
+    """Open the file that is judged; yield the function that compares it with an open input.
+
+    Raises:
+        ArgumentError: A value that does not fit the arrays.
+        FileError: A file that cannot be read, or arrays of another shape or dtype.
+    """
+    with _open_output(output, session) as other:
+        arrays = [axes.stored for axes in session.all_axes]
+        dtype, alone = session.job.dtype, len(arrays) == 1
+        found = [_counterpart(each, other, dtype, alone=alone) for each in arrays]
+        yield partial(_compare, session, other, list(zip(session.arrays, found, strict=True)))
+
+
+def _compare(
+    session: Session,
+    other: Source,
+    pairs: list[tuple[ArrayJob, Stored]],
+    progress: Progress | None = None,
+) -> Compared:
+    total = sum(stored.nbytes for _, stored in pairs)
+    done, judged, first = 0, _Judged(), ""
+    for job, stored in pairs:
+        before, after = session.source.reader(job.axes.stored), other.reader(stored)
+        for box in blocks(job.axes, BLOCK_BYTES):
+            x = read_part(before, box)
+            found = _judge(job, box, x, read_part(after, box))
+            first = job.name if judged.first is None else first
+            judged += found
+            done += x.nbytes
+            if progress is not None:
+                progress(done, total)
+    array = session.axes.stored
+    return Compared(
+        input=session.source.path,
+        output=other.path,
+        tensors=tuple(job.name for job in session.arrays),
+        shape=array.shape,
+        dtype=str(dtype_name(array.dtype)),
+        passed=not judged.differing,
+        identical=judged.identical,
+        vectors=judged.vectors,
+        differing=judged.differing,
+        first=judged.first,
+        first_tensor=first if judged.first is not None else "",
+        max_phase_error=judged.max_phase_error,
+        max_length_error=judged.max_length_error,
+        bytes=total,
+        seconds=time.perf_counter() - session.begin,
+    )
+
+
+def _open_output(output: Path, session: Session) -> Source:
+    """Open the file that is judged; one without a header as `encode` writes it."""
+    job, array = session.job, session.axes.stored
+    suffix = output.suffix.lower()
+    if job.shape is not None and suffix in {job.input.suffix.lower(), *Raw.suffixes}:
+        return Raw(job.shape, job.dtype).open(output)
+    if suffix in Raw.suffixes:
+        return Raw(array.shape, dtype_name(array.dtype)).open(output)
+    return open_source(output)
+
+
+def _counterpart(stored: Stored, other: Source, dtype: str | None, *, alone: bool) -> Stored:
+    """Return the array that should be the rotation of another: that of its name.
+
+    Args:
+        stored: The other.
+        other: The file that is judged.
+        dtype: Dtype of 2-byte void elements.
+        alone: Whether it is the only one, so that the only one of a file may have any name.
+
+    Raises:
+        FileError: There is none, or one of another shape or dtype.
+    """
+    found = other.arrays.get(stored.name)
+    if found is None and alone and len(other.arrays) == 1:
+        (found,) = other.arrays.values()
+    if found is None:
+        raise _missing(stored, other)
+    if found.dtype == np.dtype("V2"):
+        is_bfloat16 = dtype_name(stored.dtype) == "bfloat16"
+        found = check_rotatable(found, "bfloat16" if is_bfloat16 else dtype)
+    mine = f"{stored.shape} {dtype_name(stored.dtype)}"
+    its = f"{found.shape} {found.described}"
+    if its != mine:
+        msg = f"{found.label} is {its}, expected {mine} as in {stored.label}"
+        raise FileError(msg)
+    return found
+
+
+def _missing(stored: Stored, other: Source) -> FileError:
+    """Return the error of a file that holds nothing that could be the rotation of an array."""
+    names = list(other.arrays)
+    if not names:
+        return FileError(f"{other.path} holds no tensor")
+    if names == [""]:
+        return FileError(
+            f"{other.path} holds one array without a name, got several tensors of {stored.path}",
+            "name one of them with `tensor`",
+        )
+    if not stored.name:
+        return FileError(
+            f"{other.path} holds {len(names)} tensors, {list_names(names)}; expected one, "
+            f"since {stored.path} has no name that says which"
+        )
+    return FileError(
+        f"{other.path} holds no tensor {stored.name!r}, which should be the rotation of "
+        f"{stored.label}; expected one of {list_names(names)}"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Judged:
+    """Findings in a part, or in several."""
+
+    vectors: int = 0
+    differing: int = 0
+    identical: bool = True  #: Whether the bits are the kernels'.
+    max_phase_error: float = 0.0  #: Radians.
+    max_length_error: float = 0.0  #: Relative.
+    first: Wrong | None = None
+
+    def __add__(self, other: _Judged) -> _Judged:
+        """Add findings; the first wrong vector is that of the first part that has one."""
+        return _Judged(
+            vectors=self.vectors + other.vectors,
+            differing=self.differing + other.differing,
+            identical=self.identical and other.identical,
+            max_phase_error=max(self.max_phase_error, other.max_phase_error),
+            max_length_error=max(self.max_length_error, other.max_length_error),
+            first=self.first or other.first,
+        )
+
+
+def _judge(job: ArrayJob, box: Box, x: NDArray[Any], y: NDArray[Any]) -> _Judged:
+    """Compare a part of an array with the rotation of another's.
+
+    Args:
+        job: The rotation.
+        box: The part.
+        x: Before, C-contiguous, in native byte order.
+        y: After, alike.
+    """
+    kernels = np.empty_like(x)
+    job.rotate(box, x, kernels)
+    identical = x.size == 0 or bool((_bits(kernels) == _bits(y)).all())
+    shape = job.kernel_shape(box_shape(box))
+    truth = _Truth(job, box, x.reshape(shape))
+    after = y.reshape(shape)
+    wrong, phase, length = truth.compare(after)
+    found = _Judged(
+        vectors=x.size // shape[-1],
+        differing=int(np.count_nonzero(wrong.any(axis=-1))),
+        identical=identical,
+        max_phase_error=phase,
+        max_length_error=length,
+    )
+    if not found.differing:
+        return found
+    vector = int(wrong.any(axis=-1).ravel().argmax())
+    place = np.unravel_index(vector, wrong.shape[:-1])
+    expected, got = truth.vectors[place], after[place].astype(np.float64)
+    return found + _Judged(first=_wrong(job, box, vector, (expected, got), wrong[place]))
+
+
+class _Truth:
+    """A part as it should be: pairs as complex numbers (RoFormer Eq. 12), the rest as it was."""
+
+    def __init__(self, job: ArrayJob, box: Box, x: NDArray[Any]) -> None:
+        rope = job.rope
+        read, written = rope.pairs_in, rope.pairs_out
+        factor: Any = rope.attention_factor
+        forward = rope.direction == "forward"
+        if job.inverse:
+            read, written, factor, forward = written, read, 1 / factor, not forward
+        positions = job.positions.of(box)
+        axis = None if positions.ndim == 2 else rope.axis
+        self.x, self.written = x, written
+        with np.errstate(all="ignore"):  # far from 0, what grows leaves every range
+            angle = angles(
+                positions, rope.inv_freq, axis=axis, direction="forward" if forward else "reversed"
+            )[:, None, :, None, :]
+            if rope.grows:
+                growth = np.array(rope.growth) * (-1 if job.inverse else 1)
+                exponent = angles(positions, growth, axis=axis)
+                factor = factor * np.exp(exponent)[:, None, :, None, :]
+            self.vectors = rotate(x, angle, pairs_in=read, pairs_out=written, factor=factor)
+        self.pairs = _complex(self.vectors, written)
+        unit = UNIT[str(dtype_name(x.dtype))]
+        self.rounding = _ROUNDINGS * unit
+        # Tables in float32, or float64 for float64 data: an angle is rounded, a frequency
+        # base^(-e) by its exponent's rounding, ln(base^e) u, and by some ulps of the power.
+        static = rope.inv_freq == 0
+        steps = 4 + np.abs(np.log(np.where(static, 1.0, np.abs(rope.inv_freq))))
+        self.phase = steps * min(unit, SINGLE) * np.abs(angle)
+
+    def compare(self, after: NDArray[Any]) -> tuple[NDArray[np.bool_], float, float]:
+        """Return the wrong coordinates, and the largest errors of angle and length elsewhere."""
+        got = _complex(after, self.written)
+        limits = ml_dtypes.finfo(after.dtype)  # type: ignore[no-untyped-call]
+        least = 8 * float(limits.smallest_subnormal)
+        with np.errstate(all="ignore"):
+            length = np.abs(self.pairs)
+            stretched = np.abs(np.abs(got) - length)
+            apart = np.abs(got - self.pairs)
+            right = (stretched <= self.rounding * length + least) & (
+                apart <= (self.rounding + self.phase) * length + least
+            )
+            # A pair too large for the dtype, or not finite before, is not finite afterwards.
+            lost = ~(length <= float(limits.max))
+            right |= lost & ~np.isfinite(got)
+            counted = right & ~lost & (length > least / self.rounding)
+            phase = np.abs(np.angle(got[counted] * self.pairs[counted].conj()))
+            relative = stretched[counted] / length[counted]
+        wrong = np.zeros(after.shape, np.bool_)
+        for column in range(2):
+            wrong[..., self.written[:, column]] = ~right
+        rest = np.setdiff1d(np.arange(after.shape[-1]), self.written)
+        wrong[..., rest] = _bits(after)[..., rest] != _bits(self.x)[..., rest]
+        return wrong, float(phase.max(initial=0.0)), float(relative.max(initial=0.0))
+
+
+def _wrong(
+    job: ArrayJob,
+    box: Box,
+    vector: int,
+    truth: tuple[NDArray[np.float64], NDArray[np.float64]],
+    wrong: NDArray[np.bool_],
+) -> Wrong:
+    """Describe a wrong vector, counted in the order of the part."""
+    expected, got = truth
+    *rows, width = box_shape(box)
+    dim = job.axes.head_dim
+    *index, head = map(int, np.unravel_index(vector, (*rows, width // dim)))
+    axis = job.axes.sequence_axis
+    position = job.positions.of(box)[index[0] if job.positions.per_batch else 0, index[axis]]
+    with np.errstate(all="ignore"):
+        apart = np.where(wrong, np.abs(got - expected), -1.0)
+    coordinate = int(np.nan_to_num(apart, nan=np.inf).argmax())
+    return Wrong(
+        index=tuple(i + part.start for i, part in zip(index, box, strict=False)),
+        head=head + box[-1].start // dim,
+        position=tuple(map(float, np.atleast_1d(position))),
+        coordinate=coordinate,
+        expected=float(expected[coordinate]),
+        got=float(got[coordinate]),
+    )
+
+
+def _complex(vectors: NDArray[Any], pairs: NDArray[np.int64]) -> NDArray[np.complex128]:
+    found = np.empty((*vectors.shape[:-1], len(pairs)), np.complex128)
+    found.real = vectors[..., pairs[:, 0]]
+    found.imag = vectors[..., pairs[:, 1]]
+    return found
+
+
+def _bits(array: NDArray[Any]) -> NDArray[Any]:
+    return array.view(f"u{array.dtype.itemsize}")

@@ -1,0 +1,180 @@
+"""Arrays of files that are small enough to be read whole."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.arrays import DTYPES
+from ropecli.errors import ArgumentError, FileError
+from ropecli.files.arrays import open_array, read_part, read_whole
+from ropecli.files.axes import understand_axes
+from ropecli.files.formats.registry import open_source
+from ropecli.files.formats.stored import Stored, check_numeric, check_rotatable, is_readable
+
+if TYPE_CHECKING:
+    import os
+
+    from numpy.typing import NDArray
+
+    from ropecli.files.axes import Axes
+
+WEIGHTS = (".npz", ".safetensors")  #: Suffixes of files of named arrays.
+
+
+def read_tensor(
+    path: str | os.PathLike[str], name: str | None = None, *, dtype: str | None = None
+) -> NDArray[Any]:
+    """Read one array: integers, float64, float32, float16 or bfloat16, in native byte order.
+
+    Args:
+        path: A file in any format that ropecli reads.
+        name: Array to read, where the file holds several.
+        dtype: "bfloat16" to take 2-byte void elements (NumPy's way to store it) for that;
+            otherwise the dtype that the file must have.
+
+    Raises:
+        ArgumentError: `dtype` cannot be rotated.
+        FileError: The file is unreadable or of an unknown format, has no such array, has several
+            and `name` is None, or holds elements of another kind.
+    """
+    if dtype is not None and dtype not in DTYPES:
+        msg = f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}"
+        raise ArgumentError(msg)
+
+    def accept(stored: Stored) -> Stored:
+        void = stored.dtype == np.dtype("V2")
+        return (
+            check_rotatable(stored, dtype) if void or dtype is not None else check_numeric(stored)
+        )
+
+    with open_array(path, name, accept=accept) as reader:
+        return read_whole(reader)
+
+
+def read_sequences(
+    path: str | os.PathLike[str],
+    name: str | None = None,
+    *,
+    head_dim: int | None = None,
+    sequence_axis: int | None = None,
+    dtype: str | None = None,
+) -> tuple[NDArray[Any], Axes]:
+    """Read a tensor as (..., sequence, head_dim), with the axes that it has in the file.
+
+    Args:
+        path: As in `read_tensor`.
+        name: As in `read_tensor`.
+        head_dim: Length of one head; the last axis holds one or several side by side. One head by
+            default.
+        sequence_axis: Axis of the positions; the axis before the last by default.
+        dtype: As in `read_tensor`.
+
+    Raises:
+        ArgumentError: The tensor has no such axis, or `head_dim` does not divide the last one.
+        FileError: The file is unreadable, or the tensor has fewer than two axes.
+    """
+    array = read_tensor(path, name, dtype=dtype)
+    stored = Stored(path=Path(path), shape=array.shape, dtype=array.dtype)
+    axes = understand_axes(stored, head_dim=head_dim, sequence_axis=sequence_axis)
+    rows = np.moveaxis(array, axes.sequence_axis, -2)
+    if axes.heads > 1:
+        heads = rows.reshape(*rows.shape[:-1], axes.heads, axes.head_dim)
+        rows = heads.swapaxes(-2, -3)
+    return rows, axes
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Vector:
+    """A vector, and its place in its file."""
+
+    values: NDArray[np.float64]  #: (dim,).
+    path: Path  #: The file.
+    rows: int | None  #: Rows in the file; None for a single vector.
+    row: int | None  #: Row of this vector; None for a single vector.
+
+
+def load_vector(path: Path, row: int | None = None) -> Vector:
+    """Read a vector (dim,), or one row of an array (..., dim), the first by default.
+
+    Args:
+        path: A file of integers or floats.
+        row: Row to take, from 0, or from -1 backwards; leading axes count as rows.
+
+    Raises:
+        ArgumentError: No such row.
+        FileError: The file is unreadable, or holds no vector.
+    """
+    with open_array(path, accept=check_numeric) as reader:
+        shape = reader.stored.shape
+        if not shape or not math.prod(shape):
+            msg = f"{path} has shape {shape}; expected a vector, or a sequence of vectors"
+            raise FileError(msg)
+        rows = math.prod(shape[:-1])
+        if len(shape) == 1 and row is not None:
+            msg = f"{path} holds one vector and no rows, got row {row}"
+            raise ArgumentError(msg)
+        index = 0 if row is None else row
+        if not -rows <= index < rows:
+            msg = f"{path} has rows 0 to {rows - 1}, or -{rows} to -1, got row {index}"
+            raise ArgumentError(msg)
+        index %= rows
+        start = np.unravel_index(index, shape[:-1])
+        box = (*(slice(int(i), int(i) + 1) for i in start), slice(0, shape[-1]))
+        values = read_part(reader, box).reshape(-1)
+    single = len(shape) == 1
+    return Vector(
+        values=values.astype(np.float64),
+        path=path,
+        rows=None if single else rows,
+        row=None if single else index,
+    )
+
+
+def load_tokens(path: Path) -> NDArray[np.float64]:
+    """Read a sequence of tokens, (tokens, model_dim).
+
+    Args:
+        path: A file of integers or floats.
+
+    Raises:
+        FileError: The file is unreadable, has another shape, or holds NaN or infinities.
+    """
+    with open_array(path, accept=check_numeric) as reader:
+        shape = reader.stored.shape
+        if len(shape) != 2 or not math.prod(shape):
+            msg = f"{path} has shape {shape}; expected (tokens, model dim)"
+            raise FileError(msg)
+        tokens = read_whole(reader).astype(np.float64)
+    bad = (~np.isfinite(tokens)).any(axis=1)
+    if bad.any():
+        msg = f"{path} must be finite, and is not in row {int(bad.argmax())}"
+        raise FileError(msg)
+    return tokens
+
+
+def load_weights(path: Path) -> dict[str, NDArray[np.float64]]:
+    """Read all arrays of a file by name, as float64.
+
+    Args:
+        path: A .npz or .safetensors file.
+
+    Raises:
+        FileError: The file has another suffix, is unreadable, or holds arrays of other elements
+            than floats.
+    """
+    if path.suffix.lower() not in WEIGHTS:
+        msg = f"weights must be in a file that ends in {', '.join(WEIGHTS)}, got {path.name!r}"
+        raise FileError(msg)
+    weights = {}
+    with open_source(path) as source:
+        for name, stored in source.arrays.items():
+            if not is_readable(stored):
+                msg = f"{stored.label} must be floats, got {stored.described}"
+                raise FileError(msg)
+            weights[name] = read_whole(source.reader(stored)).astype(np.float64)
+    return weights
