@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 
 from ropecli.cli import options
-from ropecli.cli.options import Force, Json, Quiet, Seed
+from ropecli.cli.command import command
+from ropecli.cli.options import Force, PageOptions, Seed
 
 
+@command
 def permute(
     input: Annotated[Path, typer.Argument(metavar="INPUT", help="Weights, .safetensors.")],
     output: Annotated[
@@ -50,9 +52,9 @@ def permute(
     layer: options.Layer = None,
     seed: Seed = 0,
     force: Force = False,
-    json: Json = False,
-    quiet: Quiet = False,
-) -> None:
+    *,
+    page: PageOptions,
+) -> bool:
     """\b
     Examples:
       ropecli permute a.safetensors -o b.safetensors --to half --model config.json
@@ -68,8 +70,6 @@ def permute(
     from ropecli.errors import ArgumentError
     from ropecli.files.permute.moves import DEFAULT
     from ropecli.files.permute.permute import permute as convert
-    from ropecli.render import console, document
-    from ropecli.render import permute as pages
 
     if model is not None:
         refuse_beside_model(
@@ -85,15 +85,15 @@ def permute(
         found = heads_of(load_model(model), layer)
         heads, kv_heads, head_dim = found.heads, found.kv_heads, found.head_dim
         rotary_dim, rotary_offset = found.rotary_dim, found.rotary_offset
-        if found.layout == to and not quiet:
-            console.note(f"{model} has weights in layout {to}: these may have it already")
+        if found.layout == to:
+            page.note(f"{model} has weights in layout {to}: these may have it already")
     else:
         refuse_without_model(layer=layer)
     if heads is None:
         msg = "the number of heads is needed"
         raise ArgumentError(msg, "pass `heads` and `kv_heads`, or `model`")
     globs = tuple(tensor) if tensor else DEFAULT
-    with progress_bar(input.name, wanted=not quiet) as progress:
+    with progress_bar(input.name, wanted=not page.quiet) as progress:
         result = convert(
             input,
             output,
@@ -108,23 +108,7 @@ def permute(
             force=force,
             progress=progress,
         )
-    parameters = {
-        "input": input,
-        "output": output,
-        "to": to,
-        "heads": result.heads,
-        "kv_heads": result.kv_heads,
-        "head_dim": result.head_dim,
-        "rotary_dim": result.rotary_dim,
-        "rotary_offset": result.rotary_offset,
-        "tensor": list(globs),
-        "model": model,
-        "layer": layer,
-        "seed": seed,
-    }
-    if json:
-        document.show("permute", parameters, pages.as_json(result))
-    else:
-        pages.show(result, seed=seed, brief=quiet)
-    if not result.written:
-        raise typer.Exit(1)
+    sizes = ("heads", "kv_heads", "head_dim", "rotary_dim", "rotary_offset")
+    resolved = {name: getattr(result, name) for name in sizes}
+    page.show(result, page.parameters("force", **resolved, tensor=list(globs)))
+    return result.written

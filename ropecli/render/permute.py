@@ -1,4 +1,4 @@
-"""Text and JSON of `permute`."""
+"""Page of `permute`."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
-from ropecli.render import console
+from ropecli.render.console import visible
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
     from ropecli.files.permute.permute import Permuted
+    from ropecli.render.console import Screen
 
-LISTED = 12  #: Tensors that are shown; large models have hundreds, all in --json.
+LISTED = 12  #: Tensors on the page; large models have hundreds, all in --json.
 
 
 def as_json(result: Permuted) -> dict[str, Any]:
-    """The result of `--json`."""
+    """Return the `result` of the document."""
     return {
         "input": result.input,
         "output": result.output,
@@ -33,18 +34,18 @@ def as_json(result: Permuted) -> dict[str, Any]:
     }
 
 
-def show(result: Permuted, *, seed: int, brief: bool) -> None:
-    """Print the verdict, the proof behind it, and what was moved."""
-    out, proof = console.out(), result.proof
+def page(result: Permuted, screen: Screen) -> list[str]:
+    """Return the verdict, the proof behind it, and the tensors that moved."""
+    proof = result.proof
     moved = [tensor for tensor in result.tensors if tensor.permuted]
-    name = console.visible(str(result.output))
+    name = visible(str(result.output))
     if proof.holds:
         lines = [f"PASS  {name}: {len(moved)} tensors in layout {result.to}, scores are equal"]
     else:
         lines = [f"FAIL  {name} was not written: the scores differ"]
         if math.isnan(proof.max_share):
             lines += ["", "  The weights hold NaN, infinities, or numbers whose scores overflow."]
-    if not brief:
+    if not screen.brief:
         part = ""
         if result.rotary_dim != result.head_dim:
             part = f", {result.rotary_dim} rows rotated from {result.rotary_offset}"
@@ -54,22 +55,18 @@ def show(result: Permuted, *, seed: int, brief: bool) -> None:
             f"  largest score error    {proof.max_score_error:.2g}",
             f"  of its tolerance       {proof.max_share:.2g}",
             f"  largest score          {proof.largest_score:.3g}",
-            f"  scores compared        {proof.scores:,}, seed {seed}",
+            f"  scores compared        {proof.scores:,}, seed {result.seed}",
             "",
             *_tensors(result),
         ]
         others = len(result.tensors) - len(moved)
-        lines += [f"  {others} other tensors, and the metadata, as they were"]
-    for line in lines:
-        out.print(line, markup=False)
+        lines += [f"  {others} other tensors, and the metadata, unchanged"]
+    return lines
 
 
 def _tensors(result: Permuted) -> list[str]:
     moved = [tensor for tensor in result.tensors if tensor.permuted]
     rows = [["  permuted", "shape", "dtype", "heads"]]
-    rows += [
-        [f"  {console.visible(t.name)}", f"{t.shape}", t.dtype, f"{t.heads}"]
-        for t in moved[:LISTED]
-    ]
+    rows += [[f"  {visible(t.name)}", f"{t.shape}", t.dtype, f"{t.heads}"] for t in moved[:LISTED]]
     more = [f"  ... and {len(moved) - LISTED} more: --json"] if len(moved) > LISTED else []
     return [*aligned(rows, left=3), *more]

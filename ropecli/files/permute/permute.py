@@ -17,6 +17,7 @@ from ropecli.files.permute.moves import DEFAULT, Move, find_moves, old_rows, oth
 from ropecli.files.permute.proof import PermutationProof, Side, prove
 from ropecli.numbers import at_least
 from ropecli.regular import read_bytes, regular_file
+from ropecli.results import Result
 from ropecli.rotary import Rotary
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class PermutedTensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Permuted:
+class Permuted(Result):
     """The conversion of one file, and its proof."""
 
     input: Path  #: The file read.
@@ -55,6 +56,7 @@ class Permuted:
     tensors: tuple[PermutedTensor, ...]  #: All of the file, in its order.
     proof: PermutationProof  #: The errors of the scores.
     written: bool  #: True if the proof holds; else there is no output.
+    seed: int  #: Of the random hidden states of the proof.
     bytes: int  #: Of the file.
     seconds: float  #: Time taken.
 
@@ -163,6 +165,7 @@ def permute(
         ),
         proof=proof,
         written=proof.holds,
+        seed=seed,
         bytes=size,
         seconds=time.perf_counter() - begin,
     )
