@@ -10,7 +10,8 @@ import numpy as np
 
 from ropecli import Rotary, rope
 from ropecli.render import rotation_figure
-from ropecli.render.frequencies_figure import drawn
+from ropecli.render.figure import figure_bytes
+from ropecli.render.frequencies_figure import figure
 
 Curves = Sequence[tuple[str, Rotary]]
 Contexts = Sequence[tuple[str, int]]
@@ -24,7 +25,8 @@ def write(folder: Path) -> None:
     for name, make in FIGURES.items():
         title, curves, contexts = make()
         command = f"docs/figures.py, {name}"
-        content = drawn(curves, contexts, suffix=".svg", title=title, command=command)
+        picture = figure(curves, contexts, title=title)
+        content = figure_bytes(picture, suffix=".svg", command=command)
         path = folder / f"{name}.svg"
         _save(path, content)
 

@@ -7,15 +7,18 @@ from typing import Annotated
 import typer
 
 from ropecli.cli import options
-from ropecli.cli.options import Force, Json, Quiet
+from ropecli.cli.command import command
+from ropecli.cli.options import PictureOptions
 
 
+@command
 def diff(
     a: Annotated[
         str, typer.Argument(metavar="A", help="config.json, a folder with one, .gguf, or -.")
     ],
     b: Annotated[
-        str | None, typer.Argument(metavar="B", help="Likewise; A again by default, with --as.")
+        str | None,
+        typer.Argument(metavar="B", help="Second model. [default: A itself, with --as]"),
     ] = None,
     readings: Annotated[
         list[str] | None,
@@ -29,34 +32,25 @@ def diff(
     sequence_length: options.SequenceLength = None,
     position: Annotated[
         list[int] | None,
-        typer.Option(metavar="M", help="Where the phase is told; repeatable."),
+        typer.Option(metavar="M", help="Position of a reported phase; repeatable."),
     ] = None,
-    output: options.Picture = None,
-    force: Force = False,
-    json: Json = False,
-    quiet: Quiet = False,
-) -> None:
+    *,
+    output: PictureOptions,
+) -> bool:
     """\b
     Examples:
       ropecli diff llama-3/config.json llama-3.1/config.json
       ropecli diff config.json model.gguf
       ropecli diff config.json --as transformers --as mlx-lm -o diff.png
 
-    Show where two models part. Or one model as two stacks read it: which fields differ, by how
+    Show how two models differ, or one model as two stacks read it. Which fields differ, by how
     many radians, and from which position on. Exit code 1 if they differ.
     """
-    from ropecli.cli.inputs import files
     from ropecli.errors import ArgumentError
     from ropecli.models.diff import diff as compare
     from ropecli.models.load import check_length, compute, describe
-    from ropecli.render import diff as pages
-    from ropecli.render import document
-    from ropecli.render.diff_figure import drawn
-    from ropecli.render.output import FIGURES, check_output, write_output
 
-    named = [a] if b is None else [a, b]
-    check_output(output, force=force, sources=files(models=named), suffixes=FIGURES)
-    first, second = _readings(readings or [], one=b is None)
+    first, second = _stacks(readings or [], one=b is None)
     if (a, b) == ("-", "-"):
         msg = "standard input can be read once: name one of the two, or leave it out with --as"
         raise ArgumentError(msg)
@@ -68,28 +62,13 @@ def diff(
         compute(two, sequence_length=length, reading=second).only(layer),
         positions=position or None,
     )
-    parameters = {
-        "a": a,
-        "b": a if b is None else b,
-        "as": [result.a.reading, result.b.reading],
-        "layer": layer,
-        "sequence_length": sequence_length,
-        "position": position,
-    }
-    if output is not None:
-        command = f"ropecli diff {' '.join(named)} --as {result.a.reading} --as {result.b.reading}"
-        content = drawn(result, suffix=output.suffix.lower(), command=command)
-        write_output(output, content, force=force)
-    if json:
-        document.show("diff", parameters, pages.as_json(result))
-    else:
-        pages.show(result, saved=output, brief=quiet)
-    if not result.same:
-        raise typer.Exit(1)
+    used = {"b": a if b is None else b, "as": [result.a.reading, result.b.reading]}
+    output.show(result, output.parameters("readings", **used))
+    return result.same
 
 
-def _readings(names: list[str], *, one: bool) -> tuple[str | None, str | None]:
-    """The stack that reads A, and the one that reads B; None for the one it was made for."""
+def _stacks(names: list[str], *, one: bool) -> tuple[str | None, str | None]:
+    """Return the stacks that read A and B; None for the one that the file is made for."""
     from ropecli.errors import ArgumentError
 
     if len(names) > 2:

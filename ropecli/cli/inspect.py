@@ -7,9 +7,11 @@ from typing import Annotated
 import typer
 
 from ropecli.cli import options
-from ropecli.cli.options import Force, Json, Quiet
+from ropecli.cli.command import command
+from ropecli.cli.options import PictureOptions
 
 
+@command
 def inspect(
     source: Annotated[
         str, typer.Argument(metavar="SOURCE", help="config.json, a folder with one, .gguf, or -.")
@@ -17,11 +19,9 @@ def inspect(
     reading: options.Reading = None,
     layer: options.Layer = None,
     sequence_length: options.SequenceLength = None,
-    output: options.Picture = None,
-    force: Force = False,
-    json: Json = False,
-    quiet: Quiet = False,
-) -> None:
+    *,
+    output: PictureOptions,
+) -> bool:
     """\b
     Examples:
       ropecli inspect config.json
@@ -32,16 +32,10 @@ def inspect(
     factors, wavelengths against the context, and what lint finds. Exit code 1 if it finds an
     error.
     """
-    from ropecli.cli.inputs import files
     from ropecli.errors import FileError
-    from ropecli.models.lint.run import lint
+    from ropecli.models.lint.run import Inspection, lint_description
     from ropecli.models.load import check_length, compute, describe
-    from ropecli.render import document, frequencies_figure
-    from ropecli.render import inspect as pages
-    from ropecli.render.lint import lines_of
-    from ropecli.render.output import FIGURES, check_output
 
-    check_output(output, force=force, sources=files(models=[source]), suffixes=FIGURES)
     length = check_length(sequence_length)
     described = describe(source)
     try:
@@ -49,26 +43,6 @@ def inspect(
     except FileError as error:
         msg = f"{error}; see ropecli lint {source}"
         raise FileError(msg) from None
-    # Standard input can be read once.
-    findings = lint(described.raw if described.format == "config.json" else source)
-    parameters = {
-        "source": source,
-        "as": model.reading,
-        "layer": layer,
-        "sequence_length": sequence_length,
-    }
-    if output is not None:
-        frequencies_figure.write(
-            output,
-            [(each.name, each.rotary) for each in model.layers if each.rotary is not None],
-            pages.contexts(model),
-            title=f"{model.model_type or model.source}, as {model.reading} reads it",
-            command=f"ropecli inspect {source}",
-            force=force,
-        )
-    if json:
-        document.show("inspect", parameters, pages.as_json(model, findings))
-    else:
-        pages.show(model, lines_of(findings), saved=output, brief=quiet)
-    if any(finding.level == "error" for finding in findings):
-        raise typer.Exit(1)
+    result = Inspection(model=model, findings=lint_description(described))
+    output.show(result, output.parameters("reading", **{"as": model.reading}))
+    return not any(finding.level == "error" for finding in result.findings)

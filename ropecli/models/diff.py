@@ -11,6 +11,7 @@ import numpy as np
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.models.model import Layer, Model
 from ropecli.models.stacks import EXTRA
+from ropecli.results import Drawable
 from ropecli.rotary.positions import LIMIT
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class LayerDifference:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Difference:
+class Difference(Drawable):
     """Two models, layer by layer."""
 
     a: Model  #: The first.

@@ -9,6 +9,7 @@ import numpy as np
 
 from ropecli.errors import ArgumentError, FileError
 from ropecli.models.parts import parts
+from ropecli.results import Drawable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,7 +54,7 @@ class Layer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Model:
+class Model(Drawable, view="inspect"):
     """The position encodings of a file, as one stack reads it."""
 
     source: str  #: The file, or "-" for standard input.

@@ -1,23 +1,29 @@
-"""Words and tables for `diff`."""
+"""Page and figure of `diff`."""
 
 from __future__ import annotations
 
 import dataclasses
+import textwrap
 from typing import TYPE_CHECKING, Any
 
-from ropecli.render import console
+import numpy as np
+
+from ropecli.models.diff import THRESHOLDS
+from ropecli.render.console import visible, wrapped
+from ropecli.render.figure import blank_figure, curve_style, styled
 from ropecli.render.labels import shortest_repr
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from matplotlib.figure import Figure
 
     from ropecli.models.diff import Difference, FieldDifference, LayerDifference
     from ropecli.models.model import Model
+    from ropecli.render.console import Screen
 
 
 def as_json(result: Difference) -> dict[str, Any]:
-    """The result of `--json`."""
+    """Return the `result` of the document."""
     return {
         "same": result.same,
         "a": _origin(result.a),
@@ -36,43 +42,38 @@ def _origin(model: Model) -> dict[str, Any]:
     }
 
 
-def show(result: Difference, *, saved: Path | None, brief: bool) -> None:
-    """Print the verdict, then each kind of layer that differs."""
-    out = console.out()
+def page(result: Difference, screen: Screen) -> list[str]:
+    """Return the verdict, then each kind of layer that differs."""
     lines = [f"{'Same' if result.same else 'Different'}: {_headline(result)}"]
-    if not brief:
-        lines += ["", f"  a  {named(result.a)}", f"  b  {named(result.b)}"]
+    if not screen.brief:
+        lines += ["", f"  a  {_model_label(result.a)}", f"  b  {_model_label(result.b)}"]
     for layer in result.layers:
         if layer.fields or not layer.same:
             lines += ["", *_layer(layer, titled=len(result.layers) > 1)]
-    if saved is not None:
-        lines += ["", f"Written: {console.visible(str(saved))}"]
-    elif not brief and not result.same:
+    if screen.saved is None and not screen.brief and not result.same:
         lines += ["", "Save the picture: -o diff.png    all of it: --json"]
-    for line in lines:
-        for part in console.wrapped(line, out.width, indent=4) or [""]:
-            out.print(part, markup=False)
+    return [part for line in lines for part in wrapped(line, screen.width, indent=4) or [""]]
 
 
-def named(model: Model) -> str:
-    """What tells one side from the other."""
+def _model_label(model: Model) -> str:
+    """Return the source, the stack and the length of one side."""
     length = "" if model.sequence_length is None else f", {model.sequence_length:,} positions"
-    kind = "" if model.model_type is None else f" ({console.visible(model.model_type)})"
-    return f"{console.visible(model.source)}{kind}, as {model.reading} reads it{length}"
+    kind = "" if model.model_type is None else f" ({visible(model.model_type)})"
+    return f"{visible(model.source)}{kind}, as {model.reading} reads it{length}"
 
 
 def _headline(result: Difference) -> str:
     if result.same:
-        told = any(layer.fields for layer in result.layers)
-        return (
-            "what differs changes no rotation." if told else "the rotations agree in every layer."
-        )
-    parted = [layer for layer in result.layers if not layer.same]
-    first = [layer.first_position_over["1"] for layer in parted]
+        harmless = any(layer.fields for layer in result.layers)
+        if harmless:
+            return "the differences do not change any rotation."
+        return "the rotations agree in every layer."
+    differing = [layer for layer in result.layers if not layer.same]
+    first = [layer.first_position_over["1"] for layer in differing]
     known = [position for position in first if position is not None]
     if known:
-        return f"the phases part by more than 1 radian from position {min(known):,} on."
-    causes = dict.fromkeys(f.name for layer in parted for f in layer.fields if f.matters)
+        return f"the phases differ by more than 1 radian from position {min(known):,} on."
+    causes = dict.fromkeys(f.name for layer in differing for f in layer.fields if f.matters)
     return f"the phases agree, but not: {', '.join(causes)}."
 
 
@@ -80,7 +81,7 @@ def _layer(layer: LayerDifference, *, titled: bool) -> list[str]:
     lines = []
     if titled:
         names = [name or "(none)" for name in (layer.a, layer.b)]
-        lines = [f"layers {console.visible(' / '.join(dict.fromkeys(names)))}", ""]
+        lines = [f"layers {visible(' / '.join(dict.fromkeys(names)))}", ""]
     rows = [["", "a", "b", ""], *([f"  {f.name}", *_both(f), _remark(f)] for f in layer.fields)]
     lines += aligned(rows, left=4)
     if layer.phase and any(layer.per_pair):
@@ -99,7 +100,7 @@ def _value(value: Any) -> str:
         return shortest_repr(value) if value.is_integer() else f"{value:.9g}"
     if isinstance(value, tuple):
         return f"{_pairs_by_axis(value)} pairs"
-    return console.visible(str(value))
+    return visible(str(value))
 
 
 def _pairs_by_axis(axis: tuple[int, ...]) -> str:
@@ -115,7 +116,7 @@ def _remark(field: FieldDifference) -> str:
         return ""
     if field.name == "layout":
         return "the weights are permuted to fit"
-    return "does not count by itself"
+    return "has no effect by itself"
 
 
 def _phases(layer: LayerDifference) -> list[str]:
@@ -126,3 +127,48 @@ def _phases(layer: LayerDifference) -> list[str]:
         for limit, position in layer.first_position_over.items()
     )
     return [*aligned(rows), "", f"  radians passed: {firsts}"]
+
+
+@styled
+def figure(result: Difference) -> Figure:
+    """Draw the largest phase difference by position, and the frequency difference by pair."""
+    differing = [layer for layer in result.layers if any(layer.per_pair)]
+    titled = len(result.layers) > 1 and bool(differing)
+    picture = blank_figure(6.4, 6.4 + 0.22 * len(differing) * titled)
+    title = [_model_label(result.a), f"against {_model_label(result.b)}"]
+    lines = [part for line in title for part in textwrap.wrap(line, 70)]
+    picture.suptitle("\n".join(lines), fontsize=10, parse_math=False)
+    above, below = picture.subplots(2)
+    for index, layer in enumerate(differing):
+        style = {**curve_style(index), "label": _curve_label(layer)}
+        table = np.array(layer.per_pair)
+        places = np.array([1, max(2, *(abs(p.position) for p in layer.phase))])
+        above.plot(places, places * table.max(), **style)
+        below.plot(np.where(table > 0, table, np.nan), marker=".", **style)
+    if differing:
+        above.set_xscale("log")
+        above.set_yscale("log")
+        below.set_yscale("log")
+        for limit in THRESHOLDS:
+            above.axhline(limit, color="black", linewidth=0.5, linestyle=":")
+    else:
+        for axes in (above, below):
+            axes.text(0.5, 0.5, "no phase differs", transform=axes.transAxes, ha="center")
+            axes.set_xticks([])
+            axes.set_yticks([])
+    above.set_xlabel("position")
+    above.set_ylabel("phase difference\nof the worst pair (radians)")
+    below.set_xlabel("pair")
+    below.set_ylabel("frequency difference\n(radians per position)")
+    if titled:
+        handles, _ = above.get_legend_handles_labels()
+        for text in picture.legend(handles=handles, loc="outside lower center").get_texts():
+            text.set_parse_math(False)
+    return picture
+
+
+def _curve_label(layer: LayerDifference) -> str:
+    names = dict.fromkeys(visible(name) for name in (layer.a, layer.b) if name is not None)
+    label = " / ".join(names)
+    # Matplotlib leaves a label that begins with an underscore out of the legend.
+    return f" {label}" if label.startswith("_") else label

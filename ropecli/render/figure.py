@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import os
+import warnings
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import numpy as np
@@ -117,6 +118,8 @@ def figure_bytes(figure: Figure, *, suffix: str, command: str) -> bytes:
         ".pdf": {"Creator": made_by, "Subject": command, "CreationDate": None, "Producer": None},
     }
     buffer = io.BytesIO()
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(STYLE), warnings.catch_warnings():
+        # A file's name may have letters that the font lacks; they become boxes.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
         figure.savefig(buffer, format=suffix.removeprefix("."), metadata=by_suffix[suffix])
     return buffer.getvalue()

@@ -1,20 +1,16 @@
-"""Wavelengths pair by pair: how many positions each pair needs for a turn."""
+"""Figure of wavelengths: the positions that each pair needs for a full turn."""
 
 from __future__ import annotations
 
 import textwrap
-import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ropecli.errors import ArgumentError
-from ropecli.render.figure import STYLE, curve_style, figure_bytes
-from ropecli.render.output import write_output
+from ropecli.render.figure import blank_figure, curve_style, styled
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
@@ -25,104 +21,66 @@ if TYPE_CHECKING:
     Curves = Sequence[tuple[str, Rotary]]
     Contexts = Sequence[tuple[str, int]]
 
-MARKERS = "os^Dv<>Pp*hHdX+x"  #: One an axis of the positions, where there are several.
+MARKERS = "os^Dv<>Pp*hHdX+x"  #: One for each axis of the positions, if there are several.
 APART = 0.055  #: Least distance of two labels, as a share of the axes' height.
-MARGIN = 0.05  #: What is left free below and above, as a share of the wavelengths' range.
-LARGEST = 100  #: Power of ten where the axes end at last: Matplotlib overflows further out.
+MARGIN = 0.05  #: Free space below and above, as a share of the range of wavelengths.
+LARGEST = 100  #: Largest power of ten of the axes: Matplotlib overflows beyond.
 NEVER = "never turns"
 
 
-def write(
-    path: str | os.PathLike[str],
-    curves: Curves,
-    contexts: Contexts,
-    *,
-    title: str,
-    command: str,
-    force: bool,
-) -> None:
-    """Write the picture, whole or not at all.
-
-    Raises:
-        ArgumentError: There is no curve.
-        FileError: The file exists, or can't be written.
-    """
-    suffix = Path(path).suffix.lower()
-    content = drawn(curves, contexts, suffix=suffix, title=title, command=command)
-    write_output(Path(path), content, force=force)
-
-
-def drawn(
-    curves: Curves,
-    contexts: Contexts = (),
-    *,
-    suffix: str,
-    title: str = "",
-    command: str = "ropecli.rope",
-) -> bytes:
-    """The picture as a file of the given kind, with what made it inside."""
-    with warnings.catch_warnings():
-        # A file's name may hold letters that the font lacks; they become boxes.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
-        picture = figure(curves, contexts, title=title)
-        return figure_bytes(picture, suffix=suffix, command=_printable(command))
-
-
+@styled
 def figure(curves: Curves, contexts: Contexts = (), *, title: str = "") -> Figure:
-    """Wavelength against the index of the pair, a line for each encoding.
+    """Draw the wavelength against the index of the pair, with a line for each encoding.
 
-    Of an encoding with several axes each axis is a line of its own, with a marker of its own. Pairs
-    that never turn stand at the top, on a line that says so.
+    Each axis of an encoding with several axes has its own line and marker. Pairs that never rotate
+    are at the top, on a line with that label.
 
     Args:
-        curves: What each encoding is called, and the encoding.
-        contexts: What each context length is called, and its positions: a horizontal line. Pairs
-            above the longest complete no turn within it; their ground is grey.
-        title: What stands above.
+        curves: Name of each encoding, and the encoding.
+        contexts: Name of each context length, and its positions: a horizontal line. Pairs above
+            the longest one do not complete a turn within it; their background is grey.
+        title: Title of the figure.
 
     Raises:
-        ArgumentError: There is no curve.
+        ArgumentError: No curves.
     """
     if not curves:
         msg = "a figure of wavelengths needs an encoding that rotates, got none"
         raise ArgumentError(msg)
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
     entries = sum(rope.axes for _, rope in curves) + bool(contexts)
-    with mpl.rc_context(STYLE):
-        picture = Figure(figsize=(6.4, 3.6 + 0.22 * entries), layout="constrained")
-        axes = picture.add_subplot()
-        if title:
-            lines = textwrap.wrap(_printable(title), 70)
-            picture.suptitle("\n".join(lines), fontsize=10, parse_math=False)
-        axes.set_xlabel("pair")
-        axes.set_ylabel("wavelength (positions per turn)")
-        axes.set_yscale("log")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        bottom, never, top = _heights(curves, contexts)
-        axes.set_ylim(bottom, top)
-        for index, (name, rope) in enumerate(curves):
-            # A label that begins with an underscore is left out of the legend.
-            shown = f" {name}" if name.startswith("_") else name
-            _lines(axes, _printable(shown), rope, index, never=never)
-        labels = {never: NEVER} if never < top else {}
-        if contexts:
-            longest = max(length for _, length in contexts)
-            grey = f"no full turn within {longest:,} positions"
-            axes.axhspan(longest, top, color="black", alpha=0.08, linewidth=0, label=grey)
-            for name, length in contexts:
-                known = f"{labels[length]}, " if length in labels else ""
-                labels[length] = f"{known}{_printable(name)} {length:,}"
-        _label(axes, labels)
-        for text in picture.legend(loc="outside lower center").get_texts():
-            text.set_parse_math(False)
+    picture = blank_figure(6.4, 3.6 + 0.22 * entries)
+    axes = picture.add_subplot()
+    if title:
+        lines = textwrap.wrap(_printable(title), 70)
+        picture.suptitle("\n".join(lines), fontsize=10, parse_math=False)
+    axes.set_xlabel("pair")
+    axes.set_ylabel("wavelength (positions per turn)")
+    axes.set_yscale("log")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    bottom, never, top = _heights(curves, contexts)
+    axes.set_ylim(bottom, top)
+    for index, (name, rope) in enumerate(curves):
+        # Matplotlib leaves a label that begins with an underscore out of the legend.
+        shown = f" {name}" if name.startswith("_") else name
+        _lines(axes, _printable(shown), rope, index, never=never)
+    labels = {never: NEVER} if never < top else {}
+    if contexts:
+        longest = max(length for _, length in contexts)
+        grey = f"no full turn within {longest:,} positions"
+        axes.axhspan(longest, top, color="black", alpha=0.08, linewidth=0, label=grey)
+        for name, length in contexts:
+            known = f"{labels[length]}, " if length in labels else ""
+            labels[length] = f"{known}{_printable(name)} {length:,}"
+    _label(axes, labels)
+    for text in picture.legend(loc="outside lower center").get_texts():
+        text.set_parse_math(False)
     return picture
 
 
 def _heights(curves: Curves, contexts: Contexts) -> tuple[float, float, float]:
-    """Of the lower end of the axes, of pairs that never turn, and of the upper end."""
+    """Return the heights of the lower end, of pairs that never rotate, and of the upper end."""
     wavelengths = np.concatenate([rope.wavelength for _, rope in curves])
     turning = wavelengths[np.isfinite(wavelengths)]
     shown = np.log10([*turning, *(length for _, length in contexts)] or [1.0])
@@ -138,7 +96,7 @@ def _heights(curves: Curves, contexts: Contexts) -> tuple[float, float, float]:
 def _lines(axes: Axes, name: str, rope: Rotary, index: int, *, never: float) -> None:
     pair, wavelength = np.arange(len(rope.wavelength)), rope.wavelength
     turns = np.isfinite(wavelength)
-    width = max(3.0 - 0.9 * index, 1.2)  # the first shows from under those that coincide with it
+    width = max(3.0 - 0.9 * index, 1.2)  # the first one shows under lines that coincide with it
     for each in range(rope.axes):
         own = np.array(rope.axis) == each
         style: dict[str, Any] = {
@@ -159,7 +117,7 @@ def _lines(axes: Axes, name: str, rope: Rotary, index: int, *, never: float) -> 
 
 
 def _label(axes: Axes, labels: dict[float, str]) -> None:
-    """Horizontal lines, and beside them what they mean, moved up where two would overlap."""
+    """Draw horizontal lines, and labels next to them, moved up where two would overlap."""
     lowest = 0.0
     for length, text in sorted(labels.items()):
         axes.axhline(length, color="black", linewidth=0.6)
@@ -172,5 +130,5 @@ def _label(axes: Axes, labels: dict[float, str]) -> None:
 
 
 def _printable(text: str) -> str:
-    """The text without what no font and no file format takes."""
+    """Return the text without characters that fonts or file formats cannot hold."""
     return "".join(c if c.isprintable() else "?" for c in text)

@@ -1,44 +1,47 @@
-"""Words and tables for `inspect`."""
+"""Page and figure of `inspect`."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.render import console
+from ropecli.models.lint.run import Inspection
+from ropecli.render import frequencies_figure
+from ropecli.render.console import visible, wrapped
 from ropecli.render.labels import sequences, shortest_repr
+from ropecli.render.lint import lines_of
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from matplotlib.figure import Figure
 
-    from ropecli.models.lint.rule import Finding
     from ropecli.models.model import Layer, Model
+    from ropecli.render.console import Screen
     from ropecli.rotary import Rotary
 
-#: Arguments of a formula that have a line, or a place, of their own.
-TOLD = (
+#: Parameters that have a line of their own.
+OWN_LINE = (
     "dim",
     "base",
     "max_position_embeddings",
     "original_max_position_embeddings",
     "sequence_length",
 )
-LISTED = 4  #: Numbers of a list that are written out.
+LISTED = 4  #: Numbers of a list on the page.
 
 
-def as_json(model: Model, findings: tuple[Finding, ...]) -> dict[str, Any]:
-    """The result of `--json`."""
-    import dataclasses
-
+def as_json(result: Inspection) -> dict[str, Any]:
+    """Return the `result` of the document."""
+    model = result.model
     return {
         "source": model.source,
         "format": model.format,
         "model_type": model.model_type,
         "reading": model.reading,
         "layers": [_layer_as_json(layer) for layer in model.layers],
-        "findings": [dataclasses.asdict(finding) for finding in findings],
+        "findings": [dataclasses.asdict(finding) for finding in result.findings],
     }
 
 
@@ -61,7 +64,7 @@ def _layer_as_json(layer: Layer) -> dict[str, Any]:
         "pairs_out",
     )
     settings = layer.settings
-    warm = settings.temperature
+    temperature = settings.temperature
     return {
         "name": layer.name,
         **{name: None if rope is None else getattr(rope, name) for name in fields},
@@ -71,15 +74,15 @@ def _layer_as_json(layer: Layer) -> dict[str, Any]:
         "window": settings.window,
         "incomplete_pairs": layer.incomplete_pairs,
         "temperature": None
-        if warm is None
-        else {"beta": warm.beta, "length": warm.length, "shift": warm.shift},
+        if temperature is None
+        else {"beta": temperature.beta, "length": temperature.length, "shift": temperature.shift},
         "layers": settings.layers,
         "assumed": settings.assumed,
     }
 
 
-def contexts(model: Model) -> list[tuple[str, int]]:
-    """The lengths that a picture marks, each once, with what it is."""
+def _lengths(model: Model) -> list[tuple[str, int]]:
+    """Return the lengths that the figure marks, each once, with its name."""
     marked: dict[int, str] = {}
     for layer in model.layers:
         if layer.rotary is None:
@@ -93,33 +96,36 @@ def contexts(model: Model) -> list[tuple[str, int]]:
     return [(name, length) for length, name in marked.items()]
 
 
-def show(model: Model, findings: list[str], *, saved: Path | None, brief: bool) -> None:
-    """Print what each kind of layer uses, then what lint says.
-
-    Args:
-        model: As read.
-        findings: The lines of lint.
-        saved: The picture that was written.
-        brief: Leave out what to do next.
-    """
-    out = console.out()
-    kind = "" if model.model_type is None else f": {console.visible(model.model_type)}"
-    read = f"as {model.reading} reads it"
-    lines = [f"{console.visible(model.source)}{kind}, {read}"]
+def page(result: Model | Inspection, screen: Screen) -> list[str]:
+    """Return what each kind of layer uses, then the findings of lint."""
+    model = result.model if isinstance(result, Inspection) else result
+    kind = "" if model.model_type is None else f": {visible(model.model_type)}"
+    lines = [f"{visible(model.source)}{kind}, as {model.reading} reads it"]
     for layer in model.layers:
         lines += ["", *_layer(layer, model, titled=len(model.layers) > 1)]
-    lines += ["", *findings]
-    if saved is not None:
-        lines += ["", f"Written: {console.visible(str(saved))}"]
-    elif not brief:
+    if isinstance(result, Inspection):
+        lines += ["", *lines_of(result.findings)]
+    if screen.saved is None and not screen.brief:
         lines += ["", "Save the picture: -o wavelengths.png    all of it: --json"]
-    for line in lines:
-        for part in console.wrapped(line, out.width, indent=_hanging(line)) or [""]:
-            out.print(part, markup=False)
+    return [
+        part
+        for line in lines
+        for part in wrapped(line, screen.width, indent=_value_column(line)) or [""]
+    ]
 
 
-def _hanging(line: str) -> int:
-    """Where a row's value begins, so that what is broken off stands under it."""
+def figure(result: Model | Inspection) -> Figure:
+    """Draw the wavelengths of each kind of layer that rotates."""
+    model = result.model if isinstance(result, Inspection) else result
+    return frequencies_figure.figure(
+        [(each.name, each.rotary) for each in model.layers if each.rotary is not None],
+        _lengths(model),
+        title=f"{model.model_type or model.source}, as {model.reading} reads it",
+    )
+
+
+def _value_column(line: str) -> int:
+    """Return the column of a row's value, which indents the lines that it is broken into."""
     words = line.lstrip()
     before = len(line) - len(words)
     name, gap, _ = words.partition("  ")
@@ -133,12 +139,12 @@ def _layer(layer: Layer, model: Model, *, titled: bool) -> list[str]:
     else:
         rows = _rows(layer, layer.rotary, model)
     if layer.settings.temperature is not None:
-        warm = layer.settings.temperature
+        temperature = layer.settings.temperature
         rows.append(
             [
                 "temperature",
-                f"queries times 1 + {warm.beta:g} ln(1 + floor((m + {warm.shift}) / "
-                f"{warm.length:,.10g}))",
+                f"queries times 1 + {temperature.beta:g} ln(1 + floor((m + {temperature.shift}) / "
+                f"{temperature.length:,.10g}))",
             ]
         )
     rows += [["assumed", sentence] for sentence in layer.settings.assumed]
@@ -148,12 +154,12 @@ def _layer(layer: Layer, model: Model, *, titled: bool) -> list[str]:
 def _title(layer: Layer) -> str:
     which = layer.settings.layers
     if which is None:
-        return f"layers {console.visible(layer.name)}"
-    return f"layers {console.visible(layer.name)}: {_ranges(which)}"
+        return f"layers {visible(layer.name)}"
+    return f"layers {visible(layer.name)}: {_ranges(which)}"
 
 
 def _ranges(indices: tuple[int, ...]) -> str:
-    """Indices in words: how many, and the first few."""
+    """Return the number of indices, and the first few."""
     shown = ", ".join(str(i) for i in indices[:6])
     return f"{len(indices)} ({shown}{', ...' if len(indices) > 6 else ''})"
 
@@ -186,7 +192,7 @@ def _rows(layer: Layer, rope: Rotary, model: Model) -> list[list[str]]:
 
 def _type(rope: Rotary) -> str:
     given = ", ".join(
-        f"{name} {_value(value)}" for name, value in rope.parameters if name not in TOLD
+        f"{name} {_value(value)}" for name, value in rope.parameters if name not in OWN_LINE
     )
     return rope.rope_type + (f": {given}" if given else "")
 
@@ -196,7 +202,7 @@ def _value(value: Any) -> str:
         listed = ", ".join(_value(v) for v in value[:LISTED])
         return f"[{listed}{f', ... {len(value)} numbers' if len(value) > LISTED else ''}]"
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return console.visible(str(value).lower() if isinstance(value, bool) else str(value))
+        return visible(str(value).lower() if isinstance(value, bool) else str(value))
     return shortest_repr(value) if float(value).is_integer() else f"{value:g}"
 
 
@@ -224,7 +230,7 @@ def _layout(rope: Rotary) -> str:
 
 def _context(layer: Layer) -> str:
     if layer.context_length is None:
-        return "not said"
+        return "not given"
     words = f"{layer.context_length:,} positions"
     original = layer.original_context_length
     return words if original in (None, layer.context_length) else f"{words}, from {original:,}"
@@ -232,22 +238,22 @@ def _context(layer: Layer) -> str:
 
 def _wavelengths(rope: Rotary) -> str:
     waves = rope.wavelength[np.isfinite(rope.wavelength)]
-    still = rope.rotary_dim // 2 - len(waves)
+    static = rope.rotary_dim // 2 - len(waves)
     if not len(waves):
-        return "none: no pair turns"
+        return "none: no pair rotates"
     least, most = (f"{w:.4g}" if w < 1000 else f"{w:,.0f}" for w in (waves.min(), waves.max()))
     words = f"{least} to {most} positions per turn"
-    return words + (f"; {still} pairs stand still" if still else "")
+    return words + (f"; {static} pairs do not rotate" if static else "")
 
 
 def _slow(layer: Layer, rope: Rotary) -> str:
     pairs = rope.rotary_dim // 2
     slow = layer.incomplete_pairs
     if slow is None:
-        return "not known without a context length"
+        return "unknown without a context length"
     used = rope.sequence_length or 0
     other = rope.depends_on_length and used < (layer.context_length or 0)
-    table = ", with this table" if other else ""  # which is not that of so long a sequence
+    table = ", with this table" if other else ""  # the table of a shorter sequence
     reach = "context" if layer.settings.window is None else "window"
     if not slow:
         return f"none: all of {pairs} complete a turn within the {reach}{table}"

@@ -13,7 +13,6 @@ from models.configs import DYNAMIC, GEMMA_3, GPT_OSS, LLAMA_31, QWEN3_VL, SMOLLM
 from ropecli import diff as compare
 from ropecli import load_model
 from ropecli.cli.app import run
-from ropecli.render.diff_figure import figure
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +58,7 @@ def test_document_has_the_keys_of_the_contract(
 
 def test_one_source_under_two_readings(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, "gpt-oss.json", "--as", "transformers", "--as", "llama.cpp", code=1)
-    assert "Different: the phases part by more than 1 radian from position 4,530 on." in text
+    assert "Different: the phases differ by more than 1 radian from position 4,530 on." in text
     assert "a  gpt-oss.json (gpt_oss), as transformers reads it" in text
     assert "b  gpt-oss.json (gpt_oss), as llama.cpp reads it" in text
     assert "0.01 from 46, 0.1 from 453, 1 from 4,530" in text
@@ -90,8 +89,8 @@ def test_names_alone_are_no_difference(folder: Path, capsys: pytest.CaptureFixtu
     other = LLAMA_31 | {"rope_scaling": {"rope_type": "linear", "factor": 1.0}}
     (folder / "linear.json").write_text(json.dumps(other))
     text = printed(capsys, "plain.json", "linear.json", code=0)
-    assert text.startswith("Same: what differs changes no rotation.\n")
-    assert "rope_type  default  linear  does not count by itself" in text
+    assert text.startswith("Same: the differences do not change any rotation.\n")
+    assert "rope_type  default  linear  has no effect by itself" in text
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
@@ -112,15 +111,19 @@ def test_a_picture_of_no_difference(folder: Path, capsys: pytest.CaptureFixture[
 def test_a_picture_says_what_it_compares(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     printed(capsys, "gpt-oss.json", "--as", "mlx-lm", "-o", "d.svg", code=1)
     text = (folder / "d.svg").read_text()
-    assert "ropecli diff gpt-oss.json --as transformers --as mlx-lm<" in text
+    assert "ropecli diff gpt-oss.json gpt-oss.json --as transformers --as mlx-lm<" in text
     model = load_model(GPT_OSS)
     other = load_model(GPT_OSS, reading="mlx-lm")
-    title = figure(compare(model, other)).get_suptitle()
+    picture = compare(model, other).figure()
+    above, below = picture.axes
+    assert above.get_ylabel() == "phase difference\nof the worst pair (radians)"
+    assert below.get_xlabel() == "pair"
+    title = picture.get_suptitle()
     assert title == (
         "config.json (gpt_oss), as transformers reads it\n"
         "against config.json (gpt_oss), as mlx-lm reads it"
     )
-    same = figure(compare(model, model))
+    same = compare(model, model).figure()
     assert [axes.texts[0].get_text() for axes in same.axes] == ["no phase differs"] * 2
 
 
@@ -129,7 +132,7 @@ def test_a_picture_has_a_line_for_each_kind() -> None:
     kinds = {name: {"rope_theta": 2e5} for name in ("a", "_b")}
     plain = {key: value for key, value in LLAMA_31.items() if key != "rope_scaling"}
     two = load_model(plain | {"rope_parameters": kinds})
-    (legend,) = figure(compare(two, load_model(plain))).legends
+    (legend,) = compare(two, load_model(plain)).figure().legends
     assert [text.get_text() for text in legend.get_texts()] == ["a / all", " _b / all"]
 
 
@@ -152,7 +155,7 @@ def test_eighty_columns(folder: Path) -> None:
     ("arguments", "message"),
     [
         (["llama.json", "missing.json"], "cannot read missing.json"),
-        (["llama.json", "--as", "trt"], "the reading must be one of transformers, vllm"),
+        (["llama.json", "--as", "trt"], "reading must be one of transformers, vllm"),
         (["llama.json", *["--as", "vllm"] * 3], "twice at most, got 3: vllm, vllm, vllm"),
         (["llama.json", "plain.json", "-o", "x.csv"], "output must end in .png, .svg, .pdf"),
         (["llama.json", "plain.json", "--layer", "x"], "layer must be one of all, got 'x'"),

@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import re
 import warnings
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +14,9 @@ from helpers import run_python
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ropecli import ArgumentError, FileError, Rotary, __version__, rope
-from ropecli.render.frequencies_figure import drawn, figure, write
+from ropecli import ArgumentError, Rotary, __version__, rope
+from ropecli.render.figure import figure_bytes
+from ropecli.render.frequencies_figure import figure
 
 pytestmark = pytest.mark.slow
 
@@ -35,8 +36,13 @@ def lines(axes: Axes) -> dict[str, list[tuple[float, float]]]:
     }
 
 
-def beside(axes: Axes) -> dict[str, float]:
-    """The labels at the right, and how high they stand."""
+def saved(*curves: Any, suffix: str, title: str = "", command: str = "") -> bytes:
+    """A figure as a file."""
+    return figure_bytes(figure(*curves, title=title), suffix=suffix, command=command)
+
+
+def side_labels(axes: Axes) -> dict[str, float]:
+    """The labels at the right, and their heights."""
     return {text.get_text(): text.get_position()[1] for text in axes.texts}
 
 
@@ -64,7 +70,7 @@ def test_contexts_are_lines_and_what_is_beyond_is_grey() -> None:
     (axes,) = picture.axes
     levels = [points[0][1] for name, points in lines(axes).items() if name.startswith("_")]
     assert levels == [2048, 16_384]
-    assert list(beside(axes)) == ["original 2,048", "context 16,384"]
+    assert list(side_labels(axes)) == ["original 2,048", "context 16,384"]
     (grey,) = axes.patches
     assert grey.get_window_extent().y0 == pytest.approx(
         axes.transData.transform((0, 16_384))[1], abs=1e-6
@@ -85,7 +91,7 @@ def test_pairs_that_never_turn_stand_on_a_line_that_says_so() -> None:
     assert 16_384 < at < axes.get_ylim()[1]
     height = axes.transAxes.inverted().transform(axes.transData.transform((0, at)))[1]
     assert level.get_position()[1] == pytest.approx(height, abs=1e-9)
-    assert "never turns" not in beside(figure(CURVES, CONTEXTS).axes[0])
+    assert "never turns" not in side_labels(figure(CURVES, CONTEXTS).axes[0])
 
 
 def test_each_axis_of_the_positions_is_a_line_of_its_own() -> None:
@@ -138,7 +144,7 @@ def test_nothing_overlaps(contexts: list[tuple[str, int]]) -> None:
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_same_bytes_from_run_to_run(suffix: str) -> None:
-    once, again = (drawn(CURVES, CONTEXTS, suffix=suffix, command=COMMAND) for _ in range(2))
+    once, again = (saved(CURVES, CONTEXTS, suffix=suffix, command=COMMAND) for _ in range(2))
     assert once == again
 
 
@@ -147,25 +153,25 @@ def test_same_bytes_in_another_process_elsewhere() -> None:
 import hashlib
 import sys
 from ropecli import Rotary
-from ropecli.render.frequencies_figure import drawn
+from ropecli.render.figure import figure_bytes
+from ropecli.render.frequencies_figure import figure
 for suffix in (".png", ".svg", ".pdf"):
-    content = drawn([("p", Rotary(head_dim=32))], [("c", 2048)], suffix=suffix)
+    picture = figure([("p", Rotary(head_dim=32))], [("c", 2048)])
+    content = figure_bytes(picture, suffix=suffix, command="")
     print(hashlib.sha256(content).hexdigest())
 assert "matplotlib.pyplot" not in sys.modules
 """
     done = run_python(code, TZ="Asia/Tokyo", PYTHONHASHSEED="5", SOURCE_DATE_EPOCH="")
     assert done.returncode == 0, done.stderr
-    here = [drawn([("p", PLAIN)], [("c", 2048)], suffix=s) for s in (".png", ".svg", ".pdf")]
+    here = [saved([("p", PLAIN)], [("c", 2048)], suffix=s) for s in (".png", ".svg", ".pdf")]
     assert done.stdout.split() == [hashlib.sha256(content).hexdigest() for content in here]
 
 
 @pytest.mark.parametrize(
-    ("name", "begin"), [("x.png", b"\x89PNG"), ("x.SVG", b"<?xml"), ("x.pdf", b"%PDF")]
+    ("suffix", "begin"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")]
 )
-def test_file_says_what_made_it(name: str, begin: bytes, tmp_path: Path) -> None:
-    target = tmp_path / name
-    write(target, CURVES, CONTEXTS, title="t", command=COMMAND, force=False)
-    content = target.read_bytes()
+def test_file_says_what_made_it(suffix: str, begin: bytes) -> None:
+    content = saved(CURVES, CONTEXTS, suffix=suffix, command=COMMAND)
     assert content.startswith(begin)
     text = content.decode("latin-1")
     assert f"ropecli {__version__}" in text
@@ -173,20 +179,10 @@ def test_file_says_what_made_it(name: str, begin: bytes, tmp_path: Path) -> None
     assert not re.search(r"20\d\d-\d\d-\d\d|D:20\d\d", text)  # no date
 
 
-def test_existing_file_is_kept_without_force(tmp_path: Path) -> None:
-    target = tmp_path / "x.svg"
-    target.write_text("mine")
-    with pytest.raises(FileError, match="--force"):
-        write(target, CURVES, (), title="t", command=COMMAND, force=False)
-    assert target.read_text() == "mine"
-    write(target, CURVES, (), title="t", command=COMMAND, force=True)
-    assert target.read_bytes() == drawn(CURVES, suffix=".svg", title="t", command=COMMAND)
-
-
 def test_title_and_command_are_in_the_file() -> None:
-    plain = drawn(CURVES, suffix=".svg")
-    assert drawn(CURVES, suffix=".svg", title="t") != plain
-    assert drawn(CURVES, suffix=".svg", command="c") != plain
+    plain = saved(CURVES, suffix=".svg")
+    assert saved(CURVES, suffix=".svg", title="t") != plain
+    assert saved(CURVES, suffix=".svg", command="c") != plain
 
 
 @pytest.mark.parametrize(
@@ -202,8 +198,8 @@ def test_title_and_command_are_in_the_file() -> None:
 def test_any_frequencies_draw_without_a_warning(curve: Rotary) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert len(drawn([("c", curve)], [("context", 4096)], suffix=".png")) > 1000
-        assert len(drawn([("c", curve)], suffix=".pdf")) > 1000
+        assert len(saved([("c", curve)], [("context", 4096)], suffix=".png")) > 1000
+        assert len(saved([("c", curve)], suffix=".pdf")) > 1000
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
@@ -211,15 +207,13 @@ def test_any_name_draws_without_a_warning(suffix: str) -> None:
     name = "a$b$c_ 模型 line\nbreak\x00 \udcff"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        content = drawn([(name, PLAIN)], [(name, 2048)], suffix=suffix, title=name, command=name)
+        content = saved([(name, PLAIN)], [(name, 2048)], suffix=suffix, title=name, command=name)
     assert len(content) > 1000
 
 
-def test_no_curve_is_refused(tmp_path: Path) -> None:
-    target = tmp_path / "x.svg"
+def test_no_curve_is_refused() -> None:
     with pytest.raises(ArgumentError, match="needs an encoding that rotates, got none"):
-        write(target, [], CONTEXTS, title="t", command=COMMAND, force=False)
-    assert not target.exists()
+        figure([], CONTEXTS)
 
 
 def test_names_are_taken_as_they_are() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,16 +18,26 @@ from ropecli.models.load import compute
 from ropecli.models.parts import parts
 from ropecli.models.settings import Description
 from ropecli.models.source import open_source
+from ropecli.results import Drawable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ropecli.models.model import Model
     from ropecli.models.settings import Settings
 
 UNCOMPUTABLE = "R001"
 #: Real files have up to five parts and three layer types; more would only take time.
 MOST_PARTS = 32
 MOST_HITS = 32  #: Of one rule in one part.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inspection(Drawable, view="inspect"):
+    """A model with the findings of lint."""
+
+    model: Model  #: As a stack reads the file.
+    findings: tuple[Finding, ...]  #: Of the file.
 
 
 def lint(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Finding, ...]:
