@@ -5,9 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from files.hostile import ROPE
+from files.optional_formats import read_hdf5, read_zarr
+from helpers import assert_same_bits
+from numpy.typing import NDArray
 
+from ropecli import encode_file, rotate
 from ropecli.errors import FileError
 from ropecli.files.arrays import read_whole
 from ropecli.files.formats.registry import open_source
@@ -43,6 +49,29 @@ def damage_file(path: Path, copy: Path, seed: int) -> Path:
     else:
         copy.write_bytes(damaged(path.read_bytes(), random))
     return copy
+
+
+def is_rotated(path: Path) -> bool:
+    """Whether an array "q" can be rotated, with the result that its library sees."""
+    __tracebackhide__ = True
+    read = read_zarr if path.is_dir() else read_hdf5
+    output = path.with_name("y" + path.suffix)
+    try:
+        encode_file(path, output, ROPE, tensor="q", force=True)
+    except FileError as error:
+        message = str(error)
+        assert message.isprintable(), f"refused in other than one line: {message!r}"
+        return False
+    before, after = (native(read(each, "q")) for each in (path, output))
+    heads = before.reshape(*before.shape[:-1], -1, 8).swapaxes(-3, -2)
+    expected = rotate(heads, ROPE).swapaxes(-3, -2).reshape(before.shape)
+    assert_same_bits(str(path), got=after, expected=expected)
+    return True
+
+
+def native(array: NDArray[Any]) -> NDArray[Any]:
+    """The array in native byte order."""
+    return array.astype(array.dtype.newbyteorder("="))
 
 
 def is_read(path: Path) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from files.folders import names, refused, saved, to_be_rotated
 from files.optional_formats import random_array, read_hdf5, save_npz, write_hdf5, write_zarr
-from helpers import assert_same_bits, run_python
+from helpers import assert_same_bits, run_python, soon
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -181,12 +181,21 @@ def test_without_the_library_one_line_says_which(
     assert f"writing {target} {needs}" == refused(encode_file, path, target, ROPE)
 
 
-def test_shape_of_more_elements_than_an_array_has_is_refused(tmp_path: Path) -> None:
+def test_shape_and_chunk_bombs_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.h5"
     with h5py.File(path, "w") as file:
-        file.create_dataset("q", (0, 2**62), "f4", chunks=(8, 8), maxshape=(None, 2**62))
-    message = refused(encode_file, path, tmp_path / "y.npy", ROPE)
-    assert "more elements than an array has" in message
+        file.create_dataset("sparse", (2**40, 8), "f4", chunks=(1024, 8))
+        file.create_dataset("chunk", (2, 8), "f4", chunks=(2**26, 8), maxshape=(None, 8))
+        file.create_dataset("empty", (0, 2**62), "f4", chunks=(8, 8), maxshape=(None, 2**62))
+    refusals = {
+        "sparse": "more than 200 times as many",
+        "chunk": "chunks of",
+        "empty": "more elements than an array has",
+    }
+    with soon():
+        for name, words in refusals.items():
+            message = refused(encode_file, path, tmp_path / "y.npy", ROPE, tensor=name)
+            assert words in message
 
 
 def test_no_hdf5_file_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""How much a file may unpack to: what it says of itself is a claim."""
+"""How much a file may expand to: the sizes that it states are claims."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from ropecli.errors import FileError
 if TYPE_CHECKING:
     from ropecli.files.formats.stored import Stored
 
-_SMALL = 1 << 26  #: Bytes that anything may unpack to.
+_SMALL = 1 << 26  #: Bytes that any file may expand to.
 _LARGEST_CHUNK = 1 << 30  #: Bytes; several chunks are in memory at a time.
-_DENSEST = 200  #: Times its size that a larger file may unpack to; embeddings reach ten.
+_DENSEST = 200  #: Expansion of a larger file; embeddings reach ten.
 
 
 def check_density(label: str, packed: int, unpacked: int) -> None:
-    """Refuse what is far larger than the bytes that it is said to come from.
+    """Refuse what is far larger than the bytes from which it is unpacked.
 
     Args:
-        label: Of the file, for messages.
+        label: The file, for messages.
         packed: Bytes on the disk.
         unpacked: Bytes in memory.
 
     Raises:
-        FileError: It is.
+        FileError: It expands too much.
     """
-    if unpacked > enough(packed):
+    if unpacked > largest_expansion(packed):
         msg = (
-            f"{label} would unpack {packed:,} bytes to {unpacked:,}; "
-            f"allowed is {_DENSEST} times as much"
+            f"{label} would expand from {packed:,} to {unpacked:,} bytes, "
+            f"expected at most {_DENSEST} times as many"
         )
         raise FileError(msg)
 
 
-def believed(stored: Stored, packed: int) -> Stored:
-    """The array, if it can be what so many bytes on the disk are said to hold; else unreadable.
+def check_expansion(stored: Stored, packed: int) -> Stored:
+    """Return the array, unreadable if it is far larger than the bytes from which it is unpacked.
 
     Args:
-        stored: What the file says.
+        stored: The array as its file describes it.
         packed: Bytes on the disk, or enough of them.
     """
     if stored.unreadable:
@@ -49,21 +49,21 @@ def believed(stored: Stored, packed: int) -> Stored:
         what = f"chunks of {chunk:,} bytes, more than {_LARGEST_CHUNK:,}"
         return replace(stored, unreadable=what)
     unpacked = unpacked_bytes(stored)
-    if unpacked > enough(packed):
+    if unpacked > largest_expansion(packed):
         what = f"{unpacked:,} bytes unpacked from {packed:,}, more than {_DENSEST} times as many"
         return replace(stored, unreadable=what)
     return stored
 
 
 def unpacked_bytes(stored: Stored) -> int:
-    """Bytes of an array in memory, or of one of its chunks if that is more."""
+    """Return the bytes of an array in memory, or of one of its chunks if that is more."""
     return max(stored.nbytes, _chunk_bytes(stored))
+
+
+def largest_expansion(packed: int) -> int:
+    """Return how many bytes a file may expand to."""
+    return max(_SMALL, _DENSEST * packed)
 
 
 def _chunk_bytes(stored: Stored) -> int:
     return math.prod(stored.chunks or ()) * stored.dtype.itemsize
-
-
-def enough(packed: int) -> int:
-    """Bytes that so many bytes on the disk may unpack to."""
-    return max(_SMALL, _DENSEST * packed)

@@ -26,6 +26,7 @@ from ropecli.files.formats.base import (
     translate_read_errors,
     translate_write_errors,
 )
+from ropecli.files.formats.density import check_expansion
 from ropecli.files.formats.stored import Box, Stored, box_shape, check_name
 from ropecli.regular import open_regular
 
@@ -85,7 +86,9 @@ class Hdf5Source(FileSource):
     def _add(self, h5py: Any, name: str | bytes, item: Any) -> None:
         if isinstance(item, h5py.Dataset) and item.shape is not None:
             text = name if isinstance(name, str) else name.decode(errors="surrogateescape")
-            self.arrays[text] = _describe(self.path, text, item)
+            stored = _describe(self.path, text, item)
+            packed = min(item.id.get_storage_size(), os.fstat(self.fd).st_size)
+            self.arrays[text] = check_expansion(stored, packed)
 
     def reader(self, stored: Stored) -> Hdf5Reader:
         """Open one of the datasets."""
@@ -145,7 +148,8 @@ class Hdf5Sink:
 
     def writer(self, name: str) -> Hdf5Writer:
         """Open one of the datasets."""
-        return Hdf5Writer(self, name, self._file[_key(name)])
+        with translate_write_errors(self._part):
+            return Hdf5Writer(self, name, self._file[_key(name)])
 
     def write(self, name: str, dataset: Any, box: Box, block: NDArray[Any]) -> None:
         """Write a part of a dataset."""

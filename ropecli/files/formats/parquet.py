@@ -17,7 +17,7 @@ from ropecli.files.formats.base import (
     translate_read_errors,
     translate_write_errors,
 )
-from ropecli.files.formats.density import believed
+from ropecli.files.formats.density import check_expansion
 from ropecli.files.formats.spool import Spool
 from ropecli.files.formats.stored import Stored
 from ropecli.files.formats.stream import PieceStream, StreamReader
@@ -94,7 +94,7 @@ class _Source(FileSource):
             self._check()
             rows, size = self.metadata.num_rows, os.fstat(self.fd).st_size
             columns = [_describe(path, column, rows) for column in self.schema]
-            self.arrays = {c.name: believed(c, size) for c in columns if c is not None}
+            self.arrays = {c.name: check_expansion(c, size) for c in columns if c is not None}
 
     def _check(self) -> None:
         twice = [name for name, times in Counter(self.schema.names).items() if times > 1]

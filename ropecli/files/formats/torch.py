@@ -24,7 +24,7 @@ from ropecli.files.formats.base import (
     translate_read_errors,
     translate_write_errors,
 )
-from ropecli.files.formats.density import believed
+from ropecli.files.formats.density import check_expansion
 from ropecli.files.formats.spool import Spool
 from ropecli.files.formats.stored import Stored
 from ropecli.regular import open_regular, read_bytes
@@ -89,7 +89,7 @@ class _Source(FileSource):
             self.root = _load(path)
             self.tensors = _collect_tensors(self.root)
             self.arrays = {
-                name: believed(_describe(path, name, tensor), size)
+                name: check_expansion(_describe(path, name, tensor), size)
                 for name, tensor in self.tensors.items()
             }
 

@@ -17,6 +17,7 @@ import numpy as np
 from ropecli.arrays import BFLOAT16, is_shape
 from ropecli.errors import FileError
 from ropecli.files.formats.base import import_library, translate_read_errors
+from ropecli.files.formats.density import check_expansion, largest_expansion, unpacked_bytes
 from ropecli.files.formats.stored import Stored, check_name, short
 from ropecli.regular import open_regular, read_bytes, regular_file
 
@@ -262,7 +263,7 @@ def _describe(root: Path, name: str, content: bytes) -> Stored | None:
             if not (is_shape(array.shape) and is_shape(chunks) and min(chunks, default=1) > 0):
                 msg = f"cannot read {root / name}: shape {array.shape} in chunks of {chunks}"
                 raise FileError(msg)
-            return Stored(
+            stored = Stored(
                 path=root,
                 name=name,
                 shape=array.shape,
@@ -271,11 +272,23 @@ def _describe(root: Path, name: str, content: bytes) -> Stored | None:
                 chunk_files=True,
                 may_be_bfloat16=is_integers,
             )
+            return check_expansion(stored, _bytes_on_disk(root / name, unpacked_bytes(stored)))
     except FileError as error:
         if not name:
             raise
         dtype, what = np.dtype(np.uint8), f"what can't be read: {error}"
         return Stored(path=root, name=name, shape=(), dtype=dtype, unreadable=what)
+
+
+def _bytes_on_disk(folder: Path, unpacked: int) -> int:
+    """Return the bytes of the files in a folder, or as many as may expand to an array."""
+    size = 0
+    for below, _, files in os.walk(folder):
+        for name in files:
+            if largest_expansion(size) >= unpacked:
+                return size
+            size += os.lstat(os.path.join(below, name)).st_size  # noqa: PTH118 - millions of files
+    return size
 
 
 def _open_array(
