@@ -74,7 +74,7 @@ def page(
     rope = result.rotary
     if rope is None:
         lines = [f"This is not a rotation by position: {console.visible(result.reason or '')}."]
-        lines += ["", f"  {_seen(result)}"]
+        lines += ["", f"  {_data_size(result)}"]
     else:
         lines = [_sentence(result, rope), ""]
         lines += [f"  {line}" for line in aligned(_rows(result, rope), left=2)]
@@ -217,12 +217,12 @@ def tidy(number: float) -> float:
 def _agreement(result: Identification) -> str:
     worst = result.max_residual
     if worst is None:
-        return _seen(result)
+        return _data_size(result)
     number = f"{worst:.2g}" if worst < 10 else f"{worst:,.0f}" if worst < 1e6 else f"{worst:.1g}"
     return f"{number} ulp of {result.dtype} at worst over {result.rows:,} positions"
 
 
-def _seen(result: Identification) -> str:
+def _data_size(result: Identification) -> str:
     return f"seen: {result.vectors:,} vectors at {result.rows:,} positions, {result.dtype}"
 
 

@@ -1,5 +1,5 @@
-"""How long identification takes beside rotating the same array: each group's ratios stand in
-brackets after its times. Run as `bench_rotation.py` is."""
+"""Time of identification, with that of rotating the same array: ratios are in brackets after the
+times of each group. Run as `bench_rotation.py` is."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ropecli import Rotary, rotate
+from ropecli import Rotary, identify, rotate
 from ropecli.arrays import DTYPES
-from ropecli.checks.identify import identify
 
 SHAPE = (4096, 128)
 ROPE = Rotary(head_dim=128, layout="half")
 POSITIONS = np.arange(4096)
 
 
-def drawn(dtype: str) -> NDArray[Any]:
+def vectors(dtype: str) -> NDArray[Any]:
     values = np.random.default_rng(0).standard_normal(SHAPE, dtype=np.float32)
     return values.astype(DTYPES[dtype])
 
@@ -26,7 +25,7 @@ def drawn(dtype: str) -> NDArray[Any]:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_identification(benchmark: Any, dtype: str) -> None:
     benchmark.group = dtype
-    before = drawn(dtype)
+    before = vectors(dtype)
     found = benchmark(identify, before, rotate(before, ROPE), POSITIONS)
     assert (found.layout, found.base) == ("half", 10_000.0)
 
@@ -34,5 +33,5 @@ def test_identification(benchmark: Any, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_rotation(benchmark: Any, dtype: str) -> None:
     benchmark.group = dtype
-    before = drawn(dtype)
+    before = vectors(dtype)
     assert benchmark(rotate, before, ROPE, POSITIONS).shape == SHAPE

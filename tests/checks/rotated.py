@@ -1,4 +1,4 @@
-"""Vectors before and after a rotation, and what `identify` says of them."""
+"""Vectors before and after a rotation, and what `identify` recovers from them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import numpy as np
 from numba import config
 from numpy.typing import NDArray
 
-from ropecli import Rotary, rotate
+from ropecli import Identification, Rotary, identify, rotate
 from ropecli.arrays import DTYPES
-from ropecli.checks.identify import Identification, identify
 
 Array = NDArray[Any]
 
@@ -26,8 +25,8 @@ ULPS = 2.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Seen:
-    """What was rotated, and what was found."""
+class Experiment:
+    """Vectors before and after a rotation, and the identification."""
 
     before: Array
     after: Array
@@ -38,35 +37,35 @@ def normals(*shape: int, dtype: str = "float32", seed: int = 0) -> Array:
     return np.random.default_rng(seed).standard_normal(shape).astype(DTYPES[dtype])
 
 
-def seen(
+def experiment(
     rope: Rotary,
     positions: Any = None,
     *,
     given: Any = None,
     before: Array | None = None,
     **candidates: Rotary,
-) -> Seen:
-    """Rotate at the positions, and identify by those that are given: none for None.
+) -> Experiment:
+    """Rotate at positions, and identify with those that are given: none for None.
 
-    Vectors are of one head in float32, unless they are given.
+    By default vectors are of one head, in float32.
     """
     where = np.arange(64) if positions is None else np.asarray(positions)
     if before is None:
         before = normals(len(where), rope.head_dim)
     after = rotate(before, rope, where)
-    return Seen(
+    return Experiment(
         before=before, after=after, found=identify(before, after, given, candidates=candidates)
     )
 
 
-def told(rope: Rotary, positions: Any = None, **more: Any) -> Identification:
-    """What is found where positions are known."""
+def recover(rope: Rotary, positions: Any = None, **more: Any) -> Identification:
+    """Return the identification with known positions."""
     where = np.arange(64) if positions is None else np.asarray(positions)
-    return seen(rope, where, given=where, **more).found
+    return experiment(rope, where, given=where, **more).found
 
 
-def why(before: Array, after: Array, positions: Any) -> str:
-    """Why it is no rotation; nothing else may be said then."""
+def refusal(before: Array, after: Array, positions: Any) -> str:
+    """Return the reason of a refusal, and assert that nothing else is reported."""
     found = identify(before, after, positions)
     assert not found.recognised
     assert found.reason is not None

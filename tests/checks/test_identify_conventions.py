@@ -1,4 +1,4 @@
-"""Whatever the convention, dtype, shape and positions, the rotation is found that was used."""
+"""The rotation is recovered, whatever its convention, dtype, shape and positions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,20 @@ import pytest
 from helpers import assert_within
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rotated import COMPILED, SINGLE, ULPS, UNITS, Array, normals, seen, told
+from rotated import (
+    COMPILED,
+    SINGLE,
+    ULPS,
+    UNITS,
+    Array,
+    experiment,
+    normals,
+    recover,
+)
 from strategies import dtypes, ropes
 
-from ropecli import Rotary, rotate
+from ropecli import Identification, Rotary, identify, rotate
 from ropecli.arrays import DTYPES
-from ropecli.checks.identify import Identification, identify
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +38,7 @@ rounded_bases = st.sampled_from([100.0, 10_000.0, 150_000.0, 500_000.0, 1_000_00
 
 
 class Places(NamedTuple):
-    """Positions, and the vectors that stand there."""
+    """Positions and their vectors."""
 
     positions: Array
     before: Array
@@ -103,7 +111,7 @@ def test_every_convention_is_found(data: st.DataObject, dtype: str, base: float)
         attention_factor=drawn.attention_factor,
     )
     where = data.draw(places(rope.head_dim, dtype))
-    got = seen(rope, where.positions, given=where.positions, before=where.before)
+    got = experiment(rope, where.positions, given=where.positions, before=where.before)
     found = got.found
     assert_found(found, rope, UNITS[dtype])
     assert found.dtype == dtype
@@ -145,7 +153,7 @@ def assert_turns(before: Array, after: Array, found: Identification, dtype: str)
 @given(rope=ropes(largest=LARGEST), data=st.data())
 def test_every_base_is_found(rope: Rotary, data: st.DataObject) -> None:
     where = data.draw(places(rope.head_dim, "float64"))
-    found = seen(rope, where.positions, given=where.positions, before=where.before).found
+    found = experiment(rope, where.positions, given=where.positions, before=where.before).found
     assert_found(found, rope, UNITS["float64"])
 
 
@@ -153,27 +161,27 @@ def test_every_base_is_found(rope: Rotary, data: st.DataObject) -> None:
 @pytest.mark.parametrize("scale", [2.0**-8, 1.0, 2.0**8])
 def test_the_size_of_vectors_does_not_matter(dtype: str, scale: float) -> None:
     before = (normals(2, 64, 16) * scale).astype(DTYPES[dtype])
-    assert_found(told(Rotary(head_dim=16), before=before), Rotary(head_dim=16), UNITS[dtype])
+    assert_found(recover(Rotary(head_dim=16), before=before), Rotary(head_dim=16), UNITS[dtype])
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_ones_are_enough(dtype: str, layout: str) -> None:
     rope = Rotary(head_dim=32, layout=layout)
-    found = told(rope, before=np.ones((64, 32), DTYPES[dtype]))
+    found = recover(rope, before=np.ones((64, 32), DTYPES[dtype]))
     assert_found(found, rope, UNITS[dtype])
 
 
 def test_vectors_of_zeros_say_nothing_and_do_no_harm() -> None:
     before = normals(2, 64, 16)
     before[:, ::3] = 0
-    assert_found(told(Rotary(head_dim=16), before=before), Rotary(head_dim=16), UNITS["float32"])
+    assert_found(recover(Rotary(head_dim=16), before=before), Rotary(head_dim=16), UNITS["float32"])
 
 
 def test_rows_beyond_those_that_are_looked_at_change_nothing() -> None:
     count = 6000 if COMPILED else 4200
     rope = Rotary(head_dim=8, base=500_000.0, layout="half")
-    found = told(rope, np.arange(count), before=normals(1, count, 8))
+    found = recover(rope, np.arange(count), before=normals(1, count, 8))
     assert_found(found, rope, UNITS["float32"])
     assert found.base == 500_000.0
     assert found.vectors == count
@@ -185,7 +193,7 @@ def test_rows_beyond_those_that_are_looked_at_change_nothing() -> None:
 @pytest.mark.parametrize("dim", [64, 128] if COMPILED else [64])
 def test_sixteen_positions_are_enough(dim: int, dtype: str, count: int) -> None:
     rope = Rotary(head_dim=dim, base=1_000_000.0, layout="half")
-    found = told(rope, np.arange(count), before=normals(count, dim, dtype=dtype))
+    found = recover(rope, np.arange(count), before=normals(count, dim, dtype=dtype))
     assert_found(found, rope, UNITS[dtype])
     assert found.rope_type == "default"
     assert found.base == 1_000_000.0
@@ -194,7 +202,7 @@ def test_sixteen_positions_are_enough(dim: int, dtype: str, count: int) -> None:
 def test_before_and_after_may_have_different_dtypes() -> None:
     rope = Rotary(head_dim=32)
     before = normals(64, 32, dtype="bfloat16")
-    found = told(rope, before=before)
+    found = recover(rope, before=before)
     assert found.dtype == "bfloat16"
     wide = rotate(before.astype(np.float32), rope)
     mixed = identify(before, wide, np.arange(64))

@@ -1,4 +1,4 @@
-"""What `identify` says of implementations that are right, and of those that are not."""
+"""Released implementations, correct and broken ones, are identified as what they are."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from helpers import assert_within
 from implementations.registry import RIGHT, WRONG, Case, Right
 from rotated import COMPILED, Array, normals
 
-from ropecli import Rotary
-from ropecli.checks.identify import Identification, identify
+from ropecli import Identification, Rotary, identify
 
 pytestmark = pytest.mark.slow
 
@@ -32,21 +31,21 @@ def positions_of(case: Case, count: int = COUNT) -> Array:
     return np.stack([np.arange(count), *rng.integers(0, 40, (axes - 1, count))], axis=-1)
 
 
-def identified(case: Case, dtype: str = "float32", count: int = COUNT) -> Identification:
+def identify_case(case: Case, dtype: str = "float32", count: int = COUNT) -> Identification:
     dim, where = case.intended().head_dim, positions_of(case, count)
     before = normals(2, count, dim, dtype=dtype)
     target: Any = case.target() if case.kind == "class" else case.target
     return identify(before, np.asarray(target(before.copy(), where)), where)
 
 
-def intended(case: Case) -> Rotary:
+def intended_rotary(case: Case) -> Rotary:
     return case.at_length(COUNT) if case.at_length else case.intended()
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"] if COMPILED else ["float32"])
 @pytest.mark.parametrize("case", RIGHT_ONES, ids=lambda case: case.name)
 def test_right_ones_are_recognised(case: Right, dtype: str) -> None:
-    found, rope = identified(case, dtype), intended(case)
+    found, rope = identify_case(case, dtype), intended_rotary(case)
     assert found.recognised, found.reason
     assert found.rotary is not None
     assert found.rotary.input_pairs == rope.input_pairs
@@ -116,14 +115,14 @@ DIFFERS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", DIFFERS)
 def test_wrong_ones_are_described_as_they_are(name: str) -> None:
-    found = identified(BY_NAME[name], count=600 if COMPILED else 300)
+    found = identify_case(BY_NAME[name], count=600 if COMPILED else 300)
     assert found.recognised, found.reason
     for field, expected in DIFFERS[name].items():
         near = pytest.approx(expected, rel=1e-6) if isinstance(expected, float) else expected
         assert getattr(found, field) == near, field
 
 
-#: Not a rotation, and words of the reason.
+#: Not a rotation by position, with a part of the reason.
 REFUSED = {
     "repeated tables, halves turned": "combined as in the half layout",
     "joined tables, neighbours turned": "combined as in the interleaved layout",
@@ -138,7 +137,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_wrong_ones_that_are_no_rotation_are_refused(name: str) -> None:
-    found = identified(BY_NAME[name])
+    found = identify_case(BY_NAME[name])
     assert not found.recognised
     assert found.reason is not None
     assert REFUSED[name] in found.reason
@@ -154,6 +153,6 @@ OTHERS = [name for name in BY_NAME if name not in UNSEEN | DIFFERS.keys() | REFU
 def test_nothing_that_is_wrong_is_too_much(name: str) -> None:
     """Whatever comes back is described, or refused in a sentence."""
     case = BY_NAME[name]
-    found = identified(case, count=64)
+    found = identify_case(case, count=64)
     assert found.recognised == (found.reason is None)
     assert found.recognised == (found.rotary is not None)

@@ -1,18 +1,18 @@
-"""What `identify` takes, and what it refuses in a line."""
+"""Vectors and positions of every kind: refused in one line, sparse, huge, tiny, far out."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
-from rotated import Array, normals, told
+from rotated import Array, experiment, normals, recover, refusal
 
-from ropecli import Rotary, rotate
-from ropecli.checks.identify import identify
+from ropecli import Rotary, identify, rotate
 from ropecli.errors import ArgumentError, ArgumentTypeError, RopecliError
 
 ROPE = Rotary(head_dim=8)
@@ -96,7 +96,7 @@ def test_candidates_without_names_are_refused(candidates: Any) -> None:
     "shape", [(16, 8), (1, 16, 8), (3, 16, 8), (2, 3, 16, 8), (2, 1, 3, 16, 8)], ids=str
 )
 def test_every_shape_is_taken(shape: tuple[int, ...]) -> None:
-    found = told(ROPE, np.arange(16), before=normals(*shape))
+    found = recover(ROPE, np.arange(16), before=normals(*shape))
     assert found.recognised, found.reason
     assert (found.rows, found.vectors) == (16, math.prod(shape) // 8)
 
@@ -126,7 +126,7 @@ def test_arguments_are_left_as_they_were() -> None:
 
 
 def test_the_answer_is_the_same_each_time() -> None:
-    first, second = (told(ROPE, before=normals(2, 64, 8, dtype="float16")) for _ in range(2))
+    first, second = (recover(ROPE, before=normals(2, 64, 8, dtype="float16")) for _ in range(2))
     for field in dataclasses.fields(first):
         one, other = getattr(first, field.name), getattr(second, field.name)
         assert np.array_equal(one, other) if isinstance(one, np.ndarray) else one == other
@@ -149,13 +149,158 @@ def test_zeros_stay_zeros_under_any_rotation() -> None:
 @pytest.mark.parametrize("scale", [1e-30, 1e30])
 def test_very_small_and_very_large_vectors(scale: float) -> None:
     before = (normals(32, 8, dtype="float64") * scale).astype(np.float32)
-    found = told(ROPE, np.arange(32), before=before)
+    found = recover(ROPE, np.arange(32), before=before)
     assert (found.base, found.layout) == (10_000.0, "interleaved")
 
 
 def test_a_head_of_two_coordinates() -> None:
-    found = told(Rotary(head_dim=2), before=normals(64, 2))
+    found = recover(Rotary(head_dim=2), before=normals(64, 2))
     assert found.recognised, found.reason
     assert (found.rotary_dim, found.rotary_offset) == (2, 0)
     assert found.inv_freq is not None
     np.testing.assert_allclose(found.inv_freq, [1.0], rtol=1e-6)
+
+
+DIM = 16
+LAYOUTS = ["interleaved", "half"]
+
+
+def one_hot(rows: int, dim: int = DIM) -> Array:
+    """Each row a unit vector, in no order."""
+    chosen = np.random.default_rng(0).integers(0, dim, rows)
+    return np.eye(dim, dtype=np.float32)[chosen]
+
+
+def half_zero(rows: int) -> Array:
+    """Return vectors as a ReLU leaves them: a quarter of the pairs is zero."""
+    return np.maximum(normals(rows, DIM), 0)
+
+
+SPARSE = {
+    "one-hot": one_hot(256),
+    "one-hot, few rows": one_hot(64),
+    "each coordinate in turn": np.eye(DIM, dtype=np.float32),
+    "half zero": half_zero(64),
+    "one-hot heads": np.repeat(np.eye(DIM, dtype=np.float32)[:, None], 64, axis=1),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", SPARSE)
+def test_zeros_hide_nothing_that_other_rows_show(name: str, layout: Any) -> None:
+    before = SPARSE[name]
+    rope = Rotary(head_dim=DIM, layout=layout)
+    found = recover(rope, np.arange(before.shape[-2]), before=before)
+    assert found.recognised, found.reason
+    assert (found.layout, found.base, found.precision) == (layout, 10_000.0, "exact")
+    assert found.undetermined == ()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_each_pair_may_be_seen_at_far_positions_of_its_own(layout: Any) -> None:
+    where = np.random.default_rng(1).integers(0, 4096, 512)
+    found = recover(
+        Rotary(head_dim=DIM, layout=layout, direction="reversed", attention_factor=1.25),
+        where,
+        before=one_hot(512),
+    )
+    assert found.recognised, found.reason
+    assert (found.layout, found.base, found.direction) == (layout, 10_000.0, "reversed")
+    assert found.attention_factor == 1.25
+
+
+def test_where_positions_begin_is_seen_as_well() -> None:
+    where, rope = np.arange(256), Rotary(head_dim=DIM, layout="half")
+    found = experiment(rope, where + 7, given=where, before=one_hot(256)).found
+    assert (found.base, found.position_offset) == (10_000.0, 7.0)
+
+
+def test_a_pair_that_is_never_seen_is_not_made_up() -> None:
+    before = normals(64, DIM)
+    before[:, [3, 3 + DIM // 2]] = 0
+    found = recover(Rotary(head_dim=DIM, layout="half"), before=before)
+    assert found.recognised, found.reason
+    assert (found.layout, found.base) == ("half", 10_000.0)
+
+
+def test_one_row_that_is_turned_otherwise_is_no_rounding() -> None:
+    before = one_hot(256)
+    rope = Rotary(head_dim=DIM, layout="half")
+    after = rotate(before, rope, np.arange(256))
+    after[100] = -after[100]
+    found = identify(before, after, np.arange(256))
+    assert not found.recognised
+
+
+WIDE = Rotary(head_dim=64, layout="half")
+PLAIN = Rotary(head_dim=16, layout="half")
+WHERE = np.arange(64)
+
+
+@pytest.mark.parametrize("start", [10**8, 10**9, 2**31, 10**12])
+def test_right_rotations_far_out(start: int) -> None:
+    """Angles are rounded to float64, and that grows with the position."""
+    found = recover(WIDE, start + np.arange(256), before=normals(256, 64, dtype="float64"))
+    assert found.recognised, found.reason
+    assert (found.base, found.precision, found.position_offset) == (10_000.0, "exact", 0.0)
+
+
+def test_one_vector_turned_too_far_is_still_seen_far_out() -> None:
+    where = 10**6 + np.arange(256)
+    before = normals(256, 64, dtype="float64")
+    after = rotate(before, WIDE, where)
+    after[100] = rotate(before[100:101], WIDE, where[100:101] + 1)[0]
+    assert "some are off by" in refusal(before, after, where)
+
+
+def test_the_worst_phase_is_that_of_the_furthest_position() -> None:
+    """Many rows are thinned out, and the furthest may be one of those left out."""
+    where = np.arange(10_000)
+    where[6001] = 10**6
+    near = Rotary(head_dim=16, layout="half", base=10_001.0)
+    found = recover(PLAIN, where, before=normals(len(where), 16), near=near)
+    (match,) = [each for each in found.matches if each.name == "near"]
+    assert match.max_phase_error == 10**6 * np.abs(near.inv_freq - PLAIN.inv_freq).max()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_a_pair_of_subnormals_is_rounded_by_more_of_its_length(dtype: str) -> None:
+    before = normals(64, 16, dtype=dtype)
+    tiny = float(np.ldexp(1.0, {"float64": -1074, "float32": -149}.get(dtype, -24)))
+    before[30, 3], before[30, 11] = 2 * tiny, tiny
+    found = recover(PLAIN, before=before)
+    assert found.recognised, found.reason
+    assert found.max_residual is not None
+    assert found.max_residual < 2
+
+
+@pytest.mark.parametrize("scale", [1e-310, 1e-300, 1e-160, 1e160, 1e300])
+def test_float64_vectors_of_any_size(scale: float) -> None:
+    """Subnormals at 1e-310 have 45 bits, which still show that it is a rotation."""
+    found = recover(PLAIN, before=normals(64, 16, dtype="float64") * scale)
+    assert found.recognised, found.reason
+    assert (found.layout, found.base) == ("half", 10_000.0)
+
+
+@pytest.mark.parametrize("times", [1e-300, 1e-200, 1e-35, 1e35, 1e200, 1e300])
+def test_lengths_that_change_beyond_measure(times: float) -> None:
+    before = normals(64, 16, dtype="float64")
+    reason = refusal(before, rotate(before, PLAIN) * times, WHERE)
+    (power,) = re.findall(r"vectors are about 2\^(\S+) times as long after as before", reason)
+    # The largest of each is within a power of two, and turning changes it by less than another.
+    assert int(power) == pytest.approx(math.log2(times), abs=2)
+
+
+@pytest.mark.parametrize("times", [1e-25, 1e25])
+def test_lengths_that_change_by_much(times: float) -> None:
+    before = normals(64, 16, dtype="float64")
+    found = identify(before, rotate(before, PLAIN) * times, WHERE)
+    assert found.recognised, found.reason
+    assert found.attention_factor == pytest.approx(times, rel=1e-7)
+
+
+@pytest.mark.parametrize("given", [WHERE, None])
+def test_vectors_that_are_nothing(given: Array | None) -> None:
+    zeros, some = np.zeros((64, 16)), normals(64, 16, dtype="float64")
+    assert refusal(zeros, some, given) == "before is zero everywhere: no rotation can be seen"
+    assert refusal(some, zeros, given) == "after is zero everywhere: no rotation can be seen"

@@ -8,18 +8,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rotated import COMPILED, ULPS, UNITS, Array, normals, seen, told, why
+from rotated import COMPILED, ULPS, UNITS, Array, experiment, normals, recover, refusal
 
-from ropecli import Rotary, rotate
+from ropecli import Identification, Rotary, identify, rotate
 from ropecli.arrays import DTYPES
-from ropecli.checks.identify import Identification, identify
 
-EXAMPLES = settings(max_examples=40 if COMPILED else 4)
+EXAMPLES = settings(max_examples=12 if COMPILED else 4)
 LARGEST = 32 if COMPILED else 8
 
 
 def turns(rotary: Rotary) -> set[tuple[Any, ...]]:
-    """What each pair does, so that a pair swapped and turned the other way is the same."""
+    """Return the action of each pair, the same for one swapped and rotated the other way."""
     sign = 1 if rotary.direction == "forward" else -1
     both = zip(rotary.input_pairs, rotary.output_pairs, rotary.frequencies, strict=True)
     kept = set()
@@ -59,7 +58,7 @@ def pairings(draw: st.DrawFn) -> Rotary:
 @given(expected=pairings(), dtype=st.sampled_from(["float64", "float32"]))
 def test_any_pairing_is_found(expected: Rotary, dtype: str) -> None:
     before = normals(2, 48, expected.head_dim, dtype=dtype)
-    assert_right(told(expected, np.arange(48), before=before), expected)
+    assert_right(recover(expected, np.arange(48), before=before), expected)
 
 
 @EXAMPLES
@@ -70,7 +69,7 @@ def test_any_pairing_written_elsewhere_is_found(expected: Rotary, data: st.DataO
     moved = Rotary.from_inv_freq(
         expected.inv_freq, head_dim=expected.head_dim, pairs_in=read, pairs_out=written
     )
-    assert_right(told(moved, np.arange(48), before=normals(2, 48, moved.head_dim)), moved)
+    assert_right(recover(moved, np.arange(48), before=normals(2, 48, moved.head_dim)), moved)
 
 
 @pytest.mark.parametrize(
@@ -87,38 +86,38 @@ def test_outputs_of_slow_pairs_that_seem_to_be_pairs_themselves(
 ) -> None:
     """One coordinate then is nearly another's former value, and the other way round."""
     rope = Rotary.from_inv_freq(theta, head_dim=8, pairs_in=read, pairs_out=written)
-    assert_right(told(rope, np.arange(48), before=normals(2, 48, 8, dtype=dtype)), rope)
+    assert_right(recover(rope, np.arange(48), before=normals(2, 48, 8, dtype=dtype)), rope)
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "reason"),
     [
         ([0], "coordinate 0 changes and is in none of them"),
         ([0, 2], "coordinates 0, 2 change and are in none of them"),
     ],
 )
-def test_coordinates_without_a_partner_are_counted(changed: list[int], said: str) -> None:
+def test_coordinates_without_a_partner_are_counted(changed: list[int], reason: str) -> None:
     rope = Rotary(head_dim=16, rotary_dim=12, rotary_offset=4)
     before = normals(2, 64, 16)
     after = rotate(before, rope, np.arange(64))
     after[..., changed] *= np.float32(1.01)
-    assert why(before, after, np.arange(64)) == f"6 pairs are rotated, but {said}"
+    assert refusal(before, after, np.arange(64)) == f"6 pairs are rotated, but {reason}"
 
 
 def test_one_coordinate_that_is_longer() -> None:
-    """Of one pair that turns, and it alone is multiplied: why is said, and of one coordinate."""
+    """One of two coordinates in no pair is multiplied: the reason names it alone."""
     before = normals(2, 64, 4)
     after = rotate(before, Rotary(head_dim=4, rotary_dim=2), np.arange(64))
     after[..., 3] *= 3
-    said = "the coordinate that is in no pair (3) is multiplied by 3, not copied"
-    assert why(before, after, np.arange(64)) == said
+    reason = "the coordinate that is in no pair (3) is multiplied by 3, not copied"
+    assert refusal(before, after, np.arange(64)) == reason
 
 
-@pytest.mark.parametrize("dim", [16, 64, 128])
+@pytest.mark.parametrize("dim", [16, 64])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_interleaved_in_and_half_out(dim: int, dtype: str) -> None:
     rope = Rotary(head_dim=dim, pairs_out=np.arange(dim).reshape(2, -1).T)
-    found = told(rope, before=normals(64, dim, dtype=dtype))
+    found = recover(rope, before=normals(64, dim, dtype=dtype))
     assert_right(found, rope)
     assert (found.layout, found.base, found.rope_type) == ("interleaved", 10_000.0, "default")
     assert found.rotary is not None
@@ -127,7 +126,7 @@ def test_interleaved_in_and_half_out(dim: int, dtype: str) -> None:
 
 def test_half_in_and_interleaved_out() -> None:
     rope = Rotary(head_dim=32, layout="half", pairs_out=np.arange(32).reshape(-1, 2))
-    found = told(rope)
+    found = recover(rope)
     assert_right(found, rope)
     assert (found.layout, found.base) == ("half", 10_000.0)
 
@@ -139,7 +138,7 @@ def test_the_two_of_a_pair_written_in_each_others_place(layout: str, direction: 
     rope = Rotary(
         head_dim=32, layout=layout, direction=direction, pairs_out=plain.pairs_in[:, ::-1]
     )
-    found = told(rope, before=normals(3, 64, 32))
+    found = recover(rope, before=normals(3, 64, 32))
     assert_right(found, rope)
 
 
@@ -159,7 +158,7 @@ def test_outputs_in_any_order() -> None:
 def test_pairs_from_both_ends(dtype: str) -> None:
     order = np.stack([np.arange(16), 31 - np.arange(16)], axis=1)
     rope = Rotary(head_dim=32, base=100.0, pairs_in=order)
-    found = told(rope, before=normals(4, 64, 32, dtype=dtype))
+    found = recover(rope, before=normals(4, 64, 32, dtype=dtype))
     assert found.recognised, found.reason
     assert found.rotary is not None
     assert found.layout == "custom"
@@ -169,15 +168,15 @@ def test_pairs_from_both_ends(dtype: str) -> None:
 
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
 def test_a_named_layout_is_not_in_doubt(layout: str) -> None:
-    assert told(Rotary(head_dim=32, layout=layout)).notes == ()
+    assert recover(Rotary(head_dim=32, layout=layout)).notes == ()
 
 
 def test_the_head_permuted_by_halves() -> None:
-    """As weights permuted for the other layout, but by half a head."""
+    """Weights may be permuted for the other layout in halves of a head."""
     order = np.concatenate([np.arange(16).reshape(2, 8).T.ravel() + 16 * i for i in range(2)])
     pairs = order[np.arange(32).reshape(-1, 2)]
     rope = Rotary(head_dim=32, pairs_in=pairs)
-    assert_right(told(rope, before=normals(2, 64, 32)), rope)
+    assert_right(recover(rope, before=normals(2, 64, 32)), rope)
 
 
 def coordinates(found: Identification) -> Array:
@@ -190,7 +189,7 @@ def coordinates(found: Identification) -> Array:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_which_coordinates_are_rotated(dim: int, first: int, layout: str, dtype: str) -> None:
     rope = Rotary(head_dim=64, base=100.0, rotary_dim=dim, rotary_offset=first, layout=layout)
-    got = seen(rope, given=np.arange(64), before=normals(2, 64, 64, dtype=dtype))
+    got = experiment(rope, given=np.arange(64), before=normals(2, 64, 64, dtype=dtype))
     assert got.found.recognised, got.found.reason
     assert coordinates(got.found).tolist() == list(range(first, first + dim))
     assert (got.found.rotary_dim, got.found.rotary_offset) == (dim, first)

@@ -1,4 +1,4 @@
-"""Where positions began, and how far they went at a time (Eq. 30)."""
+"""The offset and the step of the positions are recovered (Eq. 30)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rotated import COMPILED, SINGLE, ULPS, Array, normals, seen, told, why
+from rotated import COMPILED, SINGLE, ULPS, Array, experiment, normals, recover, refusal
 
-from ropecli import Rotary, rope, rotate
+from ropecli import Identification, Rotary, identify, rope, rotate
 from ropecli.arrays import DTYPES
-from ropecli.checks.identify import Identification, identify
 
-EXAMPLES = settings(max_examples=40 if COMPILED else 4)
+EXAMPLES = settings(max_examples=16 if COMPILED else 4)
 PLAIN = Rotary(head_dim=32, layout="half")
 
 
@@ -25,7 +24,7 @@ def assert_plain(found: Identification, rope: Rotary = PLAIN) -> None:
     assert found.max_residual <= ULPS
 
 
-def counted(count: int, start: float, step: float) -> Array:
+def progression(count: int, start: float, step: float) -> Array:
     return start + step * np.arange(count)
 
 
@@ -33,18 +32,18 @@ def counted(count: int, start: float, step: float) -> Array:
 @given(start=st.integers(-100_000, 100_000), layout=st.sampled_from(["interleaved", "half"]))
 def test_unknown_positions_have_their_start_found(start: int, layout: str) -> None:
     rope = Rotary(head_dim=32, layout=layout)
-    found = seen(rope, counted(64, start, 1)).found
+    found = experiment(rope, progression(64, start, 1)).found
     assert_plain(found, rope)
     assert (found.position_offset, found.position_step) == (start, 1.0)
     assert found.positions is not None
-    assert found.positions.tolist() == counted(64, start, 1).tolist()
+    assert found.positions.tolist() == progression(64, start, 1).tolist()
 
 
 @EXAMPLES
 @given(start=st.integers(-50, 50), given_start=st.integers(0, 5000))
 def test_known_positions_that_are_off_are_found_so(start: int, given_start: int) -> None:
-    where = counted(64, given_start, 1)
-    found = seen(PLAIN, where + start, given=where).found
+    where = progression(64, given_start, 1)
+    found = experiment(PLAIN, where + start, given=where).found
     assert_plain(found)
     assert (found.position_offset, found.position_step) == (start, 1.0)
 
@@ -53,7 +52,7 @@ def test_known_positions_that_are_off_are_found_so(start: int, given_start: int)
 @pytest.mark.parametrize("off", [-1, 1, 2, 511])
 def test_off_by_one_is_found_in_every_dtype(off: int, dtype: str) -> None:
     where = np.arange(64) + 20
-    found = seen(PLAIN, where + off, given=where, before=normals(64, 32, dtype=dtype)).found
+    found = experiment(PLAIN, where + off, given=where, before=normals(64, 32, dtype=dtype)).found
     assert found.recognised, found.reason
     assert (found.position_offset, found.position_step) == (off, 1.0)
 
@@ -64,7 +63,7 @@ def test_positions_further_apart_are_found_so(step: int, start: int) -> None:
     """Twice as far is the same as all frequencies doubled: the fastest of which is 1 in RoPE."""
     where = np.arange(64)
     for known in (None, where):
-        found = seen(PLAIN, start + step * where, given=known).found
+        found = experiment(PLAIN, start + step * where, given=known).found
         assert_plain(found)
         assert (found.position_offset, found.position_step) == (start, step)
         assert found.positions is not None
@@ -74,7 +73,7 @@ def test_positions_further_apart_are_found_so(step: int, start: int) -> None:
 @pytest.mark.parametrize("known", [False, True])
 def test_a_smaller_step_is_a_linear_factor(known: bool) -> None:
     where = np.arange(64)
-    found = seen(PLAIN, where / 4, given=where if known else None).found
+    found = experiment(PLAIN, where / 4, given=where if known else None).found
     assert found.recognised, found.reason
     assert (found.rope_type, found.position_step) == ("linear", 1.0)
     assert dict(found.parameters) == {"factor": 4.0}
@@ -84,28 +83,28 @@ def test_a_smaller_step_is_a_linear_factor(known: bool) -> None:
 def test_positions_given_with_gaps_alone(step: int) -> None:
     """theta and theta + 2 pi / step turn alike: the ratio of the slower pairs tells which."""
     where = step * np.arange(64)
-    found = told(PLAIN, where)
+    found = recover(PLAIN, where)
     assert_plain(found)
     assert (found.position_offset, found.position_step) == (0.0, 1.0)
 
 
 def test_positions_in_quarters() -> None:
-    assert_plain(told(PLAIN, np.arange(64) / 4))
+    assert_plain(recover(PLAIN, np.arange(64) / 4))
 
 
 @pytest.mark.parametrize("dim", [32, 64])
 def test_positions_in_any_order_and_repeated(dim: int) -> None:
     rope = Rotary(head_dim=dim)
     where = np.random.default_rng(1).integers(0, 300, 96)
-    assert_plain(told(rope, where), rope)
+    assert_plain(recover(rope, where), rope)
 
 
 def test_positions_backwards() -> None:
-    assert_plain(told(PLAIN, np.arange(64)[::-1]))
+    assert_plain(recover(PLAIN, np.arange(64)[::-1]))
 
 
 def test_unknown_positions_backwards_are_a_direction() -> None:
-    found = seen(PLAIN, 63 - np.arange(64)).found
+    found = experiment(PLAIN, 63 - np.arange(64)).found
     assert found.recognised, found.reason
     assert (found.direction, found.position_offset) == ("reversed", -63.0)
     assert found.base == 10_000.0
@@ -114,7 +113,7 @@ def test_unknown_positions_backwards_are_a_direction() -> None:
 @pytest.mark.parametrize("heads", [1, 4])
 def test_each_row_of_a_batch_has_its_positions(heads: int) -> None:
     where = np.stack([np.arange(32), np.arange(32) + 100, np.arange(32)[::-1]])
-    found = told(PLAIN, where, before=normals(3, heads, 32, 32))
+    found = recover(PLAIN, where, before=normals(3, heads, 32, 32))
     assert_plain(found)
     assert found.rows == 96
     assert found.positions is not None
@@ -122,7 +121,7 @@ def test_each_row_of_a_batch_has_its_positions(heads: int) -> None:
 
 
 def test_positions_far_out() -> None:
-    found = told(PLAIN, np.arange(64) + 1_000_000, before=normals(64, 32, dtype="float64"))
+    found = recover(PLAIN, np.arange(64) + 1_000_000, before=normals(64, 32, dtype="float64"))
     assert found.base == 10_000.0
     assert (found.position_offset, found.position_step) == (0.0, 1.0)
 
@@ -130,7 +129,7 @@ def test_positions_far_out() -> None:
 def test_the_start_of_one_axis_alone_is_found() -> None:
     expected = rope("axial", head_dim=32, layout="half")
     where = np.stack(np.divmod(np.arange(64), 8), axis=-1)
-    found = seen(expected, where + np.array([0, 5]), given=where).found
+    found = experiment(expected, where + np.array([0, 5]), given=where).found
     assert found.recognised, found.reason
     assert found.position_offset is None  # none for all axes
     assert found.positions is not None
@@ -142,14 +141,14 @@ def test_angles_of_their_own_at_position_0_are_refused() -> None:
     before = normals(64, 32)
     turn = Rotary.from_inv_freq(np.linspace(1, 3, 16), layout="half")
     after = rotate(rotate(before, turn, np.ones(64)), PLAIN)
-    assert "position 0" in why(before, after, np.arange(64))
+    assert "position 0" in refusal(before, after, np.arange(64))
 
 
 def test_a_pair_that_begins_elsewhere_is_refused() -> None:
     before = normals(64, 32)
     turn = Rotary.from_inv_freq([0.1] + 15 * [0.0], layout="half")
     after = rotate(rotate(before, turn, np.ones(64)), PLAIN)
-    assert "position 0" in why(before, after, np.arange(64))
+    assert "position 0" in refusal(before, after, np.arange(64))
 
 
 def test_a_start_is_kept_apart_from_a_turn_of_the_vectors_before() -> None:

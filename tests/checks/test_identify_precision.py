@@ -1,4 +1,4 @@
-"""What was rounded too far on the way is named, and nothing else is."""
+"""Precision lost on the way is named, and nothing else is."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from implementations.plain import half, interleaved
-from rotated import COMPILED, SINGLE, Array, normals, told
+from rotated import COMPILED, SINGLE, Array, normals, recover
 
-from ropecli import Rotary, rope
+from ropecli import Identification, Rotary, identify, rope
 from ropecli.arrays import DTYPES
-from ropecli.checks.identify import Identification, identify
 
 pytestmark = pytest.mark.slow
 
@@ -27,13 +26,13 @@ REACH = {"bfloat16": 600, "float16": 3000 if COMPILED else 2300}
 EXAMPLES = settings(max_examples=30 if COMPILED else 3, phases=[Phase.explicit, Phase.generate])
 
 
-def rounded(values: Any, dtype: str | None) -> Array:
+def round_to(values: Any, dtype: str | None) -> Array:
     if dtype is None:
         return np.asarray(values, np.float64)
     return np.asarray(values, np.float32).astype(DTYPES[dtype]).astype(np.float64)
 
 
-def made(
+def measure(
     dtype: str,
     *what: str,
     count: int = COUNT,
@@ -43,11 +42,11 @@ def made(
 ) -> Identification:
     """Vectors turned with this and that rounded to dtype: positions, frequencies, ..."""
     where = np.arange(count) + start
-    m = rounded(where, dtype if "positions" in what else None)
-    theta = rounded(rope.inv_freq, dtype if "frequencies" in what else None)
-    angle = rounded(m[:, None] * theta, dtype if "angles" in what else None)
+    m = round_to(where, dtype if "positions" in what else None)
+    theta = round_to(rope.inv_freq, dtype if "frequencies" in what else None)
+    angle = round_to(m[:, None] * theta, dtype if "angles" in what else None)
     factor = rope.attention_factor
-    tables = [rounded(factor * f(angle), dtype if "tables" in what else None)
+    tables = [round_to(factor * f(angle), dtype if "tables" in what else None)
               for f in (np.cos, np.sin)]  # fmt: skip
     x = normals(count, DIM, dtype=data)
     turn = half if rope.layout == "half" else interleaved
@@ -59,7 +58,7 @@ def made(
 @pytest.mark.parametrize("what", ["positions", "frequencies", "angles", "tables"])
 def test_what_was_rounded_is_named(what: str, dtype: str, layout: str) -> None:
     rope = Rotary(head_dim=DIM, layout=layout)
-    found = made(dtype, what, count=REACH[dtype] if what == "positions" else COUNT, rope=rope)
+    found = measure(dtype, what, count=REACH[dtype] if what == "positions" else COUNT, rope=rope)
     assert found.recognised, found.reason
     assert found.precision == f"{dtype} {what}"
     assert (found.base, found.layout, found.position_step) == (10_000.0, layout, 1.0)
@@ -69,7 +68,7 @@ def test_what_was_rounded_is_named(what: str, dtype: str, layout: str) -> None:
 @pytest.mark.parametrize("what", ["frequencies", "angles", "tables"])
 @pytest.mark.parametrize("base", [500_000.0, 1_000_000.0])
 def test_it_is_named_whatever_the_base(what: str, dtype: str, base: float) -> None:
-    found = made(dtype, what, rope=Rotary(head_dim=DIM, layout="half", base=base))
+    found = measure(dtype, what, rope=Rotary(head_dim=DIM, layout="half", base=base))
     assert found.precision == f"{dtype} {what}"
     if (dtype, what) != ("float16", "frequencies"):  # below 2^-14 it has few digits left
         assert found.base == base
@@ -87,7 +86,7 @@ TOGETHER = [
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("what", TOGETHER, ids=" and ".join)
 def test_several_roundings_are_named_together(what: tuple[str, ...], dtype: str) -> None:
-    found = made(dtype, *what, count=REACH[dtype] if "positions" in what else COUNT)
+    found = measure(dtype, *what, count=REACH[dtype] if "positions" in what else COUNT)
     assert found.recognised, found.reason
     assert found.precision is not None
     # Positions and frequencies may be named one after the other, in a list or a sentence.
@@ -104,16 +103,16 @@ def test_arithmetic_is_named(dtype: str) -> None:
 
 def test_half_precision_vectors_are_not_half_precision_arithmetic() -> None:
     for dtype in HALVES:
-        assert told(PLAIN, before=normals(64, DIM, dtype=dtype)).precision == "exact"
+        assert recover(PLAIN, before=normals(64, DIM, dtype=dtype)).precision == "exact"
 
 
 def test_the_tables_of_a_scaled_type_are_named() -> None:
     yarn = rope(
         "yarn", head_dim=DIM, layout="half", factor=16.0, original_max_position_embeddings=4096
     )
-    found = made("bfloat16", "tables", rope=yarn)
+    found = measure("bfloat16", "tables", rope=yarn)
     assert (found.rope_type, found.precision) == ("yarn", "bfloat16 tables")
-    found = made("bfloat16", "angles", rope=yarn)
+    found = measure("bfloat16", "angles", rope=yarn)
     assert (found.rope_type, found.precision) == ("yarn", "bfloat16 angles")
 
 
@@ -162,7 +161,7 @@ def test_tables_in_float32_do_not_show_in_half_precision(dtype: str) -> None:
 def test_exact_ones_are_exact(start: int, step: int, base: float, data: str, factor: float) -> None:
     rope = Rotary(head_dim=DIM, base=base, layout="half", attention_factor=factor)
     where = start + step * np.arange(96)
-    found = told(rope, where, before=normals(2, 96, DIM, dtype=data))
+    found = recover(rope, where, before=normals(2, 96, DIM, dtype=data))
     assert found.recognised, found.reason
     assert found.precision == "exact"
 
@@ -176,7 +175,7 @@ def test_exact_ones_are_exact(start: int, step: int, base: float, data: str, fac
 )
 def test_rounded_ones_are_never_exact(dtype: str, what: str, start: int, base: float) -> None:
     rope = Rotary(head_dim=DIM, base=base, layout="half")
-    found = made(dtype, what, count=256, start=start, rope=rope)
+    found = measure(dtype, what, count=256, start=start, rope=rope)
     assert found.recognised, found.reason
     assert found.precision == f"{dtype} {what}"
 
@@ -187,7 +186,7 @@ def test_rounded_ones_are_never_exact(dtype: str, what: str, start: int, base: f
 def test_positions_that_half_precision_holds_are_exact(dtype: str, last: int) -> None:
     if not COMPILED:
         last = min(last, 512 if dtype == "float16" else 256)
-    found = made(dtype, "positions", count=last + 1)
+    found = measure(dtype, "positions", count=last + 1)
     assert found.precision == "exact"
     assert found.max_residual is not None
     assert found.max_residual < 2
@@ -196,15 +195,15 @@ def test_positions_that_half_precision_holds_are_exact(dtype: str, last: int) ->
 def test_the_residual_is_that_of_the_roundings_found() -> None:
     """Positions and frequencies can be given to `rotate` as they were; angles and tables can't."""
     for what in ("positions", "frequencies"):
-        found = made("bfloat16", what)
+        found = measure("bfloat16", what)
         assert found.max_residual is not None
         assert found.max_residual < 2
-    found = made("bfloat16", "angles")
+    found = measure("bfloat16", "angles")
     assert found.max_residual is not None
     assert found.max_residual > 1000
-    rounded_positions = made("bfloat16", "positions").positions
+    rounded_positions = measure("bfloat16", "positions").positions
     assert rounded_positions is not None
-    assert rounded_positions.tolist() == rounded(np.arange(COUNT), "bfloat16").tolist()
+    assert rounded_positions.tolist() == round_to(np.arange(COUNT), "bfloat16").tolist()
 
 
 def test_what_nothing_explains_is_said_to_be_unexplained() -> None:

@@ -1,4 +1,4 @@
-"""Rotated vectors in files, in many conventions, and what `identify` says of them."""
+"""Rotated vectors in files, in many conventions, and the output of `identify`."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def save(
     np.save(f"{to}after.npy", rotate(before, encoding, positions))
 
 
-def printed(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+def run_identify(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
     assert run(["identify", *words]) == code
     got = capsys.readouterr()
     assert got.err == ""
@@ -110,6 +110,6 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> s
 
 
 def document(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> dict[str, Any]:
-    got: dict[str, Any] = json.loads(printed(capsys, *words, "--json", code=code))
+    got: dict[str, Any] = json.loads(run_identify(capsys, *words, "--json", code=code))
     assert got["schema"] == "ropecli.identify/1"
     return got

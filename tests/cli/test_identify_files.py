@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
-from cli.rotated import FILES, document, printed, save
+from cli.rotated import FILES, document, run_identify, save
 from helpers import assert_refused
 from models.configs import LLAMA_31, SMOLLM3
 
@@ -36,7 +37,7 @@ def test_two_tensors_of_one_file(suffix: str, capsys: pytest.CaptureFixture[str]
         np.savez(path, q=x, q_out=y, p=np.arange(32))
     else:
         Path(path).write_bytes(serialize({"q": x, "q_out": y, "p": np.arange(32)}))
-    text = printed(capsys, path, path, "--tensor", "q", "--tensor-after", "q_out")
+    text = run_identify(capsys, path, path, "--tensor", "q", "--tensor-after", "q_out")
     assert text.startswith("This is RoPE: no scaling, interleaved layout, all 8 dimensions.\n")
     assert f"ulp of {'float32' if suffix == '.npz' else 'bfloat16'} at worst" in text
 
@@ -45,15 +46,15 @@ def test_one_name_is_for_both_files(capsys: pytest.CaptureFixture[str]) -> None:
     x = np.random.default_rng(0).standard_normal((32, 8))
     np.savez("before.npz", q=x, k=x)
     np.savez("after.npz", q=rotate(x, Rotary(head_dim=8)), k=x)
-    assert "This is RoPE" in printed(capsys, "before.npz", "after.npz", "--tensor", "q")
+    assert "This is RoPE" in run_identify(capsys, "before.npz", "after.npz", "--tensor", "q")
     np.save("after.npy", rotate(x, Rotary(head_dim=8)))
-    assert "This is RoPE" in printed(capsys, "before.npz", "after.npy", "--tensor", "q")
+    assert "This is RoPE" in run_identify(capsys, "before.npz", "after.npy", "--tensor", "q")
 
 
 def test_bfloat16_as_numpy_stores_it(capsys: pytest.CaptureFixture[str]) -> None:
     save(Rotary(head_dim=8), length=64, dtype=ml_dtypes.bfloat16)
     assert "before.npy holds 2-byte void" in assert_refused(capsys, "identify", *FILES)
-    text = printed(capsys, *FILES, "--dtype", "bfloat16")
+    text = run_identify(capsys, *FILES, "--dtype", "bfloat16")
     assert "ulp of bfloat16 at worst over 64 positions" in text
 
 
@@ -91,7 +92,7 @@ def test_an_axis_that_nobody_named_is_noted(capsys: pytest.CaptureFixture[str]) 
     assert run(["identify", *FILES]) == 0
     got = capsys.readouterr()
     assert got.err.startswith("note: of 4 axes, 2 (32 long) was taken for the sequence")
-    assert printed(capsys, *FILES, "-q")
+    assert run_identify(capsys, *FILES, "-q")
 
 
 # What is refused.
@@ -141,13 +142,31 @@ def test_an_axis_that_nobody_named_is_noted(capsys: pytest.CaptureFixture[str]) 
         ("before.npy", "Missing argument 'AFTER'"),
     ],
 )
-@pytest.mark.parametrize("json", [[], ["--json"]])
-def test_what_is_refused(
-    words: str, message: str, json: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    save(Rotary(head_dim=8))
-    write_bad_files()
-    assert assert_refused(capsys, "identify", *words.split(), *json).startswith(message)
+@pytest.mark.usefixtures("among_bad_files")
+def test_what_is_refused(words: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert assert_refused(capsys, "identify", *words.split()).startswith(message)
+
+
+@pytest.mark.usefixtures("among_bad_files")
+def test_refusals_print_no_document(capsys: pytest.CaptureFixture[str]) -> None:
+    message = assert_refused(capsys, "identify", "short.npy", "after.npy", "--json")
+    assert message.startswith("before and after must have one shape")
+
+
+@pytest.fixture
+def among_bad_files(bad_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the folder with bad files the current one."""
+    monkeypatch.chdir(bad_files)
+
+
+@pytest.fixture(scope="module")
+def bad_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write before.npy and after.npy, and what is not a match for them, into a folder."""
+    folder = tmp_path_factory.mktemp("bad")
+    with contextlib.chdir(folder):
+        save(Rotary(head_dim=8))
+        write_bad_files()
+    return folder
 
 
 def write_bad_files() -> None:

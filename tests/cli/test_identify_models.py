@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli.rotated import FILES, LLAMA, document, printed, save
+from cli.rotated import FILES, LLAMA, document, run_identify, save
 from models.configs import GEMMA_3, GPT_OSS, LLAMA_31, SMOLLM3
 
 from ropecli import Rotary, load_model, rope
@@ -37,15 +37,17 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("phi.json").write_text(json.dumps(phi))
 
 
-def compared(capsys: pytest.CaptureFixture[str], *sources: str, more: tuple[str, ...] = ()) -> str:
-    return printed(
+def compare_with(
+    capsys: pytest.CaptureFixture[str], *sources: str, more: tuple[str, ...] = ()
+) -> str:
+    return run_identify(
         capsys, *FILES, "-q", *(w for source in sources for w in ("--model", source)), *more
     )
 
 
 def test_models_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     save(rope("llama3", head_dim=16, rope_theta=5e5, layout="half", **LLAMA))
-    text = compared(capsys, "small.json", "plain.json", "gemma.json", "gpt-oss.json")
+    text = compare_with(capsys, "small.json", "plain.json", "gemma.json", "gpt-oss.json")
     assert "  small.json matches exactly.\n" in text
     # The two differ most in the slowest pairs but one, by 7/8 of a frequency, at position 511.
     assert "  plain.json differs: wrong by " in text
@@ -61,7 +63,7 @@ def test_models_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_a_model_does_otherwise(capsys: pytest.CaptureFixture[str]) -> None:
     save(Rotary(head_dim=16, base=5e5, direction="reversed"))
-    text = compared(capsys, "plain.json")
+    text = compare_with(capsys, "plain.json")
     assert (
         "  plain.json differs: layout half, not interleaved, direction forward, not reversed, "
         "wrong by 0 rad at position 511.\n"
@@ -73,7 +75,7 @@ def test_a_model_explains_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert encoding is not None
     save(encoding)
     length = ("--sequence-length", "10000")
-    text = compared(capsys, "phi.json", more=length)
+    text = compare_with(capsys, "phi.json", more=length)
     assert text.startswith("This is RoPE: the frequencies of phi.json, half-split layout")
     result = document(capsys, *FILES, "--model", "phi.json", *length)["result"]
     assert result["flags"] == ["--model", "phi.json", *length]
@@ -82,17 +84,17 @@ def test_a_model_explains_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     # The table itself, rotated twice to 7e-16 and 1.2e-16 of an angle below 512.
     after = np.load("after.npy")
     assert np.abs(np.load("again.npy") - after).max() <= 2e-13 * np.abs(after).max()
-    short = compared(capsys, "phi.json")
+    short = compare_with(capsys, "phi.json")
     assert "phi.json differs: wrong by" in short
 
 
 def test_one_kind_of_layer(capsys: pytest.CaptureFixture[str]) -> None:
     save(Rotary(head_dim=256, layout="half"), length=64)
-    text = compared(capsys, "gemma.json", more=("--layer", "sliding_attention"))
+    text = compare_with(capsys, "gemma.json", more=("--layer", "sliding_attention"))
     assert "  gemma.json (sliding_attention) matches exactly.\n" in text
     assert "full_attention" not in text
 
 
 def test_layers_without_position_are_passed_over(capsys: pytest.CaptureFixture[str]) -> None:
     save(Rotary(head_dim=16))
-    assert "nope" not in compared(capsys, "smollm.json")
+    assert "nope" not in compare_with(capsys, "smollm.json")

@@ -93,5 +93,5 @@ def factor_tolerance(uncertainty: float, precision: str, unit: float) -> float:
 
 
 def is_half(precision: str) -> bool:
-    """Whether anything was rounded to half precision."""
+    """Return whether anything was rounded to half precision."""
     return any(half in precision for half in HALVES)

@@ -69,17 +69,17 @@ class Explanation:
 
     @property
     def full(self) -> bool:
-        """Whether nothing but rounding in full precision is left."""
+        """True if nothing but rounding in full precision is left."""
         return self.consistent and self.precision.name in FULL
 
     @property
     def exact(self) -> bool:
-        """Whether nothing but rounding in float64 is left."""
+        """True if nothing but rounding in float64 is left."""
         return self.consistent and self.precision.name == FULL[0]
 
     @property
     def complete(self) -> bool:
-        """Whether nothing but rounding in some precision is left."""
+        """True if nothing but rounding in some precision is left."""
         return self.consistent and self.precision.explains
 
 

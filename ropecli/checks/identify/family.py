@@ -96,7 +96,7 @@ class Fit:
 
     @property
     def is_round(self) -> bool:
-        """Whether base and parameters have few digits, except those that are measured."""
+        """True if base and parameters have few digits, except those that are measured."""
         own = {key: value for key, value in self.parameters.items() if key not in _MEASURED}
         return is_round(self.base) and all(
             is_round(number, digits=2) for number in own.values() if isinstance(number, float)
@@ -185,7 +185,7 @@ def roundest(value: float, tolerance: float) -> float:
 
 
 def is_round(value: float, digits: int = _DIGITS) -> bool:
-    """Whether a number has few digits."""
+    """Return whether a number has few digits."""
     return float(f"{value:.{digits - 1}e}") == value
 
 
@@ -229,7 +229,7 @@ def _plain_and_scaled(
             yield proportional, d, base, share | {"factor": first}
     yield from _ntk(dims[0], _bases(step, dims[0], sure)[-1], sure)
     for d, base in bases:
-        yield from _interpolated(seen, d, base, kept, attention_factor)
+        yield from _scale_slow_pairs(seen, d, base, kept, attention_factor)
     for base in BASES:  # all pairs are scaled, so that the fastest ones do not show the base
         yield from _ntk_mixed(seen, dims[0], base)
 
@@ -298,7 +298,7 @@ def _axial(seen: Frequencies, dim: int) -> Iterator[Guess]:
             yield axial, dim, base, parameters | {"take_turns": take_turns, "deal_out": deal_out}
 
 
-def _interpolated(
+def _scale_slow_pairs(
     seen: Frequencies, dim: int, base: float, kept: int, attention_factor: float
 ) -> Iterator[Guess]:
     """Yield types that leave fast pairs alone and divide slow ones by a factor.

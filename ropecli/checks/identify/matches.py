@@ -77,7 +77,7 @@ def compare(
 
 
 def _rotates_alike(candidate: Rotary, rotary: Rotary, measured: Measurement) -> bool:
-    """Whether the same coordinates rotate the same way, by the same positions, and none grows."""
+    """Return whether two encodings rotate the same coordinates alike, and none of them grow."""
     return (
         candidate.head_dim == rotary.head_dim
         and candidate.input_pairs == rotary.input_pairs
@@ -89,7 +89,7 @@ def _rotates_alike(candidate: Rotary, rotary: Rotary, measured: Measurement) -> 
 
 
 def _follows_same_positions(candidate: Rotary, measured: Measurement) -> bool:
-    """Whether each pair follows an axis whose positions equal those of the axis found."""
+    """Return whether each pair follows an axis whose positions equal those of the axis found."""
     positions, pairs = measured.positions, measured.pairs
     # Plain positions are the same on every axis.
     axis = np.array(candidate.axis) if positions.shape[1] > 1 else np.zeros_like(pairs.axis)

@@ -181,7 +181,7 @@ def _axes(positions: Array, shape: tuple[int, ...]) -> int:
 
 
 def _thin_out(count: int) -> NDArray[np.int64]:
-    """Choose from so many rows: the first ones, then pairs of neighbours from all over."""
+    """Choose up to 4,096 rows: the first ones, then pairs of neighbours from all over."""
     if count <= _ROWS:
         return np.arange(count)
     spread = np.linspace(0, count - 2, _ROWS // 4).astype(int)

@@ -1,20 +1,19 @@
-"""What the data can't tell is said, with what would be needed; few positions are no guess."""
+"""Limits of the data are reported, with the positions that would lift them; nothing is guessed."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from rotated import COMPILED, SINGLE, Array, normals, seen, told, why
+from rotated import COMPILED, SINGLE, Array, experiment, normals, recover, refusal
 
-from ropecli import Rotary, rope, rotate
+from ropecli import Identification, Rotary, identify, rope, rotate
 from ropecli.arrays import DTYPES
-from ropecli.checks.identify import Identification, identify
 
 SLOW = Rotary(head_dim=128, base=1_000_000.0, layout="half")
 
 
 def few(dtype: str = "bfloat16", count: int = 16, rope: Rotary = SLOW) -> Identification:
-    found = told(rope, np.arange(count), before=normals(count, rope.head_dim, dtype=dtype))
+    found = recover(rope, np.arange(count), before=normals(count, rope.head_dim, dtype=dtype))
     assert found.recognised, found.reason
     return found
 
@@ -36,8 +35,7 @@ def test_pairs_too_slow_to_be_seen_are_named(dtype: str, base: float) -> None:
     assert f"over 16 positions; about {found.positions_needed:,} would be enough" in note
 
 
-@pytest.mark.parametrize("base", [150_000.0, 500_000.0])
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize(("dtype", "base"), [("bfloat16", 150_000.0), ("float16", 500_000.0)])
 def test_as_many_positions_as_are_said_are_enough(dtype: str, base: float) -> None:
     rope = Rotary(head_dim=64, base=base, layout="half")
     needed = few(dtype, rope=rope).positions_needed
@@ -54,7 +52,7 @@ def test_as_many_positions_as_are_said_are_enough(dtype: str, base: float) -> No
 def grid(rows: int, columns: int) -> Identification:
     where = np.stack(np.divmod(np.arange(rows * columns), columns), axis=-1)
     before = normals(len(where), 32, dtype="bfloat16")
-    return told(rope("axial", head_dim=32, layout="half"), where, before=before)
+    return recover(rope("axial", head_dim=32, layout="half"), where, before=before)
 
 
 def test_positions_are_needed_along_the_axis_of_the_pair() -> None:
@@ -81,9 +79,9 @@ def test_pairs_that_are_not_seen_are_in_the_layout_of_the_others() -> None:
 
 
 def test_an_open_end_is_undetermined() -> None:
-    """Whether (4, 5) is a pair that hardly turns, or none, can't be seen."""
+    """No position shows whether (4, 5) is a slow pair or none at all."""
     rope = Rotary(head_dim=6, base=150_000.0, rotary_dim=4)
-    found = told(rope, np.arange(16), before=normals(16, 6, dtype="float16"))
+    found = recover(rope, np.arange(16), before=normals(16, 6, dtype="float16"))
     assert found.recognised, found.reason
     assert found.rotary_dim == 4 or 2 in found.undetermined
 
@@ -94,22 +92,22 @@ def test_a_pair_that_is_not_turned_far_from_0_is_none(dtype: str) -> None:
     where = np.arange(1000, 1016)
     for rotated in (4, 6):
         rope = Rotary(head_dim=6, rotary_dim=rotated)
-        found = told(rope, where, before=normals(16, 6, dtype=dtype))
+        found = recover(rope, where, before=normals(16, 6, dtype=dtype))
         assert found.recognised, found.reason
         assert found.rotary_dim == rotated
 
 
 def test_an_end_that_stands_still_is_cut_off() -> None:
     rope = Rotary(head_dim=64, base=100.0, rotary_dim=16)
-    found = told(rope, np.arange(32), before=normals(32, 64, dtype="bfloat16"))
+    found = recover(rope, np.arange(32), before=normals(32, 64, dtype="bfloat16"))
     assert (found.rotary_dim, found.undetermined) == (16, ())
 
 
 def test_the_step_of_unknown_positions_is_not_told() -> None:
     rope = Rotary(head_dim=32)
-    (note,) = seen(rope).found.notes
+    (note,) = experiment(rope).found.notes
     assert "positions were not given" in note
-    assert told(rope).notes == ()
+    assert recover(rope).notes == ()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -138,7 +136,7 @@ def test_two_positions_tell_no_more_than_they_can(heads: int) -> None:
 def test_two_positions_of_random_vectors_are_no_rotation() -> None:
     for dim in (2, 4, 32):
         before, after = normals(8, 2, dim), normals(8, 2, dim, seed=1)
-        assert why(before, after, [0, 1]) != ""
+        assert refusal(before, after, [0, 1]) != ""
 
 
 @pytest.mark.parametrize("positions", [None, [0], [7]])
@@ -147,33 +145,35 @@ def test_a_single_row_is_refused(heads: int, positions: list[int] | None) -> Non
     before = normals(heads, 1, 32)
     where = [7] if positions is None else positions
     after = rotate(before, Rotary(head_dim=32), where)
-    assert why(before, after, positions) == (
+    assert refusal(before, after, positions) == (
         "all positions are equal: a rotation by position cannot be seen"
     )
 
 
-def uncertain(dtype: str, count: int) -> Array:
-    found = told(Rotary(head_dim=16), np.arange(count), before=normals(count, 16, dtype=dtype))
+def uncertainty_of(dtype: str, count: int) -> Array:
+    found = recover(Rotary(head_dim=16), np.arange(count), before=normals(count, 16, dtype=dtype))
     assert found.uncertainty is not None
     return found.uncertainty
 
 
 def test_uncertainty_falls_with_positions_and_precision() -> None:
-    by_count = [uncertain("float16", count) for count in (16, 64, 256)]
+    by_count = [uncertainty_of("float16", count) for count in (16, 64, 256)]
     # A line through n points along n positions: n^-1.5, so 8-fold for each 4-fold n.
     for more, fewer in zip(by_count[1:], by_count, strict=False):
         assert (more * 4 < fewer).all()
-    by_dtype = [uncertain(dtype, 64) for dtype in ("float64", "float32", "float16", "bfloat16")]
+    by_dtype = [
+        uncertainty_of(dtype, 64) for dtype in ("float64", "float32", "float16", "bfloat16")
+    ]
     for rough, fine in zip(by_dtype[1:], by_dtype, strict=False):
         assert (fine * 4 < rough).all()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_uncertainty_is_what_the_frequencies_are_off_by(dtype: str) -> None:
-    """Of a table that no formula gives, so that frequencies are as they were measured."""
+    """No formula gives this table, so that frequencies are reported as measured."""
     theta = np.exp(-(np.linspace(0, 2.5, 32) ** 2))
     rope = Rotary.from_inv_freq(theta, layout="half")
-    found = told(rope, np.arange(200), before=normals(200, 64, dtype=dtype))
+    found = recover(rope, np.arange(200), before=normals(200, 64, dtype=dtype))
     assert found.rope_type == "custom"
     assert found.inv_freq is not None
     assert found.uncertainty is not None
