@@ -11,7 +11,7 @@ from ropecli.testing import assert_rope
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ropecli.checks.implementation.verdict import Verdict
+    from ropecli.checks.implementation import Verdict
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ropecli.checks.implementation.verdict import Verdict
+    from ropecli.checks.implementation import Verdict
     from ropecli.rotary.rotary import Rotary
 
 

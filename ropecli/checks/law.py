@@ -76,7 +76,7 @@ def outcomes(law: Law[Subject], subject: Subject) -> Iterator[Outcome]:
     """Judge a subject by a law; an exception of the law ends it."""
     reason = law.excuse(subject)
     if reason is not None:
-        yield Outcome(passed=None, note=reason)
+        yield no_verdict(reason)
         return
     result = law.judge(subject)
     yield from [result] if isinstance(result, Outcome) else result
@@ -113,3 +113,8 @@ def shares(error: NDArray[np.float64], tolerance: NDArray[np.float64]) -> NDArra
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(error == 0, 0.0, error / tolerance)
     return np.where(np.isnan(share), np.inf, share)
+
+
+def no_verdict(note: str) -> Outcome:
+    """Return the outcome of a law that says nothing of a subject, and why."""
+    return Outcome(passed=None, note=note)

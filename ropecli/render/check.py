@@ -12,7 +12,7 @@ from ropecli.render.labels import label
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
-    from ropecli.checks.implementation.verdict import Verdict
+    from ropecli.checks.implementation import Verdict
     from ropecli.checks.law import Check
 
 STYLES = {"PASS": "green", "FAIL": "bold red"}

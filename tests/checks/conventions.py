@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import ropecli
+from ropecli.checks.implementation import Verdict
 from ropecli.checks.implementation.check import check
-from ropecli.checks.implementation.verdict import Verdict
 
 Array = NDArray[Any]
 

@@ -8,8 +8,8 @@ import numpy as np
 from implementations.plain import Array, interleaved, inv_freq, turn
 
 import ropecli
+from ropecli.checks.implementation import Verdict
 from ropecli.checks.implementation.check import check
-from ropecli.checks.implementation.verdict import Verdict
 from ropecli.checks.law import Check
 
 DIM = 8

@@ -9,7 +9,7 @@ import pytest
 from eight import THETA, failed, judged, of, plain
 from implementations.plain import Array, inv_freq
 
-from ropecli.checks.implementation.verdict import Verdict
+from ropecli.checks.implementation import Verdict
 
 
 def with_base(x: Array, positions: Array, base: float = 10_000.0) -> Array:

@@ -12,10 +12,10 @@ from numba import config
 from numpy.typing import NDArray
 
 import ropecli
+from ropecli.checks.implementation import Verdict
 from ropecli.checks.implementation.check import check
 from ropecli.checks.implementation.oracle import Oracle
-from ropecli.checks.implementation.refined import refined
-from ropecli.checks.implementation.verdict import Verdict
+from ropecli.checks.implementation.recognition import refine_frequencies
 
 Array = NDArray[Any]
 
@@ -154,7 +154,7 @@ def test_a_formula_that_is_nearly_right_is_put_right_by_the_rows() -> None:
     x = np.random.default_rng(0).standard_normal((512, 8))
     m = np.arange(512.0)
     rows = made(true)(x, m)
-    better = refined(Oracle(rotary_at=lambda _length: nearly), x, rows, m).rotary_at(512)
+    better = refine_frequencies(Oracle(rotary_at=lambda _length: nearly), x, rows, m).rotary_at(512)
     # The rows are float64: only the phase of 512 rows, each rounded to 2^-53, is unsure.
     assert np.abs(better.inv_freq / true.inv_freq - 1).max() < 1e-12
 
@@ -166,7 +166,7 @@ def test_what_is_put_right_is_as_sure_as_the_rows() -> None:
     x = np.random.default_rng(0).standard_normal((512, 8))
     m = np.arange(512.0)
     rows = made(true)(x, m).astype(np.float16).astype(float)
-    better = refined(Oracle(rotary_at=lambda _length: nearly), x, rows, m)
+    better = refine_frequencies(Oracle(rotary_at=lambda _length: nearly), x, rows, m)
     unsure = np.asarray(better.uncertainty)
     assert (np.flatnonzero(unsure) == [1]).all()
     off = np.abs(better.rotary_at(512).inv_freq - true.inv_freq)
@@ -178,7 +178,7 @@ def test_what_float32_rounds_of_a_frequency_is_left_to_the_tolerance() -> None:
     nearly = Oracle(rotary_at=lambda _length: true.from_inv_freq(true.inv_freq * (1 + 1e-6)))
     x = np.random.default_rng(0).standard_normal((512, 8))
     m = np.arange(512.0)
-    assert refined(nearly, x, made(true)(x, m), m) is nearly
+    assert refine_frequencies(nearly, x, made(true)(x, m), m) is nearly
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

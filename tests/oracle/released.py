@@ -17,8 +17,8 @@ from helpers import ROOT
 from numpy.typing import NDArray
 
 import ropecli
+from ropecli.checks.implementation import Verdict
 from ropecli.checks.implementation.check import check
-from ropecli.checks.implementation.verdict import Verdict
 from ropecli.files.function import load_function
 
 FOLDER = ROOT / "examples" / "case_studies"

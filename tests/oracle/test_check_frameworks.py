@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import ropecli
+from ropecli.checks.implementation import Verdict
 from ropecli.checks.implementation.check import check
-from ropecli.checks.implementation.verdict import Verdict
 
 pytestmark = pytest.mark.oracle
 

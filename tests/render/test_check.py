@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ropecli.checks.implementation.verdict import Verdict
+from ropecli.checks.implementation import Verdict
 from ropecli.checks.law import Check
 from ropecli.render import check as pages
 

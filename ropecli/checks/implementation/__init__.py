@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ropecli.checks.implementation.check import check
-from ropecli.checks.implementation.verdict import Verdict
+from ropecli.checks.implementation.check import Verdict, check
 
 __all__ = ["Verdict", "check"]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def words(**given: object) -> None:
+def check_strings(**given: object) -> None:
     """Refuse names that are none.
 
     Raises:
@@ -135,7 +135,7 @@ def dtypes(given: str | Sequence[str] | None, default: tuple[str, ...]) -> tuple
         msg = f"dtypes must be a sequence of strings, got {quote(given)}"
         raise ArgumentTypeError(msg) from None
     for name in chosen:
-        words(dtypes=name)
+        check_strings(dtypes=name)
         if name not in DTYPES:
             msg = f"dtypes must be of {', '.join(DTYPES)}, got {name!r}"
             raise ArgumentError(msg)

@@ -1,56 +1,61 @@
-"""Put somebody else's rotary embedding to its laws."""
+"""Check somebody's rotary embedding against the laws."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.checks.implementation import arguments, forms
-from ropecli.checks.implementation.diagnosis import diagnosed
-from ropecli.checks.implementation.failure import TargetError, Unsuited
-from ropecli.checks.implementation.framework import framework as framework_of
-from ropecli.checks.implementation.law import Law, Outcome, raised, silent
-from ropecli.checks.implementation.laws import (
-    algebra,
-    batches,
-    convention,
-    positions,
-    precision,
-    score,
-    shape,
-    state,
+from ropecli.checks.implementation import arguments
+from ropecli.checks.implementation.call_adapters import adapt
+from ropecli.checks.implementation.calls import (
+    Implementation,
+    ImplementationError,
+    Unsupported,
+    call_failure,
 )
-from ropecli.checks.implementation.meeting import meet
+from ropecli.checks.implementation.diagnosis import diagnose
+from ropecli.checks.implementation.framework import framework as framework_by_name
+from ropecli.checks.implementation.laws import LAWS, SCORE_LAWS
+from ropecli.checks.implementation.probe import probe
 from ropecli.checks.implementation.subject import Subject
-from ropecli.checks.implementation.target import Target
-from ropecli.checks.implementation.verdict import Verdict
-from ropecli.checks.law import Check
+from ropecli.checks.law import Outcome, no_verdict, outcomes, report
 from ropecli.numbers import at_least, length
 from ropecli.rotary.rotary import Rotary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from ropecli.checks.identify import Identification
+    from ropecli.checks.implementation.call_adapters import Make
+    from ropecli.checks.law import Check, Law
 
 CONTEXT = 131_072
-SHAPED = 3  #: Rows by which it is found out which shape a target takes.
+SHAPE_ROWS = 3  #: Rows of the calls that find the shape an implementation takes.
 
-#: In the order in which they are judged: what may leave something behind comes last.
-LAWS: tuple[Law, ...] = (
-    *convention.LAWS,
-    *algebra.LAWS,
-    *score.LAWS,
-    *positions.LAWS,
-    *batches.LAWS,
-    *shape.LAWS,
-    *state.LAWS,
-    *positions.LONG,
-    *precision.LAWS,
-    *state.LAST,
-    *batches.LAST,
-)
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Verdict:
+    """The verdict on an implementation, law by law."""
+
+    checks: tuple[Check, ...]  #: One for each law, and for each dtype where that matters.
+    expect: Rotary | None  #: The encoding expected; None if any RoPE is correct.
+    identified: Identification | None  #: The RoPE that it is; None if rows do not show it.
+    diagnosis: str | None  #: What is wrong, in a sentence; None if nothing is.
+    head_dim: int  #: Coordinates of the vectors that it was called with.
+    axes: int  #: Coordinates of a position.
+    dtypes: tuple[str, ...]  #: Dtypes of the vectors, the first one for all laws.
+    context_length: int  #: Positions up to which it was judged.
+    original_context_length: int | None  #: Positions of the training; None if unknown.
+    seed: int  #: Seed of the vectors.
+    seconds: float  #: Time it took.
+
+    @property
+    def passed(self) -> bool:
+        """True if no law that applies failed."""
+        return all(check.passed is not False for check in self.checks)
 
 
 def check(
@@ -69,61 +74,60 @@ def check(
     axes: int | None = None,
     seed: int = 0,
 ) -> Verdict:
-    """Judge an implementation of RoPE by the laws, on vectors that it rotates itself.
+    """Check an implementation of RoPE against the laws, on vectors that it rotates itself.
 
     It is called with vectors and positions of every kind, in every dtype, and each row is
-    compared with a float64 rotation: the one expected, or the one that it is found to be.
+    compared with a float64 rotation: the one expected, or the one that `identify` recognises.
 
     Args:
         target: The function or class.
-        expect: What it should be; without it, any RoPE in whatever convention is right.
-        framework: Whose arrays it takes: "numpy", "torch" or "jax".
-        form: How it is called. "apply": function(x, positions), x (..., sequence, head_dim).
+        expect: The encoding expected; without it, any RoPE in any convention is correct.
+        framework: Framework of the arrays that it takes: "numpy", "torch" or "jax".
+        form: Form of the call. "apply": function(x, positions), x (..., sequence, head_dim).
             "module": a class whose instances are called so, or one of them. "tables":
             function(q, k, cos, sin). "decoder": a class with prefill(x) and step(x_one). "score":
             function(q, k, positions) with the scores before softmax; `expect` must be given.
-        head_dim: That of `expect`, or 64, by default.
+        head_dim: Coordinates of a vector; those of `expect`, or 64, by default.
         context_length: Positions that it must take; 131,072 are tried by default.
-        original_context_length: Positions that the model was trained with, where types change
-            their frequencies; that of `expect` by default.
-        dtypes: Of the data, the first one for all laws; what the framework has by default.
-        device: As the framework calls it.
-        init: Keyword arguments for the class, or beside x and positions.
+        original_context_length: Positions of the training, at which some types change their
+            frequencies; that of `expect` by default.
+        dtypes: Dtypes of the data, the first one for all laws; those of the framework by default.
+        device: Device, as the framework names it.
+        init: Keyword arguments for the class, or for the function after x and positions.
         tables: With form "tables": each frequency in both "half"s, side by side
             ("interleaved"), or once ("single").
         axes: Coordinates of a position; those of `expect`, or 1, by default.
-        seed: What vectors are drawn with.
+        seed: Seed of the vectors.
 
     Raises:
-        ArgumentError: A value that is not allowed.
+        ArgumentError: An unusable value.
         ArgumentTypeError: An argument of the wrong type.
     """
     begin = time.perf_counter()
-    arguments.words(form=form, framework=framework, tables=tables)
+    arguments.check_strings(form=form, framework=framework, tables=tables)
     if device is not None:
-        arguments.words(device=device)
+        arguments.check_strings(device=device)
     expect = arguments.expectation(expect, form)
     dim = arguments.head_dim(head_dim, expect)
-    given = context_length is not None
     context = CONTEXT if context_length is None else length("context length", context_length)
     original = arguments.original_length(original_context_length, expect)
     seed = at_least("seed", seed, 0)
     count = arguments.axes(axes, expect, form)
-    known = arguments.keywords(init)
-    frame = framework_of(framework, device)
+    keywords = arguments.keywords(init)
+    frame = framework_by_name(framework, device)
     rope = expect or Rotary(head_dim=dim, layout="half" if tables == "half" else "interleaved")
 
-    def remake(other: Any) -> forms.Make:
-        return forms.form(form, target, known, other, rope=rope, width=tables)
+    def make_adapter(other: Any) -> Make:
+        return adapt(form, target, keywords, other, rope=rope, width=tables)
 
-    judged = Target(remake, frame, target, form, known)
+    implementation = Implementation(make_adapter, frame, target, form, keywords)
     chosen = arguments.dtypes(dtypes, frame.dtypes)
 
     def verdict(subject: Subject | None, checks: list[Check], diagnosis: str | None) -> Verdict:
         return Verdict(
             checks=tuple(checks),
             expect=expect,
-            identified=None if subject is None else subject.found,
+            identified=None if subject is None else subject.identified,
             diagnosis=diagnosis,
             head_dim=dim,
             axes=count,
@@ -136,68 +140,42 @@ def check(
 
     try:
         if form != "score":
-            judged.settle_shape(dim, chosen[0], count, rows=min(SHAPED, context))
+            implementation.find_leading_axes(dim, chosen[0], count, rows=min(SHAPE_ROWS, context))
         subject = Subject(
-            judged,
+            implementation,
             dim=dim,
             dtypes=chosen,
             expect=expect,
             context=context,
-            context_given=given,
+            context_given=context_length is not None,
             original=original,
             seed=seed,
             axes=count,
         )
-    except (TargetError, Unsuited) as error:
-        failed = Outcome(passed=False, note=str(error))
-        one = _check(LAWS[0], failed, chosen[0], "" if expect is None else expect.layout)
+    except (ImplementationError, Unsupported) as error:
+        failure = Outcome(passed=False, note=str(error))
+        layout = "" if expect is None else expect.layout
+        one = report(LAWS[0], failure, dtype=chosen[0], layout=layout)
         return verdict(None, [one], f"it can't be called: {error}")
     if form != "score":
-        with np.errstate(all="ignore"):  # a target may give what is not finite
-            meet(subject)
-    laws = score.LAWS if form == "score" else LAWS
-    checks = [each for law in laws for each in _judge(law, subject)]
-    return verdict(subject, checks, diagnosed(subject, checks))
+        with np.errstate(all="ignore"):  # an implementation may return what is not finite
+            probe(subject)
+    checks = [
+        report(law, outcome, dtype=subject.dtype, layout=subject.layout)
+        for law in (SCORE_LAWS if form == "score" else LAWS)
+        for outcome in _outcomes(law, subject)
+    ]
+    return verdict(subject, checks, diagnose(subject, checks))
 
 
-def _judge(law: Law, subject: Subject) -> Iterator[Check]:
-    layout = ""
-    if subject.found is not None and subject.found.layout is not None:
-        layout = subject.found.layout
-    elif subject.expect is not None:
-        layout = subject.expect.layout
-    for outcome in _outcomes(law, subject):
-        yield _check(law, outcome, outcome.dtype or subject.dtype, layout)
-
-
-def _outcomes(law: Law, subject: Subject) -> list[Outcome]:
-    """What comes of a law; an exception does not undo what was found before it."""
-    if law.by_oracle and subject.oracle is None:
-        return [silent("no rotation was recognised")]
-    outcomes: list[Outcome] = []
+def _outcomes(law: Law[Subject], subject: Subject) -> list[Outcome]:
+    """Judge by a law; an exception does not undo what was found before it."""
+    found: list[Outcome] = []
     try:
-        with np.errstate(all="ignore"):  # a target may give what is not finite
-            result = law.judge(subject)
-            outcomes.extend([result] if isinstance(result, Outcome) else result)
-    except TargetError as error:
-        outcomes.append(raised(error))
-    except Unsuited as error:
-        outcomes.append(silent(str(error)))
-    return outcomes
-
-
-def _check(law: Law, outcome: Outcome, dtype: str, layout: str) -> Check:
-    return Check(
-        name=law.name,
-        equation=law.equation,
-        dtype=dtype,
-        layout=layout,
-        expected="holds",
-        passed=outcome.passed,
-        max_error=outcome.max_error,
-        tolerance=outcome.tolerance,
-        samples=outcome.samples,
-        because=law.because,
-        counterexample=outcome.counterexample,
-        note=outcome.note,
-    )
+        with np.errstate(all="ignore"):  # an implementation may return what is not finite
+            found.extend(outcomes(law, subject))
+    except ImplementationError as error:
+        found.append(call_failure(error))
+    except Unsupported as error:
+        found.append(no_verdict(str(error)))
+    return found

@@ -1,4 +1,4 @@
-"""A target's rows beside the oracle's, or beside its own at another time."""
+"""Rows of an implementation compared with the oracle's, or with its own at another time."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.checks.implementation import case, hypotheses
-from ropecli.checks.implementation.failure import TargetError, Unsuited
-from ropecli.checks.implementation.law import Outcome
+from ropecli.checks.counterexample import distinguishing_digits, format_vector
+from ropecli.checks.implementation import hypotheses
+from ropecli.checks.implementation.calls import ImplementationError, Unsupported
 from ropecli.checks.implementation.oracle import sequence_length
+from ropecli.checks.law import Outcome
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,10 +22,34 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
+SHOWN = 4  #: Coordinates of a vector that are written out.
+
+
+def describe_row(place: str, x: Array, got: Array, expected: Array, tolerance: Array) -> str:
+    """One row: "position 1, x = e_0: got (0.5403 at 0), expected (0.5403 at 0, 0.8415 at 1)"."""
+    differ = ~(np.abs(got - expected) <= tolerance)
+    first = np.flatnonzero(differ)[:SHOWN]
+    other = [j for j in np.flatnonzero((x != 0) & ~differ) if len(first) < SHOWN][:1]
+    named = sorted({*first.tolist(), *(int(j) for j in other)})
+    digits = distinguishing_digits(got[named], expected[named])
+    more = ", ..." if differ.sum() > SHOWN else ""
+    ours = ", ".join(f"{got[j]:.{digits}g} at {j}" for j in named)
+    theirs = ", ".join(f"{expected[j]:.{digits}g} at {j}" for j in named)
+    given = format_vector(x, shown=SHOWN, digits=9)
+    return f"{place}, x = {given}: got ({ours}{more}), expected ({theirs}{more})"
+
+
+def format_position(position: Array | np.float64) -> str:
+    """A position, or a point of several axes, in words."""
+    numbers = np.atleast_1d(position)
+    text = ", ".join(f"{value:,.0f}" for value in numbers)
+    return f"position {text}" if len(numbers) == 1 else f"position ({text})"
+
+
 CHANGES = "the frequencies change with the length of the sequence"
 
 
-def by_oracle(
+def judge_call(
     subject: Subject, x: Array, positions: NDArray[Any], dtype: str | None = None
 ) -> Outcome:
     """Rows of one sequence at these positions, as the target turns them.
@@ -33,11 +58,11 @@ def by_oracle(
         TargetError: The target raised, or returned what can't be judged.
         Unsuited: Its form can't take these positions.
     """
-    got = subject.turn(x, positions, dtype)
-    return rows_by_oracle(subject, x, positions, got, dtype, again=True)
+    got = subject.rotate(x, positions, dtype)
+    return judge_rows(subject, x, positions, got, dtype, again=True)
 
 
-def rows_by_oracle(
+def judge_rows(
     subject: Subject,
     x: Array,
     positions: NDArray[Any],
@@ -65,24 +90,24 @@ def rows_by_oracle(
     truth = oracle.truth(x, m, dtype)
     note = None
     if not _within(got, truth):
-        other = subject.relearn(sequence_length(m))
+        other = subject.identify_at(sequence_length(m))
         if other is not None and _within(got, retold := other.truth(x, m, dtype)):
             truth, note = retold, CHANGES
-    outcome = rows(got, truth.rows, truth.tolerance, dtype=dtype, note=note)
+    outcome = compare_rows(got, truth.rows, truth.tolerance, dtype=dtype, note=note)
     if outcome.passed is not False:
         return outcome
     note = None
-    if again and _right_when_new(subject, x, positions, truth, dtype):
+    if again and _right_in_new_instance(subject, x, positions, truth, dtype):
         note = "a new instance turns them rightly: a cache keeps the tables of other positions"
-    found = _smallest(subject, oracle, x, m, got, truth, dtype, again=again)
+    found = _smallest_failure(subject, oracle, x, m, got, truth, dtype, again=again)
     return replace(
         outcome,
         counterexample=where + found,
-        note=note or hypotheses.explained(subject, oracle, x, m, got, dtype),
+        note=note or hypotheses.explain_rows(subject, oracle, x, m, got, dtype),
     )
 
 
-def rows(
+def compare_rows(
     got: Array, expected: Array, tolerance: Array, *, dtype: str, note: str | None = None
 ) -> Outcome:
     """Whether every number is within its tolerance; not a number never is."""
@@ -104,7 +129,7 @@ def rows(
     )
 
 
-def same(
+def compare_repeats(
     subject: Subject,
     got: Array,
     before: Array,
@@ -118,30 +143,35 @@ def same(
     # What is not finite both times is the same, and other laws' business.
     lost = ~np.isfinite(got) & ~np.isfinite(before)
     got, before = np.where(lost, 0.0, got), np.where(lost, 0.0, before)
-    slack = subject.slack(before, dtype)
-    allowed = np.broadcast_to(np.where(np.isfinite(slack), slack, 0.0), before.shape)
-    outcome = rows(got, before, allowed, dtype=dtype)
+    repeat_tolerance = subject.repeat_tolerance(before, dtype)
+    allowed = np.broadcast_to(
+        np.where(np.isfinite(repeat_tolerance), repeat_tolerance, 0.0), before.shape
+    )
+    outcome = compare_rows(got, before, allowed, dtype=dtype)
     if outcome.passed is not False:
         return outcome
     row = int((~(np.abs(got - before) <= allowed)).any(axis=1).argmax())
     differ = np.flatnonzero(~(np.abs(got[row] - before[row]) <= allowed[row]))
     j = int(differ[0])
     text = (
-        f"{case.place(positions[row].astype(np.float64))}, coordinate {j}: "
+        f"{format_position(positions[row].astype(np.float64))}, coordinate {j}: "
         f"{before[row, j]:.6g} {what} {got[row, j]:.6g}"
     )
     return replace(outcome, counterexample=text)
 
 
-def _right_when_new(
+def _right_in_new_instance(
     subject: Subject, x: Array, positions: NDArray[Any], truth: Truth, dtype: str
 ) -> bool:
     """Whether what was called before is to blame."""
-    if not inspect.isclass(subject.target.function) or subject.target.form == "decoder":
+    if (
+        not inspect.isclass(subject.implementation.function)
+        or subject.implementation.form == "decoder"
+    ):
         return False
     try:
-        return _within(subject.target.fresh().rows(x, positions, dtype), truth)
-    except (TargetError, Unsuited):
+        return _within(subject.implementation.fresh().rows(x, positions, dtype), truth)
+    except (ImplementationError, Unsupported):
         return False
 
 
@@ -149,7 +179,7 @@ def _within(got: Array, truth: Truth) -> bool:
     return bool((np.abs(got - truth.rows) <= truth.tolerance).all())
 
 
-def _smallest(
+def _smallest_failure(
     subject: Subject,
     oracle: Oracle,
     x: Array,
@@ -172,17 +202,21 @@ def _smallest(
         unit = np.zeros_like(x)
         unit[:, read] = 1.0
         try:
-            turned = subject.turn(unit, m.astype(np.int64), dtype)
-        except (TargetError, Unsuited):
+            turned = subject.rotate(unit, m.astype(np.int64), dtype)
+        except (ImplementationError, Unsupported):
             turned = None
         if turned is not None:
             easy = oracle.truth(unit, m, dtype)
             bad = ~(np.abs(turned - easy.rows) <= easy.tolerance)
             if bad.any():
                 row = int(np.where(bad.any(axis=1), distance, np.inf).argmin())
-                return case.described(
-                    case.place(m[row]), unit[row], turned[row], easy.rows[row], easy.tolerance[row]
+                return describe_row(
+                    format_position(m[row]),
+                    unit[row],
+                    turned[row],
+                    easy.rows[row],
+                    easy.tolerance[row],
                 )
-    return case.described(
-        case.place(m[row]), x[row], got[row], truth.rows[row], truth.tolerance[row]
+    return describe_row(
+        format_position(m[row]), x[row], got[row], truth.rows[row], truth.tolerance[row]
     )

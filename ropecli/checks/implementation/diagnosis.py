@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.checks.implementation import differences
-from ropecli.checks.implementation.law import CALL_FAILED
-from ropecli.checks.implementation.subject import half_precision
+from ropecli.checks.implementation.calls import CALL_FAILED
+from ropecli.checks.implementation.recognition import computed_in_half
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,7 +50,7 @@ MEANINGS = {
 }
 
 
-def diagnosed(subject: Subject, checks: Sequence[Check]) -> str | None:
+def diagnose(subject: Subject, checks: Sequence[Check]) -> str | None:
     """The one sentence; None if no law fails."""
     failed: dict[str, Check] = {}
     for check in checks:
@@ -58,25 +58,25 @@ def diagnosed(subject: Subject, checks: Sequence[Check]) -> str | None:
             failed.setdefault(check.name, check)
     if not failed:
         return None
-    found = subject.found
-    first = {"decoder": "token by token"}.get(subject.target.form, "same twice")
+    found = subject.identified
+    first = {"decoder": "token by token"}.get(subject.implementation.form, "same twice")
     if first in failed or "rotation" in failed:
         return _sentence(failed[first]) if first in failed else _no_rotation(subject, failed)
-    if found is not None and half_precision(found) and "precision" in failed:
+    if found is not None and computed_in_half(found) and "precision" in failed:
         return f"{found.precision} under {subject.dtype} data: compute them in float32 at least"
     if "convention" in failed and subject.expect is not None and found is not None:
-        stretched = _passed_on(subject)
+        stretched = _changed_pass_through(subject)
         more = [] if stretched is None else [stretched]
         sentences = differences.sentences(subject.expect, found) + more
         if sentences:
             return "; ".join(sentences)
-    if found is not None and (begun := _begun(found)):
+    if found is not None and (begun := _wrong_offset(found)):
         return begun
     named = next((name for name in MEANINGS if name in failed), next(iter(failed)))
     return _sentence(failed[named])
 
 
-def _begun(found: Identification) -> str | None:
+def _wrong_offset(found: Identification) -> str | None:
     """What is wrong with all positions alike."""
     offset = found.position_offset
     if not offset:
@@ -87,36 +87,36 @@ def _begun(found: Identification) -> str | None:
 def _no_rotation(subject: Subject, failed: Mapping[str, Check]) -> str:
     """Why it is none, or none by the positions given, and where that shows first."""
     text = failed["rotation"].note or "it is no RoPE in any convention"
-    if subject.found is not None and subject.found.recognised:
+    if subject.identified is not None and subject.identified.recognised:
         return text
-    if subject.found is not None:
+    if subject.identified is not None:
         text = f"it is not a rotation by position: {text}"
-    more = _passed_on(subject) or _zeros(subject)
+    more = _changed_pass_through(subject) or _zeros(subject)
     if more is None and subject.axes > 1:
         more = "pairs do not each follow one axis of the position"
-    if more is None and "norm" in failed and subject.unseen is None:
+    if more is None and "norm" in failed and subject.why_unidentified is None:
         more = failed["norm"].counterexample
     return text if more is None else f"{text}; {more}"
 
 
 def _zeros(subject: Subject) -> str | None:
     """Coordinates that come back as nothing."""
-    if subject.beginning is None or subject.beginning.any(axis=0).all():
+    if subject.first_rows is None or subject.first_rows.any(axis=0).all():
         return None
-    lost = np.flatnonzero(~subject.beginning.any(axis=0))
+    lost = np.flatnonzero(~subject.first_rows.any(axis=0))
     return f"coordinates {lost[0]} to {lost[-1]} come back as 0"
 
 
-def _passed_on(subject: Subject) -> str | None:
+def _changed_pass_through(subject: Subject) -> str | None:
     """What happens to coordinates that are expected not to be rotated, where they change."""
-    if subject.expect is None or subject.beginning is None:
+    if subject.expect is None or subject.first_rows is None:
         return None
     still = np.setdiff1d(np.arange(subject.dim), subject.expect.pairs_in)
-    x, y = subject.vectors(len(subject.beginning), salt=0)[:, still], subject.beginning[:, still]
-    if not len(still) or (np.abs(y - x) <= 2 * subject.slack(x)).all():
+    x, y = subject.vectors(len(subject.first_rows), salt=0)[:, still], subject.first_rows[:, still]
+    if not len(still) or (np.abs(y - x) <= 2 * subject.repeat_tolerance(x)).all():
         return None
     factor = float((x * y).sum() / (x * x).sum())
-    if (np.abs(y - factor * x) <= 2 * subject.slack(x)).all():
+    if (np.abs(y - factor * x) <= 2 * subject.repeat_tolerance(x)).all():
         return f"coordinates that are not rotated are multiplied by {factor:.6g}"
     first, last = int(still[0]), int(still[-1])
     return f"coordinates expected to pass through, {first} to {last}, do not"
@@ -132,7 +132,7 @@ def _sentence(check: Check) -> str:
     return f"{meaning}: {detail}" if detail else meaning
 
 
-def unseen(y: NDArray[np.float64]) -> str | None:
+def describe_non_finite(y: NDArray[np.float64]) -> str | None:
     """Why rows can't be identified at all; None if they can."""
     bad = ~np.isfinite(y)
     if not bad.any():

@@ -1,4 +1,4 @@
-"""Where the rotation found and the one expected part, field by field."""
+"""How the rotation found differs from the one expected, field by field."""
 
 from __future__ import annotations
 
@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.checks.implementation import tolerance
-from ropecli.checks.implementation.mistakes import mistaken
-from ropecli.checks.implementation.step import in_words
+from ropecli.checks.implementation.recognition import describe_scale
+from ropecli.errors import RopecliError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
     from ropecli.checks.identify import Identification
+    from ropecli.rotary.formula import Formula
     from ropecli.rotary.rotary import Rotary
+
+    Array = NDArray[np.float64]
 
 #: Relative difference of factors, and of a step, that is worth a sentence. bfloat16, whose unit is
 #: 2^-8, shows them to 1e-4 over the 2,304 rows that are looked at; factors of real types are
@@ -25,12 +32,17 @@ def sentences(expect: Rotary, found: Identification) -> list[str]:
     rope = found.rotary
     if rope is None:
         return []
-    texts = [_coordinates(expect, rope) or _pairs(expect, rope)]
+    texts = [_compare_coordinates(expect, rope) or _compare_pairs(expect, rope)]
     if rope.direction != expect.direction:
         texts.append(
-            f"it turns {_way(rope)}, expected {_way(expect)}: negate the sines, or swap the pairs"
+            f"it turns {_direction_name(rope)}, expected {_direction_name(expect)}: negate the "
+            "sines, or swap the pairs"
         )
-    texts += [_axes(expect, rope), _shift(found), _frequencies(expect, rope, found)]
+    texts += [
+        _compare_axes(expect, rope),
+        _compare_positions(found),
+        _compare_frequencies(expect, rope, found),
+    ]
     if abs(rope.attention_factor - expect.attention_factor) > CLOSE * expect.attention_factor:
         texts.append(
             f"attention factor {rope.attention_factor:.6g}, "
@@ -39,20 +51,20 @@ def sentences(expect: Rotary, found: Identification) -> list[str]:
     return [text for text in texts if text]
 
 
-def _coordinates(expect: Rotary, rope: Rotary) -> str | None:
+def _compare_coordinates(expect: Rotary, rope: Rotary) -> str | None:
     same_dim = rope.rotary_dim == expect.rotary_dim
     if same_dim and rope.rotary_offset == expect.rotary_offset:
         return None
-    where = f"{_layout(rope)}, " if rope.layout != expect.layout else ""
+    where = f"{_layout_name(rope)}, " if rope.layout != expect.layout else ""
     return (
         f"it rotates {where}{rope.rotary_dim} coordinates from {rope.rotary_offset} on, expected a "
         f"rotary dim of {expect.rotary_dim} from {expect.rotary_offset} on"
-        + (f", {_layout(expect)}" if where else "")
+        + (f", {_layout_name(expect)}" if where else "")
         + f" (pairs {rope.input_pairs[0]}, ..., expected {expect.input_pairs[0]}, ...)"
     )
 
 
-def _pairs(expect: Rotary, rope: Rotary) -> str | None:
+def _compare_pairs(expect: Rotary, rope: Rotary) -> str | None:
     # The two coordinates of a pair may come in either order: that is a direction.
     if {frozenset(pair) for pair in rope.input_pairs} != {
         frozenset(pair) for pair in expect.input_pairs
@@ -64,30 +76,30 @@ def _pairs(expect: Rotary, rope: Rotary) -> str | None:
         if expect.layout == "custom" or rope.layout == "custom":
             return (
                 f"it pairs coordinates {first}, ..., expected pairs {wanted}, ... "
-                f"({_layout(expect)})"
+                f"({_layout_name(expect)})"
             )
         return (
-            f"it rotates {_layout(rope)}, expected {_layout(expect)}: permute the q/k weights "
-            f"or pair {cure}"
+            f"it rotates {_layout_name(rope)}, expected {_layout_name(expect)}: permute the q/k "
+            f"weights or pair {cure}"
         )
     if rope.reorders != expect.reorders or rope.output_pairs != expect.output_pairs:
         if rope.reorders and not expect.reorders:
             return (
-                f"it reads pairs {_layout(rope)} and writes them elsewhere "
-                f"({_written(rope)}), expected where they were read"
+                f"it reads pairs {_layout_name(rope)} and writes them elsewhere "
+                f"({_written_order(rope)}), expected where they were read"
             )
-        return f"it writes pairs {_written(rope)}, expected {_written(expect)}"
+        return f"it writes pairs {_written_order(rope)}, expected {_written_order(expect)}"
     return None
 
 
-def _written(rope: Rotary) -> str:
+def _written_order(rope: Rotary) -> str:
     first, second = rope.output_pairs[0]
     if second - first == rope.rotary_dim // 2:
         return "half-split"
     return "interleaved" if second - first == 1 else f"at ({first}, {second}), ..."
 
 
-def _axes(expect: Rotary, rope: Rotary) -> str | None:
+def _compare_axes(expect: Rotary, rope: Rotary) -> str | None:
     if len(rope.axis) != len(expect.axis) or rope.axis == expect.axis:
         return None
     pair = next(i for i, (a, b) in enumerate(zip(rope.axis, expect.axis, strict=True)) if a != b)
@@ -96,60 +108,147 @@ def _axes(expect: Rotary, rope: Rotary) -> str | None:
     )
 
 
-def _shift(found: Identification) -> str | None:
+def _compare_positions(found: Identification) -> str | None:
     if found.position_step is not None and abs(found.position_step - 1) > CLOSE:
-        return in_words(found.position_step)
+        return describe_scale(found.position_step)
     if found.position_offset is not None and abs(found.position_offset) > CLOSE:
         return f"positions have an offset of {found.position_offset:g}, expected 0"
     return None
 
 
-def _frequencies(expect: Rotary, rope: Rotary, found: Identification) -> str | None:
+def _compare_frequencies(expect: Rotary, rope: Rotary, found: Identification) -> str | None:
     here, there = rope.inv_freq, expect.inv_freq
     if len(here) != len(there):
-        text = _formula(expect, rope)
+        text = _compare_formulas(expect, rope)
         return None if rope.formula is None else text
     allowed = tolerance.phase(there, there) + 1e-5 * np.abs(there)
     if (np.abs(here - there) <= allowed).all():
         return None
     pair = int((np.abs(here - there) / np.maximum(np.abs(there), 1e-300)).argmax())
-    text = mistaken(expect, here, found.uncertainty) or _formula(expect, rope)
+    text = common_misconfiguration(expect, here, found.uncertainty) or _compare_formulas(
+        expect, rope
+    )
     return (
         f"other frequencies: {text or 'as measured'}; pair {pair} turns by {here[pair]:.6g} "
         f"per position, expected {there[pair]:.6g}"
     )
 
 
-def _formula(expect: Rotary, rope: Rotary) -> str | None:
+def _compare_formulas(expect: Rotary, rope: Rotary) -> str | None:
     """Base and rope type, or the parameters of the same type that differ."""
     if rope.formula is not None and rope.rope_type == expect.rope_type:
         ours, theirs = dict(rope.parameters), dict(expect.parameters)
         differ = [
-            f"{key} {_short(ours.get(key))}, expected {_short(theirs.get(key))}"
+            f"{key} {_short_repr(ours.get(key))}, expected {_short_repr(theirs.get(key))}"
             for key in sorted({*ours, *theirs} - {"dim"})
-            if _short(ours.get(key)) != _short(theirs.get(key))
+            if _short_repr(ours.get(key)) != _short_repr(theirs.get(key))
         ]
         return "; ".join(differ) or None
-    return f"the frequencies are those of {_named(rope)}, expected {_named(expect)}"
+    return f"the frequencies are those of {_formula_name(rope)}, expected {_formula_name(expect)}"
 
 
-def _named(rope: Rotary) -> str:
+def _formula_name(rope: Rotary) -> str:
     if rope.formula is None:
         return "no known type"
     given = dict(rope.parameters)
     names = ("factor", "original_max_position_embeddings", "truncate")
-    own = "".join(f", {key} {_short(given[key])}" for key in names if given.get(key) is not None)
+    own = "".join(
+        f", {key} {_short_repr(given[key])}" for key in names if given.get(key) is not None
+    )
     base = "" if rope.base is None else f", base {rope.base:.10g}"
     return f"{rope.rope_type}{base}{own}"
 
 
-def _short(value: object) -> str:
+def _short_repr(value: object) -> str:
     return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
-def _way(rope: Rotary) -> str:
+def _direction_name(rope: Rotary) -> str:
     return "forward" if rope.direction == "forward" else "reversed, the other way"
 
 
-def _layout(rope: Rotary) -> str:
+def _layout_name(rope: Rotary) -> str:
     return {"half": "half-split", "custom": "pairs of its own"}.get(rope.layout, rope.layout)
+
+
+SURE = 1e-4  #: Relative difference of frequencies that are said to be the same.
+
+
+def common_misconfiguration(expect: Rotary, theta: Array, uncertainty: Array | None) -> str | None:
+    """Which one mistake makes the frequencies found of those expected; None if none known does."""
+    unsure = 0.0 if uncertainty is None else 4 * uncertainty
+    for words, table in _misconfigurations(expect):
+        if len(table) != len(theta):
+            continue
+        if (np.abs(table - theta) <= SURE * np.abs(table) + unsure).all():
+            return words
+    return _by_one_factor(expect.inv_freq, theta, unsure)
+
+
+def _by_one_factor(table: Array, theta: Array, unsure: Array | float) -> str | None:
+    """One factor for all pairs."""
+    if len(table) != len(theta) or theta[0] <= 0:
+        return None
+    factor = float(table[0] / theta[0])
+    if not (np.abs(table / factor - theta) <= SURE * np.abs(theta) + unsure).all():
+        return None
+    return f"every frequency is divided by {factor:.6g}, as by a linear factor"
+
+
+def _misconfigurations(expect: Rotary) -> Iterator[tuple[str, Array]]:
+    formula = expect.formula
+    if formula is None:
+        return
+    plain, name, base = formula.unscaled, formula.rope_type, formula["base"]
+    tries: list[tuple[str, Formula]] = []
+    if not formula.is_plain:
+        tries.append((f"{name} is left out, base {base:.10g} alone", plain))
+    if base != 10_000:
+        tries.append((f"base 10000, expected {base:.10g}", formula.replace(base=10_000.0)))
+        tries.append(
+            (
+                f"base 10000 without {name}, expected {base:.10g} with it",
+                plain.replace(base=10_000.0),
+            )
+        )
+    if formula.is_plain:
+        heads = formula.replace(dim=expect.head_dim)
+        tries.append((f"exponents over the head dim {expect.head_dim}", heads))
+    factor, original = formula.get("factor"), formula.get("original_max_position_embeddings")
+    if factor:
+        twice = formula.replace(factor=factor**2)
+        tries.append((f"the factor {factor:g} is applied twice", twice))
+        scaled = base * factor
+        tries.append((f"base {scaled:.10g}: the factor is in the base", plain.replace(base=scaled)))
+    if factor and original:
+        key = "original_max_position_embeddings"
+        wrong = int(original * factor)
+        tries.append((f"{key} {wrong}, expected {original}", formula.replace(**{key: wrong})))
+    if "truncate" in formula.defaults:
+        kept = dict(formula.parameters).get("truncate", True)
+        other = formula.replace(truncate=not kept)
+        tries.append((f"truncate {not kept}, expected {kept}", other))
+    for words, mistake in tries:
+        try:
+            table = mistake.table().inv_freq
+        except RopecliError:
+            continue
+        yield words, table
+    yield from _misshapen_tables(expect, formula)
+
+
+def _misshapen_tables(expect: Rotary, formula: Formula) -> Iterator[tuple[str, Array]]:
+    """Tables that no parameter gives."""
+    table = expect.inv_freq
+    count = len(table)
+    if formula.is_plain and count > 2:
+        exponents = np.arange(count) / (count - 1)
+        yield "exponents over one pair fewer, d/2 - 1", formula["base"] ** -exponents
+    unscaled = formula.unscaled.table().inv_freq
+    factor = formula.get("factor")
+    if factor and len(unscaled) == count:
+        share = (table / unscaled - 1 / factor) / (1 - 1 / factor) if factor != 1 else 0 * table
+        yield (
+            "the ramp is upside down: fast pairs are slowed, slow ones kept",
+            unscaled * (1 / factor + (1 - share) * (1 - 1 / factor)),
+        )

@@ -53,7 +53,7 @@ class Torch:
     dtypes: tuple[str, ...] = ("float32", "float64", "float16", "bfloat16")
 
     def __init__(self, device: str | None) -> None:
-        self._torch = _imported("torch", "PyTorch")
+        self._torch = _import("torch", "PyTorch")
         try:
             self._device = self._torch.device(device or "cpu")
             self._torch.zeros(1, device=self._device)
@@ -78,7 +78,7 @@ class Jax:
     """JAX arrays; float64 only where its x64 mode is on."""
 
     def __init__(self, device: str | None) -> None:
-        jax = _imported("jax", "JAX")
+        jax = _import("jax", "JAX")
         self._jax = jax
         doubles = ("float64",) if jax.config.jax_enable_x64 else ()
         self.dtypes: tuple[str, ...] = ("float32", *doubles, "float16", "bfloat16")
@@ -126,7 +126,7 @@ def known_dtype(array: NDArray[Any]) -> str:
     return dtype_name(array.dtype) or str(array.dtype)
 
 
-def _imported(module: str, name: str) -> Any:
+def _import(module: str, name: str) -> Any:
     try:
         return importlib.import_module(module)
     except Exception as error:  # a library that is there but broken raises whatever it likes

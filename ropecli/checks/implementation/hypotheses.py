@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.failure import TargetError, Unsuited
+from ropecli.checks.implementation.calls import ImplementationError, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,22 +24,22 @@ _MODULO = "positions are taken modulo"
 LIMITS = tuple(2**n for n in range(4, 21))  #: Lengths that caches are cut at.
 
 
-def explained(
+def explain_rows(
     subject: Subject, oracle: Oracle, x: Array, m: Array, got: Array, dtype: str
 ) -> str | None:
     """The positions that would give the rows got, in words; None if none of those tried do."""
     if not np.isfinite(got).all():
         return f"{int((~np.isfinite(got)).any(axis=1).sum())} of {len(got)} rows are not finite"
-    for words, other in _others(subject, m):
+    for words, other in _wrong_positions(subject, m):
         truth = oracle.truth(x, other, dtype)
         if (np.abs(got - truth.rows) <= truth.tolerance).all():
             return words
-    stretched = _stretched(oracle, x, m, got, dtype)
-    started = _from_somewhere_on(subject, oracle, x, m, got, dtype)
+    stretched = _common_factor(oracle, x, m, got, dtype)
+    started = _wrong_from(subject, oracle, x, m, got, dtype)
     return "; ".join(text for text in (started, stretched) if text) or None
 
 
-def _stretched(oracle: Oracle, x: Array, m: Array, got: Array, dtype: str) -> str | None:
+def _common_factor(oracle: Oracle, x: Array, m: Array, got: Array, dtype: str) -> str | None:
     """The factor by which all wrong rows are too long or too short, if it is one."""
     truth = oracle.truth(x, m, dtype)
     wrong = (~(np.abs(got - truth.rows) <= truth.tolerance)).any(axis=1)
@@ -52,7 +52,7 @@ def _stretched(oracle: Oracle, x: Array, m: Array, got: Array, dtype: str) -> st
     return f"their attention factor is {times:.6g} times that of the others"
 
 
-def _from_somewhere_on(
+def _wrong_from(
     subject: Subject, oracle: Oracle, x: Array, m: Array, got: Array, dtype: str
 ) -> str | None:
     """The position from which all rows are wrong, where those before it are right."""
@@ -71,10 +71,10 @@ def _from_somewhere_on(
         row = int(np.flatnonzero(places == middle)[0])
         v = subject.vectors(len(places), dtype, salt=23)
         try:
-            turned = subject.turn(v, subject.places(places), dtype)
-        except (TargetError, Unsuited):
+            turned = subject.rotate(v, subject.on_axes(places), dtype)
+        except (ImplementationError, Unsupported):
             break
-        there = oracle.truth(v, subject.places(places).astype(np.float64), dtype)
+        there = oracle.truth(v, subject.on_axes(places).astype(np.float64), dtype)
         if (np.abs(turned[row] - there.rows[row]) <= there.tolerance[row]).all():
             low = middle
         else:
@@ -82,14 +82,14 @@ def _from_somewhere_on(
     return f"rows are right up to position {low} and wrong from {high} on"
 
 
-def table_of(note: str | None) -> int | None:
+def table_length(note: str | None) -> int | None:
     """Rows of a table that positions are looked up in, where a note says so."""
     if note is None or not note.startswith(_MODULO):
         return None
     return int(note.removeprefix(_MODULO))
 
 
-def _others(subject: Subject, m: Array) -> Iterator[tuple[str, Array]]:
+def _wrong_positions(subject: Subject, m: Array) -> Iterator[tuple[str, Array]]:
     flat = m if m.ndim == 1 else m[:, 0]
 
     def spread(positions: Array) -> Array:

@@ -1,20 +1,28 @@
-"""Positions of every kind, each row against the oracle."""
+"""Positions of every kind, in one sequence and in batches."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ropecli.arrays import DTYPES
 from ropecli.checks.implementation import hypotheses
-from ropecli.checks.implementation.compare import by_oracle, rows_by_oracle
-from ropecli.checks.implementation.failure import TargetError, WrongResult
-from ropecli.checks.implementation.law import Law, Outcome, raised, silent
+from ropecli.checks.implementation.calls import (
+    ImplementationError,
+    WrongResult,
+    call_failure,
+    values,
+)
+from ropecli.checks.implementation.compare import compare_repeats, judge_call, judge_rows
+from ropecli.checks.implementation.subject import needs_oracle
+from ropecli.checks.law import Law, Outcome, no_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
     from ropecli.checks.implementation.subject import Subject
 
@@ -31,8 +39,8 @@ def _at(*lists: ArrayLike) -> Callable[[Subject], Iterator[Outcome]]:
 
     def judge(subject: Subject) -> Iterator[Outcome]:
         for positions in lists:
-            places = subject.places(positions)
-            yield by_oracle(subject, subject.vectors(len(places), salt=5), places)
+            places = subject.on_axes(positions)
+            yield judge_call(subject, subject.vectors(len(places), salt=5), places)
 
     return judge
 
@@ -40,37 +48,37 @@ def _at(*lists: ArrayLike) -> Callable[[Subject], Iterator[Outcome]]:
 def long_positions(subject: Subject) -> Iterator[Outcome]:
     """Rows up to the end of the context, in every dtype."""
     for dtype in subject.dtypes:
-        places = subject.places(up_to(subject.context))
+        places = subject.on_axes(edge_positions(subject.context))
         x = subject.vectors(len(places), dtype, salt=6)
         try:
-            yield by_oracle(subject, x, places, dtype)
-        except TargetError as error:
-            yield refused(subject, error, dtype)
+            yield judge_call(subject, x, places, dtype)
+        except ImplementationError as error:
+            yield refusal(subject, error, dtype)
 
 
 def beyond(subject: Subject) -> Outcome:
     """Rows past the end of the context: right, or refused."""
     end = subject.context
     positions = [0, 1, end - 1, end, end + 1, end + end // 2, 2 * end - 1, 2 * end + 3]
-    places = subject.places(positions)
-    return by_oracle(subject, subject.vectors(len(places), salt=7), places)
+    places = subject.on_axes(positions)
+    return judge_call(subject, subject.vectors(len(places), salt=7), places)
 
 
 def negative(subject: Subject) -> Outcome:
     """R_{-m}, as relative positions and left padding need: right, or refused."""
-    places = subject.places([-1, -2, -3, -17, 0, 5, -100])
+    places = subject.on_axes([-1, -2, -3, -17, 0, 5, -100])
     try:
-        outcome = by_oracle(subject, subject.vectors(len(places), salt=8), places)
+        outcome = judge_call(subject, subject.vectors(len(places), salt=8), places)
         if outcome.passed or subject.axes > 1:
             return outcome
-        rows = hypotheses.table_of(outcome.note) or _from_the_end(subject)
+        rows = hypotheses.table_length(outcome.note) or _from_the_end(subject)
     except WrongResult:
         raise
-    except TargetError as error:
-        return silent(f"refuses negative positions: {error}")
+    except ImplementationError as error:
+        return no_verdict(f"refuses negative positions: {error}")
     if rows is None:
         return outcome
-    return silent(f"they count from the end of a table of {rows:,} rows, as indices do")
+    return no_verdict(f"they count from the end of a table of {rows:,} rows, as indices do")
 
 
 def _from_the_end(subject: Subject) -> int | None:
@@ -79,22 +87,22 @@ def _from_the_end(subject: Subject) -> int | None:
     No model asks for them, and every table that is looked up in does so.
     """
     rows = _first_row(subject)
-    places = subject.places(range(-_LOOKED_UP, 0))
+    places = subject.on_axes(range(-_LOOKED_UP, 0))
     x = subject.vectors(len(places), salt=8)
-    got = subject.turn(x, places)
-    return rows if rows_by_oracle(subject, x, places + rows, got).passed else None
+    got = subject.rotate(x, places)
+    return rows if judge_rows(subject, x, places + rows, got).passed else None
 
 
 def _first_row(subject: Subject) -> int:
     """How far below 0 a table begins: position -n turns as 0, and any before that, or raises."""
     x = subject.vectors(1, salt=8)
-    first = subject.turn(x, subject.places([0]))
+    first = subject.rotate(x, subject.on_axes([0]))
     low, high = _LOOKED_UP, _LONGEST_TABLE
     while low < high:
         middle = (low + high) // 2
         try:
-            inside = not np.array_equal(subject.turn(x, subject.places([-middle])), first)
-        except TargetError:
+            inside = not np.array_equal(subject.rotate(x, subject.on_axes([-middle])), first)
+        except ImplementationError:
             inside = False
         low, high = (middle + 1, high) if inside else (low, middle)
     return low
@@ -103,8 +111,8 @@ def _first_row(subject: Subject) -> int:
 def axes(subject: Subject) -> Outcome:
     """Each pair turns by its own coordinate of the position."""
     if subject.axes == 1:
-        return silent("positions have one axis")
-    found, expect = subject.found, subject.expect
+        return no_verdict("positions have one axis")
+    found, expect = subject.identified, subject.expect
     rope = None if found is None else found.rotary
     if rope is not None and expect is not None and not subject.as_expected:
         named = zip(rope.input_pairs, expect.input_pairs, rope.axis, expect.axis, strict=False)
@@ -114,16 +122,16 @@ def axes(subject: Subject) -> Outcome:
                 return Outcome(passed=False, counterexample=text)
     steps = np.arange(1, 1 + subject.axes)
     places = (np.arange(12)[:, None] * steps + steps[::-1] * 3) % 29
-    return by_oracle(subject, subject.vectors(len(places), salt=9), places)
+    return judge_call(subject, subject.vectors(len(places), salt=9), places)
 
 
-def up_to(context: int) -> list[int]:
+def edge_positions(context: int) -> list[int]:
     """Positions where implementations go wrong, below the end of a context."""
     near = [p for p in (*EDGES, *FAR_EDGES) if p < context]
     return sorted({*near, *range(min(8, context)), context // 3, context // 2, context - 1})
 
 
-def refused(subject: Subject, error: TargetError, dtype: str) -> Outcome:
+def refusal(subject: Subject, error: ImplementationError, dtype: str) -> Outcome:
     """A call within the context that raised: a failure, unless nobody promised that context.
 
     Args:
@@ -132,39 +140,39 @@ def refused(subject: Subject, error: TargetError, dtype: str) -> Outcome:
         dtype: Of the data; any but the first may be refused.
     """
     if isinstance(error, WrongResult) or (dtype == subject.dtype and subject.context_given):
-        return raised(error, dtype)
+        return call_failure(error, dtype)
     what = f"positions up to {subject.context - 1:,}" if dtype == subject.dtype else f"{dtype} data"
     return Outcome(passed=None, note=f"refuses {what}: {error}", dtype=dtype)
 
 
-LAWS = (
+ONE_SEQUENCE = (
     Law(
         name="offset positions",
         equation="34",
         because=AS_THE_ORACLE,
         judge=_at(range(7, 23), range(30, 46)),
-        by_oracle=True,
+        excuse=needs_oracle,
     ),
     Law(
         name="gaps in positions",
         equation="34",
         because=AS_THE_ORACLE,
         judge=_at((0, 1, 2, 3, 4, 5, 6, 7, 8, 47), (0, 1, 4, 5, 9, 16, 17, 25, 40, 47)),
-        by_oracle=True,
+        excuse=needs_oracle,
     ),
     Law(
         name="repeated positions",
         equation="34",
         because=AS_THE_ORACLE,
         judge=_at((3, 3, 3, 0, 0, 7, 7, 8), (3, 3, 5, 5, 5, 0, 0, 8)),
-        by_oracle=True,
+        excuse=needs_oracle,
     ),
     Law(
         name="positions backwards",
         equation="34",
         because=AS_THE_ORACLE,
         judge=_at(range(15, -1, -1)),
-        by_oracle=True,
+        excuse=needs_oracle,
     ),
     Law(
         name="packed sequences",
@@ -174,16 +182,16 @@ LAWS = (
             (0, 1, 2, 3, 4, 0, 1, 2, 0, 1, 2, 3, 4, 5, 6),
             (0, 1, 0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, 6),
         ),
-        by_oracle=True,
+        excuse=needs_oracle,
     ),
     Law(
         name="negative positions",
         equation="34",
         because=AS_THE_ORACLE,
         judge=negative,
-        by_oracle=True,
+        excuse=needs_oracle,
     ),
-    Law(name="axes", equation="34", because=AS_THE_ORACLE, judge=axes, by_oracle=True),
+    Law(name="axes", equation="34", because=AS_THE_ORACLE, judge=axes, excuse=needs_oracle),
 )
 LONG = (
     Law(
@@ -191,13 +199,128 @@ LONG = (
         equation="34",
         because=AS_THE_ORACLE,
         judge=long_positions,
-        by_oracle=True,
+        excuse=needs_oracle,
     ),
     Law(
         name="beyond the cache",
         equation="34",
         because=AS_THE_ORACLE,
         judge=beyond,
-        by_oracle=True,
+        excuse=needs_oracle,
+    ),
+)
+
+
+HEADS = 2
+
+
+def batched_positions(subject: Subject) -> Outcome:
+    """Each sequence is turned by its own row of positions."""
+    starts = np.array([[0], [9], [30]])
+    return _judge(subject, starts + np.arange(5))
+
+
+def unaffected_by_longer_sequence(subject: Subject) -> Outcome:
+    """A sequence is turned as it is alone, however long another one of its batch is."""
+    end = min(subject.context, 2 * (subject.original or subject.context))
+    starts = np.array([[0], [max(0, end - 5)]])
+    places = subject.on_axes(starts + np.arange(5))
+    x = subject.vectors(10, salt=24)
+    try:
+        rows = [x[:5], x[5:]]
+        alone = [
+            subject.implementation.fresh().rows(each, place, subject.dtype)
+            for each, place in zip(rows, places, strict=True)
+        ]
+        given = x.astype(DTYPES[subject.dtype]).reshape(2, 5, subject.dim)
+        got = values(subject.implementation.fresh().raw(given, places), given)
+    except ImplementationError as error:
+        return no_verdict(f"refuses such a batch: {error}")
+    outcome = compare_repeats(
+        subject,
+        got.reshape(10, subject.dim),
+        np.concatenate(alone),
+        positions=places.reshape(10, *places.shape[2:]),
+        what="alone, in a batch",
+    )
+    if outcome.passed:
+        return outcome
+    return replace(outcome, note="one long sequence changes the others of its batch")
+
+
+def left_padding(subject: Subject) -> Outcome:
+    """Sequences that begin after some padding at position 0."""
+    pads = np.array([[0], [2], [4]])
+    return _judge(subject, np.maximum(np.arange(7) - pads, 0))
+
+
+def _judge(subject: Subject, positions: NDArray[Any]) -> Outcome:
+    """Without heads and with them: wrong rows in either fail, and one that is right will do."""
+    places = subject.on_axes(positions)
+    batch, sequence = positions.shape
+    outcomes, refusals = [], []
+    for lead in ((batch,), (batch, HEADS)):
+        x = subject.vectors(int(np.prod(lead)) * sequence, salt=10)
+        given = x.astype(DTYPES[subject.dtype]).reshape(*lead, sequence, subject.dim)
+        try:
+            got = values(subject.instance.raw(given, places), given)
+        except ImplementationError as error:
+            refusals.append(str(error))
+            continue
+        outcomes.append(_by_row(subject, given, got, places))
+    if not outcomes:
+        return no_verdict(f"refuses batched positions: {refusals[-1]}")
+    return next((each for each in outcomes if not each.passed), outcomes[-1])
+
+
+def _by_row(
+    subject: Subject, given: NDArray[Any], got: NDArray[Any], places: NDArray[Any]
+) -> Outcome:
+    """Every sequence against the oracle, the tables being those of the longest one."""
+    heads = given.shape[1] if given.ndim == 4 else 1
+    spread = np.repeat(places[:, None], heads, axis=1)
+    outcome = judge_rows(
+        subject,
+        given.astype(np.float64).reshape(-1, subject.dim),
+        spread.reshape(-1, *places.shape[2:]),
+        got.reshape(-1, subject.dim),
+        where="in a batch: ",
+    )
+    if outcome.passed is False and outcome.note is None:
+        first = np.broadcast_to(places[:1], places.shape)
+        again = judge_rows(
+            subject,
+            given.astype(np.float64).reshape(-1, subject.dim),
+            np.repeat(first[:, None], heads, axis=1).reshape(-1, *places.shape[2:]),
+            got.reshape(-1, subject.dim),
+        )
+        if again.passed:
+            words = "every sequence of a batch is turned by the positions of the first"
+            return replace(outcome, note=words)
+    return outcome
+
+
+BATCHES = (
+    Law(
+        name="batched positions",
+        equation="34",
+        because=AS_THE_ORACLE,
+        judge=batched_positions,
+        excuse=needs_oracle,
+    ),
+    Law(
+        name="left padding",
+        equation="34",
+        because=AS_THE_ORACLE,
+        judge=left_padding,
+        excuse=needs_oracle,
+    ),
+)
+MIXED_BATCHES = (
+    Law(
+        name="batched positions",
+        equation="34",
+        because="the rounding of two rotations",
+        judge=unaffected_by_longer_sequence,
     ),
 )

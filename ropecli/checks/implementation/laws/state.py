@@ -1,4 +1,4 @@
-"""What a call leaves behind: it must not change the next one."""
+"""What a call may do to its arguments, must return, and may leave behind."""
 
 from __future__ import annotations
 
@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.compare import rows_by_oracle, same
-from ropecli.checks.implementation.failure import TargetError, Unsuited
-from ropecli.checks.implementation.forms import base_parameter, stepped
-from ropecli.checks.implementation.law import Law, Outcome, raised, silent
-from ropecli.checks.implementation.target import guarded
+from ropecli.checks.implementation.call_adapters import base_parameter, step_through
+from ropecli.checks.implementation.calls import (
+    ImplementationError,
+    Unsupported,
+    call_failure,
+    translate_errors,
+    values,
+)
+from ropecli.checks.implementation.compare import compare_repeats, judge_rows
+from ropecli.checks.implementation.framework import known_dtype
+from ropecli.checks.law import Law, Outcome, no_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +29,96 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
+SEQUENCE = 6
+
+
+def input_untouched(subject: Subject) -> Outcome:
+    """No argument is written into."""
+    lead = subject.implementation.lead
+    count = min(SEQUENCE, subject.context)
+    x = subject.vectors(count, salt=11).astype(DTYPES[subject.dtype])
+    first = 0 if subject.implementation.form == "decoder" else min(3, subject.context - count)
+    places = subject.on_axes(np.arange(first, first + count))
+    for name, before, now in subject.implementation.watched(x.reshape(*lead, *x.shape), places):
+        after = now.astype(np.float64)
+        changed = np.argwhere(after != before.astype(np.float64))
+        if len(changed):
+            index = tuple(int(i) for i in changed[0])
+            text = f"{name}{list(index)} was {float(before[index]):.6g}, is {after[index]:.6g}"
+            return Outcome(
+                passed=False, samples=1, counterexample=text, note=f"{name} is written into"
+            )
+    return Outcome(passed=True, samples=1)
+
+
+def dtype_and_shape(subject: Subject) -> Iterator[Outcome]:
+    """The result has the dtype and the shape of x, with heads and a batch or without."""
+    places = subject.on_axes(np.arange(min(SEQUENCE, subject.context)))
+    for dtype in subject.dtypes:
+        x = subject.vectors(len(places), dtype, salt=12).astype(DTYPES[dtype])
+        given = x.reshape(*subject.implementation.lead, *x.shape)
+        try:
+            result = subject.instance.raw(given, places)
+        except ImplementationError as error:
+            yield _refusal(subject, error, dtype)
+            continue
+        if result.shape != given.shape:
+            text = f"x of shape {given.shape}: the result has shape {result.shape}"
+            yield Outcome(passed=False, samples=1, counterexample=text, dtype=dtype)
+        elif known_dtype(result) != dtype:
+            text = f"x of {dtype}: the result is {known_dtype(result)}"
+            yield Outcome(passed=False, samples=1, counterexample=text, dtype=dtype)
+        else:
+            yield Outcome(passed=True, samples=1, dtype=dtype)
+    yield _shapes(subject, places)
+
+
+def _shapes(subject: Subject, places: NDArray[Any]) -> Outcome:
+    """The same rows with a batch and heads before them."""
+    count, samples = len(places), 0
+    for lead in ((3,), (1,), (2, 3), (1, 2)):
+        if subject.implementation.lead and len(lead) != len(subject.implementation.lead):
+            continue  # it wants its own number of axes
+        x = subject.vectors(int(np.prod(lead)) * count, salt=13)
+        given = x.astype(DTYPES[subject.dtype]).reshape(*lead, count, subject.dim)
+        try:
+            result = subject.instance.raw(given, places)
+        except ImplementationError:
+            continue
+        if result.shape != given.shape:
+            text = f"x of shape {given.shape}: the result has shape {result.shape}"
+            return Outcome(passed=False, samples=1, counterexample=text)
+        got = values(result, given)
+        alone = np.concatenate(
+            [subject.rotate(each, places) for each in x.reshape(-1, count, subject.dim)]
+        )
+        many = np.tile(places, (int(np.prod(lead)), *[1] * (places.ndim - 1)))
+        outcome = compare_repeats(
+            subject, got.reshape(-1, subject.dim), alone, positions=many, what="alone, in a batch"
+        )
+        samples += outcome.samples
+        if not outcome.passed:
+            return outcome
+    return Outcome(passed=True, samples=samples)
+
+
+def _refusal(subject: Subject, error: ImplementationError, dtype: str) -> Outcome:
+    if dtype == subject.dtype:
+        return call_failure(error, dtype)
+    return Outcome(passed=None, note=f"refuses {dtype} data: {error}", dtype=dtype)
+
+
+ARGUMENTS = (
+    Law(name="input untouched", equation="34", because="none", judge=input_untouched),
+    Law(
+        name="dtype and shape",
+        equation="34",
+        because="the rounding of two rotations between a sequence alone and in a batch",
+        judge=dtype_and_shape,
+    ),
+)
+
+
 SHORT = 16  #: Rows of a short call.
 LONGEST = 4096  #: Rows of a long one.
 ELEMENTS = 2**21  #: Numbers in the largest array that a whole sequence is tried as.
@@ -32,24 +128,26 @@ TWICE = "the rounding of two rotations"
 def same_twice(subject: Subject) -> Outcome:
     """The same call gives the same result."""
     x, places = short(subject)
-    first = subject.turn(x, places) if subject.beginning is None else subject.beginning
-    again = subject.turn(x, places)
-    outcome = same(subject, again, first, positions=places, what="first, then")
+    first = subject.rotate(x, places) if subject.first_rows is None else subject.first_rows
+    again = subject.rotate(x, places)
+    outcome = compare_repeats(subject, again, first, positions=places, what="first, then")
     return outcome if not outcome.passed else _after_another_dtype(subject, outcome)
 
 
 def _after_another_dtype(subject: Subject, right: Outcome) -> Outcome:
     """Data in half precision before do not spoil what comes after."""
     for x, places, before, dtype in _first_calls(subject):
-        instance = subject.target.fresh()
+        instance = subject.implementation.fresh()
         for half in [d for d in subject.dtypes if "16" in d and d != dtype]:
             try:
                 instance.rows(x, places, half)
-            except TargetError:
+            except ImplementationError:
                 continue
             got = instance.rows(x, places, dtype)
             what = f"at first, after a call in {half}"
-            outcome = same(subject, got, before, positions=places, what=what, dtype=dtype)
+            outcome = compare_repeats(
+                subject, got, before, positions=places, what=what, dtype=dtype
+            )
             if not outcome.passed:
                 words = f"what is kept has the dtype of the first call, {half}"
                 return replace(outcome, note=words)
@@ -58,11 +156,11 @@ def _after_another_dtype(subject: Subject, right: Outcome) -> Outcome:
 
 def _first_calls(subject: Subject) -> Iterator[tuple[Array, NDArray[Any], Array, str]]:
     """Vectors, positions, rows and dtype of calls that nothing came before: near 0, and further."""
-    if subject.beginning is not None:
-        yield *short(subject), subject.beginning, subject.dtype
-    if subject.shown is not None:  # as far as half precisions count
-        x, rows, places = subject.shown
-        yield x, places.astype(np.int64), rows, subject.sharp
+    if subject.first_rows is not None:
+        yield *short(subject), subject.first_rows, subject.dtype
+    if subject.probe_rows is not None:  # as far as half precisions count
+        x, rows, places = subject.probe_rows
+        yield x, places.astype(np.int64), rows, subject.probe_dtype
 
 
 def long_short_long(subject: Subject) -> Outcome:
@@ -72,98 +170,102 @@ def long_short_long(subject: Subject) -> Outcome:
     most = min(LONGEST, max(64, ELEMENTS // subject.dim), 2 * (subject.original or LONGEST))
     length = min(most, subject.context)
     positions = np.arange(length)
-    if subject.target.form != "decoder" and subject.context > length:
+    if subject.implementation.form != "decoder" and subject.context > length:
         positions[-2:] = subject.context // 2, subject.context - 1
-    far = subject.places(positions)
+    far = subject.on_axes(positions)
     rows = subject.vectors(len(far), salt=14)
     now = instance.rows(x, places, subject.dtype)
-    before = now if subject.beginning is None else subject.beginning
+    before = now if subject.first_rows is None else subject.first_rows
     try:
         long = instance.rows(rows, far, subject.dtype)
-    except TargetError as error:
+    except ImplementationError as error:
         if subject.context_given:
-            return raised(error)
-        return silent(f"refuses positions up to {int(positions.max()):,}: {error}")
+            return call_failure(error)
+        return no_verdict(f"refuses positions up to {int(positions.max()):,}: {error}")
     after = instance.rows(x, places, subject.dtype)
-    outcome = same(subject, after, before, positions=places, what="before a long call, after it")
+    outcome = compare_repeats(
+        subject, after, before, positions=places, what="before a long call, after it"
+    )
     if not outcome.passed:
         return outcome
     again = instance.rows(rows, far, subject.dtype)
-    return same(subject, again, long, positions=far, what="in a long call, after a short one")
+    return compare_repeats(
+        subject, again, long, positions=far, what="in a long call, after a short one"
+    )
 
 
 def original_length(subject: Subject) -> Iterator[Outcome]:
     """Whole sequences one shorter than the trained length, of that length, and one longer."""
     length = subject.original
     if length is None:
-        yield silent("no original context length is known: --original N")
+        yield no_verdict("no original context length is known: --original N")
         return
     whole = (length + 1) * subject.dim <= ELEMENTS
     rows_to = length + 1 if whole else ELEMENTS // subject.dim // 2
-    instance = subject.target.fresh()
+    instance = subject.implementation.fresh()
     for end in (length - 1, length, length + 1):
         if end < 1:
             continue
-        begin = max(0, end - rows_to) if subject.target.form != "decoder" else 0
-        places = subject.places(np.arange(begin, end))
+        begin = max(0, end - rows_to) if subject.implementation.form != "decoder" else 0
+        places = subject.on_axes(np.arange(begin, end))
         x = subject.vectors(len(places), salt=15)
         try:
-            with subject.asking(places, promised=length):
+            with subject.within_context(places, promised=length):
                 got = instance.rows(x, places, subject.dtype)
-        except Unsuited as error:
-            yield silent(str(error))
+        except Unsupported as error:
+            yield no_verdict(str(error))
             continue
         if subject.oracle is None:
             continue
-        yield rows_by_oracle(
+        yield judge_rows(
             subject, x, places, got, where=f"a sequence of {end:,}, trained on {length:,}: "
         )
     if not subject.as_expected:
-        yield _steady_up_to(subject, length)
+        yield _table_is_kept_up_to(subject, length)
 
 
-def _steady_up_to(subject: Subject, length: int) -> Outcome:
+def _table_is_kept_up_to(subject: Subject, length: int) -> Outcome:
     """Every known type keeps its table up to the trained length and no further."""
     count = min(length - 1, SHORT)
     if not count:
-        return silent("the original length is one position")
+        return no_verdict("the original length is one position")
     x = subject.vectors(count + 1, salt=16)
-    below = subject.places([*range(count), max(length - 2, 0)])
-    at = subject.places([*range(count), length - 1])
-    one = subject.turn(x, below)[:count]
-    other = subject.turn(x, at)[:count]
+    below = subject.on_axes([*range(count), max(length - 2, 0)])
+    at = subject.on_axes([*range(count), length - 1])
+    one = subject.rotate(x, below)[:count]
+    other = subject.rotate(x, at)[:count]
     what = f"in a sequence of {length - 1:,}, of {length:,}"
-    return same(subject, other, one, positions=below[:count], what=what)
+    return compare_repeats(subject, other, one, positions=below[:count], what=what)
 
 
 def token_by_token(subject: Subject) -> Outcome:
     """Tokens one at a time are turned as the whole sequence is."""
     count = min(SHORT, subject.context)
     x = subject.vectors(count, salt=17)
-    places = subject.places(np.arange(count))
-    whole = subject.target.fresh().rows(x, places, subject.dtype)
-    if subject.target.form == "decoder":
-        return _decoded(subject, x, places, whole)
-    instance = subject.target.fresh()
+    places = subject.on_axes(np.arange(count))
+    whole = subject.implementation.fresh().rows(x, places, subject.dtype)
+    if subject.implementation.form == "decoder":
+        return _decode(subject, x, places, whole)
+    instance = subject.implementation.fresh()
     parts = [instance.rows(x[i : i + 1], places[i : i + 1], subject.dtype) for i in range(count)]
-    return same(
+    return compare_repeats(
         subject, np.concatenate(parts), whole, positions=places, what="in a sequence, alone"
     )
 
 
-def _decoded(subject: Subject, x: Array, places: NDArray[Any], whole: Array) -> Outcome:
+def _decode(subject: Subject, x: Array, places: NDArray[Any], whole: Array) -> Outcome:
     """All steps from the beginning, and steps after half of the sequence."""
-    given = x.astype(DTYPES[subject.dtype]).reshape(*subject.target.lead, *x.shape)
+    given = x.astype(DTYPES[subject.dtype]).reshape(*subject.implementation.lead, *x.shape)
     for begin in (0, len(x) // 2):
-        with guarded():
-            decoder = subject.target.construct()
+        with translate_errors():
+            decoder = subject.implementation.construct()
             parts: list[NDArray[Any]] = []
             if begin:
-                frame = subject.target.frame
+                frame = subject.implementation.frame
                 parts = [frame.back(decoder.prefill(frame.to(given[..., :begin, :])))]
-            parts += stepped(decoder, given[..., begin:, :], subject.target.frame)
+            parts += step_through(decoder, given[..., begin:, :], subject.implementation.frame)
             got = np.concatenate(parts, axis=-2).astype(np.float64).reshape(x.shape)
-        outcome = same(
+        outcome = compare_repeats(
             subject, got, whole, positions=places, what=f"prefilled, stepped from {begin}"
         )
         if not outcome.passed:
@@ -173,26 +275,26 @@ def _decoded(subject: Subject, x: Array, places: NDArray[Any], whole: Array) -> 
 
 def two_instances(subject: Subject) -> Outcome:
     """Another base of the same size turns otherwise, and leaves the first as it was."""
-    target = subject.target
+    target = subject.implementation
     taken = base_parameter(target.function, target.form)
     if taken is None:
-        return silent("it takes no base")
+        return no_verdict("it takes no base")
     name, default = taken
     own = target.init.get(name, default)
     if own is not None and not isinstance(own, int | float | np.integer | np.floating):
-        return silent(f"its {name} is no number")
+        return no_verdict(f"its {name} is no number")
     x, places = short(subject)
     rope = None if subject.oracle is None else subject.oracle.rotary_at(len(x))
     if rope is not None and len(rope.inv_freq) == 1:
-        return silent("one pair turns alike with any base")
+        return no_verdict("one pair turns alike with any base")
     base = 50 * float(own or (rope and rope.base) or 10_000.0)
     first = target.fresh()
     before = first.rows(x, places, subject.dtype)
     try:
         got = target.fresh({name: base}).rows(x, places, subject.dtype)
-    except TargetError as error:
-        return silent(f"refuses another {name}: {error}")
-    if np.abs(got - before).max() <= 4 * float(subject.slack(before).max()):
+    except ImplementationError as error:
+        return no_verdict(f"refuses another {name}: {error}")
+    if np.abs(got - before).max() <= 4 * float(subject.repeat_tolerance(before).max()):
         return Outcome(
             passed=False,
             samples=len(got),
@@ -201,21 +303,21 @@ def two_instances(subject: Subject) -> Outcome:
         )
     after = first.rows(x, places, subject.dtype)
     what = "before another base was used, after it"
-    return same(subject, after, before, positions=places, what=what)
+    return compare_repeats(subject, after, before, positions=places, what=what)
 
 
 def short(subject: Subject) -> tuple[Array, NDArray[Any]]:
     """Vectors and positions of a short call: the first ones."""
     count = min(SHORT, subject.context)
-    return subject.vectors(count, salt=0), subject.places(np.arange(count))
+    return subject.vectors(count, salt=0), subject.on_axes(np.arange(count))
 
 
-LAWS = (
+REPEATS = (
     Law(name="same twice", equation="34", because=TWICE, judge=same_twice),
     Law(name="token by token", equation="34", because=TWICE, judge=token_by_token),
     Law(name="original length", equation="34", because=TWICE, judge=original_length),
 )
-LAST = (
+LONG_CALLS = (
     Law(name="long, short, long", equation="34", because=TWICE, judge=long_short_long),
     Law(name="two instances", equation="34", because=TWICE, judge=two_instances),
 )

@@ -1,4 +1,4 @@
-"""The first calls of a target: which rotation is it?"""
+"""The first calls of an implementation, which show which rotation it is."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.diagnosis import unseen
-from ropecli.checks.implementation.failure import TargetError, Unsuited
+from ropecli.checks.implementation.calls import ImplementationError, Unsupported
+from ropecli.checks.implementation.diagnosis import describe_non_finite
 from ropecli.checks.implementation.laws import convention, state
 from ropecli.errors import RopecliError
 
@@ -24,33 +24,33 @@ ROWS = (2304, 512, 64, 16)
 FEW = 64  #: Of them, with which it is given up.
 
 
-def meet(subject: Subject) -> None:
+def probe(subject: Subject) -> None:
     """The first calls, before any long one: keep what they gave, and find out which RoPE it is."""
     try:
-        subject.beginning = subject.turn(*state.short(subject))
-    except (TargetError, Unsuited) as error:
-        subject.unseen = str(error)
+        subject.first_rows = subject.rotate(*state.short(subject))
+    except (ImplementationError, Unsupported) as error:
+        subject.why_unidentified = str(error)
         return
-    subject.unseen = unseen(subject.beginning)
-    if subject.unseen is not None:
+    subject.why_unidentified = describe_non_finite(subject.first_rows)
+    if subject.why_unidentified is not None:
         return
-    for dtype in _by_sight(subject):
+    for dtype in _dtypes_to_probe(subject):
         found = _found(subject, dtype)
-        if subject.found is None or (found is not None and found.recognised):
-            subject.found = found
+        if subject.identified is None or (found is not None and found.recognised):
+            subject.identified = found
         if found is not None and found.recognised:
-            subject.sharp = dtype
+            subject.probe_dtype = dtype
             break
-    if subject.found is not None or subject.expect is not None:
+    if subject.identified is not None or subject.expect is not None:
         try:
             fits = subject.expect is not None and bool(convention.expected(subject).passed)
-        except (TargetError, Unsuited) as error:
-            subject.unseen = str(error)
+        except (ImplementationError, Unsupported) as error:
+            subject.why_unidentified = str(error)
             return
-        subject.adopt(as_expected=fits)
+        subject.choose_oracle(as_expected=fits)
 
 
-def _by_sight(subject: Subject) -> list[str]:
+def _dtypes_to_probe(subject: Subject) -> list[str]:
     """The dtypes that show which rotation it is: float32 or more first, where there is one."""
     first = subject.dtype
     if "16" not in first:
@@ -68,21 +68,21 @@ def _found(subject: Subject, dtype: str) -> Identification | None:
         where = _spread(subject, rows)
         x = subject.vectors(len(where), dtype, salt=22)
         try:
-            y = subject.turn(x, where, dtype)
-        except (TargetError, Unsuited) as error:
-            subject.unseen = str(error)
+            y = subject.rotate(x, where, dtype)
+        except (ImplementationError, Unsupported) as error:
+            subject.why_unidentified = str(error)
             continue
-        subject.unseen = unseen(y)
-        if subject.unseen is not None:
+        subject.why_unidentified = describe_non_finite(y)
+        if subject.why_unidentified is not None:
             return None
         held = DTYPES[dtype]
         named = {} if subject.expect is None else {"expected": subject.expect}
         try:
             found = identify(x.astype(held), y.astype(held), where, candidates=named)
         except RopecliError as error:
-            subject.unseen = str(error)
+            subject.why_unidentified = str(error)
             return best
-        subject.shown = x, y, where.astype(np.float64)
+        subject.probe_rows = x, y, where.astype(np.float64)
         if found.recognised or rows <= FEW:
             return found if found.recognised else best or found
         best = best or found  # a cache that ends early may hide a rotation

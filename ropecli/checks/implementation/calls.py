@@ -1,4 +1,4 @@
-"""The implementation that is judged, called with NumPy arrays."""
+"""Calls of the implementation under test with NumPy arrays, and how they fail."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.failure import TargetError, Unsuited, WrongResult, told, visible
 from ropecli.checks.implementation.framework import known_dtype
+from ropecli.checks.law import Outcome
 from ropecli.errors import RopecliError
 
 if TYPE_CHECKING:
@@ -20,8 +20,43 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ropecli.checks.implementation.forms import Call, Make
+    from ropecli.checks.implementation.call_adapters import Call, Make
     from ropecli.checks.implementation.framework import Framework
+
+CALL_FAILED = "a call that must be answered failed"
+
+
+class ImplementationError(Exception):
+    """The target raised, or returned no array of the right shape; in one line."""
+
+
+class WrongResult(ImplementationError):
+    """The target returned what is no answer; that is no refusal."""
+
+
+class Unsupported(Exception):
+    """A target of this form can't be asked this."""
+
+
+def call_failure(error: Exception, dtype: str | None = None) -> Outcome:
+    """Return the failure of a law for which the implementation gave nothing to judge."""
+    return Outcome(passed=False, note=f"{CALL_FAILED}: {error}", dtype=dtype)
+
+
+def describe_exception(error: BaseException) -> str:
+    """An exception's type and message in one line that is not too long."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # its own words fail too
+        text = ""
+    name = type(error).__name__
+    return escape_unprintable(f"{name}: {text[:200]}" if text else name)
+
+
+def escape_unprintable(text: str) -> str:
+    """With letters that are no letters, such as those that colour a terminal, spelt out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
 
 #: Shapes (leading axes) that a target is tried with, the first one that it takes is used.
 LEADING: tuple[tuple[int, ...], ...] = ((), (1, 1), (1,))
@@ -42,7 +77,7 @@ class Instance:
             TargetError: It raised, or gave no array.
             Unsuited: Its form can't take these positions.
         """
-        with guarded():
+        with translate_errors():
             result = self._call(x, positions)
             if inspect.iscoroutine(result):
                 result.close()  # else Python warns that nobody awaited it
@@ -59,7 +94,7 @@ class Instance:
         return values(self.raw(given, positions), given).reshape(x.shape)
 
 
-class _Keeping:
+class _Recorder:
     """A framework that keeps what it handed out, each with the array that it was made of."""
 
     def __init__(self, frame: Framework) -> None:
@@ -78,19 +113,19 @@ class _Keeping:
         return self._frame.back(value)
 
 
-class Target:
+class Implementation:
     """What makes instances of the implementation."""
 
     def __init__(
         self,
-        remake: Callable[[Framework], Make],
+        make_adapter: Callable[[Framework], Make],
         frame: Framework,
         function: Any,
         form: str,
         init: Mapping[str, Any],
     ) -> None:
-        self._remake = remake
-        self._make = remake(frame)
+        self._make_adapter = make_adapter
+        self._make = make_adapter(frame)
         self.frame = frame
         self.function = function
         self.form = form
@@ -103,7 +138,7 @@ class Target:
         Raises:
             TargetError: It could not be made.
         """
-        with guarded():
+        with translate_errors():
             return Instance(self._make(parameters or {}), self.frame, self.lead)
 
     def construct(self) -> Any:
@@ -119,15 +154,15 @@ class Target:
             TargetError: It raised.
         """
         names = ("q", "k", "cos", "sin") if self.form == "tables" else ("x", "positions")
-        keep = _Keeping(self.frame)
-        with guarded():
-            call = self._remake(keep)({})
+        keep = _Recorder(self.frame)
+        with translate_errors():
+            call = self._make_adapter(keep)({})
             keep.handed.clear()  # what it was tried with
             call(x, positions)
         for name, (made, before) in zip(names, keep.handed, strict=False):
             yield name, before, self.frame.back(made)
 
-    def settle_shape(self, dim: int, dtype: str, axes: int, *, rows: int) -> None:
+    def find_leading_axes(self, dim: int, dtype: str, axes: int, *, rows: int) -> None:
         """Find out which leading axes it wants: none, or a batch and heads.
 
         Raises:
@@ -137,19 +172,19 @@ class Target:
         positions = np.arange(rows)
         if axes > 1:
             positions = np.repeat(positions[:, None], axes, axis=1)
-        first: TargetError | None = None
+        first: ImplementationError | None = None
         # Transformers' functions take a batch and heads.
         order = LEADING if self.form != "tables" else (LEADING[1], LEADING[0], LEADING[2])
         for lead in order:
             self.lead = lead
             try:
                 self.fresh().rows(x, positions, dtype)
-            except TargetError as error:
+            except ImplementationError as error:
                 first = first or error
             else:
                 return
         self.lead = order[0]
-        raise first or TargetError("it could not be called")
+        raise first or ImplementationError("it could not be called")
 
 
 def values(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float64]:
@@ -177,7 +212,7 @@ def numbers(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float64]:
 
 
 @contextlib.contextmanager
-def guarded() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Run a target's code: what it prints goes to stderr, what it raises becomes a TargetError.
 
     Raises:
@@ -192,11 +227,11 @@ def guarded() -> Iterator[None]:
         ):
             warnings.simplefilter("ignore")
             yield
-    except (TargetError, Unsuited):
+    except (ImplementationError, Unsupported):
         raise
     except RopecliError as error:
-        raise TargetError(visible(str(error))) from None
+        raise ImplementationError(escape_unprintable(str(error))) from None
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit, and what others derive from it
-        raise TargetError(told(error)) from None
+        raise ImplementationError(describe_exception(error)) from None

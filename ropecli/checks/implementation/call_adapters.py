@@ -1,4 +1,4 @@
-"""The forms that an implementation may have, each made into a call with x and positions."""
+"""Adapters that make one call with x and positions of every form of implementation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.checks.implementation.failure import TargetError, Unsuited
+from ropecli.checks.implementation.calls import ImplementationError, Unsupported
 from ropecli.checks.implementation.oracle import by_length, sequence_length
 from ropecli.errors import ArgumentError
 from ropecli.reference import float64
@@ -51,7 +51,7 @@ def module(target: Any, init: Mapping[str, Any], frame: Framework) -> Make:
         method = instance if callable(instance) else getattr(instance, "forward", None)
         if method is None:
             msg = "it has neither forward nor __call__"
-            raise TargetError(msg)
+            raise ImplementationError(msg)
         return lambda x, positions: _first(method(frame.to(x), frame.to(positions)))
 
     return make
@@ -72,7 +72,7 @@ def tables(
             both = target(
                 frame.to(x), frame.to(x), frame.to(cosine), frame.to(sine), **{**init, **more}
             )
-            return _agreed(both, frame)
+            return _check_agreement(both, frame)
 
         return call
 
@@ -102,19 +102,19 @@ def decoder(target: Any, init: Mapping[str, Any], frame: Framework) -> Make:
             consecutive = start >= 0 and np.array_equal(positions - start, np.arange(x.shape[-2]))
             if not consecutive or start > FURTHEST_STEP:
                 msg = "a decoder counts its positions itself"
-                raise Unsuited(msg)
+                raise Unsupported(msg)
             instance: Any = target(**{**init, **more})
             if not start:
                 return instance.prefill(frame.to(x))
             instance.prefill(frame.to(np.ones((*x.shape[:-2], start, x.shape[-1]), dtype=x.dtype)))
-            return np.concatenate(stepped(instance, x, frame), axis=-2)
+            return np.concatenate(step_through(instance, x, frame), axis=-2)
 
         return call
 
     return make
 
 
-def stepped(instance: Any, x: NDArray[Any], frame: Framework) -> list[NDArray[Any]]:
+def step_through(instance: Any, x: NDArray[Any], frame: Framework) -> list[NDArray[Any]]:
     """What a decoder gives for each token in turn, as NumPy arrays (..., 1, head_dim)."""
     tokens = [x[..., i : i + 1, :] for i in range(x.shape[-2])]
     return [frame.back(instance.step(frame.to(token))).reshape(token.shape) for token in tokens]
@@ -136,7 +136,7 @@ def score(target: Any, init: Mapping[str, Any], frame: Framework) -> Make:
 FORMS = ("apply", "tables", "module", "decoder", "score")
 
 
-def form(
+def adapt(
     name: str,
     target: Any,
     init: Mapping[str, Any],
@@ -216,12 +216,12 @@ def _first(value: Any) -> Any:
     return value[0] if isinstance(value, tuple) and value else value
 
 
-def _agreed(both: Any, frame: Framework) -> Any:
+def _check_agreement(both: Any, frame: Framework) -> Any:
     """The queries, if keys made of the same vectors came out alike."""
     if not isinstance(both, tuple) or len(both) != 2:
         return both
     q, k = frame.back(both[0]), frame.back(both[1])
     if q.shape == k.shape and not np.array_equal(q, k):
         msg = "q and k, given the same vectors, came out different"
-        raise TargetError(msg)
+        raise ImplementationError(msg)
     return both[0]

@@ -1,0 +1,313 @@
+"""Identities of every rotary embedding, and what multiplies the score."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ropecli.arrays import DTYPES
+from ropecli.checks.implementation.calls import WrongResult, numbers
+from ropecli.checks.implementation.compare import compare_rows
+from ropecli.checks.implementation.oracle import Oracle, by_length, sequence_length
+from ropecli.checks.implementation.tolerance import floor, rounding
+from ropecli.checks.law import Law, no_verdict
+from ropecli.units import SINGLE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ropecli.checks.implementation.oracle import Truth
+    from ropecli.checks.implementation.subject import Subject
+    from ropecli.checks.law import Outcome
+    from ropecli.rotary.rotary import Rotary
+
+    Array = NDArray[np.float64]
+    from collections.abc import Iterator
+
+COUNT = 24  #: Positions from 0, few enough to lie within any trained length.
+#: Phase that float32 tables may lose at the last position, for any frequency up to 1: some
+#: 32 roundings of an angle of COUNT radians.
+PHASE = 32 * COUNT * SINGLE
+
+
+def relative_position(subject: Subject) -> Outcome:
+    """(R_m q).(R_n k) depends on m - n alone."""
+    count = _count(subject)
+    q, k = (_rotate_one(subject, count, salt) for salt in (1, 2))
+    scores = q @ k.T
+    distances = np.arange(count)
+    got, expected, names = [], [], []
+    for d in distances:
+        for line, base, swap in ((scores, scores[0, d], False), (scores.T, scores[d, 0], True)):
+            values = np.diagonal(line, int(d))[1:]
+            got.append(values)
+            expected.append(np.full_like(values, base))
+            names += [(int(m), int(m + d), swap) for m in range(1, count - int(d))]
+    flat, wanted = np.concatenate(got), np.concatenate(expected)
+    size = np.abs(q).max() * np.abs(k).max() * subject.dim
+    allowed = np.full_like(flat, (4 * rounding(subject.dtype) + 4 * PHASE) * size)
+    outcome = compare_rows(flat[:, None], wanted[:, None], allowed[:, None], dtype=subject.dtype)
+    if outcome.passed is not False:
+        return outcome
+    first = int((~(np.abs(flat - wanted) <= allowed)).argmax())
+    low, high, swap = names[first]
+    m, n = (high, low) if swap else (low, high)
+    far, near = (high - low, 0) if swap else (0, high - low)
+    text = (
+        f"q at {m} and k at {n}: score {flat[first]:.6g}; "
+        f"q at {far} and k at {near}, as far apart: {wanted[first]:.6g}"
+    )
+    return replace(outcome, counterexample=text)
+
+
+def norm(subject: Subject) -> Outcome:
+    """|R_m x| is the same at every position."""
+    turned = _rotate_one(subject, _count(subject), 1)
+    lengths = np.sqrt((turned**2).sum(axis=1))
+    typical = float(np.median(lengths))
+    # Squares add up what each coordinate lost; a norm is off by no more than a coordinate is.
+    allowed = np.full_like(lengths, 2 * rounding(subject.dtype) * typical + floor(subject.dtype))
+    outcome = compare_rows(
+        lengths[:, None], np.full((len(turned), 1), typical), allowed[:, None], dtype=subject.dtype
+    )
+    if outcome.passed is not False:
+        return outcome
+    worst = int((~(np.abs(lengths - typical) <= allowed)).argmax())
+    length = float(np.sqrt((subject.vectors(1, salt=1) ** 2).sum()))
+    text = f"position {worst}, |x| = {length:.6g}: length {lengths[worst]:.6g}, "
+    text += f"elsewhere {typical:.6g}"
+    return replace(outcome, counterexample=text)
+
+
+def composition(subject: Subject) -> Outcome:
+    """R_m R_m x = R_2m x, and so position 0 turns nothing."""
+    count = _count(subject)
+    positions = subject.on_axes(np.arange(count))
+    once = _rotate_one(subject, count, 3)
+    direct = _rotate_one(subject, 2 * count, 3)[::2]
+    factor, back = 1.0, np.arange(subject.dim)
+    rope = _rope(subject)
+    if rope is not None:
+        factor = rope.attention_factor
+        back[rope.pairs_in] = rope.pairs_out
+    restored = once[:, back]
+    twice = subject.rotate(restored, positions)
+    turned = np.zeros(subject.dim, dtype=bool)
+    turned[back != np.arange(subject.dim)] = True
+    if rope is not None:
+        turned[rope.pairs_out] = True
+        twice[:, turned] /= factor
+    size = np.abs(direct).max()
+    # Three rotations, each with its rounding and its phase.
+    allowed = np.full_like(twice, (6 * rounding(subject.dtype) + 3 * PHASE) * max(size, 1e-9))
+    outcome = compare_rows(twice, direct, allowed, dtype=subject.dtype)
+    if outcome.passed is not False:
+        return outcome
+    bad = ~(np.abs(twice - direct) <= allowed)
+    row = int(bad.any(axis=1).argmax())
+    j = int(bad[row].argmax())
+    text = (
+        f"turned at position {row} twice, coordinate {j}: {twice[row, j]:.6g}; "
+        f"at position {2 * row} once: {direct[row, j]:.6g}"
+    )
+    return replace(outcome, counterexample=text)
+
+
+def attention_factor(subject: Subject) -> Outcome:
+    """|R_m x| = A |x| over the rotated coordinates, A as expected, or the same for all."""
+    rope = _rope(subject)
+    if rope is None:
+        return no_verdict("no rotation was recognised")
+    count = _count(subject)
+    x = subject.vectors(count, salt=4)
+    y = subject.rotate(x, subject.on_axes(np.arange(count)))
+    read, written = np.unique(rope.pairs_in), np.unique(rope.pairs_out)
+    got = np.sqrt((y[:, written] ** 2).sum(axis=1) / (x[:, read] ** 2).sum(axis=1))
+    factor = rope.attention_factor
+    if subject.expect is not None:
+        factor = subject.expect.attention_factor
+    allowed = np.full_like(got, 2 * rounding(subject.dtype) * factor)
+    outcome = compare_rows(
+        got[:, None], np.full((count, 1), factor), allowed[:, None], dtype=subject.dtype
+    )
+    if outcome.passed is not False:
+        return outcome
+    worst = int((~(np.abs(got - factor) <= allowed)).argmax())
+    text = f"position {worst}: vectors grow by {got[worst]:.6g}, expected {factor:.6g}"
+    return replace(outcome, counterexample=text)
+
+
+def _rope(subject: Subject) -> Rotary | None:
+    """The rotation of so short a sequence, if any is known."""
+    count = _count(subject)
+    oracle = subject.identify_at(count) or subject.oracle
+    return None if oracle is None else oracle.rotary_at(count)
+
+
+def _count(subject: Subject) -> int:
+    """Positions from 0 that are tried: composition goes twice as far."""
+    return max(1, min(COUNT, subject.context // 2))
+
+
+def _rotate_one(subject: Subject, count: int, salt: int) -> Array:
+    """One vector at positions 0 ... count-1."""
+    x = np.repeat(subject.vectors(1, salt=salt), count, axis=0)
+    return subject.rotate(x, subject.on_axes(np.arange(count)))
+
+
+IDENTITIES = (
+    Law(
+        name="relative position",
+        equation="11, 16",
+        because="four rotations' roundings and phases, times |q||k|",
+        judge=relative_position,
+    ),
+    Law(
+        name="norm",
+        equation="16",
+        because="the rounding of two rotations; an angle's error keeps lengths",
+        judge=norm,
+    ),
+    Law(
+        name="composition",
+        equation="16",
+        because="three rotations' roundings and phases, times |x|",
+        judge=composition,
+    ),
+    Law(
+        name="attention factor",
+        equation="16",
+        because="the rounding of two rotations",
+        judge=attention_factor,
+    ),
+)
+
+
+#: Sequences that are tried: one token, where many an error is invisible, and more.
+SEQUENCES = ((0,), (5,), (0, 1, 2, 3, 4, 5, 6, 7), (100, 101, 102, 110))
+PROMISED = 48  #: Positions that every target must take, as in the laws of positions.
+BECAUSE = "the rounding of two rotations and their phases, times |q||k|"
+
+
+def score(subject: Subject) -> Iterator[Outcome]:
+    """(R_m q).(R_n k), at position 0 and beyond, with the attention factor in it."""
+    if subject.implementation.form == "score":
+        yield from _scores(subject, ratio=True)
+        return
+    if subject.oracle is None:
+        yield no_verdict("no rotation was recognised")
+        return
+    for sequence in SEQUENCES:
+        positions = subject.on_axes(sequence)
+        q, k = (subject.vectors(len(positions), salt=salt) for salt in (20, 21))
+        with subject.within_context(positions, promised=PROMISED):
+            got = subject.rotate(q, positions) @ subject.rotate(k, positions).T
+        m = positions.astype(np.float64)
+        outcome = _compare_scores(subject, subject.oracle, q, k, m, got)
+        if not outcome.passed and (other := subject.identify_at(sequence_length(m))) is not None:
+            outcome = _compare_scores(subject, other, q, k, m, got)
+        yield outcome
+        if not outcome.passed:
+            return
+
+
+def _compare_scores(
+    subject: Subject, oracle: Oracle, q: Array, k: Array, m: Array, got: Array
+) -> Outcome:
+    """Scores of turned vectors beside those of the oracle."""
+    factor = oracle.rotary_at(sequence_length(m)).attention_factor
+    # Another layout or base is the convention's failure; a factor is wrong in any of them.
+    wanted = factor if subject.expect is None else subject.expect.attention_factor
+    times = (wanted / factor) ** 2
+    true_q, true_k = (oracle.truth(x, m, subject.dtype) for x in (q, k))
+    expected = times * (true_q.rows @ true_k.rows.T)
+    allowed = _allowed(true_q, true_k)
+    outcome = compare_rows(got, expected, allowed, dtype=subject.dtype)
+    return outcome if outcome.passed else _with_example(outcome, m, got, expected, allowed)
+
+
+def _allowed(q: Truth, k: Truth) -> Array:
+    """What a score may be off by, when both its vectors are."""
+    return np.asarray(q.tolerance @ np.abs(k.rows).T + np.abs(q.rows) @ k.tolerance.T)
+
+
+def softmax_factor(subject: Subject) -> Iterator[Outcome]:
+    """What multiplies the score beside the rotation, 1 / sqrt(head_dim) apart."""
+    if subject.implementation.form == "score":
+        yield from _scores(subject, ratio=False)
+    elif subject.expect is None or subject.expect.softmax_factor == 1:
+        yield no_verdict("nothing but the rotation makes the score")
+    else:
+        yield no_verdict(
+            f"the score needs a factor {subject.expect.softmax_factor:.6g} beside the rotation, "
+            "which a rotation does not show: --form score"
+        )
+
+
+def _scores(subject: Subject, *, ratio: bool) -> Iterator[Outcome]:
+    """The target's own scores; with their factor divided out, or that factor."""
+    assert subject.expect is not None  # check sees to it
+    oracle = Oracle(rotary_at=by_length(subject.expect))
+    wanted = subject.expect.softmax_factor
+    for sequence in SEQUENCES:
+        positions = subject.on_axes(sequence)
+        x = np.stack([subject.vectors(len(positions), salt=salt) for salt in (20, 21)])
+        given = x.astype(DTYPES[subject.dtype])
+        with subject.within_context(positions, promised=PROMISED):
+            got = numbers(subject.instance.raw(given, positions), given)
+        m = positions.astype(np.float64)
+        true_q, true_k = (oracle.truth(each, m, subject.dtype) for each in x)
+        exact = true_q.rows @ true_k.rows.T / math.sqrt(subject.dim)
+        if got.shape != exact.shape:
+            msg = f"it returned shape {got.shape} for scores of shape {exact.shape}"
+            raise WrongResult(msg)
+        allowed = _allowed(true_q, true_k) + rounding(subject.dtype) * np.abs(exact)
+        allowed /= math.sqrt(subject.dim)
+        factor = float((got * exact).sum() / (exact**2).sum())
+        if ratio:
+            expected, room = factor * exact, abs(factor) * allowed + 1e-300
+            outcome = compare_rows(got, expected, room, dtype=subject.dtype)
+            outcome = outcome if outcome.passed else _with_example(outcome, m, got, expected, room)
+        else:
+            lost = float(np.sqrt((allowed**2).sum() / (exact**2).sum()))
+            outcome = compare_rows(
+                np.array([[factor]]),
+                np.array([[wanted]]),
+                np.array([[2 * lost * wanted]]),
+                dtype=subject.dtype,
+            )
+            if not outcome.passed:
+                text = (
+                    f"a sequence at {_list_positions(sequence)}: scores are {factor:.6g} times "
+                    f"q.k / sqrt(head_dim), expected {wanted:.6g} times"
+                )
+                note = f"softmax factor {factor:.6g}, expected {wanted:.6g}"
+                outcome = replace(outcome, counterexample=text, note=note)
+        yield outcome
+        if not outcome.passed:
+            return
+
+
+def _with_example(
+    outcome: Outcome, m: Array, got: Array, expected: Array, allowed: Array
+) -> Outcome:
+    i, j = (int(index) for index in np.argwhere(~(np.abs(got - expected) <= allowed))[0])
+    flat = m if m.ndim == 1 else m[:, 0]
+    text = (
+        f"q at {flat[i]:g} and k at {flat[j]:g}: score {got[i, j]:.6g}, "
+        f"expected {expected[i, j]:.6g}"
+    )
+    return replace(outcome, counterexample=text)
+
+
+def _list_positions(sequence: tuple[int, ...]) -> str:
+    return ", ".join(map(str, sequence[:3])) + (", ..." if len(sequence) > 3 else "")
+
+
+SCORE = (
+    Law(name="score", equation="11, 16", because=BECAUSE, judge=score),
+    Law(name="softmax factor", equation="2", because=BECAUSE, judge=softmax_factor),
+)
