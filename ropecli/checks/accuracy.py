@@ -1,4 +1,4 @@
-"""How far one rotation may be from the exact one, per dtype: what every tolerance is built from.
+"""Accuracy of one rotation in each dtype, from which every tolerance is built.
 
 A pair of length |pair|, turned by the angle m theta and stretched by A, may be off by
 
@@ -42,11 +42,11 @@ class Accuracy:
 
     @property
     def floor(self) -> float:
-        """Absolute error allowed to results too small for the dtype."""
+        """Return the absolute tolerance of results too small for the dtype."""
         return 4 * 2.0 ** LEAST_EXPONENT[self.dtype]
 
     def per_coordinate(self, length: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Allowed error of one coordinate of a pair of the given length A|pair|, angle apart."""
+        """Return the tolerance of one coordinate of a pair of length A|pair|, angle apart."""
         if self.ulps is None:
             return self.relative * length + self.floor
         exponent = np.frexp(length)[1] - SIGNIFICAND_BITS[self.dtype]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _decays(subject: Subject, sample: Sample) -> tuple[list[Decay], Array, list[list[object]]]:
-    """The analysis at one distance a row, the distances, and the reference's h of each row."""
+    """Return the analysis at one distance for each row, the distances, and the reference's h."""
     distances = np.abs(sample.m - sample.n)
     results = [
         subject.decay(subject.rope, start=r, max_distance=r, q=q, k=k)
@@ -32,7 +32,7 @@ def _decays(subject: Subject, sample: Sample) -> tuple[list[Decay], Array, list[
 
 
 def _slack(subject: Subject, distances: Array, weight: Array) -> Array:
-    """Error of a sum over pairs of e^{i r theta}, each pair of the given weight.
+    """Return the error of a sum over pairs of e^{i r theta}, each pair with a weight.
 
     An angle rounds by u |r theta|, cos and sin of it and the table's product add 8 u, and each of
     as many additions as there are pairs rounds the running sum.
@@ -42,7 +42,7 @@ def _slack(subject: Subject, distances: Array, weight: Array) -> Array:
 
 
 def _weights(subject: Subject, sample: Sample) -> Array:
-    """sum |h_i| = sum |q_i||k_i| over the pairs, and |q||k| for the rest."""
+    """Return sum |h_i| = sum |q_i||k_i| over the pairs, and |q||k| for the rest."""
     pairs, rest = subject.oracle.pairs, subject.passed_through
     sizes = [np.hypot(x[:, pairs[:, 0]], x[:, pairs[:, 1]]) for x in (sample.q, sample.k)]
     constant = np.abs(sample.q[:, rest] * sample.k[:, rest]).sum(axis=1)
@@ -92,7 +92,7 @@ def chain(subject: Subject, sample: Sample) -> Rows:
 
 
 def bounds_against_reference(subject: Subject, sample: Sample) -> Rows:
-    """Figure 2 and both bounds of Eq. 37, against DIGITS-digit arithmetic."""
+    """Figure 2 and both bounds of Eq. 37 in DIGITS-digit arithmetic."""
     results, distances, h = _decays(subject, sample)
     inv_freq = subject.oracle.inv_freq
     square = subject.rope.attention_factor**2

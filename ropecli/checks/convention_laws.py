@@ -171,7 +171,7 @@ def diagnose_convention(subject: Subject) -> str | None:
         for direction, sign in (("forward", 1), ("reversed", -1)):
             expected = rope.inv_freq * sign
             if _apart(angles, expected).max() < COARSE:
-                return _named(layout, direction, subject)
+                return _describe(layout, direction, subject)
         if layout == rope.layout:
             return _frequencies(subject, angles)
     return None
@@ -194,7 +194,7 @@ def _apart(angles: Array, expected: Array) -> Array:
     return np.asarray(np.abs(np.angle(np.exp(1j * (angles - expected)))))
 
 
-def _named(layout: str, direction: str, subject: Subject) -> str | None:
+def _describe(layout: str, direction: str, subject: Subject) -> str | None:
     rope = subject.rope
     found = []
     if layout != rope.layout:

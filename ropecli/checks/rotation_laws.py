@@ -1,4 +1,4 @@
-"""What every rotary embedding satisfies, whatever its layout, base or direction.
+"""Laws of every rotary embedding, whatever its layout, base or direction.
 
 These laws compare the implementation with itself at other positions, as Eq. 11 and 16 do, after
 dividing by its own stretch; so they hold for another layout or base too. Which rotation it is,
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 
 def _scores(q: Array, k: Array) -> Array:
-    """Inner products of the rows; the sum is exact, each product rounded once."""
+    """Return inner products of the rows; the sum is exact, each product rounded once."""
     return np.array([math.fsum(row) for row in q * k])
 
 
 def _score_slack(q: Array, k: Array) -> Array:
-    """What rounding the products of an inner product can add up to."""
+    """Return the error of an inner product whose products are rounded."""
     return np.asarray(DOUBLE * np.abs(q * k).sum(axis=1))
 
 
 def _stretch(subject: Subject, sample: Sample) -> float:
-    """The implementation's own factor on lengths, which its laws are judged without."""
+    """Return the factor on lengths, which these laws are judged without."""
     factor = float(np.median(subject.stretch(sample.q, subject.rotate(sample.q, sample.m))))
     return factor if math.isfinite(factor) and factor > 0 else 1.0
 
@@ -132,7 +132,7 @@ def composition(subject: Subject, sample: Sample) -> Rows:
 
 
 def inverse(subject: Subject, sample: Sample) -> Rows:
-    """(R_m q).k = q.(R_{-m} k): the transpose turns back."""
+    """(R_m q).k = q.(R_{-m} k): the transpose is the inverse."""
     q, k = subject.rotate(sample.q, sample.m), subject.rotate(sample.k, -sample.m)
     got, expected = _scores(q, sample.k), _scores(sample.q, k)
     size = np.maximum(lengths(q) * lengths(sample.k), lengths(sample.q) * lengths(k))
@@ -178,7 +178,7 @@ def determinant(subject: Subject, sample: Sample) -> Rows:
 
 
 def pass_through(subject: Subject, sample: Sample) -> Rows:
-    """Coordinates in no pair come out as they went in, to the bit."""
+    """Coordinates in no pair are copied to the bit."""
     got = subject.rotate(sample.q, sample.m)[:, subject.passed_through]
     expected = sample.q[:, subject.passed_through]
     return Rows(

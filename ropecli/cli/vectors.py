@@ -34,7 +34,7 @@ def vectors(
     dtype: every rope type in both layouts, partial, trailing, reversed, M-RoPE, long positions,
     and the form of ONNX; with a README that says how to compare.
     """
-    from ropecli.checks.vectors.make import vectors as make
+    from ropecli.checks.vectors.cases import vectors as make
     from ropecli.files.folder import check_folder, write_folder
     from ropecli.render import document
     from ropecli.render import vectors as pages

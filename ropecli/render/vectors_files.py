@@ -11,7 +11,7 @@ import numpy as np
 
 from ropecli._version import __version__
 from ropecli.arrays import BFLOAT16, dtype_name
-from ropecli.checks.vectors.case import units
+from ropecli.checks.vectors.cases import units
 from ropecli.errors import ArgumentError
 from ropecli.files.folder import MANIFEST
 from ropecli.files.formats.safetensors import serialize
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ropecli.checks.vectors.case import Case
+    from ropecli.checks.vectors.cases import Case
 
 FORMATS = ("npy", "safetensors", "json")
 README = "README.md"

@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from ropecli import ArgumentError, ArgumentTypeError, Rotary, rope, rotate
 from ropecli.arrays import DTYPES
 from ropecli.checks.accuracy import ACCURACY, ANGLE
-from ropecli.checks.vectors.case import Case
-from ropecli.checks.vectors.exact import rounded
-from ropecli.checks.vectors.make import vectors
+from ropecli.checks.vectors.cases import Case, vectors
+from ropecli.checks.vectors.exact import round_to
 from ropecli.render.vectors_files import FORMATS, contents
 from ropecli.rotary.types import ROPE_TYPES
 from ropecli.units import DOUBLE, UNIT
@@ -284,7 +283,7 @@ def test_rounding_is_done_once() -> None:
         tiny_tie = 3 * mpf(2) ** -25
         below = -just_above_a_tie
     values = np.array([just_above_a_tie, below, tie, small, tiny_tie, mpf(0)])
-    got = rounded(values, "float16")
+    got = round_to(values, "float16")
     up = 1 + 2.0**-10
     expected = np.array([up, -up, 1, 2.0**-24, 2.0**-23, 0], dtype=np.float16)
     assert_same_bits("float16", got=got, expected=expected)

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES
 from ropecli.checks.accuracy import ACCURACY
-from ropecli.checks.vectors.case import Case
-from ropecli.checks.vectors.onnx import operator_cases
+from ropecli.checks.vectors.cases import Case, operator_cases
 from ropecli.units import UNIT
 
 Array = NDArray[Any]

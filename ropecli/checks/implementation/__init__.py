@@ -1,4 +1,4 @@
-"""Somebody else's implementation, and the laws that it is judged by."""
+"""Check of an implementation by somebody else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a caller of `check` may ask for."""
+"""Arguments of `check`, validated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def check_strings(**given: object) -> None:
-    """Refuse names that are none.
+    """Refuse values that are not strings.
 
     Raises:
         ArgumentTypeError: Not a string.
@@ -27,11 +27,11 @@ def check_strings(**given: object) -> None:
 
 
 def expectation(expect: object, form: str) -> Rotary | None:
-    """What a target of that form is held to.
+    """Return the encoding expected of an implementation of that form.
 
     Raises:
-        ArgumentError: An encoding that is no rotation, or none where one is needed.
-        ArgumentTypeError: No encoding.
+        ArgumentError: An encoding that is not a rotation, or none where one is needed.
+        ArgumentTypeError: Not an encoding.
     """
     if expect is None:
         if form == "score":
@@ -49,7 +49,7 @@ def expectation(expect: object, form: str) -> Rotary | None:
 
 
 def head_dim(given: object, expect: Rotary | None) -> int:
-    """That of what is expected, or 64, by default.
+    """Return the head dim; that of the encoding expected, or 64, by default.
 
     Raises:
         ArgumentError: Not allowed, or another than what is expected has.
@@ -65,7 +65,7 @@ def head_dim(given: object, expect: Rotary | None) -> int:
 
 
 def axes(given: object, expect: Rotary | None, form: str) -> int:
-    """Coordinates of a position; those of what is expected, or 1, by default.
+    """Return the coordinates of a position; those of the encoding expected, or 1, by default.
 
     Raises:
         ArgumentError: Not allowed, or another number than what is expected has.
@@ -86,7 +86,7 @@ def axes(given: object, expect: Rotary | None, form: str) -> int:
 
 
 def original_length(given: object, expect: Rotary | None) -> int | None:
-    """Positions trained with; None if nothing says how many.
+    """Return the context length of the training; None if it is unknown.
 
     Raises:
         ArgumentError: Not allowed.
@@ -103,7 +103,7 @@ def original_length(given: object, expect: Rotary | None) -> int | None:
 
 
 def keywords(init: object) -> dict[str, Any]:
-    """Arguments of the target's own.
+    """Return keyword arguments of the implementation.
 
     Raises:
         ArgumentTypeError: No mapping, or keys that are no names.
@@ -121,7 +121,7 @@ def keywords(init: object) -> dict[str, Any]:
 
 
 def dtypes(given: str | Sequence[str] | None, default: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of the data, the first one for all laws.
+    """Return the dtypes of the data, the first one for all laws.
 
     Raises:
         ArgumentError: None, or one that is not known, or that the framework can't hold.

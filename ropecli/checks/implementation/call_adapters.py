@@ -1,4 +1,4 @@
-"""Adapters that make one call with x and positions of every form of implementation."""
+"""Adapters that turn every form of implementation into a call with x and positions."""
 
 from __future__ import annotations
 
@@ -22,19 +22,18 @@ if TYPE_CHECKING:
 
     #: NumPy arrays in, the framework's result out.
     Call = Callable[[NDArray[Any], NDArray[np.int64]], Any]
-    #: An instance of the target, made with parameters of its own beside the given ones.
+    #: Makes an instance of the implementation, with further keyword arguments.
     Make = Callable[[Mapping[str, Any]], Call]
 
-#: Names under which a target takes the base.
+#: Names of a parameter that is the base.
 BASES = ("base", "theta", "rope_theta", "rope_base", "rotary_base", "freq_base", "rotary_emb_base")
-#: What cos and sin look like that are handed to a function: each frequency once for each of the
-#: two halves, twice side by side, or once.
+#: Widths of cos and sin tables: each frequency in both halves, twice side by side, or once.
 TABLES = ("half", "interleaved", "single")
-FURTHEST_STEP = 512  #: Steps that a decoder is walked to a position that is not 0.
+FURTHEST_STEP = 512  #: Largest first position that a decoder is stepped to.
 
 
 def apply(target: Any, init: Mapping[str, Any], frame: Framework) -> Make:
-    """function(x, positions); parameters go in by keyword."""
+    """Adapt function(x, positions); parameters go in by keyword."""
 
     def make(more: Mapping[str, Any]) -> Call:
         keywords = {**init, **more}
@@ -44,7 +43,7 @@ def apply(target: Any, init: Mapping[str, Any], frame: Framework) -> Make:
 
 
 def module(target: Any, init: Mapping[str, Any], frame: Framework) -> Make:
-    """A class with forward(x, positions) or __call__; or an instance of one."""
+    """Adapt a class with forward(x, positions) or __call__, or an instance of one."""
 
     def make(more: Mapping[str, Any]) -> Call:
         instance = target(**{**init, **more}) if inspect.isclass(target) else target
@@ -60,7 +59,7 @@ def module(target: Any, init: Mapping[str, Any], frame: Framework) -> Make:
 def tables(
     target: Any, init: Mapping[str, Any], frame: Framework, rope: Rotary, width: str
 ) -> Make:
-    """function(q, k, cos, sin) -> q, k, as in Transformers; cos and sin are made in float64."""
+    """Adapt function(q, k, cos, sin) -> q, k, as in Transformers, with cos and sin of float64."""
     batched = [True]  # whether the function takes (batch, sequence, dim), else (sequence, dim)
     at = by_length(rope)
 
@@ -85,7 +84,7 @@ def tables(
             try:
                 if frame.back(call(probe, places)).shape == probe.shape:
                     return call
-            except Exception:  # whatever it is, the other shape is tried
+            except Exception:  # foreign code raises anything; the other shape is tried
                 continue
         batched[0] = True
         return call
@@ -94,7 +93,7 @@ def tables(
 
 
 def decoder(target: Any, init: Mapping[str, Any], frame: Framework) -> Make:
-    """A class with prefill(x) and step(x_one), which counts positions itself; one a call."""
+    """Adapt a class with prefill(x) and step(x_one), which counts positions itself."""
 
     def make(more: Mapping[str, Any]) -> Call:
         def call(x: NDArray[Any], positions: NDArray[np.int64]) -> Any:
@@ -115,13 +114,13 @@ def decoder(target: Any, init: Mapping[str, Any], frame: Framework) -> Make:
 
 
 def step_through(instance: Any, x: NDArray[Any], frame: Framework) -> list[NDArray[Any]]:
-    """What a decoder gives for each token in turn, as NumPy arrays (..., 1, head_dim)."""
+    """Return a decoder's result for each token in turn, as NumPy arrays (..., 1, head_dim)."""
     tokens = [x[..., i : i + 1, :] for i in range(x.shape[-2])]
     return [frame.back(instance.step(frame.to(token))).reshape(token.shape) for token in tokens]
 
 
 def score(target: Any, init: Mapping[str, Any], frame: Framework) -> Make:
-    """function(q, k, positions) -> scores; x holds q and k, one after the other."""
+    """Adapt function(q, k, positions) -> scores; x holds q and k, one after the other."""
 
     def make(more: Mapping[str, Any]) -> Call:
         def call(x: NDArray[Any], positions: NDArray[np.int64]) -> Any:
@@ -145,18 +144,18 @@ def adapt(
     rope: Rotary,
     width: str,
 ) -> Make:
-    """What makes instances of a target of that form.
+    """Return a function that makes instances of an implementation of that form.
 
     Args:
         name: "apply", "tables", "module", "decoder" or "score".
         target: The function or class.
-        init: Keyword arguments of its own.
-        frame: The framework whose arrays it takes.
-        rope: The encoding that tables are made from.
+        init: Its keyword arguments.
+        frame: Framework of the arrays that it takes.
+        rope: Encoding of the tables that it is given.
         width: "half", "interleaved" or "single".
 
     Raises:
-        ArgumentError: No such form or width, or a target or arguments that it can't have.
+        ArgumentError: No such form or width, or a target or arguments that do not fit the form.
     """
     if width not in TABLES:
         msg = f"tables must be one of {', '.join(TABLES)}, got {width!r}"
@@ -180,15 +179,15 @@ def adapt(
 
 
 def base_parameter(target: Any, form: str) -> tuple[str, Any] | None:
-    """The name under which it takes the base of its frequencies, and the default of that.
+    """Return the name and default of its parameter that is the base; None if it has none.
 
-    None if it takes none: what is made already has its own.
+    An instance that exists already has its own.
     """
     if form in {"module", "decoder"} and not inspect.isclass(target):
         return None
     try:
         known = inspect.signature(target).parameters
-    except Exception:  # a signature may run the target's code
+    except Exception:  # a signature may run foreign code
         return None
     name = next((name for name in BASES if name in known), None)
     return None if name is None else (name, known[name].default)
@@ -197,7 +196,7 @@ def base_parameter(target: Any, form: str) -> tuple[str, Any] | None:
 def cos_sin(
     positions: NDArray[np.int64], at: Callable[[int], Rotary], width: str, dtype: np.dtype[Any]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Tables (batch, sequence, dim), rounded once to the dtype; the attention factor is in them."""
+    """Return tables (batch, sequence, dim) times the attention factor, rounded to the dtype."""
     places = positions.astype(np.float64)
     rope = at(sequence_length(places))
     axis = rope.axis if rope.axes > 1 else None
@@ -212,12 +211,12 @@ def cos_sin(
 
 
 def _first(value: Any) -> Any:
-    """The rotated queries of a result that has keys too."""
+    """Return the rotated queries of a result that also has keys."""
     return value[0] if isinstance(value, tuple) and value else value
 
 
 def _check_agreement(both: Any, frame: Framework) -> Any:
-    """The queries, if keys made of the same vectors came out alike."""
+    """Return the queries, which must equal keys made of the same vectors."""
     if not isinstance(both, tuple) or len(both) != 2:
         return both
     q, k = frame.back(both[0]), frame.back(both[1])

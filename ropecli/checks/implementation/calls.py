@@ -27,15 +27,15 @@ CALL_FAILED = "a call that must be answered failed"
 
 
 class ImplementationError(Exception):
-    """The target raised, or returned no array of the right shape; in one line."""
+    """The implementation raised, or returned no array of the right shape; in one line."""
 
 
 class WrongResult(ImplementationError):
-    """The target returned what is no answer; that is no refusal."""
+    """The implementation returned a wrong dtype or shape, which does not count as a refusal."""
 
 
 class Unsupported(Exception):
-    """A target of this form can't be asked this."""
+    """An implementation of this form cannot be called this way."""
 
 
 def call_failure(error: Exception, dtype: str | None = None) -> Outcome:
@@ -44,26 +44,26 @@ def call_failure(error: Exception, dtype: str | None = None) -> Outcome:
 
 
 def describe_exception(error: BaseException) -> str:
-    """An exception's type and message in one line that is not too long."""
+    """Return an exception's type and message in one line, cut to a readable length."""
     try:
         text = " ".join(str(error).split())
-    except Exception:  # its own words fail too
+    except Exception:  # its own message may raise, too
         text = ""
     name = type(error).__name__
     return escape_unprintable(f"{name}: {text[:200]}" if text else name)
 
 
 def escape_unprintable(text: str) -> str:
-    """With letters that are no letters, such as those that colour a terminal, spelt out."""
+    """Return the text with control characters, such as those that colour a terminal, escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-#: Shapes (leading axes) that a target is tried with, the first one that it takes is used.
+#: Leading axes that are tried in this order; the first ones that the implementation takes stay.
 LEADING: tuple[tuple[int, ...], ...] = ((), (1, 1), (1,))
 
 
 class Instance:
-    """One instance of the target."""
+    """One instance of the implementation."""
 
     def __init__(self, call: Call, frame: Framework, lead: tuple[int, ...]) -> None:
         self._call = call
@@ -71,31 +71,31 @@ class Instance:
         self._lead = lead
 
     def raw(self, x: NDArray[Any], positions: NDArray[Any]) -> NDArray[Any]:
-        """What the target gives for x as it is, of whatever shape and dtype.
+        """Return the result for x as it is, of any shape and dtype.
 
         Raises:
-            TargetError: It raised, or gave no array.
-            Unsuited: Its form can't take these positions.
+            ImplementationError: It raised, or returned no array.
+            Unsupported: Its form cannot take these positions.
         """
         with translate_errors():
             result = self._call(x, positions)
             if inspect.iscoroutine(result):
-                result.close()  # else Python warns that nobody awaited it
-            return np.asarray(self._frame.back(result))  # no subclass: it may multiply otherwise
+                result.close()  # otherwise Python warns that it was never awaited
+            return np.asarray(self._frame.back(result))  # a subclass may multiply differently
 
     def rows(self, x: NDArray[np.float64], positions: NDArray[Any], dtype: str) -> Any:
-        """R_m x for rows (count, head_dim) of one sequence in a dtype, as float64.
+        """Return R_m x for rows (count, head_dim) of one sequence in a dtype, as float64.
 
         Raises:
-            TargetError: It raised, or gave no real array of x's shape.
-            Unsuited: Its form can't take these positions.
+            ImplementationError: It raised, or returned no real array of x's shape.
+            Unsupported: Its form cannot take these positions.
         """
         given = x.astype(DTYPES[dtype]).reshape(*self._lead, *x.shape)
         return values(self.raw(given, positions), given).reshape(x.shape)
 
 
 class _Recorder:
-    """A framework that keeps what it handed out, each with the array that it was made of."""
+    """A framework that records the arrays that it hands out, with what they were made from."""
 
     def __init__(self, frame: Framework) -> None:
         self._frame = frame
@@ -114,7 +114,7 @@ class _Recorder:
 
 
 class Implementation:
-    """What makes instances of the implementation."""
+    """The implementation under test, of which instances are made."""
 
     def __init__(
         self,
@@ -136,37 +136,37 @@ class Implementation:
         """Return a new instance; of a function, the function.
 
         Raises:
-            TargetError: It could not be made.
+            ImplementationError: It could not be made.
         """
         with translate_errors():
             return Instance(self._make(parameters or {}), self.frame, self.lead)
 
     def construct(self) -> Any:
-        """Return the target's own object, for a form that is more than one call."""
+        """Return the implementation's own object, for a form that is more than one call."""
         return self.function(**self.init)
 
-    def watched(
+    def arguments_after_call(
         self, x: NDArray[Any], positions: NDArray[Any]
     ) -> Iterator[tuple[str, NDArray[Any], NDArray[Any]]]:
-        """Call it, and give each argument's name, what it was, and what it is afterwards.
+        """Call it, and yield each argument's name with its values before and after.
 
         Raises:
-            TargetError: It raised.
+            ImplementationError: It raised.
         """
         names = ("q", "k", "cos", "sin") if self.form == "tables" else ("x", "positions")
-        keep = _Recorder(self.frame)
+        recorder = _Recorder(self.frame)
         with translate_errors():
-            call = self._make_adapter(keep)({})
-            keep.handed.clear()  # what it was tried with
+            call = self._make_adapter(recorder)({})
+            recorder.handed.clear()  # arguments of trial calls
             call(x, positions)
-        for name, (made, before) in zip(names, keep.handed, strict=False):
+        for name, (made, before) in zip(names, recorder.handed, strict=False):
             yield name, before, self.frame.back(made)
 
     def find_leading_axes(self, dim: int, dtype: str, axes: int, *, rows: int) -> None:
-        """Find out which leading axes it wants: none, or a batch and heads.
+        """Find the leading axes that it takes: none, or a batch and heads.
 
         Raises:
-            TargetError: It takes none of them; what it said about the first one.
+            ImplementationError: It takes none of them; the error of the first one.
         """
         x = np.ones((rows, dim))
         positions = np.arange(rows)
@@ -188,10 +188,10 @@ class Implementation:
 
 
 def values(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float64]:
-    """A result as float64.
+    """Return a result as float64.
 
     Raises:
-        WrongResult: Not real, or not of the shape that was given.
+        WrongResult: Not real, or not of x's shape.
     """
     if result.shape != given.shape:
         msg = f"it returned shape {result.shape} for x of shape {given.shape}"
@@ -200,7 +200,7 @@ def values(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def numbers(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float64]:
-    """A result of whatever shape as float64.
+    """Return a result of any shape as float64.
 
     Raises:
         WrongResult: Not real.
@@ -213,11 +213,11 @@ def numbers(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float64]:
 
 @contextlib.contextmanager
 def translate_errors() -> Iterator[None]:
-    """Run a target's code: what it prints goes to stderr, what it raises becomes a TargetError.
+    """Run foreign code: its output goes to stderr, and its exceptions are translated.
 
     Raises:
-        TargetError: It raised.
-        Unsuited: As it is.
+        ImplementationError: It raised.
+        Unsupported: Its form cannot be called this way.
     """
     try:
         with (

@@ -26,7 +26,7 @@ SHOWN = 4  #: Coordinates of a vector that are written out.
 
 
 def describe_row(place: str, x: Array, got: Array, expected: Array, tolerance: Array) -> str:
-    """One row: "position 1, x = e_0: got (0.5403 at 0), expected (0.5403 at 0, 0.8415 at 1)"."""
+    """Describe a row: "position 1, x = e_0: got (1 at 0), expected (0.5403 at 0, 0.8415 at 1)"."""
     differ = ~(np.abs(got - expected) <= tolerance)
     first = np.flatnonzero(differ)[:SHOWN]
     other = [j for j in np.flatnonzero((x != 0) & ~differ) if len(first) < SHOWN][:1]
@@ -40,7 +40,7 @@ def describe_row(place: str, x: Array, got: Array, expected: Array, tolerance: A
 
 
 def format_position(position: Array | np.float64) -> str:
-    """A position, or a point of several axes, in words."""
+    """Format a position, or a point of several axes."""
     numbers = np.atleast_1d(position)
     text = ", ".join(f"{value:,.0f}" for value in numbers)
     return f"position {text}" if len(numbers) == 1 else f"position ({text})"
@@ -52,11 +52,11 @@ CHANGES = "the frequencies change with the length of the sequence"
 def judge_call(
     subject: Subject, x: Array, positions: NDArray[Any], dtype: str | None = None
 ) -> Outcome:
-    """Rows of one sequence at these positions, as the target turns them.
+    """Call the implementation on one sequence and compare its rows with the oracle's.
 
     Raises:
-        TargetError: The target raised, or returned what can't be judged.
-        Unsuited: Its form can't take these positions.
+        ImplementationError: It raised, or returned what cannot be judged.
+        Unsupported: Its form cannot take these positions.
     """
     got = subject.rotate(x, positions, dtype)
     return judge_rows(subject, x, positions, got, dtype, again=True)
@@ -72,16 +72,16 @@ def judge_rows(
     again: bool = False,
     where: str = "",
 ) -> Outcome:
-    """Rows that were got at these positions.
+    """Compare rows with the oracle's.
 
     Args:
-        subject: What is judged.
-        x: The vectors, (count, head_dim).
-        positions: Theirs, (count,) or (count, axes).
-        got: What the target made of them.
-        dtype: Of the data.
-        again: Whether the same call may be made with unit vectors, for a smaller case.
-        where: Words before a counterexample.
+        subject: The implementation.
+        x: Vectors, (count, head_dim).
+        positions: Their positions, (count,) or (count, axes).
+        got: Rows that the implementation returned.
+        dtype: Dtype of the data.
+        again: Make the same call with unit vectors, for a smaller case.
+        where: Text before a counterexample.
     """
     dtype = dtype or subject.dtype
     oracle = subject.oracle
@@ -110,7 +110,7 @@ def judge_rows(
 def compare_rows(
     got: Array, expected: Array, tolerance: Array, *, dtype: str, note: str | None = None
 ) -> Outcome:
-    """Whether every number is within its tolerance; not a number never is."""
+    """Return the outcome of a comparison: every number must be within its tolerance."""
     error = np.abs(got - expected)
     allowed = np.broadcast_to(tolerance, error.shape)
     if not error.size:
@@ -138,9 +138,9 @@ def compare_repeats(
     what: str,
     dtype: str | None = None,
 ) -> Outcome:
-    """Two results of the target that must be the same, rounding apart."""
+    """Compare two results that must be equal up to rounding."""
     dtype = dtype or subject.dtype
-    # What is not finite both times is the same, and other laws' business.
+    # Coordinates that are not finite both times count as equal; other laws judge them.
     lost = ~np.isfinite(got) & ~np.isfinite(before)
     got, before = np.where(lost, 0.0, got), np.where(lost, 0.0, before)
     repeat_tolerance = subject.repeat_tolerance(before, dtype)
@@ -163,7 +163,7 @@ def compare_repeats(
 def _right_in_new_instance(
     subject: Subject, x: Array, positions: NDArray[Any], truth: Truth, dtype: str
 ) -> bool:
-    """Whether what was called before is to blame."""
+    """Return True if a new instance gives the right rows: earlier calls changed the old one."""
     if (
         not inspect.isclass(subject.implementation.function)
         or subject.implementation.form == "decoder"
@@ -190,7 +190,7 @@ def _smallest_failure(
     *,
     again: bool,
 ) -> str:
-    """The failing row nearest to position 0, with a unit vector where that fails too."""
+    """Describe the failing row nearest to position 0, with a unit vector if that fails as well."""
     wrong = ~(np.abs(got - truth.rows) <= truth.tolerance)
     distance = np.abs(m if m.ndim == 1 else m.max(axis=1))
     row = int(np.where(wrong.any(axis=1), distance, np.inf).argmin())

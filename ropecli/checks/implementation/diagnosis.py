@@ -1,4 +1,4 @@
-"""What is wrong with an implementation, in one plain sentence."""
+"""One plain sentence that says what is wrong with an implementation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ropecli.checks.implementation.subject import Subject
     from ropecli.checks.law import Check
 
-#: What a failure of each law means, the most telling law first.
+#: Meaning of a failure of each law, the most specific law first.
 MEANINGS = {
     "same twice": "the same call gives another result the second time: it keeps something",
     "two instances": "two instances of the same size share what should be their own",
@@ -51,7 +51,7 @@ MEANINGS = {
 
 
 def diagnose(subject: Subject, checks: Sequence[Check]) -> str | None:
-    """The one sentence; None if no law fails."""
+    """Return the sentence; None if no law fails."""
     failed: dict[str, Check] = {}
     for check in checks:
         if check.passed is False:
@@ -77,7 +77,7 @@ def diagnose(subject: Subject, checks: Sequence[Check]) -> str | None:
 
 
 def _wrong_offset(found: Identification) -> str | None:
-    """What is wrong with all positions alike."""
+    """Describe an offset that all positions have."""
     offset = found.position_offset
     if not offset:
         return None
@@ -85,7 +85,7 @@ def _wrong_offset(found: Identification) -> str | None:
 
 
 def _no_rotation(subject: Subject, failed: Mapping[str, Check]) -> str:
-    """Why it is none, or none by the positions given, and where that shows first."""
+    """Say why it is not a rotation, or not by the positions given, and where that shows first."""
     text = failed["rotation"].note or "it is no RoPE in any convention"
     if subject.identified is not None and subject.identified.recognised:
         return text
@@ -100,7 +100,7 @@ def _no_rotation(subject: Subject, failed: Mapping[str, Check]) -> str:
 
 
 def _zeros(subject: Subject) -> str | None:
-    """Coordinates that come back as nothing."""
+    """Describe coordinates that come back as 0."""
     if subject.first_rows is None or subject.first_rows.any(axis=0).all():
         return None
     lost = np.flatnonzero(~subject.first_rows.any(axis=0))
@@ -108,7 +108,7 @@ def _zeros(subject: Subject) -> str | None:
 
 
 def _changed_pass_through(subject: Subject) -> str | None:
-    """What happens to coordinates that are expected not to be rotated, where they change."""
+    """Describe a change of coordinates that should pass through."""
     if subject.expect is None or subject.first_rows is None:
         return None
     still = np.setdiff1d(np.arange(subject.dim), subject.expect.pairs_in)
@@ -133,7 +133,7 @@ def _sentence(check: Check) -> str:
 
 
 def describe_non_finite(y: NDArray[np.float64]) -> str | None:
-    """Why rows can't be identified at all; None if they can."""
+    """Say why rows cannot be identified at all; None if they can."""
     bad = ~np.isfinite(y)
     if not bad.any():
         return None

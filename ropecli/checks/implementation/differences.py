@@ -1,4 +1,4 @@
-"""How the rotation found differs from the one expected, field by field."""
+"""Differences between the rotation found and the one expected, and their likely cause."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CLOSE = 1e-3
 
 
 def sentences(expect: Rotary, found: Identification) -> list[str]:
-    """What differs, a sentence each; what changes most comes first."""
+    """Describe each difference in a sentence, the most important one first."""
     rope = found.rotary
     if rope is None:
         return []
@@ -135,7 +135,7 @@ def _compare_frequencies(expect: Rotary, rope: Rotary, found: Identification) ->
 
 
 def _compare_formulas(expect: Rotary, rope: Rotary) -> str | None:
-    """Base and rope type, or the parameters of the same type that differ."""
+    """Describe base and rope type, or the parameters of the same type that differ."""
     if rope.formula is not None and rope.rope_type == expect.rope_type:
         ours, theirs = dict(rope.parameters), dict(expect.parameters)
         differ = [
@@ -175,7 +175,7 @@ SURE = 1e-4  #: Relative difference of frequencies that are said to be the same.
 
 
 def common_misconfiguration(expect: Rotary, theta: Array, uncertainty: Array | None) -> str | None:
-    """Which one mistake makes the frequencies found of those expected; None if none known does."""
+    """Name the one mistake that turns the frequencies expected into those found, or None."""
     unsure = 0.0 if uncertainty is None else 4 * uncertainty
     for words, table in _misconfigurations(expect):
         if len(table) != len(theta):
@@ -186,7 +186,7 @@ def common_misconfiguration(expect: Rotary, theta: Array, uncertainty: Array | N
 
 
 def _by_one_factor(table: Array, theta: Array, unsure: Array | float) -> str | None:
-    """One factor for all pairs."""
+    """Describe one factor for all pairs."""
     if len(table) != len(theta) or theta[0] <= 0:
         return None
     factor = float(table[0] / theta[0])
@@ -238,7 +238,7 @@ def _misconfigurations(expect: Rotary) -> Iterator[tuple[str, Array]]:
 
 
 def _misshapen_tables(expect: Rotary, formula: Formula) -> Iterator[tuple[str, Array]]:
-    """Tables that no parameter gives."""
+    """Yield mistaken tables that no parameter gives."""
     table = expect.inv_freq
     count = len(table)
     if formula.is_plain and count > 2:

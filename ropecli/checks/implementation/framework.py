@@ -1,4 +1,4 @@
-"""Arrays in and out of the framework that a target works with, imported only when asked for."""
+"""Arrays of the framework that an implementation works with, imported when needed."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 class Framework(Protocol):
-    """What takes NumPy arrays to a framework's, and back."""
+    """Conversion between NumPy arrays and those of a framework."""
 
-    dtypes: tuple[str, ...]  #: Dtypes that a target is tried with, the first one always.
+    dtypes: tuple[str, ...]  #: Dtypes that are tried, the first one always.
 
     def to(self, array: NDArray[Any]) -> Any:
         """Return the framework's own copy of a NumPy array."""
 
     def back(self, value: Any) -> NDArray[Any]:
-        """Return what a target gave as a NumPy array."""
+        """Return a result as a NumPy array."""
 
 
 class Numpy:
@@ -39,12 +39,12 @@ class Numpy:
             raise ArgumentError(msg)
 
     def to(self, array: NDArray[Any]) -> Any:
-        """Return a copy, since a target may write into it."""
+        """Return a copy, since the implementation may write into it."""
         return array.copy()
 
     def back(self, value: Any) -> NDArray[Any]:
         """Return it as it is."""
-        return as_array("what the target returned", value)
+        return as_array("the result", value)
 
 
 class Torch:
@@ -71,7 +71,7 @@ class Torch:
         """Return a tensor's values from whatever device."""
         if isinstance(value, self._torch.Tensor):
             value = value.detach().cpu()
-        return as_array("what the target returned", value)
+        return as_array("the result", value)
 
 
 class Jax:
@@ -95,7 +95,7 @@ class Jax:
 
     def back(self, value: Any) -> NDArray[Any]:
         """Return an array's values."""
-        return as_array("what the target returned", value)
+        return as_array("the result", value)
 
 
 FRAMEWORKS: dict[str, Callable[[str | None], Framework]] = {
@@ -106,11 +106,12 @@ FRAMEWORKS: dict[str, Callable[[str | None], Framework]] = {
 
 
 def framework(name: str, device: str | None = None) -> Framework:
-    """The framework of that name.
+    """Return the framework of that name.
 
     Args:
         name: "numpy", "torch" or "jax".
-        device: As the framework calls it, such as "cuda:0"; the CPU or JAX's first by default.
+        device: Device, as the framework names it, such as "cuda:0"; the CPU or JAX's first one by
+            default.
 
     Raises:
         ArgumentError: No such framework or device, or one that is not installed.
@@ -122,14 +123,14 @@ def framework(name: str, device: str | None = None) -> Framework:
 
 
 def known_dtype(array: NDArray[Any]) -> str:
-    """The name of an array's dtype, ours where there is one."""
+    """Return the name of an array's dtype, ropecli's own where there is one."""
     return dtype_name(array.dtype) or str(array.dtype)
 
 
 def _import(module: str, name: str) -> Any:
     try:
         return importlib.import_module(module)
-    except Exception as error:  # a library that is there but broken raises whatever it likes
+    except Exception as error:  # a broken installation may raise anything
         msg = f"--framework {module} needs {name}: pip install {module} ({error})"
         raise ArgumentError(" ".join(msg.split())) from None
 

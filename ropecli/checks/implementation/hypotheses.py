@@ -1,4 +1,4 @@
-"""What a target that turns rows by the wrong position does instead."""
+"""Hypotheses on the positions by which wrong rows were rotated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-SOME = 8  #: Positions that must be right before it is said that those after them are wrong.
+SOME = 8  #: Positions that must be right before a first wrong one is named.
 _MODULO = "positions are taken modulo"
 LIMITS = tuple(2**n for n in range(4, 21))  #: Lengths that caches are cut at.
 
@@ -27,7 +27,7 @@ LIMITS = tuple(2**n for n in range(4, 21))  #: Lengths that caches are cut at.
 def explain_rows(
     subject: Subject, oracle: Oracle, x: Array, m: Array, got: Array, dtype: str
 ) -> str | None:
-    """The positions that would give the rows got, in words; None if none of those tried do."""
+    """Describe the positions that would give the rows got; None if none of those tried do."""
     if not np.isfinite(got).all():
         return f"{int((~np.isfinite(got)).any(axis=1).sum())} of {len(got)} rows are not finite"
     for words, other in _wrong_positions(subject, m):
@@ -40,7 +40,7 @@ def explain_rows(
 
 
 def _common_factor(oracle: Oracle, x: Array, m: Array, got: Array, dtype: str) -> str | None:
-    """The factor by which all wrong rows are too long or too short, if it is one."""
+    """Describe the one factor by which all wrong rows are too long or too short."""
     truth = oracle.truth(x, m, dtype)
     wrong = (~(np.abs(got - truth.rows) <= truth.tolerance)).any(axis=1)
     rows, exact = got[wrong], truth.rows[wrong]
@@ -55,7 +55,7 @@ def _common_factor(oracle: Oracle, x: Array, m: Array, got: Array, dtype: str) -
 def _wrong_from(
     subject: Subject, oracle: Oracle, x: Array, m: Array, got: Array, dtype: str
 ) -> str | None:
-    """The position from which all rows are wrong, where those before it are right."""
+    """Name the position from which all rows are wrong, if those before it are right."""
     truth = oracle.truth(x, m, dtype)
     wrong = (~(np.abs(got - truth.rows) <= truth.tolerance)).any(axis=1)
     flat = m if m.ndim == 1 else m.max(axis=1)
@@ -83,7 +83,7 @@ def _wrong_from(
 
 
 def table_length(note: str | None) -> int | None:
-    """Rows of a table that positions are looked up in, where a note says so."""
+    """Return the rows of the table in which positions are looked up, if a note says so."""
     if note is None or not note.startswith(_MODULO):
         return None
     return int(note.removeprefix(_MODULO))

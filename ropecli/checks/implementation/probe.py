@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from ropecli.checks.identify import Identification
     from ropecli.checks.implementation.subject import Subject
 
-#: Positions from 0 that a rotation is identified by; fewer where the target refuses. The first
+#: Positions from 0 that a rotation is identified by; fewer if they are refused. The first
 #: goes past 2^11, the second past 2^8, beyond which float16 and bfloat16 round positions.
 ROWS = (2304, 512, 64, 16)
-FEW = 64  #: Of them, with which it is given up.
+FEW = 64  #: Rows with which the search ends.
 
 
 def probe(subject: Subject) -> None:
-    """The first calls, before any long one: keep what they gave, and find out which RoPE it is."""
+    """Make the first calls, before any long one, and identify the RoPE."""
     try:
         subject.first_rows = subject.rotate(*state.short(subject))
     except (ImplementationError, Unsupported) as error:
@@ -43,7 +43,7 @@ def probe(subject: Subject) -> None:
             break
     if subject.identified is not None or subject.expect is not None:
         try:
-            fits = subject.expect is not None and bool(convention.expected(subject).passed)
+            fits = subject.expect is not None and bool(convention.as_expected(subject).passed)
         except (ImplementationError, Unsupported) as error:
             subject.why_unidentified = str(error)
             return
@@ -51,7 +51,7 @@ def probe(subject: Subject) -> None:
 
 
 def _dtypes_to_probe(subject: Subject) -> list[str]:
-    """The dtypes that show which rotation it is: float32 or more first, where there is one."""
+    """Return the dtypes to probe with, float32 or float64 first where there is one."""
     first = subject.dtype
     if "16" not in first:
         return [first]
@@ -59,7 +59,7 @@ def _dtypes_to_probe(subject: Subject) -> list[str]:
 
 
 def _found(subject: Subject, dtype: str) -> Identification | None:
-    """Which rotation the vectors of a dtype show."""
+    """Identify the rotation that vectors of a dtype show."""
     from ropecli.checks.identify import identify
 
     best: Identification | None = None
@@ -90,7 +90,7 @@ def _found(subject: Subject, dtype: str) -> Identification | None:
 
 
 def _spread(subject: Subject, rows: int) -> NDArray[np.int64]:
-    """Positions 0 to rows - 1; several axes go at paces of their own."""
+    """Return positions 0 to rows - 1, at random on any further axes."""
     count = np.arange(rows)
     if subject.axes == 1:
         return count

@@ -1,4 +1,4 @@
-"""What laws judge: an implementation, the data it is called with, and its oracle."""
+"""An implementation with the data it is called with and the oracle of its rows."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ class Subject:
         self.identified: Identification | None = None
         self.oracle: Oracle | None = None
         self.as_expected = False
-        #: Rows before and after by which the rotation was found, and their positions.
+        #: Rows before and after that showed the rotation, and their positions.
         self.probe_rows: tuple[Array, Array, Array] | None = None
         self.why_unidentified: str | None = None  #: Why nothing could be identified.
-        self.first_rows: Array | None = None  #: What the very first call gave.
+        self.first_rows: Array | None = None  #: Result of the very first call.
         self._by_length: dict[int, Oracle | None] = {}
 
     @property
@@ -80,22 +80,22 @@ class Subject:
         return "" if self.expect is None else self.expect.layout
 
     def vectors(self, count: int, dtype: str | None = None, *, salt: int = 0) -> Array:
-        """Normal vectors (count, dim) that the dtype holds exactly."""
+        """Return normal vectors (count, dim) that the dtype holds exactly."""
         random = np.random.default_rng([self.seed, salt])
         drawn = random.standard_normal((count, self.dim))
         return drawn.astype(DTYPES[dtype or self.dtype]).astype(np.float64)
 
     def on_axes(self, positions: Any) -> NDArray[Any]:
-        """Positions as the target takes them: on every axis the same, where there are several."""
+        """Return positions for a call: where there are several axes, the same on each."""
         array = np.asarray(positions, dtype=np.int64)
         return array if self.axes == 1 else np.repeat(array[..., None], self.axes, axis=-1)
 
     def rotate(self, x: Array, positions: NDArray[Any], dtype: str | None = None) -> Array:
-        """R_m x of the target.
+        """Return R_m x of the implementation.
 
         Raises:
-            TargetError: It raised, or returned what can't be judged.
-            Unsuited: Its form can't take these positions, or it raised beyond the context.
+            ImplementationError: It raised, or returned what cannot be judged.
+            Unsupported: Its form cannot take these positions, or it raised beyond the context.
         """
         with self.within_context(positions):
             rows: Array = self.instance.rows(x, positions, dtype or self.dtype)
@@ -105,15 +105,15 @@ class Subject:
     def within_context(
         self, positions: NDArray[Any], *, promised: int | None = None
     ) -> Iterator[None]:
-        """Ask for positions, of which those beyond the context may be refused.
+        """Call with positions, of which those beyond the context may be refused.
 
         Args:
-            positions: What is asked for.
-            promised: Positions that must be taken all the same where no context was given.
+            positions: Positions of the call.
+            promised: Positions that must be taken even if no context was given.
 
         Raises:
-            TargetError: It raised within the context.
-            Unsuited: It raised beyond it.
+            ImplementationError: It raised within the context.
+            Unsupported: It raised beyond it.
         """
         least = self.context if self.context_given or promised is None else promised
         try:

@@ -1,4 +1,4 @@
-"""How far a right implementation may be from the exact rotation.
+"""Tolerances of a correct implementation against the exact rotation.
 
 A pair of length |pair|, turned by the angle m theta and stretched by A, may be off by
 
@@ -31,17 +31,17 @@ ROUNDINGS = 8
 
 
 def rounding(dtype: str) -> float:
-    """Allowed error of a coordinate over A|pair|, the angle's apart."""
+    """Return the tolerance of a coordinate over A|pair|, its angle's error apart."""
     return ROUNDINGS * max(SINGLE, UNIT[dtype])
 
 
 def floor(dtype: str) -> float:
-    """Absolute error allowed to results too small for the dtype."""
+    """Return the absolute tolerance of results too small for the dtype."""
     return ACCURACY[dtype].floor
 
 
 def phase(angles: NDArray[np.float64], inv_freq: NDArray[np.float64]) -> NDArray[Any]:
-    """Allowed error of angles (count, pairs), radians."""
+    """Return the tolerance of angles (count, pairs), radians."""
     size, theta = np.abs(angles), np.abs(inv_freq)
     lost = size * _roundings(theta) * SINGLE
     return np.asarray(np.where(size > theta / SINGLE, np.maximum(lost, size * SINGLE), lost))

@@ -1,1 +1,7 @@
-"""Golden test vectors: exact rotations, rounded once, for other people's tests."""
+"""Golden test vectors: exact rotations, rounded once, for tests of other implementations."""
+
+from __future__ import annotations
+
+from ropecli.checks.vectors.cases import Case, vectors
+
+__all__ = ["Case", "vectors"]

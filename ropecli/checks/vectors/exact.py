@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 
-def rounded(values: NDArray[Any], dtype: str) -> NDArray[Any]:
-    """Numbers of mpmath to the nearest of a dtype, ties to even, in one rounding."""
+def round_to(values: NDArray[Any], dtype: str) -> NDArray[Any]:
+    """Round mpmath numbers once to the nearest of a dtype, ties to even."""
     with mp.workdps(DIGITS):
         nearest = [
             _nearest(value, SIGNIFICAND_BITS[dtype], LEAST_EXPONENT[dtype])
@@ -35,21 +35,23 @@ def rounded(values: NDArray[Any], dtype: str) -> NDArray[Any]:
 
 
 def _nearest(value: mpf, digits: int, least: int) -> float:
-    """The value to so many binary digits, or to a multiple of 2^least where that is coarser."""
+    """Round to a number of binary digits, or to a multiple of 2^least where that is coarser."""
     if not value:
         return 0.0
     step = max(int(mp.mag(value)) - digits, least)
     return float(mp.ldexp(mp.nint(mp.ldexp(value, -step)), step))
 
 
-def rotated(x: Array, positions: Array, inv_freq: Array, facts: Mapping[str, Any]) -> NDArray[Any]:
-    """R_m x in 40 digits.
+def rotate_exactly(
+    x: Array, positions: Array, inv_freq: Array, facts: Mapping[str, Any]
+) -> NDArray[Any]:
+    """Return R_m x in 40 digits.
 
     Args:
         x: (heads, sequence, head_dim).
         positions: (sequence,), or (sequence, axes).
         inv_freq: (pairs,).
-        facts: Direction, pairs and factors as they stand in the case.
+        facts: Direction, pairs and factors of the case.
     """
     sign = -1 if facts["direction"] == "reversed" else 1
     cosine, sine = _turns(positions, sign * inv_freq, facts["axis"])
@@ -68,7 +70,7 @@ def rotated(x: Array, positions: Array, inv_freq: Array, facts: Mapping[str, Any
 def _turns(
     positions: Array, inv_freq: Array, axis: list[int] | None
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """cos and sin, each (sequence, pairs)."""
+    """Return cos and sin, each (sequence, pairs)."""
     if axis is None:
         return cos_sin(positions, inv_freq)
     shape = (len(positions), len(inv_freq))

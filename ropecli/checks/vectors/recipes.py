@@ -1,4 +1,4 @@
-"""Which rotations there are golden vectors of: each rope type in both layouts, and conventions."""
+"""Rotations with golden vectors: each rope type in both layouts, and conventions."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ CONVENTIONS: dict[str, tuple[str, dict[str, Any], tuple[int, ...] | None]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What a case is made from."""
+    """Parameters of one case."""
 
     name: str
     rope_type: str
@@ -82,7 +82,7 @@ class Recipe:
 
     @property
     def own(self) -> dict[str, Any]:
-        """The parameters of the rope type's formula."""
+        """Parameters of the rope type's formula."""
         return {key: value for key, value in self.parameters.items() if key not in _COMMON}
 
     @property
@@ -111,7 +111,7 @@ _COMMON = (
 
 
 def recipes() -> Iterator[Recipe]:
-    """All of them, in the order of the files."""
+    """Yield all of them, in the order of the files."""
     for layout in LAYOUTS:
         common = {"head_dim": HEAD_DIM, "layout": layout}
         for rope_type, own in TYPES.items():
@@ -134,11 +134,11 @@ def recipes() -> Iterator[Recipe]:
                 parameters=common | own,
                 axis=axis,
             )
-    yield _reordered()
+    yield _written_elsewhere()
 
 
-def _reordered() -> Recipe:
-    """Read in one layout and written in the other, as Transformers' DeepSeek-V3 does."""
+def _written_elsewhere() -> Recipe:
+    """Return pairs read in one layout, written in the other, as Transformers' DeepSeek-V3 does."""
     pairs = HEAD_DIM // 2
     return Recipe(
         name="reordered",

@@ -1,4 +1,4 @@
-"""Which rotation it is, whether it is the one expected, and in which precision."""
+"""Laws of recognition: a RoPE, the one expected, in sufficient precision."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROWS = 64  #: Positions from 0 at which conventions are compared.
 
 
 def rotation(subject: Subject) -> Outcome:
-    """It is some RoPE, in whatever convention, by the positions that it is given."""
+    """It is a RoPE in some convention, by the positions that it is given."""
     found = subject.identified
     if subject.as_expected and (found is None or not found.recognised):
         reason = subject.why_unidentified if found is None else found.reason
@@ -51,11 +51,11 @@ def convention(subject: Subject) -> Outcome:
     """It is the RoPE that was expected."""
     if subject.expect is None:
         return no_verdict("nothing was expected: any RoPE will do")
-    return expected(subject)
+    return as_expected(subject)
 
 
-def expected(subject: Subject) -> Outcome:
-    """Rows at the first positions against the encoding that was expected."""
+def as_expected(subject: Subject) -> Outcome:
+    """Compare rows at the first positions with the encoding expected."""
     assert subject.expect is not None
     kept = subject.oracle, subject.as_expected
     subject.oracle, subject.as_expected = Oracle(rotary_at=by_length(subject.expect)), True
@@ -69,7 +69,7 @@ def expected(subject: Subject) -> Outcome:
 
 
 def positions(subject: Subject) -> NDArray[np.int64]:
-    """Positions from 0, every axis at a pace of its own."""
+    """Return positions from 0, at a different pace on each axis."""
     count = np.arange(min(ROWS, subject.context, subject.original or ROWS))
     if subject.axes == 1:
         return count
@@ -109,11 +109,11 @@ def precision(subject: Subject) -> Outcome:
         got = subject.rotate(x, places)
     except ImplementationError as error:
         return no_verdict(str(error))
-    return _measured(subject, x, places.astype(np.float64), got)
+    return _judge_phases(subject, x, places.astype(np.float64), got)
 
 
-def _measured(subject: Subject, x: Array, m: Array, got: Array) -> Outcome:
-    """How far phases are off, and whether float32 explains that."""
+def _judge_phases(subject: Subject, x: Array, m: Array, got: Array) -> Outcome:
+    """Measure how far phases are off, and judge if float32 explains it."""
     oracle = subject.oracle
     assert oracle is not None
     truth = oracle.truth(x, m, subject.dtype)
@@ -141,7 +141,7 @@ def _measured(subject: Subject, x: Array, m: Array, got: Array) -> Outcome:
 
 
 def _lengths_differ(truth: Truth, got: Array, dtype: str) -> bool:
-    """Whether some row is longer or shorter than it must be: no angle makes it so."""
+    """Return True if some row has the wrong length, which no angle explains."""
     wanted = np.linalg.norm(truth.rows, axis=1)
     return bool((np.abs(np.linalg.norm(got, axis=1) - wanted) > 2 * rounding(dtype) * wanted).any())
 
@@ -151,7 +151,7 @@ def _spread(subject: Subject) -> list[int]:
 
 
 def _phases(oracle: Oracle, x: Array, m: Array, got: Array) -> Array:
-    """The largest angle between a pair and where it should be, of each row."""
+    """Return the largest angle between a pair and its expected place, for each row."""
     rope = oracle.rotary_at(sequence_length(m))
     exact = oracle.truth(x, m, "float64").rows
     first, second = rope.pairs_out.T

@@ -1,4 +1,4 @@
-"""Identities of every rotary embedding, and what multiplies the score."""
+"""Laws of every rotary embedding, and of the score with its factors."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def norm(subject: Subject) -> Outcome:
 
 
 def composition(subject: Subject) -> Outcome:
-    """R_m R_m x = R_2m x, and so position 0 turns nothing."""
+    """R_m R_m x = R_2m x, so that position 0 is the identity."""
     count = _count(subject)
     positions = subject.on_axes(np.arange(count))
     once = _rotate_one(subject, count, 3)
@@ -141,19 +141,19 @@ def attention_factor(subject: Subject) -> Outcome:
 
 
 def _rope(subject: Subject) -> Rotary | None:
-    """The rotation of so short a sequence, if any is known."""
+    """Return the rotation of such a short sequence, if one is known."""
     count = _count(subject)
     oracle = subject.identify_at(count) or subject.oracle
     return None if oracle is None else oracle.rotary_at(count)
 
 
 def _count(subject: Subject) -> int:
-    """Positions from 0 that are tried: composition goes twice as far."""
+    """Return the number of positions from 0 to try; composition goes twice as far."""
     return max(1, min(COUNT, subject.context // 2))
 
 
 def _rotate_one(subject: Subject, count: int, salt: int) -> Array:
-    """One vector at positions 0 ... count-1."""
+    """Rotate one vector by positions 0 ... count-1."""
     x = np.repeat(subject.vectors(1, salt=salt), count, axis=0)
     return subject.rotate(x, subject.on_axes(np.arange(count)))
 
@@ -188,7 +188,7 @@ IDENTITIES = (
 
 #: Sequences that are tried: one token, where many an error is invisible, and more.
 SEQUENCES = ((0,), (5,), (0, 1, 2, 3, 4, 5, 6, 7), (100, 101, 102, 110))
-PROMISED = 48  #: Positions that every target must take, as in the laws of positions.
+PROMISED = 48  #: Positions that every implementation must take, as in the laws of positions.
 BECAUSE = "the rounding of two rotations and their phases, times |q||k|"
 
 
@@ -217,25 +217,25 @@ def score(subject: Subject) -> Iterator[Outcome]:
 def _compare_scores(
     subject: Subject, oracle: Oracle, q: Array, k: Array, m: Array, got: Array
 ) -> Outcome:
-    """Scores of turned vectors beside those of the oracle."""
+    """Compare scores of rotated vectors with those of the oracle."""
     factor = oracle.rotary_at(sequence_length(m)).attention_factor
     # Another layout or base is the convention's failure; a factor is wrong in any of them.
     wanted = factor if subject.expect is None else subject.expect.attention_factor
     times = (wanted / factor) ** 2
     true_q, true_k = (oracle.truth(x, m, subject.dtype) for x in (q, k))
     expected = times * (true_q.rows @ true_k.rows.T)
-    allowed = _allowed(true_q, true_k)
+    allowed = _score_tolerance(true_q, true_k)
     outcome = compare_rows(got, expected, allowed, dtype=subject.dtype)
     return outcome if outcome.passed else _with_example(outcome, m, got, expected, allowed)
 
 
-def _allowed(q: Truth, k: Truth) -> Array:
-    """What a score may be off by, when both its vectors are."""
+def _score_tolerance(q: Truth, k: Truth) -> Array:
+    """Return the tolerance of scores of vectors that have tolerances."""
     return np.asarray(q.tolerance @ np.abs(k.rows).T + np.abs(q.rows) @ k.tolerance.T)
 
 
 def softmax_factor(subject: Subject) -> Iterator[Outcome]:
-    """What multiplies the score beside the rotation, 1 / sqrt(head_dim) apart."""
+    """The score has the softmax factor, times 1 / sqrt(head_dim)."""
     if subject.implementation.form == "score":
         yield from _scores(subject, ratio=False)
     elif subject.expect is None or subject.expect.softmax_factor == 1:
@@ -248,7 +248,7 @@ def softmax_factor(subject: Subject) -> Iterator[Outcome]:
 
 
 def _scores(subject: Subject, *, ratio: bool) -> Iterator[Outcome]:
-    """The target's own scores; with their factor divided out, or that factor."""
+    """Judge the implementation's own scores, without their factor, or judge that factor."""
     assert subject.expect is not None  # check sees to it
     oracle = Oracle(rotary_at=by_length(subject.expect))
     wanted = subject.expect.softmax_factor
@@ -264,7 +264,7 @@ def _scores(subject: Subject, *, ratio: bool) -> Iterator[Outcome]:
         if got.shape != exact.shape:
             msg = f"it returned shape {got.shape} for scores of shape {exact.shape}"
             raise WrongResult(msg)
-        allowed = _allowed(true_q, true_k) + rounding(subject.dtype) * np.abs(exact)
+        allowed = _score_tolerance(true_q, true_k) + rounding(subject.dtype) * np.abs(exact)
         allowed /= math.sqrt(subject.dim)
         factor = float((got * exact).sum() / (exact**2).sum())
         if ratio:

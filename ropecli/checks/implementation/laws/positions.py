@@ -1,4 +1,4 @@
-"""Positions of every kind, in one sequence and in batches."""
+"""Laws of positions of every kind, in one sequence and in batches."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ AS_THE_ORACLE = "the rounding of one rotation, and the phase that float32 tables
 
 
 def _at(*lists: ArrayLike) -> Callable[[Subject], Iterator[Outcome]]:
-    """The law of some lists of positions; one as long as another shows what a cache goes by."""
+    """Return a law of some lists of positions; two of one length show caches keyed by length."""
 
     def judge(subject: Subject) -> Iterator[Outcome]:
         for positions in lists:
@@ -46,7 +46,7 @@ def _at(*lists: ArrayLike) -> Callable[[Subject], Iterator[Outcome]]:
 
 
 def long_positions(subject: Subject) -> Iterator[Outcome]:
-    """Rows up to the end of the context, in every dtype."""
+    """Rows up to the end of the context are right, in every dtype."""
     for dtype in subject.dtypes:
         places = subject.on_axes(edge_positions(subject.context))
         x = subject.vectors(len(places), dtype, salt=6)
@@ -57,7 +57,7 @@ def long_positions(subject: Subject) -> Iterator[Outcome]:
 
 
 def beyond(subject: Subject) -> Outcome:
-    """Rows past the end of the context: right, or refused."""
+    """Rows beyond the context are right, or refused."""
     end = subject.context
     positions = [0, 1, end - 1, end, end + 1, end + end // 2, 2 * end - 1, 2 * end + 3]
     places = subject.on_axes(positions)
@@ -65,7 +65,7 @@ def beyond(subject: Subject) -> Outcome:
 
 
 def negative(subject: Subject) -> Outcome:
-    """R_{-m}, as relative positions and left padding need: right, or refused."""
+    """R_{-m}, which relative positions and left padding need, is right, or refused."""
     places = subject.on_axes([-1, -2, -3, -17, 0, 5, -100])
     try:
         outcome = judge_call(subject, subject.vectors(len(places), salt=8), places)
@@ -82,7 +82,7 @@ def negative(subject: Subject) -> Outcome:
 
 
 def _from_the_end(subject: Subject) -> int | None:
-    """Rows of the table that negative positions are looked up in as indices, if they are.
+    """Return the rows of the table in which negative positions are indices, or None.
 
     No model asks for them, and every table that is looked up in does so.
     """
@@ -94,7 +94,7 @@ def _from_the_end(subject: Subject) -> int | None:
 
 
 def _first_row(subject: Subject) -> int:
-    """How far below 0 a table begins: position -n turns as 0, and any before that, or raises."""
+    """Return the rows of a table: -n rotates as 0, and positions before it do so or raise."""
     x = subject.vectors(1, salt=8)
     first = subject.rotate(x, subject.on_axes([0]))
     low, high = _LOOKED_UP, _LONGEST_TABLE
@@ -109,7 +109,7 @@ def _first_row(subject: Subject) -> int:
 
 
 def axes(subject: Subject) -> Outcome:
-    """Each pair turns by its own coordinate of the position."""
+    """Each pair follows its own coordinate of the position."""
     if subject.axes == 1:
         return no_verdict("positions have one axis")
     found, expect = subject.identified, subject.expect
@@ -126,18 +126,18 @@ def axes(subject: Subject) -> Outcome:
 
 
 def edge_positions(context: int) -> list[int]:
-    """Positions where implementations go wrong, below the end of a context."""
+    """Return positions below the end of a context where implementations go wrong."""
     near = [p for p in (*EDGES, *FAR_EDGES) if p < context]
     return sorted({*near, *range(min(8, context)), context // 3, context // 2, context - 1})
 
 
 def refusal(subject: Subject, error: ImplementationError, dtype: str) -> Outcome:
-    """A call within the context that raised: a failure, unless nobody promised that context.
+    """Return the outcome of a refusal within the context: a failure if the context was given.
 
     Args:
-        subject: What was called.
-        error: What it raised; a wrong result is no refusal.
-        dtype: Of the data; any but the first may be refused.
+        subject: The implementation.
+        error: Its error; a wrong result is not a refusal.
+        dtype: Dtype of the data; any but the first may be refused.
     """
     if isinstance(error, WrongResult) or (dtype == subject.dtype and subject.context_given):
         return call_failure(error, dtype)
@@ -215,13 +215,13 @@ HEADS = 2
 
 
 def batched_positions(subject: Subject) -> Outcome:
-    """Each sequence is turned by its own row of positions."""
+    """Each sequence is rotated by its own row of positions."""
     starts = np.array([[0], [9], [30]])
     return _judge(subject, starts + np.arange(5))
 
 
 def unaffected_by_longer_sequence(subject: Subject) -> Outcome:
-    """A sequence is turned as it is alone, however long another one of its batch is."""
+    """A sequence is rotated as it is alone, however long another one of its batch is."""
     end = min(subject.context, 2 * (subject.original or subject.context))
     starts = np.array([[0], [max(0, end - 5)]])
     places = subject.on_axes(starts + np.arange(5))
@@ -249,13 +249,13 @@ def unaffected_by_longer_sequence(subject: Subject) -> Outcome:
 
 
 def left_padding(subject: Subject) -> Outcome:
-    """Sequences that begin after some padding at position 0."""
+    """Sequences after padding at position 0 are rotated by their own positions."""
     pads = np.array([[0], [2], [4]])
     return _judge(subject, np.maximum(np.arange(7) - pads, 0))
 
 
 def _judge(subject: Subject, positions: NDArray[Any]) -> Outcome:
-    """Without heads and with them: wrong rows in either fail, and one that is right will do."""
+    """Judge with and without heads: wrong rows fail in either, and one correct call is enough."""
     places = subject.on_axes(positions)
     batch, sequence = positions.shape
     outcomes, refusals = [], []
@@ -276,7 +276,7 @@ def _judge(subject: Subject, positions: NDArray[Any]) -> Outcome:
 def _by_row(
     subject: Subject, given: NDArray[Any], got: NDArray[Any], places: NDArray[Any]
 ) -> Outcome:
-    """Every sequence against the oracle, the tables being those of the longest one."""
+    """Compare every sequence with the oracle, with the tables of the longest one."""
     heads = given.shape[1] if given.ndim == 4 else 1
     spread = np.repeat(places[:, None], heads, axis=1)
     outcome = judge_rows(

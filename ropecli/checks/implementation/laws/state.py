@@ -1,4 +1,4 @@
-"""What a call may do to its arguments, must return, and may leave behind."""
+"""Laws of calls: arguments, results, and state left behind."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def input_untouched(subject: Subject) -> Outcome:
     x = subject.vectors(count, salt=11).astype(DTYPES[subject.dtype])
     first = 0 if subject.implementation.form == "decoder" else min(3, subject.context - count)
     places = subject.on_axes(np.arange(first, first + count))
-    for name, before, now in subject.implementation.watched(x.reshape(*lead, *x.shape), places):
+    for name, before, now in subject.implementation.arguments_after_call(
+        x.reshape(*lead, *x.shape), places
+    ):
         after = now.astype(np.float64)
         changed = np.argwhere(after != before.astype(np.float64))
         if len(changed):
@@ -74,7 +76,7 @@ def dtype_and_shape(subject: Subject) -> Iterator[Outcome]:
 
 
 def _shapes(subject: Subject, places: NDArray[Any]) -> Outcome:
-    """The same rows with a batch and heads before them."""
+    """Judge the same rows with leading axes."""
     count, samples = len(places), 0
     for lead in ((3,), (1,), (2, 3), (1, 2)):
         if subject.implementation.lead and len(lead) != len(subject.implementation.lead):
@@ -135,7 +137,7 @@ def same_twice(subject: Subject) -> Outcome:
 
 
 def _after_another_dtype(subject: Subject, right: Outcome) -> Outcome:
-    """Data in half precision before do not spoil what comes after."""
+    """Judge calls that follow one in half precision."""
     for x, places, before, dtype in _first_calls(subject):
         instance = subject.implementation.fresh()
         for half in [d for d in subject.dtypes if "16" in d and d != dtype]:
@@ -155,7 +157,7 @@ def _after_another_dtype(subject: Subject, right: Outcome) -> Outcome:
 
 
 def _first_calls(subject: Subject) -> Iterator[tuple[Array, NDArray[Any], Array, str]]:
-    """Vectors, positions, rows and dtype of calls that nothing came before: near 0, and further."""
+    """Yield vectors, positions, rows and dtype of the very first calls, near 0 and further out."""
     if subject.first_rows is not None:
         yield *short(subject), subject.first_rows, subject.dtype
     if subject.probe_rows is not None:  # as far as half precisions count
@@ -195,7 +197,7 @@ def long_short_long(subject: Subject) -> Outcome:
 
 
 def original_length(subject: Subject) -> Iterator[Outcome]:
-    """Whole sequences one shorter than the trained length, of that length, and one longer."""
+    """Sequences of the trained length, and one token shorter or longer, have the right tables."""
     length = subject.original
     if length is None:
         yield no_verdict("no original context length is known: --original N")
@@ -225,7 +227,7 @@ def original_length(subject: Subject) -> Iterator[Outcome]:
 
 
 def _table_is_kept_up_to(subject: Subject, length: int) -> Outcome:
-    """Every known type keeps its table up to the trained length and no further."""
+    """Compare tables one below the trained length and at it, which every known type keeps equal."""
     count = min(length - 1, SHORT)
     if not count:
         return no_verdict("the original length is one position")
@@ -239,7 +241,7 @@ def _table_is_kept_up_to(subject: Subject, length: int) -> Outcome:
 
 
 def token_by_token(subject: Subject) -> Outcome:
-    """Tokens one at a time are turned as the whole sequence is."""
+    """Tokens one at a time are rotated like the whole sequence."""
     count = min(SHORT, subject.context)
     x = subject.vectors(count, salt=17)
     places = subject.on_axes(np.arange(count))
@@ -254,7 +256,7 @@ def token_by_token(subject: Subject) -> Outcome:
 
 
 def _decode(subject: Subject, x: Array, places: NDArray[Any], whole: Array) -> Outcome:
-    """All steps from the beginning, and steps after half of the sequence."""
+    """Judge steps from the beginning, and steps after half of the sequence."""
     given = x.astype(DTYPES[subject.dtype]).reshape(*subject.implementation.lead, *x.shape)
     for begin in (0, len(x) // 2):
         with translate_errors():
@@ -274,7 +276,7 @@ def _decode(subject: Subject, x: Array, places: NDArray[Any], whole: Array) -> O
 
 
 def two_instances(subject: Subject) -> Outcome:
-    """Another base of the same size turns otherwise, and leaves the first as it was."""
+    """Another base of the same size rotates otherwise, and leaves the first as it was."""
     target = subject.implementation
     taken = base_parameter(target.function, target.form)
     if taken is None:
@@ -307,7 +309,7 @@ def two_instances(subject: Subject) -> Outcome:
 
 
 def short(subject: Subject) -> tuple[Array, NDArray[Any]]:
-    """Vectors and positions of a short call: the first ones."""
+    """Return vectors and positions of a short call: the first ones."""
     count = min(SHORT, subject.context)
     return subject.vectors(count, salt=0), subject.on_axes(np.arange(count))
 
