@@ -27,7 +27,7 @@ from ropecli.checks.implementation import Verdict as Verdict
 from ropecli.checks.implementation import check as check
 from ropecli.checks.rotated_file import Compared as Compared
 from ropecli.checks.rotated_file import compare_file as compare_file
-from ropecli.checks.vectors.make import vectors as vectors
+from ropecli.checks.vectors import vectors as vectors
 from ropecli.checks.verify import Verification as Verification
 from ropecli.checks.verify import verify as verify
 from ropecli.checks.verify_encoding import verify_encoding as verify_encoding
