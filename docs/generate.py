@@ -27,22 +27,10 @@ from ropecli.rotary import rope
 from ropecli.rotary.types import ROPE_TYPES, formula, own_parameters
 
 DOCS = Path(__file__).parent
-PART = re.compile(r"(<!-- generated: (\w+) ?(\w*) -->\n).*?(<!-- end -->)", re.DOTALL)
+PART = re.compile(r"^(<!-- generated: (\w+) ?(\w*) -->\n).*?(<!-- end -->)", re.M | re.DOTALL)
 GROUP = build()
 #: Arguments of rope types that config.json has no such key for.
 NO_KEYS = ("dim", "base", "axis", "direction", "pairs_in", "pairs_out", "layout", "rotary_offset")
-#: Commands that give a verdict, and what 1 means there.
-CHECKS = {
-    "check": "a law failed",
-    "diff": "the models differ",
-    "encode": "with `--check`: OUT is not the rotation of INPUT",
-    "identify": "nothing was recognised",
-    "inspect": "a finding of level error",
-    "lint": "a finding of level error",
-    "permute": "the scores differ; nothing is written",
-    "scores": "measurement and theory disagree",
-    "verify": "a law failed",
-}
 
 
 def main(arguments: list[str]) -> int:
@@ -90,8 +78,9 @@ def commands(_word: str) -> str:
 def exits(command: str) -> str:
     """A table of a command's exit codes."""
     rows = [("0", "fine")]
-    if command in CHECKS:
-        rows.append(("1", CHECKS[command]))
+    verdict = re.search(r"Exit code 1,? (.*?)\.", " ".join(GROUP.commands[command].help.split()))
+    if verdict is not None:
+        rows.append(("1", verdict[1]))
     rows += [
         (
             str(RopecliError.exit_code),

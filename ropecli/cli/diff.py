@@ -44,7 +44,7 @@ def diff(
       ropecli diff config.json --as transformers --as mlx-lm -o diff.png
 
     Show how two models differ, or one model as two stacks read it. Which fields differ, by how
-    many radians, and from which position on. Exit code 1 if they differ.
+    many radians, and from which position on. Exit code 1 if the models differ.
     """
     from ropecli.errors import ArgumentError
     from ropecli.models.diff import diff as compare

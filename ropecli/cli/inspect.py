@@ -29,8 +29,8 @@ def inspect(
       ropecli inspect config.json --as vllm --sequence-length 32768
 
     Show which RoPE a model uses. For each kind of layer: rope type, base, head dim, layout,
-    factors, wavelengths against the context, and what lint finds. Exit code 1 if it finds an
-    error.
+    factors, wavelengths against the context, and what lint finds. Exit code 1 if a finding
+    is an error.
     """
     from ropecli.errors import FileError
     from ropecli.models.lint.run import Inspection, lint_description

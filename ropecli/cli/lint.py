@@ -51,7 +51,8 @@ def lint(
       ropecli lint config.json --sarif -o ropecli.sarif
 
     Say what is wrong or ignored in a configuration. Or read differently by another stack: each
-    finding has its key, what happens because of it, and the cure. Exit code 1 if one is an error.
+    finding has its key, what happens because of it, and the cure. Exit code 1 if a
+    finding is an error.
     """
     from ropecli.render import document
     from ropecli.render import lint as pages

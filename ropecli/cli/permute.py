@@ -63,7 +63,8 @@ def permute(
 
     Convert query and key weights between layouts and prove it. Rows move bit by bit, all else is
     copied. Then the scores of the old weights in the old layout are compared with those of the new
-    weights in the new layout. Exit code 1, and no file, if they differ.
+    weights in the new layout. Exit code 1, and no file, if scores
+    differ.
     """
     from ropecli.cli.encoding import refuse_beside_model, refuse_without_model
     from ropecli.cli.progress import progress_bar

@@ -68,7 +68,8 @@ def scores(
 
     Compare positional encodings on the same tokens. Heat maps of score against position side
     by side, and who is translation invariant, symmetric, bounded, decaying and linear under
-    shift: measured, next to what theory says. Exit code 1 where they disagree.
+    shift: measured, next to what theory says. Exit code 1 if measurement and theory
+    disagree.
     """
     from ropecli.analyses.scores import random_tokens
     from ropecli.analyses.scores import scores as analyse

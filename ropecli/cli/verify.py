@@ -69,7 +69,7 @@ def verify(
       ropecli verify --encoding alibi
 
     Check the laws of RoPE against an independent reference. The laws are those of RoFormer
-    Eq. 11-16 and 34-37, in every dtype and in both layouts. Exit code 1 if one fails.
+    Eq. 11-16 and 34-37, in every dtype and in both layouts. Exit code 1 if a law fails.
     With --encoding, check the laws of another positional encoding, and those it must violate.
     """
     from ropecli.checks.verify import MAX_POSITION, join

@@ -1,13 +1,21 @@
-"""The rope type of the contributing page works as soon as its file is there, and no sooner."""
+"""What the contributing page adds works as soon as its files are in place, and no sooner."""
 
 from __future__ import annotations
 
+import csv
+import json
 import re
 import shutil
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 from helpers import ROOT, run_python
+
+import ropecli
+from ropecli.rotary import Rotary
 
 PAGE = (ROOT / "docs" / "contributing.md").read_text()
 USE = """
@@ -18,15 +26,18 @@ print(rope)
 """
 
 
+def copy_package(folder: Path) -> None:
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "ropecli", folder / "ropecli", ignore=ignored)
+
+
 @pytest.mark.parametrize("dropped_in", [True, False])
 def test_one_file_adds_a_rope_type(dropped_in: bool, tmp_path: Path) -> None:
     found = re.search(
         r"```python\n# ropecli/(rotary/types/whole_turns\.py)\n(.*?)```", PAGE, re.DOTALL
     )
     assert found is not None
-    shutil.copytree(
-        ROOT / "ropecli", tmp_path / "ropecli", ignore=shutil.ignore_patterns("__pycache__")
-    )
+    copy_package(tmp_path)
     if dropped_in:
         (tmp_path / "ropecli" / found[1]).write_text(found[2])
     done = run_python(USE.format(folder=str(tmp_path)), cwd=tmp_path, PYTHONPATH=str(tmp_path))
@@ -37,3 +48,54 @@ def test_one_file_adds_a_rope_type(dropped_in: bool, tmp_path: Path) -> None:
     else:
         assert "rope type must be one of axial, " in done.stderr
         assert "got 'whole_turns'" in done.stderr
+
+
+@pytest.mark.slow
+def test_four_files_and_one_line_add_an_analysis(tmp_path: Path) -> None:
+    copy_package(tmp_path)
+    section = PAGE.partition("## Add an analysis")[2].partition("\n## ")[0]
+    modules = re.findall(r"```python\n   # (ropecli/\S+)\n(.*?)   ```", section, re.DOTALL)
+    (docs_page,) = re.findall(r"```text\n(.*?)   ```", section, re.DOTALL)
+    files = {name: textwrap.dedent(code) for name, code in modules}
+    assert list(files) == [f"ropecli/{room}/turns.py" for room in ("analyses", "render", "cli")]
+    files["docs/commands/turns.md"] = textwrap.dedent(docs_page)
+    assert sum(len(text.splitlines()) for text in files.values()) < 120
+    (tmp_path / "docs" / "commands").mkdir(parents=True)
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    commands = tmp_path / "ropecli" / "cli" / "app.py"
+    text = commands.read_text()
+    assert text.count("COMMANDS = (\n") == 1
+    commands.write_text(text.replace("COMMANDS = (\n", 'COMMANDS = (\n    "turns",\n'))
+
+    def run(*words: str, module: str = "-mropecli") -> str:
+        command = [sys.executable, module, *words]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), words
+        return done.stdout
+
+    assert "  turns     Count the turns of each rotated pair within a context\n" in run("--help")
+    assert "--context N          Context length.  [default: 4096]\n" in run("turns", "--help")
+    words = ["turns", "--dim", "4", "--context", "100"]
+    assert run(*words) == "Turns within 100 positions\n\n0   15.92\n1  0.1592\n"
+    document = json.loads(run(*words, "--json"))
+    assert document["schema"] == "ropecli.turns/1"
+    assert (document["parameters"]["dim"], document["parameters"]["context"]) == (4, 100)
+    expected = (100 / Rotary(head_dim=4).wavelength).tolist()
+    assert document["result"] == {"context_length": 100, "turns": expected}
+    assert run(*words, "-o", "x.csv").endswith("\nWritten: x.csv\n")
+    heading, *rows = csv.reader((tmp_path / "x.csv").read_text().splitlines())
+    assert heading == ["pair", "turns"]
+    assert [(int(pair), float(turns)) for pair, turns in rows] == list(enumerate(expected))
+    run(*words, "-o", "x.png")
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+    use = "import ropecli.analyses.turns as t; from ropecli import Rotary as R\n"
+    use += "r = t.turns(R(head_dim=4)); print(r); print(r._repr_html_()); print(r.figure())"
+    assert run(use, module="-c").startswith("Turns within 4,096 positions\n\n0  651.9\n")
+    shutil.copy(ROOT / "docs" / "generate.py", tmp_path / "docs")
+    run(module="docs/generate.py")
+    assert (
+        "| `--context N` | Context length. | `4096` |"
+        in (tmp_path / "docs/commands/turns.md").read_text()
+    )
+    assert not hasattr(ropecli, "turns")
