@@ -97,7 +97,7 @@ def encode(
       ropecli encode queries.npy --check engine_output.npy
 
     Rotate a file of embeddings by their positions. The file may be larger than memory; the output
-    has its shape, dtype and memory order, and appears whole or not at all. Exit code 1 if the OUT of
+    has its shape, dtype and memory order, and appears whole or not at all. Exit code 1 if OUT of
     --check is not the rotation of INPUT.
     """
     # First, because CPython 3.11 maps and unmaps memory for each of the many calls in which Numba

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -69,8 +70,14 @@ def test_four_files_and_one_line_add_an_analysis(tmp_path: Path) -> None:
     commands.write_text(text.replace("COMMANDS = (\n", 'COMMANDS = (\n    "turns",\n'))
 
     def run(*words: str, module: str = "-mropecli") -> str:
-        command = [sys.executable, module, *words]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, module, *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        )
         assert (done.returncode, done.stderr) == (0, ""), words
         return done.stdout
 
