@@ -12,7 +12,7 @@ import numpy as np
 
 from ropecli.errors import FileError
 from ropecli.files.formats.registry import open_source
-from ropecli.files.formats.stored import box_shape, whole
+from ropecli.files.formats.stored import box_shape, short, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -151,4 +151,4 @@ def version_of(path: Path, fd: int | None = None) -> str:
 def list_names(names: Iterable[str]) -> str:
     """Return the first few names in alphabetical order, for messages."""
     names = sorted(names)
-    return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+    return ", ".join(map(short, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")

@@ -79,7 +79,11 @@ class Plan:
         same = self.format.named and session.source.path.suffix.lower() in self.format.suffixes
         self.kept = session.rest if same else ()
         self.left_out = () if same else session.rest
-        self.arrays = [self._as_stored(each.axes.stored) for each in arrays]
+        self.arrays = [self._as_stored(each.axes.stored, same=same) for each in arrays]
+        names = [array.name for array in self.arrays]
+        if len(set(names)) < len(names):
+            msg = f"cannot write {output}: two of its tensors would have one name"
+            raise FileError(msg)
         self.bytes = sum(each.axes.stored.nbytes for each in arrays)
 
     def blocks(self) -> Iterator[Block]:
@@ -182,9 +186,10 @@ class Plan:
             for block, counts in rotated:
                 yield WrittenBlock(block, counts, digests.pop(block.number, ""))
 
-    def _as_stored(self, stored: Stored) -> Stored:
-        """Return an array as the output stores it."""
-        name = (stored.name or stored.path.stem) if self.format.named else ""
+    def _as_stored(self, stored: Stored, *, same: bool) -> Stored:
+        """Return an array as the output stores it: one without a name is named after its file."""
+        name = stored.name or ("" if same else stored.path.stem)
+        name = name if self.format.named else ""
         return self.format.as_stored(replace(stored, path=self.output, name=name))
 
     def _check_resumable(self) -> None:

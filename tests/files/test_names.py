@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 from files.folders import names, refused
-from files.hostile import nested_safetensors
+from files.hostile import archive, nested_safetensors, saved_bytes
 from files.optional_formats import random_array, read_zarr, save_npz, write_zarr
 from helpers import assert_same_bits
 from safetensors import safe_open
 
 from ropecli import Rotary, encode_file, rotate
 from ropecli.files.formats.stored import short
+from ropecli.files.load import read_tensor
 
 ROPE = Rotary(head_dim=8)
 X = random_array(3, 8)
@@ -66,6 +67,28 @@ def test_what_no_header_of_safetensors_holds_is_refused(tmp_path: Path) -> None:
     assert names(tmp_path) == ["x.npz"]
 
 
+@pytest.mark.parametrize("suffix", [".safetensors", ".npz"])
+def test_an_empty_name_is_none_but_a_name(tmp_path: Path, suffix: str) -> None:
+    """A file `in` with a tensor of no name is not one with a tensor `in`."""
+    entries = {
+        name: {"dtype": "F32", "shape": [3, 8], "data_offsets": [begin, begin + X.nbytes]}
+        for begin, name in ((0, ""), (X.nbytes, "in"))
+    }
+    path = tmp_path / f"in{suffix}"
+    if suffix == ".npz":
+        path.write_bytes(archive({"": saved_bytes(X), "in.npy": saved_bytes(2 * X)}))
+    else:
+        path.write_bytes(nested_safetensors(entries, X.tobytes() + (2 * X).tobytes()))
+    encode_file(path, tmp_path / f"y{suffix}", ROPE, tensor="")
+    assert_same_bits("", got=read_tensor(tmp_path / f"y{suffix}", ""), expected=rotate(X, ROPE))
+    assert_same_bits("in", got=read_tensor(tmp_path / f"y{suffix}", "in"), expected=2 * X)
+    other = tmp_path / ("z.npz" if suffix == ".safetensors" else "z.safetensors")
+    said = refused(encode_file, path, other, ROPE, tensor="*")
+    assert said == f"cannot write {other}: two of its tensors would have one name"
+    encode_file(path, other, ROPE, tensor="")
+    assert_same_bits("named", got=read_tensor(other, "in"), expected=rotate(X, ROPE))
+
+
 def test_same_format_keeps_every_name(tmp_path: Path) -> None:
     path = save_safetensors(tmp_path / "x.safetensors", "a\0b")
     encode_file(path, tmp_path / "y.safetensors", ROPE)
@@ -75,6 +98,49 @@ def test_same_format_keeps_every_name(tmp_path: Path) -> None:
     write_zarr(tmp_path / "x.zarr", {in_bytes: X})
     encode_file(tmp_path / "x.zarr", tmp_path / "y.zarr", ROPE)
     assert_same_bits("q", got=read_zarr(tmp_path / "y.zarr", in_bytes), expected=rotate(X, ROPE))
+
+
+@pytest.mark.parametrize("first", ["a.npy", "a"])
+def test_names_that_numpy_would_confuse_are_refused(tmp_path: Path, first: str) -> None:
+    entries = {
+        name: {"dtype": "F32", "shape": [3, 8], "data_offsets": [begin, begin + X.nbytes]}
+        for begin, name in ((0, first), (X.nbytes, {"a": "a.npy", "a.npy": "a"}[first]))
+    }
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(nested_safetensors(entries, X.tobytes() * 2))
+    said = refused(encode_file, path, tmp_path / "y.npz", ROPE, tensor="*")
+    assert said.endswith("NumPy would find two arrays under the name 'a.npy'")
+    encode_file(path, tmp_path / "y.npz", ROPE, tensor="a.npy")
+    with np.load(tmp_path / "y.npz") as loaded:
+        assert loaded.files == ["a.npy"]
+        assert_same_bits("a.npy", got=loaded["a.npy"], expected=rotate(X, ROPE))
+
+
+def test_a_member_without_a_suffix_is_an_array_as_numpy_takes_it(tmp_path: Path) -> None:
+    members = {"q": saved_bytes(X), "é/k": saved_bytes(X), "note": b"words", "empty": b""}
+    path = tmp_path / "x.npz"
+    path.write_bytes(archive(members))
+    result = encode_file(path, tmp_path / "y.npz", ROPE, tensor="q")
+    assert (result.arrays[0].name, result.kept) == ("q", ("é/k",))
+    with np.load(tmp_path / "y.npz") as loaded:
+        assert loaded.files == list(members)
+        assert_same_bits("q", got=loaded["q"], expected=rotate(X, ROPE))
+        assert_same_bits("k", got=loaded["é/k"], expected=X)
+        assert loaded["note"] == b"words"
+
+
+@pytest.mark.parametrize("other", ["q", "q.npy.npy"])
+def test_members_that_numpy_would_confuse_are_refused(tmp_path: Path, other: str) -> None:
+    path = tmp_path / "x.npz"
+    path.write_bytes(archive({"q.npy": saved_bytes(X), other: saved_bytes(2 * X)}))
+    said = refused(encode_file, path, tmp_path / "y.npz", ROPE, tensor="q")
+    assert said == f"{path} holds {'q' if other == 'q' else 'q.npy'!r} twice"
+
+
+def test_names_of_several_lines_are_shown_in_one(tmp_path: Path) -> None:
+    save_npz(tmp_path / "x.npz", {"a\nb": X, "c": X})
+    said = refused(encode_file, tmp_path / "x.npz", tmp_path / "y.npz", ROPE)
+    assert said.endswith(r"name one of a\nb, c")
 
 
 def test_names_are_shown_short() -> None:

@@ -6,11 +6,14 @@ than its size makes plausible.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import zipfile
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+
+from numpy.lib.format import MAGIC_PREFIX
 
 from ropecli.errors import FileError
 from ropecli.files.formats.base import FileSource, closed_on_error, translate_read_errors
@@ -22,7 +25,7 @@ from ropecli.files.formats.stream import PieceStream, StreamReader, read_up_to
 from ropecli.regular import open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from ropecli.files.formats.flat import FlatWriter
@@ -75,26 +78,37 @@ class NpzSource(FileSource):
         with closed_on_error(self), translate_read_errors(str(path)):
             self.archive = zipfile.ZipFile(_BoundedFile(self.fd, closefd=False))
             self.members = self._check_members(self.archive.infolist())
+            self.array_members = {
+                member.filename.removesuffix(_MEMBER): member
+                for member in self.members
+                if self._is_array(member)
+            }
         self.headers = _Headers(self)
         self.arrays = _Arrays(self.headers)
 
-    def _check_members(self, members: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
-        """Return all members by name."""
-        by_name = {member.filename: member for member in members}
-        if len(by_name) != len(members):
-            twice = next(m.filename for m in members if by_name[m.filename] is not m)
+    def _check_members(self, members: list[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
+        if twice := _ambiguous_key([member.filename for member in members]):
             msg = f"{self.path} holds {short(repr(twice))} twice"
             raise FileError(msg)
-        if _MEMBER in by_name:
+        if any(member.filename == _MEMBER for member in members):
             msg = f"{self.path} holds an array without a name"
             raise FileError(msg)
         unpacked = sum(member.file_size for member in members)
         check_density(str(self.path), os.fstat(self.fd).st_size, unpacked)
-        return by_name
+        return members
+
+    def _is_array(self, member: zipfile.ZipInfo) -> bool:
+        """Return whether NumPy takes a member for an array, as it also does without a suffix."""
+        if member.filename.endswith(_MEMBER):
+            return True
+        with contextlib.suppress(FileError):
+            start = read_up_to(self.unpack(member, _HEADER_STEP), len(MAGIC_PREFIX))
+            return start == MAGIC_PREFIX
+        return False
 
     def reader(self, stored: Stored) -> Reader:
         """Return the reader of an array."""
-        stream = self.unpack(self.members[stored.name + _MEMBER])
+        stream = self.unpack(self.array_members[stored.name])
         read_up_to(stream, len(self.headers[stored.name].content))
         return StreamReader(stream, stored)
 
@@ -137,8 +151,7 @@ class _Headers(Mapping[str, NpyHeader]):
     def __init__(self, source: NpzSource) -> None:
         self._source = source
         self._headers: dict[str, NpyHeader] = {}
-        members = source.members.values()
-        self._members = {m.filename.removesuffix(_MEMBER): m for m in members if _is_array(m)}
+        self._members = source.array_members
 
     def __getitem__(self, name: str) -> NpyHeader:
         if name not in self._headers:
@@ -171,7 +184,12 @@ class _Arrays(Mapping[str, Stored]):
 class _Sink:
     def __init__(self, part: Path, arrays: Sequence[Stored], source: Source) -> None:
         self._part = part
-        self._names = {array.name + _MEMBER: array.name for array in arrays}
+        self._arrays = arrays
+        if not isinstance(source, NpzSource):
+            twice = _ambiguous_key([array.name + _MEMBER for array in arrays])
+            if twice:
+                msg = f"cannot write {arrays[0].path}: NumPy would find two arrays under the name "
+                raise FileError(msg + short(repr(twice)))
         headers = (
             source.headers[array.name].content
             if isinstance(source, NpzSource)
@@ -187,19 +205,20 @@ class _Sink:
         """Write all members, in the order of the archive that was read and packed as there."""
         with zipfile.ZipFile(self._part, "w") as archive:
             if not isinstance(source, NpzSource):
-                for name in self._names:
-                    self._pack(archive, zipfile.ZipInfo(name))
+                for array in self._arrays:
+                    self._pack(archive, zipfile.ZipInfo(array.name + _MEMBER), array.name)
                 return
             archive.comment = source.archive.comment
-            for name, member in source.members.items():
-                if name in self._names:
-                    self._pack(archive, _like(member))
-                elif not _is_array(member) or name.removesuffix(_MEMBER) in rest:
+            ours = {source.array_members[a.name].filename: a.name for a in self._arrays}
+            for member in source.members:
+                if member.filename in ours:
+                    self._pack(archive, _like(member), ours[member.filename])
+                else:
                     _copy(archive, source, member)
 
-    def _pack(self, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
+    def _pack(self, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> None:
         with archive.open(info, "w", force_zip64=True) as packed:
-            for block in self._spool.blocks(self._names[info.filename]):
+            for block in self._spool.blocks(name):
                 packed.write(block)
 
     def close(self) -> None:
@@ -221,8 +240,17 @@ def _like(member: zipfile.ZipInfo) -> zipfile.ZipInfo:
     return info
 
 
-def _is_array(member: zipfile.ZipInfo) -> bool:
-    return member.filename.endswith(_MEMBER)
+def _ambiguous_key(filenames: Iterable[str]) -> str:
+    """Return a name under which NumPy could find two members: it takes them with and without .npy.
+
+    Empty if there is none.
+    """
+    owners: dict[str, int] = {}
+    for number, filename in enumerate(filenames):
+        for key in (filename, filename.removesuffix(_MEMBER)):
+            if owners.setdefault(key, number) != number:
+                return key
+    return ""
 
 
 def _is_name(name: str) -> bool:

@@ -65,7 +65,9 @@ def label_of(path: Path, name: str) -> str:
 
 
 def short(name: str) -> str:
-    """Shorten a name for a message: a file may hold one of megabytes."""
+    """Return a name as messages show it: it may be of megabytes, or of several lines."""
+    if not name.isprintable():
+        name = repr(name)[1:-1]
     return name if len(name) <= _LONGEST_NAME else f"{name[:60]}...{name[-10:]}"
 
 

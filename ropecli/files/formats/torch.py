@@ -129,8 +129,7 @@ class _Sink:
 
         tensors = {a.name: _as_tensor(self._spool.mapped(a.name)) for a in self._arrays}
         if isinstance(source, _Source):
-            new = {"": next(iter(tensors.values()))} if self._alone else tensors
-            root = _with_tensors(source.root, "", new)
+            root = _with_tensors(source.root, "", tensors)
         else:
             root = next(iter(tensors.values())) if self._alone else tensors
         output = self._arrays[0].path

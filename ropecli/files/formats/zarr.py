@@ -60,7 +60,8 @@ class Zarr:
     def as_stored(self, array: Stored) -> Stored:
         """Return the array in C order, in chunks."""
         import_library("zarr", array.path, "writing")
-        check_name(array.path, array.name, _is_name)
+        if array.name:
+            check_name(array.path, array.name, _is_name)
         dtype = array.dtype.newbyteorder("=")
         return replace(array, dtype=dtype, fortran_order=False, chunks=_chunks(array))
 
