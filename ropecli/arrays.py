@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-#: What can be rotated, by the names that the command line uses.
+#: Dtypes that can be rotated, by their names on the command line.
 DTYPES = {
     "float64": np.dtype(np.float64),
     "float32": np.dtype(np.float32),
     "float16": np.dtype(np.float16),
     "bfloat16": BFLOAT16,
 }
-MOST_AXES = 64  #: That an array of NumPy can have.
+MOST_AXES = 64  #: Limit of NumPy.
 MOST_ELEMENTS = 1 << 59  #: An array has fewer: of 16 bytes each, they are as many as NumPy counts.
 
 
 def as_array(name: str, value: Any) -> NDArray[Any]:
-    """The value as a NumPy array, sharing memory where that is possible.
+    """Return the value as a NumPy array, sharing memory where possible.
 
     Takes NumPy, PyTorch tensors on the CPU (detached; bfloat16 too), JAX arrays, whatever has
     `__array__` or DLPack, numbers and nested lists.
@@ -67,7 +67,7 @@ def _from_torch(name: str, tensor: Any) -> NDArray[Any]:
 
 
 def is_shape(lengths: Sequence[Any]) -> bool:
-    """Whether an array can have such a shape: what a file says may be anything."""
+    """Whether NumPy can hold such a shape, which may come from a damaged file."""
     if len(lengths) > MOST_AXES:
         return False
     whole = all(type(length) is int and 0 <= length < MOST_ELEMENTS for length in lengths)

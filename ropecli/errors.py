@@ -1,6 +1,6 @@
-"""What can go wrong, and the exit code that the command line gives for it.
+"""Errors of calls and inputs, with their exit codes on the command line.
 
-A message says in one line what was wrong, what was given, and what is expected.
+A message has one line: what was wrong, what was given, and what is expected.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Numbers that a caller gives, checked."""
+"""Checks of numbers that a caller gives."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from ropecli.errors import ArgumentError, ArgumentTypeError
 
-LARGEST_DIM = 2**20  #: A thousand times any model's; more is a slip, and would take hours.
+LARGEST_DIM = 2**20  #: A thousand times any model's; more is a mistake, and would take hours.
 
 
 def integer(name: str, value: object) -> int:

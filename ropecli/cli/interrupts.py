@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from types import FrameType
 
 EXIT_INTERRUPTED = 130
-_SOON = 0.01  #: Seconds.
-_interrupted = False
+_SOON = 0.01  #: Seconds until the next attempt where an exception would be lost.
+_MOST_ATTEMPTS = 200  #: A module of a user may take forever to be imported.
+_attempts = 0
 
 
 def exit_at_once_from_now_on() -> None:
@@ -37,21 +38,22 @@ def exit_at_once(*_signal_and_frame: object) -> None:
 
 
 def raise_interrupt(_signal: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt, and remember it in case an import hides it."""
-    global _interrupted  # noqa: PLW0603 - a signal reaches the process, not an object
-    _interrupted = True
-    if _is_in_compiler(frame):
-        # LLVM calls back into Python: an exception would be printed and lost there, or leave
-        # objects of LLVM half made. Its calls are short: try again soon.
+    """Raise KeyboardInterrupt, and remember it in case something hides it."""
+    global _attempts  # noqa: PLW0603 - a signal reaches the process, not an object
+    _attempts += 1
+    if _attempts < _MOST_ATTEMPTS and _would_be_lost(frame):
         signal.signal(signal.SIGALRM, raise_interrupt)
         signal.setitimer(signal.ITIMER_REAL, _SOON)
         return
     raise KeyboardInterrupt
 
 
-def _is_in_compiler(frame: FrameType | None) -> bool:
+def _would_be_lost(frame: FrameType | None) -> bool:
+    """Whether C code that runs may print the exception and go on: an import, or LLVM."""
     while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith("llvmlite"):
+        if frame.f_code.co_filename.startswith("<frozen importlib") or frame.f_globals.get(
+            "__name__", ""
+        ).startswith("llvmlite"):
             return True
         frame = frame.f_back
     return False
@@ -78,7 +80,7 @@ def raised_as_exceptions() -> Iterator[None]:
 
 def was_interrupted() -> bool:
     """Whether a Ctrl-C came while the command ran."""
-    return _interrupted
+    return _attempts > 0
 
 
 def handle_with(handler: object) -> None:

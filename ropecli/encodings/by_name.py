@@ -1,4 +1,4 @@
-"""Any positional encoding by name, with weights that are given or drawn."""
+"""Any positional encoding by name, with given or sampled weights."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def encoding(
     weights: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Encoding:
-    """A positional encoding.
+    """Return a positional encoding.
 
     Args:
         name: One of `ENCODINGS`, such as "rope" or "t5".
         model_dim: Coordinates of a token.
-        heads: Heads side by side.
+        heads: Number of heads.
         head_dim: Coordinates of a head, even; model_dim / heads by default.
-        seed: What weights that are not given are drawn with.
-        weights: Some or all of them by name, of the shapes that the encoding asks for.
-        **options: The encoding's own.
+        seed: Seed of the weights that are not given.
+        weights: Some or all weights by name, in the shapes of `Encoding.shapes`.
+        **options: Options of this encoding.
 
     Raises:
-        ArgumentError: No such encoding or option, or a value or shape that is not allowed.
+        ArgumentError: No such encoding, option or weight, or a value out of range.
         ArgumentTypeError: A value of the wrong type.
     """
     kind = class_of(name)
@@ -62,16 +62,16 @@ def encoding(
     for extra in given.keys() - shapes.keys():
         msg = f"encoding {name} has no weight {extra!r}; it has {', '.join(shapes) or 'none'}"
         raise ArgumentError(msg)
-    settled = {k: _checked(k, v, shapes[k]) for k, v in given.items()}
-    for missing in shapes.keys() - settled.keys():
-        # Of its own name and the seed, so that encodings share the weights that both have.
+    complete = {k: _check_weight(k, v, shapes[k]) for k, v in given.items()}
+    for missing in shapes.keys() - complete.keys():
+        # Seeded with its name too, so that encodings share the weights that both have.
         random = np.random.default_rng([seed, *missing.encode()])
-        settled[missing] = kind.sample_weight(missing, shapes[missing], random)
-    return kind(sizes=sizes, weights=settled, **own)
+        complete[missing] = kind.sample_weight(missing, shapes[missing], random)
+    return kind(sizes=sizes, weights=complete, **own)
 
 
 def with_table(name: str, length: int, **arguments: Any) -> Encoding:
-    """An encoding whose table of positions, if it has one, is at least so long.
+    """Return an encoding whose table of positions, if any, has at least `length` rows.
 
     Raises:
         ArgumentError: As `encoding`.
@@ -110,7 +110,7 @@ def _sizes(model_dim: int, heads: int, head_dim: int | None) -> Sizes:
     return Sizes(model_dim=dim, heads=count, head_dim=width)
 
 
-def _checked(name: str, value: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
+def _check_weight(name: str, value: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
     array = as_array(name, value)
     if array.dtype.kind != "f":
         msg = f"weight {name} must be floats, got {array.dtype}"
@@ -118,8 +118,8 @@ def _checked(name: str, value: Any, shape: tuple[int, ...]) -> NDArray[np.float6
     if array.shape != shape:
         msg = f"weight {name} must have shape {shape}, got {array.shape}"
         raise ArgumentError(msg)
-    settled: NDArray[np.float64] = np.ascontiguousarray(array, dtype=np.float64)
-    if not np.isfinite(settled).all():
+    weight: NDArray[np.float64] = np.ascontiguousarray(array, dtype=np.float64)
+    if not np.isfinite(weight).all():
         msg = f"weight {name} must be finite"
         raise ArgumentError(msg)
-    return settled
+    return weight

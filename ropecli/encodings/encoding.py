@@ -1,4 +1,4 @@
-"""What every positional encoding is: weights, and scores of queries against keys."""
+"""The class of all positional encodings: weights, and scores of queries against keys."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Sizes:
     """Sizes of an attention layer."""
 
     model_dim: int  #: Coordinates of a token.
-    heads: int  #: Heads side by side.
+    heads: int  #: Number of heads.
     head_dim: int  #: Coordinates of a head's query and key.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Theory:
-    """What theory says of a score, content fixed; None where it depends on the weights."""
+    """Properties of a score in theory, tokens fixed; None where the weights decide."""
 
     translation_invariant: bool | None  #: S(m+s, n+s) = S(m, n).
     symmetric: bool | None  #: S(m, n) of q and k = S(n, m) of the same q and k.
@@ -60,19 +60,19 @@ class Encoding(ABC):
 
     @classmethod
     def sample_weight(cls, name: str, shape: tuple[int, ...], random: np.random.Generator) -> Array:
-        """A weight that nobody gave: of variance 1 / its last axis but one."""
+        """Sample a weight with variance 1 / (length of its second-last axis)."""
         scale = np.sqrt(shape[-2] if len(shape) > 1 else 1)
         weight: Array = random.standard_normal(shape) / scale
         return weight
 
     @property
     def theory(self) -> Theory:
-        """What theory says, with the options that it has."""
+        """Theory of the encoding with its options."""
         return self.default_theory
 
     @property
     def saturation_position(self) -> float:
-        """A position beyond which no rule of the encoding changes any more."""
+        """Position beyond which the encoding treats all distances alike."""
         return 0.0
 
     @abstractmethod
@@ -83,8 +83,8 @@ class Encoding(ABC):
         """a_mn of RoFormer Eq. 2 before its softmax, scale included.
 
         Args:
-            x_query: Tokens that ask, (queries, model_dim).
-            x_key: Tokens that are asked, (keys, model_dim).
+            x_query: Tokens of the queries, (queries, model_dim).
+            x_key: Tokens of the keys, (keys, model_dim).
             query_positions: (queries,), integers or floats.
             key_positions: (keys,).
 
@@ -92,8 +92,8 @@ class Encoding(ABC):
             (heads, queries, keys), float64.
 
         Raises:
-            ArgumentError: A shape, or a position, that is not allowed.
-            ArgumentTypeError: A dtype that is not allowed.
+            ArgumentError: A wrong shape, or a position out of range.
+            ArgumentTypeError: An unsupported dtype.
         """
         x, y = self._tokens("x_query", x_query), self._tokens("x_key", x_key)
         m = _positions("query_positions", query_positions, len(x))
@@ -113,18 +113,18 @@ class Encoding(ABC):
 
     def _queries(self, x: Array) -> Array:
         """W_q x: (heads, tokens, head_dim)."""
-        return _projected(x, self.weights["query"])
+        return _project(x, self.weights["query"])
 
     def _keys(self, x: Array) -> Array:
         """W_k x: (heads, tokens, head_dim)."""
-        return _projected(x, self.weights["key"])
+        return _project(x, self.weights["key"])
 
     def _dots(self, q: Array, x: Array, weight: str = "key") -> Array:
         """q_m . W x_n: (heads, queries, keys)."""
         w = self.weights[weight]
         if q.shape[1] > 1:
-            return dots(q, _projected(x, w))
-        # Of one query among many keys (W^T q) . x_n is the same, and less by a factor head_dim.
+            return dots(q, _project(x, w))
+        # For one query, (W^T q) . x_n is the same number for 1 / head_dim of the work.
         back = (q @ w.transpose(0, 2, 1))[:, 0]
         return (back @ x.T)[:, None]
 
@@ -133,8 +133,8 @@ class Encoding(ABC):
         return float(1 / np.sqrt(self.sizes.head_dim))
 
 
-def _projected(x: Array, weight: Array) -> Array:
-    """W x: (heads, tokens, head_dim). One token that is broadcast is projected once."""
+def _project(x: Array, weight: Array) -> Array:
+    """W x: (heads, tokens, head_dim). A broadcast token is projected once."""
     if len(x) > 1 and x.strides[0] == 0:
         return np.repeat(x[:1] @ weight, len(x), axis=1)
     return np.ascontiguousarray(x @ weight)

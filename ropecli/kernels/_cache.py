@@ -29,7 +29,7 @@ def cache_folder() -> Path | None:
 
     try:
         folder = user_cache_path("ropecli") / "numba"
-        # The files are pickles: nobody else may write there.
+        # The files are pickles: no other user may write there.
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except (OSError, RuntimeError):
         return None
@@ -52,12 +52,12 @@ def open_cache(function: Callable[..., Any]) -> FunctionCache | NullCache:
         return NullCache()
     finally:
         numba.config.CACHE_DIR = before
-    # Where the folder can't be written Numba turns to the one beside the source, which is not ours.
+    # Where the folder can't be written Numba takes the one next to the source, which is not ours.
     return cache if Path(cache.cache_path).is_relative_to(folder) else NullCache()
 
 
 def is_compiled(module: str) -> bool:
-    """Whether a kernel of this module lies in the cache; if not, its first call takes seconds."""
+    """Whether a kernel of this module is in the cache; if not, its first call takes seconds."""
     folder = cache_folder()
     return folder is not None and any((folder / _edition()).rglob(f"{module}.*.nbc"))
 
@@ -75,7 +75,7 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
     """Numba's cache of a function, safe against damage and against processes that save at once."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The compiled code for a signature; None, so that it is compiled anew, if unreadable."""
+        """The compiled code for a signature; None if unreadable, so that it is compiled again."""
         try:
             return super().load_overload(sig, target_context)
         except Damage:
@@ -85,11 +85,11 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Save the compiled code; a full or read-only disk costs the cache, not the result."""
-        with contextlib.suppress(Damage), self._locked():
+        with contextlib.suppress(Damage), self._lock():
             super().save_overload(sig, data)
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _lock(self) -> Iterator[None]:
         # Numba picks the name of a data file from an index that it read before: two processes
         # that save two signatures at once would give one name to both, and a float64 kernel
         # would be loaded for float32.

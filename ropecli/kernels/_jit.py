@@ -37,7 +37,7 @@ Function = TypeVar("Function", bound="Callable[..., Any]")
 
 
 class _Process:
-    """What this process has done: whether threads were started, and who may start them."""
+    """State of this process: whether threads were started, and the lock of those who start them."""
 
     def __init__(self) -> None:
         self.launch = threading.RLock()
@@ -45,7 +45,7 @@ class _Process:
         self.forked_after_launch = False
 
     def after_fork(self) -> None:
-        """A child has none of the parent's threads, and perhaps a lock that nobody will free."""
+        """A child has none of the parent's threads, and perhaps a lock that is never freed."""
         self.launch = threading.RLock()
         self.forked_after_launch = self.forked_after_launch or self.launched
 
@@ -56,7 +56,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Thread(threading.local):
-    """Whether kernels that a thread calls are to run on it alone."""
+    """State of a thread: whether the kernels that it calls run on it alone."""
 
     alone = False
 
@@ -66,7 +66,7 @@ _thread = _Thread()
 
 @contextlib.contextmanager
 def on_this_thread() -> Iterator[None]:
-    """Run the kernels that this thread calls on it alone, beside those of other threads."""
+    """Run the kernels that this thread calls on it alone, at the same time as those of others."""
     before = _thread.alone
     _thread.alone = True
     try:
@@ -94,7 +94,7 @@ def for_types(*, by: int = 0, **special: Callable[..., Any]) -> Callable[[Functi
             helper = by_dtype.get(arguments[by].dtype)
             return function(*arguments) if helper is None else helper(arguments[0])
 
-        def typed(*types: Any) -> Any:
+        def choose_by_type(*types: Any) -> Any:
             helper = special.get(str(types[by]))
             if helper is None:
                 return function
@@ -102,7 +102,7 @@ def for_types(*, by: int = 0, **special: Callable[..., Any]) -> Callable[[Functi
                 return lambda value: helper(value)  # noqa: PLW0108 -- no dispatcher will do
             return lambda value, like: helper(value)
 
-        overload(choose, strict=False)(typed)
+        overload(choose, strict=False)(choose_by_type)
         return functools.update_wrapper(choose, function)  # type: ignore[return-value]
 
     return decorate
@@ -115,7 +115,7 @@ class parallel:
     and one kernel keeps every core busy anyway. A serial twin gives the same bits where threads
     would harm: in a child forked after a parallel call, which GNU OpenMP would kill, and for work
     too small to share, where waking and waiting for threads would take longer than the work. It
-    also serves who has threads of his own, each with work enough: `on_this_thread`.
+    also serves callers with threads of their own: `on_this_thread`.
     """
 
     def __init__(self, function: Callable[..., None]) -> None:

@@ -2,7 +2,7 @@
 
 Shapes: q (heads, queries, head_dim), k (heads, keys, head_dim), out (heads, queries, keys), all
 C-contiguous. Each adds to what is in out. Sums run over coordinates in their order, so that the
-same rows get the same bits whatever stands beside them.
+same rows get the same bits whatever the other rows are.
 """
 
 from __future__ import annotations

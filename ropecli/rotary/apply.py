@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: Elements up to which one thread is as fast as several: some 10 microseconds of work.
 _SMALL = 1 << 14
-#: How the kernels take float16 and bfloat16: as bits of a type that tells the two apart.
+#: Types in which the kernels take the bits of float16 and bfloat16, to tell the two apart.
 _BITS = {"float16": np.int16, "bfloat16": np.uint16}
 
 
@@ -33,11 +33,11 @@ def rotate(
     inverse: bool = False,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
-    """Turn every pair of x by its position's angle: R_m x of RoFormer Eq. 34.
+    """Rotate every pair of x by its position's angle: R_m x of RoFormer Eq. 34.
 
-    Angles are float64 whatever the dtype; float64 and float32 data are turned in their own
+    Angles are float64 for every dtype; float64 and float32 data are rotated in their own
     arithmetic, float16 and bfloat16 in float32 with one rounding at the end. The same row at
-    the same position gives the same bits, whatever stands beside it.
+    the same position gives the same bits, whatever the other rows are.
 
     Args:
         x: (..., sequence, head_dim), float64, float32, float16 or bfloat16; NumPy, or anything
@@ -46,15 +46,15 @@ def rotate(
         positions: (sequence,) or (batch, sequence), batch being x's first axis; integers or
             floats up to 2^53 in magnitude; with one more axis, last, where the rope has several
             axes. 0 ... sequence-1 by default, on every axis.
-        inverse: Turn back: R_m^T x, divided by the attention factor.
+        inverse: Apply the inverse rotation R_m^T x, and divide by the attention factor.
         out: Array to write into, of x's shape and dtype; x itself rotates in place.
 
     Returns:
         An array of x's shape and dtype, `out` if that was given.
 
     Raises:
-        ArgumentError: A shape, or a position, that is not allowed.
-        ArgumentTypeError: A dtype that is not allowed.
+        ArgumentError: A wrong shape, or a position out of range.
+        ArgumentTypeError: An unsupported dtype.
     """
     _check_types(rope, out)
     array = as_array("x", x)
@@ -110,25 +110,25 @@ def rotate_into(
         out: As x, the same array or one that shares no memory with it.
         rope: The encoding.
         positions: (batch, sequence), the same on every axis, or (batch, sequence, axes); float64.
-        inverse: Turn back.
+        inverse: Apply the inverse rotation.
     """
     if rope.grows:
-        _turn_and_grow(x, out, rope, positions, inverse=inverse)
+        _rotate_and_grow(x, out, rope, positions, inverse=inverse)
         return
     if not _same_memory(x, out):
         for rest in _rest(rope):
             out[..., rest] = x[..., rest]
     if positions.ndim == 2:
-        _turn_pairs(x, out, rope, positions, inverse=inverse)
+        _rotate_pairs(x, out, rope, positions, inverse=inverse)
         return
     # A pair may be written where one of another axis is yet to be read.
     source = x.copy() if rope.reorders and _same_memory(x, out) else x
     for axis in sorted(set(rope.axis)):
         along = np.ascontiguousarray(positions[..., axis])
-        _turn_pairs(source, out, rope, along, inverse=inverse, axis=axis)
+        _rotate_pairs(source, out, rope, along, inverse=inverse, axis=axis)
 
 
-def _turn_pairs(
+def _rotate_pairs(
     x: NDArray[Any],
     out: NDArray[Any],
     rope: Rotary,
@@ -137,7 +137,7 @@ def _turn_pairs(
     inverse: bool,
     axis: int | None = None,
 ) -> None:
-    """Turn the pairs, or those of one axis, by positions (batch, sequence); nothing else."""
+    """Rotate the pairs, or those of one axis, by positions (batch, sequence); copy nothing."""
     which = slice(None) if axis is None else np.flatnonzero(np.array(rope.axis) == axis)
     inv_freq = rope.inv_freq[which]
     small = x.size <= _SMALL
@@ -158,7 +158,7 @@ def _turn_pairs(
         kernel(x, out, positions, inv_freq, *table, like, *how, *where, small=small)
 
 
-def _turn_and_grow(
+def _rotate_and_grow(
     x: NDArray[Any],
     out: NDArray[Any],
     rope: Rotary,
@@ -166,22 +166,22 @@ def _turn_and_grow(
     *,
     inverse: bool,
 ) -> None:
-    """Turn and stretch in float64, and round once at the end."""
-    turned = x.astype(np.float64)
-    rotate_into(turned, turned, rope.without_growth, positions, inverse=inverse)
+    """Rotate and stretch in float64, and round once at the end."""
+    rotated = x.astype(np.float64)
+    rotate_into(rotated, rotated, rope.without_growth, positions, inverse=inverse)
     growth = np.array(rope.growth) * (-1 if inverse else 1)
     with np.errstate(over="ignore", invalid="ignore"):
         # (batch, 1, sequence, 1, pairs), to stand against x's (batch, outer, sequence, inner, ...)
         stretch = np.exp(positions[:, None, :, None, None] * growth)
         for column in range(2):
-            turned[..., (rope.pairs_in if inverse else rope.pairs_out)[:, column]] *= stretch
-        out[...] = turned.astype(x.dtype)
+            rotated[..., (rope.pairs_in if inverse else rope.pairs_out)[:, column]] *= stretch
+        out[...] = rotated.astype(x.dtype)
 
 
 def _kernel(
     rope: Rotary, which: slice | NDArray[np.int64], *, inverse: bool
 ) -> tuple[Callable[..., None], tuple[Any, ...]]:
-    """The kernel for the pairs chosen, and what tells it where they are."""
+    """The kernel for these pairs, and its arguments that say where they are."""
     if rope.layout == "custom" or rope.reorders or not isinstance(which, slice):
         pairs = (rope.pairs_in[which], rope.pairs_out[which])
         return rotation.rotate_listed, pairs[::-1] if inverse else pairs
@@ -197,9 +197,9 @@ def _rest(rope: Rotary) -> tuple[slice | NDArray[np.int64], ...]:
 
 
 def _offsets(positions: NDArray[np.float64]) -> int:
-    """Rows that the table of offsets needs."""
+    """Number of rows of the table of offsets."""
     if positions.size >= rotation.BLOCK:
-        return rotation.BLOCK  # as good as certain, and quicker than to look
+        return rotation.BLOCK  # so many positions have nearly all offsets, and this is quicker
     return int(np.fmod(np.abs(positions), rotation.BLOCK).max()) + 1
 
 
@@ -213,20 +213,20 @@ def _check_types(rope: object, out: object) -> None:
 def _by_batch(
     positions: NDArray[np.float64], shape: tuple[int, ...], axes: int
 ) -> NDArray[np.float64]:
-    """Positions with a batch first, of one where all rows share them; axes last if several."""
+    """Positions with a batch axis first, of length 1 where all rows share them."""
     point = (axes,) if axes > 1 else ()
     shared = (shape[-2], *point)
     if positions.shape == shared:
         return positions[None]
     if len(shape) > 2 and positions.shape == (shape[0], *shared):
         return positions
-    allowed = f"{shared}"
+    expected = f"{shared}"
     if len(shape) > 2:
-        allowed += f" or {(shape[0], *shared)}"
-    msg = f"positions must have shape {allowed} for x of shape {shape}, got {positions.shape}"
+        expected += f" or {(shape[0], *shared)}"
+    msg = f"positions must have shape {expected} for x of shape {shape}, got {positions.shape}"
     raise ArgumentError(msg)
 
 
 def _same_memory(first: NDArray[Any], second: NDArray[Any]) -> bool:
-    """Whether two contiguous arrays of one shape lie on the very same bytes."""
+    """Whether two contiguous arrays of one shape share all bytes."""
     return bool(first.ctypes.data == second.ctypes.data)

@@ -1,4 +1,4 @@
-"""What some models do to the score beside rotating: YaRN's factors, Llama 4's temperature."""
+"""Factors on the score that some models have: YaRN's mscale, Llama 4's temperature."""
 
 from __future__ import annotations
 

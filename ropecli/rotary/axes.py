@@ -1,4 +1,4 @@
-"""Which coordinate of a position turns which pair, where positions have several (M-RoPE)."""
+"""Axes of pairs: the coordinate of a position that rotates each, as in M-RoPE."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_AXES = 16  #: Released models have up to four.
 
 
 def listed_axes(axis: ArrayLike, *, count: int) -> tuple[int, ...]:
-    """The axis of each pair as the caller lists it, checked.
+    """Check the axis of each pair that a caller lists, and return them.
 
     Raises:
         ArgumentError: Not `count` integers from 0 to 15.
@@ -35,14 +35,14 @@ def listed_axes(axis: ArrayLike, *, count: int) -> tuple[int, ...]:
 
 
 def sectioned_axes(section: Sequence[int], count: int) -> tuple[int, ...]:
-    """M-RoPE (Qwen2-VL, arXiv:2409.12191, section 2.1): a run of pairs for each axis in turn.
+    """Axes of M-RoPE (Qwen2-VL, arXiv:2409.12191, section 2.1): a run of pairs for each.
 
     Args:
         section: Pairs of each axis; time, height, width.
-        count: Pairs in all.
+        count: Number of pairs.
 
     Raises:
-        ArgumentError: Sections that don't add up to the number of pairs.
+        ArgumentError: Sections that do not add up to the number of pairs.
         ArgumentTypeError: Not a list of integers.
     """
     sizes = _sizes(section)
@@ -54,26 +54,26 @@ def sectioned_axes(section: Sequence[int], count: int) -> tuple[int, ...]:
 
 
 def interleaved_axes(section: Sequence[int], count: int) -> tuple[int, ...]:
-    """Interleaved M-RoPE (Qwen3-VL, arXiv:2511.21631): axes take turns pair by pair.
+    """Axes of interleaved M-RoPE (Qwen3-VL, arXiv:2511.21631), which take turns pair by pair.
 
-    Axis a > 0 gets every pair i = a, a + axes, ... below axes * section[a]; all that is left is
-    the first axis's, as in Transformers and vLLM.
+    Axis a > 0 gets every pair i = a, a + axes, ... below axes * section[a]; the first axis gets
+    the rest, as in Transformers and vLLM.
 
     Args:
         section: Pairs of each axis; time, height, width.
-        count: Pairs in all.
+        count: Number of pairs.
 
     Raises:
-        ArgumentError: Sections that don't add up to the number of pairs.
+        ArgumentError: Sections that do not add up to the number of pairs.
         ArgumentTypeError: Not a list of integers.
     """
     sizes = _sizes(section)
     sectioned_axes(sizes, count)
-    turns = [0] * count
+    axes = [0] * count
     for axis, size in enumerate(sizes[1:], start=1):
         for i in range(axis, min(len(sizes) * size, count), len(sizes)):
-            turns[i] = axis
-    return tuple(turns)
+            axes[i] = axis
+    return tuple(axes)
 
 
 def _sizes(section: object) -> list[int]:

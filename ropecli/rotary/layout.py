@@ -1,4 +1,4 @@
-"""Which coordinates form a pair."""
+"""Layouts: the two coordinates of each pair."""
 
 from __future__ import annotations
 
@@ -63,15 +63,14 @@ def named_pairs(layout: str, *, rotary_dim: int, rotary_offset: int) -> Pairs:
     """The two coordinates of each pair, fastest pair first.
 
     Raises:
-        ArgumentError: The layout is not interleaved or half.
+        ArgumentError: A layout other than interleaved and half.
     """
     count = rotary_dim // 2
     if layout == "interleaved":
         return tuple((rotary_offset + 2 * i, rotary_offset + 2 * i + 1) for i in range(count))
     if layout == "half":
         return tuple((rotary_offset + i, rotary_offset + i + count) for i in range(count))
-    allowed = " or ".join(NAMED)
-    msg = f"layout must be {allowed}, got {layout!r}"
+    msg = f"layout must be {' or '.join(NAMED)}, got {layout!r}"
     raise ArgumentError(msg)
 
 

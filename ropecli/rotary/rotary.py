@@ -230,7 +230,7 @@ class Rotary:
 
     @property
     def sequence_length(self) -> int | None:
-        """Positions that the table was made for; None where nobody said, or it does not matter."""
+        """Positions that the table was made for; None where all are alike, or none was given."""
         if self.formula is None or not self.depends_on_length:
             return None
         used: int | None = self.formula.get("sequence_length")
@@ -240,7 +240,7 @@ class Rotary:
         """Return the encoding for sequences of that many positions, itself where all have one.
 
         Raises:
-            ArgumentError: Below 1 position, or so many that the table is not finite.
+            ArgumentError: Below 1, or a length whose table is not finite.
             ArgumentTypeError: Not a whole number.
         """
         used = length("sequence_length", sequence_length)

@@ -54,11 +54,11 @@ class Deberta(Encoding):
         back = np.clip(self.clip - distance, 0, 2 * self.clip - 1) if self.as_printed else index
         q, k = self._queries(x_query), self._keys(x_key)
         out = dots(q, k)
-        add_relative(q, self._projected("key"), index, out)
-        add_relative_keys(k, self._projected("query"), back, out)
+        add_relative(q, self._project_positions("key"), index, out)
+        add_relative_keys(k, self._project_positions("query"), back, out)
         return out * float(self._scale / np.sqrt(3))
 
-    def _projected(self, kind: str) -> Array:
+    def _project_positions(self, kind: str) -> Array:
         """The table as queries or keys see it: (heads, rows, head_dim)."""
         weight = self.weights[kind if self.shared else f"position_{kind}"]
         return np.ascontiguousarray(self.weights["positions"] @ weight)

@@ -36,7 +36,7 @@ class Fire(Encoding):
         linear_shift=None,
     )
 
-    c: float = 0.1  #: How much of the distances near by is told apart.
+    c: float = 0.1  #: Resolution of short distances.
     threshold: float = 512.0  #: L: query positions up to it share one denominator.
 
     @classmethod

@@ -49,7 +49,7 @@ class Shaw(Encoding):
         }
 
     def attend(self, x_query: Any, x_key: Any, query_positions: Any, key_positions: Any) -> Array:
-        """o_m = sum_n softmax_n(a_mn) (v_n + a^V_(n-m)), which no score alone tells.
+        """o_m = sum_n softmax_n(a_mn) (v_n + a^V_(n-m)), which scores alone do not show.
 
         Args:
             x_query: As `scores` takes it.
@@ -70,7 +70,7 @@ class Shaw(Encoding):
         share = np.exp(scores - scores.max(axis=2, keepdims=True, initial=-np.inf))
         share /= share.sum(axis=2, keepdims=True)
         out: Array = share @ (y @ self.weights["value"])
-        out += self._share_of_rows(share, index) @ self._table("value")
+        out += self._attention_by_row(share, index) @ self._table("value")
         return out
 
     def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:
@@ -91,10 +91,10 @@ class Shaw(Encoding):
             return np.ascontiguousarray(table @ self.weights[kind])
         return np.repeat(table[None], self.sizes.heads, axis=0)
 
-    def _share_of_rows(self, share: Array, index: NDArray[np.int64]) -> Array:
-        """How much attention a row of the table gets: (heads, queries, rows).
+    def _attention_by_row(self, share: Array, index: NDArray[np.int64]) -> Array:
+        """Attention that each row of the table gets: (heads, queries, rows).
 
-        Rather than a vector for each query and key, each row is taken once.
+        Summing by row takes each vector once, not once for each query and key.
         """
         heads, queries, _ = share.shape
         count = 2 * self.clip + 1

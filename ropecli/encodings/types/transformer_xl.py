@@ -63,7 +63,7 @@ class TransformerXl(Encoding):
         return out * self._scale
 
     def _vector(self, name: str) -> Array:
-        """Of each head: (heads, 1, head_dim)."""
+        """u or v of each head: (heads, 1, head_dim)."""
         vector = self.weights[name]
         if self.as_printed:
             vector = vector @ self.weights["query"]

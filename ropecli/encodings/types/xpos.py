@@ -54,7 +54,7 @@ class Xpos(Encoding):
 
     @property
     def rotary(self) -> Rotary:
-        """What turns and shrinks the queries; its `for_keys` is for the keys."""
+        """The encoding of the queries; its `for_keys` is that of the keys."""
         return rope(
             "xpos",
             head_dim=self.sizes.head_dim,

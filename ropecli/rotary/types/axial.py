@@ -1,4 +1,4 @@
-"""Axial RoPE: the pairs shared out to the axes of an image or a video."""
+"""Axial RoPE: pairs divided among the axes of an image or a video."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def axial(
     RoPE of Qwen2-VL (arXiv:2409.12191) and of most released encoders.
 
     Args:
-        dim: Coordinates of the head; what the axes can't share evenly is left alone.
+        dim: Coordinates of the head; a remainder that does not divide evenly is not rotated.
         base: The base.
         axes: How many coordinates a position has, 1 to 4.
         axis_order: The axes in the order of their pairs; (1, 0) begins with the column (Llama 4).
@@ -39,7 +39,7 @@ def axial(
             of having the same table each.
 
     Raises:
-        ArgumentError: A value that is not allowed.
+        ArgumentError: A value out of range.
         ArgumentTypeError: A value of the wrong type.
     """
     count = integer("axes", axes)

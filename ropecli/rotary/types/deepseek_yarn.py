@@ -38,7 +38,7 @@ def deepseek_yarn(
         mscale_all_dim: k of the denominator and of the softmax factor; 0 leaves both at 1.
 
     Raises:
-        ArgumentError: A value that is not allowed.
+        ArgumentError: A value out of range.
         ArgumentTypeError: A parameter of the wrong type.
     """
     scale = positive("factor", factor)

@@ -20,18 +20,18 @@ def dynamic(
 
     It is emozilla's (2023), as in Transformers, where Lmax is max_position_embeddings and never
     the original length. Keys in a cache keep the base they were rotated with. Given `alpha`
-    (HunYuan), the base is base * alpha^(d/(d-2)) at every length, and nothing else counts.
+    (HunYuan), the base is base * alpha^(d/(d-2)) at every length; other parameters are ignored.
 
     Args:
         dim: Denominator of the exponents, at least 4.
         base: The base before stretching.
         factor: Finite and above 0.
         max_position_embeddings: Lmax, at least 1.
-        sequence_length: Positions in use; Lmax by default, where nothing is stretched.
+        sequence_length: Positions in use; Lmax by default, which leaves the base unchanged.
         alpha: A fixed stretch, finite and above 0.
 
     Raises:
-        ArgumentError: A value that is not allowed, or missing.
+        ArgumentError: A value out of range, or missing.
         ArgumentTypeError: A parameter of the wrong type.
     """
     if alpha is not None:

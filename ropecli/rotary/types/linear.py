@@ -17,7 +17,7 @@ def linear(*, dim: int, base: float, factor: float) -> Table:
         factor: Wanted context length over the trained one, finite and above 0.
 
     Raises:
-        ArgumentError: A factor that is not allowed.
-        ArgumentTypeError: A factor that is no number.
+        ArgumentError: A factor out of range.
+        ArgumentTypeError: A factor that is not a number.
     """
     return Table(inv_freq=plain(base, dim) / positive("factor", factor))

@@ -1,4 +1,4 @@
-"""Llama 3.1: slow pairs interpolated, fast ones left alone, a smooth step between."""
+"""Llama 3.1: slow pairs interpolated, fast ones unchanged, a smooth ramp between."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ def llama3(
 ) -> Table:
     """The scaling of Llama 3.1, as in its released code; arXiv:2407.21783 leaves it out.
 
-    With w a pair's wavelength and L0 the original context: untouched where w < L0 / high,
+    With w a pair's wavelength and L0 the original context: unchanged where w < L0 / high,
     divided by the factor where w > L0 / low, and between (1 - s) theta / factor + s theta with
     s = (L0 / w - low) / (high - low). Where high is not above low (Llama 4 Scout has 1 for both)
-    there is no between, and the step is at L0 / low.
+    there is a step at L0 / low.
 
     Args:
         dim: Denominator of the exponents.
         base: The base.
         factor: Wanted context length over the original, finite and above 0.
-        low_freq_factor: Turns within L0 up to which a pair is interpolated.
-        high_freq_factor: Turns within L0 from which a pair is left alone.
+        low_freq_factor: A pair with at most this many turns within L0 is interpolated.
+        high_freq_factor: A pair with at least this many turns within L0 is unchanged.
         original_max_position_embeddings: Context length before stretching, L0.
 
     Raises:
-        ArgumentError: A value that is not allowed.
+        ArgumentError: A value out of range.
         ArgumentTypeError: A parameter of the wrong type.
     """
     theta = plain(base, dim)

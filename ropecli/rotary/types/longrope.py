@@ -35,13 +35,13 @@ def longrope(
         short_factor: Positive numbers, one a pair.
         long_factor: As short_factor.
         original_max_position_embeddings: Context length before stretching, above 1.
-        max_position_embeddings: Context length now; used where there is no factor.
+        max_position_embeddings: Context length now; used if no factor is given.
         sequence_length: Positions in use; the original context by default.
         factor: Context length now over the original.
         attention_factor: Replaces what follows from the factor.
 
     Raises:
-        ArgumentError: A value that is not allowed, or missing.
+        ArgumentError: A value out of range, or missing.
         ArgumentTypeError: A parameter of the wrong type.
     """
     context = length("original_max_position_embeddings", original_max_position_embeddings)

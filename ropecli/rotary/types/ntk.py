@@ -17,8 +17,8 @@ def ntk(*, dim: int, base: float, factor: float) -> Table:
         factor: Wanted context length over the trained one, finite and above 0.
 
     Raises:
-        ArgumentError: A value that is not allowed.
-        ArgumentTypeError: A factor that is no number.
+        ArgumentError: A value out of range.
+        ArgumentTypeError: A factor that is not a number.
     """
     larger = stretched_base(base, positive("factor", factor), dim)
     return Table(inv_freq=plain(larger, dim), base=larger)

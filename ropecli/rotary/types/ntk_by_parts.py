@@ -1,4 +1,4 @@
-"""NTK by parts: fast pairs as they are, slow ones interpolated, a ramp between."""
+"""NTK by parts: fast pairs unchanged, slow ones interpolated, a ramp between."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def ntk_by_parts(
         base: The base.
         factor: Wanted context length over the original, finite and above 0.
         original_max_position_embeddings: Context length before stretching.
-        beta_fast: Turns from which a pair is left alone, above beta_slow.
-        beta_slow: Turns up to which a pair is interpolated, above 0.
+        beta_fast: A pair with at least this many turns is unchanged; above beta_slow.
+        beta_slow: A pair with at most this many turns is interpolated; above 0.
 
     Raises:
-        ArgumentError: A value that is not allowed.
+        ArgumentError: A value out of range.
         ArgumentTypeError: A parameter of the wrong type.
     """
     theta = plain(base, dim)

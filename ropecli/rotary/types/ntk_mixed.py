@@ -23,8 +23,8 @@ def ntk_mixed(*, dim: int, base: float, factor: float, mixed_b: float = 1.0) -> 
         mixed_b: The exponent b, finite and above 0.
 
     Raises:
-        ArgumentError: A value that is not allowed.
-        ArgumentTypeError: A parameter that is no number.
+        ArgumentError: A value out of range.
+        ArgumentTypeError: A parameter that is not a number.
     """
     exponent = positive("mixed_b", mixed_b)
     table = plain(base, dim)

@@ -1,4 +1,4 @@
-"""Proportional RoPE: the slow pairs of a whole head stand still."""
+"""Proportional RoPE: the slow pairs of the whole head are not rotated."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from ropecli.rotary.frequencies import Table, geometric
 def proportional(
     *, dim: int, base: float, partial_rotary_factor: float = 1.0, factor: float = 1.0
 ) -> Table:
-    """The first int(p d // 2) pairs turn by base^(-2i/d), the others not at all (p-RoPE).
+    """The first int(p d // 2) pairs have base^(-2i/d), the others 0 (p-RoPE).
 
-    Barbero et al. 2024, arXiv:2410.06205, section 6; Gemma 4. Unlike with a smaller rotary dim
-    the exponents are over, and the pairs across, the whole head.
+    Barbero et al. 2024, arXiv:2410.06205, section 6; Gemma 4. Unlike with a smaller rotary dim,
+    exponents and pairs span the whole head.
 
     Args:
         dim: Denominator of the exponents, and coordinates that are paired.
         base: The base.
-        partial_rotary_factor: The share p of pairs that turn, 0 to 1.
+        partial_rotary_factor: The share p of pairs that are rotated, 0 to 1.
         factor: Divides every frequency, finite and above 0.
 
     Raises:
-        ArgumentError: A value that is not allowed.
-        ArgumentTypeError: A parameter that is no number.
+        ArgumentError: A value out of range.
+        ArgumentTypeError: A parameter that is not a number.
     """
     share = (
         0.0

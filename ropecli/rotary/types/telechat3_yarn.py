@@ -28,7 +28,7 @@ def telechat3_yarn(
         beta_slow: As in `yarn`.
 
     Raises:
-        ArgumentError: A value that is not allowed.
+        ArgumentError: A value out of range.
         ArgumentTypeError: A parameter of the wrong type.
     """
     return yarn(

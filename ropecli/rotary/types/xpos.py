@@ -20,8 +20,8 @@ def xpos(*, dim: int, base: float, scale_base: float = 512.0, gamma: float = 0.4
         gamma: Keeps z away from 0, finite and above 0.
 
     Raises:
-        ArgumentError: A value that is not allowed.
-        ArgumentTypeError: A parameter that is no number.
+        ArgumentError: A value out of range.
+        ArgumentTypeError: A parameter that is not a number.
     """
     theta = plain(base, dim)
     floor = positive("gamma", gamma)

@@ -30,7 +30,7 @@ def yarn(
     mscale_all_dim: float | None = None,
     ramp: str = "code",
 ) -> Table:
-    """YaRN (Peng et al. 2023, arXiv:2309.00071) as released, which is what models are trained with.
+    """YaRN (Peng et al. 2023, arXiv:2309.00071) as released, and as models are trained.
 
     The ramp runs from the index of the pair that turns beta_fast times within the original
     context to that of the pair that turns beta_slow times: d ln(L0 / (2 pi beta)) / (2 ln base).
@@ -40,9 +40,9 @@ def yarn(
         base: The base, above 1.
         original_max_position_embeddings: Context length before stretching, L0.
         factor: Wanted context length over the original; max_position_embeddings / L0 by default.
-        max_position_embeddings: Used where there is no factor.
-        beta_fast: Turns of the last pair left alone; 32 by default.
-        beta_slow: Turns of the first pair interpolated in full; 1 by default.
+        max_position_embeddings: Used if no factor is given.
+        beta_fast: Turns of the last unchanged pair; 32 by default.
+        beta_slow: Turns of the first fully interpolated pair; 1 by default.
         truncate: Round the ramp's ends outward to whole pairs.
         attention_factor: Replaces what follows from the factor and both mscales.
         mscale: With mscale_all_dim, m(factor, mscale) / m(factor, mscale_all_dim); alone, nothing.
@@ -50,7 +50,7 @@ def yarn(
         ramp: "code", or "paper" for a ramp linear in turns (Eq. 18), see `ntk_by_parts`.
 
     Raises:
-        ArgumentError: A value that is not allowed, or missing.
+        ArgumentError: A value out of range, or missing.
         ArgumentTypeError: A parameter of the wrong type.
     """
     context = length("original_max_position_embeddings", original_max_position_embeddings)
