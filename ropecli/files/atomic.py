@@ -1,8 +1,8 @@
 """Output that appears whole or not at all.
 
-What is written goes into a part file beside the target, `.NAME.ropecli-part`, which gets the
-target's name once it is complete and on the disk. It is locked while it is being written, so a part
-file without a lock is what a killed process left behind, and is removed.
+The content goes into a part file next to the target, `.NAME.ropecli-part`, which gets the target's
+name once it is complete and on the disk. It is locked while it is being written, so a part file
+without a lock was left by a killed process, and is removed.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ LONGEST_NAME = 255  #: Bytes, on nearly all file systems.
 def replacing(
     target: str | os.PathLike[str], *, force: bool = False, keep: bool = False
 ) -> Iterator[BinaryIO]:
-    """A file to write into, which gets the target's name if the block ends without an exception.
+    """Yield a file that gets the target's name if the block ends without an exception.
 
     Args:
         target: A file in a folder that exists. Where it is a symbolic link, the file that it
             points to is written.
         force: Replace a file that exists, keeping its permissions.
-        keep: Go on with the part file of a dead process, and leave it after an exception.
+        keep: Continue the part file of a dead process, and leave it after an exception.
 
     Raises:
         FileError: The target exists, is being written by another process, or can't be written.
     """
     try:
-        path = resolved(target)
+        path = resolve_target(target)
         part = part_of(path)
         mode = _permissions(path, force=force)
         stream = _claim(part, keep=keep)
@@ -81,13 +81,13 @@ def check_target(
     Args:
         target: As in `replacing`.
         force: As in `replacing`.
-        sources: Files that are read, which no force replaces.
+        sources: Files that are read, which are never replaced.
 
     Raises:
-        FileError: The target exists, is read, or is no place for a file.
+        FileError: The target exists, is read, or can't be a file.
     """
     try:
-        path = resolved(target)
+        path = resolve_target(target)
         for source in sources:
             if _is_same(path, source) or _is_same(part_of(path), source):
                 msg = f"input and output are the same file: {os.fspath(source)}"
@@ -98,8 +98,8 @@ def check_target(
         raise FileError(msg) from None
 
 
-def resolved(target: str | os.PathLike[str]) -> Path:
-    """The file that is written for a target: what a symbolic link points to, or itself.
+def resolve_target(target: str | os.PathLike[str]) -> Path:
+    """Return the file to write for a target: what a symbolic link points to, or itself.
 
     Raises:
         FileError: The name holds a NUL.
@@ -111,7 +111,7 @@ def resolved(target: str | os.PathLike[str]) -> Path:
 
 
 def part_of(path: Path) -> Path:
-    """The part file of a resolved target."""
+    """Return the part file of a resolved target."""
     name = f".{path.name}{_SUFFIX}"
     if len(os.fsencode(name)) > LONGEST_NAME:
         name = f".{hashlib.sha256(os.fsencode(path.name)).hexdigest()}{_SUFFIX}"
@@ -144,7 +144,7 @@ def _permissions(path: Path, *, force: bool) -> int | None:
 
 
 def _claim(part: Path, *, keep: bool) -> BinaryIO:
-    """Create and lock the part file, after removing one that nobody holds, or go on with it."""
+    """Create and lock the part file, after removing one without a lock, or continue that one."""
     while True:
         stream, is_new = _open(part)
         try:
@@ -184,13 +184,13 @@ def _lock(part: Path, stream: BinaryIO) -> None:
 
 
 def _is_alone(stream: BinaryIO) -> bool:
-    """Whether it is a file under a single name."""
+    """Return whether it is a file under a single name."""
     found = os.fstat(stream.fileno())
     return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
 
 
 def _names(part: Path, stream: BinaryIO) -> bool:
-    """Whether the path still names the open file."""
+    """Return whether the path still names the open file."""
     try:
         return os.path.samestat(part.lstat(), os.fstat(stream.fileno()))
     except OSError:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ropecli.errors import FileError
-from ropecli.files.atomic import part_of, resolved
+from ropecli.files.atomic import part_of, resolve_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -49,7 +49,7 @@ def check_folder(
         FileError: The target exists, is read, or can't be a folder.
     """
     try:
-        _check(resolved(target), force=force, sources=sources, foreign_files=foreign_files)
+        _check(resolve_target(target), force=force, sources=sources, foreign_files=foreign_files)
     except OSError as error:
         msg = f"cannot write {os.fspath(target)}: {error.strerror or error}"
         raise FileError(msg) from None
@@ -77,7 +77,7 @@ def _check(
     if not force:
         msg = f"{path} exists"
         raise FileError(msg, "pass `force` to replace it")
-    foreign = next((foreign_files or _unlisted)(path), None)
+    foreign = next((foreign_files or _foreign_files)(path), None)
     if foreign is not None:
         why = "was not written with it" if foreign_files else f"its {MANIFEST} does not list"
         msg = f"{path} holds what {why}, such as {foreign}; not replaced"
@@ -99,7 +99,7 @@ def write_folder(
     """
     try:
         check_folder(target, force=force)
-        path = resolved(target)
+        path = resolve_target(target)
         part = part_of(path)
         with _claim(part):
             if _tidy(part, path):
@@ -122,20 +122,20 @@ def replacing_folder(
     foreign_files: ForeignFiles,
     keep: bool = False,
 ) -> Iterator[Path]:
-    """A new folder, which gets the target's name if the block ends without an exception.
+    """Yield a new folder, which gets the target's name if the block ends without an exception.
 
     Args:
         target: The folder.
         force: As in `check_folder`.
         foreign_files: As in `check_folder`.
-        keep: Go on with the part folder of a dead process, and leave it after an exception.
+        keep: Continue the part folder of a dead process, and leave it after an exception.
 
     Raises:
         FileError: The target exists, is being written by another process, or can't be written.
     """
     try:
         check_folder(target, force=force, foreign_files=foreign_files)
-        path = resolved(target)
+        path = resolve_target(target)
         part = part_of(path)
         with _claim(part, keep=keep) as held:
             if _tidy(part, path):
@@ -156,7 +156,7 @@ def replacing_folder(
 
 @contextlib.contextmanager
 def _claim(part: Path, *, keep: bool = False) -> Iterator[int]:
-    """Lock a new folder, in place of one that nobody holds, and remove it at the end.
+    """Lock a new folder, in place of one without a lock, and remove it at the end.
 
     Args:
         part: The folder.
@@ -297,12 +297,12 @@ def _files(folder: Path) -> Iterator[str]:
             yield str(path.relative_to(folder))
 
 
-def _unlisted(folder: Path) -> Iterator[str]:
-    listed = _listed(folder)
-    return (name for name in _files(folder) if name not in listed)
+def _foreign_files(folder: Path) -> Iterator[str]:
+    known = _manifest_files(folder)
+    return (name for name in _files(folder) if name not in known)
 
 
-def _listed(folder: Path) -> set[str]:
+def _manifest_files(folder: Path) -> set[str]:
     """Return what the manifest of a folder lists, and the manifest itself; nothing without one."""
     try:
         entries = json.loads((folder / MANIFEST).read_bytes())["files"]

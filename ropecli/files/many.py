@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import FileError, RopecliError
-from ropecli.files.atomic import resolved
+from ropecli.files.atomic import resolve_target
 from ropecli.files.cluster import Cluster, SchedulerGoneError, check_shareable
 from ropecli.files.encode import default_output
 from ropecli.files.encoded import EncodedFiles, Failure
@@ -286,7 +286,7 @@ def outputs_of(paths: list[Path], folder: str | os.PathLike[str] | None) -> list
             msg = f"{seen[path.name]} and {path} would have one output in {os.fspath(folder)}"
             raise FileError(msg)
         seen[path.name] = path
-    resolved(folder)  # refuses a NUL
+    resolve_target(folder)  # refuses a NUL
     try:
         Path(folder).mkdir(exist_ok=True)
     except OSError as error:

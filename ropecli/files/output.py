@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ropecli.errors import FileError
-from ropecli.files.atomic import check_target, part_of, replacing, resolved
+from ropecli.files.atomic import check_target, part_of, replacing, resolve_target
 from ropecli.files.folder import check_folder, replacing_folder
 from ropecli.files.formats.pipe import check_stdout, is_pipe
 from ropecli.files.formats.zarr import Zarr, foreign_files
@@ -38,7 +38,7 @@ def check_output(
         check_folder(target, force=force, sources=sources, foreign_files=foreign_files)
     else:
         check_target(target, force=force, sources=sources)
-        log = log_of(part_of(resolved(target)))
+        log = log_of(part_of(resolve_target(target)))
         if any(os.path.realpath(source) == str(log) for source in sources):
             msg = f"input and output are the same file: {log}"
             raise FileError(msg)
@@ -61,7 +61,7 @@ def open_output(
     if is_pipe(target):
         yield Path(target)
         return
-    part = part_of(resolved(target))
+    part = part_of(resolve_target(target))
     replacement: contextlib.AbstractContextManager[object]
     if _is_folder(target):
         replacement = replacing_folder(target, force=force, foreign_files=foreign_files, keep=keep)

@@ -52,7 +52,7 @@ def damage_file(path: Path, copy: Path, seed: int) -> Path:
 
 
 def is_rotated(path: Path) -> bool:
-    """Whether an array "q" can be rotated, with the result that its library sees."""
+    """Rotate "q", assert that its library sees the result, and return whether it was readable."""
     __tracebackhide__ = True
     read = read_zarr if path.is_dir() else read_hdf5
     output = path.with_name("y" + path.suffix)
@@ -75,7 +75,7 @@ def native(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def is_read(path: Path) -> bool:
-    """Whether all arrays of a file can be read; what can't must be refused in one line."""
+    """Return whether all arrays of a file can be read, and assert one line for what can't."""
     __tracebackhide__ = True
     try:
         with open_source(path) as source:

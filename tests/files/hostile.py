@@ -1,4 +1,4 @@
-"""Files that nobody should trust."""
+"""Files that should not be trusted."""
 
 from __future__ import annotations
 

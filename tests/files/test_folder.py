@@ -102,7 +102,7 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def no_exchange(*_: object) -> None:
-    """Stand in for a system without renameat2."""
+    """Fail like a system without renameat2."""
     raise OSError
 
 
@@ -304,7 +304,7 @@ def stubborn(what: Path) -> Any:
 
 
 def test_what_was_set_aside_is_put_back(tmp_path: Path) -> None:
-    """As after a kill between the two renames of a system without an exchange."""
+    """This is left by a kill between the two renames of a system without an exchange."""
     old = tmp_path / ".out.ropecli-part-old"
     write_folder(old, contents(a="1"))
     with pytest.raises(FileError, match="out exists; pass force"):

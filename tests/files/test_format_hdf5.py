@@ -283,7 +283,7 @@ def test_error_of_the_disk_at_any_call_is_one_line(tmp_path: Path, kind: str) ->
     assert int(ran.stdout) > 5
 
 
-def edited(path: Path, place: int, old: bytes, new: bytes) -> Path:
+def edit(path: Path, place: int, old: bytes, new: bytes) -> Path:
     """A copy of a file in which some bytes are others."""
     content = bytearray(path.read_bytes())
     assert content[place : place + len(old)] == old
@@ -294,7 +294,7 @@ def edited(path: Path, place: int, old: bytes, new: bytes) -> Path:
 
 
 @pytest.fixture
-def chunked(tmp_path: Path) -> tuple[Path, list[int], list[int]]:
+def two_chunks(tmp_path: Path) -> tuple[Path, list[int], list[int]]:
     """A file of two chunks, where they are, and where the file says so."""
     path = write_hdf5(tmp_path / "x.h5", {"q": random_array(10, 8)}, chunks=(5, 8))
     found: list[Any] = []
@@ -305,10 +305,10 @@ def chunked(tmp_path: Path) -> tuple[Path, list[int], list[int]]:
     return path, places, [content.index(struct.pack("<Q", place)) for place in places]
 
 
-def test_chunks_in_one_place_are_not_written(chunked: Any, tmp_path: Path) -> None:
-    path, places, said = chunked
+def test_chunks_in_one_place_are_not_written(two_chunks: Any, tmp_path: Path) -> None:
+    path, places, said = two_chunks
     new = struct.pack("<Q", places[0] + 32)
-    damaged = edited(path, said[1], struct.pack("<Q", places[1]), new)
+    damaged = edit(path, said[1], struct.pack("<Q", places[1]), new)
     message = refused(encode_file, damaged, tmp_path / "y.h5", ROPE)
     assert message == f"{damaged} is damaged: two datasets, or two chunks, share their bytes"
     encode_file(damaged, tmp_path / "y.npy", ROPE)
@@ -316,10 +316,10 @@ def test_chunks_in_one_place_are_not_written(chunked: Any, tmp_path: Path) -> No
     assert_same_bits("as h5py reads it", got=np.load(tmp_path / "y.npy"), expected=expected)
 
 
-def test_chunk_that_ends_too_soon_is_refused(chunked: Any, tmp_path: Path) -> None:
-    path, _, said = chunked
+def test_chunk_that_ends_too_soon_is_refused(two_chunks: Any, tmp_path: Path) -> None:
+    path, _, said = two_chunks
     size = said[1] - 4 * 8  # before a size, a mask of filters, and three offsets
-    damaged = edited(path, size, struct.pack("<I", 160), struct.pack("<I", 61))
+    damaged = edit(path, size, struct.pack("<I", 160), struct.pack("<I", 61))
     for output in ("y.h5", "y.npy"):
         message = refused(encode_file, damaged, tmp_path / output, ROPE)
         assert message == f"{damaged}: q is damaged: a chunk has 61 bytes, expected 160"
@@ -331,7 +331,7 @@ def test_elements_in_the_place_of_the_header_are_not_written(tmp_path: Path) -> 
     with h5py.File(path) as file:
         said = struct.pack("<QQ", file["q"].id.get_offset(), 10 * 8 * 4)
     place = path.read_bytes().index(said)
-    damaged = edited(path, place, said, struct.pack("<QQ", place - 64, 10 * 8 * 4))
+    damaged = edit(path, place, said, struct.pack("<QQ", place - 64, 10 * 8 * 4))
     encode_file(damaged, tmp_path / "y.npy", ROPE)
     message = refused(encode_file, damaged, tmp_path / "y.h5", ROPE)
     assert message == f"{damaged} is damaged: it can't hold what is written to its copy"
@@ -365,7 +365,7 @@ def test_any_bytes_are_a_name(tmp_path: Path) -> None:
     assert_same_bits("y", got=np.load(tmp_path / "y.npy"), expected=rotate(x, ROPE))
 
 
-#: In a process of its own, because what is read is C that nobody should trust with such files.
+#: In a process of its own, because a library of C reads it.
 FUZZ = """
 import sys
 sys.path.insert(0, {tests!r})

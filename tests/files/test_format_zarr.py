@@ -209,7 +209,7 @@ def test_zeros_take_no_chunk_and_nans_keep_their_bits(tmp_path: Path) -> None:
 
 
 def partly(arguments: tuple[str, int]) -> bytes:
-    """What another process reads."""
+    """Read a part, in another process."""
     path, start = arguments
     with open_source(path) as source:
         return read_part(
@@ -273,7 +273,7 @@ def test_without_the_library_one_line_says_which(
 def chunks_of(
     *shape: int, given: tuple[int, ...] | None = None, chunk_files: bool = False
 ) -> tuple[int, ...] | None:
-    """Of a new store of float32, where an array had others."""
+    """Return the chunks of a new store of float32, whose array had others before."""
     dtype, path = np.dtype(np.float32), Path("x.zarr")
     stored = Stored(
         path=path, name="x", shape=shape, dtype=dtype, chunks=given, chunk_files=chunk_files

@@ -32,7 +32,7 @@ def whole(path: Path, name: str = "") -> NDArray[Any]:
         return read_whole(source.reader(check_rotatable(source.arrays[name], None)))
 
 
-def edited(path: Path, **fields: Any) -> Path:
+def edit(path: Path, **fields: Any) -> Path:
     content = json.loads((path / "zarr.json").read_bytes())
     (path / "zarr.json").write_text(json.dumps(content | fields))
     return path
@@ -68,7 +68,7 @@ def grid(*shape: int) -> dict[str, Any]:
     ],
 )
 def test_hostile_metadata_is_one_line(store: Path, fields: dict[str, Any], words: str) -> None:
-    edited(store, **fields)
+    edit(store, **fields)
     with soon():
         assert words in refused(whole, store)
 
@@ -86,7 +86,7 @@ def test_no_pickle_is_loaded(store: Path, tmp_path: Path, codec: str) -> None:
     pickle.loads(packed)
     assert mark.exists(), "the payload must work, or the test proves nothing"
     mark.unlink()
-    edited(store, codecs=[{"name": codec, "configuration": {}}])
+    edit(store, codecs=[{"name": codec, "configuration": {}}])
     (store / "c" / "0" / "0").write_bytes(packed)
     assert f"'{codec}'" in refused(whole, store)
     assert not mark.exists()
@@ -94,7 +94,7 @@ def test_no_pickle_is_loaded(store: Path, tmp_path: Path, codec: str) -> None:
 
 def test_one_array_that_can_not_be_read_leaves_the_others(tmp_path: Path) -> None:
     path = write_zarr(tmp_path / "x.zarr", {"k": random_array(3, 8), "q": random_array(3, 8)})
-    edited(path / "k", data_type="unheard of")
+    edit(path / "k", data_type="unheard of")
     assert "what can't be read" in refused(whole, path, "k")
     assert whole(path, "q").shape == (3, 8)
 

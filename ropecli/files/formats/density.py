@@ -1,4 +1,4 @@
-"""How much a file may expand to: the sizes that it states are claims."""
+"""Bounds for how much a file may expand: the sizes that it states are claims."""
 
 from __future__ import annotations
 

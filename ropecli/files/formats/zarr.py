@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from ropecli.files.formats.protocol import Source
     from ropecli.files.formats.stored import Box
 
-#: Bytes of a chunk: as many as are rotated at a time, few enough for a machine to hold several,
-#: and so many that a terabyte is no more files than a folder can well list.
+#: Bytes of a chunk: as many as are rotated at a time, few enough for several in memory, and enough
+#: to keep the number of files of a terabyte within what a folder can list.
 CHUNK_BYTES = 1 << 24
 _LARGEST_CHUNK = 1 << 28  #: Bytes of a chunk that joins those of another format.
 
@@ -75,7 +75,7 @@ class Zarr:
         return sink
 
     def resume(self, part: Path, arrays: Sequence[Stored], source: Source) -> ZarrSink:
-        """Go on with a store that has its metadata."""
+        """Continue a store that has its metadata."""
         # An array without a name in its file is the store itself.
         alone = list(source.arrays) == [""]
         return ZarrSink(part, {"" if alone else array.name: array for array in arrays})
@@ -223,7 +223,7 @@ def _read_nodes(root: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _exists(path: Path) -> bool:
-    """Whether there is a file, where that can be seen."""
+    """Return whether there is a file, where that can be seen."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -391,7 +391,7 @@ def _refuse(error: OSError) -> None:
 
 
 def _is_name(name: str) -> bool:
-    """Whether an array of a store can have a name: a path within it.
+    """Return whether an array can have a name: a path within its store.
 
     Raises:
         UnicodeEncodeError: It can't.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from ropecli.errors import FileError
-from ropecli.files.atomic import check_target, part_of, replacing, resolved
+from ropecli.files.atomic import check_target, part_of, replacing, resolve_target
 from ropecli.files.formats.safetensors import SUFFIX, Header, read_header
 from ropecli.files.permute.moves import DEFAULT, Move, find_moves, old_rows, other_layout
 from ropecli.files.permute.proof import PermutationProof, Side, prove
@@ -185,7 +185,7 @@ def check_output(source: Path, target: Path) -> None:
         if path.suffix.lower() != SUFFIX:
             msg = f"cannot {what} {path}: expected a name that ends in {SUFFIX}"
             raise FileError(msg)
-    path = resolved(target)
+    path = resolve_target(target)
     for written in (path, part_of(path)):
         try:
             same = written.samefile(source)
