@@ -24,26 +24,28 @@ def encode(
             "-o",
             "--output",
             metavar="FILE",
-            help="Where to write; a folder for several; INPUT.rope.npy by default.",
+            help="Output file, or folder for several. [default: INPUT.rope.npy]",
         ),
     ] = None,
     check: Annotated[
         Path | None,
-        typer.Option(metavar="OUT", help="Write nothing: is OUT the rotation of INPUT?"),
+        typer.Option(metavar="OUT", help="File to compare with the rotation of INPUT."),
     ] = None,
     tensor: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Which tensors, if INPUT holds several: name or glob."),
+        typer.Option(
+            metavar="NAME", help="Tensors to rotate, if INPUT holds several: name or glob."
+        ),
     ] = None,
     dim: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Head dim, even; all of the last axis by default."),
+        typer.Option(metavar="N", help="Head dim, even. [default: all of the last axis]"),
     ] = None,
     base: shared.Base = None,
     layout: Layout = None,
     rotary_dim: RotaryDim = None,
     rotary_offset: Annotated[
-        int | None, typer.Option(metavar="N", help="First rotated coordinate; 0 by default.")
+        int | None, typer.Option(metavar="N", help="First rotated coordinate. [default: 0]")
     ] = None,
     rope_type: shared.RopeType = None,
     set: shared.Set = None,
@@ -52,7 +54,7 @@ def encode(
     sequence_length: shared.SequenceLength = None,
     sequence_axis: Annotated[
         int | None,
-        typer.Option(metavar="AXIS", help="Where positions run; the axis before the last."),
+        typer.Option(metavar="AXIS", help="Axis of the positions. [default: the last but one]"),
     ] = None,
     positions: Annotated[
         Path | None,
@@ -61,27 +63,29 @@ def encode(
             help="Positions: (sequence,) or (batch, sequence); several axes last.",
         ),
     ] = None,
-    offset: Annotated[int, typer.Option(metavar="N", help="Added to every position.")] = 0,
+    offset: Annotated[int, typer.Option(metavar="N", help="Number added to every position.")] = 0,
     positions_continue: Annotated[
         bool,
         typer.Option("--positions-continue", help="Count on from one file to the next."),
     ] = False,
-    inverse: Annotated[bool, typer.Option("--inverse", help="Turn back.")] = False,
+    inverse: Annotated[bool, typer.Option("--inverse", help="Apply the inverse rotation.")] = False,
     dtype: Annotated[
         str | None,
-        typer.Option(metavar="DTYPE", help="bfloat16 where the file holds 2-byte void elements."),
+        typer.Option(metavar="DTYPE", help="Dtype of a raw input, or of 2-byte voids."),
     ] = None,
     shape: Annotated[
         str | None,
-        typer.Option(metavar="N,N,...", help="Of a file without a header; with --dtype."),
+        typer.Option(metavar="N,N,...", help="Shape of a raw (headerless) input; needs --dtype."),
     ] = None,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Keep what is done if interrupted, and go on with it."),
+        typer.Option("--resume", help="Keep what is done if interrupted, and continue it."),
     ] = False,
     scheduler: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="Share the work out by Dask: tcp://HOST:PORT."),
+        typer.Option(
+            metavar="ADDRESS", help="Dask scheduler whose workers rotate: tcp://HOST:PORT."
+        ),
     ] = None,
     force: Force = False,
     json: Json = False,

@@ -90,9 +90,7 @@ class OutputFile:
             try:
                 count = os.pwrite(fd, memoryview(self._buffer)[:length], place)
             except OSError as error:
-                if (
-                    error.errno == errno.EINVAL
-                ):  # the file system does not take such pages after all
+                if error.errno == errno.EINVAL:  # the file system cannot after all
                     return 0
                 raise
         return count - count % PAGE

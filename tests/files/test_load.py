@@ -1,4 +1,4 @@
-"""One tensor from a .npy, .npz or .safetensors file, in its own dtype."""
+"""Arrays that are read whole: tensors, tokens, weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from safetensors.numpy import save_file
 from ropecli import ArgumentError, FileError
 from ropecli.arrays import DTYPES
 from ropecli.files import arrays
-from ropecli.files.load import read_tensor
+from ropecli.files.load import load_tokens, load_weights, read_tensor
 
 SUFFIXES = (".npy", ".npz", ".safetensors")
 FLOATS = [*DTYPES, "int64"]
@@ -180,3 +180,92 @@ def test_too_large_a_file_is_refused(
     monkeypatch.setattr(arrays, "LARGEST", 700)
     with pytest.raises(FileError, match="bytes; expected at most 700"):
         read_tensor(path)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", ">f8", "int8"])
+def test_tokens_are_read_as_float64(dtype: str, tmp_path: Path) -> None:
+    values = np.arange(6).reshape(2, 3).astype(dtype)
+    np.save(tmp_path / "x.npy", np.asfortranarray(values))
+    got = load_tokens(tmp_path / "x.npy")
+    assert_same_bits("tokens", got=got, expected=np.arange(6.0).reshape(2, 3))
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 2, 2), (0, 3), (3, 0)])
+def test_other_shapes_are_refused(shape: tuple[int, ...], tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros(shape))
+    with pytest.raises(FileError, match=r"expected \(tokens, model dim\)"):
+        load_tokens(tmp_path / "x.npy")
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_is_refused(bad: float, tmp_path: Path) -> None:
+    values = np.zeros((3, 2))
+    values[1, 1] = bad
+    np.save(tmp_path / "x.npy", values)
+    with pytest.raises(FileError, match=r"must be finite, and is not in row 1$"):
+        load_tokens(tmp_path / "x.npy")
+
+
+DAMAGED = r"(cannot read .*\.npz|\.safetensors is not a whole)"
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors", ".NPZ"])
+def test_arrays_are_read_as_float64(suffix: str, dtype: str, tmp_path: Path) -> None:
+    path = tmp_path / f"w{suffix}"
+    stored = {"rope.query": np.arange(6, dtype=dtype).reshape(2, 3), "b": np.ones(2, dtype=dtype)}
+    if suffix == ".safetensors":
+        save_file(stored, path)
+    else:
+        with path.open("wb") as stream:
+            np.savez(stream, **stored)  # type: ignore[arg-type]
+    got = load_weights(path)
+    assert set(got) == set(stored)
+    for name, array in stored.items():
+        assert_same_bits(name, got=got[name], expected=array.astype(np.float64))
+
+
+def test_bfloat16_is_read(tmp_path: Path) -> None:
+    values = np.array([1.5, -2.0], dtype=ml_dtypes.bfloat16)
+    header = b'{"w":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}}'
+    content = struct.pack("<Q", len(header)) + header + values.tobytes()
+    (tmp_path / "w.safetensors").write_bytes(content)
+    got = load_weights(tmp_path / "w.safetensors")
+    assert_same_bits("w", got=got["w"], expected=np.array([1.5, -2.0]))
+
+
+def test_arrays_of_integers_are_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "w.npz", ids=np.arange(3))
+    with pytest.raises(FileError, match=r"w\.npz: ids must be floats, got int64"):
+        load_weights(tmp_path / "w.npz")
+
+
+@pytest.mark.parametrize("name", ["w.npy", "w", "w.bin", ".npz"])
+def test_other_suffixes_are_refused(name: str) -> None:
+    with pytest.raises(FileError, match=r"ends in \.npz, \.safetensors, got"):
+        load_weights(Path(name))
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+@pytest.mark.parametrize("content", [b"", b"\0", b"PK\3\4", b"{}" * 40, b"\xff" * 100])
+def test_what_is_no_such_file_is_refused(suffix: str, content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / f"w{suffix}"
+    path.write_bytes(content)
+    with pytest.raises(FileError, match=DAMAGED) as caught:
+        load_weights(path)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_pickled_arrays_are_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "w.npz", w=np.array([print], dtype=object))
+    with pytest.raises(FileError, match="w must be floats, got Python objects"):
+        load_weights(tmp_path / "w.npz")
+
+
+def test_what_unpacks_to_too_much_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.savez_compressed(tmp_path / "w.npz", w=np.zeros(10_000))
+    monkeypatch.setattr(arrays, "LARGEST", 50_000)
+    with pytest.raises(FileError, match="w has 80,000 bytes; expected at most 50,000"):
+        load_weights(tmp_path / "w.npz")
