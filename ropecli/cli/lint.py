@@ -24,24 +24,24 @@ def lint(
     ] = None,
     select: Annotated[
         list[str] | None,
-        typer.Option(metavar="RULE", help="Only this rule, such as R012; repeat it for more."),
+        typer.Option(metavar="RULE", help="Run only this rule, such as R012; repeatable."),
     ] = None,
     ignore: Annotated[
         list[str] | None,
-        typer.Option(metavar="RULE", help="Not this rule; repeat it for more."),
+        typer.Option(metavar="RULE", help="Skip this rule; repeatable."),
     ] = None,
-    rules: Annotated[bool, typer.Option("--rules", help="List the rules, and do no more.")] = False,
+    rules: Annotated[bool, typer.Option("--rules", help="List the rules and exit.")] = False,
     sarif: Annotated[
         bool, typer.Option("--sarif", help="Print SARIF 2.1.0, or write it with -o.")
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Where SARIF goes; with --sarif."),
+        typer.Option("-o", "--output", metavar="FILE", help="Output file for --sarif."),
     ] = None,
     force: Force = False,
     json: Json = False,
     quiet: Annotated[
-        bool, typer.Option("-q", "--quiet", help="One line a finding, none for a clean file.")
+        bool, typer.Option("-q", "--quiet", help="One line per finding, none for a clean file.")
     ] = False,
 ) -> None:
     """\b
@@ -50,9 +50,8 @@ def lint(
       ropecli lint model-folder model.gguf --ignore R004
       ropecli lint config.json --sarif -o ropecli.sarif
 
-    Say what is wrong or ignored in a configuration. Or read differently by another stack: each
-    finding has its key, what happens because of it, and the cure. Exit code 1 if a
-    finding is an error.
+    Find mistakes in a model's configuration. And keys that stacks ignore or read differently. Each
+    finding has its key, the consequences and the cure. Exit code 1 if any is an error.
     """
     from ropecli.render import document
     from ropecli.render import lint as pages
@@ -65,7 +64,7 @@ def lint(
         return
     names = sources or []
     _check(names, sarif=sarif, json=json, output=output, force=force)
-    wanted = _wanted(select or [], ignore or [])
+    wanted = _selected_rules(select or [], ignore or [])
     found, refused = _judge(names, wanted)
     to_stdout = json or (sarif and output is None)
     if refused and (to_stdout or output is not None):
@@ -77,12 +76,12 @@ def lint(
         _write_sarif(found, output, force=force)
     if not to_stdout:
         for index, (name, findings) in enumerate(found):
-            pages.show(_called(name), findings, brief=quiet, apart=index > 0)
+            pages.show(_file_name(name), findings, brief=quiet, apart=index > 0)
     _finish(found, refused)
 
 
 def _check(names: list[str], *, sarif: bool, json: bool, output: Path | None, force: bool) -> None:
-    from ropecli.cli.inputs import files
+    from ropecli.cli.encoding import named_files
     from ropecli.errors import ArgumentError
     from ropecli.files.atomic import check_target
 
@@ -93,24 +92,25 @@ def _check(names: list[str], *, sarif: bool, json: bool, output: Path | None, fo
         msg = "standard input can be read once, got - twice"
         raise ArgumentError(msg)
     if output is not None and not sarif:
-        msg = f"-o writes SARIF: give --sarif as well, got -o {output} alone"
+        msg = f"-o writes SARIF and needs --sarif, got -o {output} alone"
         raise ArgumentError(msg)
     if sarif and json and output is None:
-        msg = "--sarif and --json both print to stdout: give one, or -o FILE for SARIF"
+        msg = "--sarif and --json both print to stdout: choose one, or pass -o FILE for SARIF"
         raise ArgumentError(msg)
     if output is not None:
-        check_target(output, force=force, sources=files(models=names))
+        sources = [path for name in names for path in named_files(name)]
+        check_target(output, force=force, sources=sources)
 
 
-def _wanted(select: list[str], ignore: list[str]) -> set[str]:
-    """The ids of the rules that count."""
+def _selected_rules(select: list[str], ignore: list[str]) -> set[str]:
+    """Return the ids of the rules to run."""
     from ropecli.errors import ArgumentError
     from ropecli.models.lint.rule import rules
 
     for name in (*select, *ignore):
         if name not in rules():
-            msg = f"no rule {name!r}; ropecli lint --rules lists them, {min(rules())} to "
-            msg += max(rules())
+            msg = f"rule must be one of {min(rules())} to {max(rules())}, got {name!r}; "
+            msg += "ropecli lint --rules lists them"
             raise ArgumentError(msg)
     return set(select or rules()) - set(ignore)
 
@@ -118,7 +118,7 @@ def _wanted(select: list[str], ignore: list[str]) -> set[str]:
 def _judge(
     names: list[str], wanted: set[str]
 ) -> tuple[list[tuple[str, tuple[Finding, ...]]], list[FileError]]:
-    """The findings of each file, and why others could not be read."""
+    """Return the findings of each file, and the errors of files that cannot be read."""
     from ropecli.errors import FileError
     from ropecli.models.lint.run import lint as judge
 
@@ -154,15 +154,15 @@ def _write_sarif(
         stream.write(text.encode())
 
 
-def _called(name: str) -> str:
-    """What a source is called on the screen: of a folder, the file in it."""
+def _file_name(name: str) -> str:
+    """Return the name of a source on the screen: for a folder, that of the file in it."""
     from ropecli.models.source import STDIN, locate
 
     return "standard input" if name == STDIN else str(locate(name))
 
 
 def _finish(found: list[tuple[str, tuple[Finding, ...]]], refused: list[FileError]) -> None:
-    """Refuse what could not be read, or end with 1 if there is an error."""
+    """Report files that cannot be read, or end with 1 if a finding is an error."""
     from ropecli.render import console
 
     for error in refused[:-1]:

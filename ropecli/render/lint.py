@@ -1,4 +1,4 @@
-"""Words for `lint`."""
+"""Page of `lint`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from ropecli.models.lint.rule import Finding
 
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
-INDENT = 17  #: Of messages: under the key, after level and id.
+INDENT = 17  #: Columns of level and id; messages are below the key.
 
 
 def as_json(found: Sequence[tuple[str, Sequence[Finding]]]) -> dict[str, Any]:
-    """The result of `--json`."""
+    """Return the `result` of the document."""
     return {
         "findings": [
             {"source": source, **dataclasses.asdict(finding)}
@@ -32,19 +32,19 @@ def as_json(found: Sequence[tuple[str, Sequence[Finding]]]) -> dict[str, Any]:
 
 
 def rules_as_json() -> dict[str, Any]:
-    """The result of `--rules --json`."""
+    """Return the `result` of the document of `--rules`."""
     names = ("id", "level", "title", "fires", "why", "cure", "threads")
     return {"rules": [{name: getattr(each, name) for name in names} for each in rules().values()]}
 
 
 def show(source: str, findings: Sequence[Finding], *, brief: bool, apart: bool = False) -> None:
-    """Print what was found in one file, its errors first.
+    """Print the findings of one file, errors first.
 
     Args:
         source: The file.
         findings: Of that file.
-        brief: One line a finding, and none for a file without.
-        apart: Leave a line blank before, as another file stands there.
+        brief: One line per finding, and none for a file without.
+        apart: Print a blank line first, to separate it from another file.
     """
     out = console.out()
     name = console.visible(source)
@@ -61,17 +61,17 @@ def show(source: str, findings: Sequence[Finding], *, brief: bool, apart: bool =
         out.print()
     for each in findings:
         for line in _lines(each, out.width):
-            out.print(_coloured(line, each.level))
+            out.print(_colour(line, each.level))
 
 
 def lines_of(findings: Sequence[Finding]) -> list[str]:
-    """What was found as lines of any width, for another command's page."""
+    """Return the findings as lines of any width, for the page of another command."""
     lines = [line for each in findings for line in _lines(each, console.UNCUT)]
     return [f"lint: {_count(findings)}", *lines]
 
 
 def show_rules() -> None:
-    """Print one line a rule."""
+    """Print one line per rule."""
     out = console.out()
     for line in aligned([(r.id, r.level, r.title) for r in rules().values()], left=3):
         out.print(line, markup=False)
@@ -79,8 +79,8 @@ def show_rules() -> None:
 
 def _count(findings: Sequence[Finding]) -> str:
     counts = {level: sum(each.level == level for each in findings) for level in LEVELS}
-    said = [f"{n} {level}{'s' * (n > 1)}" for level, n in counts.items() if n]
-    return ", ".join(said) or "no findings"
+    counted = [f"{n} {level}{'s' * (n > 1)}" for level, n in counts.items() if n]
+    return ", ".join(counted) or "no findings"
 
 
 def _lines(finding: Finding, width: int) -> list[str]:
@@ -91,8 +91,8 @@ def _lines(finding: Finding, width: int) -> list[str]:
     return [part for line in lines for part in console.wrapped(line, width, indent=INDENT)]
 
 
-def _coloured(line: str, level: str) -> Text:
-    """The line with its level, if it begins with it, in colour."""
+def _colour(line: str, level: str) -> Text:
+    """Return the line, with the level at its start in colour."""
     text = Text(line)
     if line.startswith(f"  {level} "):
         text.stylize(STYLES[level], 2, 2 + len(level))

@@ -29,10 +29,10 @@ def show(document: str) -> None:
 
 
 def text(found: Sequence[tuple[str | None, Sequence[Finding], Mapping[str, int]]]) -> str:
-    """The document, ending in a line break.
+    """Return the document, with a line break at its end.
 
     Args:
-        found: Of each source its file, None for standard input, its findings, and the lines of
+        found: For each source its file (None for standard input), its findings, and the lines of
             its keys.
     """
     results = [
@@ -78,7 +78,7 @@ def _result(file: str | None, finding: Finding, lines: Mapping[str, int]) -> dic
 
 
 def _line(key: str, lines: Mapping[str, int]) -> int | None:
-    """The line of a key; of one that is missing, that of the object that lacks it."""
+    """Return the line of a key; for a missing key, that of the object that lacks it."""
     while key and key not in lines:
         key = key.rpartition(".")[0]
     return lines.get(key)

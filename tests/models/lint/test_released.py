@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 from helpers import ROOT
+from models.configs import published
 from models.lint.released import RELEASED
 
 from ropecli.models.lint.run import lint
 
-PUBLISHED = json.loads((ROOT / "tests" / "data" / "rope_configs.json").read_text())["entries"]
+PUBLISHED = list(published().values())
 #: What the data file's entries may fire beside notes, and why it is right.
 WARNED = {
     "llama-yarn-lone-mscale": {"R030"},  # what it is there for

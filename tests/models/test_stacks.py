@@ -1,4 +1,4 @@
-"""How each stack reads the same file: the published numbers of where they part."""
+"""The same file in each stack: the published numbers of their differences."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def test_truncate_false_is_honoured_by_two_and_not_by_two() -> None:
     for stack in ("llama.cpp", "mlx-lm"):
         rounded = rotary(GPT_OSS, stack).inv_freq
         assert abs(rounded / exact - 1)[17] == pytest.approx(0.76, abs=0.005)
-        assert 4096 * abs(rounded - exact).max() == pytest.approx(0.90, abs=0.005)
+        apart = abs(rounded - exact)
+        assert 4096 * apart.max() == pytest.approx(0.90, abs=0.005)
+        assert np.count_nonzero(apart * 4096 > 0.1) == 9
 
 
 def test_a_truncate_under_a_layer_type_is_not_read_by_transformers() -> None:
@@ -78,6 +80,12 @@ def test_equal_mscales_cancel_everywhere() -> None:
         assert rotary(config, stack).attention_factor == 1.0
 
 
+@pytest.mark.parametrize("stack", [name for name in STACKS if name != "paper"])
+def test_attn_factor_is_read_by_none(stack: str) -> None:
+    made = rotary(yarn(4.0, attn_factor=0.8782488562869419), stack)
+    assert made.attention_factor == pytest.approx(1.1386, abs=5e-5)
+
+
 def test_dynamic_is_static_in_vllm_and_absent_in_llama_cpp() -> None:
     def base(stack: str, length: int | None) -> float | None:
         return rotary(DYNAMIC, stack, sequence_length=length).base
@@ -88,6 +96,34 @@ def test_dynamic_is_static_in_vllm_and_absent_in_llama_cpp() -> None:
     assert rotary(DYNAMIC, "llama.cpp", sequence_length=8192).base == 10_000
     # The paper's own: s = max(1, L'/L).
     assert base("paper", 8192) == pytest.approx(10_000 * 4 ** (128 / 126), rel=1e-14)
+
+
+def test_dynamic_in_vllm_needs_no_whole_length() -> None:
+    """1.3 times 2048 is no number of positions; the base follows from it all the same."""
+    config = DYNAMIC | {"rope_scaling": {"type": "dynamic", "factor": 1.3}}
+    # 1.3 * 1.3 - 0.3, and a power of it: a few roundings.
+    assert rotary(config, "vllm").base == pytest.approx(
+        10_000 * (1.3 * 1.3 - 0.3) ** (128 / 126), rel=1e-14
+    )
+
+
+def test_proportional_taken_for_partial() -> None:
+    """Gemma 4's quarter: pairs across the whole head, against a head of its own."""
+    config: dict[str, Any] = {
+        "hidden_size": 2048,
+        "num_attention_heads": 4,
+        "head_dim": 512,
+        "rope_scaling": {
+            "rope_type": "proportional",
+            "rope_theta": 1e6,
+            "partial_rotary_factor": 0.25,
+        },
+    }
+    partial = config | {"rope_scaling": config["rope_scaling"] | {"rope_type": "default"}}
+    here, there = rotary(config, "transformers"), rotary(partial, "transformers")
+    assert here.inv_freq[63] == pytest.approx(3.3e-2, rel=0.02)
+    assert there.inv_freq[63] == pytest.approx(1.2e-6, rel=0.04)
+    assert [rope.pairs_in[0].tolist() for rope in (here, there)] == [[0, 256], [0, 64]]
 
 
 @pytest.mark.parametrize(
