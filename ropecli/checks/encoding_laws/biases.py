@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.encoding_laws.subject import EXACT, ROUNDING, compare
-from ropecli.checks.law import Law
+from ropecli.checks.encoding_laws.subject import EXACT, compare, law
 from ropecli.encodings.t5_buckets import buckets
 from ropecli.encodings.types.alibi import slopes
 from ropecli.encodings.types.fire import Fire
@@ -113,69 +112,29 @@ def _content(subject: EncodingSubject, scale: float) -> Outcome:
 
 
 ALIBI = (
-    Law(
-        name="slopes of 8, 12 and 16 heads",
-        equation="ALiBi section 3",
+    law(
+        "slopes of 8, 12 and 16 heads",
+        "ALiBi section 3",
+        _published_slopes,
         because="powers of 2, at most 1, each with a rounding of its exponent and of itself",
-        judge=_published_slopes,
     ),
-    Law(
-        name="slopes of 12 heads are geometric",
-        equation="ALiBi section 3",
-        because=ROUNDING,
-        judge=_geometric_slopes,
-        expected="fails",
-    ),
-    Law(
-        name="bias = -slope (m - n)",
-        equation="ALiBi section 3",
-        because=ROUNDING,
-        judge=_alibi_bias,
-    ),
+    law("slopes of 12 heads are geometric", "ALiBi section 3", _geometric_slopes, expected="fails"),
+    law("bias = -slope (m - n)", "ALiBi section 3", _alibi_bias),
 )
-KERPLE = (
-    Law(
-        name="bias, log and power",
-        equation="KERPLE section 4",
-        because=ROUNDING,
-        judge=_kerple_bias,
-    ),
-)
+KERPLE = (law("bias, log and power", "KERPLE section 4", _kerple_bias),)
 FIRE = (
-    Law(
-        name="relative up to position L",
-        equation="FIRE section 3",
-        because=ROUNDING,
-        judge=_relative_below_threshold,
-    ),
-    Law(
-        name="relative beyond L",
-        equation="FIRE section 3",
-        because=ROUNDING,
-        judge=_relative_beyond_threshold,
-        expected="fails",
-    ),
+    law("relative up to position L", "FIRE section 3", _relative_below_threshold),
+    law("relative beyond L", "FIRE section 3", _relative_beyond_threshold, expected="fails"),
 )
 T5 = (
-    Law(
-        name="published buckets",
-        equation="T5 section 2.1",
+    law("published buckets", "T5 section 2.1", _published_buckets, because=EXACT),
+    law(
+        "the last bucket begins at max_distance",
+        "T5 section 2.1",
+        _last_bucket_waits,
         because=EXACT,
-        judge=_published_buckets,
-    ),
-    Law(
-        name="the last bucket begins at max_distance",
-        equation="T5 section 2.1",
-        because=EXACT,
-        judge=_last_bucket_waits,
         expected="fails",
     ),
-    Law(name="content is q . k", equation="8", because=ROUNDING, judge=_content_is_unscaled),
-    Law(
-        name="content is q . k / sqrt(d)",
-        equation="8",
-        because=ROUNDING,
-        judge=_content_is_scaled,
-        expected="fails",
-    ),
+    law("content is q . k", "8", _content_is_unscaled),
+    law("content is q . k / sqrt(d)", "8", _content_is_scaled, expected="fails"),
 )

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.encoding_laws.subject import LAST, ROUNDING, compare
-from ropecli.checks.law import Law
+from ropecli.checks.encoding_laws.subject import LAST, compare, law
 from ropecli.encodings import encoding as make_encoding
 from ropecli.encodings.types.sinusoidal import Sinusoidal
 from ropecli.encodings.types.xpos import Xpos
@@ -145,70 +144,21 @@ def _insert(subject: EncodingSubject, key: Array) -> Outcome:
 
 
 SINUSOIDAL = (
-    Law(name="p_(m+k) = M_k p_m", equation="4", because=ANGLES, judge=_shift_is_rotation),
-    Law(
-        name="|p_m|^2 = d/2",
-        equation="4",
-        because="d roundings of d squares",
-        judge=_length_is_constant,
-    ),
-    Law(
-        name="p_m . p_n = sum cos((m-n) theta)",
-        equation="4",
-        because=ANGLES_OF_SUM,
-        judge=_product_is_relative,
-    ),
-    Law(
-        name="position part is relative, W_q = W_k = I",
-        equation="3",
-        because=ROUNDING,
-        judge=_relative_with_identity_weights,
-    ),
-    Law(
-        name="position part is relative, any W_q, W_k",
-        equation="3",
-        because=ROUNDING,
-        judge=_position_part_is_relative,
-        expected="fails",
+    law("p_(m+k) = M_k p_m", "4", _shift_is_rotation, because=ANGLES),
+    law("|p_m|^2 = d/2", "4", _length_is_constant, because="d roundings of d squares"),
+    law("p_m . p_n = sum cos((m-n) theta)", "4", _product_is_relative, because=ANGLES_OF_SUM),
+    law("position part is relative, W_q = W_k = I", "3", _relative_with_identity_weights),
+    law(
+        "position part is relative, any W_q, W_k", "3", _position_part_is_relative, expected="fails"
     ),
 )
 XPOS = (
-    Law(
-        name="bound falls as zeta^(m-n)",
-        equation=XPOS_SECTION,
-        because=ROUNDING,
-        judge=_bound_falls,
-    ),
-    Law(
-        name="scores = RoPE's",
-        equation=XPOS_SECTION,
-        because=ROUNDING,
-        judge=_equals_rope,
-        expected="fails",
-    ),
+    law("bound falls as zeta^(m-n)", XPOS_SECTION, _bound_falls),
+    law("scores = RoPE's", XPOS_SECTION, _equals_rope, expected="fails"),
 )
-NOPE = (Law(name="keys may change places", equation="2", because=ROUNDING, judge=_keys_permute),)
-ROPE = (
-    Law(
-        name="keys may change places",
-        equation="16",
-        because=ROUNDING,
-        judge=_keys_permute,
-        expected="fails",
-    ),
-)
+NOPE = (law("keys may change places", "2", _keys_permute),)
+ROPE = (law("keys may change places", "16", _keys_permute, expected="fails"),)
 COPE = (
-    Law(
-        name="a key whose gate is 0 is not counted",
-        equation="CoPE section 4",
-        because=ROUNDING,
-        judge=_shut_key_is_not_counted,
-    ),
-    Law(
-        name="any key may be put in",
-        equation="CoPE section 4",
-        because=ROUNDING,
-        judge=_any_key_is_not_counted,
-        expected="fails",
-    ),
+    law("a key whose gate is 0 is not counted", "CoPE section 4", _shut_key_is_not_counted),
+    law("any key may be put in", "CoPE section 4", _any_key_is_not_counted, expected="fails"),
 )

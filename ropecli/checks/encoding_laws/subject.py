@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ropecli.checks.law import Outcome
+from ropecli.checks.law import Law, Outcome
 from ropecli.units import DOUBLE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from ropecli.encodings import Encoding
@@ -99,3 +101,15 @@ def compare(got: NDArray[Any], expected: NDArray[Any], tolerance: float) -> Outc
         samples=error.size,
         counterexample=f"entry ({where}): got {got[worst]:.9g}, expected {expected[worst]:.9g}",
     )
+
+
+def law(
+    name: str,
+    equation: str,
+    judge: Callable[[EncodingSubject], Outcome],
+    *,
+    because: str = ROUNDING,
+    expected: Literal["holds", "fails"] = "holds",
+) -> Law[EncodingSubject]:
+    """Return a law of an encoding, with the tolerance of a score unless another one is given."""
+    return Law(name=name, equation=equation, judge=judge, because=because, expected=expected)

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.encoding_laws.subject import EXACT, ROUNDING, compare
-from ropecli.checks.law import Law
+from ropecli.checks.encoding_laws.subject import EXACT, compare, law
 from ropecli.encodings.types.deberta import Deberta
 from ropecli.encodings.types.learned import Learned
 from ropecli.encodings.types.shaw import Shaw
@@ -127,56 +126,20 @@ def _key_to_position(subject: EncodingSubject, sign: int) -> Outcome:
     return compare(got, expected, subject.rounding(got))
 
 
-LEARNED = (
-    Law(
-        name="refuses positions beyond its table",
-        equation="3",
-        because=EXACT,
-        judge=_refuses_beyond_table,
-    ),
-)
+LEARNED = (law("refuses positions beyond its table", "3", _refuses_beyond_table, because=EXACT),)
 SHAW = (
-    Law(name="alike from k on", equation="5", because=ROUNDING, judge=_alike_from_clip),
-    Law(
-        name="alike from k - 1 on",
-        equation="5",
-        because=ROUNDING,
-        judge=_alike_before_clip,
-        expected="fails",
-    ),
+    law("alike from k on", "5", _alike_from_clip),
+    law("alike from k - 1 on", "5", _alike_before_clip, expected="fails"),
 )
 TRANSFORMER_XL = (
-    Law(
-        name="relative shift, keys up to the query",
-        equation=APPENDIX,
-        because=ROUNDING,
-        judge=_shift_of_past_keys,
-    ),
-    Law(
-        name="relative shift, keys after the query",
-        equation=APPENDIX,
-        because=ROUNDING,
-        judge=_shift_of_future_keys,
-        expected="fails",
-    ),
+    law("relative shift, keys up to the query", APPENDIX, _shift_of_past_keys),
+    law("relative shift, keys after the query", APPENDIX, _shift_of_future_keys, expected="fails"),
 )
 TUPE = (
-    Law(name="[CLS] has thetas", equation="9", because=ROUNDING, judge=_cls_has_thetas),
-    Law(
-        name="[CLS] is a position",
-        equation="9",
-        because=ROUNDING,
-        judge=_cls_is_a_position,
-        expected="fails",
-    ),
+    law("[CLS] has thetas", "9", _cls_has_thetas),
+    law("[CLS] is a position", "9", _cls_is_a_position, expected="fails"),
 )
 DEBERTA = (
-    Law(name="p2c at m - n, as released", equation="10", because=ROUNDING, judge=_released_index),
-    Law(
-        name="p2c at n - m, as printed",
-        equation="10",
-        because=ROUNDING,
-        judge=_printed_index,
-        expected="fails",
-    ),
+    law("p2c at m - n, as released", "10", _released_index),
+    law("p2c at n - m, as printed", "10", _printed_index, expected="fails"),
 )

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ropecli.checks.implementation.framework import Framework
 
 CALL_FAILED = "a call that must be answered failed"
+#: Leading axes that are tried in this order; the first ones that the implementation takes stay.
+LEADING: tuple[tuple[int, ...], ...] = ((), (1, 1), (1,))
 
 
 class ImplementationError(Exception):
@@ -56,10 +58,6 @@ def describe_exception(error: BaseException) -> str:
 def escape_unprintable(text: str) -> str:
     """Return the text with control characters, such as those that colour a terminal, escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-#: Leading axes that are tried in this order; the first ones that the implementation takes stay.
-LEADING: tuple[tuple[int, ...], ...] = ((), (1, 1), (1,))
 
 
 class Instance:

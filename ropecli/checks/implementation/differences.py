@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 #: 2^-8, shows them to 1e-4 over the 2,304 rows that are looked at; factors of real types are
 #: further apart, the least of them 0.07 ln 1.1, 7e-3.
 CLOSE = 1e-3
+SURE = 1e-4  #: Relative difference of frequencies that are said to be the same.
 
 
 def sentences(expect: Rotary, found: Identification) -> list[str]:
@@ -169,9 +170,6 @@ def _direction_name(rope: Rotary) -> str:
 
 def _layout_name(rope: Rotary) -> str:
     return {"half": "half-split", "custom": "pairs of its own"}.get(rope.layout, rope.layout)
-
-
-SURE = 1e-4  #: Relative difference of frequencies that are said to be the same.
 
 
 def common_misconfiguration(expect: Rotary, theta: Array, uncertainty: Array | None) -> str | None:

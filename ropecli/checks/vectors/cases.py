@@ -36,6 +36,16 @@ ROUNDINGS = 8
 GROWING_ROUNDINGS = ROUNDINGS + 3
 #: Of the operator of ONNX, whose tables are inputs: products 1, sum 1, stored output 1, and 1.
 OPERATOR_ROUNDINGS = 4
+HEADS = 2
+#: How far the positions of each further axis are moved along, so that all axes differ in a row.
+AXIS_STEP = 3
+#: Dtypes that the operator takes.
+OPERATOR_DTYPES = ("float32", "float16", "bfloat16")
+BATCH = 2
+#: The positions of the rows of the tables: the first by their numbers, then long ones.
+ROWS = (*range(24), *POSITIONS[4:])
+#: Rows by number: in order, backwards, repeated, not from 0, and long positions.
+POSITION_IDS = ((0, 1, 2, 3, 7, 23, 26), (29, 28, 27, 5, 5, 4, 25))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -54,11 +64,6 @@ def units() -> dict[str, dict[str, float]]:
         dtype: {"unit": UNIT[dtype], "floor": accuracy.floor}
         for dtype, accuracy in ACCURACY.items()
     }
-
-
-HEADS = 2
-#: How far the positions of each further axis are moved along, so that all axes differ in a row.
-AXIS_STEP = 3
 
 
 def vectors(*, seed: int = 0) -> tuple[Case, ...]:
@@ -122,15 +127,6 @@ def _sample(random: np.random.Generator, sequence: int) -> NDArray[np.float64]:
     x = random.integers(-255, 256, (HEADS, sequence, HEAD_DIM)) / 32.0
     x[0] = np.arange(1, HEAD_DIM + 1)
     return x
-
-
-#: Dtypes that the operator takes.
-OPERATOR_DTYPES = ("float32", "float16", "bfloat16")
-BATCH = 2
-#: The positions of the rows of the tables: the first by their numbers, then long ones.
-ROWS = (*range(24), *POSITIONS[4:])
-#: Rows by number: in order, backwards, repeated, not from 0, and long positions.
-POSITION_IDS = ((0, 1, 2, 3, 7, 23, 26), (29, 28, 27, 5, 5, 4, 25))
 
 
 def operator_cases(random: np.random.Generator) -> Iterator[Case]:

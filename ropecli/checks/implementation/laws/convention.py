@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 ROWS = 64  #: Positions from 0 at which conventions are compared.
+DRIFT = 2.0**-16  #: Radians per position that may be called a loss of digits.
+NEAR = 64  #: Positions from 0 where nothing but a rounded table shows.
 
 
 def rotation(subject: Subject) -> Outcome:
@@ -76,21 +78,6 @@ def positions(subject: Subject) -> NDArray[np.int64]:
     return np.stack(
         [(count * (1 + 2 * axis)) % (61 + axis) for axis in range(subject.axes)], axis=1
     )
-
-
-CONVENTION = (
-    Law(
-        name="rotation",
-        equation="34",
-        because="what the dtype can hold of a rotation",
-        judge=rotation,
-    ),
-    Law(name="convention", equation="34", because=AS_THE_ORACLE, judge=convention),
-)
-
-
-DRIFT = 2.0**-16  #: Radians per position that may be called a loss of digits.
-NEAR = 64  #: Positions from 0 where nothing but a rounded table shows.
 
 
 def precision(subject: Subject) -> Outcome:
@@ -163,4 +150,13 @@ def _phases(oracle: Oracle, x: Array, m: Array, got: Array) -> Array:
     return np.asarray(np.where(size > 0.5 * np.median(size), angle, 0.0).max(axis=1))
 
 
+CONVENTION = (
+    Law(
+        name="rotation",
+        equation="34",
+        because="what the dtype can hold of a rotation",
+        judge=rotation,
+    ),
+    Law(name="convention", equation="34", because=AS_THE_ORACLE, judge=convention),
+)
 PRECISION = (Law(name="precision", equation="34", because=AS_THE_ORACLE, judge=precision),)

@@ -31,6 +31,10 @@ COUNT = 24  #: Positions from 0, few enough to lie within any trained length.
 #: Phase that float32 tables may lose at the last position, for any frequency up to 1: some
 #: 32 roundings of an angle of COUNT radians.
 PHASE = 32 * COUNT * SINGLE
+#: Sequences that are tried: one token, where many an error is invisible, and more.
+SEQUENCES = ((0,), (5,), (0, 1, 2, 3, 4, 5, 6, 7), (100, 101, 102, 110))
+PROMISED = 48  #: Positions that every implementation must take, as in the laws of positions.
+BECAUSE = "the rounding of two rotations and their phases, times |q||k|"
 
 
 def relative_position(subject: Subject) -> Outcome:
@@ -158,40 +162,6 @@ def _rotate_one(subject: Subject, count: int, salt: int) -> Array:
     return subject.rotate(x, subject.on_axes(np.arange(count)))
 
 
-IDENTITIES = (
-    Law(
-        name="relative position",
-        equation="11, 16",
-        because="four rotations' roundings and phases, times |q||k|",
-        judge=relative_position,
-    ),
-    Law(
-        name="norm",
-        equation="16",
-        because="the rounding of two rotations; an angle's error keeps lengths",
-        judge=norm,
-    ),
-    Law(
-        name="composition",
-        equation="16",
-        because="three rotations' roundings and phases, times |x|",
-        judge=composition,
-    ),
-    Law(
-        name="attention factor",
-        equation="16",
-        because="the rounding of two rotations",
-        judge=attention_factor,
-    ),
-)
-
-
-#: Sequences that are tried: one token, where many an error is invisible, and more.
-SEQUENCES = ((0,), (5,), (0, 1, 2, 3, 4, 5, 6, 7), (100, 101, 102, 110))
-PROMISED = 48  #: Positions that every implementation must take, as in the laws of positions.
-BECAUSE = "the rounding of two rotations and their phases, times |q||k|"
-
-
 def score(subject: Subject) -> Iterator[Outcome]:
     """(R_m q).(R_n k), at position 0 and beyond, with the attention factor in it."""
     if subject.implementation.form == "score":
@@ -307,6 +277,32 @@ def _list_positions(sequence: tuple[int, ...]) -> str:
     return ", ".join(map(str, sequence[:3])) + (", ..." if len(sequence) > 3 else "")
 
 
+IDENTITIES = (
+    Law(
+        name="relative position",
+        equation="11, 16",
+        because="four rotations' roundings and phases, times |q||k|",
+        judge=relative_position,
+    ),
+    Law(
+        name="norm",
+        equation="16",
+        because="the rounding of two rotations; an angle's error keeps lengths",
+        judge=norm,
+    ),
+    Law(
+        name="composition",
+        equation="16",
+        because="three rotations' roundings and phases, times |x|",
+        judge=composition,
+    ),
+    Law(
+        name="attention factor",
+        equation="16",
+        because="the rounding of two rotations",
+        judge=attention_factor,
+    ),
+)
 SCORE = (
     Law(name="score", equation="11, 16", because=BECAUSE, judge=score),
     Law(name="softmax factor", equation="2", because=BECAUSE, judge=softmax_factor),

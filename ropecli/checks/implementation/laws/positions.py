@@ -20,7 +20,7 @@ from ropecli.checks.implementation.subject import needs_oracle
 from ropecli.checks.law import Law, Outcome, no_verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -32,6 +32,7 @@ FAR_EDGES = (4097, 8191, 8193, 15_968, 16_385, 32_767, 32_769, 65_503, 65_505, 6
 _LOOKED_UP = 48  #: Negative positions that must be rows from the end of a table.
 _LONGEST_TABLE = 2**24  #: Rows that are looked for.
 AS_THE_ORACLE = "the rounding of one rotation, and the phase that float32 tables lose"
+HEADS = 2
 
 
 def _at(*lists: ArrayLike) -> Callable[[Subject], Iterator[Outcome]]:
@@ -145,75 +146,6 @@ def refusal(subject: Subject, error: ImplementationError, dtype: str) -> Outcome
     return Outcome(passed=None, note=f"refuses {what}: {error}", dtype=dtype)
 
 
-ONE_SEQUENCE = (
-    Law(
-        name="offset positions",
-        equation="34",
-        because=AS_THE_ORACLE,
-        judge=_at(range(7, 23), range(30, 46)),
-        excuse=needs_oracle,
-    ),
-    Law(
-        name="gaps in positions",
-        equation="34",
-        because=AS_THE_ORACLE,
-        judge=_at((0, 1, 2, 3, 4, 5, 6, 7, 8, 47), (0, 1, 4, 5, 9, 16, 17, 25, 40, 47)),
-        excuse=needs_oracle,
-    ),
-    Law(
-        name="repeated positions",
-        equation="34",
-        because=AS_THE_ORACLE,
-        judge=_at((3, 3, 3, 0, 0, 7, 7, 8), (3, 3, 5, 5, 5, 0, 0, 8)),
-        excuse=needs_oracle,
-    ),
-    Law(
-        name="positions backwards",
-        equation="34",
-        because=AS_THE_ORACLE,
-        judge=_at(range(15, -1, -1)),
-        excuse=needs_oracle,
-    ),
-    Law(
-        name="packed sequences",
-        equation="34",
-        because=AS_THE_ORACLE,
-        judge=_at(
-            (0, 1, 2, 3, 4, 0, 1, 2, 0, 1, 2, 3, 4, 5, 6),
-            (0, 1, 0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, 6),
-        ),
-        excuse=needs_oracle,
-    ),
-    Law(
-        name="negative positions",
-        equation="34",
-        because=AS_THE_ORACLE,
-        judge=negative,
-        excuse=needs_oracle,
-    ),
-    Law(name="axes", equation="34", because=AS_THE_ORACLE, judge=axes, excuse=needs_oracle),
-)
-LONG = (
-    Law(
-        name="long positions",
-        equation="34",
-        because=AS_THE_ORACLE,
-        judge=long_positions,
-        excuse=needs_oracle,
-    ),
-    Law(
-        name="beyond the cache",
-        equation="34",
-        because=AS_THE_ORACLE,
-        judge=beyond,
-        excuse=needs_oracle,
-    ),
-)
-
-
-HEADS = 2
-
-
 def batched_positions(subject: Subject) -> Outcome:
     """Each sequence is rotated by its own row of positions."""
     starts = np.array([[0], [9], [30]])
@@ -300,21 +232,35 @@ def _by_row(
     return outcome
 
 
+def _law(name: str, judge: Callable[[Subject], Outcome | Iterable[Outcome]]) -> Law[Subject]:
+    return Law(name=name, equation="34", because=AS_THE_ORACLE, judge=judge, excuse=needs_oracle)
+
+
+ONE_SEQUENCE = (
+    _law("offset positions", _at(range(7, 23), range(30, 46))),
+    _law(
+        "gaps in positions",
+        _at((0, 1, 2, 3, 4, 5, 6, 7, 8, 47), (0, 1, 4, 5, 9, 16, 17, 25, 40, 47)),
+    ),
+    _law("repeated positions", _at((3, 3, 3, 0, 0, 7, 7, 8), (3, 3, 5, 5, 5, 0, 0, 8))),
+    _law("positions backwards", _at(range(15, -1, -1))),
+    _law(
+        "packed sequences",
+        _at(
+            (0, 1, 2, 3, 4, 0, 1, 2, 0, 1, 2, 3, 4, 5, 6),
+            (0, 1, 0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, 6),
+        ),
+    ),
+    _law("negative positions", negative),
+    _law("axes", axes),
+)
+LONG = (
+    _law("long positions", long_positions),
+    _law("beyond the cache", beyond),
+)
 BATCHES = (
-    Law(
-        name="batched positions",
-        equation="34",
-        because=AS_THE_ORACLE,
-        judge=batched_positions,
-        excuse=needs_oracle,
-    ),
-    Law(
-        name="left padding",
-        equation="34",
-        because=AS_THE_ORACLE,
-        judge=left_padding,
-        excuse=needs_oracle,
-    ),
+    _law("batched positions", batched_positions),
+    _law("left padding", left_padding),
 )
 MIXED_BATCHES = (
     Law(

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 SEQUENCE = 6
+SHORT = 16  #: Rows of a short call.
+LONGEST = 4096  #: Rows of a long one.
+ELEMENTS = 2**21  #: Numbers in the largest array that a whole sequence is tried as.
+TWICE = "the rounding of two rotations"
 
 
 def input_untouched(subject: Subject) -> Outcome:
@@ -108,23 +112,6 @@ def _refusal(subject: Subject, error: ImplementationError, dtype: str) -> Outcom
     if dtype == subject.dtype:
         return call_failure(error, dtype)
     return Outcome(passed=None, note=f"refuses {dtype} data: {error}", dtype=dtype)
-
-
-ARGUMENTS = (
-    Law(name="input untouched", equation="34", because="none", judge=input_untouched),
-    Law(
-        name="dtype and shape",
-        equation="34",
-        because="the rounding of two rotations between a sequence alone and in a batch",
-        judge=dtype_and_shape,
-    ),
-)
-
-
-SHORT = 16  #: Rows of a short call.
-LONGEST = 4096  #: Rows of a long one.
-ELEMENTS = 2**21  #: Numbers in the largest array that a whole sequence is tried as.
-TWICE = "the rounding of two rotations"
 
 
 def same_twice(subject: Subject) -> Outcome:
@@ -314,6 +301,15 @@ def short(subject: Subject) -> tuple[Array, NDArray[Any]]:
     return subject.vectors(count, salt=0), subject.on_axes(np.arange(count))
 
 
+ARGUMENTS = (
+    Law(name="input untouched", equation="34", because="none", judge=input_untouched),
+    Law(
+        name="dtype and shape",
+        equation="34",
+        because="the rounding of two rotations between a sequence alone and in a batch",
+        judge=dtype_and_shape,
+    ),
+)
 REPEATS = (
     Law(name="same twice", equation="34", because=TWICE, judge=same_twice),
     Law(name="token by token", equation="34", because=TWICE, judge=token_by_token),
