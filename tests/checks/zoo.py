@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from implementations.case import Case, Right, Wrong
-from numba import config
 
 from ropecli.checks.implementation import Verdict
 from ropecli.checks.implementation.check import check
 
-COMPILED = not config.DISABLE_JIT
 FORMS = {"function": "apply", "class": "module", "decoder": "decoder", "score": "score"}
 
 
