@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import pkgutil
 from pathlib import Path
 
@@ -65,3 +66,87 @@ def test_module_says_what_it_is(module: str) -> None:
 
 def test_all_modules_are_found() -> None:
     assert {"ropecli.cli.app", "ropecli.kernels.abel", "ropecli.render.decay"} <= set(MODULES)
+
+
+#: Modules of other libraries that are internal though their names do not begin with _.
+INTERNAL = ("h5py._hl.", "numba.core.", "zarr.core.")
+#: Calls that take the name of an attribute or module.
+CALLS = {"getattr", "setattr", "hasattr", "import_module", "importlib.import_module"}
+#: Names that begin with _ and are documented.
+DOCUMENTED = {"_asdict", "_exit", "_fields", "_make", "_replace"}
+#: Numba has no public way to give a kernel a cache that survives damage and contention.
+EXCEPTIONS = {
+    "_cache.py: numba.core.caching.FunctionCache",
+    "_cache.py: numba.core.caching.NullCache",
+    "_jit.py: compiled._cache",
+}
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.endswith("__") and name not in DOCUMENTED
+
+
+def own_names(trees: list[ast.Module]) -> set[str]:
+    """Functions, classes, variables and attributes of `self` that the package defines."""
+    names = set()
+    for node in itertools.chain.from_iterable(map(ast.walk, trees)):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) in {"self", "cls"}:
+            names |= {node.attr} if isinstance(node.ctx, ast.Store) else set()
+    return names
+
+
+def foreign_privates(tree: ast.Module, own: set[str]) -> list[str]:
+    """Private modules that are imported, and private attributes of what is not the package's."""
+    found = []
+    for node in ast.walk(tree):
+        modules: list[str] = []
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            modules = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Attribute) and is_private(node.attr) and node.attr not in own:
+            found.append(ast.unparse(node))
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in CALLS:
+            texts = [a.value for a in node.args if isinstance(a, ast.Constant)]
+            modules = [text for text in texts if isinstance(text, str) and text not in own]
+        found += [
+            module
+            for module in modules
+            if module.partition(".")[0] not in {"ropecli", "__future__"}
+            and (any(map(is_private, module.split("."))) or f"{module}.".startswith(INTERNAL))
+        ]
+    return found
+
+
+def test_nothing_private_of_another_library_is_used() -> None:
+    files = sorted(Path(ropecli.__path__[0]).rglob("*.py"))
+    trees = [ast.parse(file.read_text()) for file in files]
+    own = own_names(trees)
+    found = {
+        f"{file.name}: {name}"
+        for file, tree in zip(files, trees, strict=True)
+        for name in foreign_privates(tree, own)
+    }
+    assert found == EXCEPTIONS
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import numpy._core",
+        "from zarr.core.buffer import Buffer",
+        "from torch import _utils",
+        "import h5py._hl.files as files",
+        "file._id",
+        "importlib.import_module('pyarrow._parquet')",
+        "getattr(array, '_chunks')",
+        "from numba.core import caching",
+    ],
+)
+def test_what_is_private_is_found(code: str) -> None:
+    assert len(foreign_privates(ast.parse(code), {"_ours"})) == 1
+    assert not foreign_privates(ast.parse("self._ours\nimport zarr.codecs\nx.__name__"), {"_ours"})
