@@ -36,8 +36,10 @@ def open_regular(path: Path, what: str = "a file") -> int:
             if stat.S_ISREG(mode):
                 return fd
             os.close(fd)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        msg = f"cannot read {path}: {getattr(error, 'strerror', error)}"
+    except (OSError, ValueError) as error:
+        # Python's own words for a NUL in a name differ from version to version.
+        reason = error.strerror if isinstance(error, OSError) else "a name can't hold a NUL"
+        msg = f"cannot read {path}: {reason}"
         raise FileError(msg) from None
     found = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
     msg = f"{path} is {found}; expected {what}"

@@ -144,7 +144,7 @@ def test_words_where_stderr_is_closed_or_gone(here: Path) -> None:
 def test_terminals_are_no_place_for_data(here: Path) -> None:
     screen = run_in_terminal("encode", "x.npy", "-o", "-", cwd=here)
     assert screen.code == 2
-    assert "error: stdout is a terminal, which is no place for data; give -o FILE" in screen.text
+    assert "error: stdout is a terminal, not a place for data; pass -" in screen.text
     assert "NUMPY" not in screen.text
     screen = run_in_terminal("encode", "-", "-o", "z.npy", cwd=here)
     assert screen.code == 2

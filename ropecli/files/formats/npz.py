@@ -20,7 +20,7 @@ from ropecli.files.formats.base import FileSource, closed_on_error, translate_re
 from ropecli.files.formats.density import check_density
 from ropecli.files.formats.npy import HEADER_BYTES, NpyHeader, header_for, parse_header
 from ropecli.files.formats.spool import Spool
-from ropecli.files.formats.stored import Stored, check_name, short
+from ropecli.files.formats.stored import Stored, check_name, label_of, short
 from ropecli.files.formats.stream import PieceStream, StreamReader, read_up_to
 from ropecli.regular import open_regular
 
@@ -101,6 +101,8 @@ class NpzSource(FileSource):
         """Return whether NumPy takes a member for an array, as it also does without a suffix."""
         if member.filename.endswith(_MEMBER):
             return True
+        if member.file_size < len(MAGIC_PREFIX):
+            return False
         with contextlib.suppress(FileError):
             start = read_up_to(self.unpack(member, _HEADER_STEP), len(MAGIC_PREFIX))
             return start == MAGIC_PREFIX
@@ -116,23 +118,24 @@ class NpzSource(FileSource):
         """Return the content of a member, unpacked at most `step` bytes at a time.
 
         Raises:
-            FileError: The member is encrypted; or, later, damaged or packed in an unknown way.
+            FileError: The member is damaged, encrypted, or packed in an unknown way.
         """
         if member.flag_bits & _ENCRYPTED:
             msg = f"{self.path}: {short(member.filename)} is encrypted"
             raise FileError(msg)
+        label = label_of(self.path, member.filename.removesuffix(_MEMBER))
+        with translate_read_errors(label):
+            stream = self.archive.open(member)
+        assert isinstance(stream, zipfile.ZipExtFile)
         step = min(step, _STEPS.get(member.compress_type, _SHORT_STEP))
-        return PieceStream(self._pieces(member, step))
+        stream.MIN_READ_SIZE = stream.MAX_N = step
+        return PieceStream(_unpack(stream, label))
 
-    def _pieces(self, member: zipfile.ZipInfo, step: int) -> Iterator[bytes]:
-        with (
-            translate_read_errors(f"{self.path}: {short(member.filename.removesuffix(_MEMBER))}"),
-            self.archive.open(member) as stream,
-        ):
-            assert isinstance(stream, zipfile.ZipExtFile)
-            stream.MIN_READ_SIZE = stream.MAX_N = step
-            while piece := stream.read1(-1):
-                yield piece
+
+def _unpack(stream: zipfile.ZipExtFile, label: str) -> Iterator[bytes]:
+    with translate_read_errors(label), stream:
+        while piece := stream.read1(-1):
+            yield piece
 
 
 class _BoundedFile(io.FileIO):

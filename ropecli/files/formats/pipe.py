@@ -29,7 +29,7 @@ from ropecli.files.formats.stream import StreamReader, read_up_to, run_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
-    from typing import IO
+    from typing import IO, Self
 
     from numpy.typing import NDArray
 
@@ -39,39 +39,39 @@ if TYPE_CHECKING:
 NAME = "-"
 _IN, _OUT = 0, 1
 _BLOCK = 1 << 20  #: Bytes copied at once.
-_MOST = 2**63  #: Bytes that no file has; no size is there to hold a header against.
+_MOST = 2**63  #: Bytes that no array has: a stream has no size to compare its header with.
 
 
 def is_pipe(path: str | os.PathLike[str]) -> bool:
-    """Whether a name stands for standard input or output."""
+    """Return whether a name stands for standard input or output."""
     return os.fspath(path) == NAME
 
 
 def as_path(path: str | os.PathLike[str]) -> Path:
-    """The file that is read for a name, whatever stands behind standard input."""
+    """Return the file that is read for a name; for "-", the device of standard input."""
     return Path("/dev/stdin" if is_pipe(path) else path)
 
 
 def check_stdout(sources: Iterable[Path] = ()) -> None:
-    """Refuse, before any work is done, an output that data can't go to.
+    """Refuse a standard output that data cannot go to, before any work is done.
 
     Args:
         sources: Files that are read.
 
     Raises:
-        FileError: It is closed, a terminal, or what is read.
+        FileError: It is closed, a terminal, or one of `sources`.
     """
     if sys.__stdout__ is None:
         msg = "stdout is closed"
         raise FileError(msg)
     if os.isatty(_OUT):
-        msg = "stdout is a terminal, which is no place for data; give -o FILE, or pipe it on"
-        raise FileError(msg)
+        msg = "stdout is a terminal, not a place for data"
+        raise FileError(msg, "pass `output`, or pipe it on")
     out = os.fstat(_OUT)
     for source in sources:
         try:
             found = source.stat()
-        except (OSError, ValueError):  # it isn't there, which is for others to say
+        except (OSError, ValueError):  # reading it reports why
             continue
         if stat.S_ISREG(found.st_mode) and os.path.samestat(found, out):
             msg = f"input and output are the same file: {source}"
@@ -79,7 +79,7 @@ def check_stdout(sources: Iterable[Path] = ()) -> None:
 
 
 class Pipe:
-    """As `Format`."""
+    """`Format` of one .npy file that comes or goes as a stream."""
 
     suffixes: tuple[str, ...] = ()
     named = False
@@ -87,25 +87,25 @@ class Pipe:
     folder = False
 
     def open(self, path: Path) -> StdinSource:
-        """As `Format.open`."""
+        """Read the header from standard input."""
         return StdinSource()
 
     def as_stored(self, array: Stored) -> Stored:
-        """As `Format.as_stored`: in every dtype, byte order and memory order."""
+        """Return the array: every dtype, byte order and memory order can be stored."""
         return array
 
     def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> StdoutSink:
-        """As `Format.create`: with the header of another .npy file byte for byte."""
+        """Write the header, that of another .npy file byte for byte."""
         (array,) = arrays
         return StdoutSink(array, header_for(array, source))
 
     def resume(self, part: Path, arrays: Sequence[Stored], source: Source) -> StdoutSink:
-        """As `Format.resume`, which this format does not allow."""
+        """Fail: a stream is written in one pass."""
         raise AssertionError
 
 
 class StdinSource(NpySource):
-    """As `Source`: a redirected file is read as a file, all else in its order."""
+    """`Source` of standard input: a redirected file is read as a file, all else in order."""
 
     def __init__(self) -> None:
         """Read the header."""
@@ -120,51 +120,40 @@ class StdinSource(NpySource):
         with closed_on_error(self), translate_read_errors(str(path)):
             found = os.fstat(self.fd)
             self._in_file = stat.S_ISREG(found.st_mode) and not os.lseek(self.fd, 0, os.SEEK_CUR)
-            read = read_header if self._in_file else _next_header
+            read = read_header if self._in_file else _read_streamed_header
             self.header = read(path, self.fd)
         self.arrays = {"": self.header.stored}
 
     def reader(self, stored: Stored) -> Reader:
-        """As `Source.reader`; of a pipe once, which has then been read."""
+        """Return the reader of the array; of a pipe there can be one only."""
         if self._in_file:
             return super().reader(stored)
         return StreamReader(_Stdin(self.fd), stored)
 
 
 class StdoutSink:
-    """As `Sink`."""
+    """`Sink` and `Writer` of standard output.
+
+    Once a part is not the next in the array, it and all that follow wait in a temporary file.
+    """
 
     def __init__(self, array: Stored, header: bytes) -> None:
         """Write the header."""
-        self._writer = _InOrder(array)
+        self._stored = array
+        self._place = 0  # elements written
+        self._waiting: IO[bytes] | None = None
         _write(header)
 
-    def writer(self, name: str) -> _InOrder:
-        """As `Sink.writer`."""
-        return self._writer
-
-    def finish(self, source: Source, rest: Collection[str]) -> None:
-        """As `Sink.finish`: what had to wait for its turn."""
-        self._writer.flush()
-
-    def close(self) -> None:
-        """As `Sink.close`."""
-        self._writer.close()
-
-
-class _InOrder:
-    """As `Writer`. Once a part does not come in the order of the file, all wait in another file."""
-
-    def __init__(self, stored: Stored) -> None:
-        self._stored = stored
-        self._place = 0  # elements that are written
-        self._waiting: IO[bytes] | None = None
+    def writer(self, name: str) -> Self:
+        """Return the sink itself."""
+        return self
 
     def write(self, box: Box, block: NDArray[Any]) -> None:
+        """Write a part of the array, or keep it; `block` may be overwritten."""
         if not block.size:
             return
         if self._waiting is not None or run_of(box, self._stored) != (self._place, block.size):
-            self._wait(box, block)
+            self._keep(box, block)
             return
         if not self._stored.dtype.isnative:
             block.byteswap(inplace=True)
@@ -172,7 +161,7 @@ class _InOrder:
         _write(ordered.reshape(-1).view(np.uint8).data)
         self._place += block.size
 
-    def _wait(self, box: Box, block: NDArray[Any]) -> None:
+    def _keep(self, box: Box, block: NDArray[Any]) -> None:
         try:
             if self._waiting is None:
                 self._waiting = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the sink
@@ -181,7 +170,8 @@ class _InOrder:
             msg = f"cannot keep what goes to stdout in {tempfile.gettempdir()}: {error.strerror}"
             raise FileError(msg) from None
 
-    def flush(self) -> None:
+    def finish(self, source: Source, rest: Collection[str]) -> None:
+        """Write the parts that were kept."""
         if self._waiting is not None:
             place = self._place * self._stored.dtype.itemsize
             while part := os.pread(self._waiting.fileno(), _BLOCK, place):
@@ -189,38 +179,34 @@ class _InOrder:
                 place += len(part)
 
     def close(self) -> None:
+        """Remove the temporary file."""
         if self._waiting is not None:
             self._waiting.close()
 
 
 def _write(data: memoryview | bytes) -> None:
-    """Write to standard output.
-
-    Raises:
-        BrokenPipeError: Nobody reads it any more.
-        FileError: It can't be written.
-    """
     rest = memoryview(data)
     while rest:
         try:
             rest = rest[os.write(_OUT, rest) :]
         except BrokenPipeError:
             raise
-        except BlockingIOError:  # it is full, and does not wait by itself
+        except BlockingIOError:  # a full pipe that does not wait by itself
             select.select([], [_OUT], [])
         except OSError as error:
             msg = f"cannot write stdout: {error.strerror}"
             raise FileError(msg) from None
 
 
-def _next_header(path: Path, fd: int) -> NpyHeader:
-    """Read the header from a pipe, and not a byte more."""
-    start = read_up_to(_Stdin(fd), npy_format.MAGIC_LEN + 4)
+def _read_streamed_header(path: Path, fd: int) -> NpyHeader:
+    """Read the header, and not a byte more."""
+    stdin = _Stdin(fd)
+    start = read_up_to(stdin, npy_format.MAGIC_LEN + 4)
     if start.startswith(npy_format.MAGIC_PREFIX):
         width = 2 if start[6:7] == b"\1" else 4
         length = int.from_bytes(start[8 : 8 + width], "little")
         end = min(npy_format.MAGIC_LEN + width + length, HEADER_BYTES)
-        start += read_up_to(_Stdin(fd), end - len(start))
+        start += read_up_to(stdin, end - len(start))
     header = parse_header(path, start, None)
     if header.stored.nbytes >= _MOST:
         shape, elements = header.stored.shape, header.stored.described
@@ -230,8 +216,6 @@ def _next_header(path: Path, fd: int) -> NpyHeader:
 
 
 class _Stdin:
-    """As `Stream`."""
-
     def __init__(self, fd: int) -> None:
         self._fd = fd
 
@@ -239,5 +223,5 @@ class _Stdin:
         while True:
             try:
                 return os.readv(self._fd, [into])
-            except BlockingIOError:  # nothing is there yet, and the pipe does not wait by itself
+            except BlockingIOError:  # an empty pipe that does not wait by itself
                 select.select([self._fd], [], [])
