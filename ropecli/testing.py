@@ -30,10 +30,11 @@ def assert_rope(target: Any, expect: Rotary | None = None, **options: Any) -> Ve
     """
     __tracebackhide__ = True
     from ropecli.checks.implementation.check import check
-    from ropecli.render.check import lines
+    from ropecli.render.check import page
+    from ropecli.render.console import Screen
 
     verdict = check(target, expect=expect, **options)
     if not verdict.passed:
         name = getattr(target, "__qualname__", None) or type(target).__name__
-        raise AssertionError("\n".join(lines(verdict, name)))
+        raise AssertionError("\n".join(page(verdict, Screen(), target=name)))
     return verdict

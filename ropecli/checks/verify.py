@@ -17,6 +17,7 @@ from ropecli.checks.sampling import sample
 from ropecli.checks.subject import Oracle, Subject
 from ropecli.errors import ArgumentError
 from ropecli.numbers import at_least, between
+from ropecli.results import Result
 from ropecli.rotary.apply import rotate as built_in_rotate
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ LARGEST_POSITION = 2**49
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verification:
+class Verification(Result):
     """The verdicts on one encoding, or on several."""
 
     checks: tuple[Check, ...]  #: One for each law, dtype and layout.

@@ -96,8 +96,7 @@ def decay(
     """
     from ropecli.analyses.decay import DecayCurves
     from ropecli.analyses.decay import decay as analyse
-    from ropecli.cli.encoding import BASE
-    from ropecli.cli.verify_encoding import refuse_beside_encoding
+    from ropecli.cli.encoding import BASE, refuse_beside_encoding
     from ropecli.numbers import at_least
 
     at_least("seed", seed, 0)

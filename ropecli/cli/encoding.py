@@ -149,39 +149,46 @@ def from_parameters(
 
 
 def refuse_beside_model(**options: Any) -> None:
-    """Refuse options that a model sets itself.
-
-    Args:
-        **options: Their values, None where not given.
-
-    Raises:
-        ArgumentError: One was given.
-    """
-    from ropecli.errors import ArgumentError
-
-    named = {f"--{name.replace('_', '-')}": value for name, value in options.items()}
-    given = [name for name, value in named.items() if value is not None and value != []]
-    if given:
-        them = "it" if len(given) == 1 else "them"
-        msg = f"--model sets {', '.join(given)} itself; leave {them} out"
-        raise ArgumentError(msg)
+    """Refuse options that a model sets itself; None where not given."""
+    _refuse_given("--model sets {} itself", options)
 
 
 def refuse_without_model(**options: Any) -> None:
-    """Refuse options that need a model.
+    """Refuse options that need a model; None where not given."""
+    _refuse_alone("model", options)
 
-    Args:
-        **options: Their values, None where not given.
 
-    Raises:
-        ArgumentError: One was given.
-    """
+def refuse_beside_encoding(**options: Any) -> None:
+    """Refuse options that an encoding by name has no use for; None where not given."""
+    _refuse_given("--encoding has no use for {}", options)
+
+
+def refuse_without_encoding(**options: Any) -> None:
+    """Refuse options that need an encoding by name; None where not given."""
+    _refuse_alone("encoding", options)
+
+
+def _refuse_given(problem: str, options: dict[str, Any]) -> None:
+    from ropecli.errors import ArgumentError
+
+    given = [_flag(name) for name, value in options.items() if value not in (None, [])]
+    if given:
+        them = "it" if len(given) == 1 else "them"
+        msg = f"{problem.format(', '.join(given))}; leave {them} out"
+        raise ArgumentError(msg)
+
+
+def _refuse_alone(needed: str, options: dict[str, Any]) -> None:
     from ropecli.errors import ArgumentError
 
     for name, value in options.items():
         if value is not None:
-            msg = f"--{name.replace('_', '-')} needs --model, got {value!r} of no model"
+            msg = f"{_flag(name)} needs --{needed}, got {value!r} of no {needed}"
             raise ArgumentError(msg)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def parameters(words: list[str] | None) -> dict[str, Any]:

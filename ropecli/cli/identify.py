@@ -80,8 +80,6 @@ def identify(
     from ropecli.errors import ArgumentError
     from ropecli.files.axes import axis_notes
     from ropecli.files.load import read_sequences
-    from ropecli.render import document
-    from ropecli.render import identify as view
 
     if not model:
         refuse_without_model(layer=layer, sequence_length=sequence_length)
@@ -111,10 +109,7 @@ def identify(
         sequence_axis=axes.sequence_axis,
         model=model or [],
     )
-    if page.json:
-        document.show("identify", parameters, view.as_json(result, options))
-    else:
-        page.show(result, parameters, candidates=ropes, models=options)
+    page.show(result, parameters, candidates=ropes, models=options)
     return result.recognised
 
 

@@ -161,14 +161,14 @@ class PageOptions:
         Args:
             result: What the command found.
             parameters: Those of the document.
-            **options: Handed on to the page and the figure.
+            **options: Handed on to all functions of the result's view but `table`.
         """
         from ropecli import render
         from ropecli.render import console, document
 
         saved = self._save(result, parameters, options)
         if self.json:
-            document.show(self.parsed.command, parameters, render.as_json(result))
+            document.show(self.parsed.command, parameters, render.as_json(result, **options))
         else:
             screen = console.Screen.of_stdout(brief=self.quiet, saved=saved)
             console.show(render.view_of(result).page(result, screen, **options), screen)
@@ -221,7 +221,7 @@ class OutputOptions(PageOptions):
         view, command = render.view_of(result), self.parsed.command
         save(
             self.output,
-            document=lambda: document.text(command, parameters, render.as_json(result)),
+            document=lambda: document.text(command, parameters, render.as_json(result, **options)),
             table=lambda: view.table(result),
             figure=lambda: view.figure(result, **options),
             command=command_line(command, parameters, self.parsed.arguments),

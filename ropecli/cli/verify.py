@@ -2,64 +2,58 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from ropecli.cli import options
-from ropecli.cli.options import Json, Quiet, RotaryDim, Seed
+from ropecli.cli.command import command
+from ropecli.cli.options import EncodingOptions, PageOptions, Seed
+
+SIZES = {"model_dim": 64, "heads": 4}  #: Defaults with --encoding.
 
 
+@command
 def verify(
     encoding: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Judge a positional encoding, such as t5, by its laws."),
+        typer.Option(metavar="NAME", help="Positional encoding to check by its laws, e.g. t5."),
     ] = None,
     model_dim: Annotated[
         int | None,
-        typer.Option(metavar="N", help="With --encoding: coordinates of a token; 64 by default."),
+        typer.Option(metavar="N", help="Coordinates of a token, with --encoding. [default: 64]"),
     ] = None,
     heads: Annotated[
         int | None,
-        typer.Option(metavar="N", help="With --encoding: heads side by side; 4 by default."),
+        typer.Option(metavar="N", help="Number of heads, with --encoding. [default: 4]"),
     ] = None,
-    dim: Annotated[
-        int | None, typer.Option(metavar="N", help="Head dim, even, at least 2; 64 by default.")
-    ] = None,
-    base: options.Base = None,
+    *,
+    rope: EncodingOptions,
     layout: Annotated[
         str | None,
-        typer.Option(metavar="LAYOUT", help="interleaved or half; both by default."),
+        typer.Option(metavar="LAYOUT", help="Pairing: interleaved or half. [default: both]"),
     ] = None,
-    rotary_dim: RotaryDim = None,
-    rotary_offset: Annotated[
-        int | None, typer.Option(metavar="N", help="First rotated coordinate; 0 by default.")
-    ] = None,
-    rope_type: options.RopeType = None,
-    set: options.Set = None,
-    model: options.Model = None,
-    layer: options.Layer = None,
-    sequence_length: options.SequenceLength = None,
+    rotary_offset: options.RotaryOffset = None,
     dtype: Annotated[
         str | None,
         typer.Option(
-            metavar="DTYPE", help="float64, float32, float16 or bfloat16; all by default."
+            metavar="DTYPE", help="Dtype: float64, float32, float16 or bfloat16. [default: all]"
         ),
     ] = None,
     max_position: Annotated[
         int | None,
-        typer.Option(metavar="M", help="Largest position drawn; 131072 by default."),
+        typer.Option(metavar="M", help="Largest position sampled. [default: 131072]"),
     ] = None,
     errors: Annotated[
-        bool, typer.Option("--errors", help="Show errors and tolerances, not shares.")
+        bool, typer.Option("--errors", help="Show errors and tolerances, not ratios.")
     ] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say where each tolerance comes from.")
+        bool, typer.Option("--explain", help="Show where each tolerance comes from.")
     ] = False,
     seed: Seed = 0,
-    json: Json = False,
-    quiet: Quiet = False,
-) -> None:
+    page: PageOptions,
+) -> bool:
     """\b
     Examples:
       ropecli verify --dim 64
@@ -74,69 +68,50 @@ def verify(
     """
     from ropecli.checks.verify import MAX_POSITION, join
     from ropecli.checks.verify import verify as judge
-    from ropecli.cli.encoding import chosen
+    from ropecli.checks.verify_encoding import verify_encoding
+    from ropecli.cli.encoding import refuse_beside_encoding, refuse_without_encoding
     from ropecli.cli.progress import is_watched
-    from ropecli.cli.verify_encoding import refuse_without_encoding, verify_one
     from ropecli.kernels._cache import is_compiled
-    from ropecli.render import console, document
-    from ropecli.render import verify as pages
 
-    numbers = {
-        "dim": dim,
-        "base": base,
-        "layout": layout,
-        "rotary_dim": rotary_dim,
-        "rotary_offset": rotary_offset,
-        "rope_type": rope_type,
-        "set": set,
-    }
-    rope_alone = numbers | {
-        "model": model,
-        "layer": layer,
-        "sequence_length": sequence_length,
-        "dtype": dtype,
-        "max_position": max_position,
-    }
-    own = {"model_dim": model_dim, "heads": heads}
+    sizes = {"model_dim": model_dim, "heads": heads}
     if encoding is not None:
-        verify_one(
-            encoding, own, rope_alone, seed, errors=errors, explain=explain, json=json, quiet=quiet
+        refuse_beside_encoding(
+            **rope.numbers | {"layout": layout, "rotary_offset": rotary_offset},
+            model=rope.model,
+            layer=rope.layer,
+            sequence_length=rope.sequence_length,
+            dtype=dtype,
+            max_position=max_position,
         )
-        return
-    refuse_without_encoding(**own)
+        given = SIZES | {name: size for name, size in sizes.items() if size is not None}
+        result = verify_encoding(encoding, seed=seed, **given)
+        parameters = {"encoding": encoding, **given, "seed": seed}
+        page.show(
+            result, parameters, encoding=encoding, sizes=given, errors=errors, explain=explain
+        )
+        return result.passed
+    refuse_without_encoding(**sizes)
     max_position = MAX_POSITION if max_position is None else max_position
-    layouts = ("interleaved", "half") if layout is None and model is None else (layout,)
+    layouts = ("interleaved", "half") if layout is None and rope.model is None else (layout,)
     encodings = [
-        chosen(model, layer, sequence_length, numbers | {"layout": each}, dim=64)
-        for each in layouts
+        replace(rope, layout=each).encoding(rotary_offset=rotary_offset) for each in layouts
     ]
     # A single pair is the same in either layout.
-    ropes = list(dict.fromkeys(encoding.rope for encoding in encodings))
-    if not quiet:
-        for note in encodings[0].notes:
-            console.note(note)
-    if not quiet and is_watched() and not is_compiled("rotation"):
-        console.note("compiling the kernels: some seconds, this once")
-    result = join(judge(rope, dtype=dtype, seed=seed, max_position=max_position) for rope in ropes)
-    parameters = {
-        "encoding": None,
+    ropes = list(dict.fromkeys(each.rope for each in encodings))
+    page.note(*encodings[0].notes)
+    if is_watched() and not is_compiled("rotation"):
+        page.note("compiling the kernels: some seconds, this once")
+    result = join(judge(each, dtype=dtype, seed=seed, max_position=max_position) for each in ropes)
+    resolved = {
         "dim": ropes[0].head_dim,
-        "base": ropes[0].base if base is None else base,
-        "layout": layout if model is None else ropes[0].layout,
+        "base": ropes[0].base if rope.base is None else rope.base,
+        "layout": layout if rope.model is None else ropes[0].layout,
         "rotary_dim": ropes[0].rotary_dim,
         "rotary_offset": ropes[0].rotary_offset,
         "rope_type": ropes[0].rope_type,
-        "set": set,
-        "model": model,
-        "layer": layer,
-        "sequence_length": sequence_length,
-        "dtype": dtype,
         "max_position": max_position,
-        "seed": seed,
     }
-    if json:
-        document.show("verify", parameters, pages.as_json(result))
-    else:
-        pages.show(result, ropes, encodings[0].name, errors=errors, explain=explain, brief=quiet)
-    if not result.passed:
-        raise typer.Exit(1)
+    parameters = page.parameters("model_dim", "heads", "errors", "explain", **resolved)
+    name = encodings[0].name
+    page.show(result, parameters, ropes=ropes, name=name, errors=errors, explain=explain)
+    return result.passed

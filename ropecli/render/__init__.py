@@ -49,6 +49,7 @@ def draw(result: Drawable) -> Figure:
     return view_of(result).figure(result)
 
 
-def as_json(result: Result) -> Any:
+def as_json(result: Result, **options: Any) -> Any:
     """Return the `result` of `--json`: what the view makes of it, or else its fields."""
-    return getattr(view_of(result), "as_json", lambda same: same)(result)
+    convert = getattr(view_of(result), "as_json", None)
+    return result if convert is None else convert(result, **options)

@@ -1,11 +1,8 @@
-"""Words and tables for `check`."""
+"""Page of `check`."""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
-
-from rich.text import Text
 
 from ropecli.render import console, identify
 from ropecli.render.labels import label
@@ -14,57 +11,49 @@ from ropecli.render.table import aligned
 if TYPE_CHECKING:
     from ropecli.checks.implementation import Verdict
     from ropecli.checks.law import Check
+    from ropecli.render.console import Screen
 
-STYLES = {"PASS": "green", "FAIL": "bold red"}
-WIDTH = 80  #: Where there is no terminal to say otherwise.
+WIDTH = 80  #: Columns where there is no terminal.
 
 
-def as_json(result: Verdict) -> dict[str, Any]:
-    """The result of `--json`."""
+def as_json(result: Verdict, **_: object) -> dict[str, Any]:
+    """Return the `result` of the document."""
+    identified = result.identified
     return {
         "passed": result.passed,
         "diagnosis": result.diagnosis,
-        "checks": [dataclasses.asdict(check) for check in result.checks],
-        "identified": None
-        if result.identified is None
-        else identify.as_json(result.identified, {}),
+        "checks": result.checks,
+        "identified": None if identified is None else identify.as_json(identified),
         "seconds": result.seconds,
     }
 
 
-def show(result: Verdict, target: str, model: str | None, *, brief: bool) -> None:
-    """Print the answer, why, and each law."""
-    out = console.out()
-    width = min(out.width, WIDTH) if out.width < console.UNCUT else WIDTH
-    for line in lines(result, target, model, width=width, brief=brief):
-        text = Text(line)
-        text.stylize(STYLES.get(line.strip()[:4], ""), 0, len(line) - len(line.lstrip()) + 4)
-        out.print(text)
-
-
-def lines(
-    result: Verdict,
-    target: str,
-    model: str | None = None,
-    *,
-    width: int = WIDTH,
-    brief: bool = False,
+def page(
+    result: Verdict, screen: Screen, *, target: str = "The implementation", model: str | None = None
 ) -> list[str]:
-    """The page, line by line: the answer first, then the evidence."""
-    page = [_answer(result, console.visible(target), model)]
+    """Return the answer first, then the evidence.
+
+    Args:
+        result: The verdict.
+        screen: A brief one leaves out what holds.
+        target: Name of the implementation.
+        model: Name of the model that it should agree with.
+    """
+    width = min(screen.width, WIDTH) if screen.width < console.UNCUT else WIDTH
+    lines = [_answer(result, console.visible(target), model)]
     if result.diagnosis is not None:
         sentence = result.diagnosis[0].upper() + result.diagnosis[1:]
-        page += ["", *console.wrapped(f"  {sentence}.", width, indent=2)]
-    if not brief:
-        page += _found(result)
-    page += ["", *_laws(result, width, brief=brief)]
-    return page if brief else [*page, "", _count(result)]
+        lines += ["", *console.wrapped(f"  {sentence}.", width, indent=2)]
+    if not screen.brief:
+        lines += _encodings(result)
+    lines += ["", *_laws(result, width, brief=screen.brief)]
+    return lines if screen.brief else [*lines, "", _count(result)]
 
 
 def _answer(result: Verdict, target: str, model: str | None) -> str:
     verdict = "PASS" if result.passed else "FAIL"
     if result.expect is None:
-        said = "is a RoPE" if result.passed else "is not a right RoPE"
+        said = "is a RoPE" if result.passed else "is not a correct RoPE"
     else:
         what = "what is expected" if model is None else console.visible(model)
         said = f"is {'' if result.passed else 'not '}the RoPE of {what}"
@@ -74,12 +63,12 @@ def _answer(result: Verdict, target: str, model: str | None) -> str:
 
 
 def _of_convention(result: Verdict) -> bool:
-    """Whether it is another rotation, and not one that goes wrong now and then."""
+    """Return whether it is another rotation, and not one with occasional errors."""
     named = {"rotation", "convention", "attention factor", "axes", "score", "softmax factor"}
     return any(check.passed is False and check.name in named for check in result.checks)
 
 
-def _found(result: Verdict) -> list[str]:
+def _encodings(result: Verdict) -> list[str]:
     rows = []
     if result.expect is not None:
         rows.append(["  expected", f"{label(result.expect)}, {result.expect.layout}"])
@@ -93,7 +82,7 @@ def _found(result: Verdict) -> list[str]:
 
 
 def _laws(result: Verdict, width: int, *, brief: bool) -> list[str]:
-    """The laws that hold side by side, then those that fail, then what was not judged."""
+    """Return the laws that hold in columns, then those that fail, then notes."""
     laws: dict[str, list[Check]] = {}
     for check in result.checks:
         laws.setdefault(check.name, []).append(check)
@@ -124,7 +113,7 @@ def _laws(result: Verdict, width: int, *, brief: bool) -> list[str]:
 
 
 def _worth_saying(note: str) -> bool:
-    """Not what is so of most targets."""
+    """Return whether a note says more than what holds for most implementations."""
     return not note.startswith(
         ("positions have one", "nothing ", "it takes no base", "no original")
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.text import Text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 #: Wide enough that a table that is piped is never cut or wrapped.
 UNCUT = 100_000
+VERDICTS = {"PASS": "green", "FAIL": "bold red"}  #: Colours of words that begin a line.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +49,10 @@ def show(lines: Iterable[str], screen: Screen) -> None:
     page = "\n".join(lines).rstrip()
     if screen.saved is not None:
         page += f"\n\nWritten: {visible(str(screen.saved))}"
-    out().print(page, markup=False)
+    text = Text(page)
+    for verdict, colour in VERDICTS.items():
+        text.highlight_regex(rf"(?m)^ *{verdict}(?!\w)", colour)
+    out().print(text)
 
 
 def out() -> Console:

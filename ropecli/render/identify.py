@@ -38,13 +38,8 @@ OMITTED = ("positions", "rotary")
 LISTED = 3  #: Pairs, frequencies or other formulas that are written out.
 
 
-def as_json(result: Identification, models: Models | None = None) -> dict[str, Any]:
-    """Return the `result` of the document.
-
-    Args:
-        result: The identification.
-        models: Options that describe each candidate, by name.
-    """
+def as_json(result: Identification, *, models: Models | None = None, **_: object) -> dict[str, Any]:
+    """Return the `result` of the document; arguments as in `page`."""
     rope = result.rotary
     own = {each.name: getattr(result, each.name) for each in fields(result)}
     return {name: value for name, value in own.items() if name not in (*OMITTED, "matches")} | {

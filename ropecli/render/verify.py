@@ -1,101 +1,117 @@
-"""Words and tables for `verify`."""
+"""Page of `verify`, for rotations and, by their own laws, for other encodings."""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
-
-from rich.text import Text
 
 from ropecli.render import console
 from ropecli.render.labels import label
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ropecli.checks.law import Check
     from ropecli.checks.verify import Verification
+    from ropecli.render.console import Screen
     from ropecli.rotary import Rotary
 
-STYLES = {"PASS": "green", "FAIL": "bold red"}
-LEFT = 3  #: Columns of words: verdict, law, equation.
+THEORY = {"holds": "holds", "fails": "fails, as it must"}
 
 
-def as_json(result: Verification) -> dict[str, Any]:
-    """The result of `--json`."""
-    return {
-        "passed": result.passed,
-        "checks": [dataclasses.asdict(check) for check in result.checks],
-        "seconds": result.seconds,
-    }
+def as_json(result: Verification, **_: object) -> dict[str, Any]:
+    """Return the `result` of the document."""
+    return {"passed": result.passed, "checks": result.checks, "seconds": result.seconds}
 
 
-def show(
+def page(
     result: Verification,
-    ropes: list[Rotary],
-    name: str | None = None,
+    screen: Screen,
     *,
-    errors: bool,
-    explain: bool,
-    brief: bool,
-) -> None:
-    """Print one row a law, what failed, and the count."""
-    out = console.out()
+    ropes: Sequence[Rotary] = (),
+    name: str | None = None,
+    encoding: str | None = None,
+    sizes: Mapping[str, int] | None = None,
+    errors: bool = False,
+    explain: bool = False,
+) -> list[str]:
+    """Return a row for each law, what failed, and the count.
+
+    Args:
+        result: The verdicts.
+        screen: A brief one leaves out heading and count.
+        ropes: Encodings that were checked, for the heading.
+        name: Name of their model.
+        encoding: Name of another encoding that was checked by its own laws.
+        sizes: Model dim and heads of that encoding.
+        errors: Show errors and tolerances in place of their ratio.
+        explain: Show where tolerances come from.
+    """
+    of_encoding = not any(check.layout for check in result.checks)
     blocks: list[list[str]] = []
-    if not brief:
-        blocks.append(_heading(result, ropes, name, out.width))
-    blocks += _errors(result) if errors else [_shares(result)]
+    if encoding is not None and sizes is not None:
+        facts = f"model dim {sizes['model_dim']}, heads {sizes['heads']}, float64"
+        reach = f"positions up to {result.max_position}, seed {result.seed}"
+        blocks.append([f"Checking {encoding} against its published formula", f"{facts}, {reach}"])
+    elif ropes:
+        blocks.append(_heading(result, ropes, name, screen.width))
+    if screen.brief:
+        blocks = []
+    if of_encoding:
+        blocks.append(_against_theory(result, errors=errors))
+    else:
+        blocks += _errors(result) if errors else [_ratios(result)]
     failed = [check for check in result.checks if check.passed is False]
-    blocks += [_failure(check, out.width) for check in failed]
+    blocks += [_failure(check, screen.width) for check in failed]
     if explain:
-        blocks.append(_explanations(result, out.width))
-    if not brief:
-        blocks.append([_count(result)])
+        blocks.append(_explanations(result, screen.width))
+    if not screen.brief:
+        blocks.append([_count_against_theory(result) if of_encoding else _count(result)])
         if not (errors or explain):
             blocks[-1].append(
                 "The errors and tolerances: --errors    where they come from: --explain"
             )
-    for line in "\n\n".join("\n".join(block) for block in blocks).splitlines():
-        out.print(_coloured(line))
+    return "\n\n".join("\n".join(block) for block in blocks).splitlines()
 
 
-def _heading(result: Verification, ropes: list[Rotary], name: str | None, width: int) -> list[str]:
+def _heading(
+    result: Verification, ropes: Sequence[Rotary], name: str | None, width: int
+) -> list[str]:
     layouts = "both layouts" if len(ropes) > 1 else f"layout {ropes[0].layout}"
     reach = f"positions up to {result.max_position:,}, seed {result.seed}"
     named = "" if name is None else f"{console.visible(name)}: "
-    what = console.wrapped(f"{named}{label(ropes[0])}, {layouts}, {reach}", width, indent=0)
-    return ["Checking RoPE against an independent reference", *what]
+    facts = console.wrapped(f"{named}{label(ropes[0])}, {layouts}, {reach}", width, indent=0)
+    return ["Checking RoPE against an independent reference", *facts]
 
 
-def _shares(result: Verification) -> list[str]:
-    """One row a law, one column a dtype."""
+def _ratios(result: Verification) -> list[str]:
+    """Return a row for each law, a column for each dtype."""
     dtypes = list(dict.fromkeys(check.dtype for check in result.checks))
     rows = [["", "law", "Eq.", *dtypes]]
     for law, checks in _by_law(result.checks).items():
-        cells = [_share(_worst([c for c in checks if c.dtype == dtype])) for dtype in dtypes]
+        cells = [_ratio(_worst([c for c in checks if c.dtype == dtype])) for dtype in dtypes]
         rows.append([_verdict(checks), law, checks[0].equation, *cells])
-    lines = aligned(rows, left=LEFT)
-    return [f"{'worst error as a share of its tolerance':>{max(map(len, lines))}}", *lines]
+    lines = aligned(rows, left=3)
+    return [f"{'worst ratio of error to tolerance':>{max(map(len, lines))}}", *lines]
 
 
 def _errors(result: Verification) -> list[list[str]]:
-    """A table for each dtype, one row a law."""
+    """Return a table for each dtype, a row for each law."""
     tables = []
     for dtype in dict.fromkeys(check.dtype for check in result.checks):
-        rows = [["", f"law in {dtype}", "Eq.", "worst error", "tolerance", "share", "samples"]]
+        rows = [["", f"law in {dtype}", "Eq.", "worst error", "tolerance", "ratio", "samples"]]
         for law, checks in _by_law([c for c in result.checks if c.dtype == dtype]).items():
             worst = _worst(checks)
             if worst is not None:
-                numbers = [f"{worst.max_error:.3g}", f"{worst.tolerance:.3g}", _share(worst)]
+                numbers = [f"{worst.max_error:.3g}", f"{worst.tolerance:.3g}", _ratio(worst)]
                 samples = f"{sum(check.samples for check in checks):,}"
                 rows.append([_verdict(checks), law, worst.equation, *numbers, samples])
-        tables.append(aligned(rows, left=LEFT))
+        tables.append(aligned(rows, left=3))
     return tables
 
 
 def _by_law(checks: Sequence[Check]) -> dict[str, list[Check]]:
-    """The checks that gave a verdict, by law."""
+    """Return the checks that gave a verdict, by law."""
     laws: dict[str, list[Check]] = {}
     for check in checks:
         if check.passed is not None:
@@ -104,8 +120,8 @@ def _by_law(checks: Sequence[Check]) -> dict[str, list[Check]]:
 
 
 def _worst(checks: Sequence[Check]) -> Check | None:
-    """The check that came closest to its tolerance, or passed it by most."""
-    # A share may be not a number, which compares as nothing: failures come first.
+    """Return the check that came closest to its tolerance, or passed it by most."""
+    # A ratio may be NaN, which compares with nothing: failures come first.
     return max(checks, key=lambda check: (not check.passed, check.share), default=None)
 
 
@@ -113,8 +129,8 @@ def _verdict(checks: Sequence[Check]) -> str:
     return "FAIL" if any(check.passed is False for check in checks) else "PASS"
 
 
-def _share(check: Check | None) -> str:
-    """Two decimals, rounded up past 1 so that a failure never reads 1.00."""
+def _ratio(check: Check | None) -> str:
+    """Return two decimals, above 1 for a failure even if it is close."""
     if check is None:
         return "-"
     if check.tolerance == 0 and check.max_error == 0:
@@ -123,12 +139,18 @@ def _share(check: Check | None) -> str:
 
 
 def _failure(check: Check, width: int) -> list[str]:
+    subject = f"{check.dtype}, {check.layout}" if check.layout else f"expected: {check.expected}"
     lines = [
-        f"FAIL  {check.name} (Eq. {check.equation}), {check.dtype}, {check.layout}: "
+        f"FAIL  {check.name} ({_source(check)}), {subject}: "
         f"error {check.max_error:.3g}, tolerance {check.tolerance:.3g}"
     ]
     lines += [f"      {text}" for text in (check.note, check.counterexample) if text]
     return [part for line in lines for part in console.wrapped(line, width, indent=6)]
+
+
+def _source(check: Check) -> str:
+    """Return the equation of RoFormer, or the place in another paper."""
+    return f"Eq. {check.equation}" if check.equation[:1].isdigit() else check.equation
 
 
 def _explanations(result: Verification, width: int) -> list[str]:
@@ -154,8 +176,25 @@ def _count(result: Verification) -> str:
     return f"{len(laws)} law{' holds' if len(laws) == 1 else 's hold'} {where}."
 
 
-def _coloured(line: str) -> Text:
-    """The line with its verdict, if it begins with one, in colour."""
-    text = Text(line)
-    text.stylize(STYLES.get(line[:4], ""), 0, 4)
-    return text
+def _against_theory(result: Verification, *, errors: bool) -> list[str]:
+    """Return a row for each law of an encoding."""
+    numbers = ["worst error", "tolerance", "samples"] if errors else []
+    rows = [["", "law", "from", "theory says", *numbers]]
+    for check in result.checks:
+        cells = [f"{check.max_error:.3g}", f"{check.tolerance:.3g}", f"{check.samples:,}"]
+        words = [_verdict([check]), check.name, _source(check), THEORY[check.expected]]
+        rows.append([*words, *(cells if errors else [])])
+    return aligned(rows, left=4)
+
+
+def _count_against_theory(result: Verification) -> str:
+    wrong = sum(not check.passed for check in result.checks)
+    samples = sum(check.samples for check in result.checks)
+    took = f"({samples:,} samples, {result.seconds:.1f} s)"
+    if wrong:
+        are = "is" if wrong == 1 else "are"
+        return f"{wrong} of {len(result.checks)} laws {are} not as theory says {took}."
+    holding = sum(check.expected == "holds" for check in result.checks)
+    failing = len(result.checks) - holding
+    also = {0: "", 1: " and 1 fails as it must"}.get(failing, f" and {failing} fail as they must")
+    return f"{holding} law{'s hold' if holding > 1 else ' holds'}{also} {took}."

@@ -167,7 +167,7 @@ def test_quiet_is_the_table_alone(capsys: pytest.CaptureFixture[str]) -> None:
 def test_errors_and_explanations(capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, *QUICK, "--errors", "--explain")
     heading = next(line for line in text.splitlines() if "law in float32" in line)
-    assert heading.split()[-5:] == ["worst", "error", "tolerance", "share", "samples"]
+    assert heading.split()[-5:] == ["worst", "error", "tolerance", "ratio", "samples"]
     assert "\nWhere each tolerance comes from\n  relative position: " in text
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from ropecli.checks.implementation import Verdict
 from ropecli.checks.law import Check
 from ropecli.render import check as pages
+from ropecli.render.console import Screen
 
 
 def check(name: str, **fields: Any) -> Check:
@@ -24,7 +25,7 @@ def check(name: str, **fields: Any) -> Check:
     return Check(name=name, **{**known, **fields})
 
 
-def page(*checks: Check, width: int = pages.WIDTH) -> list[str]:
+def page(*checks: Check) -> list[str]:
     failed = any(each.passed is False for each in checks)
     verdict = Verdict(
         checks=checks,
@@ -39,7 +40,7 @@ def page(*checks: Check, width: int = pages.WIDTH) -> list[str]:
         seed=0,
         seconds=1.0,
     )
-    return pages.lines(verdict, "rope.py:turn", width=width)
+    return pages.page(verdict, Screen(), target="rope.py:turn")
 
 
 def silent(name: str, note: str) -> Check:

@@ -147,7 +147,7 @@ def test_a_name_can_not_write_to_the_terminal() -> None:
 def test_document_has_no_infinity() -> None:
     match = Match(name="c.json", max_phase_error=math.inf, matches=False)
     found = result(Rotary(head_dim=8), matches=(match,), max_residual=math.inf)
-    got = json.loads(document.text("identify", {}, pages.as_json(found, {})))["result"]
+    got = json.loads(document.text("identify", {}, pages.as_json(found)))["result"]
     assert got["matches"] == [{"name": "c.json", "max_phase_error": None, "matches": False}]
     assert got["max_residual"] is None
     assert not {"rotary", "positions"} & set(got)

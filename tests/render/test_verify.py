@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from ropecli import Rotary, Verification
 from ropecli.checks.law import Check
-from ropecli.render import console, document
+from ropecli.render import document
 from ropecli.render import verify as pages
+from ropecli.render.console import UNCUT, Screen
 
 ROPES = [Rotary(head_dim=8, layout=layout) for layout in ("interleaved", "half")]
 HINT = "The errors and tolerances: --errors    where they come from: --explain"
@@ -39,22 +38,20 @@ def result(*checks: Check) -> Verification:
 
 
 def shown(
-    capsys: pytest.CaptureFixture[str],
     *checks: Check,
     ropes: list[Rotary] = ROPES,
     errors: bool = False,
     explain: bool = False,
     brief: bool = False,
+    width: int = UNCUT,
 ) -> str:
-    pages.show(result(*checks), ropes, errors=errors, explain=explain, brief=brief)
-    printed = capsys.readouterr()
-    assert printed.err == ""
-    return printed.out
+    screen = Screen(brief=brief, width=width)
+    lines = pages.page(result(*checks), screen, ropes=ropes, errors=errors, explain=explain)
+    return "\n".join(lines) + "\n"
 
 
-def test_whole_screen(capsys: pytest.CaptureFixture[str]) -> None:
+def test_whole_screen() -> None:
     text = shown(
-        capsys,
         check(),
         check(layout="interleaved", max_error=0.25e-15),
         check(dtype="float32", max_error=0.0),
@@ -65,7 +62,7 @@ def test_whole_screen(capsys: pytest.CaptureFixture[str]) -> None:
         "Checking RoPE against an independent reference\n"
         "dim 8, base 10000, both layouts, positions up to 131,072, seed 7\n"
         "\n"
-        "   worst error as a share of its tolerance\n"
+        "         worst ratio of error to tolerance\n"
         "      law            Eq.  float64  float32\n"
         "PASS  norm           16      0.50     0.00\n"
         "PASS  identity at 0  15     exact        -\n"
@@ -75,15 +72,14 @@ def test_whole_screen(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_one_layout_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    text = shown(capsys, check(), ropes=[Rotary(head_dim=8, rotary_dim=4, layout="half")])
+def test_one_layout_is_named() -> None:
+    text = shown(check(), ropes=[Rotary(head_dim=8, rotary_dim=4, layout="half")])
     assert "dim 8, rotary dim 4, base 10000, layout half, positions" in text
     assert "1 law holds in 1 dtype and 1 layout (10 samples" in text
 
 
-def test_failure_is_a_word_with_its_counterexample(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failure_is_a_word_with_its_counterexample() -> None:
     text = shown(
-        capsys,
         check("inverse"),
         check(
             "convention",
@@ -105,9 +101,8 @@ def test_failure_is_a_word_with_its_counterexample(capsys: pytest.CaptureFixture
     assert "1 of 2 laws fails in 1 dtype and 1 layout" in text
 
 
-def test_one_failing_dtype_or_layout_fails_the_law(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_failing_dtype_or_layout_fails_the_law() -> None:
     text = shown(
-        capsys,
         check(),
         check(layout="interleaved", passed=False, max_error=9e-15),
         check("inverse"),
@@ -117,9 +112,9 @@ def test_one_failing_dtype_or_layout_fails_the_law(capsys: pytest.CaptureFixture
     assert text.count("\nFAIL  norm (Eq. 16), float64, interleaved: ") == 1
 
 
-def test_several_failing_laws_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_failing_laws_are_counted() -> None:
     failed = [check(name, passed=False, max_error=1.0) for name in ("norm", "inverse")]
-    text = shown(capsys, *failed, check("identity at 0"))
+    text = shown(*failed, check("identity at 0"))
     assert "2 of 3 laws fail in 1 dtype" in text
 
 
@@ -139,36 +134,32 @@ def test_several_failing_laws_are_counted(capsys: pytest.CaptureFixture[str]) ->
         (math.nan, 1.0, False, "nan"),
     ],
 )
-def test_share(
-    capsys: pytest.CaptureFixture[str],
+def test_ratio(
     error: float,
     tolerance: float,
     passed: bool,
     expected: str,
 ) -> None:
-    text = shown(capsys, check(max_error=error, tolerance=tolerance, passed=passed))
+    text = shown(check(max_error=error, tolerance=tolerance, passed=passed))
     row = next(line for line in text.splitlines() if "  norm  " in line)
     assert row.split() == ["PASS" if passed else "FAIL", "norm", "16", expected]
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_a_failure_that_is_not_a_number_is_not_hidden(
-    capsys: pytest.CaptureFixture[str], order: int
-) -> None:
+def test_a_failure_that_is_not_a_number_is_not_hidden(order: int) -> None:
     both = [check(), check(layout="interleaved", passed=False, max_error=math.nan)]
-    text = shown(capsys, *both[::order])
+    text = shown(*both[::order])
     assert next(line for line in text.splitlines() if "  norm  " in line).split()[-1] == "nan"
 
 
-def test_a_law_that_applies_nowhere_has_no_row(capsys: pytest.CaptureFixture[str]) -> None:
-    text = shown(capsys, check(), check("pass-through", passed=None, samples=0))
+def test_a_law_that_applies_nowhere_has_no_row() -> None:
+    text = shown(check(), check("pass-through", passed=None, samples=0))
     assert "pass-through" not in text
     assert "1 law holds" in text
 
 
-def test_errors_have_a_table_for_each_dtype(capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_have_a_table_for_each_dtype() -> None:
     text = shown(
-        capsys,
         check(),
         check(layout="interleaved", max_error=0.25e-15),
         check("Abel identity", equation="36"),
@@ -178,20 +169,19 @@ def test_errors_have_a_table_for_each_dtype(capsys: pytest.CaptureFixture[str]) 
     )
     assert (
         "\n\n"
-        "      law in float64  Eq.  worst error  tolerance  share  samples\n"
+        "      law in float64  Eq.  worst error  tolerance  ratio  samples\n"
         "PASS  norm            16         5e-16      1e-15   0.50       20\n"
         "PASS  Abel identity   36         5e-16      1e-15   0.50       10\n"
         "\n"
-        "      law in float16  Eq.  worst error  tolerance  share  samples\n"
+        "      law in float16  Eq.  worst error  tolerance  ratio  samples\n"
         "PASS  norm            16         0.333        0.5   0.67    1,200\n"
         "\n"
     ) in text
     assert "--errors" not in text
 
 
-def test_explain_gives_each_laws_reason_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_gives_each_laws_reason_once() -> None:
     text = shown(
-        capsys,
         check(because="one error [sic]"),
         check(layout="interleaved", because="one error [sic]"),
         check("inverse", because="two"),
@@ -204,29 +194,29 @@ def test_explain_gives_each_laws_reason_once(capsys: pytest.CaptureFixture[str])
     assert "--explain" not in text
 
 
-def test_brief_is_the_table_and_the_failures(capsys: pytest.CaptureFixture[str]) -> None:
-    text = shown(capsys, check(), check("inverse", passed=False, max_error=1.0), brief=True)
-    assert text.startswith("worst error as a share of its tolerance\n      law ")
+def test_brief_is_the_table_and_the_failures() -> None:
+    text = shown(check(), check("inverse", passed=False, max_error=1.0), brief=True)
+    assert text.startswith("worst ratio of error to tolerance\n      law ")
     assert text.endswith("FAIL  inverse (Eq. 16), float64, half: error 1, tolerance 1e-15\n")
 
 
-def test_failures_are_whole_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failures_are_whole_where_there_is_no_terminal() -> None:
     case = "x = (" + ", ".join(["0.12345678901234567"] * 6) + "): got 1, expected 2"
-    text = shown(capsys, check(passed=False, max_error=1.0, counterexample=case))
+    text = shown(check(passed=False, max_error=1.0, counterexample=case))
     assert f"      {case}\n" in text
 
 
-def test_failures_are_wrapped_at_the_terminals_width(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stream = io.StringIO()
-    narrow = Console(file=stream, width=80, highlight=False, soft_wrap=True)
-    monkeypatch.setattr(console, "out", lambda: narrow)
+def test_failures_are_wrapped_at_the_terminals_width() -> None:
     case = "x = (" + ", ".join(["0.12345678901234567"] * 6) + "): got 1, expected 2"
-    shown(capsys, check(passed=False, max_error=1.0, counterexample=case, because="z " * 99))
-    lines = stream.getvalue().splitlines()
+    failed = check(passed=False, max_error=1.0, counterexample=case, because="z " * 99)
+    lines = shown(failed, width=80).splitlines()
     assert max(map(len, lines)) <= 80
     assert " ".join(" ".join(lines).split()).count(case) == 1
+
+
+def test_print_shows_the_table_and_the_failures() -> None:
+    judged = result(check(), check("inverse", passed=False, max_error=1.0))
+    assert f"{judged}\n" == shown(*judged.checks, brief=True)
 
 
 def test_document_has_the_fields_of_every_check() -> None:

@@ -23,6 +23,7 @@ from ropecli.checks.implementation.probe import probe
 from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.law import Outcome, no_verdict, outcomes, report
 from ropecli.numbers import at_least, length
+from ropecli.results import Result
 from ropecli.rotary.rotary import Rotary
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ SHAPE_ROWS = 3  #: Rows of the calls that find the shape an implementation takes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Verdict:
+class Verdict(Result):
     """The verdict on an implementation, law by law."""
 
     checks: tuple[Check, ...]  #: One for each law, and for each dtype where that matters.
