@@ -131,7 +131,7 @@ class EncodeOptions:
 def encode_one(input: Path, output: Path | None, options: EncodeOptions) -> None:
     """Rotate a file, and show the result."""
     from ropecli.analyses.float32_tables import float32_error
-    from ropecli.cli.inputs import files
+    from ropecli.cli.encoding import named_files
     from ropecli.cli.progress import kept, progress_bar
     from ropecli.cli.streams import check_streams, messages_to_stderr
     from ropecli.files.encode import default_output, plan_output
@@ -145,14 +145,13 @@ def encode_one(input: Path, output: Path | None, options: EncodeOptions) -> None
     silent = options.json or (options.quiet and is_pipe(target))
     with opened(options.job(input)) as session:
         notes = options.notes(session)
-        models = [] if options.model is None else [options.model]
         plan = plan_output(
             session,
             target,
             force=options.force,
             resume=options.resume,
             scheduler=options.scheduler,
-            sources=files(models=models),
+            sources=list(named_files(options.model)),
         )
         if not options.quiet:
             pages.show_notes(notes)

@@ -80,7 +80,7 @@ def test_like_takes_over_facts_and_defaults() -> None:
     assert own.defaults == parent.defaults
 
 
-@pytest.mark.parametrize("name", ["no_such_model", None, 3, ["llama"]])
+@pytest.mark.parametrize("name", ["no_such_model", "parts", None, 3, ["llama"]])
 def test_unknown(name: object) -> None:
     found = architecture(name)
     assert not found.known
