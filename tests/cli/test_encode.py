@@ -177,7 +177,7 @@ def spoil(folder: Path) -> None:
         ("x.npy -o x.npy --force", "same file"),
         ("x.npy -o link.npy --force", "same file"),
         ("x.npy -o there.npy", "there.npy exists; pass --force"),
-        ("x.npy -o y.txt", "allowed is a name that ends in .npy"),
+        ("x.npy -o y.txt", "expected a name that ends in .npy"),
         ("x.npy -o no/folder/y.npy", "there is no folder"),
         ("x.npy -o folder.npy --force", "it is a folder"),
         ("x.npy -o x.npy/y.npy", "x.npy"),

@@ -159,7 +159,7 @@ def test_terminals_are_no_place_for_data(here: Path) -> None:
         (0, "", "stdin is empty; expected a .npy file"),
         (9_728, "--json", "--json needs stdout for its document"),
         (9_728, "--model -", "INPUT and --model can't both be -"),
-        (9_728, "--shape 3,50,16", "stdin is a .npy file, which says its shape itself"),
+        (9_728, "--shape 3,50,16", "stdin is a .npy file, which contains its shape"),
         (9_728, "--dtype float16", "stdin holds float32, not float16"),
         (9_728, "--dim 6", "the last axis must be a multiple of the head dim 6, got 16"),
         (9_728, "--positions -", "-"),
@@ -254,8 +254,8 @@ def test_a_file_without_a_header(here: Path, capsys: pytest.CaptureFixture[str])
         ("x.bin --shape 3;50 --dtype float32", "shape must be lengths such as 12,1024,64"),
         ("x.bin --shape=-3,50 --dtype float32", "lengths of 0 or more, got (-3, 50)"),
         ("x.bin --shape 3,50,16 --dtype int8", "dtype must be one of float64"),
-        ("x.npy --shape 3,50,16 --dtype float32", "x.npy is a .npy file, which says its shape"),
-        ("x.bin --shape 3,50,16 --dtype float32 -o z.txt", "allowed is a name that ends in"),
+        ("x.npy --shape 3,50,16 --dtype float32", "x.npy is a .npy file, which contains its shape"),
+        ("x.bin --shape 3,50,16 --dtype float32 -o z.txt", "expected a name that ends in"),
     ],
 )
 def test_what_is_refused_of_files_without_a_header(

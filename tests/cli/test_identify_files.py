@@ -111,7 +111,7 @@ def test_an_axis_that_nobody_named_is_noted(capsys: pytest.CaptureFixture[str]) 
         ("words.npy after.npy", "words.npy starts with b'these '"),
         ("empty.npz after.npy", "cannot read empty.npz: "),
         ("words.safetensors after.npy", "words.safetensors is not a whole .safetensors file"),
-        ("before.txt after.npy", "cannot read before.txt: allowed is a name that ends in .npy"),
+        ("before.txt after.npy", "cannot read before.txt; expected a name that ends in .npy"),
         ("flat.npy after.npy", "flat.npy has shape (4,); expected two axes or more"),
         ("short.npy after.npy", "before and after must have one shape, got (3, 8) and (2, 512, 8)"),
         ("whole.npy after.npy", "before must be float64, float32, float16, bfloat16, got int64"),

@@ -116,7 +116,7 @@ def test_a_shape_for_a_file_with_a_header_is_refused(tmp_path: Path) -> None:
             shape=SHAPE,
             dtype="float32",
         )
-        assert "says its shape itself; leave the shape out" in said
+        assert "contains its shape; omit shape" in said
 
 
 def test_a_file_without_a_header_needs_a_shape(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a format is to those who read and write arrays."""
+"""The protocol of formats: sources with readers, sinks with writers."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ class Reader(Protocol):
 
     @property
     def stored(self) -> Stored:
-        """The array."""
+        """Description of the array."""
 
     @property
     def in_order(self) -> bool:
         """Whether parts must be read in the order of the file, each once."""
 
     def read(self, box: Box, out: NDArray[Any]) -> None:
-        """Fill `out` with a part of the array; several threads may at once.
+        """Fill `out` with a part of the array; several threads may do so at once.
 
         Args:
             box: The part.
-            out: Of its shape, C-contiguous, of the stored dtype in native byte order.
+            out: Array of the part's shape, C-contiguous, of the stored dtype in native byte order.
 
         Raises:
             FileError: The file ends too soon, or can't be read.
@@ -45,20 +45,20 @@ class Source(Protocol):
 
     @property
     def arrays(self) -> Mapping[str, Stored]:
-        """All arrays by name; a file that has no names has one, named ""."""
+        """All arrays by name; a file without names has one array, named ""."""
 
     def reader(self, stored: Stored) -> Reader:
-        """What reads one of the arrays, taken for the dtype that `stored` has.
+        """Return the reader of an array, which takes its elements for the dtype in `stored`.
 
         Raises:
-            FileError: It can't be read.
+            FileError: The array can't be read.
         """
 
     def close(self) -> None:
         """Close the file."""
 
     def __enter__(self) -> Self:
-        """Close the file at the end."""
+        """Return the source itself."""
 
     def __exit__(self, *_: object) -> None:
         """Close the file."""
@@ -68,14 +68,14 @@ class Writer(Protocol):
     """One array of a file that is being written."""
 
     def write(self, box: Box, block: NDArray[Any]) -> None:
-        """Write a part of the array; several threads may at once, where the format is `random`.
+        """Write a part of the array; several threads may do so at once if the format is `random`.
 
         Args:
             box: The part.
-            block: Of its shape, C-contiguous, in native byte order; it is used up.
+            block: Array of its shape, C-contiguous, in native byte order; it may be overwritten.
 
         Raises:
-            OSError: It can't be written.
+            OSError: The part can't be written.
         """
 
 
@@ -83,18 +83,18 @@ class Sink(Protocol):
     """A file of arrays that is being written."""
 
     def writer(self, name: str) -> Writer:
-        """What writes the array of a name."""
+        """Return the writer of an array."""
 
     def finish(self, source: Source, rest: Collection[str]) -> None:
-        """Write what is left, after all arrays.
+        """Write everything else, after all arrays.
 
         Args:
-            source: The file that is read, of the same format where there is a rest.
-            rest: Names of its arrays that are kept as they are.
+            source: The input, of the same format if there is a rest.
+            rest: Names of its arrays that are copied unchanged.
 
         Raises:
             FileError: The rest can't be read.
-            OSError: It can't be written.
+            OSError: The rest can't be written.
         """
 
     def close(self) -> None:
@@ -102,11 +102,11 @@ class Sink(Protocol):
 
 
 class Format(Protocol):
-    """A way in which arrays are kept in files."""
+    """A file format for arrays."""
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """What names of such files end in; the first is the usual one."""
+        """Suffixes of such files; the first is the usual one."""
 
     @property
     def named(self) -> bool:
@@ -121,40 +121,40 @@ class Format(Protocol):
 
     @property
     def folder(self) -> bool:
-        """Whether a folder stands under the name."""
+        """Whether arrays are stored in a folder."""
 
     def open(self, path: Path) -> Source:
         """Open a file.
 
         Raises:
-            FileError: A file that can't be read, or a library that is not installed.
+            FileError: The file can't be read, or a library is not installed.
         """
 
     def as_stored(self, array: Stored) -> Stored:
-        """An array as a file of this format would keep it.
+        """Return an array as a file of this format would store it.
 
         Args:
-            array: As another file keeps it: its `path` and `name` are already those to be written.
+            array: The array as another file stores it; `path` and `name` are those to be written.
 
         Raises:
-            FileError: This format has no such dtype, or a library is not installed.
+            FileError: The format has no such dtype, or a library is not installed.
         """
 
     def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> Sink:
-        """Begin a file under another name, in place of an empty one.
+        """Begin a file in place of an empty one.
 
         Args:
-            part: The empty file, or folder.
-            arrays: What will be written, as `as_stored` gives it.
-            source: What is read: of the same format, it tells what else is to be kept.
+            part: The empty file or folder.
+            arrays: Arrays to be written, as `as_stored` returns them.
+            source: The input; if it has the same format, everything else in it is copied.
 
         Raises:
-            OSError: It can't be written.
+            OSError: The file can't be written.
         """
 
     def resume(self, part: Path, arrays: Sequence[Stored], source: Source) -> Sink:
-        """Go on with a file that was begun, where the format is `random`.
+        """Continue a file, if the format is `random`.
 
         Raises:
-            OSError: It can't be written.
+            OSError: The file can't be written.
         """

@@ -1,4 +1,4 @@
-"""Which format a file has, by its name."""
+"""Formats by the suffix of a file name."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ _PIPE = Pipe()
 
 
 class UnknownFormatError(FileError):
-    """A name that stands for no format."""
+    """A file name whose suffix belongs to no format."""
 
 
 def format_of(path: str | os.PathLike[str], *, action: str = "read") -> Format:
-    """The format that a name's suffix stands for.
+    """Return the format of a file by the suffix of its name.
 
     Args:
-        path: The name of a file.
-        action: What is to be done with it, for messages.
+        path: A file.
+        action: "read" or "write", for the message.
 
     Raises:
         FileError: No format has this suffix.
@@ -56,7 +56,7 @@ def format_of(path: str | os.PathLike[str], *, action: str = "read") -> Format:
         if suffix in known.suffixes:
             return known
     listed = ", ".join(suffix for known in FORMATS for suffix in known.suffixes)
-    msg = f"cannot {action} {os.fspath(path)}: allowed is a name that ends in {listed}"
+    msg = f"cannot {action} {os.fspath(path)}; expected a name that ends in {listed}"
     raise UnknownFormatError(msg)
 
 
@@ -64,7 +64,7 @@ def open_source(path: str | os.PathLike[str]) -> Source:
     """Open a file of arrays in the format of its name; a .npy file whatever its name.
 
     Raises:
-        FileError: A name that stands for no format, or a file that can't be read.
+        FileError: The suffix belongs to no format, or the file can't be read.
     """
     file = Path(path)
     try:
@@ -76,10 +76,10 @@ def open_source(path: str | os.PathLike[str]) -> Source:
 
 
 def _may_be_npy(path: Path) -> bool:
-    """Whether a file begins as .npy files do, or is none that has a beginning."""
+    """Return whether a file begins as .npy files do, or has no beginning that can be read."""
     try:
         if not path.is_file():
-            return True  # which Npy says best
+            return True  # so that the message is that of Npy
         with path.open("rb") as stream:
             return stream.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX
     except (OSError, ValueError):  # ValueError: a NUL in the name
@@ -89,17 +89,17 @@ def _may_be_npy(path: Path) -> bool:
 def open_input(
     path: str | os.PathLike[str], shape: Sequence[int] | None = None, dtype: str | None = None
 ) -> Source:
-    """Open what is to be rotated.
+    """Open the input of a rotation.
 
     Args:
         path: A file of arrays, or - for standard input.
-        shape: Of the one array, where the file has no header.
-        dtype: Of its elements, as in `Raw`, beside a shape.
+        shape: Shape of the one array of a file without a header.
+        dtype: Dtype of its elements, as in `Raw`; needed with a shape.
 
     Raises:
-        ArgumentError: A shape or dtype that is not allowed.
-        ArgumentTypeError: A shape that is no sequence of integers.
-        FileError: A shape for a file that has a header, or a file that can't be read.
+        ArgumentError: An impossible shape, or an unknown dtype.
+        ArgumentTypeError: `shape` is not a sequence of integers.
+        FileError: The file has a header in spite of `shape`, or can't be read.
     """
     if shape is None:
         return _PIPE.open(Path(path)) if is_pipe(path) else open_source(path)
@@ -107,8 +107,8 @@ def open_input(
     headed = [known for known in FORMATS if not isinstance(known, Raw)]
     if is_pipe(path) or any(suffix in known.suffixes for known in headed):
         what = "stdin is a .npy file" if is_pipe(path) else f"{os.fspath(path)} is a {suffix} file"
-        msg = f"{what}, which says its shape itself; leave the shape out"
-        raise FileError(msg)
+        msg = f"{what}, which contains its shape"
+        raise FileError(msg, "omit `shape`")
     return Raw(shape, dtype).open(Path(path))
 
 
@@ -118,18 +118,18 @@ def output_format(
     shape: Sequence[int] | None = None,
     dtype: str | None = None,
 ) -> Format:
-    """The format of an output: that of its name, and raw where it is named as a raw input is.
+    """Return the format of an output by its suffix; raw if it has the suffix of a raw input.
 
     Args:
         path: A file, or - for standard output.
-        input: What is read.
+        input: The input.
         shape: As in `open_input`.
         dtype: As in `open_input`.
 
     Raises:
-        ArgumentError: As `open_input`.
-        ArgumentTypeError: As `open_input`.
-        FileError: A name that stands for no format.
+        ArgumentError: As in `open_input`.
+        ArgumentTypeError: As in `open_input`.
+        FileError: The suffix belongs to no format.
     """
     if is_pipe(path):
         return _PIPE

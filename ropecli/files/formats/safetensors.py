@@ -21,7 +21,6 @@ from ropecli.arrays import BFLOAT16, is_shape
 from ropecli.errors import FileError
 from ropecli.files.formats.base import FileSource, closed_on_error
 from ropecli.files.formats.flat import FlatReader, FlatSink
-from ropecli.files.formats.json_text import load_json
 from ropecli.files.formats.stored import Stored, check_name, short
 from ropecli.regular import open_regular, read_bytes
 
@@ -51,6 +50,8 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "U16": np.dtype("<u2"),
     "U8": np.dtype("u1"),
 }
+_FEW = 100_000  #: Lists and objects that any header may have: 20 MB or so.
+_SPARSEST = 10  #: Bytes per list or object of a larger one; a tensor has three in 50 or more.
 _METADATA = "__metadata__"
 _FLOAT8 = {"F8_E4M3", "F8_E5M2", "F8_E8M0"}
 _ALIGNMENT = 8  #: Of the data, in bytes.
@@ -152,8 +153,7 @@ def read_header(path: Path, fd: int) -> Header:
         raise _damaged_error(path, f"header of {length:,} bytes, expected at most {LONGEST:,}")
     content = start + read_bytes(path, fd, 8, length)
     try:
-        # A tensor has three lists and objects in 50 bytes or more.
-        entries = load_json(content[8:], sparsest=10, as_object=_distinct)
+        entries = _load_json(content[8:])
     except ValueError as error:
         raise _damaged_error(path, str(error)) from None
     if not isinstance(entries, dict):
@@ -207,6 +207,24 @@ def _describe(path: Path, tensor: Tensor) -> Stored:
         dtype=np.dtype(np.uint8),
         unreadable=short(tensor.dtype) + (why if tensor.dtype in _FLOAT8 else ""),
     )
+
+
+def _load_json(text: bytes) -> Any:
+    """Parse a header of limited length, each list or object of which may take 70 times its text.
+
+    Raises:
+        ValueError: The text is not JSON, or has too many lists and objects, or too deep ones.
+    """
+    lists = text.count(b"[") + text.count(b"{")
+    most = max(_FEW, len(text) // _SPARSEST)
+    if lists > most:
+        msg = f"{lists:,} lists and objects, expected at most {most:,}"
+        raise ValueError(msg)
+    try:
+        return json.loads(text.decode(), object_pairs_hook=_distinct)
+    except RecursionError:
+        msg = "lists or objects nested too deep"
+        raise ValueError(msg) from None
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
