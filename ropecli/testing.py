@@ -1,4 +1,4 @@
-"""For other projects' tests: assert that an implementation of RoPE is right.
+"""Assert in the tests of other projects that an implementation of RoPE is correct.
 
     from ropecli.testing import assert_rope
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def assert_rope(target: Any, expect: Rotary | None = None, **options: Any) -> Verdict:
-    """Assert that an implementation is right, and return the verdict.
+    """Assert that an implementation is correct, and return the verdict.
 
     Args:
-        target: As `ropecli.check` takes it: function(x, positions), unless `form` says otherwise.
-        expect: What it should be; without it, any RoPE in whatever convention is right.
-        **options: Those of `ropecli.check`: head_dim, framework, form, context_length, ...
+        target: The implementation, function(x, positions) unless `form` says otherwise.
+        expect: The encoding expected; without it, any RoPE in any convention is correct.
+        **options: Options of `ropecli.check`: head_dim, framework, form, context_length, ...
 
     Raises:
         AssertionError: A law fails; the message is what `ropecli check` prints.

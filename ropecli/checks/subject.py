@@ -9,7 +9,7 @@ import numpy as np
 
 from ropecli.arrays import DTYPES
 from ropecli.checks.accuracy import ACCURACY, ANGLE
-from ropecli.errors import ArgumentTypeError
+from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.reference import rotation as reference
 
 if TYPE_CHECKING:
@@ -130,6 +130,18 @@ class Subject:
     def floor(self) -> float:
         """Return the absolute tolerance of a whole vector."""
         return self.accuracy.floor * float(np.sqrt(self.rope.head_dim))
+
+
+def refuse_growth(rope: Rotary) -> None:
+    """Refuse an encoding of which these laws say nothing.
+
+    Raises:
+        ArgumentError: It changes lengths, as xPos does.
+    """
+    if rope.grows:
+        msg = "xPos is not a rotation: it changes lengths with the position, so these laws do "
+        msg += "not apply"
+        raise ArgumentError(msg)
 
 
 def lengths(x: Array) -> Array:

@@ -14,7 +14,7 @@ from ropecli.arrays import DTYPES
 from ropecli.checks import bound_laws, convention_laws, rotation_laws
 from ropecli.checks.law import Check, Law, outcomes, report
 from ropecli.checks.sampling import sample
-from ropecli.checks.subject import Oracle, Subject
+from ropecli.checks.subject import Oracle, Subject, refuse_growth
 from ropecli.errors import ArgumentError
 from ropecli.numbers import at_least, between
 from ropecli.results import Result
@@ -79,9 +79,7 @@ def verify(
         raise ArgumentError(msg)
     seed = at_least("seed", seed, 0)
     max_position = between("max position", max_position, 1, LARGEST_POSITION)
-    if rope.grows:
-        msg = "xPos is no rotation, since lengths change with position: these laws are not its own"
-        raise ArgumentError(msg)
+    refuse_growth(rope)
     function = functools.partial(_built_in, rope) if rotate is None else rotate
     oracle = Oracle(rope)
     checks: list[Check] = []

@@ -1,4 +1,4 @@
-"""Words for `vectors`."""
+"""Summary of `vectors` as text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def as_json(cases: Sequence[Case], files: Mapping[str, bytes], output: Path) -> dict[str, Any]:
-    """The result of `--json`."""
+    """Return the result of `--json`."""
     return {
         "output": output,
         "files": list(files),

@@ -106,7 +106,7 @@ def _npy(array: NDArray[Any]) -> bytes:
 
 
 def _json(arrays: Any) -> bytes:
-    """Nested lists of numbers; those of the smaller dtypes stand there as float64, exactly."""
+    """Nested lists of numbers; the smaller dtypes as float64, exactly."""
     exact = {
         name: (array if array.dtype.kind == "i" else array.astype(np.float64)).tolist()
         for name, array in arrays.items()

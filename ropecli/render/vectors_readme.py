@@ -57,7 +57,7 @@ implementation against them.
 | `x` | (heads, sequence, {HEAD_DIM}), float64 | vectors; every dtype holds them exactly, so cast |
 | `y.DTYPE` | as `x` | the rotated vectors, rounded to float64, float32, float16, bfloat16 |
 
-A position is one of all heads. Beside the arrays a case has in `manifest.json`:
+A position is one of all heads. Besides the arrays, a case has in `manifest.json`:
 
 | key | what |
 | --- | ---- |

@@ -290,5 +290,5 @@ def test_options_that_are_not_allowed(options: dict[str, Any], message: str) -> 
 
 
 def test_xpos_is_refused() -> None:
-    with pytest.raises(ropecli.ArgumentError, match="xPos is no rotation"):
+    with pytest.raises(ropecli.ArgumentError, match="xPos is not a rotation"):
         check(turn, expect=ropecli.rope("xpos", head_dim=DIM))

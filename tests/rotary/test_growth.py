@@ -51,7 +51,7 @@ def test_in_place_gives_the_same_bits() -> None:
 
 def test_laws_of_rotations_are_not_its_own() -> None:
     made = rope("xpos", head_dim=8)
-    with pytest.raises(ArgumentError, match="xPos is no rotation"):
+    with pytest.raises(ArgumentError, match="xPos is not a rotation"):
         verify(made)
     with pytest.raises(ArgumentError, match="for rotations"):
         decay(made)

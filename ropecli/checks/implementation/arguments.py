@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ropecli.arrays import DTYPES
+from ropecli.checks.subject import refuse_growth
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.numbers import at_least, even, length, quote
 from ropecli.rotary.rotary import Rotary
@@ -42,9 +43,7 @@ def expectation(expect: object, form: str) -> Rotary | None:
     if not isinstance(expect, Rotary):
         msg = f"expect must be a Rotary, got {quote(expect)}"
         raise ArgumentTypeError(msg)
-    if expect.grows:
-        msg = "xPos is no rotation, since lengths change with position: these laws are not its own"
-        raise ArgumentError(msg)
+    refuse_growth(expect)
     return expect
 
 

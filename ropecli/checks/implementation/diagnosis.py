@@ -86,7 +86,7 @@ def _wrong_offset(found: Identification) -> str | None:
 
 def _no_rotation(subject: Subject, failed: Mapping[str, Check]) -> str:
     """Say why it is not a rotation, or not by the positions given, and where that shows first."""
-    text = failed["rotation"].note or "it is no RoPE in any convention"
+    text = failed["rotation"].note or "it is not a RoPE in any convention"
     if subject.identified is not None and subject.identified.recognised:
         return text
     if subject.identified is not None:

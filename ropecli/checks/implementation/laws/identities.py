@@ -212,7 +212,7 @@ def softmax_factor(subject: Subject) -> Iterator[Outcome]:
         yield no_verdict("nothing but the rotation makes the score")
     else:
         yield no_verdict(
-            f"the score needs a factor {subject.expect.softmax_factor:.6g} beside the rotation, "
+            f"the score needs a factor {subject.expect.softmax_factor:.6g} besides the rotation, "
             "which a rotation does not show: --form score"
         )
 

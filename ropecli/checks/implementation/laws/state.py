@@ -271,7 +271,7 @@ def two_instances(subject: Subject) -> Outcome:
     name, default = taken
     own = target.init.get(name, default)
     if own is not None and not isinstance(own, int | float | np.integer | np.floating):
-        return no_verdict(f"its {name} is no number")
+        return no_verdict(f"its {name} is not a number")
     x, places = short(subject)
     rope = None if subject.oracle is None else subject.oracle.rotary_at(len(x))
     if rope is not None and len(rope.inv_freq) == 1:
