@@ -39,8 +39,7 @@ def write_zarr(path: Path, arrays: Arrays, **options: Any) -> Path:
 
 def read_zarr(path: Path, name: str = "") -> NDArray[Any]:
     """An array of a store, as zarr reads it."""
-    node: Any = zarr.open(path, mode="r")
-    array: NDArray[Any] = (node[name] if name else node)[:]
+    array: NDArray[Any] = np.asarray(zarr.open_array(path, path=name, mode="r")[:])
     return array
 
 
