@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from ropecli.cli import options as shared
-from ropecli.cli.options import Force, Json, Layout, Quiet, RotaryDim
+from ropecli.cli.command import Help, command
+from ropecli.cli.options import EncodingOptions, Force, PageOptions, RotaryOffset
 
 
+@command
 def encode(
     input: Annotated[
         list[str],
@@ -37,21 +38,9 @@ def encode(
             metavar="NAME", help="Tensors to rotate, if INPUT holds several: name or glob."
         ),
     ] = None,
-    dim: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Head dim, even. [default: all of the last axis]"),
-    ] = None,
-    base: shared.Base = None,
-    layout: Layout = None,
-    rotary_dim: RotaryDim = None,
-    rotary_offset: Annotated[
-        int | None, typer.Option(metavar="N", help="First rotated coordinate. [default: 0]")
-    ] = None,
-    rope_type: shared.RopeType = None,
-    set: shared.Set = None,
-    model: shared.Model = None,
-    layer: shared.Layer = None,
-    sequence_length: shared.SequenceLength = None,
+    *,
+    rope: Annotated[EncodingOptions, Help(dim="Head dim, even. [default: all of the last axis]")],
+    rotary_offset: RotaryOffset = None,
     sequence_axis: Annotated[
         int | None,
         typer.Option(metavar="AXIS", help="Axis of the positions. [default: the last but one]"),
@@ -88,8 +77,7 @@ def encode(
         ),
     ] = None,
     force: Force = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    page: PageOptions,
 ) -> None:
     """\b
     Examples:
@@ -113,30 +101,21 @@ def encode(
 
     inputs = expanded(input)
     options = EncodeOptions(
-        tensor=tensor,
-        rope={
-            "dim": dim,
-            "base": base,
-            "layout": layout,
-            "rotary_dim": rotary_dim,
-            "rotary_offset": rotary_offset,
-            "rope_type": rope_type,
-            "set": set,
+        rope=rope,
+        rotary_offset=rotary_offset,
+        of_job={
+            "tensor": tensor,
+            "positions": positions,
+            "offset": offset,
+            "sequence_axis": sequence_axis,
+            "inverse": inverse,
+            "dtype": dtype,
+            "shape": None if shape is None else parse_shape(shape),
         },
-        model=model,
-        layer=layer,
-        sequence_length=sequence_length,
-        sequence_axis=sequence_axis,
-        positions=positions,
-        offset=offset,
-        inverse=inverse,
-        dtype=dtype,
-        shape=None if shape is None else parse_shape(shape),
         force=force,
         resume=resume,
         scheduler=scheduler,
-        json=json,
-        quiet=quiet,
+        page=page,
     )
     if check is not None:
         writing: dict[str, object] = {

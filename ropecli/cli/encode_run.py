@@ -11,6 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     from ropecli.cli.encoding import NamedRotary
+    from ropecli.cli.options import EncodingOptions, PageOptions
     from ropecli.files.plan import Plan
     from ropecli.files.session import Job, Session
     from ropecli.rotary import Rotary
@@ -20,22 +21,13 @@ if TYPE_CHECKING:
 class EncodeOptions:
     """Options of `encode`."""
 
-    tensor: str | None
-    rope: dict[str, Any]  #: Those of an encoding, by name.
-    model: str | None
-    layer: str | None
-    sequence_length: int | None
-    sequence_axis: int | None
-    positions: Path | None
-    offset: int
-    inverse: bool
-    dtype: str | None
-    shape: tuple[int, ...] | None
+    rope: EncodingOptions
+    rotary_offset: int | None
+    of_job: dict[str, Any]  #: Those that `Job` takes.
     force: bool
     resume: bool
     scheduler: str | None
-    json: bool
-    quiet: bool
+    page: PageOptions
     width: int = 0  #: Length of the last axis of the input.
 
     def rope_for(self, width: int) -> Rotary:
@@ -51,36 +43,15 @@ class EncodeOptions:
             ArgumentError: A value out of range.
             FileError: A model that cannot be read.
         """
-        from ropecli.cli.encoding import chosen
-
-        if self.model is not None:
-            return self._of_model
-        return chosen(None, self.layer, self.sequence_length, self.rope, dim=self.width)
+        return self._of_model if self.rope.model is not None else self._encoding()
 
     @cached_property
     def _of_model(self) -> NamedRotary:
         """That of the model, which is read once: standard input gives it but once."""
-        from ropecli.cli.encoding import chosen
+        return self._encoding()
 
-        return chosen(self.model, self.layer, self.sequence_length, self.rope, dim=0)
-
-    @property
-    def of_job(self) -> dict[str, Any]:
-        """Those that `Job` takes."""
-        return {
-            "tensor": self.tensor,
-            "positions": self.positions,
-            "offset": self.offset,
-            "sequence_axis": self.sequence_axis,
-            "inverse": self.inverse,
-            "dtype": self.dtype,
-            "shape": self.shape,
-        }
-
-    @property
-    def of_run(self) -> dict[str, Any]:
-        """Those of the run, for its JSON."""
-        return {"resume": self.resume, "scheduler": self.scheduler}
+    def _encoding(self) -> NamedRotary:
+        return self.rope.encoding(dim=self.width, rotary_offset=self.rotary_offset)
 
     def job(self, input: Path) -> Job:
         """Return the job of a file."""
@@ -92,40 +63,47 @@ class EncodeOptions:
         """Return notes on guesses about the first file that may silently be wrong."""
         from ropecli.files.axes import axis_notes
 
-        given = {
-            "axis_given": self.sequence_axis is not None,
-            "dim_given": self.rope["dim"] is not None or self.model is not None,
-        }
-        notes = axis_notes(session.axes, **given) + self.encoding.notes
-        if session.rope.axes > 1 and self.positions is None:
-            alike = (
-                f"positions have {session.rope.axes} axes, alike without --positions, as in text"
-            )
-            notes += (alike,)
+        notes = axis_notes(
+            session.axes,
+            axis_given=self.of_job["sequence_axis"] is not None,
+            dim_given=self.rope.dim is not None or self.rope.model is not None,
+        )
+        notes += self.encoding.notes
+        axes = session.rope.axes
+        if axes > 1 and self.of_job["positions"] is None:
+            notes += (f"positions have {axes} axes, alike without --positions, as in text",)
         return notes
 
-    def parameters(self, session: Session) -> dict[str, Any]:
-        """Return the parameters of the run, for its JSON."""
+    def parameters(self, session: Session, *omitted: str) -> dict[str, Any]:
+        """Return the parameters of the run, for its JSON, without those that have no effect."""
         rope = session.rope
-        return {
-            "tensor": self.tensor,
-            "dim": session.axes.head_dim,
-            "base": rope.base if self.rope["base"] is None else self.rope["base"],
-            "layout": rope.layout,
-            "rotary_dim": rope.rotary_dim,
-            "rotary_offset": rope.rotary_offset,
-            "rope_type": rope.rope_type,
-            "set": self.rope["set"],
-            "model": self.model,
-            "layer": self.layer,
-            "sequence_length": self.sequence_length,
-            "sequence_axis": session.axes.sequence_axis,
-            "positions": self.positions,
-            "offset": self.offset,
-            "inverse": self.inverse,
-            "dtype": self.dtype,
-            "shape": self.shape,
-        }
+        return self.page.parameters(
+            "input",
+            "output",
+            "check",
+            "force",
+            *omitted,
+            dim=session.axes.head_dim,
+            base=rope.base if self.rope.base is None else self.rope.base,
+            layout=rope.layout,
+            rotary_dim=rope.rotary_dim,
+            rotary_offset=rope.rotary_offset,
+            rope_type=rope.rope_type,
+            sequence_axis=session.axes.sequence_axis,
+            shape=self.of_job["shape"],
+        )
+
+    def show_plan(self, session: Session) -> None:
+        """Show the axes and the encoding of an input, unless JSON is printed."""
+        from ropecli.render.encode import show_plan
+
+        if not self.page.json:
+            show_plan(
+                session.axes,
+                session.rope,
+                positions=self.of_job["positions"],
+                offset=self.of_job["offset"],
+            )
 
 
 def encode_one(input: Path, output: Path | None, options: EncodeOptions) -> None:
@@ -141,8 +119,8 @@ def encode_one(input: Path, output: Path | None, options: EncodeOptions) -> None
     from ropecli.render import encode as pages
 
     target = default_output(input) if output is None else output
-    check_streams(input, target, model=options.model, json=options.json)
-    silent = options.json or (options.quiet and is_pipe(target))
+    check_streams(input, target, model=options.rope.model, json=options.page.json)
+    silent = options.page.json or (options.page.quiet and is_pipe(target))
     with opened(options.job(input)) as session:
         notes = options.notes(session)
         plan = plan_output(
@@ -151,27 +129,27 @@ def encode_one(input: Path, output: Path | None, options: EncodeOptions) -> None
             force=options.force,
             resume=options.resume,
             scheduler=options.scheduler,
-            sources=list(named_files(options.model)),
+            sources=list(named_files(options.rope.model)),
         )
-        if not options.quiet:
+        if not options.page.quiet:
             pages.show_notes(notes)
         if not silent:
             with messages_to_stderr(target):
-                _show_plan(plan, options)
+                options.show_plan(session)
         with (
-            progress_bar(session.source.path.name, wanted=not options.quiet) as progress,
-            kept(resume=options.resume, quiet=options.quiet),
+            progress_bar(session.source.path.name, wanted=not options.page.quiet) as progress,
+            kept(resume=options.resume, quiet=options.page.quiet),
         ):
             result = plan.run(progress)
     furthest = max(array.furthest for array in result.arrays)
-    tables = None if options.model is None else float32_error(session.rope, (0, furthest))
+    tables = None if options.rope.model is None else float32_error(session.rope, (0, furthest))
     later = pages.later_notes([result], notes)
-    if not options.quiet:
+    if not options.page.quiet:
         pages.show_later_notes(later)
         pages.show_warnings(result)
         pages.show_tables(tables)
-    if options.json:
-        parameters = options.parameters(session) | options.of_run
+    if options.page.json:
+        parameters = options.parameters(session, "positions_continue")
         document.show("encode", parameters, pages.as_json(result, notes + later, tables))
     elif not silent:
         with messages_to_stderr(target):
@@ -191,7 +169,7 @@ def encode_many(
     from ropecli.render import document
     from ropecli.render import encode as pages
 
-    if options.model is not None:
+    if options.rope.model is not None:
         _ = options.encoding  # the message is that of the model, and not of every file
     notes: tuple[str, ...] = ()
     parameters: dict[str, Any] = {}
@@ -199,15 +177,15 @@ def encode_many(
     def start(plan: Plan) -> None:
         nonlocal notes, parameters
         notes, parameters = options.notes(plan.session), options.parameters(plan.session)
-        if not options.quiet:
+        if not options.page.quiet:
             pages.show_notes(notes)
-        if not options.json:
-            _show_plan(plan, options)
+        options.show_plan(plan.session)
+        if not options.page.json:
             pages.show_others(len(inputs) - 1, positions_continue=positions_continue)
 
     with (
-        progress_bar(f"{len(inputs):,} files", wanted=not options.quiet) as progress,
-        kept(resume=options.resume, quiet=options.quiet),
+        progress_bar(f"{len(inputs):,} files", wanted=not options.page.quiet) as progress,
+        kept(resume=options.resume, quiet=options.page.quiet),
     ):
         result = encode_files(
             inputs,
@@ -224,13 +202,12 @@ def encode_many(
     if not result.files and len({each.message for each in result.failures}) == 1:
         raise result.failures[0].error  # it is not about a file
     later = pages.later_notes(result.files, notes)
-    if not options.quiet:
+    if not options.page.quiet:
         pages.show_later_notes(later)
         pages.show_warnings_of(array for each in result.files for array in each.arrays)
-    if options.json and not result.failures:
-        parameters |= {"positions_continue": positions_continue} | options.of_run
+    if options.page.json and not result.failures:
         document.show("encode", parameters, pages.many_as_json(result, notes + later))
-    elif not options.json and parameters:
+    elif not options.page.json and parameters:
         pages.show_many(result, folder)
     pages.show_failures(result.failures, _option)
     if result.failures:
@@ -249,37 +226,28 @@ def encode_check(input: Path, output: Path, options: EncodeOptions) -> None:
 
     with opened(options.job(input)) as session, comparison(session, output) as compare:
         notes = options.notes(session)
-        if not options.quiet:
+        if not options.page.quiet:
             plans.show_notes(notes)
-        if not options.json:
-            plans.show_plan(
-                session.axes, session.rope, positions=options.positions, offset=options.offset
-            )
-        with progress_bar(output.name, wanted=not options.quiet) as progress:
+        options.show_plan(session)
+        with progress_bar(output.name, wanted=not options.page.quiet) as progress:
             result = compare(progress)
-    if options.json:
+    if options.page.json:
         page = pages.as_json(result, session.axes, session.rope)
-        document.show("encode", options.parameters(session), page)
+        omitted = ("positions_continue", "resume", "scheduler")
+        document.show("encode", options.parameters(session, *omitted), page)
     else:
-        unread = options.shape is not None or is_pipe(input)
+        unread = options.of_job["shape"] is not None or is_pipe(input)
         pages.show(result, session.rope, None if unread else _for_identify(options))
     if not result.passed:
         raise typer.Exit(1)
 
 
-def _show_plan(plan: Plan, options: EncodeOptions) -> None:
-    from ropecli.render.encode import show_plan
-
-    session = plan.session
-    show_plan(session.axes, session.rope, positions=options.positions, offset=options.offset)
-
-
 def _for_identify(options: EncodeOptions) -> dict[str, object]:
     """Return the options that `identify` takes too."""
     return {
-        "--sequence-axis": options.sequence_axis,
-        "--positions": options.positions,
-        "--dtype": options.dtype,
+        "--sequence-axis": options.of_job["sequence_axis"],
+        "--positions": options.of_job["positions"],
+        "--dtype": options.of_job["dtype"],
     }
 
 

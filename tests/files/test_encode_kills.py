@@ -28,11 +28,11 @@ import signal, sys
 from ropecli.files import array_job
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a background may ignore
 array_job.BLOCK_BYTES = 4_096
-real = rotation.Rotation.turn
+real = array_job.ArrayJob.rotate
 def turn(*words):
     print("turned", file=sys.stderr, flush=True)
     return real(*words)
-rotation.Rotation.turn = turn
+array_job.ArrayJob.rotate = turn
 from ropecli.cli import main
 sys.argv = ["ropecli", "encode", *sys.argv[1:]]
 main()
