@@ -25,7 +25,7 @@ PAGE = 4096
 LARGE = 1 << 28
 #: Bytes of a piece from which waiting for the disk costs less than pages of memory.
 WORTH = 1 << 18
-_BUFFER = 1 << 22  #: Bytes written at once, from memory that begins where a page does.
+_BUFFER = 1 << 23  #: Bytes written at once, from memory that begins where a page does.
 
 
 class OutputFile:
