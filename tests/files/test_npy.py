@@ -109,7 +109,7 @@ def parts(draw: st.DrawFn) -> tuple[NDArray[Any], Box]:
 def test_part_that_is_read_is_that_part(case: tuple[NDArray[Any], Box], span: int) -> None:
     array, box = case
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(flat, "_SPAN", span)
+        patch.setattr(flat, "SPAN_BYTES", span)
         path = saved(Path(folder), array)
         with open_array(path, accept=check_numeric) as reader:
             got = read_part(reader, box)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ropecli.files.formats.protocol import Source
 
 #: Bytes read at once where only some of them are needed: cheaper than many short reads.
-_SPAN = 1 << 20
+SPAN_BYTES = 1 << 20
 
 
 class FlatReader:
@@ -60,7 +60,9 @@ class FlatReader:
         strides = _strides(shape, size)
         spans = [_span(box[axis:], strides[axis:], size) for axis in range(len(shape) + 1)]
         exact = [math.prod(out.shape[axis:]) * size for axis in range(len(shape) + 1)]
-        axis = next(a for a in range(len(shape) + 1) if spans[a] == exact[a] or spans[a] <= _SPAN)
+        axis = next(
+            a for a in range(len(shape) + 1) if spans[a] == exact[a] or spans[a] <= SPAN_BYTES
+        )
         for place, index in _pieces(box, strides, axis):
             part = _at(out, index)
             if spans[axis] == exact[axis]:
