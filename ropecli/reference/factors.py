@@ -1,4 +1,4 @@
-"""What some rope types bring besides frequencies: factors on attention and score, and growth.
+"""Parameters of rope types besides frequencies: factors on attention and score, and growth.
 
 Each function has the name of a rope type, and takes its parameters by their names in config.json;
 a type without a function here brings nothing. Factors have 40 digits.

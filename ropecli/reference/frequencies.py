@@ -204,7 +204,7 @@ def llama3(
 def proportional(
     *, dim: int, base: float, partial_rotary_factor: float = 1.0, factor: float = 1.0
 ) -> list[mpf]:
-    """Of d/2 pairs the first p d/2, rounded down, turn as in a whole head; the others stand."""
+    """The first p d/2 of d/2 pairs, rounded down, rotate as in a whole head; the others do not."""
     with mp.workdps(DIGITS):
         turning = int(mp.floor(mpf(partial_rotary_factor) * dim / 2))
         plain = default(dim=dim, base=base)

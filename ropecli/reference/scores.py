@@ -321,7 +321,7 @@ def alibi(
 
 
 def alibi_slopes(heads: int) -> list[float]:
-    """Return the geometric sequence from 2^(-8/n), and the rule for n that is no power of two."""
+    """Return the geometric sequence from 2^(-8/n), and the rule for other n than powers of two."""
     if math.log2(heads).is_integer():
         start = 2 ** (-8 / heads)
         return [start**h for h in range(1, heads + 1)]
