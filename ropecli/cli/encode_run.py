@@ -110,7 +110,7 @@ def encode_one(input: Path, output: Path | None, options: EncodeOptions) -> None
     """Rotate a file, and show the result."""
     from ropecli.analyses.float32_tables import float32_error
     from ropecli.cli.encoding import named_files
-    from ropecli.cli.progress import kept, progress_bar
+    from ropecli.cli.progress import note_how_to_resume, progress_bar
     from ropecli.cli.streams import check_streams, messages_to_stderr
     from ropecli.files.encode import default_output, plan_output
     from ropecli.files.formats.pipe import is_pipe
@@ -138,7 +138,7 @@ def encode_one(input: Path, output: Path | None, options: EncodeOptions) -> None
                 options.show_plan(session)
         with (
             progress_bar(session.source.path.name, wanted=not options.page.quiet) as progress,
-            kept(resume=options.resume, quiet=options.page.quiet),
+            note_how_to_resume(resume=options.resume, quiet=options.page.quiet),
         ):
             result = plan.run(progress)
     furthest = max(array.furthest for array in result.arrays)
@@ -164,7 +164,7 @@ def encode_many(
     positions_continue: bool,
 ) -> None:
     """Rotate files one after another, and show at the end which could not be rotated."""
-    from ropecli.cli.progress import kept, progress_bar
+    from ropecli.cli.progress import note_how_to_resume, progress_bar
     from ropecli.files.many import encode_files
     from ropecli.render import document
     from ropecli.render import encode as pages
@@ -185,7 +185,7 @@ def encode_many(
 
     with (
         progress_bar(f"{len(inputs):,} files", wanted=not options.page.quiet) as progress,
-        kept(resume=options.resume, quiet=options.page.quiet),
+        note_how_to_resume(resume=options.resume, quiet=options.page.quiet),
     ):
         result = encode_files(
             inputs,

@@ -1,4 +1,4 @@
-"""What is told on stderr while a command works."""
+"""Progress on stderr while a command works."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def is_watched() -> bool:
-    """Whether somebody may be reading what is told."""
+    """Return whether stderr is a terminal."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 
@@ -19,7 +19,7 @@ def is_watched() -> bool:
 def progress_bar(
     name: str, *, wanted: bool, of_bytes: bool = True
 ) -> Iterator[Callable[[int, int], None] | None]:
-    """What to call with the bytes, or steps, done and in all; None where nobody would see it."""
+    """Yield what to call with the bytes, or steps, done and in all; None without a terminal."""
     if not wanted or not is_watched():
         yield None
         return
@@ -49,8 +49,8 @@ def progress_bar(
 
 
 @contextlib.contextmanager
-def kept(*, resume: bool, quiet: bool) -> Iterator[None]:
-    """Say, after an interrupt, how to go on, where that is possible."""
+def note_how_to_resume(*, resume: bool, quiet: bool) -> Iterator[None]:
+    """Show, after an interrupt, how to continue, where that is possible."""
     from ropecli.render import console
 
     try:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ropecli.files.positions import Positions
     from ropecli.rotary import Rotary
 
-#: Bytes of a block: enough for starting the threads to cost nothing beside it.
+#: Bytes of a block: enough for starting the threads to cost nothing.
 BLOCK_BYTES = 16 << 20
 
 

@@ -84,7 +84,7 @@ def understand_axes(
 
 
 def axis_notes(axes: Axes, *, axis_given: bool, dim_given: bool) -> tuple[str, ...]:
-    """Return notes on axes that may silently be wrong because nobody named them.
+    """Return notes on axes that may silently be wrong because the user did not name them.
 
     Args:
         axes: The axes.

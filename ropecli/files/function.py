@@ -34,7 +34,7 @@ def load_function(target: str) -> Callable[..., Any]:
         raise FileError(msg)
     by_path = module.endswith(SUFFIX)
     if by_path and not Path(module).is_file():
-        msg = f"{module} is no file"
+        msg = f"{module} is not a file"
         raise FileError(msg)
     try:
         with in_reach(target):
@@ -69,7 +69,7 @@ def _from_file(path: str) -> ModuleType:
     name = f"ropecli target {Path(path).resolve()}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        msg = f"{path} is no Python file"
+        msg = f"{path} is not a Python file"
         raise ImportError(msg)
     module = importlib.util.module_from_spec(spec)
     # Dataclasses and pickle look their own module up while it is being made.

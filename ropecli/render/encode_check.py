@@ -1,4 +1,4 @@
-"""Words for `encode --check`."""
+"""Text and JSON of `encode --check`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def as_json(result: Compared, axes: Axes, rope: Rotary) -> dict[str, Any]:
-    """The fields as they are, with those that `encode` has besides."""
+    """Return the fields of a result, with those that `encode` has besides."""
     return {
         **dataclasses.asdict(result),
         "layout": rope.layout,
@@ -27,10 +27,10 @@ def as_json(result: Compared, axes: Axes, rope: Rotary) -> dict[str, Any]:
 
 
 def show(result: Compared, rope: Rotary, options: dict[str, object] | None) -> None:
-    """Say whether it is the rotation, and where it differs first.
+    """Show whether it is the rotation, and where it differs first.
 
     Args:
-        result: What was compared.
+        result: The comparison.
         rope: The encoding.
         options: Those that `identify` needs besides, by name; None where it can't read the files.
     """
@@ -66,7 +66,7 @@ def show(result: Compared, rope: Rotary, options: dict[str, object] | None) -> N
 
 
 def _identify(result: Compared, options: dict[str, object]) -> str:
-    """The command that finds out, as a shell takes it."""
+    """Return the command that finds out, as a shell takes it."""
     words: list[object] = ["ropecli", "identify", result.input, result.output]
     for name, value in {"--tensor": result.first_tensor or None, **options}.items():
         words += [] if value is None else [name, value]

@@ -195,7 +195,7 @@ def test_one_dtype_and_a_context_may_be_chosen(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere.py:f"], "nowhere.py is no file"),
+        (["nowhere.py:f"], "nowhere.py is not a file"),
         (["math"], "function must be given as module:function or file.py:function, got 'math'"),
         (["math:sqrt", "--form", "call"], "form must be one of apply, tables, module"),
         (["math:sqrt", "--dim", "7"], "head dim must be an even number of at least 2, got 7"),
