@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ropecli import Rotary, rope
-from ropecli.render import rotation_figure
+from ropecli import Rotary, rope, rotation
 from ropecli.render.figure import figure_bytes
 from ropecli.render.frequencies_figure import figure
 
@@ -35,7 +34,9 @@ def write_figure1(folder: Path) -> None:
     """Write the picture of the theory page."""
     folder.mkdir(parents=True, exist_ok=True)
     vector = np.random.default_rng(7).standard_normal(64)
-    _save(folder / "figure1.svg", rotation_figure.drawn(vector, Rotary(head_dim=64)))
+    picture = rotation(vector, Rotary(head_dim=64)).figure()
+    command = "docs/figures.py, figure1"
+    _save(folder / "figure1.svg", figure_bytes(picture, suffix=".svg", command=command))
 
 
 def _save(path: Path, content: bytes) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from ropecli.encodings import encoding
+from ropecli import encoding
 
 try:
     from safetensors.numpy import load_file

@@ -17,6 +17,8 @@ from ropecli.analyses.linear import linear as linear
 from ropecli.analyses.linear_cost import Cost as Cost
 from ropecli.analyses.linear_cost import LinearCost as LinearCost
 from ropecli.analyses.linear_cost import linear_cost as linear_cost
+from ropecli.analyses.rotation import Rotation as Rotation
+from ropecli.analyses.rotation import rotation as rotation
 from ropecli.analyses.scores import ScoreMap as ScoreMap
 from ropecli.analyses.scores import Scores as Scores
 from ropecli.analyses.scores import scores as scores

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import runpy
 import subprocess
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 from helpers import ROOT
 from numba import config
+
+import ropecli
 
 pytestmark = pytest.mark.slow
 
@@ -99,6 +102,17 @@ def test_a_trained_table_has_learned_that_near_positions_are_alike(tmp_path: Pat
     assert cosine[0] == 1
     assert cosine[1] > cosine[2] > cosine[4] > cosine[64] > cosine[255]
     assert (tmp_path / "learned_distance.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
+def test_example_imports_public_names_alone(script: Path) -> None:
+    for node in ast.walk(ast.parse(script.read_text())):
+        if isinstance(node, ast.Import):
+            internal = [name.name for name in node.names if name.name.startswith("ropecli.")]
+            assert not internal
+        elif isinstance(node, ast.ImportFrom) and str(node.module).startswith("ropecli"):
+            assert node.module == "ropecli"
+            assert {name.name for name in node.names} <= set(ropecli.__all__)
 
 
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)

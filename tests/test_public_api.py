@@ -28,6 +28,7 @@ FUNCTIONS = [name for name in ropecli.__all__ if inspect.isroutine(getattr(ropec
 RESULTS = [
     "Scores",
     "ScoreMap",
+    "Rotation",
     "RowSum",
     "Property",
     "LinearCost",
@@ -101,6 +102,7 @@ def test_public_names_are_those_of_the_contract() -> None:
         "permute",
         "rope",
         "rotate",
+        "rotation",
         "scores",
         "vectors",
         "verify",

@@ -8,10 +8,15 @@ import numpy as np
 import pytest
 
 from ropecli import ArgumentError, Rotary
-from ropecli.render.rotation_figure import drawn, figure
+from ropecli.analyses.rotation import rotation
+from ropecli.render.figure import figure_bytes
 
 ROPE = Rotary(head_dim=8)
 X = np.arange(1.0, 9.0)
+
+
+def figure(x: Any, rope: Rotary, **options: Any) -> Any:
+    return rotation(x, rope, **options).figure()
 
 
 def arrows(picture: Any, panel: int) -> list[complex]:
@@ -54,8 +59,8 @@ def test_four_pairs_from_fast_to_slow_by_default() -> None:
 
 @pytest.mark.slow
 def test_same_bytes_twice() -> None:
-    assert drawn(X, ROPE, suffix=".svg") == drawn(X, ROPE, suffix=".svg")
-    assert drawn(X, ROPE, suffix=".png").startswith(b"\x89PNG")
+    once, again = (figure_bytes(figure(X, ROPE), suffix=".svg", command="c") for _ in range(2))
+    assert once == again
 
 
 @pytest.mark.parametrize(
@@ -69,3 +74,13 @@ def test_same_bytes_twice() -> None:
 def test_what_is_refused(x: Any, pairs: Any, message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         figure(x, ROPE, pairs=pairs)
+
+
+def test_print_shows_the_coordinates() -> None:
+    lines = str(rotation([1.0, 0.0], Rotary(head_dim=2), positions=(0, 1))).splitlines()
+    assert lines == [
+        "A vector at 2 positions, dim 2, base 10000",
+        "position            pair 0",
+        "       0            (1, 0)",
+        "       1  (0.5403, 0.8415)",
+    ]
