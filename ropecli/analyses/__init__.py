@@ -1,1 +1,1 @@
-"""One question per file: data in, frozen result out."""
+"""Analyses, one question a file: data in, frozen result out."""

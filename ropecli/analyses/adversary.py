@@ -1,4 +1,4 @@
-"""Tokens that bring a score as close to a bound, or as far beyond it, as the encoding lets them."""
+"""Tokens whose score is as close to a bound, or as far beyond it, as the encoding permits."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 
-def aligned(encoding: Encoding, m: float, n: float) -> Iterator[tuple[Array, Array]]:
-    """For each head a query at m and a key at n whose score is the largest for their norms.
+def worst_case_tokens(encoding: Encoding, m: float, n: float) -> Iterator[tuple[Array, Array]]:
+    """Yield for each head a query at m and a key at n with the largest score for their norms.
 
-    A score that is q^T A k is largest for the first singular vectors of A, and A is what it
-    says of unit vectors. Of one that is not, this finds a pair like any other.
+    A score q^T A k is largest for the first singular vectors of A, whose entries are the scores
+    of unit vectors. For a score that is not bilinear, the pair is like any other.
 
     Args:
-        encoding: With its weights.
+        encoding: An encoding with its weights.
         m: Position of the query.
         n: Position of the key.
 
@@ -39,7 +39,7 @@ def aligned(encoding: Encoding, m: float, n: float) -> Iterator[tuple[Array, Arr
         yield (q[:, 0] @ x)[None], (k[0] @ y)[None]
 
 
-def norms(x: Array, weight: Array) -> Array:
-    """|W x| for each head and token: (heads, tokens)."""
+def projected_norms(x: Array, weight: Array) -> Array:
+    """Return |W x| for each head and token, (heads, tokens)."""
     lengths: Array = np.linalg.norm(x @ weight, axis=2)
     return lengths

@@ -1,4 +1,4 @@
-"""How far angles that are kept in float32 may be from exact ones."""
+"""Errors of angles whose tables are float32."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def float32_error(rope: Rotary, positions: tuple[float, float] | None) -> float:
-    """Largest error of an angle, in radians, where frequencies and angles are float32.
+    """Return the largest error of an angle, in radians, where frequencies and angles are float32.
 
     A frequency rounds by half an ulp, which the position multiplies; the angle rounds by half an
     ulp again. What a library's own power function adds is not counted.

@@ -1,4 +1,4 @@
-"""Which invariances a positional encoding has: measured, beside what theory says."""
+"""Invariances of a positional encoding: measured, and what theory says."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.analyses.adversary import aligned, norms
+from ropecli.analyses.adversary import projected_norms, worst_case_tokens
 from ropecli.errors import ArgumentError
 from ropecli.numbers import at_least
+from ropecli.results import Result
 from ropecli.units import DOUBLE, TINY
 
 if TYPE_CHECKING:
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-TOKENS = 24  #: Drawn, at positions 0 ... TOKENS - 1.
-SHIFT = 37  #: Positions that every token is moved by.
-FAR_OUT = 1009  #: Where tokens stand as well, unless an encoding's table ends before.
-FAR = 48  #: Distances over which a score has to fall.
+TOKENS = 24  #: Random tokens, at positions 0 ... TOKENS - 1.
+SHIFT = 37  #: Positions by which every token moves.
+FAR_OUT = 1009  #: Start of a second range of positions, unless a table of codes is shorter.
+FAR = 48  #: Distances over which a decaying score must fall.
 NEAR_ZERO = 2.0**-20  #: Makes vectors so short that what does not depend on them shows.
 
 
@@ -33,28 +34,28 @@ NEAR_ZERO = 2.0**-20  #: Makes vectors so short that what does not depend on the
 class Property:
     """One property: holds where max_error <= tolerance."""
 
-    max_error: float | None  #: None where it can't be measured.
-    tolerance: float | None  #: What rounding alone may do.
-    theory: bool | None  #: None where it depends on the weights, or there is no such thing.
+    max_error: float | None  #: Largest error; None where it can't be measured.
+    tolerance: float | None  #: Largest error that rounding alone explains.
+    theory: bool | None  #: What theory says; None where it depends on the weights.
 
     @property
     def holds(self) -> bool | None:
-        """Whether it was seen to hold."""
+        """Measured answer; None where it can't be measured."""
         if self.max_error is None or self.tolerance is None:
             return None
         return self.max_error <= self.tolerance
 
     @property
     def agrees(self) -> bool:
-        """Whether nothing that was seen speaks against theory."""
+        """Agreement of measurement and theory, as far as both have an answer."""
         return self.theory is None or self.holds is None or self.holds == self.theory
 
 
 @dataclass(frozen=True, kw_only=True)
-class Invariance:
-    """What was measured of one encoding."""
+class Invariance(Result, view="scores"):
+    """Measured properties of one encoding."""
 
-    name: str  #: Of the encoding.
+    name: str  #: Name of the encoding.
     translation_invariance: Property  #: |S(m+s, n+s) - S(m, n)|.
     symmetry: Property  #: |S(n, m) - S(m, n)|, q and k fixed.
     boundedness: Property  #: |S| - |q||k| / sqrt(head_dim).
@@ -63,27 +64,26 @@ class Invariance:
 
     @property
     def properties(self) -> dict[str, Property]:
-        """All of them by name."""
+        """All properties by name."""
         names = ("translation_invariance", "symmetry", "boundedness", "decay", "linear_shift")
         return {name: getattr(self, name) for name in names}
 
     @property
     def agrees(self) -> bool:
-        """Whether measurement and theory agree on all."""
+        """Agreement of measurement and theory on all properties."""
         return all(each.agrees for each in self.properties.values())
 
 
 def invariance(encoding: Encoding, *, shift: int = SHIFT, seed: int = 0) -> Invariance:
-    """Measure on drawn tokens which invariances an encoding has.
+    """Measure the invariances of an encoding on random tokens.
 
     Args:
-        encoding: With its weights.
-        shift: Positions that every token is moved by, at least 1.
-        seed: What the tokens are drawn with.
+        encoding: An encoding with its weights.
+        shift: Positions by which every token moves, at least 1.
+        seed: Seed of the tokens.
 
     Raises:
-        ArgumentError: A shift or seed that is not allowed, or a position that the encoding has
-            no code for.
+        ArgumentError: A shift or seed out of range, or a position without a code.
         ArgumentTypeError: Not an integer.
     """
     shift, seed = at_least("shift", shift, 1), at_least("seed", seed, 0)
@@ -92,12 +92,12 @@ def invariance(encoding: Encoding, *, shift: int = SHIFT, seed: int = 0) -> Inva
     return Invariance(
         name=encoding.name,
         translation_invariance=_property(
-            theory.translation_invariant, _moved(encoding, x, y, shift)
+            theory.translation_invariant, _shift_error(encoding, x, y, shift)
         ),
-        symmetry=_property(theory.symmetric, _swapped(encoding, x, y)),
-        boundedness=_property(theory.bounded, _worst_beyond_bound(encoding, x, y)),
+        symmetry=_property(theory.symmetric, _exchange_error(encoding, x, y)),
+        boundedness=_property(theory.bounded, _bound_error(encoding, x, y)),
         decay=_property(theory.decaying, _largest_rise(encoding, x, y)),
-        linear_shift=_property(theory.linear_shift, _off_linear(encoding, shift)),
+        linear_shift=_property(theory.linear_shift, _shift_matrix_error(encoding, shift)),
     )
 
 
@@ -107,70 +107,73 @@ def _property(theory: bool | None, measured: tuple[float, float] | None) -> Prop
 
 
 def _worst(found: Iterable[tuple[float, float]]) -> tuple[float, float]:
-    """The error that is the largest share of its tolerance, with that."""
+    """Return the error with the largest ratio to its tolerance, and that tolerance."""
     return max(found, key=lambda pair: pair[0] / max(pair[1], TINY))
 
 
-def _moved(encoding: Encoding, x: Array, y: Array, shift: int) -> tuple[float, float]:
+def _shift_error(encoding: Encoding, x: Array, y: Array, shift: int) -> tuple[float, float]:
     m = np.arange(float(TOKENS))
     here = encoding.scores(x, y, m, m)
     there = encoding.scores(x, y, m + shift, m + shift)
-    found = [(_apart(here, there), 2 * _rounding(encoding, x, y, here, TOKENS + shift))]
+    found = [(_difference(here, there), 2 * _rounding_error(encoding, x, y, here, TOKENS + shift))]
     with contextlib.suppress(ArgumentError):
         far = FAR_OUT + encoding.saturation_position
         there = encoding.scores(x, y, m + far, m + far)
-        found.append((_apart(here, there), 2 * _rounding(encoding, x, y, here, TOKENS + far)))
+        found.append(
+            (_difference(here, there), 2 * _rounding_error(encoding, x, y, here, TOKENS + far))
+        )
     return _worst(found)
 
 
-def _swapped(encoding: Encoding, x: Array, y: Array) -> tuple[float, float]:
+def _exchange_error(encoding: Encoding, x: Array, y: Array) -> tuple[float, float]:
     m = np.arange(float(TOKENS))
-    found = [_swapped_at(encoding, x, y, m)]
+    found = [_exchange_error_at(encoding, x, y, m)]
     with contextlib.suppress(ArgumentError):
-        found.append(_swapped_at(encoding, x, y, m + FAR_OUT + encoding.saturation_position))
+        found.append(_exchange_error_at(encoding, x, y, m + FAR_OUT + encoding.saturation_position))
     return _worst(found)
 
 
-def _swapped_at(encoding: Encoding, x: Array, y: Array, m: Array) -> tuple[float, float]:
-    """Each q at its key's position, and each k at its query's."""
+def _exchange_error_at(encoding: Encoding, x: Array, y: Array, m: Array) -> tuple[float, float]:
+    """Compare scores with those of each q at its key's position, and each k at its query's."""
     here = encoding.scores(x, y, m, m)
     there = np.empty_like(here)
     for a in range(TOKENS):
         # Row b: the query a at position m_b. Only the key b is of interest there, at m_a.
         row = encoding.scores(np.tile(x[a], (TOKENS, 1)), y, m, np.full(TOKENS, m[a]))
         there[:, a] = np.diagonal(row, axis1=1, axis2=2)
-    return _apart(here, there), 2 * _rounding(encoding, x, y, here, m[-1])
+    return _difference(here, there), 2 * _rounding_error(encoding, x, y, here, m[-1])
 
 
-def _worst_beyond_bound(encoding: Encoding, x: Array, y: Array) -> tuple[float, float]:
-    """On drawn tokens, on tokens near zero, and on those that the encoding stretches most."""
-    return _worst(_beyond_bound(encoding, *content) for content in _contents(encoding, x, y))
+def _bound_error(encoding: Encoding, x: Array, y: Array) -> tuple[float, float]:
+    """Compare scores with the bound, on random, short, and worst-case tokens."""
+    return _worst(_excess(encoding, *content) for content in _contents(encoding, x, y))
 
 
 def _contents(
     encoding: Encoding, x: Array, y: Array
 ) -> Iterator[tuple[Array, Array, Array, Array]]:
-    """Tokens and positions of queries and keys."""
+    """Yield tokens and positions of queries and keys."""
     m = np.arange(float(TOKENS))
     yield x, y, m, m
     yield x * NEAR_ZERO, y * NEAR_ZERO, m, m
     for here, there in ((0.0, FAR), (FAR, 0.0)):
-        for q, k in aligned(encoding, here, there):
+        for q, k in worst_case_tokens(encoding, here, there):
             yield q, k, np.array([here]), np.array([there])
 
 
-def _beyond_bound(
-    encoding: Encoding, x: Array, y: Array, m: Array, n: Array
-) -> tuple[float, float]:
+def _excess(encoding: Encoding, x: Array, y: Array, m: Array, n: Array) -> tuple[float, float]:
     scores = encoding.scores(x, y, m, n)
-    q, k = norms(x, encoding.weights["query"]), norms(y, encoding.weights["key"])
+    q, k = (
+        projected_norms(x, encoding.weights["query"]),
+        projected_norms(y, encoding.weights["key"]),
+    )
     bound = q[:, :, None] * k[:, None, :] / np.sqrt(encoding.sizes.head_dim)
     beyond = np.where(np.isneginf(scores), 0.0, np.abs(scores) - bound)  # -inf: masked, no score
-    return max(0.0, _largest(beyond)), _rounding(encoding, x, y, scores, FAR)
+    return max(0.0, _largest(beyond)), _rounding_error(encoding, x, y, scores, FAR)
 
 
 def _largest_rise(encoding: Encoding, x: Array, y: Array) -> tuple[float, float]:
-    """Of a query's score with one key that moves away; to fall is to rise by less than nothing."""
+    """Return the largest rise of a query's score with one key that moves away."""
     distance = np.arange(FAR, -1.0, -1.0)
     rises, tolerance = [], 0.0
     for token, key in zip(x[:4], y[:4], strict=True):
@@ -179,12 +182,12 @@ def _largest_rise(encoding: Encoding, x: Array, y: Array) -> tuple[float, float]
         with np.errstate(invalid="ignore"):
             change = np.diff(scores[:, 0, ::-1], axis=1)
         rises.append(_largest(change))
-        tolerance = max(tolerance, 2 * _rounding(encoding, token[None], keys, scores, FAR))
+        tolerance = max(tolerance, 2 * _rounding_error(encoding, token[None], keys, scores, FAR))
     return max(rises), -max(tolerance, TINY)  # to stand still is not to fall
 
 
-def _off_linear(encoding: Encoding, shift: int) -> tuple[float, float] | None:
-    """Residual of the matrix that best carries codes over to codes a shift further."""
+def _shift_matrix_error(encoding: Encoding, shift: int) -> tuple[float, float] | None:
+    """Return the residual of the best matrix from codes to codes a shift further."""
     code = getattr(encoding, "code", None)
     if code is None:
         return None
@@ -200,20 +203,20 @@ def _off_linear(encoding: Encoding, shift: int) -> tuple[float, float] | None:
     return float(np.abs(here @ matrix - there).max()), tolerance
 
 
-def _apart(a: Array, b: Array) -> float:
-    """The largest difference; scores that are masked in both agree, in one alone they don't."""
+def _difference(a: Array, b: Array) -> float:
+    """Return the largest difference; scores masked in both agree."""
     with np.errstate(invalid="ignore"):
         error = np.where(a == b, 0.0, np.abs(a - b))
     return _largest(error)
 
 
 def _largest(errors: Array) -> float:
-    """The largest; a NaN is larger than all."""
+    """Return the largest error; NaN counts as infinite."""
     return float(np.where(np.isnan(errors), np.inf, errors).max())
 
 
-def _rounding(encoding: Encoding, x: Array, y: Array, scores: Array, last: float) -> float:
-    """What rounding may add to a score.
+def _rounding_error(encoding: Encoding, x: Array, y: Array, scores: Array, last: float) -> float:
+    """Return the error that rounding may add to a score.
 
     A score is a sum of products of coordinates of x, y and the two projections, which together
     are at most |x||W_q||y||W_k| / sqrt(head_dim), and of what the position brings, which shows

@@ -95,7 +95,7 @@ def linear(
     by_weights = _quadratic(rotated, (phi_q, phi_k), values, sample)
     forms = []
     for causal, (expected, negative) in zip((False, True), by_weights, strict=True):
-        # A column of ones beside the values makes the sums of weights.
+        # A further column of ones gives the sums of weights.
         top = sums(*rotated, np.column_stack([values, np.ones(count)]), causal=causal)
         below = sums(phi_q, phi_k, np.ones((count, 1)), causal=causal)[:, 0]
         output = np.full(values.shape, np.nan)

@@ -215,8 +215,8 @@ def _measure(work: _Work, most: int) -> tuple[int, float, int]:
         rows = spread_rows(tokens, min(most, max(MOST_WEIGHTS // tokens, 1)))
     share = tokens / len(rows)
     with _tracing():
-        ready, kept, peak_before = _traced(work.prepare)
-        _, _, peak = _traced(lambda: work.finish(ready, rows))
+        ready, kept, peak_before = _trace(work.prepare)
+        _, _, peak = _trace(lambda: work.finish(ready, rows))
     # Each row that was left out has N weights and an output.
     peak += (tokens - len(rows)) * (tokens + work.v.shape[1]) * work.v.itemsize
     seconds = _seconds(work.prepare) + share * _seconds(lambda: work.finish(ready, rows))
@@ -249,7 +249,7 @@ def _tracing() -> Iterator[None]:
             tracemalloc.stop()
 
 
-def _traced(work: Callable[[], T]) -> tuple[T, int, int]:
+def _trace(work: Callable[[], T]) -> tuple[T, int, int]:
     """Return the result of the work, the bytes that it keeps, and its peak."""
     tracemalloc.reset_peak()
     before = tracemalloc.get_traced_memory()[0]

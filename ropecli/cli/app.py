@@ -118,7 +118,7 @@ def run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _refuse("interrupted", EXIT_INTERRUPTED)
     except BrokenPipeError:
-        # The reader has gone, as with `| head`, which is no error.
+        # The reader has gone, as with `| head`: not an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except Exception as error:
         if was_interrupted():  # by an exception that an import or a callback made of it

@@ -19,7 +19,7 @@ def is_watched() -> bool:
 def progress_bar(
     name: str, *, wanted: bool, of_bytes: bool = True
 ) -> Iterator[Callable[[int, int], None] | None]:
-    """Yield what to call with the bytes, or steps, done and in all; None without a terminal."""
+    """Give a function of the bytes, or steps, done and in all; None without a terminal."""
     if not wanted or not is_watched():
         yield None
         return

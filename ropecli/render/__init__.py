@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class View(Protocol):
-    """What a module of `render` says of a result; options are those that a command hands on."""
+    """Functions of a view; options are those that a command hands to `output.show`."""
 
     def page(self, result: Any, screen: Screen, **options: Any) -> list[str]:
         """Return the lines to print."""

@@ -23,7 +23,7 @@ VERDICTS = {"PASS": "green", "FAIL": "bold red"}  #: Colours of words that begin
 
 @dataclass(frozen=True, kw_only=True)
 class Screen:
-    """Where a page is printed, and how much of it."""
+    """Place and length of a page."""
 
     width: int = UNCUT  #: Columns; a line of a table is never cut, whatever the width.
     braille: bool = False  #: The terminal can show a plot.

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 60, 14  #: Characters; a character is 2 by 4 dots.
 NARROWEST = 20  #: Characters that the numbers under the axis need.
-BESIDE = 16  #: Characters for the labels of the vertical axis.
+MARGIN = 16  #: Characters for the labels of the vertical axis.
 FLAT = 1e-9  #: A range that is a smaller part of the values is their rounding.
-#: Dots drawn and dots left out, one style a curve: colours alone would not do on paper.
+#: Dots on and off, one style for each curve, which paper shows too.
 STYLES = ((1, 0), (3, 3), (1, 3), (6, 2), (2, 1), (1, 6))
 NAMES = ("solid", "dashed", "dotted", "long dashes", "short dashes", "sparse dots")
 
@@ -24,7 +24,7 @@ NAMES = ("solid", "dashed", "dotted", "long dashes", "short dashes", "sparse dot
 class Curve:
     """One line of a plot."""
 
-    label: str  #: What the legend says.
+    label: str  #: Label in the legend.
     x: NDArray[np.float64]  #: Rising, (values,).
     y: NDArray[np.float64]  #: (values,).
 
@@ -32,15 +32,15 @@ class Curve:
 def draw(
     curves: list[Curve], *, x_label: str, columns: int = 80, least: float | None = None
 ) -> str:
-    """The curves in a frame with labelled axes, and a legend where there are several.
+    """Return curves in a frame with labelled axes, and a legend for several.
 
     Args:
         curves: Over the same distances.
-        x_label: What runs along the horizontal axis.
-        columns: Of the terminal; a narrow one gets a narrow plot.
-        least: Where the vertical axis begins; at the lowest value by default.
+        x_label: Label of the horizontal axis.
+        columns: Columns of the terminal.
+        least: Start of the vertical axis; the lowest value by default.
     """
-    height, width = HEIGHT, max(NARROWEST, min(WIDTH, columns - BESIDE))
+    height, width = HEIGHT, max(NARROWEST, min(WIDTH, columns - MARGIN))
     left, right = float(curves[0].x[0]), float(curves[0].x[-1])
     low = min(float(curve.y.min()) for curve in curves)
     high = max(float(curve.y.max()) for curve in curves)
@@ -55,12 +55,12 @@ def draw(
         width,
         height,
         xmin=left,
-        xmax=right + (right - left) / (2 * width - 1),  # a dot more, or the last one is left out
+        xmax=right + (right - left) / (2 * width - 1),  # one more dot, or the last one is cut
         ymin=low,
         ymax=high + (high - low) / (4 * height - 1),
     )
     for index, curve in enumerate(curves):
-        _trace(canvas, curve, np.linspace(left, right, 2 * width), STYLES[index % len(STYLES)])
+        _draw_curve(canvas, curve, np.linspace(left, right, 2 * width), STYLES[index % len(STYLES)])
     ticks = {0: high, height // 2: high - (high - low) * (height // 2) / (height - 1)}
     ticks[height - 1] = low
     labels = {row: f"{value + 0.0:.3g}" for row, value in ticks.items()}
@@ -78,10 +78,10 @@ def draw(
     return "\n".join(lines)
 
 
-def _trace(
+def _draw_curve(
     canvas: plotille.Canvas, curve: Curve, columns: NDArray[np.float64], style: tuple[int, int]
 ) -> None:
-    """Join the curve's values at each column of dots, as the style says."""
+    """Connect the values at each column of dots, with gaps by the style."""
     heights = np.interp(columns, curve.x, curve.y)
     on, off = style
     for i in range(len(columns) - 1):
@@ -91,7 +91,7 @@ def _trace(
 
 
 def _scale(left: float, right: float, width: int) -> str:
-    """Five numbers under the axis, the last of them ending where it ends."""
+    """Return five numbers under the axis, the last one flush with its end."""
     line = [" "] * (width + 1)
     for i in range(5):
         text = f"{left + (right - left) * i / 4:g}"

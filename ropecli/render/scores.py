@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ropecli.analyses.scores import Scores
 from ropecli.render.console import wrapped
 from ropecli.render.figure import blank_figure, styled
 from ropecli.render.table import aligned
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ropecli.analyses.invariance import Invariance, Property
-    from ropecli.analyses.scores import ScoreMap, Scores
+    from ropecli.analyses.scores import ScoreMap
     from ropecli.render import Table
     from ropecli.render.console import Screen
 
@@ -65,8 +66,10 @@ def table(result: Scores) -> Table:
     return positions | {each.name: each.scores.ravel() for each in result.maps}
 
 
-def page(result: Scores, screen: Screen) -> list[str]:
+def page(result: Scores | Invariance, screen: Screen) -> list[str]:
     """Return the verdict, then what was measured and, below it, what theory says."""
+    if not isinstance(result, Scores):
+        return properties([result])
     count = len(result.invariances)
     wrong = [line for each in result.invariances for line in _disagreements(each)]
     if wrong:

@@ -1,4 +1,4 @@
-"""Tables of which nothing is ever cut."""
+"""Tables that are never cut."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ GAP = 2  #: Spaces between columns.
 
 
 def aligned(rows: Sequence[Sequence[str]], *, left: int = 0) -> list[str]:
-    """A line for each row, its cells under one another.
+    """Return a line for each row, with cells in columns.
 
     Args:
-        rows: Of the same length each, the headings first.
-        left: Columns that are flush left, from the first; the others are flush right.
+        rows: Rows of the same length, the headings first.
+        left: Number of first columns that are flush left; the others are flush right.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [

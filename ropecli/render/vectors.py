@@ -1,4 +1,4 @@
-"""Summary of `vectors` as text."""
+"""Page of `vectors`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def as_json(cases: Sequence[Case], files: Mapping[str, bytes], output: Path) -> dict[str, Any]:
-    """Return the result of `--json`."""
+    """Return the `result` of the document."""
     return {
         "output": output,
         "files": list(files),
@@ -26,7 +26,7 @@ def as_json(cases: Sequence[Case], files: Mapping[str, bytes], output: Path) -> 
 
 
 def show(cases: Sequence[Case], files: Mapping[str, bytes], output: Path, *, seed: int) -> None:
-    """Say what was written, and where to begin to read."""
+    """Print what was written, and the files to read first."""
     operators = sum(case.kind == "onnx" for case in cases)
     size = sum(map(len, files.values())) / 1000
     console.out().print(
