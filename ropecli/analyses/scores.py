@@ -38,7 +38,7 @@ class Scores(Drawable):
     """Score maps of encodings side by side, and their properties."""
 
     maps: tuple[ScoreMap, ...]  #: One for each encoding.
-    invariances: tuple[Invariance, ...]  #: One for each encoding: measured, and theory.
+    invariances: tuple[Invariance, ...]  #: One for each encoding, measured and as theory says.
     head: int  #: The head of the maps.
     seed: int  #: Seed of the tokens.
 

@@ -54,7 +54,7 @@ class Case:
 
     name: str  #: Also the name of its files.
     kind: str  #: "rotation" or "onnx".
-    facts: Mapping[str, Any]  #: All but the arrays: parameters, pairs, factors.
+    facts: Mapping[str, Any]  #: Parameters, pairs and factors, all but the arrays.
     arrays: Mapping[str, NDArray[Any]]  #: x, y.float64, ... by name.
 
 

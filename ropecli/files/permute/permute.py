@@ -36,7 +36,7 @@ class PermutedTensor:
 
     name: str  #: Its name.
     shape: tuple[int, ...]  #: Lengths of its axes.
-    dtype: str  #: As the file names it: F32, BF16, ...
+    dtype: str  #: Name of the dtype in the file, F32, BF16, ...
     heads: int | None  #: Heads whose rows were moved; 1 if all share them, None if none moved.
     permuted: bool  #: True if its rows were moved.
 
