@@ -18,7 +18,7 @@ import numpy as np
 from numba import prange
 from numba.extending import overload
 
-from ropecli.kernels._cache import open_cache
+from ropecli.kernels._cache import discard, edition_folder, locked, numba_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,7 +45,7 @@ class _Process:
         self.forked_after_launch = False
 
     def after_fork(self) -> None:
-        """A child has none of the parent's threads, and perhaps a lock that is never freed."""
+        """Give a child, which has none of the parent's threads, a lock that is free."""
         self.launch = threading.RLock()
         self.forked_after_launch = self.forked_after_launch or self.launched
 
@@ -121,28 +121,69 @@ class parallel:
     def __init__(self, function: Callable[..., None]) -> None:
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
-        self._threaded = _compile(function, parallel=True)
-        self._single = _compile(_twin(function), parallel=False)
+        self.threaded = Compiled(function, parallel=True)
+        self.single = Compiled(_twin(function), parallel=False)
 
     def __call__(self, *arguments: Any, small: bool = False) -> None:
         """Run the kernel on the arrays given; on this thread alone if the work is small."""
         if small or _thread.alone or _process.forked_after_launch:
-            self._single(*arguments)
+            self.single(*arguments)
             return
         with _process.launch:
             _process.launched = True
-            self._threaded(*arguments)
+            self.threaded(*arguments)
 
 
-def _compile(function: Callable[..., None], *, parallel: bool) -> Callable[..., None]:
-    compiled = numba.njit(parallel=parallel, nogil=True)(function)
-    if compiled is not function:  # NUMBA_DISABLE_JIT=1 hands the function back
-        compiled._cache = open_cache(function)
-    return compiled  # type: ignore[no-any-return]
+class Compiled:
+    """A compiled function. A damaged, full or contended cache costs time, never a result."""
+
+    def __init__(self, function: Callable[..., None], *, parallel: bool) -> None:
+        self._function, self._parallel = function, parallel
+        self._folder = edition_folder()
+        self._ready: set[tuple[Any, ...]] = set()  #: Kinds of arguments that have been compiled.
+        self.dispatcher = self._declare()
+
+    def __call__(self, *arguments: Any) -> None:
+        """Run the function, compiled for these kinds of arguments."""
+        if not numba.config.DISABLE_JIT:
+            kinds = tuple(map(_kind, arguments))
+            if kinds not in self._ready:
+                self._compile(tuple(map(numba.typeof, arguments)))
+                self._ready.add(kinds)
+        self.dispatcher(*arguments)
+
+    def _declare(self) -> Any:
+        options = {"parallel": self._parallel, "nogil": True}
+        if self._folder is None or numba.config.DISABLE_JIT:
+            return numba.njit(**options)(self._function)
+        with numba_folder(self._folder):
+            return numba.njit(cache=True, **options)(self._function)
+
+    def _compile(self, types: tuple[Any, ...]) -> None:
+        if self._folder is not None:
+            with locked(self._folder):
+                for _ in range(2):  # the second time without what could not be loaded
+                    # What damage raises has no common base below Exception.
+                    with contextlib.suppress(Exception):
+                        self.dispatcher.compile(types)
+                    if types in self.dispatcher.signatures:  # perhaps not saved, on a full disk
+                        return
+                    discard(self._folder, self._function)
+                    self.dispatcher = self._declare()
+            self._folder = None
+            self.dispatcher = self._declare()
+        self.dispatcher.compile(types)
+
+
+def _kind(argument: Any) -> Any:
+    """Return what decides how an argument is compiled."""
+    if isinstance(argument, np.ndarray):
+        return argument.dtype, argument.ndim, argument.flags.num
+    return type(argument)
 
 
 def _twin(function: Callable[..., None]) -> Callable[..., None]:
-    """A copy under another name: Numba's cache can't tell parallel and serial code apart."""
+    """Return a copy with another name: Numba's cache can't tell parallel and serial code apart."""
     twin = types.FunctionType(
         function.__code__, function.__globals__, f"{function.__name__}_serial"
     )
@@ -152,12 +193,12 @@ def _twin(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def thread_count() -> int:
-    """Threads that a parallel kernel uses."""
+    """Return the number of threads that a parallel kernel uses."""
     return int(numba.get_num_threads())
 
 
 def threading_layer() -> str:
-    """The threading layer in use: omp, tbb or workqueue; "not started" before the first kernel."""
+    """Return the threading layer: omp, tbb, workqueue, or "not started" before the first kernel."""
     try:
         return str(numba.threading_layer())
     except ValueError:

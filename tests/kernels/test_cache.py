@@ -1,4 +1,4 @@
-"""What lies in the cache of compiled kernels."""
+"""The cache of compiled kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ def test_kernel_is_compiled_once_its_code_lies_in_the_folder_of_this_edition(
 ) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     assert not _cache.is_compiled("rotation")
-    folder = tmp_path / _cache._edition() / "kernels_0"
+    edition = _cache.edition_folder()
+    assert edition is not None
+    assert edition.parent == tmp_path
+    folder = edition / "kernels_0"
     folder.mkdir(parents=True)
     (folder / "abel.scores-1.py311.1.nbc").touch()
     assert not _cache.is_compiled("rotation")

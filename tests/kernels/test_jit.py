@@ -106,8 +106,8 @@ print("done")
 def test_second_process_loads_what_the_first_compiled(warm: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in entries(warm, "")}
     stats = run(
-        "print(abel.fill_steps._threaded.stats.cache_hits, end=' ')\n"
-        "print(abel.fill_steps._threaded.stats.cache_misses)",
+        "print(abel.fill_steps.threaded.dispatcher.stats.cache_hits, end=' ')\n"
+        "print(abel.fill_steps.threaded.dispatcher.stats.cache_misses)",
         NUMBA_CACHE_DIR=str(warm),
     )
     assert stats.split()[0] != "{}"
@@ -129,7 +129,7 @@ def files(suffix):
 def loaded():
     importlib.reload(abel)
     assert work() == first
-    return sum(abel.fill_steps._threaded.stats.cache_hits.values())
+    return sum(abel.fill_steps.threaded.dispatcher.stats.cache_hits.values())
 for suffix, damage in [
     (".nbi", lambda data: data[: len(data) // 2]),
     (".nbi", lambda data: bytes(range(256)) * 8),
