@@ -69,6 +69,19 @@ def test_encrypted_members_are_refused(tmp_path: Path) -> None:
     assert said == f"{path}: q.npy is encrypted"
 
 
+@pytest.mark.parametrize("name", ["q.npy", "k.npy", "note"])
+def test_members_packed_in_an_unknown_way_are_refused(tmp_path: Path, name: str) -> None:
+    array = saved_bytes(drawn(3, 8))
+    content = bytearray(archive({"q.npy": array, "k.npy": array, "note": b"a few words"}))
+    local, index = content.index(name.encode()) - 30, content.rindex(name.encode()) - 46
+    content[local + 8] = content[index + 10] = 9  # Deflate64, which Python cannot unpack
+    path = written(tmp_path, bytes(content), "x.npz")
+    said = refused(encode_file, path, tmp_path / "y.npz", ROPE, tensor="q")
+    label = name.removesuffix(".npy")
+    assert said == f"cannot read {path}: {label}: That compression method is not supported"
+    assert names(tmp_path) == ["x.npz"]
+
+
 def test_names_that_stand_twice_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.npz"
     for name in ("q.npy", "note"):

@@ -112,15 +112,21 @@ class _Source(FileSource):
 
     def _elements(self, stored: Stored) -> Iterator[memoryview]:
         rows = max(1, _BATCH // max(1, stored.shape[1] * stored.dtype.itemsize))
-        for batch in self.batches([stored.name], rows, self.groups):
-            column = batch.column(0)
-            values = column.flatten()
-            if column.null_count or values.null_count:
-                msg = f"{stored.label} has nulls; expected a vector in each row"
-                raise FileError(msg)
-            if len(values):
-                array = np.ascontiguousarray(values.to_numpy(), stored.dtype)
-                yield array.view(np.uint8).data
+        nulls = f"{stored.label} has nulls; expected a vector in each row"
+        try:
+            for batch in self.batches([stored.name], rows, self.groups):
+                column = batch.column(0)
+                values = column.flatten()
+                if column.null_count or values.null_count:
+                    raise FileError(nulls)
+                if len(values):
+                    array = np.ascontiguousarray(values.to_numpy(), stored.dtype)
+                    yield array.view(np.uint8).data
+        except FileError as error:
+            # A null is a list of length 0 to older releases of pyarrow, which then cannot read it.
+            if "lists to be of size" in error.problem:
+                raise FileError(nulls) from None
+            raise
 
     def batches(self, columns: list[str], rows: int, groups: Collection[int]) -> Iterator[Any]:
         """Yield some columns of some row groups, at most `rows` rows at a time."""
