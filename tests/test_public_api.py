@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import html
 import inspect
 import re
 from pathlib import Path
@@ -268,3 +269,33 @@ def test_encode_file_as_the_page_calls_it(tmp_path: Path) -> None:
     ropecli.encode_file(tmp_path / "input.npy", tmp_path / "output.npy", rope)
     got = np.load(tmp_path / "output.npy")
     assert_same_bits("output.npy", got=got, expected=rotate(x, rope))
+
+
+def test_results_print_a_page_and_serve_notebooks(tmp_path: Path) -> None:
+    rope = Rotary(head_dim=4)
+    x = np.random.default_rng(8).standard_normal((32, 4))
+    np.save(tmp_path / "x.npy", x)
+    encoded = ropecli.encode_file(tmp_path / "x.npy", tmp_path / "y.npy", rope)
+    (tmp_path / "out").mkdir()
+    files = ropecli.encode_files([tmp_path / "x.npy"], rope, folder=tmp_path / "out")
+    compared = ropecli.compare_file(tmp_path / "x.npy", tmp_path / "y.npy", rope)
+    pages: list[tuple[Any, str]] = [
+        (encoded, f"{tmp_path / 'y.npy'} written in "),
+        (files, "1 file written in "),
+        (
+            ropecli.compare_file(tmp_path / "x.npy", tmp_path / "y.npy", rope),
+            f"{tmp_path}/y.npy is ",
+        ),
+        (ropecli.decay(rope, max_distance=4), "RoPE's upper bound against distance"),
+        (ropecli.info(), "ropecli          "),
+        (ropecli.identify(x, rotate(x, rope)), "RoPE, "),
+        (ropecli.invariance(ropecli.encoding("nope")), "      "),
+        (ropecli.linear(x, x, x, rope), "elu, 32 tokens"),
+        (ropecli.rotation(x[0], rope), "A vector at 5 positions"),
+        (ropecli.scores([ropecli.encoding("nope")]), "PASS: measurement and theory agree"),
+        (ropecli.verify(rope, dtype="float64"), "   "),
+        (ropecli.check(lambda x, p: rotate(x, rope, p), head_dim=4), "PASS  The implementation"),
+    ]
+    for result, begin in pages:
+        assert str(result).startswith(begin), type(result).__name__
+        assert result._repr_html_() == f"<pre>{html.escape(str(result))}</pre>"

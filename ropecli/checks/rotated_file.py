@@ -21,6 +21,7 @@ from ropecli.files.formats.registry import open_source
 from ropecli.files.formats.stored import box_shape, check_rotatable
 from ropecli.files.session import Job, opened
 from ropecli.reference.float64 import angles, rotate
+from ropecli.results import Result
 from ropecli.units import SINGLE, UNIT
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Wrong:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compared:
+class Compared(Result, view="encode_check"):
     """Comparison of a file with the rotation of another."""
 
     input: Path  #: The file before the rotation.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ropecli.arrays import dtype_name
 from ropecli.files.axes import axis_notes
+from ropecli.results import Result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +36,7 @@ class EncodedArray:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Encoded:
+class Encoded(Result, view="encode"):
     """A file that was rotated.
 
     Where several of its arrays were, shape, dtype and the like are those of the first; the
@@ -72,7 +73,7 @@ class Failure:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncodedFiles:
+class EncodedFiles(Result, view="encode"):
     """Files that were rotated, and files that were not."""
 
     files: tuple[Encoded, ...]  #: In the order of the inputs.

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from ropecli.arrays import dtype_name
 from ropecli.errors import RopecliError
+from ropecli.files.encoded import EncodedFiles
 from ropecli.render import console
+from ropecli.render.console import Screen
 from ropecli.render.labels import frequencies
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ropecli.files.axes import Axes
-    from ropecli.files.encoded import Encoded, EncodedArray, EncodedFiles, Failure
+    from ropecli.files.encoded import Encoded, EncodedArray, Failure
     from ropecli.rotary import Rotary
 
 LISTED = 8  #: Notes that are shown; many files may have one each, all in --json.
@@ -112,14 +114,21 @@ def show_later_notes(notes: tuple[str, ...]) -> None:
         console.note(f"and {len(notes) - LISTED:,} more such notes, all in --json")
 
 
+def page(result: Encoded | EncodedFiles, _: Screen, *, where: str = "") -> list[str]:
+    """Return what was written, where if that is given, and how fast."""
+    if isinstance(result, EncodedFiles):
+        count = len(result.files)
+        target = f"{count:,} file{'s' * (count != 1)}"
+    else:
+        name = str(result.output)
+        target = "stdout" if name == "-" else console.visible(name)
+    speed = f"{result.seconds:.1f} s{rate(result.bytes, result.seconds)}"
+    return [f"{target} written{where} in {speed}"]
+
+
 def show(result: Encoded) -> None:
     """Show what was written."""
-    name = str(result.output)
-    target = "stdout" if name == "-" else console.visible(name)
-    console.out().print(
-        f"{target} written in {result.seconds:.1f} s{rate(result.bytes, result.seconds)}",
-        markup=False,
-    )
+    console.show(page(result, Screen()), Screen())
 
 
 def rate(count: int, seconds: float) -> str:
@@ -157,13 +166,8 @@ def show_others(count: int, *, positions_continue: bool) -> None:
 
 def show_many(result: EncodedFiles, folder: Path | None) -> None:
     """Show how many files were written, and where."""
-    count = len(result.files)
-    where = "next to the inputs" if folder is None else f"to {console.visible(str(folder))}"
-    console.out().print(
-        f"{count:,} file{'s' * (count != 1)} written {where} in {result.seconds:.1f} s"
-        f"{rate(result.bytes, result.seconds)}",
-        markup=False,
-    )
+    where = " next to the inputs" if folder is None else f" to {console.visible(str(folder))}"
+    console.show(page(result, Screen(), where=where), Screen())
 
 
 def show_failures(failures: Iterable[Failure], option: Callable[[str], str]) -> None:

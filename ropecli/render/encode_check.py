@@ -7,6 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from ropecli.render import console
+from ropecli.render.console import Screen
 from ropecli.render.encode import rate
 
 if TYPE_CHECKING:
@@ -26,43 +27,50 @@ def as_json(result: Compared, axes: Axes, rope: Rotary) -> dict[str, Any]:
     }
 
 
-def show(result: Compared, rope: Rotary, options: dict[str, object] | None) -> None:
-    """Show whether it is the rotation, and where it differs first.
+def page(
+    result: Compared,
+    _: Screen,
+    *,
+    rope: Rotary | None = None,
+    options: dict[str, object] | None = None,
+) -> list[str]:
+    """Return whether it is the rotation, and where it differs first.
 
     Args:
         result: The comparison.
         rope: The encoding.
         options: Those that `identify` needs besides, by name; None where it can't read the files.
     """
-    out = console.out()
     before, after = (console.visible(str(path)) for path in (result.input, result.output))
-    took = f"compared in {result.seconds:.1f} s{rate(result.bytes, result.seconds)}"
     if result.passed:
         how = "to the bit" if result.identical else "within rounding"
-        out.print(f"{after} is the rotation of {before}, {how}", markup=False)
+        lines = [f"{after} is the rotation of {before}, {how}"]
         if not result.identical:
-            out.print(
+            lines.append(
                 f"angles are off by up to {result.max_phase_error:.2g} radian, "
-                f"lengths by {result.max_length_error:.2g} of themselves",
-                markup=False,
+                f"lengths by {result.max_length_error:.2g} of themselves"
             )
     else:
         first = result.first
         assert first is not None
-        out.print(f"{after} is not the rotation of {before}", markup=False)
         tensor = f" of {console.visible(result.first_tensor)}" if result.first_tensor else ""
         index = ", ".join(map(str, first.index))
         position = ", ".join(f"{each:.15g}" for each in first.position)
-        out.print(
+        lines = [
+            f"{after} is not the rotation of {before}",
             f"{result.differing:,} of {result.vectors:,} vectors differ; the first{tensor} "
-            f"is row ({index}), head {first.head}, at position {position}:\n"
+            f"is row ({index}), head {first.head}, at position {position}:",
             f"coordinate {first.coordinate} should be {first.expected:.9g} and is {first.got:.9g}",
-            markup=False,
-        )
-        if options is not None:
+        ]
+        if options is not None and rope is not None:
             command = _identify(result, {"--dim": rope.head_dim, **options})
-            out.print(f"which RoPE made it, if any: {console.visible(command)}", markup=False)
-    out.print(took, markup=False)
+            lines.append(f"which RoPE made it, if any: {console.visible(command)}")
+    return [*lines, f"compared in {result.seconds:.1f} s{rate(result.bytes, result.seconds)}"]
+
+
+def show(result: Compared, rope: Rotary, options: dict[str, object] | None) -> None:
+    """Print the page of a comparison."""
+    console.show(page(result, Screen(), rope=rope, options=options), Screen())
 
 
 def _identify(result: Compared, options: dict[str, object]) -> str:
