@@ -11,8 +11,8 @@ import numpy as np
 
 from ropecli._version import __version__
 from ropecli.kernels import abel
-from ropecli.kernels._cache import cache_folder
-from ropecli.kernels._jit import thread_count, threading_layer
+from ropecli.kernels.cache import cache_folder
+from ropecli.kernels.jit import thread_count, threading_layer
 from ropecli.results import Result
 
 #: Packages whose versions decide results or speed.

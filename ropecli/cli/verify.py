@@ -71,7 +71,7 @@ def verify(
     from ropecli.checks.verify_encoding import verify_encoding
     from ropecli.cli.encoding import refuse_beside_encoding, refuse_without_encoding
     from ropecli.cli.progress import is_watched
-    from ropecli.kernels._cache import is_compiled
+    from ropecli.kernels.cache import is_compiled
 
     sizes = {"model_dim": model_dim, "heads": heads}
     if encoding is not None:

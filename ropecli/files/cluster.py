@@ -32,7 +32,7 @@ from ropecli.files.formats.zarr import Zarr
 from ropecli.files.output import open_output
 from ropecli.files.plan import Plan
 from ropecli.files.session import Job, opened
-from ropecli.kernels._jit import on_this_thread
+from ropecli.kernels.jit import on_this_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from ropecli.kernels._jit import parallel, prange
+from ropecli.kernels.jit import parallel, prange
 
 BLOCK = 256  #: Distances that share one block start.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ropecli.kernels._jit import for_types, serial
+from ropecli.kernels.jit import for_types, serial
 
 
 @serial

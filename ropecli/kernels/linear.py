@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ropecli.kernels._jit import parallel, prange
+from ropecli.kernels.jit import parallel, prange
 
 BLOCK = 512  #: Tokens whose sum of k_n v_n^T is kept.
 

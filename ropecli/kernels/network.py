@@ -6,7 +6,7 @@ Shapes: x (queries, keys), hidden and hidden_bias (width,), output (width, heads
 
 from __future__ import annotations
 
-from ropecli.kernels._jit import parallel, prange
+from ropecli.kernels.jit import parallel, prange
 
 
 @parallel

@@ -28,8 +28,8 @@ import math
 
 import numpy as np
 
-from ropecli.kernels._jit import parallel, prange, serial
 from ropecli.kernels.half_precision import narrow, widen
+from ropecli.kernels.jit import parallel, prange, serial
 
 BLOCK = 256  #: Positions that share one block start; a power of two, so the split is exact.
 

@@ -7,7 +7,7 @@ same rows get the same bits whatever the other rows are.
 
 from __future__ import annotations
 
-from ropecli.kernels._jit import parallel, prange
+from ropecli.kernels.jit import parallel, prange
 
 
 @parallel

@@ -10,7 +10,7 @@ import numpy as np
 from ropecli.arrays import as_array, dtype_name, native
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.kernels import rotation
-from ropecli.kernels._jit import thread_count
+from ropecli.kernels.jit import thread_count
 from ropecli.rotary.positions import as_positions
 from ropecli.rotary.rotary import Rotary
 

@@ -210,7 +210,7 @@ def test_document_has_no_colours(
 def test_first_run_says_what_it_waits_for_on_a_terminal(
     compiled: bool, said: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ropecli.kernels._cache.is_compiled", lambda _: compiled)
+    monkeypatch.setattr("ropecli.kernels.cache.is_compiled", lambda _: compiled)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert run(["verify", "--dim", "4", "--dtype", "float64"]) == 0
     assert capsys.readouterr().err.count("note: compiling the kernels") == said

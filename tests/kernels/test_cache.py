@@ -6,27 +6,27 @@ from pathlib import Path
 
 import pytest
 
-from ropecli.kernels import _cache
+from ropecli.kernels import cache
 
 
 def test_kernel_is_compiled_once_its_code_lies_in_the_folder_of_this_edition(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    assert not _cache.is_compiled("rotation")
-    edition = _cache.edition_folder()
+    assert not cache.is_compiled("rotation")
+    edition = cache.edition_folder()
     assert edition is not None
     assert edition.parent == tmp_path
     folder = edition / "kernels_0"
     folder.mkdir(parents=True)
     (folder / "abel.scores-1.py311.1.nbc").touch()
-    assert not _cache.is_compiled("rotation")
+    assert not cache.is_compiled("rotation")
     (folder / "rotation.rotate_half-1.py311.1.nbc").touch()
-    assert _cache.is_compiled("rotation")
+    assert cache.is_compiled("rotation")
 
 
 def test_nothing_is_compiled_where_nothing_can_be_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_cache, "cache_folder", lambda: None)
-    assert not _cache.is_compiled("rotation")
+    monkeypatch.setattr(cache, "cache_folder", lambda: None)
+    assert not cache.is_compiled("rotation")

@@ -59,7 +59,7 @@ assert len(results) == 200 and set(results) == {first}
 
 @pytest.mark.parametrize("layer", ["workqueue", "omp"])
 def test_python_threads_may_call_kernels_at_once(layer: str, warm: Path) -> None:
-    code = THREADS + "from ropecli.kernels._jit import threading_layer; print(threading_layer())"
+    code = THREADS + "from ropecli.kernels.jit import threading_layer; print(threading_layer())"
     assert run(code, NUMBA_THREADING_LAYER=layer, NUMBA_CACHE_DIR=str(warm)) == layer
 
 
@@ -80,17 +80,19 @@ def test_child_forked_after_a_parallel_call_gets_the_same_bits(layer: str, warm:
 
 def test_child_forked_while_another_thread_is_in_a_kernel(warm: Path) -> None:
     code = """
-import threading, time
-from ropecli.kernels import _jit
-held, free = threading.Event(), threading.Event()
-def hold():
-    with _jit._process.launch:
-        held.set()
-        free.wait()
-threading.Thread(target=hold, daemon=True).start()
-held.wait()
+import threading
+busy, free = threading.Event(), threading.Event()
+def keep_busy():
+    cos, sin = np.empty((2, 4, 2_000_000))
+    while not free.is_set():
+        busy.set()
+        abel.fill_steps(np.ones(4), 2.0, cos, sin)
+thread = threading.Thread(target=keep_busy)
+thread.start()
+busy.wait()
 """
-    assert run(code + FORK + "free.set()", NUMBA_CACHE_DIR=str(warm)) == "0"
+    end = "free.set()\nthread.join()"
+    assert run(code + FORK + end, NUMBA_CACHE_DIR=str(warm)) == "0"
 
 
 def test_multiprocessing_pool_of_forks(warm: Path) -> None:

@@ -64,7 +64,7 @@ MUTANTS = {
 
 def interpreted(source: str) -> Any:
     """The kernels of a source as plain functions, behind the public call's own code."""
-    source = source.replace("from ropecli.kernels._jit import parallel, prange, serial", PLAIN)
+    source = source.replace("from ropecli.kernels.jit import parallel, prange, serial", PLAIN)
     module = ModuleType("mutant")
     exec(compile(source, "mutant", "exec"), module.__dict__)
     return module

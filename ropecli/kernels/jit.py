@@ -18,7 +18,7 @@ import numpy as np
 from numba import prange
 from numba.extending import overload
 
-from ropecli.kernels._cache import discard, edition_folder, locked, numba_folder
+from ropecli.kernels.cache import discard, edition_folder, locked, numba_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
