@@ -271,6 +271,7 @@ def test_encode_file_as_the_page_calls_it(tmp_path: Path) -> None:
     assert_same_bits("output.npy", got=got, expected=rotate(x, rope))
 
 
+@pytest.mark.slow
 def test_results_print_a_page_and_serve_notebooks(tmp_path: Path) -> None:
     rope = Rotary(head_dim=4)
     x = np.random.default_rng(8).standard_normal((32, 4))
