@@ -26,6 +26,11 @@ from numpy.typing import ArrayLike, NDArray
 ROOT = Path(__file__).parent.parent
 
 
+def slow(*values: Any) -> list[Any]:
+    """Return values of a parameter that only the slow tier tries."""
+    return [pytest.param(value, marks=pytest.mark.slow) for value in values]
+
+
 @contextmanager
 def soon(what: object = "it") -> Iterator[None]:
     """Assert that the block takes less than a second of computing, as one hostile file may.

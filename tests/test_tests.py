@@ -1,8 +1,9 @@
-"""Every test can fail: it asserts something, or expects an exception."""
+"""Tests of tests: each can fail, and none depends on a private name of ours."""
 
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 import pytest
 from helpers import ROOT
@@ -22,13 +23,75 @@ def judges(node: ast.AST) -> bool:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT / "tests")))
-def test_every_test_judges(path: object) -> None:
-    tree = ast.parse(path.read_text())  # type: ignore[attr-defined]
+def test_every_test_judges(path: Path) -> None:
     tests = [
         node
-        for node in ast.walk(tree)
+        for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
     ]
     assert tests
     idle = [test.name for test in tests if not any(judges(node) for node in ast.walk(test))]
     assert idle == []
+
+
+def is_private(name: object) -> bool:
+    return isinstance(name, str) and name.startswith("_") and not name.endswith("__")
+
+
+def own_privates(code: str) -> list[str]:
+    """Private names of ropecli that a test imports, reads or replaces.
+
+    They are looked for in pieces of code in strings, too.
+    """
+    found, ours = [], {"ropecli"}
+    try:
+        tree = ast.parse(code)
+    except SyntaxError:  # prose in a string
+        return []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "ropecli":
+            ours |= {alias.asname or alias.name for alias in node.names}
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            ropecli = [alias for alias in node.names if alias.name.startswith("ropecli.")]
+            ours |= {alias.asname for alias in ropecli if alias.asname}
+            found += [alias.name for alias in ropecli]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found += own_privates(node.value) if "import " in node.value else []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            text = ast.unparse(node) if is_private(node.attr) else ""
+            found += [text] if text.partition(".")[0] in ours else []
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "setattr":
+            names = [word.value for word in node.args[:2] if isinstance(word, ast.Constant)]
+            found += [name for name in names if isinstance(name, str)]
+    return [name for name in found if any(map(is_private, name.split(".")))]
+
+
+def test_no_test_depends_on_a_private_name() -> None:
+    files = {*(ROOT / "tests").rglob("*.py")} - {Path(__file__)}
+    found = {str(path.relative_to(ROOT)): own_privates(path.read_text()) for path in files}
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from ropecli.files import _part",
+        "from ropecli._files import part",
+        "import ropecli._files",
+        "from ropecli.files import part\npart._SIZE",
+        "import ropecli\nropecli.files.part._SIZE",
+        "import ropecli.files.part as part\npart.of(3)\npart._SIZE",
+        "monkeypatch.setattr(part, '_SIZE', 1)",
+        "patch.setattr('ropecli.files.part._SIZE', 1)",
+        "run('from ropecli.files import part; part._SIZE')",
+    ],
+)
+def test_a_private_name_is_found(code: str) -> None:
+    assert own_privates(code)
+    assert not own_privates(code.replace("_part", "part").replace("_files", "f").replace("_S", "S"))
+
+
+def test_private_names_of_others_are_theirs() -> None:
+    assert not own_privates("import os\nos._exit\nself._mine\nresult._asdict()")

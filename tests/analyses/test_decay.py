@@ -243,6 +243,7 @@ def test_vectors_may_be_lists() -> None:
 # What it costs, and what it leaves alone.
 
 
+@pytest.mark.slow
 def test_a_million_distances_need_no_table() -> None:
     """A table of 10^6 distances x 64 pairs would take 512 MB; the result takes 16 MB.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import assert_refused, run_cli
+from helpers import assert_refused, run_here
 
 import ropecli
 from ropecli.cli.app import run
@@ -45,8 +45,8 @@ def vectors(here: Path) -> Path:
     return here
 
 
-def test_command_of_the_readme_in_a_process_of_its_own() -> None:
-    done = run_cli("decay", "--dim", "128", "--max-dist", "512", NUMBA_DISABLE_JIT="0")
+def test_command_of_the_readme() -> None:
+    done = run_here("decay", "--dim", "128", "--max-dist", "512")
     assert (done.returncode, done.stderr) == (0, "")
     assert "dim 128, base 10000, 64 pairs\n" in done.stdout
     assert "32.5        = (pairs + 1) / 2, exactly\n" in done.stdout
@@ -193,7 +193,7 @@ def test_quiet_leaves_the_hints_out(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ("x.png", b"\x89PNG"),
         ("x.svg", b"<?xml"),
-        ("x.pdf", b"%PDF"),
+        pytest.param("x.pdf", b"%PDF", marks=pytest.mark.slow),
         ("x.csv", b"relative_distance,relative_upper_bound\n0.0,2.5\n"),
         ("x.json", b'{"schema": "ropecli.decay/1"'),
     ],

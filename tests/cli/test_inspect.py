@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import assert_refused, run_cli, run_in_terminal
+from helpers import assert_refused, run_here, run_in_terminal
 from models.configs import ALL, DYNAMIC, GEMMA_3, GPT_OSS, LLAMA_31, PHI_3, SMOLLM3
 
 from ropecli import load_model
@@ -166,6 +166,7 @@ def test_eighty_columns_break_under_the_value(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["config.json", "-o", "x.txt"], "output must end in .png, .svg, .pdf, got 'x.txt'"),
+        (["missing.json"], "cannot read missing.json: No such file or directory"),
         (["config.json", "--as", "trt"], "reading must be one of transformers, vllm"),
         (["config.json", "--layer", "full"], "layer must be one of all, got 'full'"),
         (["config.json", "--sequence-length", "0"], "sequence_length must be from 1"),
@@ -183,15 +184,8 @@ def test_what_is_refused(
     assert message in assert_refused(capsys, "inspect", *arguments)
 
 
-def test_what_is_refused_in_a_process_of_its_own(tmp_path: Path) -> None:
-    done = run_cli("inspect", "missing.json", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "cannot read missing.json" in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
 def test_stdin() -> None:
-    done = run_cli("inspect", "-", stdin=json.dumps(LLAMA_31))
+    done = run_here("inspect", "-", stdin=json.dumps(LLAMA_31))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("-: llama, as transformers reads it\n")
 

@@ -116,8 +116,8 @@ main()
     [
         ("ropecli.cli.app", "KeyboardInterrupt"),
         ("typer", "ImportError('broken')"),
-        ("numpy", "KeyboardInterrupt"),
-        ("numpy", "ImportError('broken')"),
+        pytest.param("numpy", "KeyboardInterrupt", marks=pytest.mark.slow),
+        pytest.param("numpy", "ImportError('broken')", marks=pytest.mark.slow),
     ],
 )
 def test_while_a_module_is_imported(module: str, error: str) -> None:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from helpers import assert_refused, run_cli, run_in_terminal
+from helpers import assert_refused, run_here, run_in_terminal
 from models.gguf.writer import gguf, saved
 from models.lint.cases import CASES, config, llama
 
@@ -128,7 +128,7 @@ def test_mistakes_are_refused(line: str, message: str, capsys: pytest.CaptureFix
 
 def test_files_that_can_be_read_are_told_beside_those_that_cannot() -> None:
     Path("broken.json").write_text("{")
-    done = run_cli("lint", "missing.json", "wrong", "broken.json", cwd=Path.cwd())
+    done = run_here("lint", "missing.json", "wrong", "broken.json")
     assert done.returncode == 2
     assert done.stdout.startswith("wrong/config.json: 1 error\n")
     first, second = done.stderr.splitlines()

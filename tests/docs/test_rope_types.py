@@ -81,6 +81,7 @@ def test_every_figure_compares_with_the_default(figures: ModuleType) -> None:
         assert types == {page} or "default" in types, page
 
 
+@pytest.mark.slow
 def test_figures_are_written_once(
     figures: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from files.folders import names, refused, saved, to_be_rotated
 from files.optional_formats import random_array, read_hdf5, save_npz, write_hdf5, write_zarr
-from helpers import assert_same_bits, run_python, soon
+from helpers import assert_same_bits, run_python, slow, soon
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -268,7 +268,7 @@ print(at - 1)
 """
 
 
-@pytest.mark.parametrize("kind", ["new", "copied", "packed"])
+@pytest.mark.parametrize("kind", ["new", *slow("copied", "packed")])
 def test_error_of_the_disk_at_any_call_is_one_line(tmp_path: Path, kind: str) -> None:
     x = random_array(60, 8)
     options: dict[str, Any] = {"chunks": (7, 8), "compression": "gzip"} if kind == "packed" else {}

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from files.folders import names, refused, saved, written
 from files.hostile import archive, fed, npy, saved_bytes
-from helpers import ROOT, assert_same_bits, run_python, soon
+from helpers import ROOT, assert_same_bits, run_python, slow, soon
 from safetensors.numpy import load_file, save
 
 from ropecli import Rotary, encode_file, rotate
@@ -51,7 +51,7 @@ def redirected(path: Path, *, begin: int = 0) -> Iterator[None]:
         os.close(kept)
 
 
-@pytest.mark.parametrize("block", [1, 1_000, 1 << 20])
+@pytest.mark.parametrize("block", [1_000, *slow(1, 1 << 20)])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_pipes_carry_what_files_hold(
@@ -302,7 +302,7 @@ def test_impossible_promises_are_refused(tmp_path: Path) -> None:
 
 
 @contextlib.contextmanager
-def slow(content: bytes, pieces: int) -> Iterator[None]:
+def trickling(content: bytes, pieces: int) -> Iterator[None]:
     """Standard input is a pipe that does not wait, and gets its bytes now and then."""
     ours, theirs = os.pipe()
     os.set_blocking(ours, False)
@@ -330,7 +330,7 @@ def slow(content: bytes, pieces: int) -> Iterator[None]:
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_a_stream_that_does_not_wait(tmp_path: Path, order: Any) -> None:
     x = drawn(40, 8, order=order)
-    with slow(saved_bytes(x), 7):
+    with trickling(saved_bytes(x), 7):
         encode_file("-", tmp_path / "y.npy", ROPE)
     assert_same_bits("y", got=np.load(tmp_path / "y.npy"), expected=rotate(x, ROPE))
 

@@ -22,7 +22,7 @@ from files.optional_formats import (
     save_npz,
     write_zarr,
 )
-from helpers import assert_same_bits, run_python
+from helpers import assert_same_bits, run_python, slow
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -51,7 +51,7 @@ def whole(path: Path, name: str = "") -> NDArray[Any]:
         return read_whole(source.reader(check_rotatable(source.arrays[name], None)))
 
 
-@pytest.mark.parametrize("dtype", ["<f8", ">f8", "<f4", ">f4", "<f2", ">f2"])
+@pytest.mark.parametrize("dtype", ["<f8", ">f4", "<f2", *slow(">f8", "<f4", ">f2")])
 @pytest.mark.parametrize("codec", CODECS, ids=["none", "zstd", "blosc", "gzip"])
 @pytest.mark.parametrize("shards", [None, (20, 8)], ids=["chunks", "shards"])
 def test_output_has_the_bits_and_the_metadata(

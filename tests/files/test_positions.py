@@ -59,28 +59,34 @@ def test_ends_are_integers_where_they_can_be() -> None:
         assert str(places.ends) == "(1, 2.5)"
 
 
-def test_error_in_a_long_array_says_where_it_counts_from(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(positions, "_CHUNK", 10)
-    bad = np.arange(35.0)
-    bad[27] = np.inf
+#: Positions of a long array are checked in parts of 2^18.
+LONG = 5 << 17
+FROM = r"at index 7 \(counted from index 524288\)$"
+
+
+def test_error_in_a_long_array_says_where_it_counts_from(tmp_path: Path) -> None:
+    bad = np.arange(float(LONG))
+    bad[(1 << 19) + 7] = np.inf
     np.save(tmp_path / "p.npy", bad)
     for source in (bad, tmp_path / "p.npy"):
-        with pytest.raises(ArgumentError, match=r"inf at index 7 \(counted from index 20\)"):
-            opened(source, axes(35, 8)).__enter__()
+        with pytest.raises(ArgumentError, match=f"inf {FROM}"):
+            opened(source, axes(LONG, 8)).__enter__()
 
 
-def test_sum_past_the_limit_in_a_long_array_says_where_it_is(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(positions, "_CHUNK", 10)
-    bad = np.arange(35.0)
-    bad[27] = 2.0**53
-    with pytest.raises(ArgumentError, match=r"with offset 5 at index 7 \(counted from index 20\)$"):
-        opened(bad, axes(35, 8), 5).__enter__()
-    with pytest.raises(ArgumentError, match=r"at index 7 \(counted from index 20\)$"):
-        opened(bad.reshape(7, 5), axes(7, 5, 8), 5).__enter__()
+@pytest.mark.parametrize("shape", [(LONG,), (5, LONG // 5)])
+def test_sum_past_the_limit_in_a_long_array_says_where_it_is(shape: tuple[int, ...]) -> None:
+    bad = np.arange(float(LONG))
+    bad[(1 << 19) + 7] = 2.0**53
+    with pytest.raises(ArgumentError, match=f"with offset 5 {FROM}"):
+        opened(bad.reshape(shape), axes(*shape, 8), 5).__enter__()
+
+
+@pytest.mark.parametrize("row", [3, LONG // 2, LONG - 1])
+def test_furthest_of_a_long_array_is_of_all_its_parts(row: int) -> None:
+    long = np.zeros(LONG)
+    long[row] = -1e6
+    with opened(long, axes(LONG, 8)) as places:
+        assert places.furthest == 1_000_000
 
 
 @pytest.mark.parametrize(
@@ -95,8 +101,7 @@ def test_sum_past_the_limit_in_a_long_array_says_where_it_is(
         (np.arange(-15, 0).reshape(3, 5), 1, "14"),
     ],
 )
-def test_furthest(monkeypatch: pytest.MonkeyPatch, source: Any, offset: int, furthest: str) -> None:
-    monkeypatch.setattr(positions, "_CHUNK", 2)
+def test_furthest(source: Any, offset: int, furthest: str) -> None:
     with opened(source, axes(3, 5, 8), offset) as places:
         assert str(places.furthest) == furthest
 

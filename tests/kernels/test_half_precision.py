@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from ropecli.kernels import half_precision
 
+pytestmark = pytest.mark.slow
+
 KNOWN: dict[str, Any] = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 STORED: dict[str, Any] = {"float16": np.int16, "bfloat16": np.uint16}
 ALL = np.arange(2**16, dtype=np.uint16)

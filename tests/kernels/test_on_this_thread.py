@@ -29,8 +29,6 @@ for thread in threads: thread.join()
 assert {rotate(x, rope).tobytes()} == set(results)
 with on_this_thread():
     assert share_of_this_thread() > 0.9
-"""
-UNTIL_THE_END = """
 try:
     with on_this_thread():
         raise KeyError
@@ -39,11 +37,6 @@ except KeyError:
 """
 
 
-def test_no_other_thread_works_and_the_bits_are_the_same() -> None:
+def test_no_other_thread_works_until_the_block_ends_and_the_bits_are_the_same() -> None:
     done = run_python(WORK + ALONE, NUMBA_DISABLE_JIT="0", NUMBA_NUM_THREADS="2")
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_it_ends_with_the_block() -> None:
-    done = run_python(WORK + UNTIL_THE_END, NUMBA_DISABLE_JIT="0", NUMBA_NUM_THREADS="2")
     assert (done.returncode, done.stderr) == (0, "")

@@ -224,6 +224,7 @@ print(digest.hexdigest())
 """
 
 
+@pytest.mark.slow
 def test_bits_do_not_depend_on_threads_or_on_the_serial_twin() -> None:
     environments: list[dict[str, Any]] = [
         {"NUMBA_NUM_THREADS": "1"},
