@@ -59,7 +59,7 @@ def grid(*shape: int) -> dict[str, Any]:
         ({"shape": [-1, 8]}, "cannot read"),
         ({"shape": [1] * 70, "chunk_grid": grid(*[1] * 70)}, "in chunks of"),
         ({"shape": ["a" * 99, 8]}, "cannot read"),
-        ({"chunk_grid": grid(0, 8)}, "in chunks of"),
+        ({"chunk_grid": grid(0, 8)}, "cannot read"),
         ({"chunk_grid": grid(2**60, 8)}, "in chunks of"),
         ({"chunk_grid": grid(2**40, 8)}, "chunks of"),
         ({"zarr_format": 2}, "version 3"),

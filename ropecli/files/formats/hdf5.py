@@ -140,7 +140,7 @@ class Hdf5Sink:
             with os.fdopen(os.dup(source.fd), "rb") as read, part.open("wb") as written:
                 shutil.copyfileobj(read, written, _BLOCK)
         self._stream = _SilentFile(part)
-        with closed_on_error(self), translate_write_errors(part):
+        with closed_on_error(self), self._writing():
             self._file = self._h5py.File(self._stream, "r+" if self._copied else "w")
             for array in [] if self._copied else arrays:
                 dtype = _OPAQUE if array.dtype == BFLOAT16 else array.dtype
@@ -148,7 +148,7 @@ class Hdf5Sink:
 
     def writer(self, name: str) -> Hdf5Writer:
         """Open one of the datasets."""
-        with translate_write_errors(self._part):
+        with self._writing():
             return Hdf5Writer(self, name, self._file[_key(name)])
 
     def write(self, name: str, dataset: Any, box: Box, block: NDArray[Any]) -> None:
@@ -156,17 +156,24 @@ class Hdf5Sink:
         if block.size:
             if self._copied:
                 self._written.append((name, box, zlib.crc32(block.reshape(-1).view(np.uint8).data)))
-            with translate_write_errors(self._part):
+            with self._writing():
                 dataset.write_direct(_as_stored(block), dest_sel=box)
-            self._stream.check()
 
     def finish(self, source: Source, rest: Collection[str]) -> None:
         """Write what is still in memory, and read a copy again."""
-        with translate_write_errors(self._part):
+        with self._writing():
             self._file.close()
-        self._stream.check()
         if self._copied:
             self._check_copy(source)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Raise the disk's error where there was one, whatever the library makes of it."""
+        try:
+            with translate_write_errors(self._part):
+                yield
+        finally:
+            self._stream.check()
 
     def _check_copy(self, source: Source) -> None:
         """Refuse a copy that can't be read as it was written.
@@ -208,17 +215,19 @@ class Hdf5Writer:
 
 
 class _SilentFile(io.RawIOBase):
-    """A file that keeps an error of writing to itself until it is asked.
+    """A file that keeps an error of the disk to itself until it is asked.
 
     HDF5 writes whenever an object is closed, where h5py can't raise, and may end the process once
-    it could not.
+    it could not. After an error of reading h5py calls again before it raises.
     """
 
     def __init__(self, path: Path) -> None:
         self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self._size = os.fstat(self._fd).st_size
         self._place = 0
-        self._error: OSError | None = None
+        # An error itself would keep the objects of h5py that it passed through open to the end of
+        # the process.
+        self._errno: int | None = None
 
     def check(self) -> None:
         """Raise the first error.
@@ -226,8 +235,8 @@ class _SilentFile(io.RawIOBase):
         Raises:
             OSError: The disk did not take everything.
         """
-        if self._error is not None:
-            raise self._error
+        if self._errno is not None:
+            raise OSError(self._errno, os.strerror(self._errno))
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Go to a place of the file."""
@@ -246,10 +255,12 @@ class _SilentFile(io.RawIOBase):
         return len(data)
 
     def readinto(self, into: Any) -> int:
-        """Read as much as there is."""
+        """Read as much as there is; the rest is zeros."""
         rest = memoryview(into)
-        while rest and (count := os.preadv(self._fd, [rest], self._place)):
-            rest, self._place = rest[count:], self._place + count
+        with self._keep_error():
+            while rest and (count := os.preadv(self._fd, [rest], self._place)):
+                rest, self._place = rest[count:], self._place + count
+        rest[:] = bytes(len(rest))
         return len(into) - len(rest)
 
     def truncate(self, size: int | None = None) -> int:
@@ -270,7 +281,7 @@ class _SilentFile(io.RawIOBase):
         try:
             yield
         except OSError as error:
-            self._error = self._error or error
+            self._errno = self._errno or error.errno
 
 
 def _describe(path: Path, name: str, dataset: Any) -> Stored:

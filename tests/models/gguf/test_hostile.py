@@ -72,7 +72,7 @@ def test_folder_pipe_and_no_file_at_all(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert "is not a regular file" in refused(read_gguf, tmp_path / "pipe")
     assert f"cannot read {tmp_path}/none: No such file" in refused(read_gguf, tmp_path / "none")
-    assert "null" in refused(read_gguf, Path("a\0b"))
+    assert "NUL" in refused(read_gguf, Path("a\0b"))
 
 
 def test_file_that_may_not_be_read(tmp_path: Path) -> None:
