@@ -249,7 +249,7 @@ def test_threads_and_processes_read_and_write_at_once(tmp_path: Path) -> None:
 
 def test_names_that_are_no_paths_are_refused(tmp_path: Path) -> None:
     x = np.ones((3, 8), "f4")
-    for name in ("../x", "a//b", "zarr.json", "__x", ".."):
+    for name in ("../x", "a//b", "zarr.json", "__x", "..", "a\\b"):
         save_npz(tmp_path / "x.npz", {name: x})
         assert "store the name" in refused(
             encode_file, tmp_path / "x.npz", tmp_path / "y.zarr", ROPE
@@ -271,14 +271,10 @@ def test_without_the_library_one_line_says_which(
     assert f"writing {target} {needs}" == refused(encode_file, path, target, ROPE)
 
 
-def chunks_of(
-    *shape: int, given: tuple[int, ...] | None = None, chunk_files: bool = False
-) -> tuple[int, ...] | None:
-    """Return the chunks of a new store of float32, whose array had others before."""
+def chunks_of(*shape: int, before: tuple[int, ...] | None = None) -> tuple[int, ...] | None:
+    """Return the chunks of a new store of float32, whose array had others in another format."""
     dtype, path = np.dtype(np.float32), Path("x.zarr")
-    stored = Stored(
-        path=path, name="x", shape=shape, dtype=dtype, chunks=given, chunk_files=chunk_files
-    )
+    stored = Stored(path=path, name="x", shape=shape, dtype=dtype, chunks=before)
     return Zarr().as_stored(stored).chunks
 
 
@@ -287,15 +283,8 @@ def test_new_chunks_are_whole_vectors_of_16_megabytes() -> None:
     assert chunks_of(3, 8, 10**6, 128) == (1, 1, 32768, 128)
     assert chunks_of(3, 100, 10, 128) == (3, 100, 10, 128)
     assert chunks_of(0, 8) == (1, 8)
-    assert chunks_of(10**6, 1024, given=(1000, 512)) == (4000, 1024)
-
-
-def test_chunks_of_other_formats_that_join_to_gigabytes_are_cut() -> None:
-    assert chunks_of(100_000, 16_384, given=(65_536, 16)) == (4096, 16_384)  # 2^28 bytes
-    assert chunks_of(3, 100_000, 16_384, given=(3, 65_536, 16)) == (1, 4096, 16_384)
-    assert chunks_of(2, 1 << 27, given=(2, 16)) == (1, 1 << 27), "vectors are never cut"
-    whole = chunks_of(100_000, 16_384, given=(65_536, 16), chunk_files=True)
-    assert whole == (65_536, 16_384), "files of another store are never cut"
+    assert chunks_of(2, 1 << 27) == (1, 1 << 27), "vectors are never cut"
+    assert chunks_of(10**6, 1024, before=(1000, 512)) == (4096, 1024)
 
 
 #: Sixteen shards of 16 MB, from one store into another: the most that is in memory at a time.
@@ -320,4 +309,6 @@ def test_memory_for_shards_as_large_as_blocks(tmp_path: Path, codec: Any) -> Non
     write_zarr(tmp_path / "x.zarr", {"": x}, **options)
     ran = run_python(LARGE, cwd=tmp_path, NUMBA_DISABLE_JIT="0")
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert 1_000 < int(ran.stdout) < 500_000  # kB, of some 730,000 for the whole array
+    # In kB, of some 730,000 for the whole array. With zstd, zarr takes 402,956: it holds each shard
+    # packed and unpacked.
+    assert 1_000 < int(ran.stdout) < 500_000

@@ -54,14 +54,14 @@ def grid(*shape: int) -> dict[str, Any]:
         ({"data_type": "string"}, "cannot read"),
         ({"data_type": {}}, "cannot read"),
         ({"shape": [2**50, 2**50]}, "in chunks of"),
-        ({"shape": [2**50, 8]}, "more than 200 times as many"),
-        ({"shape": [2**20, 8], "chunk_grid": grid(2**20, 64)}, "more than 200 times as many"),
+        ({"shape": [2**50, 8]}, "expected at most"),
+        ({"shape": [2**20, 8], "chunk_grid": grid(2**20, 64)}, "cannot read"),
         ({"shape": [-1, 8]}, "cannot read"),
         ({"shape": [1] * 70, "chunk_grid": grid(*[1] * 70)}, "in chunks of"),
         ({"shape": ["a" * 99, 8]}, "cannot read"),
         ({"chunk_grid": grid(0, 8)}, "cannot read"),
         ({"chunk_grid": grid(2**60, 8)}, "in chunks of"),
-        ({"chunk_grid": grid(2**40, 8)}, "chunks of"),
+        ({"chunk_grid": grid(2**40, 8)}, "cannot read"),
         ({"zarr_format": 2}, "version 3"),
         ({"zarr_format": None}, "version 3"),
         ({"node_type": "file"}, "not an array or group"),
@@ -123,12 +123,13 @@ def test_damaged_stores_are_refused_or_read(tmp_path: Path) -> None:
 
 def test_what_is_not_a_store_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.zarr")
-    assert "not a regular file" in refused(to_be_rotated, tmp_path / "pipe.zarr")
+    assert "Not a directory" in refused(to_be_rotated, tmp_path / "pipe.zarr")
     (tmp_path / "file.zarr").write_bytes(b"x")
-    assert "is a file" in refused(to_be_rotated, tmp_path / "file.zarr")
+    assert "Not a directory" in refused(to_be_rotated, tmp_path / "file.zarr")
     assert "No such file" in refused(to_be_rotated, tmp_path / "none.zarr")
     (tmp_path / "empty.zarr").mkdir()
-    assert "holds no zarr.json" in refused(to_be_rotated, tmp_path / "empty.zarr")
+    message = refused(to_be_rotated, tmp_path / "empty.zarr")
+    assert message == f"cannot read {tmp_path}/empty.zarr/zarr.json: No such file or directory"
     zarr.create_array(tmp_path / "old.zarr", data=np.ones((3, 8)), zarr_format=2)
     assert "version 2" in refused(to_be_rotated, tmp_path / "old.zarr")
     with (tmp_path / "empty.zarr" / "zarr.json").open("wb") as stream:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,6 @@ if TYPE_CHECKING:
     from ropecli.files.formats.stored import Stored
 
 _SMALL = 1 << 26  #: Bytes that any file may expand to.
-_LARGEST_CHUNK = 1 << 30  #: Bytes; several chunks are in memory at a time.
 _DENSEST = 200  #: Expansion of a larger file; embeddings reach ten.
 
 
@@ -27,7 +25,7 @@ def check_density(label: str, packed: int, unpacked: int) -> None:
     Raises:
         FileError: It expands too much.
     """
-    if unpacked > largest_expansion(packed):
+    if _is_too_dense(packed, unpacked):
         msg = (
             f"{label} would expand from {packed:,} to {unpacked:,} bytes, "
             f"expected at most {_DENSEST} times as many"
@@ -40,30 +38,14 @@ def check_expansion(stored: Stored, packed: int) -> Stored:
 
     Args:
         stored: The array as its file describes it.
-        packed: Bytes on the disk, or enough of them.
+        packed: Bytes on the disk.
     """
-    if stored.unreadable:
+    if stored.unreadable or not _is_too_dense(packed, stored.nbytes):
         return stored
-    chunk = _chunk_bytes(stored)
-    if chunk > _LARGEST_CHUNK:
-        what = f"chunks of {chunk:,} bytes, more than {_LARGEST_CHUNK:,}"
-        return replace(stored, unreadable=what)
-    unpacked = unpacked_bytes(stored)
-    if unpacked > largest_expansion(packed):
-        what = f"{unpacked:,} bytes unpacked from {packed:,}, more than {_DENSEST} times as many"
-        return replace(stored, unreadable=what)
-    return stored
+    unpacked = stored.nbytes
+    what = f"{unpacked:,} bytes unpacked from {packed:,}, more than {_DENSEST} times as many"
+    return replace(stored, unreadable=what)
 
 
-def unpacked_bytes(stored: Stored) -> int:
-    """Return the bytes of an array in memory, or of one of its chunks if that is more."""
-    return max(stored.nbytes, _chunk_bytes(stored))
-
-
-def largest_expansion(packed: int) -> int:
-    """Return how many bytes a file may expand to."""
-    return max(_SMALL, _DENSEST * packed)
-
-
-def _chunk_bytes(stored: Stored) -> int:
-    return math.prod(stored.chunks or ()) * stored.dtype.itemsize
+def _is_too_dense(packed: int, unpacked: int) -> bool:
+    return unpacked > max(_SMALL, _DENSEST * packed)

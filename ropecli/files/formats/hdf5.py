@@ -13,6 +13,7 @@ import os
 import shutil
 import zlib
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,7 +58,7 @@ class Hdf5:
     def as_stored(self, array: Stored) -> Stored:
         """Return the array in its dtype and byte order, in C order."""
         import_library("h5py", array.path, "writing", "hdf5")
-        check_name(array.path, array.name, _is_name)
+        check_name(array.path, array.name, _is_valid_name)
         # No chunk may be larger than the array.
         chunks = tuple(map(min, array.chunks, array.shape)) if array.chunks else None
         return replace(array, fortran_order=False, chunks=chunks if all(array.shape) else None)
@@ -93,7 +94,7 @@ class Hdf5Source(FileSource):
     def reader(self, stored: Stored) -> Hdf5Reader:
         """Open one of the datasets."""
         with translate_read_errors(stored.label):
-            dataset = self.file[_key(stored.name)]
+            dataset = self.file[_encode_name(stored.name)]
             _check_chunks(stored.label, dataset)
             return Hdf5Reader(stored, dataset)
 
@@ -131,43 +132,32 @@ class Hdf5Sink:
             FileError: A copy in which these arrays can't be written.
         """
         self._h5py = import_library("h5py", part, "writing", "hdf5")
-        self._part, self._arrays = part, arrays
+        self._part = part
         self._copied = isinstance(source, Hdf5Source)
-        self._written: list[tuple[str, Box, int]] = []
-        if isinstance(source, Hdf5Source):
-            _check_in_place(self._h5py, source, arrays)
-            os.lseek(source.fd, 0, os.SEEK_SET)
-            with os.fdopen(os.dup(source.fd), "rb") as read, part.open("wb") as written:
-                shutil.copyfileobj(read, written, _BLOCK)
-        self._stream = _SilentFile(part)
-        with closed_on_error(self), self._writing():
-            self._file = self._h5py.File(self._stream, "r+" if self._copied else "w")
-            for array in [] if self._copied else arrays:
-                dtype = _OPAQUE if array.dtype == BFLOAT16 else array.dtype
-                self._file.create_dataset(array.name, array.shape, dtype, chunks=array.chunks)
+        self._writers: dict[str, Hdf5Writer] = {}
+        self._stream = _QuietFile(part)
+        with closed_on_error(self):
+            if isinstance(source, Hdf5Source):
+                _check_writable(self._h5py, source, arrays)
+                os.lseek(source.fd, 0, os.SEEK_SET)
+                with os.fdopen(os.dup(source.fd), "rb") as read:
+                    shutil.copyfileobj(read, self._stream, _BLOCK)
+                self._stream.check()
+            with self.writing():
+                self._file = self._h5py.File(self._stream, "r+" if self._copied else "w")
+                for array in [] if self._copied else arrays:
+                    dtype = _OPAQUE if array.dtype == BFLOAT16 else array.dtype
+                    self._file.create_dataset(array.name, array.shape, dtype, chunks=array.chunks)
 
     def writer(self, name: str) -> Hdf5Writer:
         """Open one of the datasets."""
-        with self._writing():
-            return Hdf5Writer(self, name, self._file[_key(name)])
-
-    def write(self, name: str, dataset: Any, box: Box, block: NDArray[Any]) -> None:
-        """Write a part of a dataset."""
-        if block.size:
-            if self._copied:
-                self._written.append((name, box, zlib.crc32(block.reshape(-1).view(np.uint8).data)))
-            with self._writing():
-                dataset.write_direct(_as_stored(block), dest_sel=box)
-
-    def finish(self, source: Source, rest: Collection[str]) -> None:
-        """Write what is still in memory, and read a copy again."""
-        with self._writing():
-            self._file.close()
-        if self._copied:
-            self._check_copy(source)
+        with self.writing():
+            dataset = self._file[_encode_name(name)]
+        self._writers[name] = Hdf5Writer(self, dataset, verify=self._copied)
+        return self._writers[name]
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
+    def writing(self) -> Iterator[None]:
         """Raise the disk's error where there was one, whatever the library makes of it."""
         try:
             with translate_write_errors(self._part):
@@ -175,25 +165,32 @@ class Hdf5Sink:
         finally:
             self._stream.check()
 
-    def _check_copy(self, source: Source) -> None:
-        """Refuse a copy that can't be read as it was written.
+    def finish(self, source: Source, rest: Collection[str]) -> None:
+        """Write what is still in memory, and read a copy again.
 
         Raises:
-            FileError: The structure of the file is damaged.
+            FileError: A copy of a damaged file can't be read as it was written.
+            OSError: The disk did not take everything.
         """
-        problem = FileError(f"{source.path} is damaged: it can't hold what is written to its copy")
-        with contextlib.ExitStack() as stack:
-            try:
-                copy = stack.enter_context(Hdf5Source(self._part, self._h5py))
-                for name, box, checksum in self._written:
-                    block = np.empty(box_shape(box), copy.arrays[name].dtype.newbyteorder("="))
-                    copy.reader(copy.arrays[name]).read(box, block)
-                    if zlib.crc32(block.reshape(-1).view(np.uint8).data) != checksum:
-                        raise problem
-            except (FileError, KeyError):
-                raise problem from None
-            if list(copy.arrays) != list(source.arrays):
-                raise problem
+        with self.writing():
+            self._file.close()
+        with contextlib.suppress(FileError, KeyError):
+            if not self._copied or self._holds_all(source):
+                return
+        msg = f"{source.path} is damaged: it can't hold what is written to its copy"
+        raise FileError(msg)
+
+    def _holds_all(self, source: Source) -> bool:
+        """Return whether the copy has all datasets, and the blocks that were written."""
+        with Hdf5Source(self._part, self._h5py) as copy:
+            for name, writer in self._writers.items():
+                reader = copy.reader(copy.arrays[name])
+                for box, checksum in writer.checksums:
+                    block = np.empty(box_shape(box), reader.stored.dtype.newbyteorder("="))
+                    reader.read(box, block)
+                    if _checksum(block) != checksum:
+                        return False
+            return list(copy.arrays) == list(source.arrays)
 
     def close(self) -> None:
         """Close the file, finished or not."""
@@ -206,15 +203,20 @@ class Hdf5Sink:
 class Hdf5Writer:
     """One dataset of a file that is being written."""
 
-    def __init__(self, sink: Hdf5Sink, name: str, dataset: Any) -> None:
-        self._sink, self._name, self._dataset = sink, name, dataset
+    def __init__(self, sink: Hdf5Sink, dataset: Any, *, verify: bool) -> None:
+        self._sink, self._dataset, self._verify = sink, dataset, verify
+        self.checksums: list[tuple[Box, int]] = []  #: Of each block, if they are to be verified.
 
     def write(self, box: Box, block: NDArray[Any]) -> None:
         """Write a part of the dataset."""
-        self._sink.write(self._name, self._dataset, box, block)
+        if block.size:
+            if self._verify:
+                self.checksums.append((box, _checksum(block)))
+            with self._sink.writing():
+                self._dataset.write_direct(_as_stored(block), dest_sel=box)
 
 
-class _SilentFile(io.RawIOBase):
+class _QuietFile(io.FileIO):
     """A file that keeps an error of the disk to itself until it is asked.
 
     HDF5 writes whenever an object is closed, where h5py can't raise, and may end the process once
@@ -222,9 +224,7 @@ class _SilentFile(io.RawIOBase):
     """
 
     def __init__(self, path: Path) -> None:
-        self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        self._size = os.fstat(self._fd).st_size
-        self._place = 0
+        super().__init__(path, "r+")
         # An error itself would keep the objects of h5py that it passed through open to the end of
         # the process.
         self._errno: int | None = None
@@ -233,48 +233,35 @@ class _SilentFile(io.RawIOBase):
         """Raise the first error.
 
         Raises:
-            OSError: The disk did not take everything.
+            OSError: The disk failed.
         """
         if self._errno is not None:
             raise OSError(self._errno, os.strerror(self._errno))
 
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Go to a place of the file."""
-        begin = {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._size}[whence]
-        self._place = begin + offset
-        return self._place
-
     def write(self, data: Any) -> int:
         """Write all of it."""
-        place = self._place
+        rest, end = memoryview(data), self.tell() + len(data)
         with self._keep_error():
-            while place < self._place + len(data):
-                place += os.pwrite(self._fd, memoryview(data)[place - self._place :], place)
-        self._place += len(data)
-        self._size = max(self._size, self._place)
+            while rest:
+                rest = rest[super().write(rest) :]
+        self.seek(end)
         return len(data)
 
     def readinto(self, into: Any) -> int:
         """Read as much as there is; the rest is zeros."""
         rest = memoryview(into)
         with self._keep_error():
-            while rest and (count := os.preadv(self._fd, [rest], self._place)):
-                rest, self._place = rest[count:], self._place + count
+            while rest and (count := super().readinto(rest)):
+                rest = rest[count:]
         rest[:] = bytes(len(rest))
         return len(into) - len(rest)
 
     def truncate(self, size: int | None = None) -> int:
         """Give the file a length."""
-        self._size = self._place if size is None else size
+        size = self.tell() if size is None else size
         with self._keep_error():
-            os.ftruncate(self._fd, self._size)
-        return self._size
-
-    def close(self) -> None:
-        """Close the file."""
-        if not self.closed:
-            os.close(self._fd)
-        super().close()
+            super().truncate(size)
+        return size
 
     @contextlib.contextmanager
     def _keep_error(self) -> Iterator[None]:
@@ -314,60 +301,64 @@ def _check_chunks(label: str, dataset: Any) -> None:
         return
     size = math.prod(dataset.chunks) * dataset.id.get_type().get_size()
     unfiltered = (1 << dataset.id.get_create_plist().get_nfilters()) - 1
-    for chunk in _chunks(dataset):
+    for chunk in _list_chunks(dataset):
         if chunk.filter_mask == unfiltered and chunk.size != size:
             msg = f"{label} is damaged: a chunk has {chunk.size:,} bytes, expected {size:,}"
             raise FileError(msg)
 
 
-def _chunks(dataset: Any) -> list[Any]:
+def _list_chunks(dataset: Any) -> list[Any]:
     """Return offset, filters, place and size of each chunk in the file."""
     chunks: list[Any] = []
     dataset.id.chunk_iter(chunks.append)
     return chunks
 
 
-def _check_in_place(h5py: Any, source: Hdf5Source, arrays: Sequence[Stored]) -> None:
-    """Refuse to write into a copy what would not be kept there, or would change other datasets.
+def _check_writable(h5py: Any, source: Hdf5Source, arrays: Sequence[Stored]) -> None:
+    """Refuse to write into a copy what it would not keep, or what would change other elements.
 
     Raises:
         FileError: Elements of a type that NumPy lacks, or that share their bytes with others.
     """
-    chosen = {array.name for array in arrays}
-    # In a file with a user block, some versions of HDF5 count the places of chunks from its end.
-    places: dict[bool, list[tuple[int, int, bool]]] = {False: [], True: []}
     with translate_read_errors(str(source.path)):
-        for name in source.arrays:
-            dataset = source.file[_key(name)]
+        for array in arrays:
+            dataset = source.file[_encode_name(array.name)]
             plain = dataset.id.get_type() == h5py.h5t.py_create(dataset.dtype)
-            if name in chosen and dataset.dtype.kind == "f" and not plain:
-                msg = f"{source.path}: {name} holds floats of a type that NumPy lacks"
+            if dataset.dtype.kind == "f" and not plain:
+                msg = f"{source.path}: {array.name} holds floats of a type that NumPy lacks"
                 raise FileError(msg, "write a file of another format, such as .npy")
-            apart = bool(source.file.userblock_size and dataset.chunks)
-            places[apart] += [(*place, name in chosen) for place in _places(dataset)]
-    for kind in places.values():
-        ends = {False: 0, True: 0}  # of the places so far that are not written, and that are
-        for begin, end, is_written in sorted(kind):
-            if begin < ends[True] or (is_written and begin < ends[False]):
-                msg = f"{source.path} is damaged: two datasets, or two chunks, share their bytes"
-                raise FileError(msg)
-            ends[is_written] = max(ends[is_written], end)
+        ranges = sorted(each for name in source.arrays for each in _byte_ranges(source.file, name))
+    for (kind, _, end), (next_kind, begin, _) in pairwise(ranges):
+        if kind == next_kind and begin < end:
+            msg = f"{source.path} is damaged: two datasets, or two chunks, share their bytes"
+            raise FileError(msg)
 
 
-def _places(dataset: Any) -> list[tuple[int, int]]:
-    """Return where the elements of a dataset begin and end in the file, piece by piece."""
+def _byte_ranges(file: Any, name: str) -> list[tuple[bool, int, int]]:
+    """Return where each piece of a dataset begins and ends in the file.
+
+    In a file with a user block, some versions of HDF5 give the offsets of chunks from its end:
+    these can't be compared with others.
+    """
+    dataset = file[_encode_name(name)]
     if dataset.chunks:
-        return [(each.byte_offset, each.byte_offset + each.size) for each in _chunks(dataset)]
+        apart = file.userblock_size > 0
+        chunks = _list_chunks(dataset)
+        return [(apart, each.byte_offset, each.byte_offset + each.size) for each in chunks]
     begin = dataset.id.get_offset()
-    return [] if begin is None else [(begin, begin + dataset.id.get_storage_size())]
+    return [] if begin is None else [(False, begin, begin + dataset.id.get_storage_size())]
 
 
-def _key(name: str) -> bytes:
+def _checksum(block: NDArray[Any]) -> int:
+    return zlib.crc32(block.reshape(-1).view(np.uint8).data)
+
+
+def _encode_name(name: str) -> bytes:
     """Return a name as the file has it: any bytes may be one."""
     return name.encode(errors="surrogateescape")
 
 
-def _is_name(name: str) -> bool:
+def _is_valid_name(name: str) -> bool:
     return b"\0" not in name.encode() and not {"", "."} & set(name.split("/"))
 
 
