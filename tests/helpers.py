@@ -23,12 +23,20 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
+from ropecli.arrays import DTYPES
+
 ROOT = Path(__file__).parent.parent
 
 
 def slow(*values: Any) -> list[Any]:
     """Return values of a parameter that only the slow tier tries."""
     return [pytest.param(value, marks=pytest.mark.slow) for value in values]
+
+
+def random_array(*shape: int, dtype: Any = "f4", order: Any = "C", seed: int = 0) -> NDArray[Any]:
+    """Return normal numbers, the same for the same arguments."""
+    values = np.random.default_rng(seed).standard_normal(shape)
+    return np.asarray(values.astype(DTYPES.get(dtype, dtype)), order=order)
 
 
 @contextmanager
@@ -133,6 +141,28 @@ def run_here(
         stream.flush()
         texts.append(stream.buffer.getvalue().decode())
     return subprocess.CompletedProcess(words, code, *texts)
+
+
+def read_output(
+    capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: int = 0
+) -> tuple[str, str]:
+    """Assert that a command line ends with that code, and return its stdout and stderr."""
+    __tracebackhide__ = True
+    from ropecli.cli.app import run
+
+    got = run(list(map(str, arguments)))
+    printed = capsys.readouterr()
+    what = f"ropecli {' '.join(map(str, arguments))}"
+    assert got == code, f"{what}: exit code {got}, expected {code}: {printed.err}"
+    return printed.out, printed.err
+
+
+def read_stdout(capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: int = 0) -> str:
+    """Return the stdout of a command line that writes nothing on stderr."""
+    __tracebackhide__ = True
+    out, err = read_output(capsys, *arguments, code=code)
+    assert err == "", f"ropecli {' '.join(map(str, arguments))}: stderr says {err!r}"
+    return out
 
 
 def run_python(

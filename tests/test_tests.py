@@ -11,6 +11,10 @@ from helpers import ROOT
 FILES = sorted(path for path in (ROOT / "tests").rglob("test_*.py"))
 
 
+#: Calls that expect an exception, or assert an exit code.
+JUDGES = {"raises", "warns", "run", "printed", "fail", "read_output", "read_stdout"}
+
+
 def judges(node: ast.AST) -> bool:
     """Whether a piece of a test can make it fail."""
     if isinstance(node, ast.Assert):
@@ -19,7 +23,7 @@ def judges(node: ast.AST) -> bool:
         return False
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     # Helpers that assert are called assert_..., or run and printed: those assert an exit code.
-    return name.startswith("assert_") or name in {"raises", "warns", "run", "printed", "fail"}
+    return name.startswith("assert_") or name in JUDGES
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT / "tests")))

@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from files.folders import refused, saved
+from helpers import random_array
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -61,10 +62,6 @@ def compared(folder: Path, x: NDArray[Any], y: NDArray[Any], **options: Any) -> 
     return compare(job(saved(folder, x), **options), saved(folder, y, "y.npy"))
 
 
-def drawn(*shape: int, dtype: Any = "f4", seed: int = 0) -> NDArray[Any]:
-    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
-
-
 @pytest.mark.parametrize("inverse", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", ROPES)
@@ -73,7 +70,7 @@ def test_what_encode_writes_is_the_rotation_to_the_bit(
 ) -> None:
     monkeypatch.setattr(rotated_file, "BLOCK_BYTES", 500)
     rope = ROPES[kind]
-    path = saved(tmp_path, drawn(2, 7, 2 * rope.head_dim, dtype=dtype))
+    path = saved(tmp_path, random_array(2, 7, 2 * rope.head_dim, dtype=dtype))
     how = job(path, rope, inverse=inverse, offset=100)
     encode_file(path, tmp_path / "y.npy", rope, inverse=inverse, offset=100, dtype=how.dtype)
     told: list[tuple[int, int]] = []
@@ -85,7 +82,7 @@ def test_what_encode_writes_is_the_rotation_to_the_bit(
 
 @given(st.data())
 def test_one_changed_number_is_found_and_named(data: st.DataObject) -> None:
-    x = drawn(3, 40, 16, seed=data.draw(st.integers(0, 99)))
+    x = random_array(3, 40, 16, seed=data.draw(st.integers(0, 99)))
     place = tuple(data.draw(st.integers(0, length - 1)) for length in x.shape)
     y = rotate(x.reshape(3, 40, 2, 8).swapaxes(1, 2), ROPE).swapaxes(1, 2).reshape(x.shape)
     row, even = place[:-1], place[-1] // 2 * 2
@@ -113,7 +110,7 @@ def float32_tables(x: NDArray[Any], rope: Rotary) -> NDArray[Any]:
 
 def test_tables_in_float32_are_right_and_their_error_is_shown(tmp_path: Path) -> None:
     rope = Rotary(head_dim=64, layout="half")
-    x = drawn(5_000, 64)
+    x = random_array(5_000, 64)
     result = compared(tmp_path, x, float32_tables(x, rope), rope=rope)
     assert (result.passed, result.identical) == (True, False)
     # Half an ulp of a float32 angle of 4,999 is 2.4e-4.
@@ -123,7 +120,7 @@ def test_tables_in_float32_are_right_and_their_error_is_shown(tmp_path: Path) ->
 
 def test_tables_in_float32_are_wrong_for_float64(tmp_path: Path) -> None:
     rope = Rotary(head_dim=64, layout="half")
-    x = drawn(50, 64, dtype="f8")
+    x = random_array(50, 64, dtype="f8")
     y = float32_tables(x, rope).astype("f8")
     assert not compared(tmp_path, x, y, rope=rope).passed
 
@@ -137,7 +134,7 @@ def turned(x: NDArray[Any], *, angle: float = 0.0, factor: float = 1.0) -> NDArr
 
 
 def test_angle_and_length_are_judged_apart(tmp_path: Path) -> None:
-    x = drawn(1_001, 8)
+    x = random_array(1_001, 8)
     # Pair 0 turns by one radian a position: 4 * 2^-24 * 1,000 = 2.4e-4 are allowed.
     assert compared(tmp_path, x, turned(x, angle=2.0e-4)).passed
     assert not compared(tmp_path, x, turned(x, angle=2.8e-4)).passed
@@ -147,7 +144,7 @@ def test_angle_and_length_are_judged_apart(tmp_path: Path) -> None:
 
 
 def test_angles_in_float32_are_wrong_for_float64(tmp_path: Path) -> None:
-    x = drawn(1_001, 8, dtype="f8")
+    x = random_array(1_001, 8, dtype="f8")
     assert compared(tmp_path, x, turned(x, angle=1e-13)).passed
     assert not compared(tmp_path, x, turned(x, angle=1e-6)).passed
 
@@ -156,7 +153,7 @@ def test_the_first_that_differs_is_named_by_its_place_in_the_array(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rotated_file, "BLOCK_BYTES", 64)
-    x = drawn(3, 10, 24)
+    x = random_array(3, 10, 24)
     y = rotate(x.reshape(3, 10, 3, 8).swapaxes(1, 2), ROPE).swapaxes(1, 2).reshape(x.shape)
     y[1, 6, 17] += 1
     y[2, 8, 3] += 1
@@ -181,7 +178,7 @@ WRONG = {
 def test_another_convention_is_not_the_rotation(tmp_path: Path, name: str, dtype: Any) -> None:
     if (name, dtype) == ("another factor", ml_dtypes.bfloat16):
         return  # 1 per cent is within eight roundings of 2^-8
-    x = drawn(300, 8, dtype=dtype)
+    x = random_array(300, 8, dtype=dtype)
     result = compared(tmp_path, x, rotate(x, WRONG[name]))
     assert not result.passed
     assert result.first is not None
@@ -190,7 +187,7 @@ def test_another_convention_is_not_the_rotation(tmp_path: Path, name: str, dtype
 
 def test_coordinates_in_no_pair_must_be_equal(tmp_path: Path) -> None:
     rope = Rotary(head_dim=8, rotary_dim=4)
-    x = drawn(3, 8)
+    x = random_array(3, 8)
     y = rotate(x, rope)
     y[2, 6] = np.nextafter(y[2, 6], np.float32(9))
     result = compared(tmp_path, x, y, rope=rope)
@@ -199,20 +196,20 @@ def test_coordinates_in_no_pair_must_be_equal(tmp_path: Path) -> None:
 
 
 def test_what_is_not_finite_stays_so(tmp_path: Path) -> None:
-    x = drawn(4, 8)
+    x = random_array(4, 8)
     x[1, 2], x[2, 5] = np.nan, np.inf
     with np.errstate(invalid="ignore"):
         y = rotate(x, ROPE)
     assert compared(tmp_path, x, y).passed
     y[1, 2:4] = 1.0  # a NaN that was lost
     assert not compared(tmp_path, x, y).passed
-    y = rotate(drawn(4, 8), ROPE)
+    y = rotate(random_array(4, 8), ROPE)
     y[3, 0] = np.nan  # a NaN that came
-    assert compared(tmp_path, drawn(4, 8), y).differing == 1
+    assert compared(tmp_path, random_array(4, 8), y).differing == 1
 
 
 def test_orders_and_formats_may_differ(tmp_path: Path) -> None:
-    x = drawn(3, 50, 16)
+    x = random_array(3, 50, 16)
     path = saved(tmp_path, np.asfortranarray(x).astype(">f4"))
     encode_file(path, tmp_path / "y.safetensors", ROPE)
     encode_file(tmp_path / "y.safetensors", tmp_path / "z.npz", Rotary(head_dim=8), inverse=True)
@@ -225,14 +222,18 @@ def test_a_packed_output_is_read_in_the_order_of_the_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rotated_file, "BLOCK_BYTES", 500)
-    x = drawn(3, 50, 16)
+    x = random_array(3, 50, 16)
     encode_file(saved(tmp_path, x), tmp_path / "y.npz", ROPE)
     path = saved(tmp_path, np.asfortranarray(x), "f.npy")
     assert compare(job(path), tmp_path / "y.npz").identical
 
 
 def test_tensors_are_matched_by_name(tmp_path: Path) -> None:
-    arrays = {"a.q": drawn(5, 8), "a.k": drawn(5, 8, seed=1), "a.v": drawn(5, 8, seed=2)}
+    arrays = {
+        "a.q": random_array(5, 8),
+        "a.k": random_array(5, 8, seed=1),
+        "a.v": random_array(5, 8, seed=2),
+    }
     save_file(arrays, tmp_path / "x.safetensors")
     out = tmp_path / "y.safetensors"
     encode_file(tmp_path / "x.safetensors", out, ROPE, tensor="a.[qk]")
@@ -244,19 +245,19 @@ def test_tensors_are_matched_by_name(tmp_path: Path) -> None:
 
 
 def test_other_shapes_and_dtypes_are_refused(tmp_path: Path) -> None:
-    path = job(saved(tmp_path, drawn(5, 8)))
-    for other in (drawn(4, 8), drawn(5, 8, dtype="f8"), drawn(40)):
+    path = job(saved(tmp_path, random_array(5, 8)))
+    for other in (random_array(4, 8), random_array(5, 8, dtype="f8"), random_array(40)):
         message = why_refused(path, saved(tmp_path, other, "y.npy"))
         assert "expected (5, 8) float32 as in" in message
 
 
 def test_an_empty_array_is_the_rotation_of_an_empty_array(tmp_path: Path) -> None:
-    result = compared(tmp_path, drawn(0, 8), drawn(0, 8))
+    result = compared(tmp_path, random_array(0, 8), random_array(0, 8))
     assert (result.passed, result.identical, result.vectors) == (True, True, 0)
 
 
 def test_a_call_of_its_own_takes_the_options_of_encode_file(tmp_path: Path) -> None:
-    path = saved(tmp_path, drawn(3, 50, 8))
+    path = saved(tmp_path, random_array(3, 50, 8))
     how: dict[str, Any] = {"offset": 5, "sequence_axis": 0, "inverse": True}
     encode_file(path, tmp_path / "y.npy", ROPE, **how)
     assert compare_file(path, tmp_path / "y.npy", ROPE, **how).identical
@@ -272,7 +273,7 @@ def tensors(path: Path, **arrays: NDArray[Any]) -> Path:
 
 
 def test_a_tensor_that_is_missing_is_not_taken_for_another(tmp_path: Path) -> None:
-    x = drawn(5, 8)
+    x = random_array(5, 8)
     path = tensors(tmp_path / "x.safetensors", a_q=x, b_q=x)
     other = tensors(tmp_path / "y.safetensors", a_q=rotate(x, ROPE))
     both = Job(input=path, rope=ROPE, tensor="*")
@@ -282,7 +283,7 @@ def test_a_tensor_that_is_missing_is_not_taken_for_another(tmp_path: Path) -> No
 
 
 def test_one_tensor_of_several_is_never_taken_for_another(tmp_path: Path) -> None:
-    x = drawn(5, 8)
+    x = random_array(5, 8)
     path = saved(tmp_path, x)
     other = tensors(tmp_path / "y.safetensors", a_q=rotate(x, ROPE), b_q=rotate(x, ROPE))
     said = why_refused(Job(input=path, rope=ROPE), other)
@@ -292,7 +293,7 @@ def test_one_tensor_of_several_is_never_taken_for_another(tmp_path: Path) -> Non
 
 
 def test_tensors_by_name_are_not_one_without_a_name(tmp_path: Path) -> None:
-    x = drawn(5, 8)
+    x = random_array(5, 8)
     path = tensors(tmp_path / "x.safetensors", a=x, b=x)
     other = saved(tmp_path, rotate(x, ROPE), "y.npy")
     said = why_refused(Job(input=path, rope=ROPE, tensor="*"), other)
@@ -303,7 +304,7 @@ def test_tensors_by_name_are_not_one_without_a_name(tmp_path: Path) -> None:
 
 
 def test_one_tensor_may_have_another_name_in_a_file_of_one(tmp_path: Path) -> None:
-    x = drawn(5, 8)
+    x = random_array(5, 8)
     path = tensors(tmp_path / "x.safetensors", a_q=x, a_k=x)
     other = tensors(tmp_path / "y.safetensors", query=rotate(x, ROPE))
     assert compare(Job(input=path, rope=ROPE, tensor="a.q"), other).identical
@@ -313,7 +314,7 @@ def test_one_tensor_may_have_another_name_in_a_file_of_one(tmp_path: Path) -> No
 
 
 def test_an_output_without_a_header_has_the_shape_of_the_input(tmp_path: Path) -> None:
-    x = drawn(4, 8)
+    x = random_array(4, 8)
     for name in ("x.bin", "x.f32"):
         x.tofile(tmp_path / name)
         how: dict[str, Any] = {"shape": (4, 8), "dtype": "float32"}
@@ -324,14 +325,14 @@ def test_an_output_without_a_header_has_the_shape_of_the_input(tmp_path: Path) -
 
 
 def test_big_endian_elements_without_a_header(tmp_path: Path) -> None:
-    drawn(4, 8).astype(">f4").tofile(tmp_path / "x.bin")
+    random_array(4, 8).astype(">f4").tofile(tmp_path / "x.bin")
     how: dict[str, Any] = {"shape": (4, 8), "dtype": ">float32"}
     encode_file(tmp_path / "x.bin", tmp_path / "y.bin", ROPE, **how)
     assert compare_file(tmp_path / "x.bin", tmp_path / "y.bin", ROPE, **how).identical
 
 
 def test_an_output_without_a_header_of_an_input_with_one(tmp_path: Path) -> None:
-    path = saved(tmp_path, drawn(4, 8, dtype=">f8"))
+    path = saved(tmp_path, random_array(4, 8, dtype=">f8"))
     encode_file(path, tmp_path / "y.bin", ROPE)
     assert compare_file(path, tmp_path / "y.bin", ROPE).identical
     (tmp_path / "y.bin").write_bytes(bytes(100))
@@ -348,7 +349,7 @@ def test_what_is_read_in_order_is_not_held_in_memory(
 ) -> None:
     monkeypatch.setattr(rotated_file, "BLOCK_BYTES", 500)
     monkeypatch.setattr(arrays, "LARGEST", 100)  # what may be held
-    x = drawn(50, 16)
+    x = random_array(50, 16)
     encode_file(saved(tmp_path, x), tmp_path / f"y{suffix}", ROPE)
     path = saved(tmp_path, np.asfortranarray(x), "f.npy")
     assert compare(Job(input=path, rope=ROPE), tmp_path / f"y{suffix}").identical
@@ -359,7 +360,7 @@ def test_what_is_read_in_order_is_not_held_in_memory(
 
 @pytest.mark.parametrize("inverse", [False, True])
 def test_growth_beyond_float64_is_no_warning(tmp_path: Path, inverse: bool) -> None:
-    path = saved(tmp_path, drawn(3, 8))
+    path = saved(tmp_path, random_array(3, 8))
     how: dict[str, Any] = {"offset": 10**7, "inverse": inverse}
     xpos = rope("xpos", head_dim=8)
     encode_file(path, tmp_path / "y.npy", xpos, **how)
@@ -370,9 +371,9 @@ def test_growth_beyond_float64_is_no_warning(tmp_path: Path, inverse: bool) -> N
 
 
 def test_what_can_not_be_compared_is_refused_before(tmp_path: Path) -> None:
-    job = Job(input=saved(tmp_path, drawn(5, 8)), rope=ROPE)
+    job = Job(input=saved(tmp_path, random_array(5, 8)), rope=ROPE)
     assert "No such file" in why_refused(job, tmp_path / "none.npy")
-    said = why_refused(job, saved(tmp_path, drawn(4, 8), "y.npy"))
+    said = why_refused(job, saved(tmp_path, random_array(4, 8), "y.npy"))
     assert "y.npy is (4, 8) float32, expected (5, 8) float32 as in" in said
     wide = dataclasses.replace(job, rope=Rotary(head_dim=6))
     assert "head dim 6" in why_refused(wide, job.input, error=ArgumentError)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import read_stdout
 from numpy.typing import NDArray
 
 from ropecli import Rotary, rope, rotate
-from ropecli.cli.app import run
 
 FILES = ("before.npy", "after.npy")
 LLAMA: dict[str, Any] = {
@@ -102,14 +102,7 @@ def save(
     np.save(f"{to}after.npy", rotate(before, encoding, positions))
 
 
-def run_identify(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
-    assert run(["identify", *words]) == code
-    got = capsys.readouterr()
-    assert got.err == ""
-    return got.out
-
-
 def document(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> dict[str, Any]:
-    got: dict[str, Any] = json.loads(run_identify(capsys, *words, "--json", code=code))
+    got: dict[str, Any] = json.loads(read_stdout(capsys, "identify", *words, "--json", code=code))
     assert got["schema"] == "ropecli.identify/1"
     return got

@@ -8,31 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import assert_refused, run_here
+from helpers import assert_refused, read_output, run_here
 
 import ropecli
-from ropecli.cli.app import run
-
-
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[str, str]:
-    """stdout and stderr of a command that succeeds."""
-    assert run(["decay", *map(str, arguments)]) == 0
-    got = capsys.readouterr()
-    return got.out, got.err
 
 
 def document(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> Any:
-    out, err = printed(capsys, *arguments, "--json")
+    out, err = read_output(capsys, "decay", *arguments, "--json")
     assert err == ""
     assert out.count("\n") == 1
     return json.loads(out)
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to work in."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 @pytest.fixture
@@ -128,7 +113,7 @@ def test_papers_frame_may_be_spelt_out(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_partial_rotation_has_fewer_pairs(capsys: pytest.CaptureFixture[str]) -> None:
-    out, _ = printed(capsys, "--dim", "8", "--rotary-dim", "4", "--max-dist", "2")
+    out, _ = read_output(capsys, "decay", "--dim", "8", "--rotary-dim", "4", "--max-dist", "2")
     assert "dim 8, rotary dim 4, base 10000, 2 pairs\n" in out
 
 
@@ -168,17 +153,17 @@ def test_row_of_a_sequence(row: list[str], taken: int, capsys: pytest.CaptureFix
 @pytest.mark.usefixtures("vectors")
 def test_row_that_was_taken_is_noted_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--q", "rows.npy", "--k", "rows.npy", "--max-dist", "5"]
-    out, err = printed(capsys, *words)
+    out, err = read_output(capsys, "decay", *words)
     assert err == "note: rows.npy: row 0 of 3 taken\n" * 2
     assert "taken" not in out
-    assert printed(capsys, *words, "--quiet")[1] == ""
-    out, err = printed(capsys, *words, "--json")
+    assert read_output(capsys, "decay", *words, "--quiet")[1] == ""
+    out, err = read_output(capsys, "decay", *words, "--json")
     assert json.loads(out)["parameters"]["k_row"] == 0
     assert err.count("note: ") == 2
 
 
 def test_quiet_leaves_the_hints_out(capsys: pytest.CaptureFixture[str]) -> None:
-    loud, quiet = (printed(capsys, "--dim", "4", *extra)[0] for extra in ([], ["-q"]))
+    loud, quiet = (read_output(capsys, "decay", "--dim", "4", *extra)[0] for extra in ([], ["-q"]))
     assert "Save the figure" in loud
     assert "Save the figure" not in quiet
     assert "halved by" in quiet
@@ -199,7 +184,7 @@ def test_quiet_leaves_the_hints_out(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_output_by_suffix(name: str, begin: bytes, capsys: pytest.CaptureFixture[str]) -> None:
-    out, err = printed(capsys, "--dim", "8", "--max-dist", "9", "-o", name)
+    out, err = read_output(capsys, "decay", "--dim", "8", "--max-dist", "9", "-o", name)
     assert err == ""
     assert out.endswith(f"\nWritten: {name}\n")
     assert Path(name).read_bytes().startswith(begin)
@@ -209,11 +194,11 @@ def test_output_by_suffix(name: str, begin: bytes, capsys: pytest.CaptureFixture
 @pytest.mark.usefixtures("here")
 def test_figure_carries_the_command_that_draws_it_again(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--dim", "8", "--base", "300", "--max-dist", "9.5", "--step", "0.5"]
-    printed(capsys, *words, "--reduce", "sum", "-o", "first.svg")
+    read_output(capsys, "decay", *words, "--reduce", "sum", "-o", "first.svg")
     text = Path("first.svg").read_text()
     assert f"ropecli {ropecli.__version__}" in text
     command = text.partition(">ropecli decay ")[2].partition("<")[0]
-    printed(capsys, *command.split(), "-o", "second.svg")
+    read_output(capsys, "decay", *command.split(), "-o", "second.svg")
     assert Path("second.svg").read_text() == text
 
 
@@ -229,7 +214,7 @@ def test_existing_output_is_kept_without_force(capsys: pytest.CaptureFixture[str
     line = assert_refused(capsys, "decay", "--dim", "4", "-o", "x.csv")
     assert "x.csv exists; pass --force to replace it" in line
     assert Path("x.csv").read_text() == "mine"
-    printed(capsys, "--dim", "4", "-o", "x.csv", "--force")
+    read_output(capsys, "decay", "--dim", "4", "-o", "x.csv", "--force")
     assert Path("x.csv").read_text().startswith("relative_distance")
 
 

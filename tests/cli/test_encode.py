@@ -9,35 +9,32 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import ROOT, assert_refused, assert_same_bits, run_cli, run_in_terminal
-from numpy.typing import NDArray
+from helpers import (
+    ROOT,
+    assert_refused,
+    assert_same_bits,
+    random_array,
+    read_output,
+    run_cli,
+    run_in_terminal,
+)
 
 from ropecli import Rotary, rotate
 from ropecli.cli.app import run
-
-
-def drawn(*shape: int, dtype: Any = np.float32) -> NDArray[Any]:
-    return np.random.default_rng(0).standard_normal(shape).astype(dtype)
 
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with x.npy, (3, 50, 16) float32, to work in."""
     monkeypatch.chdir(tmp_path)
-    np.save("x.npy", drawn(3, 50, 16))
+    np.save("x.npy", random_array(3, 50, 16))
     return tmp_path
-
-
-def printed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[str, str]:
-    assert run(["encode", *words]) == 0
-    got = capsys.readouterr()
-    return got.out, got.err
 
 
 def test_rotates_into_a_file_beside_the_input(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out, err = printed(capsys, "x.npy")
+    out, err = read_output(capsys, "encode", "x.npy")
     assert err == ""
     assert "x.npy  (3, 50, 16) float32" in out
     assert "positions run along axis 1 (50 long), from 0, 1 head of 16" in out
@@ -50,8 +47,16 @@ def test_rotates_into_a_file_beside_the_input(
 def test_every_option_reaches_the_rotation(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save("p.npy", np.arange(3)[::-1] * 5)
     words = "x.npy -o y.npy --dim 8 --base 500000 --layout half --rotary-dim 4 --rotary-offset 2"
-    out, _ = printed(
-        capsys, *words.split(), "--sequence-axis", "0", "--positions", "p.npy", "--offset", "7"
+    out, _ = read_output(
+        capsys,
+        "encode",
+        *words.split(),
+        "--sequence-axis",
+        "0",
+        "--positions",
+        "p.npy",
+        "--offset",
+        "7",
     )
     assert "positions run along axis 0 (3 long), from p.npy plus 7, 2 heads of 8" in out
     assert "half, base 500000, 4 coordinates from 2" in out
@@ -62,8 +67,8 @@ def test_every_option_reaches_the_rotation(here: Path, capsys: pytest.CaptureFix
 
 
 def test_inverse_gives_the_input_back(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    printed(capsys, "x.npy")
-    printed(capsys, "x.rope.npy", "--inverse", "-o", "back.npy")
+    read_output(capsys, "encode", "x.npy")
+    read_output(capsys, "encode", "x.rope.npy", "--inverse", "-o", "back.npy")
     x = np.load("x.npy")
     # Twice 2.5 ulp of a pair's length, an ulp being at most 2^-23 of it.
     allowed = 5 * 2.0**-23 * np.sqrt(2) * np.abs(x).max()
@@ -71,7 +76,7 @@ def test_inverse_gives_the_input_back(here: Path, capsys: pytest.CaptureFixture[
 
 
 def test_json_has_the_keys_agreed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out, err = printed(capsys, "x.npy", "--dim", "8", "--offset", "3", "--json")
+    out, err = read_output(capsys, "encode", "x.npy", "--dim", "8", "--offset", "3", "--json")
     document = json.loads(out)
     assert err == ""
     assert document["schema"] == "ropecli.encode/1"
@@ -89,24 +94,26 @@ def test_json_has_the_keys_agreed(here: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_notes_where_a_guess_could_be_wrong(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    np.save("wide.npy", drawn(2, 3, 4, 1024))
-    out, err = printed(capsys, "wide.npy")
+    np.save("wide.npy", random_array(2, 3, 4, 1024))
+    out, err = read_output(capsys, "encode", "wide.npy")
     assert err.count("note: ") == 2
     assert "--sequence-axis" in err
     assert "--dim" in err
     assert "note" not in out
-    _, err = printed(capsys, "wide.npy", "--force", "--dim", "128", "--sequence-axis", "1")
+    _, err = read_output(
+        capsys, "encode", "wide.npy", "--force", "--dim", "128", "--sequence-axis", "1"
+    )
     assert err == ""
-    _, err = printed(capsys, "wide.npy", "--force", "-q")
+    _, err = read_output(capsys, "encode", "wide.npy", "--force", "-q")
     assert err == ""
 
 
 def test_warnings_count_what_is_not_finite(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    x = drawn(4, 8, dtype=np.float16)
+    x = random_array(4, 8, dtype=np.float16)
     x[1, 2], x[2, 5] = np.nan, np.inf
     x[3, :2] = 60_000
     np.save("odd.npy", x)
-    _, err = printed(capsys, "odd.npy")
+    _, err = read_output(capsys, "encode", "odd.npy")
     assert "warning: 2 NaN or infinite values in the input; each stays in its own pair" in err
     assert "warning: 1 pair is too large for float16 once turned" in err
     rotated = np.load("odd.rope.npy")
@@ -117,11 +124,11 @@ def test_warnings_count_what_is_not_finite(here: Path, capsys: pytest.CaptureFix
 def test_bfloat16_is_what_2_byte_void_is_said_to_be(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    x = drawn(5, 8).astype(ml_dtypes.bfloat16)
+    x = random_array(5, 8).astype(ml_dtypes.bfloat16)
     np.save("b.npy", x)
     assert run(["encode", "b.npy"]) == 2
     assert "--dtype bfloat16" in capsys.readouterr().err
-    printed(capsys, "b.npy", "--dtype", "bfloat16")
+    read_output(capsys, "encode", "b.npy", "--dtype", "bfloat16")
     got = np.load("b.rope.npy").view(ml_dtypes.bfloat16)
     assert_same_bits("b.rope.npy", got=got, expected=rotate(x, Rotary(head_dim=8)))
 
@@ -135,8 +142,8 @@ def spoil(folder: Path) -> None:
     (folder / "short.npy").write_bytes(whole[:-1])
     (folder / "header.npy").write_bytes(whole[:60])
     np.save(folder / "scalar.npy", np.float32(1))
-    np.save(folder / "vector.npy", drawn(8))
-    np.save(folder / "odd.npy", drawn(4, 7))
+    np.save(folder / "vector.npy", random_array(8))
+    np.save(folder / "odd.npy", random_array(4, 7))
     np.save(folder / "whole.npy", np.ones((4, 8), int))
     np.save(folder / "object.npy", np.array([[{}]], object), allow_pickle=True)
     np.save(folder / "text.npy", np.array([["a", "b"]]))
@@ -187,7 +194,7 @@ def test_what_is_refused(
     words: str, message: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spoil(here)
-    np.save("there.npy", drawn(1, 2))
+    np.save("there.npy", random_array(1, 2))
     (here / "link.npy").symlink_to("x.npy")
     before = {path: path.stat().st_mtime_ns for path in here.iterdir()}
     assert run(["encode", *words.split()]) == 2
@@ -209,8 +216,8 @@ def test_json_of_a_refusal_leaves_stdout_empty(
 
 def test_arrays_of_no_row_and_of_one(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, shape in (("none.npy", (2, 0, 8)), ("one.npy", (1, 8))):
-        np.save(name, drawn(*shape))
-        printed(capsys, name)
+        np.save(name, random_array(*shape))
+        read_output(capsys, "encode", name)
         assert np.load(name.replace(".npy", ".rope.npy")).shape == shape
 
 
@@ -275,10 +282,10 @@ def model(here: Path) -> Path:
 def test_accuracy_of_a_model_s_tables_is_a_note(
     model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out, err = printed(capsys, "x.npy", "--model", "config.json")
+    out, err = read_output(capsys, "encode", "x.npy", "--model", "config.json")
     assert err.startswith("note: angles are exact; a model that keeps them in float32 is off by ")
     assert "float32 is off" not in out
-    out, err = printed(capsys, "x.npy", "--model", "config.json", "-q", "--force")
+    out, err = read_output(capsys, "encode", "x.npy", "--model", "config.json", "-q", "--force")
     assert (err, "float32 is off" in out) == ("", False)
 
 
@@ -297,5 +304,5 @@ def test_plan_tells_base_and_factor_as_elsewhere(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["x.npy", "--base", "1000000", "--rope-type", "linear", "--set", "factor=4"]
-    out, _ = printed(capsys, *words)
+    out, _ = read_output(capsys, "encode", *words)
     assert "interleaved, base 1000000, linear factor 4" in out

@@ -9,12 +9,10 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from helpers import ROOT, assert_same_bits
-from numpy.typing import NDArray
+from helpers import ROOT, assert_same_bits, random_array, read_output
 from safetensors.numpy import load_file, save_file
 
 from ropecli import Rotary, rotate
@@ -23,48 +21,42 @@ from ropecli.cli.app import run
 ROPE = Rotary(head_dim=8)
 
 
-def drawn(*shape: int, seed: int = 0) -> NDArray[Any]:
-    return np.random.default_rng(seed).standard_normal(shape).astype("f4")
-
-
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with three shards of q, k and v, to work in."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "dump").mkdir()
     for number, rows in ((1, 4), (2, 6), (10, 5)):
-        arrays = {name: drawn(rows, 8, seed=number) for name in ("h.q", "h.k", "h.v")}
+        arrays = {name: random_array(rows, 8, seed=number) for name in ("h.q", "h.k", "h.v")}
         save_file(arrays, f"dump/{number}.safetensors", metadata={"made": "by hand"})
     return tmp_path
-
-
-def encoded(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> tuple[str, str]:
-    assert run(["encode", *words]) == code
-    got = capsys.readouterr()
-    return got.out, got.err
 
 
 def test_tensors_are_chosen_by_name_or_pattern(
     capsys: pytest.CaptureFixture[str], here: Path
 ) -> None:
-    out, _ = encoded(capsys, "dump/1.safetensors", "--tensor", "h.[qk]")
+    out, _ = read_output(capsys, "encode", "dump/1.safetensors", "--tensor", "h.[qk]")
     assert "dump/1.safetensors: h.k  (4, 8) float32" in out
     before, after = load_file("dump/1.safetensors"), load_file("dump/1.rope.safetensors")
     for name in ("h.q", "h.k"):
         assert_same_bits(name, got=after[name], expected=rotate(before[name], ROPE))
     assert_same_bits("h.v", got=after["h.v"], expected=before["h.v"])
-    _, err = encoded(capsys, "dump/1.safetensors", "-o", "new.safetensors", code=2)
+    _, err = read_output(capsys, "encode", "dump/1.safetensors", "-o", "new.safetensors", code=2)
     assert err.endswith("holds 3 tensors, name one of h.k, h.q, h.v\n")
-    _, err = encoded(capsys, "dump/1.safetensors", "--tensor", "x*", "--force", code=2)
+    _, err = read_output(
+        capsys, "encode", "dump/1.safetensors", "--tensor", "x*", "--force", code=2
+    )
     assert "holds no tensor 'x*'; expected one of h.k, h.q, h.v" in err
 
 
 def test_what_another_format_has_no_place_for_is_named(
     capsys: pytest.CaptureFixture[str], here: Path
 ) -> None:
-    _, err = encoded(capsys, "dump/1.safetensors", "--tensor", "h.q", "-o", "q.npy")
+    _, err = read_output(capsys, "encode", "dump/1.safetensors", "--tensor", "h.q", "-o", "q.npy")
     assert "note: 2 other tensors of dump/1.safetensors are not in q.npy" in err
-    _, err = encoded(capsys, "dump/1.safetensors", "--tensor", "*", "-o", "all.npy", code=2)
+    _, err = read_output(
+        capsys, "encode", "dump/1.safetensors", "--tensor", "*", "-o", "all.npy", code=2
+    )
     assert "holds one tensor, got 3; expected a format of many, such as .safetensors" in err
 
 
@@ -73,16 +65,16 @@ def test_shards_go_into_a_folder_in_the_order_of_their_numbers(
     given: list[str], capsys: pytest.CaptureFixture[str], here: Path
 ) -> None:
     words = [*given, "--tensor", "h.[qk]", "-o", "out", "--positions-continue"]
-    out, err = encoded(capsys, *words)
+    out, err = read_output(capsys, "encode", *words)
     assert err == ""
     assert "and 2 files more, positions going on where the file before ends" in out
     assert re.search(r"3 files written to out in \d", out)
     got = load_file("out/10.safetensors")["h.q"]
     expected = rotate(load_file("dump/10.safetensors")["h.q"], ROPE, 10 + np.arange(5))
     assert_same_bits("the last", got=got, expected=expected)
-    _, err = encoded(capsys, *words, code=2)
+    _, err = read_output(capsys, "encode", *words, code=2)
     assert err.count("exists; pass --force to replace it") == 3
-    encoded(capsys, *words, "--force")
+    read_output(capsys, "encode", *words, "--force")
 
 
 def test_a_failure_is_told_at_the_end_and_loses_nothing(
@@ -90,17 +82,17 @@ def test_a_failure_is_told_at_the_end_and_loses_nothing(
 ) -> None:
     Path("dump/1.safetensors").write_bytes(b"these are words")
     words = ["dump/*", "--tensor", "h.q", "-o", "out"]
-    out, err = encoded(capsys, *words, code=2)
+    out, err = read_output(capsys, "encode", *words, code=2)
     assert "2 files written to out" in out
     assert err.startswith("error: dump/1.safetensors is not a whole .safetensors file")
     assert err.count("\n") == 1
-    out, err = encoded(capsys, *words, "--force", "--json", code=2)
+    out, err = read_output(capsys, "encode", *words, "--force", "--json", code=2)
     assert out == ""
     assert err.startswith("error: dump/1.safetensors")
 
 
 def test_json_of_several_files(capsys: pytest.CaptureFixture[str], here: Path) -> None:
-    out, _ = encoded(capsys, "dump/*", "--tensor", "*", "-o", "out", "--json")
+    out, _ = read_output(capsys, "encode", "dump/*", "--tensor", "*", "-o", "out", "--json")
     document = json.loads(out)
     assert document["parameters"]["positions_continue"] is False
     files = document["result"]["files"]
@@ -126,7 +118,7 @@ def test_json_of_several_files(capsys: pytest.CaptureFixture[str], here: Path) -
 def test_what_is_refused(
     words: str, message: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out, err = encoded(capsys, *words.split(), code=2)
+    out, err = read_output(capsys, "encode", *words.split(), code=2)
     assert (out, err.count("\n")) == ("", 1)
     assert err.startswith("error: ")
     assert message in err
@@ -134,7 +126,7 @@ def test_what_is_refused(
 
 @pytest.mark.slow
 def test_an_interrupted_run_is_resumed(here: Path) -> None:
-    np.save("x.npy", drawn(40_000, 64))
+    np.save("x.npy", random_array(40_000, 64))
     slowly = (
         "import signal, sys, time; from ropecli.files import array_job;"
         "from ropecli.cli.app import run;"
@@ -168,20 +160,20 @@ def test_an_interrupted_run_is_resumed(here: Path) -> None:
 def test_check_says_whether_one_file_is_the_rotation_of_another(
     capsys: pytest.CaptureFixture[str], here: Path
 ) -> None:
-    np.save("x.npy", drawn(2, 30, 16))
+    np.save("x.npy", random_array(2, 30, 16))
     words = ["x.npy", "--dim", "8", "--layout", "half"]
-    encoded(capsys, *words, "-o", "y.npy")
-    out, err = encoded(capsys, *words, "--check", "y.npy")
+    read_output(capsys, "encode", *words, "-o", "y.npy")
+    out, err = read_output(capsys, "encode", *words, "--check", "y.npy")
     assert "y.npy is the rotation of x.npy, to the bit" in out
     assert err == ""
-    out, _ = encoded(capsys, "x.npy", "--dim", "8", "--check", "y.npy", code=1)
+    out, _ = read_output(capsys, "encode", "x.npy", "--dim", "8", "--check", "y.npy", code=1)
     assert "y.npy is not the rotation of x.npy" in out
     assert "116 of 120 vectors differ; the first is row (0, 1), head 0, at position 1:" in out
     assert "ropecli identify x.npy y.npy --dim 8" in out
     y = np.load("y.npy")
     y[1, 20, 11] += 1
     np.save("y.npy", y)
-    out, _ = encoded(capsys, *words, "--check", "y.npy", "--json", code=1)
+    out, _ = read_output(capsys, "encode", *words, "--check", "y.npy", "--json", code=1)
     result = json.loads(out)["result"]
     assert (result["passed"], result["differing"], result["heads"]) == (False, 1, 2)
     assert (result["first"]["index"], result["first"]["head"]) == ([1, 20], 1)
@@ -191,11 +183,11 @@ def test_check_says_whether_one_file_is_the_rotation_of_another(
 def test_check_of_another_engine_shows_how_far_its_angles_are_off(
     capsys: pytest.CaptureFixture[str], here: Path
 ) -> None:
-    x = drawn(2_000, 8)
+    x = random_array(2_000, 8)
     np.save("x.npy", x)
     angle = np.outer(np.arange(2_000, dtype="f4"), ROPE.inv_freq.astype("f4"))
     pairs = (x[:, 0::2] + 1j * x[:, 1::2]) * np.exp(1j * angle)
     np.save("y.npy", np.stack([pairs.real, pairs.imag], -1).reshape(x.shape).astype("f4"))
-    out, _ = encoded(capsys, "x.npy", "--check", "y.npy")
+    out, _ = read_output(capsys, "encode", "x.npy", "--check", "y.npy")
     assert "is the rotation of x.npy, within rounding" in out
     assert re.search(r"angles are off by up to [\d.e-]+ radian, lengths by [\d.e-]+", out)

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from files.hostile import fed
-from helpers import ROOT, assert_refused, assert_same_bits, run_in_terminal
-from numpy.typing import NDArray
+from helpers import ROOT, assert_refused, assert_same_bits, random_array, run_in_terminal
 
 from ropecli import Rotary, rotate
 from ropecli.cli.app import run
@@ -30,16 +29,12 @@ PLAN = (
 )
 
 
-def drawn(*shape: int) -> NDArray[Any]:
-    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-
-
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with x.npy and what becomes of it, y.npy."""
     monkeypatch.chdir(tmp_path)
-    np.save("x.npy", drawn(3, 50, 16))
-    np.save("y.npy", rotate(drawn(3, 50, 16), Rotary(head_dim=16)))
+    np.save("x.npy", random_array(3, 50, 16))
+    np.save("y.npy", rotate(random_array(3, 50, 16), Rotary(head_dim=16)))
     return tmp_path
 
 
@@ -80,7 +75,7 @@ def test_a_chain_there_and_back(here: Path) -> None:
     chain = "ropecli encode x.npy -o - -q | tee z.npy | ropecli encode - --inverse -q > back.npy"
     assert outcome(shell(chain)) == (0, b"", "")
     assert (here / "z.npy").read_bytes() == (here / "y.npy").read_bytes()
-    x = drawn(3, 50, 16)
+    x = random_array(3, 50, 16)
     # Twice 2.5 ulp of a pair's length, an ulp being at most 2^-23 of it.
     allowed = 5 * 2.0**-23 * np.sqrt(2) * np.abs(x).max()
     assert np.abs(np.load("back.npy") - x).max() <= allowed
@@ -113,7 +108,7 @@ def test_what_comes_through_stdin_is_compared(
 
 
 def test_a_reader_that_has_gone_is_no_fault(here: Path) -> None:
-    np.save("large.npy", drawn(3_000, 512))  # more than a pipe holds
+    np.save("large.npy", random_array(3_000, 512))  # more than a pipe holds
     code, out, err = outcome(shell("ropecli encode large.npy -o - -q | head -c 6"))
     assert (code, out, err) == (0, b"\x93NUMPY", "")
 
@@ -129,8 +124,8 @@ def test_full_and_closed_streams(here: Path) -> None:
 
 
 def test_words_where_stderr_is_closed_or_gone(here: Path) -> None:
-    np.save("wide.npy", drawn(2, 2, 2, 8))  # about which there is a note
-    np.save("turned.npy", rotate(drawn(2, 2, 2, 8), Rotary(head_dim=8)))
+    np.save("wide.npy", random_array(2, 2, 2, 8))  # about which there is a note
+    np.save("turned.npy", rotate(random_array(2, 2, 2, 8), Rotary(head_dim=8)))
     turned = (here / "turned.npy").read_bytes()
     for stderr in ("&-", " >(true)", " /dev/full"):
         code, out, err = outcome(shell(f"sleep 0.2; ropecli encode wide.npy -o - 2>{stderr}"))
@@ -228,7 +223,7 @@ def test_an_interrupt_while_it_waits_for_more(here: Path, length: int) -> None:
 
 
 def test_a_file_without_a_header(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    drawn(3, 50, 16).tofile("x.bin")
+    random_array(3, 50, 16).tofile("x.bin")
     words = ["--shape", "3,50,16", "--dtype", "float32"]
     assert run(["encode", "x.bin", *words]) == 0
     out = capsys.readouterr().out
@@ -261,7 +256,7 @@ def test_a_file_without_a_header(here: Path, capsys: pytest.CaptureFixture[str])
 def test_what_is_refused_of_files_without_a_header(
     here: Path, capsys: pytest.CaptureFixture[str], words: str, said: str
 ) -> None:
-    drawn(3, 50, 16).tofile("x.bin")
+    random_array(3, 50, 16).tofile("x.bin")
     assert said in assert_refused(capsys, "encode", *words.split())
     assert {path.name for path in here.iterdir()} == {"x.bin", "x.npy", "y.npy"}
 

@@ -6,12 +6,10 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from helpers import assert_refused
-from numpy.typing import NDArray
+from helpers import assert_refused, random_array, read_output
 from safetensors.numpy import save_file
 
 from ropecli import Rotary, rotate
@@ -21,23 +19,13 @@ HOSTILE = "\x1b[31mX\nerror: fake"
 SHOWN = r"\x1b[31mX\nerror: fake"
 
 
-def drawn(*shape: int, seed: int = 0) -> NDArray[Any]:
-    return np.random.default_rng(seed).standard_normal(shape).astype("f4")
-
-
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with x.npy, (4, 8), and wide.npy, about which there is a note."""
     monkeypatch.chdir(tmp_path)
-    np.save("x.npy", drawn(4, 8))
-    np.save("wide.npy", drawn(2, 2, 2, 8))
+    np.save("x.npy", random_array(4, 8))
+    np.save("wide.npy", random_array(2, 2, 2, 8))
     return tmp_path
-
-
-def encoded(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> tuple[str, str]:
-    assert run(["encode", *words]) == code
-    got = capsys.readouterr()
-    return got.out, got.err
 
 
 # Names that no terminal should get.
@@ -52,11 +40,11 @@ def assert_spelt_out(text: str, times: int) -> None:
 def test_tensors_with_names_that_are_no_text(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    save_file({HOSTILE: drawn(4, 8)}, "x.safetensors")
-    out, _ = encoded(capsys, "x.safetensors")
+    save_file({HOSTILE: random_array(4, 8)}, "x.safetensors")
+    out, _ = read_output(capsys, "encode", "x.safetensors")
     assert_spelt_out(out, 1)
-    save_file({HOSTILE: drawn(4, 8)}, "y.safetensors")
-    out, _ = encoded(capsys, "x.safetensors", "--check", "y.safetensors", code=1)
+    save_file({HOSTILE: random_array(4, 8)}, "y.safetensors")
+    out, _ = read_output(capsys, "encode", "x.safetensors", "--check", "y.safetensors", code=1)
     assert_spelt_out(out, 3)  # in the plan, beside the first that differs, and in the hint
 
 
@@ -66,14 +54,14 @@ def test_files_with_names_that_are_no_text(here: Path, capsys: pytest.CaptureFix
     np.save("p.npy", np.arange(4))
     (here / f"p{name}.npy").write_bytes((here / "p.npy").read_bytes())
     words = [f"{name}.npy", "--positions", f"p{name}.npy"]
-    out, _ = encoded(capsys, *words)
+    out, _ = read_output(capsys, "encode", *words)
     assert_spelt_out(out, 3)  # input, positions and output
-    out, _ = encoded(capsys, *words, "--check", f"{name}.rope.npy")
+    out, _ = read_output(capsys, "encode", *words, "--check", f"{name}.rope.npy")
     assert_spelt_out(out, 4)
     (here / name).mkdir()
-    out, _ = encoded(capsys, f"{name}.npy", "x.npy", "-o", name)
+    out, _ = read_output(capsys, "encode", f"{name}.npy", "x.npy", "-o", name)
     assert_spelt_out(out, 2)
-    _, err = encoded(capsys, f"{name}.npy", "x.npy", "-o", name, code=2)
+    _, err = read_output(capsys, "encode", f"{name}.npy", "x.npy", "-o", name, code=2)
     assert_spelt_out(err, err.count(SHOWN))
     assert err.count("\n") == 2
 
@@ -82,8 +70,8 @@ def test_the_command_that_is_proposed_can_be_pasted(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("x.npy").rename("my keys.npy")
-    np.save("it's.npy", drawn(4, 8, seed=1))
-    out, _ = encoded(capsys, "my keys.npy", "--check", "it's.npy", code=1)
+    np.save("it's.npy", random_array(4, 8, seed=1))
+    out, _ = read_output(capsys, "encode", "my keys.npy", "--check", "it's.npy", code=1)
     assert """ropecli identify 'my keys.npy' 'it'"'"'s.npy' --dim 8""" in out
 
 
@@ -91,10 +79,12 @@ def test_the_command_that_is_proposed_has_the_options_it_needs(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, seed in (("x", 0), ("y", 1)):
-        save_file({"a": drawn(4, 8, seed=seed), "b": drawn(4, 8)}, f"{name}.safetensors")
+        save_file(
+            {"a": random_array(4, 8, seed=seed), "b": random_array(4, 8)}, f"{name}.safetensors"
+        )
     np.save("p.npy", np.arange(4) * 2)
     words = ["x.safetensors", "--tensor", "*", "--sequence-axis", "0", "--positions", "p.npy"]
-    out, _ = encoded(capsys, *words, "--check", "y.safetensors", code=1)
+    out, _ = read_output(capsys, "encode", *words, "--check", "y.safetensors", code=1)
     (hint,) = [line for line in out.splitlines() if "ropecli identify" in line]
     assert hint.partition(": ")[2] == (
         "ropecli identify x.safetensors y.safetensors --tensor a --dim 8 --sequence-axis 0 "
@@ -102,9 +92,9 @@ def test_the_command_that_is_proposed_has_the_options_it_needs(
     )
     assert run(["identify", *hint.split("identify ")[1].split()]) in {0, 1}
     assert capsys.readouterr().err == ""
-    drawn(4, 8).tofile("r.bin")
+    random_array(4, 8).tofile("r.bin")
     words = ["r.bin", "--shape", "4,8", "--dtype", "float32"]
-    out, _ = encoded(capsys, *words, "--check", "r.bin", code=1)
+    out, _ = read_output(capsys, "encode", *words, "--check", "r.bin", code=1)
     assert "identify" not in out, "which reads no file without a header"
 
 
@@ -138,7 +128,7 @@ def test_the_furthest_position_says_how_far_tables_may_be_off(
     )
     np.save("p.npy", [0, 100_000, 7, 0])
     words = ["x.npy", "--model", "config.json", "--positions", "p.npy"]
-    out, err = encoded(capsys, *words, "--json")
+    out, err = read_output(capsys, "encode", *words, "--json")
     result = json.loads(out)["result"]
     assert result["positions"] == [0, 0]
     assert [array["furthest"] for array in result["arrays"]] == [100_000]
@@ -153,11 +143,11 @@ def test_the_furthest_position_says_how_far_tables_may_be_off(
 def test_furthest_counts_offset_sign_and_every_axis(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out, _ = encoded(capsys, "x.npy", "--offset", "-9", "--json")
+    out, _ = read_output(capsys, "encode", "x.npy", "--offset", "-9", "--json")
     assert json.loads(out)["result"]["arrays"][0]["furthest"] == 9
     np.save("p.npy", [[0, 1], [2, -50], [3, 3], [4, 4]])
     words = ["--rope-type", "axial", "--positions", "p.npy", "--force", "--json"]
-    out, _ = encoded(capsys, "x.npy", *words)
+    out, _ = read_output(capsys, "encode", "x.npy", *words)
     assert json.loads(out)["result"]["arrays"][0]["furthest"] == 50
 
 
@@ -180,7 +170,10 @@ def test_furthest_counts_offset_sign_and_every_axis(
 def test_what_is_refused_is_one_line(
     here: Path, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    save_file({"a": drawn(4, 8), "b": drawn(4, 8), "c": drawn(4, 7)}, "two.safetensors")
+    save_file(
+        {"a": random_array(4, 8), "b": random_array(4, 8), "c": random_array(4, 7)},
+        "two.safetensors",
+    )
     assert_refused(capsys, "encode", *words.split())
     assert not (here / "y.npy").exists()
 
@@ -195,8 +188,8 @@ def test_a_library_that_is_missing_is_told_first(
 
 
 def test_check_of_a_file_without_a_header(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    drawn(4, 8).tofile("r.bin")
-    rotate(drawn(4, 8), Rotary(head_dim=8)).tofile("r2.bin")
+    random_array(4, 8).tofile("r.bin")
+    rotate(random_array(4, 8), Rotary(head_dim=8)).tofile("r2.bin")
     words = ["r.bin", "--shape", "4,8", "--dtype", "float32"]
-    out, _ = encoded(capsys, *words, "--check", "r2.bin")
+    out, _ = read_output(capsys, "encode", *words, "--check", "r2.bin")
     assert "r2.bin is the rotation of r.bin" in out

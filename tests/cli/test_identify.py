@@ -9,19 +9,14 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from cli.rotated import CONVENTIONS, FILES, document, run_identify, save
-from helpers import run_cli, run_in_terminal
+from cli.rotated import CONVENTIONS, FILES, document, save
+from helpers import read_stdout, run_cli, run_in_terminal
 from models.configs import LLAMA_31
 
 from ropecli import Rotary, identify
 from ropecli.cli.app import run
 
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, which is the current one."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 # What is found.
@@ -29,7 +24,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_answer_stands_first(capsys: pytest.CaptureFixture[str]) -> None:
     save(CONVENTIONS["llama3"][0], dtype=np.float32)
-    lines = run_identify(capsys, *FILES).splitlines()
+    lines = read_stdout(capsys, "identify", *FILES).splitlines()
     assert lines[0] == "This is RoPE: Llama 3 scaling, half-split layout, all 64 dimensions."
     for row in (
         "  layout            half: pairs (i, i + 32)",
@@ -57,7 +52,7 @@ def test_its_flags_make_the_rotation_again(name: str, capsys: pytest.CaptureFixt
         assert positions is not None
         np.save("p.npy", positions)
         given = ["--positions", "p.npy"]
-    lines = run_identify(capsys, *FILES, *given).splitlines()
+    lines = read_stdout(capsys, "identify", *FILES, *given).splitlines()
     (flags,) = (line for line in lines if line.startswith("  As flags: "))
     assert wanted in flags
     assert lines[-1] == (
@@ -142,7 +137,7 @@ def test_what_is_unusual_is_said(
         assert positions is not None
         np.savez("p.npz", positions)
         given = ["--positions", "p.npz"]
-    lines = run_identify(capsys, *FILES, *given).splitlines()
+    lines = read_stdout(capsys, "identify", *FILES, *given).splitlines()
     assert lines[0] == f"This is RoPE: {sentence}"
     assert row in lines
 
@@ -150,18 +145,18 @@ def test_what_is_unusual_is_said(
 def test_precision_is_in_the_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     rounded = np.arange(600).astype(ml_dtypes.bfloat16).astype(np.float64)
     save(Rotary(head_dim=16), rounded, dtype=np.float32)
-    text = run_identify(capsys, *FILES)
+    text = read_stdout(capsys, "identify", *FILES)
     assert "computed with bfloat16 positions.\n" in text
     assert "  precision         bfloat16 positions\n" in text
 
 
 def test_a_step_of_the_positions(capsys: pytest.CaptureFixture[str]) -> None:
     save(Rotary(head_dim=16), np.arange(64) * 3 + 5)
-    text = run_identify(capsys, *FILES)
+    text = read_stdout(capsys, "identify", *FILES)
     assert "  position offset   5\n  position step     3\n" in text
     assert "--positions FILE, with 5 + 3 m for m\n" in text
     np.save("p.npy", np.arange(64) * 3 + 5)
-    known = run_identify(capsys, *FILES, "--positions", "p.npy")
+    known = read_stdout(capsys, "identify", *FILES, "--positions", "p.npy")
     assert "position step" not in known
     assert "positions were not given" in text
     assert "positions were not given" not in known
@@ -169,7 +164,7 @@ def test_a_step_of_the_positions(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_table_that_no_formula_gives(capsys: pytest.CaptureFixture[str]) -> None:
     save(Rotary.from_inv_freq([0.9, 0.31, 0.3, 0.01], head_dim=8))
-    text = run_identify(capsys, *FILES)
+    text = read_stdout(capsys, "identify", *FILES)
     assert text.startswith("This is RoPE: frequencies of no known type, interleaved layout, all 8")
     assert "  base              none\n" in text
     assert (
@@ -181,10 +176,10 @@ def test_a_table_that_no_formula_gives(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_what_is_left_open_is_left_out_when_quiet(capsys: pytest.CaptureFixture[str]) -> None:
     save(Rotary(head_dim=64, base=1e7), length=16, dtype=np.float16)
-    text = run_identify(capsys, *FILES)
+    text = read_stdout(capsys, "identify", *FILES)
     assert "  What these tensors leave open:\n" in text
     assert "cannot be seen rotating" in text
-    quiet = run_identify(capsys, *FILES, "-q")
+    quiet = read_stdout(capsys, "identify", *FILES, "-q")
     assert "leave open" not in quiet
     assert "As flags" not in quiet
     assert quiet.splitlines()[0] == text.splitlines()[0]
@@ -197,7 +192,7 @@ def test_no_rotation_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
     x = np.random.default_rng(0).standard_normal((64, 8))
     np.save("before.npy", x)
     np.save("after.npy", x + np.sin(np.arange(64))[:, None])
-    text = run_identify(capsys, *FILES, code=1)
+    text = read_stdout(capsys, "identify", *FILES, code=1)
     assert text.startswith("This is not a rotation by position: ")
     assert text.endswith(".\n\n  seen: 64 vectors at 64 positions, float64\n")
     result = document(capsys, *FILES, code=1)["result"]

@@ -9,19 +9,15 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from cli.rotated import FILES, document, run_identify, save
-from helpers import assert_refused
+from cli.rotated import FILES, document, save
+from helpers import assert_refused, read_stdout
 from models.configs import LLAMA_31, SMOLLM3
 
 from ropecli import Rotary, rotate
 from ropecli.cli.app import run
 from ropecli.files.formats.safetensors import serialize
 
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty folder, which is the current one."""
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("here")
 
 
 # Files.
@@ -37,7 +33,7 @@ def test_two_tensors_of_one_file(suffix: str, capsys: pytest.CaptureFixture[str]
         np.savez(path, q=x, q_out=y, p=np.arange(32))
     else:
         Path(path).write_bytes(serialize({"q": x, "q_out": y, "p": np.arange(32)}))
-    text = run_identify(capsys, path, path, "--tensor", "q", "--tensor-after", "q_out")
+    text = read_stdout(capsys, "identify", path, path, "--tensor", "q", "--tensor-after", "q_out")
     assert text.startswith("This is RoPE: no scaling, interleaved layout, all 8 dimensions.\n")
     assert f"ulp of {'float32' if suffix == '.npz' else 'bfloat16'} at worst" in text
 
@@ -46,15 +42,19 @@ def test_one_name_is_for_both_files(capsys: pytest.CaptureFixture[str]) -> None:
     x = np.random.default_rng(0).standard_normal((32, 8))
     np.savez("before.npz", q=x, k=x)
     np.savez("after.npz", q=rotate(x, Rotary(head_dim=8)), k=x)
-    assert "This is RoPE" in run_identify(capsys, "before.npz", "after.npz", "--tensor", "q")
+    assert "This is RoPE" in read_stdout(
+        capsys, "identify", "before.npz", "after.npz", "--tensor", "q"
+    )
     np.save("after.npy", rotate(x, Rotary(head_dim=8)))
-    assert "This is RoPE" in run_identify(capsys, "before.npz", "after.npy", "--tensor", "q")
+    assert "This is RoPE" in read_stdout(
+        capsys, "identify", "before.npz", "after.npy", "--tensor", "q"
+    )
 
 
 def test_bfloat16_as_numpy_stores_it(capsys: pytest.CaptureFixture[str]) -> None:
     save(Rotary(head_dim=8), length=64, dtype=ml_dtypes.bfloat16)
     assert "before.npy holds 2-byte void" in assert_refused(capsys, "identify", *FILES)
-    text = run_identify(capsys, *FILES, "--dtype", "bfloat16")
+    text = read_stdout(capsys, "identify", *FILES, "--dtype", "bfloat16")
     assert "ulp of bfloat16 at worst over 64 positions" in text
 
 
@@ -92,7 +92,7 @@ def test_an_axis_that_nobody_named_is_noted(capsys: pytest.CaptureFixture[str]) 
     assert run(["identify", *FILES]) == 0
     got = capsys.readouterr()
     assert got.err.startswith("note: of 4 axes, 2 (32 long) was taken for the sequence")
-    assert run_identify(capsys, *FILES, "-q")
+    assert read_stdout(capsys, "identify", *FILES, "-q")
 
 
 # What is refused.
@@ -154,7 +154,7 @@ def test_refusals_print_no_document(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.fixture
-def among_bad_files(bad_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def among_bad_files(here: Path, bad_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the folder with bad files the current one."""
     monkeypatch.chdir(bad_files)
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli.rotated import FILES, LLAMA, document, run_identify, save
+from cli.rotated import FILES, LLAMA, document, save
+from helpers import read_stdout
 from models.configs import GEMMA_3, GPT_OSS, LLAMA_31, SMOLLM3
 
 from ropecli import Rotary, load_model, rope
@@ -40,8 +41,13 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def compare_with(
     capsys: pytest.CaptureFixture[str], *sources: str, more: tuple[str, ...] = ()
 ) -> str:
-    return run_identify(
-        capsys, *FILES, "-q", *(w for source in sources for w in ("--model", source)), *more
+    return read_stdout(
+        capsys,
+        "identify",
+        *FILES,
+        "-q",
+        *(w for source in sources for w in ("--model", source)),
+        *more,
     )
 
 

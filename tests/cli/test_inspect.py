@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import assert_refused, run_here, run_in_terminal
+from helpers import assert_refused, read_stdout, run_here, run_in_terminal
 from models.configs import ALL, DYNAMIC, GEMMA_3, GPT_OSS, LLAMA_31, PHI_3, SMOLLM3
 
 from ropecli import load_model
@@ -21,19 +21,12 @@ def saved(folder: Path, config: dict[str, Any]) -> str:
     return str(path)
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
-    assert run(["inspect", *arguments]) == code
-    shown = capsys.readouterr()
-    assert shown.err == ""
-    return shown.out
-
-
 @pytest.mark.parametrize("name", ALL)
 def test_document_has_the_keys_of_the_contract(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = saved(tmp_path, ALL[name])
-    got = json.loads(printed(capsys, path, "--json"))
+    got = json.loads(read_stdout(capsys, "inspect", path, "--json"))
     assert got["schema"] == "ropecli.inspect/1"
     result = got["result"]
     assert (result["source"], result["format"]) == (path, "config.json")
@@ -55,7 +48,7 @@ def test_document_has_the_keys_of_the_contract(
 
 
 def test_what_is_used_stands_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = printed(capsys, saved(tmp_path, LLAMA_31))
+    text = read_stdout(capsys, "inspect", saved(tmp_path, LLAMA_31))
     for row in (
         "  rope type         llama3: factor 8, high_freq_factor 4, low_freq_factor 1\n",
         "  base              500000\n",
@@ -72,12 +65,12 @@ def test_what_is_used_stands_in_words(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_each_kind_of_layer_has_its_rows(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = printed(capsys, saved(tmp_path, GEMMA_3))
+    text = read_stdout(capsys, "inspect", saved(tmp_path, GEMMA_3))
     assert {line for line in text.splitlines() if line.startswith("layers ")} == {
         "layers full_attention",
         "layers sliding_attention",
     }
-    one = printed(capsys, saved(tmp_path, GEMMA_3), "--layer", "full_attention")
+    one = read_stdout(capsys, "inspect", saved(tmp_path, GEMMA_3), "--layer", "full_attention")
     assert "linear: factor 8" in one
     assert "sliding_attention\n" not in one.partition("lint:")[0]
 
@@ -85,7 +78,7 @@ def test_each_kind_of_layer_has_its_rows(
 def test_layers_without_position_are_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = printed(capsys, saved(tmp_path, SMOLLM3))
+    text = read_stdout(capsys, "inspect", saved(tmp_path, SMOLLM3))
     assert "layers nope: 2 (3, 7)\n  no position  these layers rotate nothing (NoPE)\n" in text
 
 
@@ -93,11 +86,13 @@ def test_a_table_that_changes_with_length(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = saved(tmp_path, PHI_3)
-    assert "the table for short sequences" in printed(capsys, path)
-    long = printed(capsys, path, "--sequence-length", "100000")
+    assert "the table for short sequences" in read_stdout(capsys, "inspect", path)
+    long = read_stdout(capsys, "inspect", path, "--sequence-length", "100000")
     assert "the table for sequences of 100,000" in long
-    assert "within the context, with this table\n" in printed(capsys, path)
-    assert "within the context\n" in printed(capsys, path, "--sequence-length", "131072")
+    assert "within the context, with this table\n" in read_stdout(capsys, "inspect", path)
+    assert "within the context\n" in read_stdout(
+        capsys, "inspect", path, "--sequence-length", "131072"
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,13 +112,13 @@ def test_which_sequences_a_table_is_for(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    text = printed(capsys, saved(tmp_path, config), "--as", reading)
+    text = read_stdout(capsys, "inspect", saved(tmp_path, config), "--as", reading)
     assert ("at length" in text) is (row is not None)
     assert row is None or f"  at length         {row}\n" in text
 
 
 def test_another_reading(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = printed(capsys, saved(tmp_path, GPT_OSS), "--as", "llama.cpp")
+    text = read_stdout(capsys, "inspect", saved(tmp_path, GPT_OSS), "--as", "llama.cpp")
     assert ", as llama.cpp reads it\n" in text
     assert "truncate true" in text
 
@@ -132,7 +127,7 @@ def test_an_error_of_lint_is_exit_code_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     odd = GPT_OSS | {"rope_scaling": GPT_OSS["rope_scaling"] | {"attn_factor": 0.8782}}
-    text = printed(capsys, saved(tmp_path, odd), code=1)
+    text = read_stdout(capsys, "inspect", saved(tmp_path, odd), code=1)
     assert "  error " in text
     assert run(["inspect", saved(tmp_path, odd), "--json"]) == 1
     levels = [f["level"] for f in json.loads(capsys.readouterr().out)["result"]["findings"]]
@@ -143,10 +138,10 @@ def test_an_error_of_lint_is_exit_code_1(
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_the_picture(suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, picture = saved(tmp_path, GEMMA_3), tmp_path / f"w{suffix}"
-    assert f"Written: {picture}" in printed(capsys, path, "-o", str(picture))
+    assert f"Written: {picture}" in read_stdout(capsys, "inspect", path, "-o", str(picture))
     first = picture.read_bytes()
     assert len(first) > 5_000
-    printed(capsys, path, "-o", str(picture), "--force")
+    read_stdout(capsys, "inspect", path, "-o", str(picture), "--force")
     assert picture.read_bytes() == first
     assert run(["inspect", path, "-o", str(picture)]) == 2
     assert "--force" in capsys.readouterr().err

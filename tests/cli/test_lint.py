@@ -8,12 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from helpers import assert_refused, run_here, run_in_terminal
+from helpers import assert_refused, read_stdout, run_here, run_in_terminal
 from models.gguf.writer import gguf, saved
 from models.lint.cases import CASES, config, llama
 
 import ropecli
-from ropecli.cli.app import run
 from ropecli.models.lint.rule import rules
 
 WRONG, SOUND, NOTED = CASES["R012"].fires, config(), CASES["R034"].fires
@@ -28,27 +27,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
-    assert run(["lint", *arguments]) == code
-    got = capsys.readouterr()
-    assert got.err == ""
-    return got.out
-
-
 def test_an_error_is_told_and_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
-    text = printed(capsys, "wrong", code=1)
+    text = read_stdout(capsys, "lint", "wrong", code=1)
     assert text.startswith("wrong/config.json: 1 error\n\n  error    R012  rope_scaling.attn_")
     assert "Transformers ignores it and uses 1.1386 (0.1 ln 4 + 1)" in text
 
 
 def test_sound_and_noted_files_are_exit_code_0(capsys: pytest.CaptureFixture[str]) -> None:
-    assert printed(capsys, "sound") == "sound/config.json: no findings\n"
-    assert printed(capsys, "noted").startswith("noted/config.json: 1 note\n")
+    assert read_stdout(capsys, "lint", "sound") == "sound/config.json: no findings\n"
+    assert read_stdout(capsys, "lint", "noted").startswith("noted/config.json: 1 note\n")
 
 
 def test_several_files_are_told_in_their_order(capsys: pytest.CaptureFixture[str]) -> None:
     path = saved(Path(), gguf(llama(rope__freq_base=None)))
-    text = printed(capsys, "sound", "wrong/config.json", str(path), "-q", code=1)
+    text = read_stdout(capsys, "lint", "sound", "wrong/config.json", str(path), "-q", code=1)
     assert [line.split(": ")[:2] for line in text.splitlines()] == [
         ["wrong/config.json", "error R012"],
         ["x.gguf", "warning R102"],
@@ -60,11 +52,11 @@ def test_standard_input(
 ) -> None:
     given = io.BytesIO(json.dumps(WRONG).encode())
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(given))
-    assert printed(capsys, "-", code=1).startswith("standard input: 1 error\n")
+    assert read_stdout(capsys, "lint", "-", code=1).startswith("standard input: 1 error\n")
 
 
 def test_document(capsys: pytest.CaptureFixture[str]) -> None:
-    text = printed(capsys, "wrong", "sound", "--json", "--ignore", "R004", code=1)
+    text = read_stdout(capsys, "lint", "wrong", "sound", "--json", "--ignore", "R004", code=1)
     got = json.loads(text)
     assert (got["schema"], got["version"]) == ("ropecli.lint/1", ropecli.__version__)
     assert got["parameters"] == {"sources": ["wrong", "sound"], "select": [], "ignore": ["R004"]}
@@ -74,19 +66,21 @@ def test_document(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_select_and_ignore_decide_what_counts(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "no findings" in printed(capsys, "wrong", "--ignore", "R012")
-    assert "no findings" in printed(capsys, "wrong", "--select", "R011", "--select", "R010")
-    assert "1 error" in printed(capsys, "wrong", "--select", "R012", code=1)
+    assert "no findings" in read_stdout(capsys, "lint", "wrong", "--ignore", "R012")
+    assert "no findings" in read_stdout(
+        capsys, "lint", "wrong", "--select", "R011", "--select", "R010"
+    )
+    assert "1 error" in read_stdout(capsys, "lint", "wrong", "--select", "R012", code=1)
 
 
 def test_rules_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert len(printed(capsys, "--rules").splitlines()) == len(rules())
-    listed = json.loads(printed(capsys, "--rules", "--json"))["result"]["rules"]
+    assert len(read_stdout(capsys, "lint", "--rules").splitlines()) == len(rules())
+    listed = json.loads(read_stdout(capsys, "lint", "--rules", "--json"))["result"]["rules"]
     assert [each["id"] for each in listed] == list(rules())
 
 
 def test_sarif_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
-    got = json.loads(printed(capsys, "wrong", "sound", "--sarif", code=1))
+    got = json.loads(read_stdout(capsys, "lint", "wrong", "sound", "--sarif", code=1))
     (result,) = got["runs"][0]["results"]
     assert result["locations"][0]["physicalLocation"] == {
         "artifactLocation": {"uri": "wrong/config.json"},
@@ -96,14 +90,17 @@ def test_sarif_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_sarif_in_a_file_beside_the_words(capsys: pytest.CaptureFixture[str]) -> None:
-    text = printed(capsys, "wrong", "--sarif", "-o", "out.sarif", code=1)
+    text = read_stdout(capsys, "lint", "wrong", "--sarif", "-o", "out.sarif", code=1)
     assert text.startswith("wrong/config.json: 1 error")
     whole = Path("out.sarif").read_text()
     assert json.loads(whole)["version"] == "2.1.0"
     assert "--force" in assert_refused(capsys, "lint", "wrong", "--sarif", "-o", "out.sarif")
-    assert printed(capsys, "wrong", "--sarif", "-o", "out.sarif", "--force", code=1) == text
+    assert (
+        read_stdout(capsys, "lint", "wrong", "--sarif", "-o", "out.sarif", "--force", code=1)
+        == text
+    )
     assert Path("out.sarif").read_text() == whole
-    both = printed(capsys, "sound", "--sarif", "--json", "-o", "out.sarif", "--force")
+    both = read_stdout(capsys, "lint", "sound", "--sarif", "--json", "-o", "out.sarif", "--force")
     assert json.loads(both)["result"] == {"findings": []}
 
 
@@ -145,7 +142,7 @@ def test_a_terminal_of_80_columns_is_not_overrun(folder: Path) -> None:
 
 
 def test_files_stand_apart_from_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = printed(capsys, "sound", "wrong", "sound", "noted", code=1).splitlines()
+    lines = read_stdout(capsys, "lint", "sound", "wrong", "sound", "noted", code=1).splitlines()
     heads = [i for i, line in enumerate(lines) if "config.json: " in line and line[0] != " "]
     assert len(heads) == 4
     assert heads[0] == 0

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import assert_refused, assert_within, run_in_terminal
+from helpers import assert_refused, assert_within, read_stdout, run_in_terminal
 
 from ropecli.cli.app import run
 from ropecli.encodings import ENCODINGS, encoding
@@ -29,15 +29,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
-    assert run(["scores", *arguments]) == code
-    shown = capsys.readouterr()
-    assert shown.err == ""
-    return shown.out
-
-
 def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    got: dict[str, Any] = json.loads(printed(capsys, *arguments, "--json"))
+    got: dict[str, Any] = json.loads(read_stdout(capsys, "scores", *arguments, "--json"))
     return got
 
 
@@ -94,7 +87,7 @@ def test_measurement_against_theory_fails_with_1(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Rope, "theory", dataclasses.replace(Rope.default_theory, symmetric=True))
-    text = printed(capsys, "--encodings", "nope,rope", *SMALL, code=1)
+    text = read_stdout(capsys, "scores", "--encodings", "nope,rope", *SMALL, code=1)
     assert text.startswith(
         "FAIL: 1 disagreement with theory, seed 0\n\n  rope: symmetric was measured no"
     )
@@ -115,7 +108,7 @@ def test_a_terminal_shows_the_table_within_its_width() -> None:
 
 
 def test_quiet_leaves_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:
-    text = printed(capsys, "--encodings", "rope", *SMALL, "--quiet")
+    text = read_stdout(capsys, "scores", "--encodings", "rope", *SMALL, "--quiet")
     assert text == "PASS: measurement and theory agree on 1 encoding, seed 0\n"
 
 
@@ -128,7 +121,7 @@ def test_a_picture_is_written_and_repeats(
     both = []
     for name in ("a", "b"):
         target = f"{name}.{suffix}"
-        text = printed(capsys, "--encodings", "rope,nope", *SMALL, "-o", target)
+        text = read_stdout(capsys, "scores", "--encodings", "rope,nope", *SMALL, "-o", target)
         assert f"Written: {target}" in text
         both.append((folder / target).read_bytes())
     assert both[0] == both[1]
@@ -257,8 +250,8 @@ def test_the_picture_s_command_draws_it_again(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ("--set", "t5.bidirectional=false", "--set", "sinusoidal.order=concatenated")
-    printed(capsys, "--encodings", "sinusoidal,t5", *SMALL, *options, "-o", "a.svg")
+    read_stdout(capsys, "scores", "--encodings", "sinusoidal,t5", *SMALL, *options, "-o", "a.svg")
     drawn = (folder / "a.svg").read_text()
     command = drawn.partition("ropecli scores ")[2].partition("<")[0]
-    printed(capsys, *command.split(), "-o", "b.svg")
+    read_stdout(capsys, "scores", *command.split(), "-o", "b.svg")
     assert (folder / "b.svg").read_text() == drawn

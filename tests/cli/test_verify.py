@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import read_stdout
 from numpy.typing import NDArray
 
 import ropecli
@@ -31,13 +32,6 @@ CHECK = {
 }
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
-    assert run(list(arguments)) == code
-    got = capsys.readouterr()
-    assert got.err == ""
-    return got.out
-
-
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Turn the built-in rotation the wrong way."""
@@ -49,7 +43,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_laws_hold(capsys: pytest.CaptureFixture[str]) -> None:
-    text = printed(capsys, *QUICK)
+    text = read_stdout(capsys, *QUICK)
     assert text.startswith("Checking RoPE against an independent reference\ndim 2, base 10000, ")
     rows = [line for line in text.splitlines() if line.startswith(("PASS", "FAIL"))]
     assert len(rows) >= 12
@@ -58,7 +52,7 @@ def test_laws_hold(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_document_has_the_keys_of_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
-    text = printed(capsys, *QUICK, "--json", "--seed", "3", "--max-position", "100")
+    text = read_stdout(capsys, *QUICK, "--json", "--seed", "3", "--max-position", "100")
     assert text.count("\n") == 1
     got = json.loads(text)
     assert list(got) == ["schema", "version", "parameters", "result"]
@@ -91,7 +85,7 @@ def test_document_has_the_keys_of_the_contract(capsys: pytest.CaptureFixture[str
 
 
 def test_all_dtypes_and_both_layouts_by_default(capsys: pytest.CaptureFixture[str]) -> None:
-    got = json.loads(printed(capsys, "verify", "--dim", "4", "--json"))
+    got = json.loads(read_stdout(capsys, "verify", "--dim", "4", "--json"))
     checks = got["result"]["checks"]
     judged = {(c["dtype"], c["layout"]) for c in checks}
     dtypes = ("float64", "float32", "float16", "bfloat16")
@@ -101,14 +95,14 @@ def test_all_dtypes_and_both_layouts_by_default(capsys: pytest.CaptureFixture[st
 
 
 def test_layouts_of_a_single_pair_are_one(capsys: pytest.CaptureFixture[str]) -> None:
-    checks = json.loads(printed(capsys, *QUICK, "--json"))["result"]["checks"]
+    checks = json.loads(read_stdout(capsys, *QUICK, "--json"))["result"]["checks"]
     names = [check["name"] for check in checks]
     assert len(names) == len(set(names))
 
 
 def test_same_seed_gives_the_same_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
     def checks(seed: str) -> Any:
-        text = printed(capsys, *QUICK, "--json", "--seed", seed)
+        text = read_stdout(capsys, *QUICK, "--json", "--seed", seed)
         return json.loads(text)["result"]["checks"]
 
     first = checks("5")
@@ -117,13 +111,13 @@ def test_same_seed_gives_the_same_verdicts(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_seed_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "seed 0\n" in printed(capsys, *QUICK)
-    assert "seed 41\n" in printed(capsys, *QUICK, "--seed", "41")
+    assert "seed 0\n" in read_stdout(capsys, *QUICK)
+    assert "seed 41\n" in read_stdout(capsys, *QUICK, "--seed", "41")
 
 
 def test_partial_rotation(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["verify", "--dim", "4", "--rotary-dim", "2", "--rotary-offset", "1"]
-    got = json.loads(printed(capsys, *words, "--dtype", "float32", "--json"))
+    got = json.loads(read_stdout(capsys, *words, "--dtype", "float32", "--json"))
     assert got["parameters"]["rotary_dim"] == 2
     by_name = {check["name"]: check for check in got["result"]["checks"]}
     assert by_name["pass-through"]["passed"] is True
@@ -133,7 +127,7 @@ def test_partial_rotation(capsys: pytest.CaptureFixture[str]) -> None:
 def test_failed_law_is_exit_code_1_with_a_case_to_type_in(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    text = printed(capsys, *QUICK, code=1)
+    text = read_stdout(capsys, *QUICK, code=1)
     assert "\nFAIL  convention " in text
     assert "direction reversed, expected forward" in text
     assert "m = 1, x = e_0: got (" in text
@@ -143,7 +137,7 @@ def test_failed_law_is_exit_code_1_with_a_case_to_type_in(
 
 @pytest.mark.usefixtures("broken")
 def test_failed_law_in_the_document(capsys: pytest.CaptureFixture[str]) -> None:
-    result = json.loads(printed(capsys, *QUICK, "--json", code=1))["result"]
+    result = json.loads(read_stdout(capsys, *QUICK, "--json", code=1))["result"]
     assert result["passed"] is False
     failed = {check["name"]: check for check in result["checks"] if check["passed"] is False}
     assert "convention" in failed
@@ -153,19 +147,19 @@ def test_failed_law_in_the_document(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.usefixtures("broken")
 def test_quiet_still_gives_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:
-    text = printed(capsys, *QUICK, "-q", code=1)
+    text = read_stdout(capsys, *QUICK, "-q", code=1)
     assert "\nFAIL  convention " in text
     assert "Checking" not in text
     assert "laws" not in text
 
 
 def test_quiet_is_the_table_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = printed(capsys, *QUICK, "--quiet").splitlines()
+    lines = read_stdout(capsys, *QUICK, "--quiet").splitlines()
     assert all(line.startswith("PASS  ") for line in lines[2:])
 
 
 def test_errors_and_explanations(capsys: pytest.CaptureFixture[str]) -> None:
-    text = printed(capsys, *QUICK, "--errors", "--explain")
+    text = read_stdout(capsys, *QUICK, "--errors", "--explain")
     heading = next(line for line in text.splitlines() if "law in float32" in line)
     assert heading.split()[-5:] == ["worst", "error", "tolerance", "ratio", "samples"]
     assert "\nWhere each tolerance comes from\n  relative position: " in text
@@ -191,7 +185,7 @@ def test_colours_only_where_they_are_asked_for(
     monkeypatch.setenv("TERM", "xterm-256color")
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    text = printed(capsys, *QUICK, "-q")
+    text = read_stdout(capsys, *QUICK, "-q")
     assert ("\x1b[" in text) == coloured
     assert "PASS" in text  # a word, whatever its colour
 
@@ -200,7 +194,7 @@ def test_document_has_no_colours(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
-    text = printed(capsys, *QUICK, "--json")
+    text = read_stdout(capsys, *QUICK, "--json")
     assert "\x1b" not in text
     assert "\\u001b" not in text
     assert np.isfinite(json.loads(text)["result"]["seconds"])
@@ -217,7 +211,7 @@ def test_first_run_says_what_it_waits_for_on_a_terminal(
 
 
 def test_encoding_is_judged_by_laws_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
-    text = printed(capsys, "verify", "--encoding", "alibi", "--seed", "2")
+    text = read_stdout(capsys, "verify", "--encoding", "alibi", "--seed", "2")
     assert text.startswith(
         "Checking alibi against its published formula\n"
         "model dim 64, heads 4, float64, positions up to 199, seed 2\n"
@@ -235,12 +229,12 @@ def test_encoding_is_judged_by_laws_of_its_own(capsys: pytest.CaptureFixture[str
     [("nope", "5 laws hold ("), ("kerple", "4 laws hold and 1 fails as it must (")],
 )
 def test_count_of_laws(name: str, count: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert f"\n{count}" in printed(capsys, "verify", "--encoding", name)
+    assert f"\n{count}" in read_stdout(capsys, "verify", "--encoding", name)
 
 
 def test_document_of_an_encoding(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["verify", "--encoding", "t5", "--model-dim", "8", "--heads", "2", "--json"]
-    got = json.loads(printed(capsys, *words))
+    got = json.loads(read_stdout(capsys, *words))
     assert got["schema"] == "ropecli.verify/1"
     assert got["parameters"] == {"encoding": "t5", "model_dim": 8, "heads": 2, "seed": 0}
     assert set(got["result"]) == {"passed", "checks", "seconds"}
@@ -252,7 +246,7 @@ def test_document_of_an_encoding(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_errors_and_explanations_of_an_encoding(capsys: pytest.CaptureFixture[str]) -> None:
-    text = printed(capsys, "verify", "--encoding", "nope", "--errors", "--explain", "-q")
+    text = read_stdout(capsys, "verify", "--encoding", "nope", "--errors", "--explain", "-q")
     assert text.splitlines()[0].split()[-5:] == ["says", "worst", "error", "tolerance", "samples"]
     assert "\nWhere each tolerance comes from\n  scores = reference: " in text
     assert "Checking" not in text
@@ -262,7 +256,7 @@ def test_wrong_encoding_is_exit_code_1(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ropecli.encodings.types.rope.rotate", lambda x, _rope, _positions: x)
-    text = printed(capsys, "verify", "--encoding", "rope", code=1)
+    text = read_stdout(capsys, "verify", "--encoding", "rope", code=1)
     assert "\nFAIL  scores = reference (Eq. 16), expected: holds: error " in text
     assert "\nFAIL  keys may change places (Eq. 16), expected: fails: error " in text
     assert "\n      theory says that this law fails, and it held\n" in text

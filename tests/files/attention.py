@@ -5,21 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from helpers import random_array
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from ropecli import Permuted, permute
-from ropecli.arrays import DTYPES
 from ropecli.files.formats.safetensors import serialize
 
 Array = NDArray[Any]
 HEADS, KV_HEADS, HEAD_DIM, WIDTH = 4, 2, 8, 6
 ATTENTION = "model.layers.0.self_attn."
-
-
-def drawn(*shape: int, dtype: str = "float32", seed: int = 0) -> Array:
-    return np.random.default_rng(seed).standard_normal(shape).astype(DTYPES[dtype])
 
 
 def layer(dtype: str = "float32", prefix: str = ATTENTION) -> dict[str, Array]:
@@ -34,7 +29,7 @@ def layer(dtype: str = "float32", prefix: str = ATTENTION) -> dict[str, Array]:
         "k_norm.weight": (HEAD_DIM,),
     }
     return {
-        prefix + name: drawn(*shape, dtype=dtype, seed=seed)
+        prefix + name: random_array(*shape, dtype=dtype, seed=seed)
         for seed, (name, shape) in enumerate(shapes.items())
     }
 

@@ -16,11 +16,6 @@ from numpy.typing import NDArray
 Arrays = Mapping[str, NDArray[Any]]
 
 
-def random_array(*shape: int, dtype: Any = "f4", seed: int = 0) -> NDArray[Any]:
-    """Numbers to rotate."""
-    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
-
-
 def save_npz(path: Path, arrays: Arrays) -> None:
     """Save arrays by any name."""
     np.savez(path, **dict[str, Any](arrays))

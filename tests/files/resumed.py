@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import zarr
 from files.folders import names, saved
-from numpy.typing import NDArray
+from helpers import random_array
 from safetensors.numpy import save_file
 
 from ropecli import Encoded, Rotary, encode_file
@@ -28,12 +28,6 @@ ROPE = Rotary(head_dim=8)
 BLOCK = 1_024  #: Bytes of a block here: eight vectors.
 
 
-def drawn(*shape: int, dtype: Any = "f8") -> NDArray[Any]:
-    """An array of which no two parts are alike."""
-    found: NDArray[Any] = np.random.default_rng(0).standard_normal(shape).astype(dtype)
-    return found
-
-
 @dataclass(frozen=True)
 class Case:
     """An input, and what to make of it."""
@@ -44,18 +38,20 @@ class Case:
 
 
 def _fortran(folder: Path) -> Path:
-    return saved(folder, np.asfortranarray(drawn(40, 3, 8, dtype=">f4")))
+    return saved(folder, np.asfortranarray(random_array(40, 3, 8, dtype=">f4")))
 
 
 def _tensors(folder: Path) -> Path:
-    tensors = {f"{layer}.{name}": drawn(30, 16, dtype="f4") for layer in "ab" for name in "qkv"}
+    tensors = {
+        f"{layer}.{name}": random_array(30, 16, dtype="f4") for layer in "ab" for name in "qkv"
+    }
     tensors["c.q"] = np.full((3, 8), np.nan, "f2")
     save_file(tensors, folder / "x.safetensors", metadata={"made by": "a test"})
     return folder / "x.safetensors"
 
 
 def _raw(folder: Path) -> Path:
-    (folder / "x.bin").write_bytes(drawn(100, 8, dtype=">f8").tobytes())
+    (folder / "x.bin").write_bytes(random_array(100, 8, dtype=">f8").tobytes())
     return folder / "x.bin"
 
 
@@ -63,28 +59,30 @@ def _chunks(folder: Path) -> Path:
     group = zarr.create_group(folder / "x.zarr", attributes={"made by": "a test"})
     for name in ("q", "k"):
         array = group.create_array(name, shape=(104, 8), chunks=(8, 8), dtype="f4", fill_value=0)
-        array[:] = drawn(104, 8, dtype="f4")
+        array[:] = random_array(104, 8, dtype="f4")
         array[16:32] = 0  # two chunks that have no file
     return folder / "x.zarr"
 
 
 CASES = {
-    "npy": Case(lambda folder: saved(folder, drawn(100, 8))),
-    "npy, big-endian": Case(lambda folder: saved(folder, drawn(4, 25, 16, dtype=">f4"))),
+    "npy": Case(lambda folder: saved(folder, random_array(100, 8, dtype="f8"))),
+    "npy, big-endian": Case(lambda folder: saved(folder, random_array(4, 25, 16, dtype=">f4"))),
     "npy, Fortran order": Case(_fortran, options={"sequence_axis": 0}),
     "npy, bfloat16": Case(
-        lambda folder: saved(folder, drawn(90, 8).astype(ml_dtypes.bfloat16)),
+        lambda folder: saved(folder, random_array(90, 8, dtype="f8").astype(ml_dtypes.bfloat16)),
         options={"dtype": "bfloat16", "inverse": True},
     ),
     "safetensors": Case(_tensors, "y.safetensors", {"tensor": "*.q", "offset": 7}),
     "npy to safetensors": Case(
-        lambda folder: saved(folder, drawn(90, 8, dtype=">f2")), "y.safetensors"
+        lambda folder: saved(folder, random_array(90, 8, dtype=">f2")), "y.safetensors"
     ),
     "raw": Case(_raw, "y.bin", {"shape": (5, 20, 8), "dtype": ">float64"}),
-    "npy to raw": Case(lambda folder: saved(folder, drawn(100, 8, dtype=">f8")), "y.raw"),
+    "npy to raw": Case(lambda folder: saved(folder, random_array(100, 8, dtype=">f8")), "y.raw"),
     "raw to npy": Case(_raw, options={"shape": (100, 8), "dtype": ">float64"}),
     "zarr": Case(_chunks, "y.zarr", {"tensor": "q"}),
-    "npy to zarr": Case(lambda folder: saved(folder, drawn(7, 12, 8, dtype=">f4")), "y.zarr"),
+    "npy to zarr": Case(
+        lambda folder: saved(folder, random_array(7, 12, 8, dtype=">f4")), "y.zarr"
+    ),
     "zarr to npy": Case(_chunks, options={"tensor": "q"}),
 }
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 from files.folders import names, saved, unprivileged
-from files.resumed import contents, drawn, ends
-from helpers import assert_refused
+from files.resumed import contents, ends
+from helpers import assert_refused, random_array
 
 from ropecli import Rotary, encode_file
 from ropecli.cli.app import run
@@ -29,7 +29,7 @@ PLAIN_OR_RESUME = pytest.mark.parametrize("resume", [[], ["--resume"]], ids=["pl
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with x.npy, from which blocks of eight vectors are rotated."""
-    saved(tmp_path, drawn(100, 8))
+    saved(tmp_path, random_array(100, 8, dtype="f8"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(array_job, "BLOCK_BYTES", 1_024)
     return tmp_path
@@ -41,7 +41,7 @@ def open_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         monkeypatch.chdir(folder)
         Path(folder).chmod(0o777)
-        saved(Path(folder), drawn(100, 8))
+        saved(Path(folder), random_array(100, 8, dtype="f8"))
         yield Path(folder)
 
 

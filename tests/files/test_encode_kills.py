@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from files.folders import names, saved
-from files.resumed import contents, drawn
-from helpers import ROOT
+from files.resumed import contents
+from helpers import ROOT, random_array
 
 from ropecli import Rotary, encode_file
 
@@ -68,8 +68,12 @@ def finished(*words: object) -> int:
     return errors.count(b"turned\n")
 
 
+@pytest.mark.slow
 def test_five_kills(tmp_path: Path) -> None:
-    path, output = saved(tmp_path, drawn(4_800, 8)), tmp_path / "y.npy"  # 150 blocks
+    path, output = (
+        saved(tmp_path, random_array(4_800, 8, dtype="f8")),
+        tmp_path / "y.npy",
+    )  # 150 blocks
     before = contents(path)
     draw = random.Random(1)
     encode_file(path, tmp_path / "expected.npy", ROPE)
@@ -92,7 +96,7 @@ def test_five_kills(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("stuck", ["stdin", "stdout"])
 def test_interrupt_ends_what_waits_for_others(tmp_path: Path, stuck: str) -> None:
-    path = saved(tmp_path, drawn(100_000, 8))  # more than a pipe holds
+    path = saved(tmp_path, random_array(100_000, 8, dtype="f8"))  # more than a pipe holds
     words = ["-", "-o", tmp_path / "y.npy"] if stuck == "stdin" else [path, "-o", "-"]
     with start(*words, "-q") as process:
         assert process.stderr is not None
@@ -113,7 +117,7 @@ def test_interrupt_ends_what_waits_for_others(tmp_path: Path, stuck: str) -> Non
 
 @pytest.mark.slow
 def test_things_that_are_called_as_stdout_is(tmp_path: Path) -> None:
-    path = saved(tmp_path, drawn(100, 8))
+    path = saved(tmp_path, random_array(100, 8, dtype="f8"))
     encode_file(path, tmp_path / "expected.npy", ROPE)
     (tmp_path / "-").mkdir()
     (tmp_path / "-" / "precious").write_bytes(b"precious")
@@ -126,7 +130,7 @@ def test_things_that_are_called_as_stdout_is(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_full_disk_keeps_what_can_be_gone_on_with(tmp_path: Path) -> None:
-    path, output = saved(tmp_path, drawn(4_800, 8)), tmp_path / "y.npy"
+    path, output = saved(tmp_path, random_array(4_800, 8, dtype="f8")), tmp_path / "y.npy"
     encode_file(path, tmp_path / "expected.npy", ROPE)
     limit = path.stat().st_size // 2
 

@@ -14,8 +14,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 from files.folders import names, refused, saved, to_be_rotated
-from files.optional_formats import random_array, read_hdf5, save_npz, write_hdf5, write_zarr
-from helpers import assert_same_bits, run_python, slow, soon
+from files.optional_formats import read_hdf5, save_npz, write_hdf5, write_zarr
+from helpers import assert_same_bits, random_array, run_python, slow, soon
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -393,8 +393,8 @@ import sys
 sys.path.insert(0, {tests!r})
 from pathlib import Path
 from files.damage import damage_file, is_read
-from files.optional_formats import random_array, write_hdf5
-from helpers import soon
+from files.optional_formats import write_hdf5
+from helpers import random_array, soon
 folder = Path({folder!r})
 arrays = {{"q": random_array(12, 8), "l/k": random_array(12, 8, dtype="f2")}}
 path = write_hdf5(folder / "x.h5", arrays, chunks=(5, 8), compression="gzip")

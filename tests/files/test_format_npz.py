@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from files.folders import names, refused, saved, written
 from files.hostile import archive, npy, saved_bytes
-from helpers import assert_same_bits, slow
+from helpers import assert_same_bits, random_array, slow
 
 from ropecli import Rotary, encode_file, rotate
 from ropecli.files import array_job
@@ -27,11 +27,6 @@ PACKED = {
     "bzip2": zipfile.ZIP_BZIP2,
     "lzma": zipfile.ZIP_LZMA,
 }
-
-
-def drawn(*shape: int, dtype: Any = np.float32, order: Any = "C", seed: int = 0) -> Any:
-    x = np.random.default_rng(seed).standard_normal(shape).astype(dtype)
-    return np.asarray(x, order=order)
 
 
 def loaded(path: Path, name: str) -> Any:
@@ -57,7 +52,10 @@ def test_every_dtype_order_and_packing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: Any, order: Any, packed: str
 ) -> None:
     monkeypatch.setattr(array_job, "BLOCK_BYTES", 1_000)
-    x, other = drawn(3, 70, 8, dtype=dtype, order=order), saved_bytes(drawn(4, seed=1))
+    x, other = (
+        random_array(3, 70, 8, dtype=dtype, order=order),
+        saved_bytes(random_array(4, seed=1)),
+    )
     members = {"other.npy": other, "a/q.npy": saved_bytes(x), "words.txt": b"kept"}
     path = written(tmp_path, archive(members, PACKED[packed]), "x.npz")
     name = "bfloat16" if dtype == BFLOAT16 else None
@@ -72,9 +70,10 @@ def test_every_dtype_order_and_packing(
 
 
 def test_what_numpy_writes_and_what_numpy_reads(tmp_path: Path) -> None:
-    x, y = drawn(2, 50, 8), drawn(50, 8, dtype=np.float64, order="F", seed=1)
+    x, y = random_array(2, 50, 8), random_array(50, 8, dtype=np.float64, order="F", seed=1)
+    named: dict[str, Any] = {"ids": np.arange(5), "layers.0.q": x, "layers.1.q": y}
     for save, name in ((np.savez, "x.npz"), (np.savez_compressed, "y.npz")):
-        save(tmp_path / name, x, ids=np.arange(5), **{"layers.0.q": x, "layers.1.q": y})
+        save(tmp_path / name, x, **named)
         encode_file(tmp_path / name, tmp_path / "out.npz", ROPE, tensor="layers.*", force=True)
         with np.load(tmp_path / "out.npz") as file:
             assert file.files == ["ids", "layers.0.q", "layers.1.q", "arr_0"]
@@ -85,7 +84,7 @@ def test_what_numpy_writes_and_what_numpy_reads(tmp_path: Path) -> None:
 
 
 def test_header_of_an_array_is_kept_byte_for_byte(tmp_path: Path) -> None:
-    x = drawn(2, 8)
+    x = random_array(2, 8)
     header = "{'shape': (2, 8), 'fortran_order': False, 'descr': '<f4'}   \n"
     for version in ((1, 0), (2, 0), (3, 0)):
         member = npy(header, x.tobytes(), version=version)
@@ -97,11 +96,11 @@ def test_header_of_an_array_is_kept_byte_for_byte(tmp_path: Path) -> None:
 
 
 def test_equal_arrays_make_equal_archives(tmp_path: Path) -> None:
-    path = saved(tmp_path, drawn(5, 8))
+    path = saved(tmp_path, random_array(5, 8))
     for name in ("a.npz", "b.npz"):
         encode_file(path, tmp_path / name, ROPE)
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
-    np.savez(tmp_path / "x.npz", q=drawn(5, 8))
+    np.savez(tmp_path / "x.npz", q=random_array(5, 8))
     for name in ("c.npz", "d.npz"):
         encode_file(tmp_path / "x.npz", tmp_path / name, ROPE)
     assert (tmp_path / "c.npz").read_bytes() == (tmp_path / "d.npz").read_bytes()
@@ -115,7 +114,7 @@ def test_what_an_archive_says_of_its_members_is_kept(tmp_path: Path) -> None:
             info = zipfile.ZipInfo(name, (2001, 2, 3, 4, 5, 6))
             info.comment, info.external_attr = name.encode(), 0o640 << 16
             info.compress_type = zipfile.ZIP_STORED if name == "note" else zipfile.ZIP_DEFLATED
-            file.writestr(info, saved_bytes(drawn(3, 8)) if name.endswith("npy") else b"")
+            file.writestr(info, saved_bytes(random_array(3, 8)) if name.endswith("npy") else b"")
     encode_file(path, tmp_path / "y.npz", ROPE, tensor="folder/q")
     with zipfile.ZipFile(path) as before, zipfile.ZipFile(tmp_path / "y.npz") as after:
         assert after.comment == before.comment
@@ -127,13 +126,13 @@ def test_what_an_archive_says_of_its_members_is_kept(tmp_path: Path) -> None:
 def test_arrays_without_a_header_of_zip64(tmp_path: Path) -> None:
     path = tmp_path / "x.npz"
     with zipfile.ZipFile(path, "w") as file, file.open("q.npy", "w", force_zip64=True) as member:
-        member.write(saved_bytes(drawn(3, 8)))
+        member.write(saved_bytes(random_array(3, 8)))
     encode_file(path, tmp_path / "y.npz", ROPE)
-    assert_same_bits("q", got=loaded(tmp_path / "y.npz", "q"), expected=turned(drawn(3, 8)))
+    assert_same_bits("q", got=loaded(tmp_path / "y.npz", "q"), expected=turned(random_array(3, 8)))
 
 
 def test_hundreds_of_arrays_need_few_open_files(tmp_path: Path) -> None:
-    member = saved_bytes(drawn(2, 8))
+    member = saved_bytes(random_array(2, 8))
     path = written(tmp_path, archive({f"{n}.npy": member for n in range(200)}), "x.npz")
     few, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (100, most))
@@ -141,11 +140,13 @@ def test_hundreds_of_arrays_need_few_open_files(tmp_path: Path) -> None:
         encode_file(path, tmp_path / "y.npz", ROPE, tensor="*")
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (few, most))
-    assert_same_bits("last", got=loaded(tmp_path / "y.npz", "199"), expected=turned(drawn(2, 8)))
+    assert_same_bits(
+        "last", got=loaded(tmp_path / "y.npz", "199"), expected=turned(random_array(2, 8))
+    )
 
 
 def test_headers_are_read_when_they_are_asked_for(tmp_path: Path) -> None:
-    members = {"bad.npy": b"no array", "q.npy": saved_bytes(drawn(3, 8))}
+    members = {"bad.npy": b"no array", "q.npy": saved_bytes(random_array(3, 8))}
     path = written(tmp_path, archive(members), "x.npz")
     encode_file(path, tmp_path / "y.npz", ROPE, tensor="q")
     assert content_of(tmp_path / "y.npz")["bad.npy"] == b"no array"
@@ -157,9 +158,9 @@ def test_headers_are_read_when_they_are_asked_for(tmp_path: Path) -> None:
 
 
 def test_positions_in_an_archive(tmp_path: Path) -> None:
-    path = saved(tmp_path, drawn(2, 40, 8))
+    path = saved(tmp_path, random_array(2, 40, 8))
     places = np.random.default_rng(2).integers(0, 999, (2, 40))
     np.savez_compressed(tmp_path / "p.npz", places)
     encode_file(path, tmp_path / "y.npy", ROPE, positions=tmp_path / "p.npz")
-    expected = rotate(drawn(2, 40, 8), ROPE, places)
+    expected = rotate(random_array(2, 40, 8), ROPE, places)
     assert_same_bits("y", got=np.load(tmp_path / "y.npy"), expected=expected)

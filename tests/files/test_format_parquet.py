@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from files.damage import damage_file, is_read
 from files.folders import names, refused, saved, to_be_rotated
-from files.optional_formats import random_array, read_parquet, vectors, write_parquet
-from helpers import assert_same_bits, run_python, slow, soon
+from files.optional_formats import read_parquet, vectors, write_parquet
+from helpers import assert_same_bits, random_array, run_python, slow, soon
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from files.folders import names, refused, saved, written
 from files.hostile import archive, fed, npy, saved_bytes
-from helpers import ROOT, assert_same_bits, run_python, slow, soon
+from helpers import ROOT, assert_same_bits, random_array, run_python, slow, soon
 from safetensors.numpy import load_file, save
 
 from ropecli import Rotary, encode_file, rotate
@@ -30,11 +30,6 @@ ROPE = Rotary(head_dim=8)
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 DTYPES = [np.dtype(name) for name in ("<f8", ">f8", "<f4", ">f4", "<f2", ">f2")] + [BFLOAT16]
 Bytes = pytest.CaptureFixture[bytes]
-
-
-def drawn(*shape: int, dtype: Any = np.float32, order: Any = "C") -> Any:
-    x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
-    return np.asarray(x, order=order)
 
 
 @contextlib.contextmanager
@@ -63,7 +58,7 @@ def test_pipes_carry_what_files_hold(
     block: int,
 ) -> None:
     monkeypatch.setattr(array_job, "BLOCK_BYTES", block)
-    path = saved(tmp_path, drawn(3, 20, 16, dtype=dtype, order=order))
+    path = saved(tmp_path, random_array(3, 20, 16, dtype=dtype, order=order))
     name = "bfloat16" if dtype == BFLOAT16 else None
     encode_file(path, tmp_path / "y.npy", ROPE, dtype=name)
     expected = (tmp_path / "y.npy").read_bytes()
@@ -84,7 +79,7 @@ def test_axes_and_positions_as_in_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Bytes
 ) -> None:
     monkeypatch.setattr(array_job, "BLOCK_BYTES", 2_000)
-    path = saved(tmp_path, drawn(4, 9, 3, 16))
+    path = saved(tmp_path, random_array(4, 9, 3, 16))
     places = np.random.default_rng(1).integers(0, 999, (4, 9))
     options: dict[str, Any] = {"positions": places, "sequence_axis": 1, "offset": 5}
     encode_file(path, tmp_path / "y.npy", ROPE, **options)
@@ -102,7 +97,7 @@ def test_no_row_and_one_row(shape: tuple[int, ...], capfdbinary: Bytes) -> None:
 
 
 def test_to_and_from_other_formats(tmp_path: Path, capfdbinary: Bytes) -> None:
-    x = drawn(5, 8)
+    x = random_array(5, 8)
     expected = rotate(x, ROPE)
     for name in ("y.npz", "y.safetensors", "y.bin"):
         with fed(saved_bytes(x)):
@@ -118,7 +113,7 @@ def test_to_and_from_other_formats(tmp_path: Path, capfdbinary: Bytes) -> None:
 
 
 def test_streams_that_follow_one_another(tmp_path: Path) -> None:
-    first, second = drawn(4, 8), drawn(3, 5, 8, dtype=np.float64)
+    first, second = random_array(4, 8), random_array(3, 5, 8, dtype=np.float64)
     with fed(saved_bytes(first) + saved_bytes(second)):
         encode_file("-", tmp_path / "a.npy", ROPE)
         encode_file("-", tmp_path / "b.npy", ROPE)
@@ -128,7 +123,7 @@ def test_streams_that_follow_one_another(tmp_path: Path) -> None:
 
 
 def test_a_redirected_file_is_read_from_where_it_stands(tmp_path: Path) -> None:
-    x = drawn(4, 8)
+    x = random_array(4, 8)
     path = written(tmp_path, b"a line\n" + saved_bytes(x), "x")
     with redirected(path, begin=7):
         encode_file("-", tmp_path / "y.npy", ROPE)
@@ -141,7 +136,7 @@ def test_a_stream_that_ends_too_soon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: Any, left: int
 ) -> None:
     monkeypatch.setattr(array_job, "BLOCK_BYTES", 1_000)
-    content = saved_bytes(drawn(20, 16, 8, order=order))
+    content = saved_bytes(random_array(20, 16, 8, order=order))
     with fed(content[: 128 + left]):
         said = refused(encode_file, "-", tmp_path / "y.npy", ROPE)
     needs = "shape (20, 16, 8) of float32 needs 10,240"
@@ -150,7 +145,7 @@ def test_a_stream_that_ends_too_soon(
 
 
 def test_a_stream_cut_within_its_header(tmp_path: Path) -> None:
-    content = saved_bytes(drawn(4, 8))
+    content = saved_bytes(random_array(4, 8))
     for length in range(128):
         with fed(content[:length]):
             assert refused(encode_file, "-", tmp_path / "y.npy", ROPE).startswith("stdin ")
@@ -160,8 +155,8 @@ def test_a_stream_cut_within_its_header(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (archive({"q.npy": saved_bytes(drawn(3, 8))}), r"starts with b'PK\x03\x04"),
-        (save({"q": drawn(3, 8)}), "starts with b"),
+        (archive({"q.npy": saved_bytes(random_array(3, 8))}), r"starts with b'PK\x03\x04"),
+        (save({"q": random_array(3, 8)}), "starts with b"),
         (b"\x89HDF\r\n\x1a\n" + bytes(99), r"starts with b'\x89HDF\r\n'"),
         (b"words", "starts with b'words'"),
         (b"", "is empty"),
@@ -177,13 +172,13 @@ def test_what_is_no_npy_stream_is_refused(tmp_path: Path, content: bytes, words:
 
 
 def test_positions_do_not_come_through_stdin(tmp_path: Path) -> None:
-    path = saved(tmp_path, drawn(5, 8))
+    path = saved(tmp_path, random_array(5, 8))
     with fed(saved_bytes(np.arange(5))):
         assert "-" in refused(encode_file, path, tmp_path / "y.npy", ROPE, positions="-")
 
 
 def test_input_is_never_written_over(tmp_path: Path) -> None:
-    path = saved(tmp_path, drawn(5, 8))
+    path = saved(tmp_path, random_array(5, 8))
     before = path.read_bytes()
     with redirected(path):
         said = refused(encode_file, "-", path, ROPE, force=True)
@@ -204,7 +199,7 @@ def test_parts_in_any_order_come_out_in_that_of_the_file(capfdbinary: Bytes) -> 
     random = np.random.default_rng(3)
     for order in ("C", "F"):
         for dtype in ("<f4", ">f4"):
-            x = drawn(6, 5, 4, dtype=dtype, order=order)
+            x = random_array(6, 5, 4, dtype=dtype, order=order)
             stored = Stored(
                 path=Path("-"), shape=x.shape, dtype=x.dtype, fortran_order=order == "F"
             )
@@ -227,7 +222,7 @@ def test_parts_in_any_order_are_read_from_a_stream() -> None:
     random = np.random.default_rng(4)
     for order in ("C", "F"):
         for dtype in ("<f4", ">f4"):
-            x = drawn(6, 5, 4, dtype=dtype, order=order)
+            x = random_array(6, 5, 4, dtype=dtype, order=order)
             stored = Stored(
                 path=Path("x"), shape=x.shape, dtype=x.dtype, fortran_order=order == "F"
             )
@@ -254,7 +249,7 @@ def test_blocks_in_order_do_not_wait(monkeypatch: pytest.MonkeyPatch, capfdbinar
     def watch(done: int, total: int) -> None:
         seen.append(os.fstat(1).st_size)  # the file in which stdout is caught
 
-    with fed(saved_bytes(drawn(20, 16, 8))):
+    with fed(saved_bytes(random_array(20, 16, 8))):
         encode_file("-", "-", ROPE, progress=watch)
     assert len(seen) == 20
     assert seen[0] >= 128 + 512
@@ -329,14 +324,14 @@ def trickling(content: bytes, pieces: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_a_stream_that_does_not_wait(tmp_path: Path, order: Any) -> None:
-    x = drawn(40, 8, order=order)
+    x = random_array(40, 8, order=order)
     with trickling(saved_bytes(x), 7):
         encode_file("-", tmp_path / "y.npy", ROPE)
     assert_same_bits("y", got=np.load(tmp_path / "y.npy"), expected=rotate(x, ROPE))
 
 
 def test_an_output_that_does_not_wait(tmp_path: Path) -> None:
-    path = saved(tmp_path, drawn(5_000, 8))  # 160 kB, more than a pipe holds
+    path = saved(tmp_path, random_array(5_000, 8))  # 160 kB, more than a pipe holds
     encode_file(path, tmp_path / "y.npy", ROPE)
     ours, theirs = os.pipe()
     os.set_blocking(theirs, False)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from files.folders import names, refused, saved
 from files.hostile import nested_safetensors
-from helpers import assert_same_bits
+from helpers import assert_same_bits, random_array
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
@@ -23,17 +23,13 @@ ROPE = Rotary(head_dim=8)
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
-def drawn(*shape: int, dtype: Any = np.float32, seed: int = 0) -> Any:
-    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
-
-
 def tensors() -> dict[str, Any]:
     """What a dump holds: some to rotate, some not, of every kind."""
     return {
-        "layers.0.q_proj": drawn(2, 5, 8),
-        "layers.0.k_proj": drawn(2, 5, 8, dtype=BFLOAT16, seed=1),
-        "layers.1.q_proj": drawn(3, 16, dtype=np.float16, seed=2),
-        "layers.1.v_proj": drawn(4, 4, seed=3),
+        "layers.0.q_proj": random_array(2, 5, 8),
+        "layers.0.k_proj": random_array(2, 5, 8, dtype=BFLOAT16, seed=1),
+        "layers.1.q_proj": random_array(3, 16, dtype=np.float16, seed=2),
+        "layers.1.v_proj": random_array(4, 4, seed=3),
         "ids": np.arange(7),
         "mask": np.array([True, False]),
         "scalar": np.array(2.5),
@@ -145,7 +141,7 @@ def test_dtype_is_held_against_the_file(path: Path) -> None:
 @pytest.mark.parametrize("dtype", ["<f8", ">f8", "<f4", ">f4", "<f2", ">f2", BFLOAT16], ids=str)
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_there_and_back_through_every_format(tmp_path: Path, dtype: Any, order: Any) -> None:
-    x = np.asarray(drawn(3, 5, 8, dtype=dtype), order=order)
+    x = np.asarray(random_array(3, 5, 8, dtype=dtype), order=order)
     saved(tmp_path, x, "a.npy")
     native = x.astype(x.dtype.newbyteorder("="))
     expected = np.ascontiguousarray(rotate(native, ROPE))
@@ -186,7 +182,14 @@ def test_several_tensors_do_not_go_into_npy(path: Path) -> None:
 
 def test_a_name_goes_before_a_pattern(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
-    save_file({"*": drawn(2, 8), "[ab]": drawn(2, 8, seed=1), "a": drawn(2, 8, seed=2)}, path)
+    save_file(
+        {
+            "*": random_array(2, 8),
+            "[ab]": random_array(2, 8, seed=1),
+            "a": random_array(2, 8, seed=2),
+        },
+        path,
+    )
     for name in ("*", "[ab]"):
         output = tmp_path / "y.safetensors"
         result = encode_file(path, output, ROPE, tensor=name, force=True)

@@ -16,13 +16,8 @@ import numpy as np
 import pytest
 import zarr
 from files.folders import names, refused, saved, to_be_rotated
-from files.optional_formats import (
-    random_array,
-    read_zarr,
-    save_npz,
-    write_zarr,
-)
-from helpers import assert_same_bits, run_python, slow
+from files.optional_formats import read_zarr, save_npz, write_zarr
+from helpers import assert_same_bits, random_array, run_python, slow
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray

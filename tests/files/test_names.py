@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from files.folders import names, refused
 from files.hostile import archive, nested_safetensors, saved_bytes
-from files.optional_formats import random_array, read_zarr, save_npz, write_zarr
-from helpers import assert_same_bits
+from files.optional_formats import read_zarr, save_npz, write_zarr
+from helpers import assert_same_bits, random_array
 from safetensors import safe_open
 
 from ropecli import Rotary, encode_file, rotate

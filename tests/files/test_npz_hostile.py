@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from files.folders import names, refused, written
 from files.hostile import ROPE, archive, bomb, pickled_array, saved_bytes
-from helpers import soon
+from helpers import random_array, soon
 
 from ropecli import encode_file
 from ropecli.files import array_job
@@ -26,10 +26,6 @@ PACKED = {
 }
 
 
-def drawn(*shape: int, order: Any = "C") -> Any:
-    return np.asarray(np.random.default_rng(0).standard_normal(shape).astype("f4"), order=order)
-
-
 @pytest.mark.parametrize("packed", PACKED)
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("chosen", ["q", "k"])
@@ -37,8 +33,8 @@ def test_a_damaged_byte_is_noticed_wherever_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: str, order: Any, chosen: str
 ) -> None:
     monkeypatch.setattr(array_job, "BLOCK_BYTES", 1_000)
-    x = drawn(500, 8, order=order)
-    members = {"q.npy": saved_bytes(x), "k.npy": saved_bytes(drawn(2, 8))}
+    x = random_array(500, 8, order=order)
+    members = {"q.npy": saved_bytes(x), "k.npy": saved_bytes(random_array(2, 8))}
     content = archive(members, PACKED[packed])
     end = content.index(b"PK\3\4", 4)
     # The last bytes of a packed member may be padding.
@@ -52,7 +48,7 @@ def test_a_damaged_byte_is_noticed_wherever_it_is(
 
 
 def test_an_archive_cut_anywhere_is_refused(tmp_path: Path) -> None:
-    content = archive({"q.npy": saved_bytes(drawn(3, 8))})
+    content = archive({"q.npy": saved_bytes(random_array(3, 8))})
     for length in range(0, len(content), 3):
         path = written(tmp_path, content[:length], "x.npz")
         assert "x.npz" in refused(encode_file, path, tmp_path / "y.npz", ROPE)
@@ -60,7 +56,7 @@ def test_an_archive_cut_anywhere_is_refused(tmp_path: Path) -> None:
 
 
 def test_encrypted_members_are_refused(tmp_path: Path) -> None:
-    content = bytearray(archive({"q.npy": saved_bytes(drawn(3, 8))}))
+    content = bytearray(archive({"q.npy": saved_bytes(random_array(3, 8))}))
     index = content.index(b"PK\1\2")
     content[6] |= 1
     content[index + 8] |= 1
@@ -71,7 +67,7 @@ def test_encrypted_members_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["q.npy", "k.npy", "note"])
 def test_members_packed_in_an_unknown_way_are_refused(tmp_path: Path, name: str) -> None:
-    array = saved_bytes(drawn(3, 8))
+    array = saved_bytes(random_array(3, 8))
     content = bytearray(archive({"q.npy": array, "k.npy": array, "note": b"a few words"}))
     local, index = content.index(name.encode()) - 30, content.rindex(name.encode()) - 46
     content[local + 8] = content[index + 10] = 9  # Deflate64, which Python cannot unpack
@@ -85,14 +81,14 @@ def test_members_packed_in_an_unknown_way_are_refused(tmp_path: Path, name: str)
 def test_names_that_stand_twice_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.npz"
     for name in ("q.npy", "note"):
-        content = archive({name: saved_bytes(drawn(3, 8)), name[::-1]: b""})
+        content = archive({name: saved_bytes(random_array(3, 8)), name[::-1]: b""})
         path.write_bytes(content.replace(name[::-1].encode(), name.encode()))
         said = refused(encode_file, path, tmp_path / "y.npz", ROPE)
         assert said == f"{path} holds {name!r} twice"
 
 
 def test_an_array_without_a_name_is_refused(tmp_path: Path) -> None:
-    path = written(tmp_path, archive({".npy": saved_bytes(drawn(3, 8))}), "x.npz")
+    path = written(tmp_path, archive({".npy": saved_bytes(random_array(3, 8))}), "x.npz")
     assert "holds an array without a name" in refused(encode_file, path, tmp_path / "y.npz", ROPE)
 
 
@@ -101,13 +97,13 @@ def test_archives_of_no_array(tmp_path: Path) -> None:
     assert "holds no tensor" in refused(encode_file, path, tmp_path / "y.npz", ROPE)
     path = written(tmp_path, b"no archive", "x.npz")
     assert "File is not a zip file" in refused(encode_file, path, tmp_path / "y.npz", ROPE)
-    path = written(tmp_path, saved_bytes(drawn(2, 8)), "x.npz")
+    path = written(tmp_path, saved_bytes(random_array(2, 8)), "x.npz")
     assert "File is not a zip file" in refused(encode_file, path, tmp_path / "y.npz", ROPE)
 
 
 def test_objects_are_never_unpickled(tmp_path: Path) -> None:
     mark = tmp_path / "code ran"
-    members = {"q.npy": saved_bytes(drawn(3, 8)), "o.npy": pickled_array(mark)}
+    members = {"q.npy": saved_bytes(random_array(3, 8)), "o.npy": pickled_array(mark)}
     path = written(tmp_path, archive(members), "x.npz")
     said = refused(encode_file, path, tmp_path / "y.npz", ROPE, tensor="o")
     assert "Python objects, which are never loaded" in said
@@ -126,7 +122,7 @@ def test_objects_are_never_unpickled(tmp_path: Path) -> None:
     ],
 )
 def test_bombs_are_refused_before_they_go_off(tmp_path: Path, packed: str) -> None:
-    x = saved_bytes(drawn(3, 8))
+    x = saved_bytes(random_array(3, 8))
     honest = written(tmp_path, bomb(x, PACKED[packed], 17 << 22), "x.npz")
     with soon():
         said = refused(encode_file, honest, tmp_path / "y.npz", ROPE)
@@ -166,7 +162,7 @@ def test_long_indexes(tmp_path: Path, count: int) -> None:
 
 @pytest.mark.parametrize("what", ["index", "size", "zip64"])
 def test_indexes_that_point_nowhere(tmp_path: Path, what: str) -> None:
-    content = bytearray(archive({"q.npy": saved_bytes(drawn(3, 8))}))
+    content = bytearray(archive({"q.npy": saved_bytes(random_array(3, 8))}))
     index, end = content.index(b"PK\1\2"), content.index(b"PK\5\6")
     if what == "index":
         content[end + 16 : end + 20] = b"\xff\xff\xff\x7f"
@@ -186,7 +182,7 @@ def test_indexes_that_point_nowhere(tmp_path: Path, what: str) -> None:
 
 
 def test_a_header_is_read_without_what_follows(tmp_path: Path) -> None:
-    np.savez_compressed(tmp_path / "x.npz", q=drawn(9_999, 8))
+    np.savez_compressed(tmp_path / "x.npz", q=random_array(9_999, 8))
     data = bytearray((tmp_path / "x.npz").read_bytes())
     end = data.rindex(b"PK\1\2")
     data[end - 9] ^= 255
@@ -201,7 +197,7 @@ def test_an_archive_that_shrinks_is_noticed(
 ) -> None:
     monkeypatch.setattr(array_job, "BLOCK_BYTES", 1 << 20)
     path = tmp_path / "x.npz"
-    np.savez(path, q=drawn(300_000, 8))
+    np.savez(path, q=random_array(300_000, 8))
     said = refused(
         encode_file,
         path,

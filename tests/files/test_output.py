@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from helpers import random_array
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +22,6 @@ from ropecli.files.formats.output import PAGE, OutputFile
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
 
 LENGTH = 5 * PAGE
 
@@ -63,10 +63,6 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Direct:
     monkeypatch.setattr(output, "LARGE", 0)
     monkeypatch.setattr(output, "WORTH", 1)
     return Direct(monkeypatch)
-
-
-def drawn(*shape: int) -> NDArray[np.float64]:
-    return np.random.default_rng(0).standard_normal(shape)
 
 
 def opened() -> list[str]:
@@ -151,7 +147,7 @@ def test_what_the_disk_does_not_take_is_told(tmp_path: Path, disk: Direct) -> No
 def test_encode_writes_the_same_either_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, layout: Any
 ) -> None:
-    np.save(tmp_path / "x.npy", np.asarray(drawn(3, 700, 8), order=layout))
+    np.save(tmp_path / "x.npy", np.asarray(random_array(3, 700, 8, dtype="f8"), order=layout))
     pages = assert_alike(tmp_path / "x.npy", suffix, monkeypatch)
     assert (pages > 0) == (layout == "C"), "pieces of columns are shorter than pages"
 
@@ -160,7 +156,7 @@ def test_encode_writes_the_same_either_way(
 def test_elements_need_not_stand_at_multiples_of_their_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blanks: int
 ) -> None:
-    data = drawn(3, 700, 8).tobytes()
+    data = random_array(3, 700, 8, dtype="f8").tobytes()
     tensor = {"dtype": "F64", "shape": [3, 700, 8], "data_offsets": [0, len(data)]}
     header = json.dumps({"x": tensor}).encode() + b" " * blanks
     path = tmp_path / "x.safetensors"
@@ -190,7 +186,7 @@ def test_nothing_stays_open_where_a_file_can_not_be_begun(
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    np.save(tmp_path / "x.npy", drawn(3, 8))
+    np.save(tmp_path / "x.npy", random_array(3, 8, dtype="f8"))
     before = opened()
     monkeypatch.setattr(os, "pwrite", full)
     with pytest.raises(Exception, match="No space left"):

@@ -8,18 +8,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from files.attention import (
-    ATTENTION,
-    HEAD_DIM,
-    HEADS,
-    KV_HEADS,
-    WIDTH,
-    Array,
-    converted,
-    drawn,
-    layer,
-)
-from helpers import assert_same_bits
+from files.attention import ATTENTION, HEAD_DIM, HEADS, KV_HEADS, WIDTH, Array, converted, layer
+from helpers import assert_same_bits, random_array
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
@@ -94,12 +84,12 @@ def test_there_and_back_gives_the_same_bytes(
     arrays: dict[str, Array] = {}
     for role, count in zip("qk", heads, strict=True):
         rows = count * 2 * pairs
-        arrays[f"l.{role}_proj.weight"] = drawn(rows, width, dtype=dtype)
+        arrays[f"l.{role}_proj.weight"] = random_array(rows, width, dtype=dtype)
         if data.draw(st.booleans()):
-            arrays[f"l.{role}_proj.bias"] = drawn(rows, dtype=dtype)
+            arrays[f"l.{role}_proj.bias"] = random_array(rows, dtype=dtype)
         shape = data.draw(st.sampled_from([None, (2 * pairs,), (count, 2 * pairs), (rows,)]))
         if shape is not None:
-            arrays[f"l.{role}_norm.weight"] = drawn(*shape, dtype=dtype)
+            arrays[f"l.{role}_norm.weight"] = random_array(*shape, dtype=dtype)
     paths = [folder / f"{name}.safetensors" for name in ("a", "b", "c")]
     paths[0].write_bytes(serialize(arrays))
     sizes: dict[str, Any] = {
@@ -127,7 +117,7 @@ def test_moved_rows_turn_as_the_old_did(
     offset = data.draw(st.integers(0, 2 * rest))
     place: dict[str, Any] = {"rotary_dim": 2 * pairs, "rotary_offset": offset}
     rows = old_rows(head_dim, to=to, **place)
-    x = drawn(3, head_dim, dtype="float64")
+    x = random_array(3, head_dim, dtype="float64")
     old = Rotary(head_dim=head_dim, layout=LAYOUTS[1 - LAYOUTS.index(to)], **place)
     new = Rotary(head_dim=head_dim, layout=to, **place)
     # The same arithmetic on the same numbers, elsewhere.
@@ -136,7 +126,7 @@ def test_moved_rows_turn_as_the_old_did(
 
 @pytest.mark.parametrize("shape", [(HEADS, HEAD_DIM), (HEADS * HEAD_DIM,)])
 def test_norms_of_each_head_and_across_heads(shape: tuple[int, ...], tmp_path: Path) -> None:
-    arrays = layer() | {f"{ATTENTION}q_norm.weight": drawn(*shape)}
+    arrays = layer() | {f"{ATTENTION}q_norm.weight": random_array(*shape)}
     got, result = converted(tmp_path, arrays)
     expected = half_of(arrays[f"{ATTENTION}q_norm.weight"], HEADS)
     assert_same_bits("q_norm", got=got[f"{ATTENTION}q_norm.weight"], expected=expected)
@@ -144,7 +134,7 @@ def test_norms_of_each_head_and_across_heads(shape: tuple[int, ...], tmp_path: P
 
 
 def test_metadata_order_and_other_bytes_are_kept(tmp_path: Path) -> None:
-    arrays = layer() | {"experts": drawn(3).astype(ml_dtypes.bfloat16), "i": np.arange(2)}
+    arrays = layer() | {"experts": random_array(3).astype(ml_dtypes.bfloat16), "i": np.arange(2)}
     source, target = tmp_path / "in.safetensors", tmp_path / "out.safetensors"
     save_file(arrays, source, metadata={"format": "pt", "who": "me"})
     permute(source, target, to="half", heads=HEADS, kv_heads=KV_HEADS)
@@ -175,9 +165,9 @@ def test_tensors_of_other_dtypes_are_copied(tmp_path: Path) -> None:
 
 def test_other_names_by_globs(tmp_path: Path) -> None:
     arrays = {
-        "layers.0.attention.wq.weight": drawn(HEADS * HEAD_DIM, WIDTH),
-        "layers.0.attention.wk.weight": drawn(KV_HEADS * HEAD_DIM, WIDTH),
-        "encoder.query.weight": drawn(3, WIDTH),
+        "layers.0.attention.wq.weight": random_array(HEADS * HEAD_DIM, WIDTH),
+        "layers.0.attention.wk.weight": random_array(KV_HEADS * HEAD_DIM, WIDTH),
+        "encoder.query.weight": random_array(3, WIDTH),
     }
     got, result = converted(tmp_path, arrays, tensors=["*.wq.*", "*.wk.*"])
     moved = {tensor.name for tensor in result.tensors if tensor.permuted}
@@ -270,8 +260,8 @@ def test_nothing_is_written_without_a_proof(tmp_path: Path) -> None:
 def test_little_memory_is_taken(tmp_path: Path) -> None:
     import tracemalloc
 
-    arrays = {f"l.{r}_proj.weight": drawn(64 * HEAD_DIM, 2048) for r in "qk"}
-    arrays["other"] = drawn(1 << 21)
+    arrays = {f"l.{r}_proj.weight": random_array(64 * HEAD_DIM, 2048) for r in "qk"}
+    arrays["other"] = random_array(1 << 21)
     (tmp_path / "in.safetensors").write_bytes(serialize(arrays))
     size = (tmp_path / "in.safetensors").stat().st_size
     del arrays
@@ -309,19 +299,24 @@ def test_what_is_refused(tmp_path: Path) -> None:
     refused("no tensor whose name matches nothing", plain, tensors=["nothing"])
     refused("seed must be at least 0, got -1", plain, seed=-1)
     refused(
-        "is neither of a query nor of a key", {"x.proj.weight": drawn(32, 6)}, tensors=["*proj*"]
+        "is neither of a query nor of a key",
+        {"x.proj.weight": random_array(32, 6)},
+        tensors=["*proj*"],
     )
-    refused("looks like several projections in one", {"l.qkv_proj.weight": drawn(64, 6)})
-    refused("is neither of a query", {"l.query_key_value.w": drawn(64, 6)}, tensors=["*query*"])
+    refused("looks like several projections in one", {"l.qkv_proj.weight": random_array(64, 6)})
+    refused(
+        "is neither of a query", {"l.query_key_value.w": random_array(64, 6)}, tensors=["*query*"]
+    )
     refused(
         "q_proj.weight holds I64, expected F64, F32, F16, BF16; .* quantised weights",
         {q: np.ones((32, 6), int)},
     )
     refused(
-        "head dim cannot be inferred from the tensors; pass head_dim", {"l.q_norm.weight": drawn(8)}
+        "head dim cannot be inferred from the tensors; pass head_dim",
+        {"l.q_norm.weight": random_array(8)},
     )
-    refused("shape .4, 8, 6.", plain | {q: drawn(4, 8, 6)}, head_dim=8)
-    refused("has shape .8,., but", {"l.q_proj.bias": drawn(8)}, head_dim=8)
+    refused("shape .4, 8, 6.", plain | {q: random_array(4, 8, 6)}, head_dim=8)
+    refused("has shape .8,., but", {"l.q_proj.bias": random_array(8)}, head_dim=8)
 
 
 def test_names_of_files(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from files.folders import names, refused, saved, unprivileged
-from files.optional_formats import random_array, read_zarr, write_zarr
-from helpers import ROOT, assert_same_bits
+from files.optional_formats import read_zarr, write_zarr
+from helpers import ROOT, assert_same_bits, random_array
 
 from ropecli import Rotary, encode_file, rotate
 from ropecli.errors import FileError

@@ -17,14 +17,13 @@ from files.resumed import (
     after,
     assert_resumed,
     contents,
-    drawn,
     ends,
     interrupt,
     interrupted,
     turned,
     whole,
 )
-from helpers import assert_same_bits, slow
+from helpers import assert_same_bits, random_array, slow
 
 from ropecli import Rotary, encode_file, rotate
 from ropecli.files import array_job, plan
@@ -74,7 +73,7 @@ def test_bytes_are_the_same_wherever_it_is_interrupted(
 def test_any_step_may_fail_at_any_block(
     tmp_path: Path, turned: list[str], monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    path, output = saved(tmp_path, drawn(100, 8)), tmp_path / "y.npy"
+    path, output = saved(tmp_path, random_array(100, 8, dtype="f8")), tmp_path / "y.npy"
     expected = whole(path, output)
     real: Any
     holder, name = {
@@ -106,15 +105,17 @@ def test_any_step_may_fail_at_any_block(
 
 
 def test_first_run_is_as_any_other(tmp_path: Path, turned: list[str]) -> None:
-    path, output = saved(tmp_path, drawn(100, 8)), tmp_path / "y.npy"
+    path, output = saved(tmp_path, random_array(100, 8, dtype="f8")), tmp_path / "y.npy"
     plain = encode_file(path, tmp_path / "plain.npy", ROPE)
     result = assert_resumed(contents(tmp_path / "plain.npy"), path, output)
     assert (result.bytes, result.arrays) == (plain.bytes, plain.arrays)
-    assert_same_bits("y", got=np.load(output), expected=rotate(drawn(100, 8), ROPE))
+    assert_same_bits(
+        "y", got=np.load(output), expected=rotate(random_array(100, 8, dtype="f8"), ROPE)
+    )
 
 
 def test_counts_are_those_of_the_whole_job(tmp_path: Path, turned: list[str]) -> None:
-    x = drawn(100, 8, dtype="f2")
+    x = random_array(100, 8, dtype="f2")
     x[::9, 3] = np.nan
     x[5::9, 4] = np.inf
     x[::20, :2] = 60_000
@@ -128,7 +129,7 @@ def test_counts_are_those_of_the_whole_job(tmp_path: Path, turned: list[str]) ->
 
 
 def test_progress_counts_what_was_done_before(tmp_path: Path, turned: list[str]) -> None:
-    path, output = saved(tmp_path, drawn(100, 8)), tmp_path / "y.npy"
+    path, output = saved(tmp_path, random_array(100, 8, dtype="f8")), tmp_path / "y.npy"
     interrupted(path, output, 6)
     told: list[tuple[int, int]] = []
     encode_file(path, output, ROPE, resume=True, progress=lambda *words: told.append(words))
@@ -139,7 +140,7 @@ def test_progress_counts_what_was_done_before(tmp_path: Path, turned: list[str])
 def test_run_without_resume_begins_anew_and_leaves_nothing(
     tmp_path: Path, turned: list[str]
 ) -> None:
-    path, output = saved(tmp_path, drawn(100, 8)), tmp_path / "y.npy"
+    path, output = saved(tmp_path, random_array(100, 8, dtype="f8")), tmp_path / "y.npy"
     expected = whole(path, output)
     interrupted(path, output, 6)
     with pytest.raises(KeyboardInterrupt):
@@ -154,7 +155,7 @@ def test_run_without_resume_begins_anew_and_leaves_nothing(
 
 
 def test_finished_output_needs_force(tmp_path: Path, turned: list[str]) -> None:
-    path, output = saved(tmp_path, drawn(100, 8)), tmp_path / "y.npy"
+    path, output = saved(tmp_path, random_array(100, 8, dtype="f8")), tmp_path / "y.npy"
     expected = whole(path, output)
     output.write_bytes(b"old")
     assert "pass force" in refused(encode_file, path, output, ROPE, resume=True)
@@ -168,7 +169,7 @@ def test_finished_output_needs_force(tmp_path: Path, turned: list[str]) -> None:
 
 def test_log_of_a_finished_run_does_no_harm(tmp_path: Path, turned: list[str]) -> None:
     # A process may be killed between giving the output its name and removing the log.
-    path, output = saved(tmp_path, drawn(100, 8)), tmp_path / "y.npy"
+    path, output = saved(tmp_path, random_array(100, 8, dtype="f8")), tmp_path / "y.npy"
     expected = whole(path, output)
     interrupted(path, output, 6)
     part_of(output).unlink()
@@ -177,7 +178,7 @@ def test_log_of_a_finished_run_does_no_harm(tmp_path: Path, turned: list[str]) -
 
 @pytest.mark.parametrize("name", ["y.npz", "y.h5", "y.parquet", "-"])
 def test_formats_that_are_written_in_one_go_are_refused(tmp_path: Path, name: str) -> None:
-    path = saved(tmp_path, drawn(20, 8, dtype="f4"))
+    path = saved(tmp_path, random_array(20, 8, dtype="f4"))
     output = name if name == "-" else str(tmp_path / name)
     wrong = refused(encode_file, path, output, ROPE, resume=True)
     assert f"cannot resume {output}: expected .npy, .safetensors, .zarr" in wrong
@@ -186,7 +187,7 @@ def test_formats_that_are_written_in_one_go_are_refused(tmp_path: Path, name: st
 
 @pytest.mark.parametrize("length", [218, 228, 229, 234, 235, 241, 242, 255])
 def test_names_as_long_as_they_can_be(tmp_path: Path, turned: list[str], length: int) -> None:
-    path = saved(tmp_path, drawn(100, 8))
+    path = saved(tmp_path, random_array(100, 8, dtype="f8"))
     output = tmp_path / ("y" * (length - 4) + ".npy")
     encode_file(path, output, ROPE)
     expected = contents(output)
@@ -196,7 +197,7 @@ def test_names_as_long_as_they_can_be(tmp_path: Path, turned: list[str], length:
 
 
 def test_every_field_of_the_encoding_tells_jobs_apart(tmp_path: Path, turned: list[str]) -> None:
-    path, output = saved(tmp_path, drawn(100, 8)), tmp_path / "y.npy"
+    path, output = saved(tmp_path, random_array(100, 8, dtype="f8")), tmp_path / "y.npy"
     for other in (
         Rotary(head_dim=8, base=500.0),
         Rotary(head_dim=8, layout="half"),
@@ -210,5 +211,7 @@ def test_every_field_of_the_encoding_tells_jobs_apart(tmp_path: Path, turned: li
         turned.clear()
         encode_file(path, output, ROPE, resume=True)
         assert len(turned) == 13
-        assert_same_bits("y", got=np.load(output), expected=rotate(drawn(100, 8), ROPE))
+        assert_same_bits(
+            "y", got=np.load(output), expected=rotate(random_array(100, 8, dtype="f8"), ROPE)
+        )
         output.unlink()

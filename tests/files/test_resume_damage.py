@@ -14,15 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 from files.folders import refused, saved
-from files.resumed import (
-    CASES,
-    ROPE,
-    assert_resumed,
-    drawn,
-    interrupted,
-    turned,
-    whole,
-)
+from files.resumed import CASES, ROPE, assert_resumed, interrupted, turned, whole
+from helpers import random_array
 
 from ropecli import encode_file
 from ropecli.files.atomic import part_of
@@ -94,7 +87,7 @@ LOGS: dict[str, tuple[Damage, int]] = {
 
 @pytest.mark.parametrize(("damage", "again"), LOGS.values(), ids=LOGS)
 def test_damaged_log(tmp_path: Path, turned: list[str], damage: Damage, again: int) -> None:
-    path, output = saved(tmp_path, drawn(100, 8)), tmp_path / "y.npy"
+    path, output = saved(tmp_path, random_array(100, 8, dtype="f8")), tmp_path / "y.npy"
     expected = whole(path, output)
     interrupted(path, output, 6)
     damage(log_of(part_of(output)))
@@ -154,7 +147,7 @@ PARTS: dict[str, tuple[Damage, int]] = {
 
 @pytest.mark.parametrize(("damage", "again"), PARTS.values(), ids=PARTS)
 def test_damaged_part_file(tmp_path: Path, turned: list[str], damage: Damage, again: int) -> None:
-    path, output = saved(tmp_path, drawn(100, 8)), tmp_path / "y.npy"
+    path, output = saved(tmp_path, random_array(100, 8, dtype="f8")), tmp_path / "y.npy"
     expected = whole(path, output)
     interrupted(path, output, 6)
     damage(part_of(output))
@@ -198,7 +191,7 @@ def test_what_a_killed_process_left_in_a_folder_is_removed(
 
 
 def test_odd_things_under_the_name_of_the_log(tmp_path: Path, turned: list[str]) -> None:
-    path, output = saved(tmp_path, drawn(100, 8)), tmp_path / "y.npy"
+    path, output = saved(tmp_path, random_array(100, 8, dtype="f8")), tmp_path / "y.npy"
     log = log_of(part_of(output))
     precious = tmp_path / "precious"
     precious.write_bytes(b"precious")
@@ -221,7 +214,7 @@ def test_odd_things_under_the_name_of_the_log(tmp_path: Path, turned: list[str])
 
 
 def test_absurd_numbers_take_no_memory(tmp_path: Path, turned: list[str]) -> None:
-    path, output = saved(tmp_path, drawn(100, 8)), tmp_path / "y.npy"
+    path, output = saved(tmp_path, random_array(100, 8, dtype="f8")), tmp_path / "y.npy"
     interrupted(path, output, 6)
     claiming(*STRANGE)(log_of(part_of(output)))
     tracemalloc.start()

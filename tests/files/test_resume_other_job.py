@@ -15,12 +15,12 @@ from files.resumed import (
     after,
     assert_resumed,
     contents,
-    drawn,
     interrupt,
     interrupted,
     turned,
     whole,
 )
+from helpers import random_array
 
 from ropecli import Rotary, encode_file
 from ropecli.files import array_job
@@ -33,14 +33,14 @@ __all__ = ["turned"]
 
 def changed(path: Path) -> None:
     """Other elements, at another time."""
-    np.save(path, drawn(100, 8) + 1)
+    np.save(path, random_array(100, 8, dtype="f8") + 1)
     os.utime(path, ns=(1, path.stat().st_mtime_ns + 1))
 
 
 def test_input_that_was_changed_is_read_from_the_beginning(
     tmp_path: Path, turned: list[str]
 ) -> None:
-    path, output = saved(tmp_path, drawn(100, 8)), tmp_path / "y.npy"
+    path, output = saved(tmp_path, random_array(100, 8, dtype="f8")), tmp_path / "y.npy"
     interrupted(path, output, 6)
     changed(path)
     expected = whole(path, output)
@@ -51,7 +51,7 @@ def test_input_that_was_changed_is_read_from_the_beginning(
 
 def test_chunk_of_a_store_that_was_changed(tmp_path: Path, turned: list[str]) -> None:
     path, output = tmp_path / "x.zarr", tmp_path / "y.npy"
-    x = drawn(104, 8)
+    x = random_array(104, 8, dtype="f8")
     array: Any = zarr.create_array(path, data=x, chunks=(8, 8), compressors=None)
     interrupted(path, output, 6)
     before = path.stat()
@@ -63,7 +63,7 @@ def test_chunk_of_a_store_that_was_changed(tmp_path: Path, turned: list[str]) ->
 def test_input_that_is_replaced_while_it_is_read(
     tmp_path: Path, turned: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, output = saved(tmp_path, drawn(100, 8)), tmp_path / "y.npy"
+    path, output = saved(tmp_path, random_array(100, 8, dtype="f8")), tmp_path / "y.npy"
 
     def replacing(*words: Any) -> Any:
         path.unlink()
@@ -100,7 +100,7 @@ def test_other_arguments_begin_anew(
         path, output = tmp_path / "x.bin", tmp_path / "y.safetensors"
         path.write_bytes(np.ones((100, 8)).tobytes())
     else:
-        path, output = saved(tmp_path, drawn(4, 25, 8)), tmp_path / "y.npy"
+        path, output = saved(tmp_path, random_array(4, 25, 8, dtype="f8")), tmp_path / "y.npy"
     for options in (first, then):
         if isinstance(options.get("positions"), str):
             options["positions"] = tmp_path / options["positions"]
@@ -116,7 +116,7 @@ def test_other_size_of_the_blocks_begins_anew(
 ) -> None:
     # The last of 13 blocks is half as long, and zero as the file is where nothing was written: its
     # hash would prove the 13th of blocks half as long, had the run not come so far.
-    x = drawn(100, 8)
+    x = random_array(100, 8, dtype="f8")
     x[96:] = 0
     path, output = saved(tmp_path, x), tmp_path / "y.npy"
     positions = np.zeros(100)  # or half of the zeros became -0.0
@@ -133,7 +133,7 @@ def test_other_size_of_the_blocks_begins_anew(
 
 
 def test_two_runs_that_go_on_at_once(tmp_path: Path, turned: list[str]) -> None:
-    path, output = saved(tmp_path, drawn(100, 8)), tmp_path / "y.npy"
+    path, output = saved(tmp_path, random_array(100, 8, dtype="f8")), tmp_path / "y.npy"
     expected = whole(path, output)
     interrupted(path, output, 6)
 
@@ -149,7 +149,7 @@ def test_two_runs_that_go_on_at_once(tmp_path: Path, turned: list[str]) -> None:
 
 
 def test_other_rope_in_a_later_run(tmp_path: Path, turned: list[str]) -> None:
-    path, output = saved(tmp_path, drawn(100, 8)), tmp_path / "y.npy"
+    path, output = saved(tmp_path, random_array(100, 8, dtype="f8")), tmp_path / "y.npy"
     interrupted(path, output, 6)
     with pytest.raises(KeyboardInterrupt):
         encode_file(

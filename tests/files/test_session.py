@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 import zarr
 from files.folders import saved
-from files.resumed import drawn
-from helpers import ROOT
+from helpers import ROOT, random_array
 from safetensors.numpy import save_file
 
 from ropecli import Rotary, encode_file
@@ -56,7 +55,7 @@ stdin: - -o s.npy -> 0 1
 
 
 def test_each_input_is_opened_once_and_its_axes_are_worked_out_once(tmp_path: Path) -> None:
-    x = drawn(20, 8)
+    x = random_array(20, 8, dtype="f8")
     for name in ("x.npy", "0.npy", "1.npy", "2.npy"):
         saved(tmp_path, x, name)
     saved(tmp_path, np.arange(20), "p.npy")
@@ -76,8 +75,8 @@ def test_each_input_is_opened_once_and_its_axes_are_worked_out_once(tmp_path: Pa
 
 @pytest.mark.parametrize("name", ["x.npy", "x.safetensors"])
 def test_nothing_stays_open(tmp_path: Path, name: str) -> None:
-    saved(tmp_path, drawn(20, 8))
-    save_file({"q": drawn(20, 8)}, tmp_path / "x.safetensors")
+    saved(tmp_path, random_array(20, 8, dtype="f8"))
+    save_file({"q": random_array(20, 8, dtype="f8")}, tmp_path / "x.safetensors")
     before = sorted(Path("/dev/fd").iterdir())
     for job in (
         Job(input=tmp_path / name, rope=ROPE),

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from files.folders import names
-from files.optional_formats import random_array
+from helpers import random_array
 
 from ropecli.files.formats.spool import Spool
 from ropecli.files.formats.stored import Stored, whole

@@ -16,8 +16,8 @@ import zarr
 from files.damage import damage_file, is_read
 from files.folders import names, refused, to_be_rotated, unprivileged
 from files.hostile import ROPE, Payload
-from files.optional_formats import random_array, write_zarr
-from helpers import soon
+from files.optional_formats import write_zarr
+from helpers import random_array, soon
 from numpy.typing import NDArray
 from zarr.codecs import BloscCodec
 

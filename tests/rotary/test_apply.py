@@ -7,17 +7,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import assert_same_bits
+from helpers import assert_same_bits, random_array
 from numpy.typing import NDArray
 
 from ropecli import ArgumentError, ArgumentTypeError, Rotary, rotate
 
 ROPE = Rotary(head_dim=4)
 DTYPES = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16]
-
-
-def drawn(*shape: int, dtype: Any = np.float64) -> NDArray[Any]:
-    return np.random.default_rng(0).standard_normal(shape).astype(dtype)
 
 
 def test_hand_computed_row() -> None:
@@ -31,7 +27,7 @@ def test_hand_computed_row() -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4), (2, 1, 3, 4), (0, 4), (2, 0, 4), (0, 3, 4)])
 def test_shape_and_dtype_are_kept(dtype: Any, shape: tuple[int, ...]) -> None:
-    x = drawn(*shape, dtype=dtype)
+    x = random_array(*shape, dtype=dtype)
     before = x.copy()
     y = rotate(x, ROPE)
     assert (y.shape, y.dtype) == (x.shape, x.dtype)
@@ -40,13 +36,16 @@ def test_shape_and_dtype_are_kept(dtype: Any, shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_default_positions_count_from_0(dtype: Any) -> None:
-    x = drawn(2, 5, 4, dtype=dtype)
+    x = random_array(2, 5, 4, dtype=dtype)
     expected = rotate(x, ROPE, positions=np.arange(5))
     assert_same_bits("rotate", got=rotate(x, ROPE), expected=expected)
 
 
 def test_positions_by_batch() -> None:
-    x, positions = drawn(2, 3, 5, 4), np.array([[0, 1, 2, 3, 4], [7, 7, -2, 0.5, 100]])
+    x, positions = (
+        random_array(2, 3, 5, 4, dtype="f8"),
+        np.array([[0, 1, 2, 3, 4], [7, 7, -2, 0.5, 100]]),
+    )
     y = rotate(x, ROPE, positions=positions)
     for row in range(2):
         alone = rotate(x[row], ROPE, positions=positions[row])
@@ -63,13 +62,13 @@ def test_positions_by_batch() -> None:
     ],
 )
 def test_positions_of_any_kind(positions: Any) -> None:
-    x = drawn(3, 4)
+    x = random_array(3, 4, dtype="f8")
     assert_same_bits("rotate", got=rotate(x, ROPE, positions=positions), expected=rotate(x, ROPE))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_into_an_array_of_the_caller_s(dtype: Any) -> None:
-    x = drawn(2, 3, 4, dtype=dtype)
+    x = random_array(2, 3, 4, dtype=dtype)
     expected = rotate(x, ROPE)
     out = np.empty_like(x)
     assert rotate(x, ROPE, out=out) is out
@@ -79,14 +78,14 @@ def test_into_an_array_of_the_caller_s(dtype: Any) -> None:
 
 
 def test_into_an_array_that_overlaps_the_input() -> None:
-    memory = drawn(5, 4)
+    memory = random_array(5, 4, dtype="f8")
     expected = rotate(memory[:4].copy(), ROPE)
     rotate(memory[:4], ROPE, out=memory[1:])
     assert_same_bits("out", got=memory[1:], expected=expected)
 
 
 def test_into_a_strided_array() -> None:
-    x = drawn(3, 4)
+    x = random_array(3, 4, dtype="f8")
     wide = np.zeros((3, 8))
     rotate(x, ROPE, out=wide[:, ::2])
     assert_same_bits("out", got=wide[:, ::2].copy(), expected=rotate(x, ROPE))
@@ -95,7 +94,7 @@ def test_into_a_strided_array() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
 def test_other_byte_order(dtype: Any) -> None:
-    x = drawn(3, 4, dtype=dtype)
+    x = random_array(3, 4, dtype=dtype)
     swapped = x.astype(x.dtype.newbyteorder())
     y = rotate(swapped, ROPE)
     assert y.dtype == swapped.dtype
@@ -103,7 +102,7 @@ def test_other_byte_order(dtype: Any) -> None:
 
 
 def test_strides_do_not_matter() -> None:
-    x = drawn(4, 6, 8)
+    x = random_array(4, 6, 8, dtype="f8")
     expected = rotate(np.ascontiguousarray(x[:, ::2, 1:5]), ROPE)
     assert_same_bits("slices", got=rotate(x[:, ::2, 1:5], ROPE), expected=expected)
     fortran = np.asfortranarray(x[..., :4])
@@ -113,7 +112,7 @@ def test_strides_do_not_matter() -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_nan_and_infinity_stay_in_their_pair(dtype: Any) -> None:
-    x = drawn(2, 4, dtype=dtype)
+    x = random_array(2, 4, dtype=dtype)
     clean = rotate(x, ROPE)
     x[1, 1] = np.nan
     y = rotate(x, ROPE)
@@ -133,22 +132,24 @@ class HasArray:
     """Anything with `__array__`."""
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
-        return drawn(3, 4)
+        return random_array(3, 4, dtype="f8")
 
 
 class HasDlpack:
     """Anything with DLPack and nothing else."""
 
     def __dlpack__(self, **keywords: Any) -> Any:
-        return drawn(3, 4).__dlpack__(**keywords)
+        return random_array(3, 4, dtype="f8").__dlpack__(**keywords)
 
     def __dlpack_device__(self) -> Any:
-        return drawn(1).__dlpack_device__()
+        return random_array(1, dtype="f8").__dlpack_device__()
 
 
-@pytest.mark.parametrize("x", [HasArray(), HasDlpack(), drawn(3, 4).tolist()])
+@pytest.mark.parametrize("x", [HasArray(), HasDlpack(), random_array(3, 4, dtype="f8").tolist()])
 def test_arrays_of_others(x: Any) -> None:
-    assert_same_bits("rotate", got=rotate(x, ROPE), expected=rotate(drawn(3, 4), ROPE))
+    assert_same_bits(
+        "rotate", got=rotate(x, ROPE), expected=rotate(random_array(3, 4, dtype="f8"), ROPE)
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from files.optional_formats import random_array, write_hdf5, write_parquet, write_zarr
-from helpers import run_python
+from files.optional_formats import write_hdf5, write_parquet, write_zarr
+from helpers import random_array, run_python
 from zarr.codecs import BloscCodec, GzipCodec
 
 FILES = 250  # of each layout
