@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import slow
 from hypothesis import given
 from hypothesis import strategies as st
 from numba import config
@@ -22,7 +23,7 @@ def mrope(**more: Any) -> Rotary:
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+@pytest.mark.parametrize("dtype", ["float32", *slow("float64", "float16")])
 def test_equal_axes_are_plain_rope_to_the_bit(layout: str, dtype: str) -> None:
     x = RNG.standard_normal((3 if COMPILED else 1, 300, 32)).astype(dtype)
     places = np.arange(300.0)
