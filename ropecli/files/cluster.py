@@ -10,11 +10,10 @@ import contextlib
 import importlib
 import logging
 import os
-import queue
 import re
-import time
 import uuid
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,22 +41,17 @@ if TYPE_CHECKING:
     from ropecli.files.array_job import ArrayJob
     from ropecli.files.encoded import Encoded
     from ropecli.files.formats.protocol import Reader, Writer
-    from ropecli.files.formats.stored import Box
     from ropecli.files.session import Session
 
     Progress = Callable[[int, int], None]
 
 TASK_BYTES = 128 << 20  #: Of a block: seconds of work, next to which Dask's milliseconds are small.
 CONNECT_SECONDS = 5.0  #: Until a scheduler counts as absent.
-ANSWER_SECONDS = 10.0  #: Until a scheduler that was there counts as gone.
 WORKER_SECONDS = 60.0  #: Until a scheduler without workers is given up.
-_LOOK_SECONDS = 2.0  #: Between two looks at the scheduler.
 _RETRIES = 3  #: Of a task that raises; one whose workers die has as many in Dask.
 _MOST_POSITIONS = 1 << 23  #: Bytes of an array of positions that is sent to workers.
+_COUNTS = np.dtype([("nonfinite", "i8"), ("overflowed", "i8"), ("bytes", "i8")])  #: Of a block.
 _ADDRESS = re.compile(r"(tcp|tls)://[^/\s]+:\d{1,5}")
-_CERTIFICATES = ", ".join(
-    f"DASK_DISTRIBUTED__COMM__TLS__{name}" for name in ("CA_FILE", "CLIENT__CERT", "CLIENT__KEY")
-)
 
 
 class ClusterPlan(Plan):
@@ -69,30 +63,23 @@ class ClusterPlan(Plan):
         output: str | os.PathLike[str],
         address: str,
         *,
-        force: bool = False,
         resume: bool = False,
-        sources: Sequence[Path] = (),
+        **options: Any,
     ) -> None:
-        """Refuse what cannot be written, as `Plan`, or not on a cluster.
-
-        Raises:
-            ArgumentError: As `Plan` and `check_shareable`.
-            ArgumentTypeError: As `check_shareable`.
-            FileError: As `Plan` and `check_shareable`.
-        """
+        """Refuse what cannot be written, as `Plan` and `check_shareable`."""
         check_shareable(session.job, output, address, resume=resume)
-        super().__init__(session, output, force=force, sources=sources)
+        super().__init__(session, output, **options)
         self._address = address
 
     def run(self, progress: Progress | None = None) -> Encoded:
         """Write the output; as `Plan.run`, but all or nothing of it."""
-        with Cluster(self._address) as cluster:
+        with connected(self._address) as cluster:
             source = self.session.source
             if isinstance(self.format, Zarr) and source.path.suffix.lower() in Zarr.suffixes:
                 return self._run_blocks(cluster, progress)
             job = replace(self.session.job, rope=self.session.rope)
             ((_, result),) = cluster.encode([(job, self.output)])
-            if isinstance(result, BaseException):
+            if isinstance(result, Exception):
                 raise result
             if progress is not None:
                 progress(self.bytes, self.bytes)
@@ -100,26 +87,22 @@ class ClusterPlan(Plan):
 
     def _run_blocks(self, cluster: Cluster, progress: Progress | None) -> Encoded:
         """Write a store of the same chunks, whose blocks workers read and write by themselves."""
-        counts, done = [], 0
+        counts, done = [NonFiniteCounts() for _ in self.arrays], 0
         source = self.session.source
         with open_output(self.output, force=self.force) as part:
             # A folder of this run: tasks of another, whose client has died, may still be writing.
             store = part.absolute() / uuid.uuid4().hex
             store.mkdir()
-            sink = self.format.create(store, self.arrays, source)
-            try:
-                for job, array in zip(self.session.arrays, self.arrays, strict=True):
-                    count = NonFiniteCounts()
+            with contextlib.closing(self.format.create(store, self.arrays, source)) as sink:
+                for number, job in enumerate(self.session.arrays):
+                    array = self.arrays[number]
                     reader, writer = source.reader(job.axes.stored), sink.writer(array.name)
                     for *seen, size in cluster.rotate(job, reader, writer, array.chunks):
-                        count += NonFiniteCounts(*seen)
+                        counts[number] += NonFiniteCounts(*seen)
                         done += size
                         if progress is not None:
                             progress(done, self.bytes)
-                    counts.append(count)
                 sink.finish(source, self.kept)
-            finally:
-                sink.close()
             for path in list(store.iterdir()):
                 path.rename(part / path.name)
             store.rmdir()
@@ -131,25 +114,17 @@ def check_shareable(
 ) -> None:
     """Refuse what the workers of a cluster cannot do.
 
-    Args:
-        job: The job.
-        output: The file.
-        address: Of the scheduler.
-        resume: Whether an interrupted run is to be continued.
-
     Raises:
         ArgumentError: An unusable address, or a large array of positions.
         ArgumentTypeError: An address that is not text.
         FileError: A pipe, a run that is to be resumed, or a library that is not installed.
     """
+    expected = "scheduler must be an address such as tcp://127.0.0.1:8786"
     if not isinstance(address, str):
-        msg = f"scheduler must be an address such as tcp://127.0.0.1:8786, got {address!r}"
+        msg = f"{expected}, got {address!r}"
         raise ArgumentTypeError(msg)
     if _ADDRESS.fullmatch(address) is None:
-        msg = (
-            "scheduler must be an address such as tcp://127.0.0.1:8786 or tls://..., "
-            f"got {address!r}"
-        )
+        msg = f"{expected} or tls://..., got {address!r}"
         raise ArgumentError(msg)
     if resume:
         msg = f"cannot resume {os.fspath(output)} on a cluster, which repeats what it loses"
@@ -169,208 +144,101 @@ def check_shareable(
     import_library("distributed", job.input, "sharing out")
 
 
+@contextlib.contextmanager
+def connected(address: str) -> Iterator[Cluster]:
+    """Connect to a scheduler that has workers; certificates come from Dask's configuration.
+
+    Raises:
+        FileError: The scheduler cannot be reached, or has no worker.
+    """
+    distributed: Any = importlib.import_module("distributed")
+    with _quiet():
+        try:
+            client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+        # A wrong address or certificate raises exceptions without a common base.
+        except Exception as error:
+            msg = f"cannot reach a scheduler at {address}: {_one_line(error)}"
+            raise FileError(msg) from None
+        with client:
+            try:
+                client.wait_for_workers(1, timeout=WORKER_SECONDS)
+            except TimeoutError:
+                msg = f"the scheduler at {address} has no worker"
+                raise FileError(msg, f"start some with: dask worker {address}") from None
+            yield Cluster(client, address)
+
+
 class Cluster:
     """Connection to a scheduler."""
 
-    def __init__(self, address: str) -> None:
-        """Connect when the block is entered."""
-        self._address = address
-        self._open = contextlib.ExitStack()
-        self._client: Any = None
-
-    def __enter__(self) -> Cluster:
-        """Connect.
-
-        Raises:
-            FileError: The scheduler cannot be reached, or has another version of ropecli.
-        """
-        self._distributed = importlib.import_module("distributed")
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(_quiet())
-            self._client = self._connected()
-            stack.callback(self._client.close, timeout=2)
-            self._check_versions()
-            self._open = stack.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Disconnect; the scheduler then drops the tasks that are left."""
-        self._open.close()
+    def __init__(self, client: Any, address: str) -> None:
+        self._client, self._address = client, address
+        distributed: Any = importlib.import_module("distributed")
+        #: Yields futures as they end; all are cancelled when the scheduler is gone.
+        self._completed = partial(distributed.as_completed, loop=client.loop)
 
     def encode(self, jobs: Sequence[tuple[Job, Path]]) -> Iterator[tuple[int, Encoded | Exception]]:
-        """Encode each of several files on one worker; yield results by number, as they come."""
-        shared = [(_absolute(job), output.absolute()) for job, output in jobs]
-        futures = self._submit(
-            lambda: self._client.map(
-                _encode_file, *zip(*shared, strict=True), version=__version__,
-                pure=False, retries=_RETRIES,
-            )
-        )  # fmt: skip
+        """Encode each of several files on one worker; yield results by number, as they come.
+
+        Raises:
+            FileError: The scheduler is gone.
+        """
+        futures = self._client.map(
+            _encode_file,
+            [_absolute(job) for job, _ in jobs],
+            [output.absolute() for _, output in jobs],
+            version=__version__,
+            pure=False,
+            retries=_RETRIES,
+        )
         numbers = {future.key: number for number, future in enumerate(futures)}
         for future in self._completed(futures):
             number = numbers[future.key]
-            try:
-                yield number, self._result(future, str(jobs[number][0].input))
-            except SchedulerGoneError:
-                raise
-            except (RopecliError, OSError) as error:
-                yield number, error
+            yield number, self._outcome(future, str(jobs[number][0].input))
 
     def rotate(
         self, job: ArrayJob, reader: Reader, writer: Writer, chunks: tuple[int, ...] | None
-    ) -> Iterator[list[int]]:
-        """Rotate one array of a store; yield the counts and the bytes of each block, once written.
+    ) -> Iterator[tuple[int, ...]]:
+        """Rotate one array of a store in blocks of whole chunks of the output.
 
-        Args:
-            job: The rotation.
-            reader: Of the array.
-            writer: Of the output, whose chunks are whole in each block.
-            chunks: Their shape.
+        Yield the counts and the bytes of each block, once it is written.
+
+        Raises:
+            FileError: A block cannot be read, or the scheduler is gone.
+            OSError: A block cannot be written.
         """
-        dask: Any = importlib.import_module("dask")
-        array: Any = importlib.import_module("dask.array")
+        dask, array = map(importlib.import_module, ("dask", "dask.array"))
         stored = job.axes.stored
         shape = block_shape(replace(job.axes, stored=replace(stored, chunks=chunks)), TASK_BYTES)
-        before = array.from_array(_StoredArray(reader), chunks=shape, name=False)
-        job = replace(job, positions=job.positions.in_memory())
         counts = array.map_blocks(
             _rotate_block,
-            before,
+            chunks=array.core.normalize_chunks(shape, stored.shape),
             # As tasks of their own, whose results each worker gets once.
-            job=dask.delayed(job, traverse=False, pure=False),
-            writer=dask.delayed(writer, traverse=False, pure=False),
+            task=dask.delayed(
+                (replace(job, positions=job.positions.in_memory()), reader, writer),
+                traverse=False, pure=False,
+            ),
             version=__version__,
-            dtype=np.int64,
-            chunks=(*((1,) * n for n in before.numblocks[:-1]), (3,) * before.numblocks[-1]),
-            meta=np.empty((0,) * before.ndim, np.int64),
-        )
-        futures = self._submit(
-            lambda: self._distributed.futures_of(self._client.persist(counts, retries=_RETRIES))
-        )
-        for future in self._completed(futures):
-            yield self._result(future, stored.label).ravel().tolist()
+            meta=np.empty((0,) * len(shape), _COUNTS),
+        )  # fmt: skip
+        stored_blocks = self._client.persist(counts, retries=_RETRIES)
+        for future in self._completed(self._client.futures_of(stored_blocks)):
+            outcome = self._outcome(future, stored.label)
+            if isinstance(outcome, Exception):
+                raise outcome
+            yield outcome.item()
 
-    def _connected(self) -> Any:
+    def _outcome(self, future: Any, label: str) -> Any:
+        """Return the result of a task, or the exception that says in one line why it failed."""
         try:
-            security = self._distributed.Security()
-            found = security.get_connection_args("client")
-            if self._address.startswith("tls:") and found["ssl_context"] is None:
-                msg = f"{self._address} needs certificates: set {_CERTIFICATES}"
-                raise FileError(msg)
-            return self._distributed.Client(
-                self._address, security=security, timeout=CONNECT_SECONDS, set_as_default=False
-            )
-        except FileError:
-            raise
-        # A wrong address or certificate raises exceptions without a common base.
+            return future.result()
         except Exception as error:
-            raise self._unreachable(error) from None
-
-    def _check_versions(self) -> None:
-        """Refuse a scheduler or a worker with another ropecli, which might write other bytes."""
-        try:
-            found = self._client.get_versions(packages=["ropecli"])
-        # Without a connection it raises exceptions without a common base.
-        except Exception as error:
-            raise self._unreachable(error) from None
-        members = {f"the scheduler at {self._address}": found["scheduler"]}
-        members |= {f"the worker at {name}": each for name, each in found["workers"].items()}
-        for name, versions in members.items():
-            version = ((versions or {}).get("packages") or {}).get("ropecli")
-            _check_version(name, version, __version__)
-
-    def _submit(self, submit: Callable[[], list[Any]]) -> list[Any]:
-        try:
-            return submit()
-        except Exception:
-            self._check_present()
-            raise
-
-    def _completed(self, futures: list[Any]) -> Iterator[Any]:
-        """Yield futures as they end, and look at the scheduler in the meantime.
-
-        Raises:
-            SchedulerGoneError: The scheduler, or all workers, are gone.
-        """
-        finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        for future in futures:
-            future.add_done_callback(finished.put)
-        left, looked, staffed = len(futures), 0.0, time.monotonic()
-        while left:
-            with contextlib.suppress(queue.Empty):
-                yield finished.get(timeout=_LOOK_SECONDS)
-                left -= 1
-            if time.monotonic() - looked < _LOOK_SECONDS:
-                continue
-            workers, looked = self._check_present(), time.monotonic()
-            if workers:
-                staffed = looked
-            elif looked - staffed > WORKER_SECONDS:
-                msg = (
-                    f"the scheduler at {self._address} has had no worker for {WORKER_SECONDS:g} s; "
-                    f"start some with: dask worker {self._address}"
-                )
-                raise SchedulerGoneError(msg)
-
-    def _result(self, future: Any, label: str) -> Any:
-        """Return the result of a task, or raise in one line what went wrong."""
-        while True:
-            try:
-                return future.result(timeout=ANSWER_SECONDS)
-            except TimeoutError:  # its worker has died since, and the task runs again
-                self._check_present()
-            except Exception as error:
-                if future.status == "error":
-                    raise self._failure(error, label) from None
-                raise self._gone() from None  # which cancels futures
-
-    def _failure(self, error: Any, label: str) -> Exception:
-        """Return the exception of a task, or one line that says what went wrong."""
-        if type(error).__name__ == "KilledWorker":
-            count = error.allowed_failures + 1
-            return FileError(f"{count} workers died one after another while they rotated {label}")
-        if isinstance(error, RopecliError) or (isinstance(error, OSError) and error.errno):
-            return error
-        return FileError(f"a worker could not rotate {label}: {' '.join(str(error).split())}")
-
-    def _check_present(self) -> int:
-        """Return the number of workers.
-
-        Raises:
-            SchedulerGoneError: The scheduler does not answer.
-        """
-        try:
-            identity = self._client.sync(
-                self._client.scheduler.identity, callback_timeout=ANSWER_SECONDS
-            )
-        except Exception:
-            raise self._gone() from None
-        if self._client.status != "running":
-            raise self._gone()
-        return len(identity["workers"])
-
-    def _unreachable(self, error: Exception) -> FileError:
-        why = " ".join(str(error).split()) or type(error).__name__
-        return FileError(f"cannot reach a scheduler at {self._address}: {why}")
-
-    def _gone(self) -> SchedulerGoneError:
-        return SchedulerGoneError(f"the scheduler at {self._address} is gone")
-
-
-class SchedulerGoneError(FileError):
-    """No scheduler, or no worker, is left."""
-
-
-class _StoredArray:
-    """An array of a file, as Dask slices it."""
-
-    def __init__(self, reader: Reader) -> None:
-        self.shape, self.ndim = reader.stored.shape, len(reader.stored.shape)
-        self.dtype = reader.stored.dtype.newbyteorder("=")
-        self._reader = reader
-
-    def __getitem__(self, box: Box) -> NDArray[Any]:
-        return read_part(self._reader, box)
+            if future.status != "error":  # but cancelled
+                msg = f"the scheduler at {self._address} is gone"
+                raise FileError(msg) from None
+            if isinstance(error, RopecliError) or (isinstance(error, OSError) and error.errno):
+                return error
+            return FileError(f"a worker could not rotate {label}: {_one_line(error)}")
 
 
 def _encode_file(job: Job, output: Path, *, version: str) -> Encoded:
@@ -384,51 +252,32 @@ def _encode_file(job: Job, output: Path, *, version: str) -> Encoded:
 
 
 def _rotate_block(
-    before: NDArray[Any],
-    *,
-    job: ArrayJob,
-    writer: Writer,
-    version: str,
-    block_info: Any = None,
-) -> NDArray[np.int64]:
-    """Rotate and write a block on a worker; return its counts and its bytes."""
+    *, task: tuple[ArrayJob, Reader, Writer], version: str, block_info: Any = None
+) -> NDArray[Any]:
+    """Rotate a block on a worker, from store to store; return its counts and its bytes."""
     with _on_worker(version):
-        box = tuple(slice(*ends) for ends in block_info[0]["array-location"])
+        job, reader, writer = task
+        box = tuple(slice(*ends) for ends in block_info[None]["array-location"])
+        before = read_part(reader, box)
         after = np.empty_like(before)
         counts = job.rotate(box, before, after)
         writer.write(box, after)
-    result = np.array([counts.nonfinite, counts.overflowed, before.nbytes])
-    return result.reshape((1,) * (before.ndim - 1) + (-1,))
+    result = np.array((counts.nonfinite, counts.overflowed, before.nbytes), _COUNTS)
+    return result.reshape((1,) * before.ndim)
 
 
 @contextlib.contextmanager
 def _on_worker(version: str) -> Iterator[None]:
-    """Run kernels on the thread of the task, and raise only what Dask can send.
+    """Run kernels on the thread of the task, in the version that the client has.
 
     Raises:
-        FileError: The worker has another version of ropecli, or what the block raises.
-        OSError: What the block raises.
-        RuntimeError: In place of any other exception, for which Dask may wait for ever.
+        FileError: The worker has another version of ropecli, which might write other bytes.
     """
-    problem: Exception
-    try:
-        _check_version(f"a worker on {os.uname().nodename}", __version__, version)
-        with on_this_thread():
-            yield
-    except (RopecliError, OSError) as error:
-        problem = error.with_traceback(None)
-    except Exception as error:
-        problem = RuntimeError(f"{type(error).__name__}: {error}")
-    else:
-        return
-    raise problem
-
-
-def _check_version(name: str, version: str | None, expected: str) -> None:
-    if version != expected:
-        has = "no ropecli" if version is None else f"ropecli {version}"
-        msg = f"{name} has {has}; expected {expected}, as here"
+    if version != __version__:
+        msg = f"a worker on {os.uname().nodename} has ropecli {__version__}; expected {version}"
         raise FileError(msg)
+    with on_this_thread():
+        yield
 
 
 def _absolute(job: Job) -> Job:
@@ -436,26 +285,22 @@ def _absolute(job: Job) -> Job:
     positions = job.positions
     if isinstance(positions, str | os.PathLike):
         positions = Path(positions).absolute()
-    elif positions is not None:
-        positions = as_array("positions", positions)
     return replace(job, input=job.input.absolute(), positions=positions)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Keep Dask from logging what an exception says."""
-
-    def mute(_: logging.LogRecord) -> bool:
-        return False
-
-    names = [
-        name for name in logging.root.manager.loggerDict if name.split(".")[0] == "distributed"
-    ]
-    handlers = [handler for name in names for handler in logging.getLogger(name).handlers]
-    for handler in handlers:
-        handler.addFilter(mute)
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
-        for handler in handlers:
-            handler.removeFilter(mute)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

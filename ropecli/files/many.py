@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import FileError, RopecliError
 from ropecli.files.atomic import resolve_target
-from ropecli.files.cluster import Cluster, SchedulerGoneError, check_shareable
+from ropecli.files.cluster import check_shareable, connected
 from ropecli.files.encode import default_output
 from ropecli.files.encoded import EncodedFiles, Failure
 from ropecli.files.formats.pipe import is_pipe
@@ -131,7 +131,7 @@ class _Run:
             FileError: The scheduler cannot be reached, or is gone.
         """
         shared: list[tuple[int, Job]] = []
-        with Cluster(address) as cluster:
+        with connected(address) as cluster:
             for number in range(len(self.jobs)):
                 with self._one_file(number), self._planned(number, force=force) as plan:
                     shared.append((number, replace(plan.session.job, rope=plan.session.rope)))
@@ -139,7 +139,7 @@ class _Run:
             for index, result in cluster.encode(files) if files else ():
                 number, job = shared[index]
                 with self._one_file(number):
-                    if isinstance(result, BaseException):
+                    if isinstance(result, Exception):
                         raise result
                     self._results[number] = replace(
                         result, input=job.input, output=self.outputs[number]
@@ -165,7 +165,7 @@ class _Run:
         """Note what goes wrong with a file, and go on."""
         try:
             yield
-        except (BrokenPipeError, SchedulerGoneError):
+        except BrokenPipeError:
             raise
         except _ONE_FILE as error:
             self._errors[number] = error

@@ -14,7 +14,7 @@ from pathlib import Path
 from distributed import Client
 from helpers import ROOT
 
-#: A worker whose blocks are small and slow, and deadly where there is poison.
+#: A worker whose blocks are small and slow. A file "poison" kills it, "wrong" makes it raise.
 PRELOAD = """
 import os, time
 from pathlib import Path
@@ -25,6 +25,8 @@ if not hasattr(array_job, "at_once"):  # it is loaded twice
 def slowly(*words):
     if Path({folder!r}, "poison").exists():
         os.kill(os.getpid(), 9)
+    if Path({folder!r}, "wrong").exists():
+        raise LookupError("two\\n lines")
     time.sleep({pause})
     return array_job.at_once(*words)
 array_job.ArrayJob.rotate = slowly
@@ -41,10 +43,10 @@ class Cluster:
         block: int,
         pause: float = 0.0,
         workers: int = 2,
-        threads: int = 1,
         protocol: str = "tcp",
         environment: Mapping[str, str] | None = None,
     ) -> None:
+        folder.mkdir(exist_ok=True)
         self.folder = folder
         (folder / "preload.py").write_text(
             PRELOAD.format(block=block, pause=pause, folder=str(folder))
@@ -60,15 +62,16 @@ class Cluster:
             self.scheduler = self._start(
                 "scheduler", f"--port={self.port}", f"--protocol={protocol}"
             )
-            self._start(
-                "worker",
-                self.address,
-                f"--nworkers={workers}",
-                f"--nthreads={threads}",
-                f"--protocol={protocol}",
-                f"--preload={folder / 'preload.py'}",
-                f"--local-directory={folder}",
-            )
+            if workers:
+                self._start(
+                    "worker",
+                    self.address,
+                    f"--nworkers={workers}",
+                    "--nthreads=1",
+                    f"--protocol={protocol}",
+                    f"--preload={folder / 'preload.py'}",
+                    f"--local-directory={folder}",
+                )
             self.wait_for_workers()
         except BaseException:
             self.close()
@@ -76,7 +79,8 @@ class Cluster:
 
     def wait_for_workers(self) -> None:
         with self.client() as client:
-            client.wait_for_workers(self.workers, timeout=60)
+            if self.workers:
+                client.wait_for_workers(self.workers, timeout=60)
 
     def client(self) -> Client:
         return Client(self.address, timeout=30, set_as_default=False)  # type: ignore[no-untyped-call]
