@@ -174,13 +174,13 @@ def foreign_files(folder: Path) -> Iterator[str]:
     for below, folders, files in os.walk(folder):
         place = Path(below)
         array = next((above for above in place.parents if above in arrays), None)
-        kind = "chunks" if array else _node_type(place)
+        kind = "" if array else _node_type(place)
         if kind == "array":
             arrays.add(array := place)
         links = [name for name in folders if (place / name).is_symlink()]
         for path in [place / name for name in [*files, *links]]:
             is_chunk = array and _CHUNK_NAME.fullmatch(str(path.relative_to(array)))
-            is_metadata = kind in {"array", "group"} and path.name == _METADATA
+            is_metadata = kind and path.name == _METADATA
             if path.is_symlink() or not path.is_file() or not (is_chunk or is_metadata):
                 yield str(path.relative_to(folder))
 
