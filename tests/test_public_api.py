@@ -280,11 +280,22 @@ def test_results_print_a_page_and_serve_notebooks(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     files = ropecli.encode_files([tmp_path / "x.npy"], rope, folder=tmp_path / "out")
     compared = ropecli.compare_file(tmp_path / "x.npy", tmp_path / "y.npy", rope)
+    yarn = {"rope_type": "yarn", "factor": 4.0, "attn_factor": 0.5}
+    config = {"model_type": "llama", "head_dim": 64, "rope_theta": 5e5, "rope_scaling": yarn}
+    lengths = {"max_position_embeddings": 32768, "hidden_size": 4096, "num_attention_heads": 64}
+    model, findings = ropecli.load_model(config | lengths), ropecli.lint(config | lengths)
     pages: list[tuple[Any, str]] = [
         (encoded, f"{tmp_path / 'y.npy'} written in "),
         (files, "1 file written in "),
         (compared, f"{tmp_path / 'y.npy'} is the rotation of "),
         (ropecli.decay(rope, max_distance=4), "RoPE's upper bound against distance"),
+        (ropecli.diff(model, model), "Same: the rotations agree"),
+        (ropecli.expected_score(ropecli.encoding("alibi"), max_distance=4), "Expected score of"),
+        (findings[0], "error R012: rope_scaling.attn_factor: No stack reads it"),
+        (model, "config.json: llama, as transformers reads it"),
+        (ropecli.linear_cost(x, x, x, rope, rows=2), "elu, 32 tokens"),
+        (ropecli.vectors()[0], "default-interleaved: rotation"),
+        (ropecli.verify_encoding("alibi"), "   "),
         (ropecli.info(), "ropecli          "),
         (ropecli.identify(x, rotate(x, rope)), "This is RoPE: "),
         (ropecli.invariance(ropecli.encoding("nope")), "      "),
@@ -297,3 +308,5 @@ def test_results_print_a_page_and_serve_notebooks(tmp_path: Path) -> None:
     for result, begin in pages:
         assert str(result).startswith(begin), type(result).__name__
         assert result._repr_html_() == f"<pre>{html.escape(str(result))}</pre>"
+        assert not re.search(r" --\w| -\w ", str(result)), "an option of the command line"
+    assert all(len(repr(case)) < 100 for case in ropecli.vectors())

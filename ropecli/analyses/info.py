@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import contextlib
 import platform
 from dataclasses import dataclass
 from importlib import metadata
@@ -15,8 +15,23 @@ from ropecli.kernels.cache import cache_folder
 from ropecli.kernels.jit import thread_count, threading_layer
 from ropecli.results import Result
 
-#: Packages whose versions decide results or speed.
-PACKAGES = ("numpy", "numba", "llvmlite", "ml_dtypes", "mpmath", "typer", "rich", "matplotlib")
+#: Packages whose versions decide results or speed, then the optional ones.
+PACKAGES = (
+    "numpy",
+    "numba",
+    "llvmlite",
+    "ml_dtypes",
+    "mpmath",
+    "typer",
+    "rich",
+    "matplotlib",
+    "zarr",
+    "h5py",
+    "pyarrow",
+    "torch",
+    "dask",
+    "distributed",
+)
 
 #: Array files, by the library that reads them, where it is not always there.
 FORMATS = {
@@ -39,7 +54,7 @@ FORMATS = {
 class Info(Result):
     """Versions, threads, threading layer, cache folder, file formats."""
 
-    versions: dict[str, str]  #: Versions of ropecli, Python and the packages below it.
+    versions: dict[str, str]  #: Versions of ropecli, Python and installed packages.
     threads: int  #: Threads that a kernel uses.
     threading_layer: str  #: omp, tbb or workqueue.
     cache_dir: str | None  #: Folder of compiled kernels; None where nothing can be written.
@@ -49,9 +64,9 @@ class Info(Result):
 def info() -> Info:
     """Return the state of this installation; runs one small kernel to learn the threading layer."""
     versions = {"ropecli": __version__, "python": platform.python_version()}
-    versions |= {
-        name: metadata.version(name) for name in PACKAGES if importlib.util.find_spec(name)
-    }
+    for name in PACKAGES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
     abel.fill_steps(np.ones(1), 1.0, np.empty((1, 1)), np.empty((1, 1)))
     cache = cache_folder()
     return Info(
@@ -59,5 +74,5 @@ def info() -> Info:
         threads=thread_count(),
         threading_layer=threading_layer(),
         cache_dir=None if cache is None else str(cache),
-        formats=tuple(suffix for suffix, name in FORMATS.items() if importlib.util.find_spec(name)),
+        formats=tuple(suffix for suffix, name in FORMATS.items() if name in versions),
     )

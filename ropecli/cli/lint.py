@@ -2,18 +2,62 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ropecli.cli.options import Force, Json
+from ropecli.cli.command import Help, command
+from ropecli.cli.options import OutputOptions
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from ropecli.errors import FileError
-    from ropecli.models.lint.rule import Finding
+    from ropecli.models.lint.run import LintReport
 
 
+@dataclass(frozen=True, kw_only=True)
+class SarifOptions(OutputOptions):
+    """The options of a command that prints findings, and prints or writes them as SARIF.
+
+    Raises:
+        ArgumentError: An output that is not SARIF, or two documents for stdout.
+        FileError: The output exists, is a file that the command line names, or is in no folder.
+    """
+
+    sarif: Annotated[
+        bool, typer.Option("--sarif", help="Print SARIF 2.1.0, or write it with -o.")
+    ] = False
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Output file for --sarif."),
+    ] = None
+
+    def __post_init__(self) -> None:
+        from ropecli.errors import ArgumentError
+        from ropecli.files.atomic import check_target
+
+        if self.output is not None and not self.sarif:
+            msg = f"-o writes SARIF and needs --sarif, got -o {self.output} alone"
+            raise ArgumentError(msg)
+        if self.sarif and self.json and self.output is None:
+            msg = "--sarif and --json both print to stdout: choose one, or pass -o FILE for SARIF"
+            raise ArgumentError(msg)
+        if self.output is not None:
+            check_target(self.output, force=self.force, sources=list(self._sources()))
+
+    def _save(self, result: Any, parameters: dict[str, Any], options: dict[str, Any]) -> None:
+        """Write SARIF; the page does not name the file, so that with -q it has findings alone."""
+        from ropecli.render import sarif
+        from ropecli.render.output import write_output
+
+        if self.output is not None:
+            write_output(self.output, sarif.text(result).encode(), force=self.force)
+
+
+@command
 def lint(
     sources: Annotated[
         list[str] | None,
@@ -31,19 +75,9 @@ def lint(
         typer.Option(metavar="RULE", help="Skip this rule; repeatable."),
     ] = None,
     rules: Annotated[bool, typer.Option("--rules", help="List the rules and exit.")] = False,
-    sarif: Annotated[
-        bool, typer.Option("--sarif", help="Print SARIF 2.1.0, or write it with -o.")
-    ] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Output file for --sarif."),
-    ] = None,
-    force: Force = False,
-    json: Json = False,
-    quiet: Annotated[
-        bool, typer.Option("-q", "--quiet", help="One line per finding, none for a clean file.")
-    ] = False,
-) -> None:
+    *,
+    page: Annotated[SarifOptions, Help(quiet="One line per finding, none for a clean file.")],
+) -> bool:
     """\b
     Examples:
       ropecli lint config.json
@@ -53,37 +87,34 @@ def lint(
     Find mistakes in a model's configuration. And keys that stacks ignore or read differently. Each
     finding has its key, the consequences and the cure. Exit code 1 if any is an error.
     """
-    from ropecli.render import document
-    from ropecli.render import lint as pages
+    from ropecli.models.lint import rule
+    from ropecli.render import console, sarif
 
     if rules:
-        if json:
-            document.show("lint", {"rules": True}, pages.rules_as_json())
-        else:
-            pages.show_rules()
-        return
+        listed = rule.RuleList(rules=tuple(rule.rules().values()))
+        replace(page, sarif=False, output=None).show(listed, {"rules": True})
+        return True
     names = sources or []
-    _check(names, sarif=sarif, json=json, output=output, force=force)
-    wanted = _selected_rules(select or [], ignore or [])
-    found, refused = _judge(names, wanted)
-    to_stdout = json or (sarif and output is None)
-    if refused and (to_stdout or output is not None):
+    _check_sources(names)
+    report, refused = _judge(names, _selected_rules(select or [], ignore or []))
+    if refused and (page.json or page.sarif):
         raise refused[0]
-    if json:
-        parameters = {"sources": names, "select": select or [], "ignore": ignore or []}
-        document.show("lint", parameters, pages.as_json(found))
-    if sarif:
-        _write_sarif(found, output, force=force)
-    if not to_stdout:
-        for index, (name, findings) in enumerate(found):
-            pages.show(_file_name(name), findings, brief=quiet, apart=index > 0)
-    _finish(found, refused)
+    if page.sarif and page.output is None:
+        sarif.show(sarif.text(report))
+    else:
+        parameters = page.parameters(
+            "rules", sources=names, select=select or [], ignore=ignore or []
+        )
+        page.show(report, parameters)
+    for error in refused[:-1]:
+        console.note(str(error), kind="error")
+    if refused:
+        raise refused[-1]
+    return not any(each.level == "error" for _, findings in report.files for each in findings)
 
 
-def _check(names: list[str], *, sarif: bool, json: bool, output: Path | None, force: bool) -> None:
-    from ropecli.cli.encoding import named_files
+def _check_sources(names: list[str]) -> None:
     from ropecli.errors import ArgumentError
-    from ropecli.files.atomic import check_target
 
     if not names:
         msg = "name a config.json, a folder that holds one, a .gguf file, or - for standard input"
@@ -91,15 +122,6 @@ def _check(names: list[str], *, sarif: bool, json: bool, output: Path | None, fo
     if names.count("-") > 1:
         msg = "standard input can be read once, got - twice"
         raise ArgumentError(msg)
-    if output is not None and not sarif:
-        msg = f"-o writes SARIF and needs --sarif, got -o {output} alone"
-        raise ArgumentError(msg)
-    if sarif and json and output is None:
-        msg = "--sarif and --json both print to stdout: choose one, or pass -o FILE for SARIF"
-        raise ArgumentError(msg)
-    if output is not None:
-        sources = [path for name in names for path in named_files(name)]
-        check_target(output, force=force, sources=sources)
 
 
 def _selected_rules(select: list[str], ignore: list[str]) -> set[str]:
@@ -115,14 +137,13 @@ def _selected_rules(select: list[str], ignore: list[str]) -> set[str]:
     return set(select or rules()) - set(ignore)
 
 
-def _judge(
-    names: list[str], wanted: set[str]
-) -> tuple[list[tuple[str, tuple[Finding, ...]]], list[FileError]]:
+def _judge(names: list[str], wanted: set[str]) -> tuple[LintReport, list[FileError]]:
     """Return the findings of each file, and the errors of files that cannot be read."""
     from ropecli.errors import FileError
+    from ropecli.models.lint.run import LintReport
     from ropecli.models.lint.run import lint as judge
 
-    found: list[tuple[str, tuple[Finding, ...]]] = []
+    files = []
     refused: list[FileError] = []
     for name in names:
         try:
@@ -130,44 +151,5 @@ def _judge(
         except FileError as error:
             refused.append(error)
         else:
-            found.append((name, tuple(each for each in findings if each.rule in wanted)))
-    return found, refused
-
-
-def _write_sarif(
-    found: list[tuple[str, tuple[Finding, ...]]], output: Path | None, *, force: bool
-) -> None:
-    from ropecli.files.atomic import replacing
-    from ropecli.models.source import STDIN, is_gguf, key_lines, locate
-    from ropecli.render import sarif
-
-    located = []
-    for name, findings in found:
-        path = None if name == STDIN else locate(name)
-        lines = {} if path is None or is_gguf(path) else key_lines(path)
-        located.append((None if path is None else str(path), findings, lines))
-    text = sarif.text(located)
-    if output is None:
-        sarif.show(text)
-        return
-    with replacing(output, force=force) as stream:
-        stream.write(text.encode())
-
-
-def _file_name(name: str) -> str:
-    """Return the name of a source on the screen: for a folder, that of the file in it."""
-    from ropecli.models.source import STDIN, locate
-
-    return "standard input" if name == STDIN else str(locate(name))
-
-
-def _finish(found: list[tuple[str, tuple[Finding, ...]]], refused: list[FileError]) -> None:
-    """Report files that cannot be read, or end with 1 if a finding is an error."""
-    from ropecli.render import console
-
-    for error in refused[:-1]:
-        console.note(str(error), kind="error")
-    if refused:
-        raise refused[-1]
-    if any(each.level == "error" for _, findings in found for each in findings):
-        raise typer.Exit(1)
+            files.append((name, tuple(each for each in findings if each.rule in wanted)))
+    return LintReport(files=tuple(files)), refused

@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
-from ropecli.cli.options import Json, Quiet, Seed
+from ropecli.cli.command import command
+from ropecli.cli.options import PageOptions, Seed
 
 
+@command
 def vectors(
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FOLDER", help="The folder to write.")
@@ -21,8 +23,8 @@ def vectors(
     force: Annotated[
         bool, typer.Option("--force", help="Replace a folder that this command wrote.")
     ] = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    *,
+    page: PageOptions,
 ) -> None:
     """\b
     Examples:
@@ -36,8 +38,7 @@ def vectors(
     """
     from ropecli.checks.vectors.cases import vectors as make
     from ropecli.files.folder import check_folder, write_folder
-    from ropecli.render import document
-    from ropecli.render import vectors as pages
+    from ropecli.render.vectors import VectorFolder
     from ropecli.render.vectors_files import check_format, contents
 
     check_format(format)
@@ -45,8 +46,5 @@ def vectors(
     cases = make(seed=seed)
     files = contents(cases, format=format, seed=seed)
     write_folder(output, files, force=force)
-    if json:
-        parameters = {"output": output, "format": format, "seed": seed}
-        document.show("vectors", parameters, pages.as_json(cases, files, output))
-    elif not quiet:
-        pages.show(cases, files, output, seed=seed)
+    result = VectorFolder(output=output, cases=cases, files=files, seed=seed)
+    page.show(result, page.parameters("force"))

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 
 #: Wide enough that a table that is piped is never cut or wrapped.
 UNCUT = 100_000
-VERDICTS = {"PASS": "green", "FAIL": "bold red"}  #: Colours of words that begin a line.
+#: Colours of words that begin a line: verdicts, and the levels of lint's findings.
+COLOURS = {
+    r"(?m)^ *PASS(?!\w)": "green",
+    r"(?m)^ *FAIL(?!\w)": "bold red",
+    r"(?m)(?<=^  )error(?= +R\d)": "bold red",
+    r"(?m)(?<=^  )warning(?= +R\d)": "yellow",
+    r"(?m)(?<=^  )note(?= +R\d)": "cyan",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,13 +52,15 @@ class _Console(Console):
 
 
 def show(lines: Iterable[str], screen: Screen) -> None:
-    """Print a page, and the name of the file that was written."""
+    """Print a page, and the name of the file that was written; nothing for an empty page."""
     page = "\n".join(lines).rstrip()
     if screen.saved is not None:
         page += f"\n\nWritten: {visible(str(screen.saved))}"
+    if not page:
+        return
     text = Text(page)
-    for verdict, colour in VERDICTS.items():
-        text.highlight_regex(rf"(?m)^ *{verdict}(?!\w)", colour)
+    for pattern, colour in COLOURS.items():
+        text.highlight_regex(pattern, colour)
     out().print(text)
 
 

@@ -94,7 +94,7 @@ def page(result: DecayCurves, screen: Screen) -> list[str]:
         pairs = curves[0].rope.rotary_dim // 2
         lines.append(f"{curve_label(curves[0])}, {pairs:,} pair{'s' * (pairs != 1)}")
     lines.append("")
-    lines += _plots(result, screen.width) if screen.braille else _values(curves)
+    lines += _plots(result, screen.width) if screen.braille else _values(curves, brief=screen.brief)
     for curve in curves:
         lines += ["", *_summary(curve, named=len(curves) > 1)]
     if not screen.brief:
@@ -136,7 +136,7 @@ def _plots(result: DecayCurves, width: int) -> list[str]:
     return plots[:-1]
 
 
-def _values(curves: Sequence[Decay]) -> list[str]:
+def _values(curves: Sequence[Decay], *, brief: bool) -> list[str]:
     """Return a table at distances that double from step to step, with every digit."""
     distances = curves[0].relative_distance
     count = len(distances)
@@ -148,7 +148,8 @@ def _values(curves: Sequence[Decay]) -> list[str]:
             columns.append([COLUMNS[name] + suffix, *(shortest_repr(column[i]) for i in rows)])
     lines = aligned(list(zip(*columns, strict=True)))
     if len(rows) < count:
-        lines += ["", f"{len(rows)} of {count:,} values; all of them: --json, or -o decay.csv"]
+        all_of_them = "" if brief else "; all of them: --json, or -o decay.csv"
+        lines += ["", f"{len(rows)} of {count:,} values{all_of_them}"]
     return lines
 
 

@@ -1,80 +1,72 @@
-"""Page of `lint`."""
+"""Page and document of `lint`."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
-from ropecli.models.lint.rule import LEVELS, rules
-from ropecli.render import console
+from ropecli.models.lint.rule import LEVELS, Finding, RuleList, rules
+from ropecli.models.source import STDIN, locate
+from ropecli.render.console import UNCUT, visible, wrapped
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from ropecli.models.lint.rule import Finding
+    from ropecli.models.lint.run import LintReport
+    from ropecli.render.console import Screen
 
-STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 INDENT = 17  #: Columns of level and id; messages are below the key.
 
 
-def as_json(found: Sequence[tuple[str, Sequence[Finding]]]) -> dict[str, Any]:
+def as_json(result: LintReport | RuleList) -> dict[str, Any]:
     """Return the `result` of the document."""
+    if isinstance(result, RuleList):
+        names = ("id", "level", "title", "fires", "why", "cure", "threads")
+        return {"rules": [{name: getattr(each, name) for name in names} for each in result.rules]}
     return {
         "findings": [
             {"source": source, **dataclasses.asdict(finding)}
-            for source, findings in found
+            for source, findings in result.files
             for finding in findings
         ]
     }
 
 
-def rules_as_json() -> dict[str, Any]:
-    """Return the `result` of the document of `--rules`."""
-    names = ("id", "level", "title", "fires", "why", "cure", "threads")
-    return {"rules": [{name: getattr(each, name) for name in names} for each in rules().values()]}
-
-
-def show(source: str, findings: Sequence[Finding], *, brief: bool, apart: bool = False) -> None:
-    """Print the findings of one file, errors first.
+def page(result: LintReport | RuleList | Finding, screen: Screen) -> list[str]:
+    """Return the findings of each file, errors first; or one line a rule; or one finding.
 
     Args:
-        source: The file.
-        findings: Of that file.
-        brief: One line per finding, and none for a file without.
-        apart: Print a blank line first, to separate it from another file.
+        result: What is shown.
+        screen: On a brief one each finding of a file is one line, and a file without has none.
     """
-    out = console.out()
-    name = console.visible(source)
-    if brief:
-        for each in findings:
-            key = f" {console.visible(each.key)}:" if each.key else ""
-            message = console.visible(each.message)
-            out.print(f"{name}: {each.level} {each.rule}:{key} {message}", markup=False)
-        return
-    if apart:
-        out.print()
-    out.print(f"{name}: {_count(findings)}", markup=False)
-    if findings:
-        out.print()
-    for each in findings:
-        for line in _lines(each, out.width):
-            out.print(_colour(line, each.level))
+    if isinstance(result, Finding):
+        return [f"{_summary(result)} {visible(result.hint)}"]
+    if isinstance(result, RuleList):
+        return aligned([(each.id, each.level, each.title) for each in result.rules], left=3)
+    if screen.brief:
+        return [
+            f"{_file_name(source)}: {_summary(finding)}"
+            for source, findings in result.files
+            for finding in findings
+        ]
+    lines: list[str] = []
+    for source, findings in result.files:
+        lines += [""] if lines else []
+        lines += [f"{_file_name(source)}: {_count(findings)}", *([""] if findings else [])]
+        lines += [line for each in findings for line in _block(each, screen.width)]
+    return lines
 
 
 def lines_of(findings: Sequence[Finding]) -> list[str]:
     """Return the findings as lines of any width, for the page of another command."""
-    lines = [line for each in findings for line in _lines(each, console.UNCUT)]
+    lines = [line for each in findings for line in _block(each, UNCUT)]
     return [f"lint: {_count(findings)}", *lines]
 
 
-def show_rules() -> None:
-    """Print one line per rule."""
-    out = console.out()
-    for line in aligned([(r.id, r.level, r.title) for r in rules().values()], left=3):
-        out.print(line, markup=False)
+def _file_name(source: str) -> str:
+    """Return the name of a source on the screen: for a folder, that of the file in it."""
+    return "standard input" if source == STDIN else visible(str(locate(source)))
 
 
 def _count(findings: Sequence[Finding]) -> str:
@@ -83,17 +75,19 @@ def _count(findings: Sequence[Finding]) -> str:
     return ", ".join(counted) or "no findings"
 
 
-def _lines(finding: Finding, width: int) -> list[str]:
-    key = f"{console.visible(finding.key)}: " if finding.key else ""
-    title = f"  {finding.level:<9}{finding.rule:<6}{key}{rules()[finding.rule].title}"
-    texts = (console.visible(text) for text in (finding.message, finding.hint))
-    lines = [title, *(f"{'':{INDENT}}{text}" for text in texts)]
-    return [part for line in lines for part in console.wrapped(line, width, indent=INDENT)]
+def _summary(finding: Finding) -> str:
+    """Return a finding in one line, without its cure."""
+    key = f" {visible(finding.key)}:" if finding.key else ""
+    return f"{finding.level} {finding.rule}:{key} {visible(finding.message)}"
 
 
-def _colour(line: str, level: str) -> Text:
-    """Return the line, with the level at its start in colour."""
-    text = Text(line)
-    if line.startswith(f"  {level} "):
-        text.stylize(STYLES[level], 2, 2 + len(level))
-    return text
+def _block(finding: Finding, width: int) -> Iterator[str]:
+    """Yield the lines of a finding: its title, its consequences, its cure."""
+    key = f"{visible(finding.key)}: " if finding.key else ""
+    yield from wrapped(
+        f"  {finding.level:<9}{finding.rule:<6}{key}{rules()[finding.rule].title}",
+        width,
+        indent=INDENT,
+    )
+    for text in (finding.message, finding.hint):
+        yield from wrapped(f"{'':{INDENT}}{visible(text)}", width, indent=INDENT)

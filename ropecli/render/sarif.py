@@ -11,11 +11,13 @@ from urllib.parse import quote
 
 from ropecli._version import __version__
 from ropecli.models.lint.rule import rules
+from ropecli.models.source import STDIN, is_gguf, key_lines, locate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ropecli.models.lint.rule import Finding, Rule
+    from ropecli.models.lint.run import LintReport
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 #: The page of all rules, in the documentation that comes with the code.
@@ -28,7 +30,21 @@ def show(document: str) -> None:
     sys.stdout.flush()
 
 
-def text(found: Sequence[tuple[str | None, Sequence[Finding], Mapping[str, int]]]) -> str:
+def text(report: LintReport) -> str:
+    """Return the document of a report, with a line break at its end.
+
+    Raises:
+        FileError: A source that can't be read again, for the lines of its keys.
+    """
+    located = []
+    for source, findings in report.files:
+        path = None if source == STDIN else locate(source)
+        lines = {} if path is None or is_gguf(path) else key_lines(path)
+        located.append((None if path is None else str(path), findings, lines))
+    return document(located)
+
+
+def document(found: Sequence[tuple[str | None, Sequence[Finding], Mapping[str, int]]]) -> str:
     """Return the document, with a line break at its end.
 
     Args:

@@ -1,39 +1,62 @@
-"""Page of `vectors`."""
+"""Page and document of `vectors`."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ropecli.checks.vectors.cases import Case
 from ropecli.files.folder import MANIFEST
-from ropecli.render import console
+from ropecli.render.console import visible
 from ropecli.render.vectors_files import README
+from ropecli.results import Result
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from ropecli.checks.vectors.cases import Case
+    from ropecli.render.console import Screen
 
 
-def as_json(cases: Sequence[Case], files: Mapping[str, bytes], output: Path) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class VectorFolder(Result):
+    """A folder of golden vectors that was written."""
+
+    output: Path
+    cases: tuple[Case, ...]
+    files: Mapping[str, bytes]  #: Contents by path.
+    seed: int
+
+    @property
+    def bytes(self) -> int:
+        """The size of all files."""
+        return sum(map(len, self.files.values()))
+
+
+def as_json(result: VectorFolder) -> dict[str, Any]:
     """Return the `result` of the document."""
     return {
-        "output": output,
-        "files": list(files),
-        "cases": [case.name for case in cases],
-        "bytes": sum(map(len, files.values())),
+        "output": result.output,
+        "files": list(result.files),
+        "cases": [case.name for case in result.cases],
+        "bytes": result.bytes,
     }
 
 
-def show(cases: Sequence[Case], files: Mapping[str, bytes], output: Path, *, seed: int) -> None:
-    """Print what was written, and the files to read first."""
-    operators = sum(case.kind == "onnx" for case in cases)
-    size = sum(map(len, files.values())) / 1000
-    console.out().print(
-        f"{console.visible(str(output))}: {len(cases)} cases in {len(files)} files, {size:,.0f} kB,"
-        f" seed {seed}\n\n"
-        f"  {len(cases) - operators} rotations: every rope type in both layouts, and conventions\n"
-        f"  {operators} inputs of ONNX's RotaryEmbedding (opset 23)\n\n"
+def page(result: VectorFolder | Case, screen: Screen) -> list[str]:
+    """Return the arrays of a case; or the contents of a folder, and its files to read first."""
+    if isinstance(result, Case):
+        shapes = (f"  {name} {array.shape}" for name, array in result.arrays.items())
+        return [f"{result.name}: {result.kind}", *shapes]
+    if screen.brief:
+        return []
+    rotations = sum(case.kind == "rotation" for case in result.cases)
+    return [
+        f"{visible(str(result.output))}: {len(result.cases)} cases in {len(result.files)} files, "
+        f"{result.bytes / 1000:,.0f} kB, seed {result.seed}",
+        "",
+        f"  {rotations} rotations: every rope type in both layouts, and conventions",
+        f"  {len(result.cases) - rotations} inputs of ONNX's RotaryEmbedding (opset 23)",
+        "",
         f"How to read and compare them: {README}    the list of them: {MANIFEST}",
-        markup=False,
-    )
+    ]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from ropecli import Finding
-from ropecli.models.lint.rule import rules
+from ropecli.models.lint.rule import RuleList, rules
+from ropecli.models.lint.run import LintReport
 from ropecli.render import console
 from ropecli.render import lint as pages
+from ropecli.render.console import Screen
 
 
 def finding(rule: str = "R012", **fields: str) -> Finding:
@@ -36,35 +39,54 @@ config.json: 1 error, 1 warning
 """
 
 
-def test_one_block_a_finding(capsys: pytest.CaptureFixture[str]) -> None:
-    pages.show("config.json", FOUND, brief=False)
-    assert capsys.readouterr() == (PAGE, "")
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("config.json", "a [b].json", "clean.json", "g\nh"):
+        Path(name).touch()
 
 
-def test_no_findings_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    pages.show("a [b].json", [], brief=False)
-    assert capsys.readouterr().out == "a [b].json: no findings\n"
+def lines_of(*files: tuple[str, list[Finding]], width: int = 1000, brief: bool = False) -> str:
+    report = LintReport(files=tuple((name, tuple(findings)) for name, findings in files))
+    return "\n".join([*pages.page(report, Screen(width=width, brief=brief)), ""])
 
 
-def test_levels_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    pages.show("x", [finding(), finding(), finding("R031"), finding("R034")], brief=False)
-    assert capsys.readouterr().out.startswith("x: 2 errors, 2 notes\n")
+def test_one_block_a_finding() -> None:
+    assert lines_of(("config.json", FOUND)) == PAGE
 
 
-def test_brief_is_one_line_a_finding(capsys: pytest.CaptureFixture[str]) -> None:
-    pages.show("config.json", FOUND, brief=True)
-    pages.show("clean.json", [], brief=True)
-    assert capsys.readouterr().out == (
+def test_no_findings_is_said() -> None:
+    assert lines_of(("a [b].json", [])) == "a [b].json: no findings\n"
+
+
+def test_levels_are_counted() -> None:
+    found = [finding(), finding(), finding("R031"), finding("R034")]
+    assert lines_of(("config.json", found)).startswith("config.json: 2 errors, 2 notes\n")
+
+
+def test_brief_is_one_line_a_finding() -> None:
+    assert lines_of(("config.json", FOUND), ("clean.json", []), brief=True) == (
         "config.json: error R012: rope_scaling.attn_factor: Transformers ignores it and uses "
         "1.1386 (0.1 ln 4 + 1).\nconfig.json: warning R003: It stands twice.\n"
     )
+
+
+def test_a_finding_prints_its_consequences_and_its_cure() -> None:
+    first, second = FOUND
+    assert str(first) == (
+        "error R012: rope_scaling.attn_factor: Transformers ignores it and uses 1.1386 "
+        "(0.1 ln 4 + 1). Call it attention_factor, with the value that was meant in the first "
+        "place."
+    )
+    assert str(second) == "warning R003: It stands twice. Leave one."
+    assert second._repr_html_() == "<pre>warning R003: It stands twice. Leave one.</pre>"
 
 
 def test_a_terminal_is_not_overrun(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = io.StringIO()
     terminal = Console(file=screen, width=60, highlight=False, soft_wrap=True, force_terminal=True)
     monkeypatch.setattr(console, "out", lambda: terminal)
-    pages.show("config.json", FOUND, brief=False)
+    console.show(lines_of(("config.json", FOUND), width=60).splitlines(), Screen(width=60))
     text = screen.getvalue()
     assert "\x1b[1;31merror\x1b[0m" in text
     assert "\x1b[33mwarning\x1b[0m" in text
@@ -74,16 +96,15 @@ def test_a_terminal_is_not_overrun(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(indented) > 2 * len(FOUND)
 
 
-def test_letters_that_are_none_are_spelt_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_letters_that_are_none_are_spelt_out() -> None:
     odd = finding(key="a\nb", message="c\x1b[0md.", hint="e\tf.")
-    pages.show("g\nh", [odd], brief=False)
-    pages.show("g\nh", [odd], brief=True)
-    out = capsys.readouterr().out
+    out = lines_of(("g\nh", [odd])) + lines_of(("g\nh", [odd]), brief=True)
     assert r"a\nb: attn_factor" in out
     assert r"c\x1b[0md." in out
     assert r"e\tf." in out
     assert r"g\nh: error R012: a\nb: c" in out
     assert "\x1b" not in out
+    assert str(odd) == r"error R012: a\nb: c\x1b[0md. e\tf."
 
 
 def test_lines_for_another_page() -> None:
@@ -93,7 +114,8 @@ def test_lines_for_another_page() -> None:
 
 
 def test_document() -> None:
-    assert pages.as_json([("a", FOUND[:1]), ("b", []), ("c", FOUND[1:])]) == {
+    files = (("a", (FOUND[0],)), ("b", ()), ("c", (FOUND[1],)))
+    assert pages.as_json(LintReport(files=files)) == {
         "findings": [
             {
                 "source": "a",
@@ -115,11 +137,11 @@ def test_document() -> None:
     }
 
 
-def test_rules_are_listed_with_level_and_title(capsys: pytest.CaptureFixture[str]) -> None:
-    pages.show_rules()
-    lines = capsys.readouterr().out.splitlines()
+def test_rules_are_listed_with_level_and_title() -> None:
+    every = RuleList(rules=tuple(rules().values()))
+    lines = str(every).splitlines()
     assert len(lines) == len(rules())
     assert "R012  error    attn_factor is not a key of config.json" in lines
-    listed = pages.rules_as_json()["rules"]
+    listed = pages.as_json(every)["rules"]
     assert [each["id"] for each in listed] == list(rules())
     assert listed[0]["fires"].startswith("A file that can be read")

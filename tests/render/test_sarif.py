@@ -25,7 +25,7 @@ def finding(rule: str, key: str = "rope_scaling.factor") -> Finding:
 
 def run_of(*found: tuple[str | None, list[Finding], dict[str, int]]) -> dict[str, Any]:
     """The one run of a document that the schema allows."""
-    text = sarif.text(found)
+    text = sarif.document(found)
     assert text.endswith("}\n")
     document = json.loads(text)
     SCHEMA.validate(document)
@@ -96,7 +96,7 @@ def test_standard_input_has_no_file() -> None:
 
 
 def test_the_schema_refuses_what_is_wrong() -> None:
-    document = json.loads(sarif.text([("x", [finding("R012")], {})]))
+    document = json.loads(sarif.document([("x", [finding("R012")], {})]))
     document["runs"][0]["results"][0]["level"] = "fatal"
     with pytest.raises(jsonschema.ValidationError, match="'fatal' is not one of"):
         SCHEMA.validate(document)

@@ -7,7 +7,7 @@ real angles, so that norms and relative positions hold.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from ropecli.numbers import at_least
 from ropecli.reference import frequencies
 from ropecli.reference.factors import factors
 from ropecli.reference.rotation import cos_sin, elementwise, pairs_of
+from ropecli.results import Result
 from ropecli.units import UNIT
 
 if TYPE_CHECKING:
@@ -49,13 +50,13 @@ POSITION_IDS = ((0, 1, 2, 3, 7, 23, 26), (29, 28, 27, 5, 5, 4, 25))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Case:
+class Case(Result, view="vectors"):
     """One case, of a rotation or of the operator of ONNX."""
 
     name: str  #: Also the name of its files.
     kind: str  #: "rotation" or "onnx".
-    facts: Mapping[str, Any]  #: Parameters, pairs and factors, all but the arrays.
-    arrays: Mapping[str, NDArray[Any]]  #: x, y.float64, ... by name.
+    facts: Mapping[str, Any] = field(repr=False)  #: All but the arrays.
+    arrays: Mapping[str, NDArray[Any]] = field(repr=False)  #: x, y.float64, ... by name.
 
 
 def units() -> dict[str, dict[str, float]]:

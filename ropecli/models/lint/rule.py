@@ -10,12 +10,14 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
+from ropecli.results import Result
+
 #: The first breaks a model, the last is only worth knowing.
 LEVELS = ("error", "warning", "note")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class Finding(Result, view="lint"):
     """One defect of a file, or one place where stacks read it differently."""
 
     rule: str  #: The rule's stable id, such as "R012".
@@ -59,6 +61,13 @@ class Rule:
     def anchor(self) -> str:
         """Its anchor in docs/lint.md."""
         return self.id.lower()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleList(Result, view="lint"):
+    """Rules as the command line lists them."""
+
+    rules: tuple[Rule, ...]  #: By id.
 
 
 _RULES: dict[str, Rule] = {}

@@ -18,7 +18,7 @@ from ropecli.models.load import compute
 from ropecli.models.parts import parts
 from ropecli.models.settings import Description
 from ropecli.models.source import open_source
-from ropecli.results import Drawable
+from ropecli.results import Drawable, Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +38,13 @@ class Inspection(Drawable, view="inspect"):
 
     model: Model  #: As a stack reads the file.
     findings: tuple[Finding, ...]  #: Of the file.
+
+
+@dataclass(frozen=True, kw_only=True)
+class LintReport(Result, view="lint"):
+    """The findings of several sources, in the order in which they were named."""
+
+    files: tuple[tuple[str, tuple[Finding, ...]], ...]  #: Each source with its findings.
 
 
 def lint(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Finding, ...]:
