@@ -29,7 +29,7 @@ PUBLISHED = [(512, 64, 0.010), (2048, 64, 0.087), (2048, 128, 0.031)][: 3 if COM
 Arrays = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 
 
-def drawn(seed: int, tokens: int, dim: int, values: int | None = None) -> Arrays:
+def random_heads(seed: int, tokens: int, dim: int, values: int | None = None) -> Arrays:
     random = np.random.default_rng(seed)
     q, k, v = (random.standard_normal((tokens, n)) for n in (dim, dim, values or dim))
     return q, k, v
@@ -37,7 +37,7 @@ def drawn(seed: int, tokens: int, dim: int, values: int | None = None) -> Arrays
 
 @given(tokens=st.integers(1, 12), half=st.integers(1, 4), seed=st.integers(0, 2**32))
 def test_both_forms_match_the_reference(tokens: int, half: int, seed: int) -> None:
-    q, k, v = drawn(seed, tokens, 2 * half, 3)
+    q, k, v = random_heads(seed, tokens, 2 * half, 3)
     rope = Rotary(head_dim=2 * half)
     got = linear(q, k, v, rope)
     phi = reference.elu_plus_one(q), reference.elu_plus_one(k)
@@ -57,7 +57,7 @@ def test_both_forms_match_the_reference(tokens: int, half: int, seed: int) -> No
     ],
 )
 def test_the_forms_agree_across_blocks(feature_map: str, tokens: int) -> None:
-    q, k, v = drawn(0, tokens, 16)
+    q, k, v = random_heads(0, tokens, 16)
     got = linear(q, k, v, Rotary(head_dim=16), feature_map=feature_map, rows=10_000)
     assert len(got.sampled_rows) == tokens
     # Weights of size 1 at most, (features + tokens) roundings in both forms: 3e-13.
@@ -75,7 +75,7 @@ def test_the_forms_agree_across_blocks(feature_map: str, tokens: int) -> None:
 def test_share_of_negative_terms(tokens: int, dim: int, published: float) -> None:
     shares = [
         linear(
-            *drawn(seed, tokens, dim), Rotary(head_dim=dim), rows=128
+            *random_heads(seed, tokens, dim), Rotary(head_dim=dim), rows=128
         ).bidirectional.negative_fraction
         for seed in range(2)
     ]
@@ -84,17 +84,17 @@ def test_share_of_negative_terms(tokens: int, dim: int, published: float) -> Non
 
 
 def test_rows_do_not_sum_to_1_and_the_first_causal_one_does() -> None:
-    got = linear(*drawn(1, 512, 64), Rotary(head_dim=64))
+    got = linear(*random_heads(1, 512, 64), Rotary(head_dim=64))
     assert got.causal.row_sum.min < 0.4
     assert got.bidirectional.row_sum.max < 0.8
-    one = linear(*drawn(1, 1, 64), Rotary(head_dim=64))
+    one = linear(*random_heads(1, 1, 64), Rotary(head_dim=64))
     # One weight over itself: 64 products and a rotation, in two orders.
     assert abs(one.causal.row_sum.mean - 1) < 128 * 2.0**-53
 
 
 def test_without_rotation_it_is_an_average() -> None:
     still = Rotary.from_inv_freq(np.zeros(8))
-    got = linear(*drawn(2, 300, 16), still)
+    got = linear(*random_heads(2, 300, 16), still)
     for form in (got.bidirectional, got.causal):
         assert form.negative_fraction == 0
         # The same sum over the same sum: 300 tokens and 16 features in the same order.
@@ -119,7 +119,7 @@ def test_a_rotated_denominator_can_be_negative() -> None:
 
 
 def test_a_shift_changes_nothing() -> None:
-    q, k, v = drawn(3, 200, 16)
+    q, k, v = random_heads(3, 200, 16)
     rope = Rotary(head_dim=16)
     here, there = (linear(q, k, v, rope, np.arange(200) + shift) for shift in (0, 1000))
     # Angles up to 1200 radians are off by 2^-53 of themselves, in two rotations and two runs.
@@ -140,7 +140,7 @@ def test_rows_without_a_denominator_are_counted_and_left_out() -> None:
 
 
 def test_shen_s_softmax_is_not_exp() -> None:
-    q, k, v = drawn(4, 16, 8)
+    q, k, v = random_heads(4, 16, 8)
     rope = Rotary.from_inv_freq(np.zeros(4))
     ours = linear(q, k, v, rope, feature_map="softmax").bidirectional
     other = linear(q, k, v, rope, feature_map="exp").bidirectional
@@ -150,7 +150,7 @@ def test_shen_s_softmax_is_not_exp() -> None:
 
 
 def test_long_sequences_take_memory_in_proportion() -> None:
-    q, k, v = (x.astype(np.float32) for x in drawn(5, LONG, 64))
+    q, k, v = (x.astype(np.float32) for x in random_heads(5, LONG, 64))
     tracemalloc.start()
     got = linear(q, k, v, Rotary(head_dim=64), rows=16)
     peak = tracemalloc.get_traced_memory()[1]

@@ -24,7 +24,7 @@ from ropecli.rotary import Rotary
 Array = NDArray[np.float64]
 
 
-def drawn(seed: int, tokens: int, dim: int, values: int = 3) -> tuple[Array, Array, Array]:
+def random_heads(seed: int, tokens: int, dim: int, values: int = 3) -> tuple[Array, Array, Array]:
     random = np.random.default_rng(seed)
     q, k, v = (random.standard_normal((tokens, n)) for n in (dim, dim, values))
     return q, k, v
@@ -60,7 +60,7 @@ def softmax_attention(q: Array, k: Array, v: Array, rope: Rotary, m: int) -> lis
     factor=st.floats(0.25, 4),
 )
 def test_softmax_attention_is_eq_2(tokens: int, half: int, seed: int, factor: float) -> None:
-    q, k, v = drawn(seed, tokens, 2 * half)
+    q, k, v = random_heads(seed, tokens, 2 * half)
     rope = Rotary(head_dim=2 * half, softmax_factor=factor)
     rows = [0, tokens // 2, tokens - 1]
     expected = [softmax_attention(q, k, v, rope, m) for m in rows]
@@ -75,7 +75,7 @@ def test_softmax_attention_is_eq_2(tokens: int, half: int, seed: int, factor: fl
 
 @pytest.mark.parametrize("name", ["linear", "linear_causal", "linear_quadratic"])
 def test_linear_forms_are_eq_19(name: str) -> None:
-    q, k, v = drawn(1, 20, 6)
+    q, k, v = random_heads(1, 20, 6)
     rope = Rotary(head_dim=6)
     phi = reference.elu_plus_one(q), reference.elu_plus_one(k)
     expected = reference.attention(*phi, v, rope.inv_freq, causal=name == "linear_causal")
@@ -86,7 +86,7 @@ def test_linear_forms_are_eq_19(name: str) -> None:
 
 
 def test_some_rows_are_rows_of_all() -> None:
-    q, k, v = drawn(2, 20, 6)
+    q, k, v = random_heads(2, 20, 6)
     for name in ("linear_quadratic", "softmax"):
         some = computed(name, q, k, v, Rotary(head_dim=6), [0, 7, 19])
         every = computed(name, q, k, v, Rotary(head_dim=6), list(range(20)))
@@ -118,7 +118,7 @@ def test_lengths_double_up_to_the_last(tokens: int, expected: tuple[int, ...]) -
 
 
 def test_each_form_is_measured_at_each_length() -> None:
-    cost = measure(*drawn(3, 130, 2), Rotary(head_dim=2), rows=100)
+    cost = measure(*random_heads(3, 130, 2), Rotary(head_dim=2), rows=100)
     assert [each.form for each in cost] == list(FORMS)
     for each in cost:
         assert each.sequence_length == (64, 128, 130)
@@ -130,7 +130,7 @@ def test_each_form_is_measured_at_each_length() -> None:
 
 
 def test_memory_of_n_x_n_weights_is_extrapolated_from_some_rows() -> None:
-    arrays = drawn(4, 256, 2)
+    arrays = random_heads(4, 256, 2)
     full = {each.form: each for each in measure(*arrays, Rotary(head_dim=2))}
     some = {each.form: each for each in measure(*arrays, Rotary(head_dim=2), rows=32)}
     for form in ("linear_quadratic", "softmax"):
@@ -148,10 +148,10 @@ def test_memory_of_n_x_n_weights_is_extrapolated_from_some_rows() -> None:
 
 def test_fewer_rows_where_their_weights_would_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_WEIGHTS", 1024)
-    softmax = measure(*drawn(5, 128, 2), Rotary(head_dim=2))[-1]
+    softmax = measure(*random_heads(5, 128, 2), Rotary(head_dim=2))[-1]
     assert softmax.rows == (16, 8)
     monkeypatch.setattr(module, "MOST_WEIGHTS", 1)
-    softmax = measure(*drawn(5, 128, 2), Rotary(head_dim=2))[-1]
+    softmax = measure(*random_heads(5, 128, 2), Rotary(head_dim=2))[-1]
     assert softmax.rows == (1, 1)
 
 
@@ -197,7 +197,7 @@ def test_what_is_done_once_counts_once_and_compiling_not_at_all(
     form = Form(prepare=clock.prepare, finish=clock.finish, by_row=by_row)
     monkeypatch.setattr(module, "FORMS", {"made up": form})
     monkeypatch.setattr("ropecli.analyses.linear_cost.time.perf_counter", lambda: clock.now)
-    (cost,) = measure(*drawn(6, 128, 2), Rotary(head_dim=2), feature_map="exp", rows=16)
+    (cost,) = measure(*random_heads(6, 128, 2), Rotary(head_dim=2), feature_map="exp", rows=16)
     assert cost.rows == ((16, 16) if by_row else (64, 128))
     # Once what is done once, and 2 seconds for each row; of compiling nothing.
     assert cost.seconds == (3.0 + 2 * 64, 3.0 + 2 * 128)
@@ -220,13 +220,13 @@ def test_the_fastest_run_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     form = Form(prepare=Clock().prepare, finish=finish, by_row=False)
     monkeypatch.setattr(module, "FORMS", {"made up": form})
     monkeypatch.setattr("ropecli.analyses.linear_cost.time.perf_counter", clock)
-    (cost,) = measure(*drawn(6, 8, 2), Rotary(head_dim=2), feature_map="exp")
+    (cost,) = measure(*random_heads(6, 8, 2), Rotary(head_dim=2), feature_map="exp")
     assert_within("seconds", got=cost.seconds, expected=[0.02], tolerance=1e-15)  # 0.07 - 0.05
     assert next(took, None) is None
 
 
 def test_somebody_else_s_count_of_memory_goes_on() -> None:
-    arrays = drawn(7, 8, 2)
+    arrays = random_heads(7, 8, 2)
     measure(*arrays, Rotary(head_dim=2))
     assert not tracemalloc.is_tracing()
     tracemalloc.start()

@@ -32,19 +32,19 @@ NAMES = {ONE_HEAD: "1 head", HEADS: "32 heads", TOKENS: "32 heads a token"}
 LAYOUTS = ("interleaved", "half")
 
 
-def drawn(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+def random_input(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
     values = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
     return values.astype(DTYPES[dtype])
 
 
 def rotation(shape: tuple[int, ...], dtype: str, layout: str) -> Callable[[], object]:
-    x, rope = drawn(shape, dtype), Rotary(head_dim=DIM, layout=layout)
+    x, rope = random_input(shape, dtype), Rotary(head_dim=DIM, layout=layout)
     out, positions = np.zeros_like(x), np.arange(shape[2], dtype=np.float64)[None]
     return lambda: rotate_into(x, out, rope, positions)
 
 
 def copy(shape: tuple[int, ...], dtype: str) -> Callable[[], object]:
-    x = drawn(shape, dtype).reshape(-1, DIM)
+    x = random_input(shape, dtype).reshape(-1, DIM)
     out = np.zeros_like(x)
     return lambda: parallel_copy(x, out)
 
@@ -66,7 +66,7 @@ def against_copy() -> Iterator[Row]:
 
 
 def against_peers() -> Iterator[Row]:
-    x = drawn(HEADS, "float32")[0].transpose(2, 0, 1, 3)  # (1, heads, sequence, dim)
+    x = random_input(HEADS, "float32")[0].transpose(2, 0, 1, 3)  # (1, heads, sequence, dim)
     for layout in LAYOUTS:
         ours = rotation(HEADS, "float32", layout)
         what = f"rotation, float32, 32 heads, {layout} / "
@@ -84,7 +84,7 @@ def of_decay() -> Iterator[Row]:
     yield alone("decay, 10^6 distances, 64 pairs", run, most=80)
     if numba.config.NUMBA_NUM_THREADS > 1:
         yield speed("decay, 2 threads / 1 thread", threads(2, run), threads(1, run), least=1.8)
-        x = drawn((1, 1, 512, 1, DIM), "float64")
+        x = random_input((1, 1, 512, 1, DIM), "float64")
         wide = np.zeros_like(x)
         away = np.random.default_rng(0).permutation(512).astype(float)[None] * 1000.5
         small = lambda: rotate_into(x, wide, rope, away)  # noqa: E731

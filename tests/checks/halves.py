@@ -36,6 +36,11 @@ def turn(x: Array, positions: Any, theta: Array = THETA, factor: Any = 1.0) -> A
     return turned(x, angle, factor)
 
 
+def rotate_half(x: Array) -> Array:
+    a, b = np.split(x, 2, axis=-1)
+    return np.concatenate([-b, a], axis=-1)
+
+
 def turned(x: Array, angle: Array, factor: Any = 1.0) -> Array:
     """By the angle of each pair."""
     cosine, sine = factor * np.cos(angle), factor * np.sin(angle)

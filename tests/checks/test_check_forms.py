@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from halves import DIM, HALF, Array, Module, failed, turn
+from halves import DIM, HALF, Array, Module, failed, rotate_half, turn
 
 import ropecli
 from ropecli.checks.implementation.check import check
@@ -67,11 +67,6 @@ def test_steps_follow_a_prefill_or_none(late: tuple[bool, ...]) -> None:
     assert "token by token" in failed(wrong)
     assert wrong.diagnosis is not None
     assert "token" in wrong.diagnosis
-
-
-def rotate_half(x: Array) -> Array:
-    a, b = np.split(x, 2, axis=-1)
-    return np.concatenate([-b, a], axis=-1)
 
 
 def transformers(q: Array, k: Array, cos: Array, sin: Array) -> tuple[Array, Array]:

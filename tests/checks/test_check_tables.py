@@ -7,14 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from eight import failed, judged, of
+from halves import rotate_half
 from implementations.plain import Array
 
 import ropecli
-
-
-def rotate_half(x: Array) -> Array:
-    a, b = np.split(x, 2, axis=-1)
-    return np.concatenate([-b, a], axis=-1)
 
 
 def apply(q: Array, k: Array, cos: Array, sin: Array) -> tuple[Array, Array]:

@@ -55,7 +55,7 @@ TYPES: dict[str, tuple[str, float, dict[str, Any]]] = {
 }
 
 
-def made(name: str, dim: int = 64, **more: Any) -> Rotary:
+def make(name: str, dim: int = 64, **more: Any) -> Rotary:
     rope_type, base, parameters = TYPES[name]
     return rope(rope_type, head_dim=dim, layout="half", rope_theta=base, **parameters, **more)
 
@@ -70,7 +70,7 @@ def assert_same_table(found: Identification, expected: Rotary) -> None:
 @pytest.mark.parametrize("name", TYPES)
 def test_every_rope_type_is_found(name: str, dim: int) -> None:
     rope_type, base, parameters = TYPES[name]
-    expected = made(name, dim)
+    expected = make(name, dim)
     found = recover(expected, np.arange(256), before=normals(256, dim))
     assert found.recognised, found.reason
     assert (found.rope_type, found.base) == (rope_type, base)
@@ -93,7 +93,7 @@ def test_every_rope_type_is_found(name: str, dim: int) -> None:
 
 @pytest.mark.parametrize("name", TYPES)
 def test_the_type_found_is_the_first_match(name: str) -> None:
-    found = recover(made(name), np.arange(128))
+    found = recover(make(name), np.arange(128))
     first = found.matches[0]
     assert first.name.startswith(f"{TYPES[name][0]}, base {TYPES[name][1]:.12g}")
     assert (first.matches, first.max_phase_error) == (True, 0.0)
@@ -107,7 +107,7 @@ def test_the_type_found_is_the_first_match(name: str) -> None:
     "name", ["default", "linear", "llama3", "yarn"] if COMPILED else ["default"]
 )
 def test_rope_types_are_found_through_half_precision(name: str, dtype: str) -> None:
-    expected = made(name)
+    expected = make(name)
     found = recover(expected, np.arange(512), before=normals(4, 512, 64, dtype=dtype))
     assert (found.rope_type, found.base) == TYPES[name][:2]
     assert_same_table(found, expected)
@@ -116,7 +116,7 @@ def test_rope_types_are_found_through_half_precision(name: str, dtype: str) -> N
 @pytest.mark.parametrize("factor", [0.5, 1.2345678, 2.0])
 @pytest.mark.parametrize("name", ["default", "linear", "llama3"])
 def test_any_attention_factor_is_found(name: str, factor: float) -> None:
-    plain = made(name)
+    plain = make(name)
     scaled = Rotary.from_inv_freq(plain.inv_freq, layout="half", attention_factor=factor)
     found = recover(scaled, np.arange(128))
     assert found.rope_type == TYPES[name][0]

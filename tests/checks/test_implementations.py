@@ -90,7 +90,7 @@ def vectors(shape: tuple[int, ...], dtype: str, seed: int = 0) -> Array:
     return np.random.default_rng(seed).standard_normal(shape).astype(DTYPES[dtype])
 
 
-def made(case: Case, **arguments: float) -> Any:
+def make(case: Case, **arguments: float) -> Any:
     return case.target if case.kind in ("function", "score") else case.target(**arguments)
 
 
@@ -105,12 +105,12 @@ def with_axes(case: Case, positions: Array) -> Array:
 def calls(case: Case, dtype: str) -> Iterator[Call]:
     """All trials of a function or a class, each call with the Rotary that it should follow."""
     for trial in TRIALS.values():
-        target = made(case)
+        target = make(case)
         for n, positions in enumerate(trial):
             shape = (2, 1) if positions.ndim == 2 else ((1, 2) if n else ())
             yield call(case, target, with_axes(case, positions), shape, dtype)
     if case.kind == "class":
-        target = made(case)
+        target = make(case)
         call(case, target, NEAR, (), "bfloat16")
         yield call(case, target, NEAR, (), dtype)
     if case.kind == "class" and case.at_length is None:
@@ -119,7 +119,7 @@ def calls(case: Case, dtype: str) -> Iterator[Call]:
 
 def two_bases(case: Case, dtype: str) -> Iterator[Call]:
     """Two instances of one size."""
-    first, second = made(case, base=10_000.0), made(case, base=500_000.0)
+    first, second = make(case, base=10_000.0), make(case, base=500_000.0)
     yield call(case, first, NEAR, (), dtype)
     yield call(case, second, NEAR, (), dtype, Rotary(head_dim=DIM, layout="half", base=500_000.0))
 
@@ -224,7 +224,7 @@ def test_wrong_implementation_differs_from_what_it_means_to_be(case: Wrong) -> N
 
 def decoded(case: Case, x: Array) -> Array:
     """A prompt of 16, then one token after another; twice, since prefill begins again."""
-    target = made(case)
+    target = make(case)
     target.prefill(x[..., :5, :])
     parts = [target.prefill(x[..., :16, :])]
     parts += [target.step(x[..., n : n + 1, :]) for n in range(16, x.shape[-2])]

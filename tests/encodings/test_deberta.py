@@ -15,7 +15,7 @@ from ropecli.encodings.types.deberta import Deberta
 X = np.random.default_rng(0).standard_normal((5, 8))
 
 
-def made(**options: Any) -> Deberta:
+def build(**options: Any) -> Deberta:
     got = encoding("deberta", model_dim=8, heads=2, **options)
     assert isinstance(got, Deberta)
     return got
@@ -52,16 +52,16 @@ def test_rows_of_either_term() -> None:
 
 
 def test_shared_projections_are_those_of_tokens() -> None:
-    shared = made(shared=True)
+    shared = build(shared=True)
     own = {f"position_{kind}": shared.weights[kind] for kind in ("query", "key")}
-    apart = made(weights={**shared.weights, **own})
+    apart = build(weights={**shared.weights, **own})
     m = np.arange(5) * 9
     got, expected = shared.scores(X, X, m, m), apart.scores(X, X, m, m)
     assert_same_bits("shared", got=got, expected=expected)
 
 
 def test_without_a_table_it_is_a_product_over_sqrt_3d() -> None:
-    flat = made(weights={"positions": np.zeros((32, 8))})
+    flat = build(weights={"positions": np.zeros((32, 8))})
     nope = encoding("nope", model_dim=8, heads=2)
     expected = nope.scores(X, X, range(5), range(5)) / np.sqrt(3)
     got = flat.scores(X, X, range(5), range(5))
@@ -71,7 +71,7 @@ def test_without_a_table_it_is_a_product_over_sqrt_3d() -> None:
 
 @pytest.mark.parametrize("printed", [False, True])
 def test_moving_all_positions_changes_no_bit(printed: bool) -> None:
-    deberta, m = made(as_printed=printed), np.arange(5) * 7
+    deberta, m = build(as_printed=printed), np.arange(5) * 7
     got, expected = deberta.scores(X, X, m + 37, m + 37), deberta.scores(X, X, m, m)
     assert_same_bits("scores", got=got, expected=expected)
 
@@ -96,11 +96,11 @@ def test_moving_all_positions_changes_no_bit(printed: bool) -> None:
 )
 def test_refused(options: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        made(**options)
+        build(**options)
 
 
 def test_positions_between_two_are_refused() -> None:
     with pytest.raises(
         ArgumentError, match=r"query_positions must be whole for this encoding, got 0\.5"
     ):
-        made().scores(X[:1], X[:1], [0.5], [0])
+        build().scores(X[:1], X[:1], [0.5], [0])

@@ -13,14 +13,14 @@ from ropecli.encodings.types.learned import Learned
 X = np.random.default_rng(0).standard_normal((3, 8))
 
 
-def made() -> Learned:
+def build() -> Learned:
     got = encoding("learned", model_dim=8, heads=2, length=5)
     assert isinstance(got, Learned)
     return got
 
 
 def test_code_is_the_table() -> None:
-    learned = made()
+    learned = build()
     table = learned.weights["positions"]
     assert_same_bits("code", got=learned.code([4, 0, 4]), expected=table[[4, 0, 4]])
 
@@ -43,12 +43,12 @@ def test_a_table_of_zeros_is_no_encoding() -> None:
 )
 def test_positions_refused(m: list[float], n: list[float], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
-        made().scores(X, X, m, n)
+        build().scores(X, X, m, n)
 
 
 def test_code_beyond_the_table_is_refused() -> None:
     with pytest.raises(ArgumentError, match="positions must be from 0 to 4, the table's last"):
-        made().code([5])
+        build().code([5])
 
 
 @pytest.mark.parametrize(

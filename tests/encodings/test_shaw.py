@@ -18,7 +18,7 @@ from ropecli.reference import scores as reference
 X = np.random.default_rng(0).standard_normal((4, 8))
 
 
-def made(**options: Any) -> Shaw:
+def build(**options: Any) -> Shaw:
     got = encoding("shaw", model_dim=8, heads=2, **options)
     assert isinstance(got, Shaw)
     return got
@@ -39,7 +39,7 @@ def test_attend_matches_the_reference(
     m, n = random.integers(0, 40, (2, 6)).astype(np.float64)
     m, n = m[:queries], n[:keys]
     options = {"clip": clip, "as_printed": printed}
-    shaw = made(seed=seed, **options)
+    shaw = build(seed=seed, **options)
     # A score s is off by 8 + 8 + 4 roundings of its terms, at most 3 (|x| |y| + |x|) |W|^2 large,
     # its share of the attention by twice that, and an output by a share of the largest value.
     largest = max(1.0, *(float(np.abs(w).max()) for w in shaw.weights.values()))
@@ -76,21 +76,21 @@ def test_weight_of_a_distance_is_a_row() -> None:
 
 @pytest.mark.parametrize("printed", [False, True])
 def test_moving_all_positions_changes_no_bit(printed: bool) -> None:
-    shaw, m = made(as_printed=printed), np.arange(4) * 9
+    shaw, m = build(as_printed=printed), np.arange(4) * 9
     moved = shaw.attend(X, X, m + 37, m + 37)
     assert_same_bits("attend", got=moved, expected=shaw.attend(X, X, m, m))
 
 
 def test_no_query() -> None:
-    assert made().attend(X[:0], X, [], [0, 1, 2, 3]).shape == (2, 0, 4)
+    assert build().attend(X[:0], X, [], [0, 1, 2, 3]).shape == (2, 0, 4)
 
 
 def test_no_key() -> None:
-    assert (made().attend(X, X[:0], [0, 1, 2, 3], []) == np.zeros((2, 4, 4))).all()
+    assert (build().attend(X, X[:0], [0, 1, 2, 3], []) == np.zeros((2, 4, 4))).all()
 
 
 def test_huge_scores_do_not_overflow() -> None:
-    assert np.isfinite(made().attend(1e6 * X, 1e6 * X, range(4), range(4))).all()
+    assert np.isfinite(build().attend(1e6 * X, 1e6 * X, range(4), range(4))).all()
 
 
 @pytest.mark.parametrize(
@@ -113,11 +113,11 @@ def test_huge_scores_do_not_overflow() -> None:
 )
 def test_refused(options: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        made(**options)
+        build(**options)
 
 
 def test_positions_between_two_are_refused() -> None:
     with pytest.raises(
         ArgumentError, match=r"key_positions must be whole for this encoding, got 0\.5"
     ):
-        made().scores(X, X, range(4), [0, 0.5, 1, 2])
+        build().scores(X, X, range(4), [0, 0.5, 1, 2])

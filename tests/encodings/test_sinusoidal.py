@@ -20,7 +20,7 @@ DIM = 16
 ALLOWED = DIM * (2 * (3 * 200 + 3) + 1) * 2.0**-53
 
 
-def made(**options: Any) -> Sinusoidal:
+def build(**options: Any) -> Sinusoidal:
     got = encoding("sinusoidal", model_dim=DIM, **options)
     assert isinstance(got, Sinusoidal)
     return got
@@ -39,7 +39,7 @@ def test_first_rows_as_the_paper_writes_them() -> None:
 
 
 def test_orders_hold_the_same_numbers() -> None:
-    paper, code = made().code(range(9)), made(order="concatenated").code(range(9))
+    paper, code = build().code(range(9)), build(order="concatenated").code(range(9))
     assert (code[:, : DIM // 2] == paper[:, 0::2]).all()
     assert (code[:, DIM // 2 :] == paper[:, 1::2]).all()
 
@@ -47,7 +47,7 @@ def test_orders_hold_the_same_numbers() -> None:
 def test_last_wavelength_of_either_exponent() -> None:
     # Half of the last wavelength turns (0, 1) into (0, -1): 10000 for one, 10000^(14/16) for other.
     for exponent, longest in (("2t/(d-2)", 10_000.0), ("2t/d", 10_000 ** (14 / 16))):
-        last = made(exponent=exponent).code([np.pi * longest])[0, -2:]
+        last = build(exponent=exponent).code([np.pi * longest])[0, -2:]
         # The angle is pi, rounded at most five times.
         assert_within(exponent, got=last, expected=[0, -1], tolerance=5 * np.pi * 2.0**-52)
 
@@ -60,7 +60,7 @@ def test_two_coordinates_have_one_frequency_whichever_exponent() -> None:
 
 def test_norm_and_inner_product() -> None:
     positions = np.arange(0, 200, 7)
-    p = made().code(positions)
+    p = build().code(positions)
     distance = positions[:, None] - positions
     expected = np.cos(distance[:, :, None] * theta()).sum(axis=2)
     assert_within("p_m . p_n", got=p @ p.T, expected=expected, tolerance=ALLOWED)
@@ -74,15 +74,15 @@ def test_a_shift_is_a_matrix() -> None:
     for t, angle in enumerate(shift * theta()):
         c, s = np.cos(angle), np.sin(angle)
         matrix[2 * t : 2 * t + 2, 2 * t : 2 * t + 2] = [[c, s], [-s, c]]
-    p, shifted = made().code(positions), made().code(positions + shift)
+    p, shifted = build().code(positions), build().code(positions + shift)
     assert_within("M_k p_m", got=p @ matrix.T, expected=shifted, tolerance=ALLOWED)
 
 
 def test_full_score_depends_on_more_than_distance() -> None:
     x = np.random.default_rng(0).standard_normal((3, DIM))
     positions = np.arange(3)
-    score = made().scores(x, x, positions, positions)
-    moved = made().scores(x, x, positions + 37, positions + 37)
+    score = build().scores(x, x, positions, positions)
+    moved = build().scores(x, x, positions + 37, positions + 37)
     assert np.abs(moved - score).max() > 0.1
 
 

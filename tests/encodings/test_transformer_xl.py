@@ -17,7 +17,7 @@ DIM, HEADS, HEAD_DIM, LENGTH = 8, 2, 4, 7
 X = np.random.default_rng(0).standard_normal((LENGTH, DIM))
 
 
-def made(**options: Any) -> TransformerXl:
+def build(**options: Any) -> TransformerXl:
     got = encoding("transformer_xl", model_dim=DIM, heads=HEADS, **options)
     assert isinstance(got, TransformerXl)
     return got
@@ -33,7 +33,7 @@ def shifted(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 def test_released_codes_relative_shift() -> None:
     # It scores each query against distances LENGTH - 1 ... 0 and shifts row m left by
     # LENGTH - 1 - m, which puts the distance m - n in place of key n; only n <= m counts.
-    xl = made()
+    xl = build()
     distances = xl.code(np.arange(LENGTH)[::-1])
     got = xl.scores(X, X, range(LENGTH), range(LENGTH))
     for h in range(HEADS):
@@ -48,31 +48,31 @@ def test_released_codes_relative_shift() -> None:
 
 
 def test_code_is_all_sines_then_all_cosines() -> None:
-    assert made().code([0]).tolist() == [[0.0] * 4 + [1.0] * 4]
+    assert build().code([0]).tolist() == [[0.0] * 4 + [1.0] * 4]
     theta = np.array([1, 0.1, 0.01, 0.001])
     expected = np.concatenate([np.sin(-3 * theta), np.cos(-3 * theta)])
-    assert_within("code", got=made().code([-3])[0], expected=expected, tolerance=10 * 2.0**-53)
+    assert_within("code", got=build().code([-3])[0], expected=expected, tolerance=10 * 2.0**-53)
 
 
 def test_moving_all_positions_changes_no_bit() -> None:
     m = np.arange(LENGTH)
-    got, expected = made().scores(X, X, m + 37, m + 37), made().scores(X, X, m, m)
+    got, expected = build().scores(X, X, m + 37, m + 37), build().scores(X, X, m, m)
     assert_same_bits("scores", got=got, expected=expected)
 
 
 def test_as_printed_is_the_original_with_u_and_v_projected() -> None:
-    printed = made(as_printed=True)
+    printed = build(as_printed=True)
     weights = dict(printed.weights)
     weights |= {name: printed.weights[name] @ printed.weights["query"] for name in "uv"}
     m = np.arange(LENGTH) * 5
-    original = made(weights=weights)
+    original = build(weights=weights)
     got, expected = printed.scores(X, X, m, m), original.scores(X, X, m, m)
     assert_same_bits("scores", got=got, expected=expected)
 
 
 def test_positions_between_two_are_as_good_as_whole_ones() -> None:
     m = np.arange(LENGTH)
-    got, expected = made().scores(X, X, m + 0.5, m + 0.5), made().scores(X, X, m, m)
+    got, expected = build().scores(X, X, m + 0.5, m + 0.5), build().scores(X, X, m, m)
     assert_same_bits("scores", got=got, expected=expected)
 
 
@@ -94,7 +94,7 @@ def test_positions_between_two_are_as_good_as_whole_ones() -> None:
 )
 def test_refused(options: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        made(**options)
+        build(**options)
 
 
 def test_odd_model_dim_is_refused() -> None:

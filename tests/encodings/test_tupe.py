@@ -17,14 +17,14 @@ X = np.random.default_rng(0).standard_normal((LENGTH, DIM))
 POSITIONS = np.arange(LENGTH)
 
 
-def made(**options: Any) -> Tupe:
+def build(**options: Any) -> Tupe:
     got = encoding("tupe", model_dim=DIM, heads=HEADS, **{"length": LENGTH} | options)
     assert isinstance(got, Tupe)
     return got
 
 
 def test_positions_of_cls_are_theta_s() -> None:
-    tupe = made()
+    tupe = build()
     place = tupe.scores(np.zeros_like(X), X, POSITIONS, POSITIONS)
     theta1, theta2 = tupe.weights["theta1"], tupe.weights["theta2"]
     assert (place[:, 0, :] == theta1[:, None]).all()
@@ -32,14 +32,14 @@ def test_positions_of_cls_are_theta_s() -> None:
 
 
 def test_untying_cls_changes_nothing_else() -> None:
-    tied, untied = made(untie_cls=False), made()
+    tied, untied = build(untie_cls=False), build()
     got = untied.scores(X, X, POSITIONS, POSITIONS)[:, 1:, 1:]
     assert (got == tied.scores(X, X, POSITIONS, POSITIONS)[:, 1:, 1:]).all()
     assert "theta1" not in tied.weights
 
 
 def test_content_is_scaled_by_twice_the_head_dim() -> None:
-    tupe, nope = made(), encoding("nope", model_dim=DIM, heads=HEADS)
+    tupe, nope = build(), encoding("nope", model_dim=DIM, heads=HEADS)
     zero = np.zeros_like(X)
     place = tupe.scores(zero, zero, POSITIONS, POSITIONS)
     got = tupe.scores(X, X, POSITIONS, POSITIONS) - place
@@ -53,14 +53,14 @@ def test_bias_is_that_of_key_minus_query() -> None:
         "positions": np.zeros((LENGTH, DIM)),
         "bias": np.stack([np.arange(11.0), np.arange(11.0)], axis=1),
     }
-    tupe = made(untie_cls=False, weights=weights)
+    tupe = build(untie_cls=False, weights=weights)
     place = tupe.scores(np.zeros_like(X), X, POSITIONS, POSITIONS)
     assert (place[0] == POSITIONS[None, :] - POSITIONS[:, None] + LENGTH - 1).all()
 
 
 def test_moving_all_positions_changes_the_score() -> None:
     m = POSITIONS[:3]
-    tupe = made(untie_cls=False)
+    tupe = build(untie_cls=False)
     moved = tupe.scores(X[:3], X[:3], m + 3, m + 3)
     assert np.abs(moved - tupe.scores(X[:3], X[:3], m, m)).max() > 0.1
 
@@ -84,16 +84,16 @@ def test_moving_all_positions_changes_the_score() -> None:
 )
 def test_refused(options: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        made(**options)
+        build(**options)
 
 
 def test_positions_beyond_the_table_are_refused() -> None:
     with pytest.raises(ArgumentError, match="key_positions must be from 0 to 5, the table's last"):
-        made().scores(X, X, POSITIONS, POSITIONS + 1)
+        build().scores(X, X, POSITIONS, POSITIONS + 1)
 
 
 def test_code_is_the_table() -> None:
-    tupe = made()
+    tupe = build()
     assert (tupe.code([5, 0]) == tupe.weights["positions"][[5, 0]]).all()
     with pytest.raises(ArgumentError, match="positions must be from 0 to 5, the table's last"):
         tupe.code([6])

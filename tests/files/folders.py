@@ -13,8 +13,9 @@ import pytest
 from numpy.typing import NDArray
 
 from ropecli.errors import FileError, RopecliError
-from ropecli.files.arrays import open_array
+from ropecli.files.arrays import open_array, read_whole
 from ropecli.files.atomic import replacing
+from ropecli.files.formats.registry import open_source
 from ropecli.files.formats.stored import Stored, check_numeric, check_rotatable
 
 
@@ -42,6 +43,12 @@ def numbers(path: str | os.PathLike[str]) -> Stored:
     """The one array of a file, if it holds integers or floats."""
     with open_array(path, accept=check_numeric) as reader:
         return reader.stored
+
+
+def read_stored(path: Path, name: str = "") -> NDArray[Any]:
+    """The array of that name in a file of any format, as `encode` reads it."""
+    with open_source(path) as source:
+        return read_whole(source.reader(check_rotatable(source.arrays[name], None)))
 
 
 def names(folder: Path) -> list[str]:

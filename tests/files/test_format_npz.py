@@ -34,7 +34,7 @@ def loaded(path: Path, name: str) -> Any:
         return file[name]
 
 
-def turned(x: Any, **options: Any) -> Any:
+def rotate_as_stored(x: Any, **options: Any) -> Any:
     """The rotated array, in the byte order and memory order of `x`."""
     got = rotate(x.astype(x.dtype.newbyteorder("=")), ROPE, **options)
     return np.asarray(got.astype(x.dtype), order="F" if x.flags.fnc else "C")
@@ -62,7 +62,7 @@ def test_every_dtype_order_and_packing(
     result = encode_file(path, tmp_path / "y.npz", ROPE, tensor="a/q", dtype=name)
     got = content_of(tmp_path / "y.npz")
     assert list(got) == list(members)
-    assert got == members | {"a/q.npy": saved_bytes(turned(x))}
+    assert got == members | {"a/q.npy": saved_bytes(rotate_as_stored(x))}
     assert (result.kept, result.left_out) == (("other",), ())
     with zipfile.ZipFile(tmp_path / "y.npz") as file:
         assert {info.compress_type for info in file.infolist()} == {PACKED[packed]}
@@ -79,8 +79,8 @@ def test_what_numpy_writes_and_what_numpy_reads(tmp_path: Path) -> None:
             assert file.files == ["ids", "layers.0.q", "layers.1.q", "arr_0"]
             assert_same_bits("ids", got=file["ids"], expected=np.arange(5))
             assert_same_bits("rest", got=file["arr_0"], expected=x)
-            assert_same_bits("first", got=file["layers.0.q"], expected=turned(x))
-            assert_same_bits("second", got=file["layers.1.q"], expected=turned(y))
+            assert_same_bits("first", got=file["layers.0.q"], expected=rotate_as_stored(x))
+            assert_same_bits("second", got=file["layers.1.q"], expected=rotate_as_stored(y))
 
 
 def test_header_of_an_array_is_kept_byte_for_byte(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_header_of_an_array_is_kept_byte_for_byte(tmp_path: Path) -> None:
         path = written(tmp_path, archive({"q.npy": member}), "x.npz")
         encode_file(path, tmp_path / "y.npz", ROPE, force=True)
         assert content_of(tmp_path / "y.npz") == {
-            "q.npy": npy(header, turned(x).tobytes(), version=version)
+            "q.npy": npy(header, rotate_as_stored(x).tobytes(), version=version)
         }
 
 
@@ -128,7 +128,9 @@ def test_arrays_without_a_header_of_zip64(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as file, file.open("q.npy", "w", force_zip64=True) as member:
         member.write(saved_bytes(random_array(3, 8)))
     encode_file(path, tmp_path / "y.npz", ROPE)
-    assert_same_bits("q", got=loaded(tmp_path / "y.npz", "q"), expected=turned(random_array(3, 8)))
+    assert_same_bits(
+        "q", got=loaded(tmp_path / "y.npz", "q"), expected=rotate_as_stored(random_array(3, 8))
+    )
 
 
 def test_hundreds_of_arrays_need_few_open_files(tmp_path: Path) -> None:
@@ -141,7 +143,7 @@ def test_hundreds_of_arrays_need_few_open_files(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (few, most))
     assert_same_bits(
-        "last", got=loaded(tmp_path / "y.npz", "199"), expected=turned(random_array(2, 8))
+        "last", got=loaded(tmp_path / "y.npz", "199"), expected=rotate_as_stored(random_array(2, 8))
     )
 
 

@@ -22,11 +22,11 @@ ROPE = Rotary(head_dim=8)
 SHAPE = (2, 5, 16)
 
 
-def drawn(dtype: Any = np.float32) -> Any:
+def random_input(dtype: Any = np.float32) -> Any:
     return np.random.default_rng(0).standard_normal(SHAPE).astype(dtype)
 
 
-def turned(x: Any) -> Any:
+def rotate_raw(x: Any) -> Any:
     heads = x.reshape(2, 5, 2, 8).swapaxes(1, 2)
     return rotate(heads, ROPE).swapaxes(1, 2).reshape(SHAPE)
 
@@ -38,33 +38,33 @@ def test_every_dtype_and_byte_order(
 ) -> None:
     monkeypatch.setattr(array_job, "BLOCK_BYTES", block)
     dtype = DTYPES[name.removeprefix(">")]
-    x = drawn(dtype)
+    x = random_input(dtype)
     stored = x.byteswap() if name.startswith(">") else x
     path = written(tmp_path, stored.tobytes(), "x.bin")
     result = encode_file(path, tmp_path / "y.bin", ROPE, shape=SHAPE, dtype=name)
     got = np.frombuffer((tmp_path / "y.bin").read_bytes(), dtype).reshape(SHAPE)
     got = got.byteswap() if name.startswith(">") else got
-    assert_same_bits(name, got=got, expected=turned(x))
+    assert_same_bits(name, got=got, expected=rotate_raw(x))
     assert (result.shape, result.dtype) == (SHAPE, name.removeprefix(">"))
 
 
 @pytest.mark.parametrize("name", ["x.bin", "x.RAW", "x.dat", "x.f32", "x", "x.embeddings.2026"])
 def test_any_name_where_a_shape_is_given(tmp_path: Path, name: str) -> None:
-    x = drawn()
+    x = random_input()
     path = written(tmp_path, x.tobytes(), name)
     output = tmp_path / f"y{Path(name).suffix}"
     encode_file(path, output, ROPE, shape=list(SHAPE), dtype="float32")
-    assert output.read_bytes() == turned(x).tobytes()
+    assert output.read_bytes() == rotate_raw(x).tobytes()
 
 
 def test_to_other_formats_and_back(tmp_path: Path) -> None:
-    x = drawn()
+    x = random_input()
     path = written(tmp_path, x.byteswap().tobytes(), "x.raw")
     options: Any = {"shape": SHAPE, "dtype": ">float32"}
     encode_file(path, tmp_path / "y.npy", ROPE, **options)
     encode_file(path, tmp_path / "y.npz", ROPE, **options)
     encode_file(path, tmp_path / "y.safetensors", ROPE, **options)
-    expected = turned(x)
+    expected = rotate_raw(x)
     big = expected.byteswap().view(">f4")
     assert_same_bits("npy", got=np.load(tmp_path / "y.npy"), expected=big)
     assert_same_bits("npz", got=np.load(tmp_path / "y.npz")["x"], expected=big)
@@ -84,17 +84,17 @@ def rotate_back(x: Any) -> Any:
 
 
 def test_an_array_in_fortran_order_becomes_c_order(tmp_path: Path) -> None:
-    x = drawn()
+    x = random_input()
     encode_file(saved(tmp_path, np.asfortranarray(x)), tmp_path / "y.raw", ROPE)
-    assert (tmp_path / "y.raw").read_bytes() == turned(x).tobytes()
+    assert (tmp_path / "y.raw").read_bytes() == rotate_raw(x).tobytes()
 
 
 def test_bfloat16_needs_no_void(tmp_path: Path) -> None:
-    x = drawn(ml_dtypes.bfloat16)
+    x = random_input(ml_dtypes.bfloat16)
     path = written(tmp_path, x.tobytes(), "x.bin")
     encode_file(path, tmp_path / "y.npy", ROPE, shape=SHAPE, dtype="bfloat16")
     got = np.load(tmp_path / "y.npy").view(ml_dtypes.bfloat16)
-    assert_same_bits("bfloat16", got=got, expected=turned(x))
+    assert_same_bits("bfloat16", got=got, expected=rotate_raw(x))
 
 
 @pytest.mark.parametrize("size", [0, 639, 641, 1280])
@@ -106,7 +106,7 @@ def test_the_size_must_be_that_of_the_shape(tmp_path: Path, size: int) -> None:
 
 
 def test_a_shape_for_a_file_with_a_header_is_refused(tmp_path: Path) -> None:
-    path = saved(tmp_path, drawn())
+    path = saved(tmp_path, random_input())
     for name in ("x.npy", "x.npz", "x.safetensors", "-"):
         said = refused(
             encode_file,
@@ -125,7 +125,7 @@ def test_a_file_without_a_header_needs_a_shape(tmp_path: Path) -> None:
     assert "x.bin has no header; shape and dtype are required" in said
     said = refused(encode_file, path, tmp_path / "y.bin", ROPE, dtype="float32")
     assert "has no header" in said
-    npy = saved(tmp_path, drawn())
+    npy = saved(tmp_path, random_input())
     assert "has no header" in refused(encode_file, npy, tmp_path / "y.npy", ROPE, positions=path)
 
 

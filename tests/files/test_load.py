@@ -23,7 +23,7 @@ SUFFIXES = (".npy", ".npz", ".safetensors")
 FLOATS = [*DTYPES, "int64"]
 
 
-def drawn(dtype: str) -> NDArray[Any]:
+def random_numbers(dtype: str) -> NDArray[Any]:
     return (8 * np.random.default_rng(0).standard_normal((2, 3, 4))).astype(
         DTYPES.get(dtype, dtype)
     )
@@ -42,7 +42,7 @@ def saved(path: Path, **arrays: NDArray[Any]) -> Path:
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_a_tensor_keeps_its_dtype(suffix: str, dtype: str, tmp_path: Path) -> None:
-    x = drawn(dtype)
+    x = random_numbers(dtype)
     path = saved(tmp_path / f"x{suffix}", x=x)
     named = "bfloat16" if dtype == "bfloat16" else None
     assert_same_bits("x", got=read_tensor(path, dtype=named), expected=x)
@@ -50,8 +50,10 @@ def test_a_tensor_keeps_its_dtype(suffix: str, dtype: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
 def test_one_of_several_is_chosen_by_its_name(suffix: str, tmp_path: Path) -> None:
-    path = saved(tmp_path / f"x{suffix}", **{"q.before": drawn("float32"), "b": np.ones(2)})
-    assert_same_bits("q", got=read_tensor(path, "q.before"), expected=drawn("float32"))
+    path = saved(
+        tmp_path / f"x{suffix}", **{"q.before": random_numbers("float32"), "b": np.ones(2)}
+    )
+    assert_same_bits("q", got=read_tensor(path, "q.before"), expected=random_numbers("float32"))
     with pytest.raises(FileError, match=r"holds 2 tensors, name one of b, q\.before$"):
         read_tensor(path)
     with pytest.raises(FileError, match=r"holds no tensor .c.; expected one of b, q\.before$"):
@@ -66,7 +68,7 @@ def test_eight_names_are_listed(suffix: str, tmp_path: Path) -> None:
 
 
 def test_order_of_bytes_and_of_axes(tmp_path: Path) -> None:
-    x = drawn("float32")
+    x = random_numbers("float32")
     np.save(tmp_path / "f.npy", np.asfortranarray(x))
     np.save(tmp_path / "b.npy", x.astype(">f4"))
     np.savez(tmp_path / "b.npz", x=x.astype(">f4"))
@@ -82,7 +84,7 @@ def test_scalars_and_empty_arrays(shape: tuple[int, ...], tmp_path: Path) -> Non
 
 def test_dtype_is_held_against_the_file(tmp_path: Path) -> None:
     for suffix in SUFFIXES:
-        path = saved(tmp_path / f"x{suffix}", x=drawn("float32"))
+        path = saved(tmp_path / f"x{suffix}", x=random_numbers("float32"))
         with pytest.raises(FileError, match="holds float32, not bfloat16"):
             read_tensor(path, dtype="bfloat16")
     with pytest.raises(ArgumentError, match=r"dtype must be one of float64, .*, got 'int8'"):
@@ -97,7 +99,7 @@ def test_two_byte_void_elements_need_a_dtype(suffix: str, tmp_path: Path) -> Non
 
 
 def test_a_npy_file_has_no_names(tmp_path: Path) -> None:
-    path = saved(tmp_path / "x.npy", x=drawn("float32"))
+    path = saved(tmp_path / "x.npy", x=random_numbers("float32"))
     with pytest.raises(FileError, match="holds one array without a name, got name 'x'"):
         read_tensor(path, "x")
 

@@ -20,7 +20,7 @@ from ropecli.files.plan import Plan
 ROPE = Rotary(head_dim=8)
 
 
-def drawn(rows: int, seed: int = 0) -> NDArray[Any]:
+def random_rows(rows: int, seed: int = 0) -> NDArray[Any]:
     return np.random.default_rng(seed).standard_normal((rows, 8))
 
 
@@ -28,7 +28,7 @@ def drawn(rows: int, seed: int = 0) -> NDArray[Any]:
 def parts(tmp_path: Path) -> list[Path]:
     """Files of 3, 5 and 4 rows, in the order of their numbers."""
     return [
-        saved(tmp_path, drawn(rows, number), f"part-{number}.npy")
+        saved(tmp_path, random_rows(rows, number), f"part-{number}.npy")
         for number, rows in ((2, 3), (10, 5), (11, 4))
     ]
 
@@ -85,7 +85,7 @@ def test_a_file_that_fails_but_has_a_length_keeps_the_others_in_their_places(
 
 def test_tensors_of_a_file_stand_at_the_same_positions(tmp_path: Path) -> None:
     for number in (1, 2):
-        arrays = {"q": drawn(3, number), "k": drawn(3, 9 + number), "v": drawn(3)}
+        arrays = {"q": random_rows(3, number), "k": random_rows(3, 9 + number), "v": random_rows(3)}
         save_file(arrays, tmp_path / f"{number}.safetensors")
     paths = expanded([tmp_path / "*.safetensors"])
     encode_files(paths, ROPE, folder=tmp_path / "out", positions_continue=True, tensor="[qk]")
@@ -99,8 +99,8 @@ def test_tensors_of_a_file_stand_at_the_same_positions(tmp_path: Path) -> None:
 
 
 def test_tensors_of_different_lengths_leave_the_next_positions_unknown(tmp_path: Path) -> None:
-    save_file({"q": drawn(3), "k": drawn(4)}, tmp_path / "1.safetensors")
-    save_file({"q": drawn(3), "k": drawn(3)}, tmp_path / "2.safetensors")
+    save_file({"q": random_rows(3), "k": random_rows(4)}, tmp_path / "1.safetensors")
+    save_file({"q": random_rows(3), "k": random_rows(3)}, tmp_path / "2.safetensors")
     paths = expanded([tmp_path / "*.safetensors"])
     result = encode_files(paths, ROPE, folder=tmp_path / "out", positions_continue=True, tensor="*")
     assert names(tmp_path / "out") == ["1.safetensors"]
@@ -122,7 +122,7 @@ def test_outputs_beside_the_inputs(tmp_path: Path, parts: list[Path]) -> None:
 
 def test_outputs_that_can_not_be_are_refused(tmp_path: Path, parts: list[Path]) -> None:
     (tmp_path / "other").mkdir()
-    twin = saved(tmp_path / "other", drawn(2), "part-2.npy")
+    twin = saved(tmp_path / "other", random_rows(2), "part-2.npy")
     twice = refused(encode_files, [parts[0], twin], ROPE, folder=tmp_path / "out")
     assert "would have one output" in twice
     assert not (tmp_path / "out").exists()
@@ -164,7 +164,7 @@ def test_hidden_files_are_left_out_of_folders_and_patterns(
 
 
 def test_a_name_with_brackets_is_a_name_where_such_a_file_is(tmp_path: Path) -> None:
-    path = saved(tmp_path, drawn(1), "x[1].npy")
+    path = saved(tmp_path, random_rows(1), "x[1].npy")
     assert expanded([path]) == [path]
 
 
@@ -226,7 +226,7 @@ def test_nobody_who_reads_is_the_end_of_all(tmp_path: Path, parts: list[Path]) -
 
 
 def test_many_small_files(tmp_path: Path) -> None:
-    row = drawn(1)
+    row = random_rows(1)
     saved(tmp_path, row, "0.npy")
     for number in range(1, 300):
         os.link(tmp_path / "0.npy", tmp_path / f"{number}.npy")

@@ -14,22 +14,13 @@ import numpy as np
 import pytest
 import zarr
 from files.damage import damage_file, is_read
-from files.folders import names, refused, to_be_rotated, unprivileged
+from files.folders import names, read_stored, refused, to_be_rotated, unprivileged
 from files.hostile import ROPE, Payload
 from files.optional_formats import write_zarr
 from helpers import random_array, soon
-from numpy.typing import NDArray
 from zarr.codecs import BloscCodec
 
 from ropecli import encode_file
-from ropecli.files.arrays import read_whole
-from ropecli.files.formats.registry import open_source
-from ropecli.files.formats.stored import check_rotatable
-
-
-def whole(path: Path, name: str = "") -> NDArray[Any]:
-    with open_source(path) as source:
-        return read_whole(source.reader(check_rotatable(source.arrays[name], None)))
 
 
 def edit(path: Path, **fields: Any) -> Path:
@@ -70,13 +61,13 @@ def grid(*shape: int) -> dict[str, Any]:
 def test_hostile_metadata_is_one_line(store: Path, fields: dict[str, Any], words: str) -> None:
     edit(store, **fields)
     with soon():
-        assert words in refused(whole, store)
+        assert words in refused(read_stored, store)
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"[" * 100_000, b'"\xff"', b"3"])
 def test_metadata_that_are_not_of_zarr_are_one_line(store: Path, content: bytes) -> None:
     (store / "zarr.json").write_bytes(content)
-    assert "x.zarr" in refused(whole, store)
+    assert "x.zarr" in refused(read_stored, store)
 
 
 @pytest.mark.parametrize("codec", ["pickle", "numcodecs.pickle"])
@@ -88,15 +79,15 @@ def test_no_pickle_is_loaded(store: Path, tmp_path: Path, codec: str) -> None:
     mark.unlink()
     edit(store, codecs=[{"name": codec, "configuration": {}}])
     (store / "c" / "0" / "0").write_bytes(packed)
-    assert f"'{codec}'" in refused(whole, store)
+    assert f"'{codec}'" in refused(read_stored, store)
     assert not mark.exists()
 
 
 def test_one_array_that_can_not_be_read_leaves_the_others(tmp_path: Path) -> None:
     path = write_zarr(tmp_path / "x.zarr", {"k": random_array(3, 8), "q": random_array(3, 8)})
     edit(path / "k", data_type="unheard of")
-    assert "what can't be read" in refused(whole, path, "k")
-    assert whole(path, "q").shape == (3, 8)
+    assert "what can't be read" in refused(read_stored, path, "k")
+    assert read_stored(path, "q").shape == (3, 8)
 
 
 def test_chunk_cut_short_is_refused(store: Path) -> None:
@@ -104,7 +95,7 @@ def test_chunk_cut_short_is_refused(store: Path) -> None:
     content = chunk.read_bytes()
     for length in range(0, len(content), 17):
         chunk.write_bytes(content[:length])
-        assert refused(whole, store)
+        assert refused(read_stored, store)
 
 
 def test_damaged_stores_are_refused_or_read(tmp_path: Path) -> None:
@@ -154,7 +145,7 @@ def test_pipe_in_place_of_the_metadata_is_refused(store: Path) -> None:
     output = store.with_name("y.zarr")
     output.mkdir()
     os.mkfifo(output / "zarr.json")
-    assert "not a regular file" in refused(whole, output)
+    assert "not a regular file" in refused(read_stored, output)
     assert "zarr.json" in refused(encode_file, store, output, ROPE, force=True)
 
 

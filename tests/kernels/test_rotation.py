@@ -37,7 +37,7 @@ EDGES = [
 POSITIONS = np.array([sign * p for p in EDGES for sign in (1.0, -1.0)])
 
 
-def turned(x: Array, rope: Rotary, positions: Array, *, inverse: bool = False) -> Array:
+def rotate_rows(x: Array, rope: Rotary, positions: Array, *, inverse: bool = False) -> Array:
     """Rows (count, head_dim) at positions (count,)."""
     out = np.empty_like(x)
     shape = (1, 1, len(x), 1, rope.head_dim)
@@ -45,7 +45,7 @@ def turned(x: Array, rope: Rotary, positions: Array, *, inverse: bool = False) -
     return out
 
 
-def drawn(count: int, rope: Rotary, dtype: str, seed: int = 0) -> Array:
+def random_rows(count: int, rope: Rotary, dtype: str, seed: int = 0) -> Array:
     random = np.random.default_rng(seed)
     x = random.standard_normal((count, rope.head_dim))
     x *= 2.0 ** random.integers(-4, 5, x.shape)
@@ -91,8 +91,8 @@ ROPES = {
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_accuracy_at_every_kind_of_position(name: str, dtype: str) -> None:
     rope = ROPES[name]
-    x = drawn(len(POSITIONS), rope, dtype)
-    got = turned(x, rope, POSITIONS).astype(np.float64)
+    x = random_rows(len(POSITIONS), rope, dtype)
+    got = rotate_rows(x, rope, POSITIONS).astype(np.float64)
     error = np.abs((got - exact(x, rope, POSITIONS)).astype(np.float64))
     bound = promised(x, rope, POSITIONS, dtype)
     assert_within(f"{name}, {dtype}", got=error, expected=np.zeros_like(error), tolerance=bound)
@@ -103,7 +103,7 @@ def test_accuracy_of_any_encoding(data: Any) -> None:
     rope, dtype = data.draw(domain.ropes()), data.draw(domain.dtypes)
     positions = np.array(data.draw(st.lists(domain.positions, min_size=1, max_size=4)))
     x = np.array([data.draw(domain.vectors(rope.head_dim, dtype)) for _ in positions])
-    got = turned(x, rope, positions).astype(np.float64)
+    got = rotate_rows(x, rope, positions).astype(np.float64)
     error = np.abs((got - exact(x, rope, positions)).astype(np.float64))
     bound = promised(x, rope, positions, dtype)
     assert_within(f"{rope}, {dtype}", got=error, expected=np.zeros_like(error), tolerance=bound)
@@ -114,9 +114,9 @@ def test_accuracy_of_any_encoding(data: Any) -> None:
 def test_subnormal_values(name: str, dtype: str) -> None:
     rope = ROPES[name]
     tiny = float(np.finfo(DTYPES[dtype]).smallest_subnormal)
-    x = (drawn(len(POSITIONS), rope, "float64") * 64).astype(int) * tiny
+    x = (random_rows(len(POSITIONS), rope, "float64") * 64).astype(int) * tiny
     x = x.astype(DTYPES[dtype])
-    got = turned(x, rope, POSITIONS).astype(np.float64)
+    got = rotate_rows(x, rope, POSITIONS).astype(np.float64)
     error = np.abs((got - exact(x, rope, POSITIONS)).astype(np.float64))
     bound = promised(x, rope, POSITIONS, dtype)
     assert_within(f"{name}, {dtype}", got=error, expected=np.zeros_like(error), tolerance=bound)
@@ -126,14 +126,14 @@ def test_subnormal_values(name: str, dtype: str) -> None:
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
 def test_position_0_is_exact(layout: str, dtype: str) -> None:
     rope = Rotary(head_dim=16, layout=layout)
-    x = drawn(5, rope, dtype)
-    assert (turned(x, rope, np.zeros(5)) == x).all()
+    x = random_rows(5, rope, dtype)
+    assert (rotate_rows(x, rope, np.zeros(5)) == x).all()
 
 
 def test_a_position_given_as_negative_turns_exactly_the_other_way() -> None:
     rope, back = Rotary(head_dim=16), Rotary(head_dim=16, direction="reversed")
-    x = drawn(len(POSITIONS), rope, "float64")
-    there, here = turned(x, rope, -POSITIONS), turned(x, back, POSITIONS)
+    x = random_rows(len(POSITIONS), rope, "float64")
+    there, here = rotate_rows(x, rope, -POSITIONS), rotate_rows(x, back, POSITIONS)
     assert_same_bits("turned", got=there, expected=here)
 
 
@@ -157,14 +157,14 @@ def test_bits_do_not_depend_on_the_arrangement(
     rope = ROPES[name]
     positions = start + np.random.default_rng(seed).permutation(batch * sequence).astype(float)
     positions = positions.reshape(batch, sequence)
-    x = drawn(batch * outer * sequence * inner, rope, dtype, seed)
+    x = random_rows(batch * outer * sequence * inner, rope, dtype, seed)
     x = x.reshape(batch, outer, sequence, inner, rope.head_dim)
     whole = np.empty_like(x)
     rotate_into(x, whole, rope, positions)
     chosen = np.random.default_rng(seed).integers(0, sequence, 6)
     for n in chosen:
         rows = np.ascontiguousarray(x[-1, -1, n, :])
-        alone = turned(rows, rope, np.full(inner, positions[-1, n]))
+        alone = rotate_rows(rows, rope, np.full(inner, positions[-1, n]))
         assert_same_bits(f"row {n}", got=whole[-1, -1, n], expected=alone)
     in_place = x.copy()
     rotate_into(in_place, in_place, rope, positions)
@@ -182,18 +182,20 @@ def test_bits_do_not_depend_on_where_a_chunk_begins(
 ) -> None:
     rope = ROPES[name]
     positions = np.arange(3 * BLOCK, dtype=np.float64) + offset
-    x = drawn(len(positions), rope, dtype)
-    whole = turned(x, rope, positions)
-    parts = [turned(x[:cut].copy(), rope, positions[:cut])]
-    parts.append(turned(x[cut:].copy(), rope, positions[cut:]))
+    x = random_rows(len(positions), rope, dtype)
+    whole = rotate_rows(x, rope, positions)
+    parts = [rotate_rows(x[:cut].copy(), rope, positions[:cut])]
+    parts.append(rotate_rows(x[cut:].copy(), rope, positions[cut:]))
     assert_same_bits("two chunks", got=np.concatenate(parts), expected=whole)
 
 
 @given(dtype=domain.dtypes, inverse=st.booleans(), name=st.sampled_from(sorted(ROPES)))
 def test_inverse_is_as_accurate(dtype: str, inverse: bool, name: str) -> None:
     rope = ROPES[name]
-    x = drawn(len(POSITIONS), rope, dtype)
-    back = turned(turned(x, rope, POSITIONS, inverse=inverse), rope, POSITIONS, inverse=not inverse)
+    x = random_rows(len(POSITIONS), rope, dtype)
+    back = rotate_rows(
+        rotate_rows(x, rope, POSITIONS, inverse=inverse), rope, POSITIONS, inverse=not inverse
+    )
     if rope.pairs_in.tolist() != rope.pairs_out.tolist() and inverse:
         assert (np.sort(rope.pairs_in.ravel()) == np.sort(rope.pairs_out.ravel())).all()
     pairs = rope.pairs_out if inverse else rope.pairs_in

@@ -23,7 +23,7 @@ Q, K = np.random.default_rng(4).standard_normal((2, 16))
 SCORED = decay(Rotary(head_dim=16), max_distance=64, q=Q, k=K)
 
 
-def drawn(curve: Decay, *others: Decay, suffix: str, command: str = COMMAND) -> bytes:
+def draw(curve: Decay, *others: Decay, suffix: str, command: str = COMMAND) -> bytes:
     return figure_bytes(curve.figure(*others), suffix=suffix, command=command)
 
 
@@ -135,7 +135,7 @@ def test_several_scores_are_named() -> None:
     ("suffix", "curves"), [(".png", [PLAIN]), (".pdf", [PLAIN, OTHER]), (".svg", [SCORED])]
 )
 def test_same_bytes_from_run_to_run(suffix: str, curves: list[Decay]) -> None:
-    once, again = (drawn(*curves, suffix=suffix, command=COMMAND) for _ in range(2))
+    once, again = (draw(*curves, suffix=suffix, command=COMMAND) for _ in range(2))
     assert once == again
 
 
@@ -153,7 +153,7 @@ assert "matplotlib.pyplot" not in sys.modules  # it would keep figures, and look
 """
     done = run_python(code, TZ="Asia/Tokyo", PYTHONHASHSEED="5", SOURCE_DATE_EPOCH="")
     assert done.returncode == 0, done.stderr
-    here = [drawn(PLAIN, suffix=suffix, command="c") for suffix in (".png", ".svg", ".pdf")]
+    here = [draw(PLAIN, suffix=suffix, command="c") for suffix in (".png", ".svg", ".pdf")]
     assert done.stdout.split() == [hashlib.sha256(content).hexdigest() for content in here]
 
 
@@ -161,7 +161,7 @@ assert "matplotlib.pyplot" not in sys.modules  # it would keep figures, and look
     ("suffix", "begin"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")]
 )
 def test_file_says_what_made_it(suffix: str, begin: bytes) -> None:
-    content = drawn(PLAIN, suffix=suffix, command=COMMAND)
+    content = draw(PLAIN, suffix=suffix, command=COMMAND)
     assert content.startswith(begin)
     text = content.decode("latin-1")
     assert f"ropecli {__version__}" in text
@@ -170,7 +170,7 @@ def test_file_says_what_made_it(suffix: str, begin: bytes) -> None:
 
 
 def test_another_command_gives_other_bytes() -> None:
-    assert drawn(PLAIN, suffix=".png", command="a") != drawn(PLAIN, suffix=".png", command="b")
+    assert draw(PLAIN, suffix=".png", command="a") != draw(PLAIN, suffix=".png", command="b")
 
 
 @pytest.mark.parametrize("suffix", [".png", ".pdf"])
@@ -179,10 +179,10 @@ def test_scores_of_zero_draw_without_a_warning(suffix: str) -> None:
     curve = decay(Rotary(head_dim=4), max_distance=4, q=zeros, k=zeros)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert len(drawn(curve, suffix=suffix)) > 1000
+        assert len(draw(curve, suffix=suffix)) > 1000
 
 
 def test_a_single_distance_draws_without_a_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert len(drawn(decay(Rotary(head_dim=4), max_distance=0), suffix=".png")) > 1000
+        assert len(draw(decay(Rotary(head_dim=4), max_distance=0), suffix=".png")) > 1000

@@ -46,7 +46,7 @@ def result(costs: tuple[Cost, ...], name: str = "elu") -> LinearCost:
     )
 
 
-def drawn(
+def draw(
     costs: tuple[Cost, ...], name: str = "elu", *, suffix: str = ".png", command: str = "c"
 ) -> bytes:
     return figure_bytes(result(costs, name).figure(), suffix=suffix, command=command)
@@ -88,7 +88,7 @@ def test_all_of_a_line_may_be_extrapolated() -> None:
     got = lines(result(cost).figure().axes[0])
     assert [line[0] for line in got] == ["-", "-", "--", "--"]
     assert got[3][1] == [64, 128]
-    assert drawn(cost).startswith(b"\x89PNG")
+    assert draw(cost).startswith(b"\x89PNG")
 
 
 def test_legend_names_every_form_and_what_the_dashes_mean() -> None:
@@ -108,7 +108,7 @@ def test_forms_differ_in_colour_and_in_marker() -> None:
 def test_title_says_what_was_measured() -> None:
     title = result(COST, "my$map").figure().get_suptitle()
     assert title == "Attention with RoPE, dim 8, base 10000; linear with feature map my$map"
-    assert drawn(COST, "my$map").startswith(b"\x89PNG")
+    assert draw(COST, "my$map").startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_nothing_is_cut_or_collides(lengths: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_same_bytes_and_what_made_them(suffix: str) -> None:
     command = "ropecli linear --length 512"
-    once, again = (drawn(COST, suffix=suffix, command=command) for _ in range(2))
+    once, again = (draw(COST, suffix=suffix, command=command) for _ in range(2))
     assert once == again
     text = once.decode("latin-1")
     assert f"ropecli {__version__}" in text
