@@ -10,7 +10,7 @@ import numpy as np  # isort: skip
 import ml_dtypes
 from numpy.typing import NDArray
 
-from ropecli.errors import ArgumentTypeError
+from ropecli.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +23,7 @@ DTYPES = {
     "float16": np.dtype(np.float16),
     "bfloat16": BFLOAT16,
 }
+LARGEST_POSITION = 2**53  #: Beyond it float64 cannot represent every integer.
 MOST_AXES = 64  #: Limit of NumPy.
 MOST_ELEMENTS = 1 << 59  #: An array has fewer: of 16 bytes each, they are as many as NumPy counts.
 
@@ -64,6 +65,31 @@ def _from_torch(name: str, tensor: Any) -> NDArray[Any]:
         return bits.view(BFLOAT16)
     array: NDArray[Any] = tensor.numpy()
     return array
+
+
+def as_positions(value: object) -> NDArray[np.float64]:
+    """Check positions, and return them as float64 in the same shape.
+
+    Raises:
+        ArgumentError: Not finite, or beyond 2^53 in magnitude.
+        ArgumentTypeError: Not integers or floats.
+    """
+    # NumPy 2.0 and 2.1 crash when integers of the other byte order meet a limit beyond their type.
+    array = native(as_array("positions", value))
+    if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
+        msg = f"positions must be integers or floats, got {array.dtype}"
+        raise ArgumentTypeError(msg)
+    if array.dtype.kind == "f":
+        array = array.astype(np.float64)  # exact, and float16 could not hold the limit
+    # Integers are compared before the conversion, which would round one beyond the limit onto it.
+    bad = ~((array >= -LARGEST_POSITION) & (array <= LARGEST_POSITION))
+    if bad.any():
+        msg = (
+            "positions must be finite and at most 2^53 in magnitude, "
+            f"got {array[bad].flat[0]} at index {int(np.flatnonzero(bad)[0])}"
+        )
+        raise ArgumentError(msg)
+    return array.astype(np.float64)
 
 
 def is_shape(lengths: Sequence[Any]) -> bool:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ropecli.arrays import as_array
+from ropecli.arrays import as_array, as_positions
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.kernels import scores as kernels
-from ropecli.rotary.positions import as_positions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

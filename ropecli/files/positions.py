@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.arrays import as_array
+from ropecli.arrays import LARGEST_POSITION, as_array, as_positions
 from ropecli.errors import ArgumentError
 from ropecli.files.arrays import MemoryReader, open_array, read_part, read_whole, version_of
 from ropecli.files.formats.stored import Stored, box_shape, check_numeric
 from ropecli.numbers import integer
-from ropecli.rotary.positions import LIMIT, as_positions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -144,7 +143,7 @@ class PositionTable:
         point = (slice(0, length) for length in self._point)
         found = as_positions(read_part(self._reader, (*box, *point)))
         # Compared with the limit before adding, which would round.
-        bad = (found > LIMIT - self._offset) | (found < -LIMIT - self._offset)
+        bad = (found > LARGEST_POSITION - self._offset) | (found < -LARGEST_POSITION - self._offset)
         if bad.any():
             msg = (
                 f"positions must be at most 2^53 in magnitude, got {_plain(found[bad][0])} "
@@ -243,7 +242,7 @@ def open_positions(
 
 def _counted(offset: int, axes: Axes) -> Positions:
     last = offset + axes.sequence - 1
-    if last > LIMIT:
+    if last > LARGEST_POSITION:
         msg = f"positions must be at most 2^53 in magnitude, got {offset} to {last}"
         raise ArgumentError(msg)
     return Positions(axes=axes, offset=offset, table=None)
@@ -257,7 +256,7 @@ def checked_offset(offset: object) -> int:
         ArgumentTypeError: It is not an integer.
     """
     shift = integer("offset", offset)
-    if abs(shift) > LIMIT:
+    if abs(shift) > LARGEST_POSITION:
         msg = f"offset must be at most 2^53 in magnitude, got {offset}"
         raise ArgumentError(msg)
     return shift

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ropecli.arrays import LARGEST_POSITION
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.models.model import Layer, Model
 from ropecli.models.stacks import EXTRA
 from ropecli.results import Drawable
-from ropecli.rotary.positions import LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,7 +117,7 @@ def _check_positions(positions: Sequence[int]) -> tuple[int, ...]:
         if isinstance(position, bool) or not isinstance(position, int | np.integer):
             msg = f"positions must be integers, got {position!r}"
             raise ArgumentTypeError(msg)
-        if abs(position) > LIMIT:
+        if abs(position) > LARGEST_POSITION:
             msg = f"positions must be at most 2^53 in magnitude, got {position}"
             raise ArgumentError(msg)
     return tuple(int(position) for position in positions)
@@ -183,7 +183,7 @@ def _first_over(table: NDArray[np.float64], radians: float) -> int | None:
     if not len(table) or not table.max() > 0:
         return None
     first = math.floor(radians / float(table.max())) + 1
-    return first if first <= LIMIT else None
+    return first if first <= LARGEST_POSITION else None
 
 
 def _default_positions(first: Layer | None, second: Layer | None) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from ropecli.errors import ArgumentError
 from ropecli.numbers import positive, quote
 from ropecli.rotary import Rotary, rope
 from ropecli.rotary.attention import mscale, softmax_factor
-from ropecli.rotary.layout import named_pairs
+from ropecli.rotary.pairs import named_pairs
 from ropecli.rotary.types import canonical, own_parameters
 
 if TYPE_CHECKING:

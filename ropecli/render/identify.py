@@ -12,7 +12,7 @@ from ropecli.render import console
 from ropecli.render.identify_flags import FACTOR, flags
 from ropecli.render.labels import shortest_repr
 from ropecli.render.table import aligned
-from ropecli.rotary.layout import named_pairs
+from ropecli.rotary.pairs import named_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -10,7 +10,7 @@ import numpy as np
 from ropecli.errors import RopecliError
 from ropecli.render.labels import shortest_repr
 from ropecli.rotary import rope as by_name
-from ropecli.rotary.axes import interleaved_axes, sectioned_axes
+from ropecli.rotary.pairs import interleaved_axes, sectioned_axes
 from ropecli.rotary.types import PLAIN
 from ropecli.rotary.types.yarn import yarn
 

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.arrays import as_array, dtype_name, native
+from ropecli.arrays import as_array, as_positions, dtype_name, native
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.kernels import rotation
 from ropecli.kernels.jit import thread_count
-from ropecli.rotary.positions import as_positions
 from ropecli.rotary.rotary import Rotary
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import ArgumentError
 from ropecli.numbers import even, number, positive
-from ropecli.rotary.axes import interleaved_axes, sectioned_axes
 from ropecli.rotary.formula import Formula
-from ropecli.rotary.layout import Placement
+from ropecli.rotary.pairs import Placement, interleaved_axes, sectioned_axes
 from ropecli.rotary.rotary import Rotary
 from ropecli.rotary.types import canonical, own_parameters
 

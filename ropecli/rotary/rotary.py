@@ -11,10 +11,9 @@ import numpy as np
 
 from ropecli.errors import ArgumentError
 from ropecli.numbers import even, length, positive
-from ropecli.rotary.axes import listed_axes
 from ropecli.rotary.formula import Formula
 from ropecli.rotary.frequencies import Table, finite_table
-from ropecli.rotary.layout import Layout, Pairs, Placement, layout_of
+from ropecli.rotary.pairs import Layout, Pairs, Placement, layout_of, listed_axes
 from ropecli.rotary.types import PLAIN
 
 if TYPE_CHECKING:

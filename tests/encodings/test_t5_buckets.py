@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropecli import ArgumentError, ArgumentTypeError
-from ropecli.encodings.t5_buckets import buckets
+from ropecli.encodings.types.t5 import buckets
 
 #: The least distance of each bucket, of 32 buckets and 128 positions.
 BOTH_WAYS = [*range(8), 8, 12, 16, 23, 32, 46, 64, 91]

@@ -10,8 +10,8 @@ from helpers import assert_within
 from numpy.typing import NDArray
 
 from ropecli.encodings import encoding
-from ropecli.encodings.t5_buckets import buckets
 from ropecli.encodings.types.sinusoidal import Sinusoidal
+from ropecli.encodings.types.t5 import buckets
 
 pytestmark = pytest.mark.oracle
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.checks.encoding_laws.subject import EXACT, compare, law
-from ropecli.encodings.t5_buckets import buckets
 from ropecli.encodings.types.alibi import slopes
 from ropecli.encodings.types.fire import Fire
 from ropecli.encodings.types.kerple import SMALLEST, Kerple
+from ropecli.encodings.types.t5 import buckets
 from ropecli.units import DOUBLE
 
 if TYPE_CHECKING:

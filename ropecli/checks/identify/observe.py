@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.arrays import DTYPES, as_array, dtype_name
+from ropecli.arrays import DTYPES, as_array, as_positions, dtype_name
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.numbers import even
-from ropecli.rotary.positions import as_positions
 from ropecli.units import UNIT
 
 if TYPE_CHECKING:

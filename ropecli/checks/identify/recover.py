@@ -32,7 +32,7 @@ from ropecli.checks.identify.result import Identification
 from ropecli.checks.identify.table import measure, orient, trim_unsupported_pairs
 from ropecli.errors import ArgumentTypeError
 from ropecli.rotary import Rotary
-from ropecli.rotary.layout import NAMED, named_pairs
+from ropecli.rotary.pairs import NAMED, named_pairs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,7 +10,7 @@ import numpy as np
 from ropecli.checks.identify.lines import fit_lines, phasors
 from ropecli.checks.identify.observe import ROUNDINGS
 from ropecli.checks.identify.pairing import KEPT, find_pairs
-from ropecli.rotary.layout import NAMED, named_pairs
+from ropecli.rotary.pairs import NAMED, named_pairs
 from ropecli.units import TINY
 
 if TYPE_CHECKING:

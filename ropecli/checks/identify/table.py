@@ -10,7 +10,7 @@ import numpy as np
 
 from ropecli.checks.identify.lines import CLEARLY, Lines, fit_lines, phasors
 from ropecli.checks.identify.observe import HALVES, round_to
-from ropecli.rotary.layout import named_pairs
+from ropecli.rotary.pairs import named_pairs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ropecli.arrays import as_positions
 from ropecli.encodings.encoding import Encoding, Sizes, Theory, projections
 from ropecli.encodings.options import rows, table_rows
-from ropecli.rotary.positions import as_positions
 
 if TYPE_CHECKING:
     from ropecli.encodings.encoding import Array

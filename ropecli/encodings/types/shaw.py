@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ropecli.arrays import as_positions
 from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
 from ropecli.encodings.options import flag, relative, rows
 from ropecli.kernels.scores import add_relative
-from ropecli.rotary.positions import as_positions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
+from ropecli.arrays import as_positions
 from ropecli.encodings.encoding import Encoding, Sizes, Theory, projections
 from ropecli.encodings.options import choice
-from ropecli.encodings.sinusoids import EXPONENTS, ORDERS, check_dim, sinusoids
-from ropecli.rotary.positions import as_positions
+from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
     from ropecli.encodings.encoding import Array
+
+ORDERS = ("interleaved", "concatenated")
+EXPONENTS = ("2t/d", "2t/(d-2)")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,3 +57,35 @@ class Sinusoidal(Encoding):
     def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:
         q = self._queries(x_query + self.code(m))
         return self._dots(q, x_key + self.code(n)) * self._scale
+
+
+def sinusoids(
+    positions: Array, dim: int, *, order: str = "interleaved", exponent: str = "2t/d"
+) -> Array:
+    """sin and cos of position / 10000^exponent, t = 0 ... d/2 - 1: (positions, dim).
+
+    Args:
+        positions: (positions,), any real numbers.
+        dim: d, even.
+        order: "interleaved" is the paper's: sine, cosine, sine, ...; "concatenated" has all
+            sines first, as most code has.
+        exponent: "2t/d" is the paper's; "2t/(d-2)" is Tensor2Tensor's and fairseq's, whose last
+            wavelength is 10000 times the first.
+    """
+    half = dim // 2
+    divisor = half if exponent == "2t/d" else max(half - 1, 1)
+    angle = positions[:, None] * 10_000.0 ** (-np.arange(half) / divisor)
+    if order == "concatenated":
+        return np.concatenate([np.sin(angle), np.cos(angle)], axis=1)
+    return np.stack([np.sin(angle), np.cos(angle)], axis=2).reshape(len(positions), dim)
+
+
+def check_dim(model_dim: int) -> None:
+    """Refuse a dim that sines and cosines do not fill.
+
+    Raises:
+        ArgumentError: An odd dim.
+    """
+    if model_dim % 2:
+        msg = f"model_dim must be even for sinusoids, got {model_dim}"
+        raise ArgumentError(msg)

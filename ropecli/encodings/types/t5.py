@@ -1,16 +1,26 @@
-"""A learned bias for each bucket of distance."""
+"""T5: a learned bias for each bucket of distance."""
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
 from ropecli.encodings.options import flag, relative
-from ropecli.encodings.t5_buckets import buckets, check_buckets
+from ropecli.errors import ArgumentError
+from ropecli.numbers import integer, quote
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ropecli.encodings.encoding import Array
+
+
+LARGEST_COUNT = 1024  #: Thirty times T5's; the powers below would get long.
+LARGEST_DISTANCE = 2**31
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,3 +60,75 @@ class T5(Encoding):
         )
         bias = self.weights["bias"].T[:, bucket]
         return dots(self._queries(x_query), self._keys(x_key)) + bias
+
+
+def buckets(
+    offsets: NDArray[np.int64],
+    *,
+    num_buckets: int = 32,
+    max_distance: int = 128,
+    bidirectional: bool = True,
+) -> NDArray[np.int64]:
+    """The bucket of each distance (Raffel et al. 2020, arXiv:1910.10683), exact.
+
+    Half of a direction's buckets hold one distance each. The others grow logarithmically up to
+    max_distance, and the last of them holds whatever is further away.
+
+    Args:
+        offsets: Key position - query position.
+        num_buckets: Of both directions together.
+        max_distance: Where the logarithm ends; the last bucket begins before it.
+        bidirectional: Half of the buckets are for keys that come later; otherwise those share
+            bucket 0.
+
+    Raises:
+        ArgumentError: A number of buckets, or a distance, that is not possible.
+        ArgumentTypeError: Not integers.
+    """
+    check_buckets(num_buckets, max_distance, bidirectional)
+    each = num_buckets // 2 if bidirectional else num_buckets
+    distance = np.abs(offsets) if bidirectional else np.maximum(-offsets, 0)
+    bucket = np.searchsorted(_first_distances(each, max_distance), distance, side="right") - 1
+    return bucket + (each * (offsets > 0) if bidirectional else 0)
+
+
+def check_buckets(num_buckets: object, max_distance: object, bidirectional: bool) -> int:
+    """The number of buckets, which must be one that the distances can be put into.
+
+    Raises:
+        ArgumentError: A number of buckets, or a distance, that is not possible.
+        ArgumentTypeError: Not integers.
+    """
+    count, furthest = integer("num_buckets", num_buckets), integer("max_distance", max_distance)
+    least, kind = (4, "an even number") if bidirectional else (2, "a number")
+    if not least <= count <= LARGEST_COUNT or (bidirectional and count % 2):
+        msg = f"num_buckets must be {kind} from {least} to {LARGEST_COUNT}, got {quote(count)}"
+        raise ArgumentError(msg)
+    exact = count // (4 if bidirectional else 2)
+    if not exact < furthest <= LARGEST_DISTANCE:
+        msg = f"max_distance must be from {exact + 1} to 2^31, got {quote(furthest)}"
+        raise ArgumentError(msg)
+    return count
+
+
+@functools.lru_cache(maxsize=64)
+def _first_distances(each: int, max_distance: int) -> NDArray[np.int64]:
+    """The least distance of each bucket of a direction.
+
+    The paper's floor(log(n/e) / log(D/e) * l), e exact and l logarithmic buckets, is at least k
+    where n^l e^k >= D^k e^l: in integers, since a rounded logarithm may miss a whole power.
+    """
+    exact = each // 2
+    steps = each - exact
+    first = list(range(exact + 1))
+    for k in range(1, steps):
+        low, high = exact, max_distance
+        bound = max_distance**k * exact**steps
+        while low < high:
+            n = (low + high) // 2
+            if n**steps * exact**k >= bound:
+                high = n
+            else:
+                low = n + 1
+        first.append(low)
+    return np.array(first, dtype=np.int64)

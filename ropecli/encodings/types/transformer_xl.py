@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ropecli.arrays import as_positions
 from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
 from ropecli.encodings.options import flag
-from ropecli.encodings.sinusoids import check_dim, sinusoids
+from ropecli.encodings.types.sinusoidal import check_dim, sinusoids
 from ropecli.kernels.scores import add_relative
-from ropecli.rotary.positions import as_positions
 
 if TYPE_CHECKING:
     from ropecli.encodings.encoding import Array

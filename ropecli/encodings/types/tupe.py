@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ropecli.arrays import as_positions
 from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
 from ropecli.encodings.options import flag, relative, rows, table_rows
-from ropecli.rotary.positions import as_positions
 
 if TYPE_CHECKING:
     from ropecli.encodings.encoding import Array

@@ -9,7 +9,7 @@ from ropecli.models.gguf.ggml import axes
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import Entry, Part
 from ropecli.models.lint.values import number, shown, whole
-from ropecli.rotary.axes import MOST_AXES
+from ropecli.rotary.pairs import MOST_AXES
 
 SHARE = "partial_rotary_factor"
 NAMES = ("mrope_section", "xdrope_section")
