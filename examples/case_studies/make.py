@@ -1,23 +1,23 @@
-"""Write what the commands of docs/case-studies.md print; with --check, say whether it is stale.
+"""Regenerate the outputs on docs/case-studies.md; with --check, name those that are stale.
 
     pip install 'ropecli[oracles,safetensors]'
     pip install --no-deps torchtune litgpt lightning lightning-utilities torchmetrics psutil
 
-The page names the versions that it was made with; in these the defects are.
+The page names the versions of the libraries; the defects are in these versions.
 
-What stands between `<!-- output: COMMAND -->` and `<!-- end -->` is what the command prints here.
-Numbers may differ a little from one processor to another, so that --check compares words alone.
+The part between `<!-- output: COMMAND -->` and `<!-- end -->` is the output of the command here.
+Numbers may differ slightly from one processor to another, so --check compares words only.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
+import io
 import os
 import re
 import sys
 from pathlib import Path
-
-from typer.testing import CliRunner
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER.parent.parent / "docs" / "case-studies.md"
@@ -37,9 +37,9 @@ PACKAGES = (
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page and return 0, or with --check return 1 if its words are not these."""
+    """Write the page and return 0, or with --check return 1 if its words are stale."""
     text = PAGE.read_text()
-    fresh = PART.sub(made, text)
+    fresh = PART.sub(regenerate, text)
     if arguments != ["--check"]:
         PAGE.write_text(fresh)
         return 0
@@ -49,38 +49,43 @@ def main(arguments: list[str]) -> int:
     return 1 if stale else 0
 
 
-def made(part: re.Match[str]) -> str:
-    """A part, made anew."""
+def regenerate(part: re.Match[str]) -> str:
+    """Return a part with fresh output."""
     begin, command, end = part.groups()
-    return f"{begin}\n{versions() if command == 'versions' else printed(command)}\n\n{end}"
+    return f"{begin}\n{versions() if command == 'versions' else output(command)}\n\n{end}"
 
 
-def printed(command: str) -> str:
-    """A command and what it prints, in a block; the time that it takes is nobody's business."""
-    from ropecli.cli.app import build
+def output(command: str) -> str:
+    """Return a block with a command and its output, without the time that it takes."""
+    from ropecli.cli.app import run
 
     here = Path.cwd()
     os.chdir(FOLDER)
+    os.environ["NO_COLOR"] = "1"
     try:
-        result = CliRunner().invoke(build(), command.split(), env={"NO_COLOR": "1"})
+        with (
+            contextlib.redirect_stdout(io.StringIO()) as stdout,
+            contextlib.redirect_stderr(io.StringIO()) as stderr,
+        ):
+            code = run(command.split())
     finally:
         os.chdir(here)
-    if result.exit_code not in {0, 1} or not result.stdout:
-        msg = f"ropecli {command} ended with {result.exit_code}: {result.exception}"
+    if code not in {0, 1} or not stdout.getvalue():
+        msg = f"ropecli {command} ended with {code}: {stderr.getvalue()}"
         raise RuntimeError(msg)
-    page = re.sub(r"[\d.]+ s\)", "... s)", result.stdout).rstrip()
-    code = f"\n$ echo $?\n{result.exit_code}" if result.exit_code else ""
-    return f"```text\n$ ropecli {command}\n{page}{code}\n```"
+    page = re.sub(r"[\d.]+ s\)", "... s)", stdout.getvalue()).rstrip()
+    status = f"\n$ echo $?\n{code}" if code else ""
+    return f"```text\n$ ropecli {command}\n{page}{status}\n```"
 
 
 def versions() -> str:
-    """What is installed, as a table."""
+    """Return a table of the installed versions."""
     rows = [f"| {name} | {importlib.metadata.version(name)} |" for name in PACKAGES]
     return "\n".join(["| package | version |", "| ------- | ------- |", *rows])
 
 
 def words(part: str) -> list[str]:
-    """Without numbers, and however the lines are broken."""
+    """Return the words of a part without numbers, however its lines are broken."""
     return NUMBER.sub("#", part).split()
 
 

@@ -87,9 +87,16 @@ def test_frequencies_are_those_of_transformers(case: tuple[dict[str, Any], int |
     # Float32: the exponent's rounding times ln(base), the power, the division, and a ramp whose
     # difference of two near frequencies loses up to the factor between them.
     base = max(rope.base or 1.0, scaling["rope_theta"])
-    bound = (math.log(base) + scaling.get("factor", 1.0) + 6) * UNIT
+    bound = (math.log(base) + scaling.get("factor", 1.0) + 6) * UNIT * np.abs(expected)
+    if scaling["rope_type"] == "llama3":
+        # Its ramp runs over turns, with their own rounding, and is steep where its ends are near:
+        # up to `high` turns are divided by `high - low`, and weigh theta - theta / factor.
+        low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
+        theta = base ** (-np.arange(len(expected)) / len(expected))
+        ramp = high / (high - low) * (math.log(base) + 4) * UNIT
+        bound += ramp * theta * (1 - 1 / scaling["factor"])
     assert rope.inv_freq.shape == expected.shape
-    assert (np.abs(rope.inv_freq - expected) <= bound * np.abs(expected)).all()
+    assert (np.abs(rope.inv_freq - expected) <= bound).all()
     assert rope.attention_factor == pytest.approx(attention, rel=4 * UNIT)
 
 
