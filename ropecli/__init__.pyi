@@ -22,13 +22,13 @@ from ropecli.analyses.rotation import rotation as rotation
 from ropecli.analyses.scores import ScoreMap as ScoreMap
 from ropecli.analyses.scores import Scores as Scores
 from ropecli.analyses.scores import scores as scores
+from ropecli.checks.encode_check import Compared as Compared
+from ropecli.checks.encode_check import compare_file as compare_file
 from ropecli.checks.identify import Identification as Identification
 from ropecli.checks.identify import Match as Match
 from ropecli.checks.identify import identify as identify
 from ropecli.checks.implementation import Verdict as Verdict
 from ropecli.checks.implementation import check as check
-from ropecli.checks.rotated_file import Compared as Compared
-from ropecli.checks.rotated_file import compare_file as compare_file
 from ropecli.checks.vectors import vectors as vectors
 from ropecli.checks.verify import Verification as Verification
 from ropecli.checks.verify import verify as verify

@@ -216,7 +216,7 @@ def encode_many(
 
 def encode_check(input: Path, output: Path, options: EncodeOptions) -> None:
     """Compare a file with the rotation of another; exit code 1 where they differ."""
-    from ropecli.checks.rotated_file import comparison
+    from ropecli.checks.encode_check import comparison
     from ropecli.cli.progress import progress_bar
     from ropecli.files.formats.pipe import is_pipe
     from ropecli.files.session import opened

@@ -84,7 +84,7 @@ def lint(
       ropecli lint model-folder model.gguf --ignore R004
       ropecli lint config.json --sarif -o ropecli.sarif
 
-    Find mistakes in a model's configuration. And keys that stacks ignore or read differently. Each
+    Find mistakes in a model's configuration, and keys that stacks ignore or read differently. Each
     finding has its key, the consequences and the cure. Exit code 1 if any is an error.
     """
     from ropecli.models.lint import rule

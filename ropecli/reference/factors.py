@@ -1,7 +1,7 @@
 """Parameters of rope types besides frequencies: factors on attention and score, and growth.
 
 Each function has the name of a rope type, and takes its parameters by their names in config.json;
-a type without a function here brings nothing. Factors have 40 digits.
+a type without a function here has factors of 1 and no growth. Factors have 40 digits.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from ropecli.render.console import Screen
 from ropecli.render.encode import rate
 
 if TYPE_CHECKING:
-    from ropecli.checks.rotated_file import Compared
+    from ropecli.checks.encode_check import Compared
     from ropecli.files.axes import Axes
     from ropecli.rotary import Rotary
 

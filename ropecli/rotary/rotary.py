@@ -311,7 +311,7 @@ class Rotary:
 
     @property
     def for_keys(self) -> Self:
-        """The encoding of keys: xPos shrinks them where queries grow; else the same."""
+        """The encoding of keys: in xPos, keys grow as queries shrink; else the same."""
         return self._with(growth=tuple(-g for g in self.growth)) if self.grows else self
 
     @property

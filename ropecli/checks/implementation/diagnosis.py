@@ -8,7 +8,7 @@ import numpy as np
 
 from ropecli.checks.implementation import differences
 from ropecli.checks.implementation.calls import CALL_FAILED
-from ropecli.checks.implementation.recognition import computed_in_half
+from ropecli.checks.implementation.measured_oracle import computed_in_half
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.checks.implementation import tolerance
-from ropecli.checks.implementation.recognition import describe_scale
+from ropecli.checks.implementation.measured_oracle import describe_scale
 from ropecli.errors import RopecliError
 
 if TYPE_CHECKING:

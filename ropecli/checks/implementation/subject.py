@@ -9,14 +9,14 @@ import numpy as np
 
 from ropecli.arrays import DTYPES
 from ropecli.checks.implementation.calls import ImplementationError, Unsupported, WrongResult
-from ropecli.checks.implementation.oracle import Oracle, by_length
-from ropecli.checks.implementation.recognition import (
+from ropecli.checks.implementation.measured_oracle import (
     clearly_differ,
     computed_in_half,
     frequency_uncertainty,
     oracle_of,
     refine_frequencies,
 )
+from ropecli.checks.implementation.oracle import Oracle, by_length
 from ropecli.checks.implementation.tolerance import rounding
 from ropecli.errors import RopecliError
 

@@ -78,7 +78,7 @@ class Recipe:
     rope_type: str
     parameters: Mapping[str, Any]  #: Of `ropecli.rope`, the rope type apart.
     axis: tuple[int, ...] | None = None  #: The coordinate of the position that turns each pair.
-    role: str = "query"  #: "key" in xPos turns and shrinks where "query" turns and grows.
+    role: str = "query"  #: In xPos, a "key" grows as a "query" shrinks.
 
     @property
     def own(self) -> dict[str, Any]:

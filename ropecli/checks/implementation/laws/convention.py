@@ -10,12 +10,12 @@ import numpy as np
 from ropecli.checks.implementation.calls import ImplementationError
 from ropecli.checks.implementation.compare import compare_rows, judge_rows
 from ropecli.checks.implementation.laws.positions import AS_THE_ORACLE, edge_positions
-from ropecli.checks.implementation.oracle import Oracle, by_length, sequence_length
-from ropecli.checks.implementation.recognition import (
+from ropecli.checks.implementation.measured_oracle import (
     computed_in_half,
     describe_scale,
     position_scale,
 )
+from ropecli.checks.implementation.oracle import Oracle, by_length, sequence_length
 from ropecli.checks.implementation.tolerance import rounding
 from ropecli.checks.law import Law, Outcome, no_verdict
 
