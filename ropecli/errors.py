@@ -35,8 +35,7 @@ class RopecliError(Exception):
         """Return the message, with `name` of each parameter in its advice."""
         if not self.advice:
             return self.problem
-        advice = re.sub(r"`(\w+)`", lambda match: name(match[1]), self.advice)
-        return f"{self.problem}; {advice}"
+        return f"{self.problem}; {spell_parameters(self.advice, name)}"
 
 
 class ArgumentError(RopecliError, ValueError):
@@ -49,3 +48,8 @@ class ArgumentTypeError(RopecliError, TypeError):
 
 class FileError(RopecliError, ValueError):
     """A file that cannot be read, written, or understood."""
+
+
+def spell_parameters(advice: str, name: Callable[[str], str]) -> str:
+    """Return advice with `name` of each parameter that it has in backquotes."""
+    return re.sub(r"`(\w+)`", lambda match: name(match[1]), advice)

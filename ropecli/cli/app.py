@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import traceback
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -114,7 +115,7 @@ def run(arguments: list[str]) -> int:
         code = _invoke(arguments)
         sys.stdout.flush()
     except RopecliError as error:
-        return _refuse(_message(error, arguments[0]), error.exit_code)
+        return _refuse(error.spell(partial(option_of, arguments[0])), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return _refuse("interrupted", EXIT_INTERRUPTED)
     except BrokenPipeError:
@@ -160,15 +161,11 @@ def _explain(error: Exception) -> int:
     )
 
 
-def _message(error: RopecliError, command: str) -> str:
-    """Return the error's message with the command's options in place of parameters."""
+def option_of(command: str, parameter: str) -> str:
+    """Return the option of a command that stands for a parameter of the library."""
     found = _build_for([command]).commands.get(command)
     options = {} if found is None else {p.name: p.opts[-1] for p in found.params}
-
-    def option(parameter: str) -> str:
-        return str(options.get(parameter) or options.get(OPTION_OF.get(parameter)) or parameter)
-
-    return error.spell(option)
+    return str(options.get(parameter) or options.get(OPTION_OF.get(parameter)) or parameter)
 
 
 def _usage(error: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ import typer
 if TYPE_CHECKING:
     from ropecli.cli.encoding import NamedRotary
     from ropecli.cli.options import EncodingOptions, PageOptions
+    from ropecli.files.encoded import Encoded
     from ropecli.files.plan import Plan
     from ropecli.files.session import Job, Session
     from ropecli.rotary import Rotary
@@ -68,7 +69,7 @@ class EncodeOptions:
             axis_given=self.of_job["sequence_axis"] is not None,
             dim_given=self.rope.dim is not None or self.rope.model is not None,
         )
-        notes += self.encoding.notes
+        notes = _with_options(notes) + self.encoding.notes
         axes = session.rope.axes
         if axes > 1 and self.of_job["positions"] is None:
             notes += (f"positions have {axes} axes, alike without --positions, as in text",)
@@ -140,7 +141,7 @@ def encode_one(input: Path, output: Path | None, options: EncodeOptions) -> None
             progress_bar(session.source.path.name, wanted=not options.page.quiet) as progress,
             note_how_to_resume(resume=options.resume, quiet=options.page.quiet),
         ):
-            result = plan.run(progress)
+            result = _spelled(plan.run(progress))
     furthest = max(array.furthest for array in result.arrays)
     tables = None if options.rope.model is None else float32_error(session.rope, (0, furthest))
     later = pages.later_notes([result], notes)
@@ -201,6 +202,7 @@ def encode_many(
         )
     if not result.files and len({each.message for each in result.failures}) == 1:
         raise result.failures[0].error  # it is not about a file
+    result = replace(result, files=tuple(map(_spelled, result.files)))
     later = pages.later_notes(result.files, notes)
     if not options.page.quiet:
         pages.show_later_notes(later)
@@ -251,6 +253,19 @@ def _for_identify(options: EncodeOptions) -> dict[str, object]:
     }
 
 
+def _spelled(result: Encoded) -> Encoded:
+    """Return the result with options in place of the parameters that its notes name."""
+    arrays = tuple(replace(each, notes=_with_options(each.notes)) for each in result.arrays)
+    return replace(result, arrays=arrays, notes=_with_options(result.notes))
+
+
+def _with_options(notes: tuple[str, ...]) -> tuple[str, ...]:
+    from ropecli.errors import spell_parameters
+
+    return tuple(spell_parameters(note, _option) for note in notes)
+
+
 def _option(parameter: str) -> str:
-    """Return the option of a parameter of the library."""
-    return "--dim" if parameter == "head_dim" else f"--{parameter.replace('_', '-')}"
+    from ropecli.cli.app import option_of
+
+    return option_of("encode", parameter)

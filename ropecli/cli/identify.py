@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -76,8 +77,9 @@ def identify(
     1 if nothing is recognised.
     """
     from ropecli.checks.identify import identify as recover
+    from ropecli.cli.app import option_of
     from ropecli.cli.encoding import refuse_without_model
-    from ropecli.errors import ArgumentError
+    from ropecli.errors import ArgumentError, spell_parameters
     from ropecli.files.axes import axis_notes
     from ropecli.files.load import read_sequences
 
@@ -97,8 +99,9 @@ def identify(
     given: dict[str, Any] = {"head_dim": dim, "sequence_axis": sequence_axis, "dtype": dtype}
     x, axes = read_sequences(before, tensor, **given)
     y, _ = read_sequences(after, tensor_after, **given)
+    guesses = axis_notes(axes, axis_given=sequence_axis is not None, dim_given=dim is not None)
     page.note(
-        *axis_notes(axes, axis_given=sequence_axis is not None, dim_given=dim is not None),
+        *(spell_parameters(note, partial(option_of, "identify")) for note in guesses),
         *(f"{name}: {note}" for name, each in candidates.items() for note in each.notes),
     )
     where = None if positions is None else _read_positions(positions)

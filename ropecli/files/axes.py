@@ -86,6 +86,8 @@ def understand_axes(
 def axis_notes(axes: Axes, *, axis_given: bool, dim_given: bool) -> tuple[str, ...]:
     """Return notes on axes that may silently be wrong because the user did not name them.
 
+    Parameters are in backquotes, as in the advice of an error.
+
     Args:
         axes: The axes.
         axis_given: Whether the user named the sequence axis.
@@ -96,12 +98,12 @@ def axis_notes(axes: Axes, *, axis_given: bool, dim_given: bool) -> tuple[str, .
     if ndim >= 4 and not axis_given:
         notes.append(
             f"of {ndim} axes, {axes.sequence_axis} ({axes.sequence:,} long) was taken for the "
-            "sequence; if it is another, name it with --sequence-axis"
+            "sequence; if it is another, name it with `sequence_axis`"
         )
     if axes.head_dim > _LONGEST_HEAD and not dim_given:
         notes.append(
             f"the last axis was taken for one head of {axes.head_dim:,}; "
-            "if several heads lie side by side, give the head dim with --dim"
+            "if several heads lie side by side, give the head dim with `head_dim`"
         )
     return tuple(notes)
 

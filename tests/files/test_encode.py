@@ -193,7 +193,7 @@ def test_result_says_what_was_done(tmp_path: Path) -> None:
 def test_four_axes_without_a_sequence_axis_are_noted(tmp_path: Path) -> None:
     path = saved(tmp_path, np.ones((2, 3, 4, 8)))
     (note,) = encode_file(path, tmp_path / "y.npy", ROPE).notes
-    assert "--sequence-axis" in note
+    assert "`sequence_axis`" in note
     assert encode_file(path, tmp_path / "z.npy", ROPE, sequence_axis=2).notes == ()
 
 
