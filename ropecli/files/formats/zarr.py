@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import re
 import shutil
@@ -65,8 +66,7 @@ class Zarr:
         if array.name:
             check_name(array.path, array.name, _is_valid_name)
         dtype = array.dtype.newbyteorder("=")
-        chunks = array.chunks if array.chunk_files else _choose_chunks(array)
-        return replace(array, dtype=dtype, fortran_order=False, chunks=chunks)
+        return replace(array, dtype=dtype, fortran_order=False, chunks=_choose_chunks(array))
 
     def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> ZarrSink:
         """Begin a store, as a copy of another one but for the chunks of these arrays."""
@@ -362,12 +362,16 @@ def _is_valid_name(name: str) -> bool:
 def _choose_chunks(array: Stored) -> tuple[int, ...]:
     """Return the chunks of a new array: whole vectors, then as much of the axes before as fits.
 
-    That is one piece of a file in C order, and one block.
+    That is one piece of a file in C order, and one block. Chunks that are files are joined whole:
+    two processes must not write to one at once.
     """
-    lengths: list[int] = []
-    size = array.dtype.itemsize
-    for length in reversed(array.shape):
-        room = max(1, CHUNK_BYTES // size) if lengths else length
-        lengths.insert(0, max(1, min(length, room)))
-        size *= lengths[0]
+    shape = [max(1, length) for length in array.shape]
+    whole_files = array.chunks is not None and array.chunk_files
+    lengths = list(map(min, array.chunks or (), shape)) if whole_files else [1] * len(shape)
+    lengths[-1] = shape[-1]
+    size = math.prod(lengths) * array.dtype.itemsize
+    for axis in reversed(range(len(shape) - 1)):
+        room = min(max(1, CHUNK_BYTES // size), -(-shape[axis] // lengths[axis]))
+        lengths[axis] = min(lengths[axis] * room, shape[axis])
+        size *= room
     return tuple(lengths)
