@@ -41,12 +41,12 @@ def check(
         str,
         typer.Option(
             metavar="WIDTH",
-            help="Order of the tables of --form tables: each frequency in both halves (half), in "
-            "neighbours (interleaved), or once (single).",
+            help="Order of the columns for --form tables: each frequency in both halves (half), "
+            "side by side (interleaved), or once (single).",
         ),
     ] = "half",
     framework: Annotated[
-        str, typer.Option(metavar="NAME", help="Framework of its arrays: numpy, torch or jax.")
+        str, typer.Option(metavar="NAME", help="Framework of the arrays: numpy, torch or jax.")
     ] = "numpy",
     device: Annotated[
         str | None, typer.Option(metavar="NAME", help="Device of the framework, e.g. cuda:0.")
@@ -61,23 +61,22 @@ def check(
     ] = None,
     init: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE", help="Argument for the class or the function; repeatable."
-        ),
+        typer.Option(metavar="KEY=VALUE", help="Argument of the class or function; repeatable."),
     ] = None,
     axes: Annotated[
-        int | None, typer.Option(metavar="N", help="Coordinates of a position. [default: 1]")
+        int | None,
+        typer.Option(metavar="N", help="Number of coordinates of a position. [default: 1]"),
     ] = None,
     context: Annotated[
         int | None,
         typer.Option(
             metavar="N",
-            help="Positions that it must support. [default: the model's, or up to 131072]",
+            help="Context length to support. [default: the model's, or up to 131072]",
         ),
     ] = None,
     original: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Positions in training, if frequencies change there."),
+        typer.Option(metavar="N", help="Original context length, if frequencies change there."),
     ] = None,
     seed: Seed = 0,
     page: PageOptions,
@@ -90,9 +89,9 @@ def check(
       ropecli check model.py:Rotary --form module --init dim=64
       ropecli check llama.py:apply --form tables --framework torch
 
-    Check another implementation of RoPE by the laws. Its code is run, and every row that it
-    rotates is compared with a float64 rotation. Without a model or parameters any RoPE is
-    correct, in whatever convention; with them only the one they describe. Exit code 1 if a law
+    Check another implementation of RoPE. Its code is run, the laws are checked, and every row that
+    it rotates is compared with a float64 rotation. Without a model or parameters any RoPE is
+    correct, in whatever convention; with them, only the one they describe. Exit code 1 if a law
     fails.
     """
     expected = _expected(rope)

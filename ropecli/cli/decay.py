@@ -48,7 +48,10 @@ def decay(
         ),
     ] = None,
     figure2: Annotated[
-        bool, typer.Option("--figure2", help="The paper's frame: 0 to 256, continuous, clipped.")
+        bool,
+        typer.Option(
+            "--figure2", help="Frame of the paper's Figure 2: 0 to 256, continuous, clipped."
+        ),
     ] = False,
     q: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Query before rotation, .npy; needs --k.")
@@ -75,7 +78,7 @@ def decay(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Encoding whose expected score to show, such as t5, or all; repeatable.",
+            help="Encoding whose expected score is shown, e.g. t5, or all; repeatable.",
         ),
     ] = None,
     seed: Seed = 0,
@@ -91,8 +94,8 @@ def decay(
       ropecli decay --encoding all --dim 16 -o expected.png
 
     Show how RoPE's upper bound falls with distance. It is the Abel-summation bound of RoFormer
-    Eq. 36-37, the curve of its Figure 2. With --q and --k the score of those vectors (Eq. 35)
-    and both bounds of Eq. 37 are shown next to it.
+    Eq. 36-37, the curve of its Figure 2. With --q and --k,
+    also show the score of those vectors (Eq. 35) and both bounds of Eq. 37.
     """
     from ropecli.analyses.decay import DecayCurves
     from ropecli.analyses.decay import decay as analyse

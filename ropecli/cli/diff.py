@@ -14,7 +14,10 @@ from ropecli.cli.options import PictureOptions
 @command
 def diff(
     a: Annotated[
-        str, typer.Argument(metavar="A", help="config.json, a folder with one, .gguf, or -.")
+        str,
+        typer.Argument(
+            metavar="A", help="First model: config.json, its folder, .gguf, or - for stdin."
+        ),
     ],
     b: Annotated[
         str | None,
@@ -25,14 +28,14 @@ def diff(
         typer.Option(
             "--as",
             metavar="STACK",
-            help="transformers, vllm, llama.cpp, mlx-lm or paper; twice, for A and for B.",
+            help="Stack: transformers, vllm, llama.cpp, mlx-lm or paper; twice, for A and for B.",
         ),
     ] = None,
     layer: options.Layer = None,
     sequence_length: options.SequenceLength = None,
     position: Annotated[
         list[int] | None,
-        typer.Option(metavar="M", help="Position of a reported phase; repeatable."),
+        typer.Option(metavar="M", help="Position at which phases are compared; repeatable."),
     ] = None,
     *,
     output: PictureOptions,
@@ -43,8 +46,8 @@ def diff(
       ropecli diff config.json model.gguf
       ropecli diff config.json --as transformers --as mlx-lm -o diff.png
 
-    Show how two models differ, or one model as two stacks read it. Which fields differ, by how
-    many radians, and from which position on. Exit code 1 if the models differ.
+    Show how two models differ, or one model as two stacks read it. Show which fields
+    differ, by how many radians, and from which position on. Exit code 1 if the models differ.
     """
     from ropecli.errors import ArgumentError
     from ropecli.models.diff import diff as compare

@@ -38,7 +38,7 @@ def identify(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Position ids (sequence,) or (batch, sequence), axes last. [default: recover]",
+            help="Position ids (sequence,) or (batch, sequence), axes last. [default: recovered]",
         ),
     ] = None,
     dim: Annotated[
@@ -53,14 +53,14 @@ def identify(
         list[str] | None,
         typer.Option(
             metavar="SOURCE",
-            help="config.json, its folder or .gguf to compare with; repeatable.",
+            help="Model to compare with: config.json, its folder or .gguf; repeatable.",
         ),
     ] = None,
     layer: Layer = None,
     sequence_length: SequenceLength = None,
     dtype: Annotated[
         str | None,
-        typer.Option(metavar="DTYPE", help="bfloat16 for a file of 2-byte void elements."),
+        typer.Option(metavar="DTYPE", help="Dtype of 2-byte void elements: bfloat16."),
     ] = None,
     *,
     page: PageOptions,
@@ -72,9 +72,9 @@ def identify(
       ropecli identify before.npy after.npy --model config.json
       ropecli identify q.npz q.npz --tensor before --tensor-after after
 
-    Recover the RoPE from vectors before and after rotation. Positions may be known or not: layout,
-    base, scaling, direction, offset, precision, or why it is not a rotation by position. Exit code
-    1 if nothing is recognised.
+    Recover the RoPE from vectors before and after rotation. Positions may be unknown. Show
+    layout, base, scaling, direction, offset and precision, or why it is not a rotation by position.
+    Exit code 1 if nothing is recognised.
     """
     from ropecli.checks.identify import identify as recover
     from ropecli.cli.app import option_of

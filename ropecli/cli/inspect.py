@@ -14,7 +14,10 @@ from ropecli.cli.options import PictureOptions
 @command
 def inspect(
     source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="config.json, a folder with one, .gguf, or -.")
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="Model: config.json, its folder, .gguf, or - for stdin."
+        ),
     ],
     reading: options.Reading = None,
     layer: options.Layer = None,

@@ -26,7 +26,7 @@ LARGEST = 2**26  #: Coordinates of all tokens: some fifteen arrays of that size 
 def linear(
     length: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Number of tokens. [default: 2048, or those of --q]"),
+        typer.Option(metavar="N", help="Number of tokens. [default: 2048, or all of --q]"),
     ] = None,
     q: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Queries (tokens, head dim), .npy.")
@@ -40,7 +40,8 @@ def linear(
     feature_map: Annotated[
         str,
         typer.Option(
-            metavar="MAP", help="elu (elu + 1), exp, softmax, relu, or your own module:function."
+            metavar="MAP",
+            help="Feature map: elu (elu + 1), exp, softmax, relu, or your own module:function.",
         ),
     ] = "elu",
     rows: Annotated[
@@ -51,7 +52,7 @@ def linear(
     seed: Seed = 0,
     output: Annotated[
         OutputOptions,
-        Help(output="Time and memory against N, measured: .png .svg .pdf .csv .json."),
+        Help(output="Measured time and memory against N: .png .svg .pdf .csv .json."),
     ],
 ) -> None:
     """\b

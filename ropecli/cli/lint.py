@@ -63,12 +63,12 @@ def lint(
         list[str] | None,
         typer.Argument(
             metavar="SOURCE",
-            help="A config.json, a folder that holds one, a .gguf file, or - for standard input.",
+            help="Model: config.json, its folder, .gguf, or - for stdin.",
         ),
     ] = None,
     select: Annotated[
         list[str] | None,
-        typer.Option(metavar="RULE", help="Run only this rule, such as R012; repeatable."),
+        typer.Option(metavar="RULE", help="Run only this rule, e.g. R012; repeatable."),
     ] = None,
     ignore: Annotated[
         list[str] | None,
@@ -85,7 +85,7 @@ def lint(
       ropecli lint config.json --sarif -o ropecli.sarif
 
     Find mistakes in a model's configuration, and keys that stacks ignore or read differently. Each
-    finding has its key, the consequences and the cure. Exit code 1 if any is an error.
+    finding names the key, the consequences and the cure. Exit code 1 if a finding is an error.
     """
     from ropecli.models.lint import rule
     from ropecli.render import console, sarif

@@ -28,7 +28,7 @@ Layout = Annotated[
 ]
 RotaryDim = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Rotated coordinates, even. [default: all of --dim]"),
+    typer.Option(metavar="N", help="Number of rotated coordinates, even. [default: all of --dim]"),
 ]
 RotaryOffset = Annotated[
     int | None, typer.Option(metavar="N", help="First rotated coordinate. [default: 0]")
@@ -50,7 +50,7 @@ Model = Annotated[
     typer.Option(
         "--model",
         metavar="SOURCE",
-        help="Model to take all of this from: config.json, its folder, .gguf, or - for stdin.",
+        help="Model that sets these options: config.json, its folder, .gguf, or - for stdin.",
     ),
 ]
 Layer = Annotated[
@@ -58,14 +58,14 @@ Layer = Annotated[
 ]
 SequenceLength = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Positions in use, for dynamic NTK and LongRoPE."),
+    typer.Option(metavar="N", help="Sequence length, for dynamic NTK and LongRoPE."),
 ]
 Reading = Annotated[
     str | None,
     typer.Option(
         "--as",
         metavar="STACK",
-        help="Stack that reads it: transformers, vllm, llama.cpp, mlx-lm or paper.",
+        help="Stack that reads the file: transformers, vllm, llama.cpp, mlx-lm or paper.",
     ),
 ]
 Output = Annotated[
@@ -82,9 +82,11 @@ Picture = Annotated[
     typer.Option("-o", "--output", metavar="FILE", help="Figure by suffix: .png .svg .pdf."),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing output file.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, nothing else.")]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No notes, warnings or progress.")]
-Seed = Annotated[int, typer.Option(metavar="N", help="Seed of all random numbers.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+Quiet = Annotated[
+    bool, typer.Option("-q", "--quiet", help="Suppress notes, warnings and progress.")
+]
+Seed = Annotated[int, typer.Option(metavar="N", help="Random seed.")]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,17 +22,17 @@ def permute(
         str,
         typer.Option(metavar="LAYOUT", help="Layout of the output, half or interleaved."),
     ],
-    heads: Annotated[int | None, typer.Option(metavar="N", help="Heads of the queries.")] = None,
+    heads: Annotated[int | None, typer.Option(metavar="N", help="Number of query heads.")] = None,
     kv_heads: Annotated[
-        int | None, typer.Option(metavar="N", help="Heads of the keys. [default: --heads]")
+        int | None, typer.Option(metavar="N", help="Number of key heads. [default: --heads]")
     ] = None,
     head_dim: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Rows of a head. [default: rows of q over --heads]"),
+        typer.Option(metavar="N", help="Head dim. [default: rows of q / --heads]"),
     ] = None,
     rotary_dim: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Rotated rows of a head. [default: all]"),
+        typer.Option(metavar="N", help="Number of rotated rows of a head. [default: all]"),
     ] = None,
     rotary_offset: Annotated[
         int | None, typer.Option(metavar="N", help="First rotated row. [default: 0]")
@@ -41,13 +41,15 @@ def permute(
         list[str] | None,
         typer.Option(
             metavar="GLOB",
-            help="Names of tensors whose rows move; repeatable. [default: *q_proj*, *q_norm*, "
+            help="Tensors whose rows move; repeatable. [default: *q_proj*, *q_norm*, "
             "*q_layernorm*, *query_layernorm* and those of k and key]",
         ),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(metavar="SOURCE", help="A config.json, or a folder with one: sets all sizes."),
+        typer.Option(
+            metavar="SOURCE", help="Model that sets all sizes: config.json or its folder."
+        ),
     ] = None,
     layer: options.Layer = None,
     seed: Seed = 0,
@@ -61,10 +63,9 @@ def permute(
       ropecli permute a.safetensors -o b.safetensors --to interleaved --heads 32
       ropecli permute a.safetensors -o b.safetensors --to half --heads 8 --seed 1
 
-    Convert query and key weights between layouts and prove it. Rows move bit by bit, all else is
-    copied. Then the scores of the old weights in the old layout are compared with those of the new
-    weights in the new layout. Exit code 1, and no file, if scores
-    differ.
+    Convert query and key weights between layouts, and prove it. Rows are moved unchanged, and all
+    else is copied. Then the scores of the old weights in the old layout are compared with those of
+    the new weights in the new layout. Exit code 1, and no file, if scores differ.
     """
     from ropecli.cli.encoding import refuse_beside_model, refuse_without_model
     from ropecli.cli.progress import progress_bar

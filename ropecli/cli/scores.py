@@ -20,15 +20,18 @@ MODEL_DIM = 64
 
 @command
 def scores(
-    encodings: Annotated[str, typer.Option(metavar="NAME,...", help="Encodings, or all.")] = "all",
+    encodings: Annotated[
+        str, typer.Option(metavar="NAME,...", help="Names of encodings, or all.")
+    ] = "all",
     x: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Tokens (tokens, model dim), .npy.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Tokens (tokens, model dim), .npy. [default: random]"),
     ] = None,
     model_dim: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Coordinates of a token. [default: 64, or that of --x]"),
+        typer.Option(metavar="N", help="Model dim. [default: 64, or that of --x]"),
     ] = None,
-    head: Annotated[int, typer.Option(metavar="N", help="Head to show, from 0.")] = 0,
+    head: Annotated[int, typer.Option(metavar="N", help="Index of the head to show.")] = 0,
     heads: Annotated[int, typer.Option(metavar="N", help="Number of heads.")] = 4,
     head_dim: Annotated[
         int | None, typer.Option(metavar="N", help="Head dim. [default: model dim / heads]")
@@ -49,7 +52,8 @@ def scores(
     weights: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Weights NAME.WEIGHT, .npz or .safetensors. [default: random]"
+            metavar="FILE",
+            help="Weights named NAME.WEIGHT, .npz or .safetensors. [default: random]",
         ),
     ] = None,
     set: Annotated[
@@ -66,10 +70,9 @@ def scores(
       ropecli scores --encodings rope,nope --length 64 -o scores.png
       ropecli scores --encodings rope --x tokens.npy --weights weights.npz --json
 
-    Compare positional encodings on the same tokens. Heat maps of score against position side
-    by side, and who is translation invariant, symmetric, bounded, decaying and linear under
-    shift: measured, next to what theory says. Exit code 1 if measurement and theory
-    disagree.
+    Compare positional encodings on the same tokens. Show heat maps of score against position
+    side by side, and which encodings are translation invariant, symmetric, bounded, decaying and
+    linear under shift, as measured and in theory. Exit code 1 if measurement and theory disagree.
     """
     from ropecli.analyses.scores import random_tokens
     from ropecli.analyses.scores import scores as analyse

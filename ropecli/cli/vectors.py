@@ -14,10 +14,10 @@ from ropecli.cli.options import PageOptions, Seed
 @command
 def vectors(
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FOLDER", help="The folder to write.")
+        Path, typer.Option("-o", "--output", metavar="FOLDER", help="Output folder.")
     ],
     format: Annotated[
-        str, typer.Option(metavar="FORMAT", help="npy, safetensors or json.")
+        str, typer.Option(metavar="FORMAT", help="File format: npy, safetensors or json.")
     ] = "npy",
     seed: Seed = 0,
     force: Annotated[
@@ -32,9 +32,9 @@ def vectors(
       ropecli vectors -o golden --format safetensors
       ropecli vectors -o golden --format json --force
 
-    Write golden test vectors for other implementations. Exact rotations rounded once to each
-    dtype: every rope type in both layouts, partial, trailing, reversed, M-RoPE, long positions,
-    and the form of ONNX; with a README that says how to compare.
+    Write golden test vectors for other implementations. They are exact rotations, rounded once
+    to each dtype: every rope type in both layouts, partial, trailing and reversed rotations,
+    M-RoPE, long positions, and ONNX's operator. A README explains how to compare.
     """
     from ropecli.checks.vectors.cases import vectors as make
     from ropecli.files.folder import check_folder, write_folder

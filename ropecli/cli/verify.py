@@ -18,11 +18,11 @@ SIZES = {"model_dim": 64, "heads": 4}  #: Defaults with --encoding.
 def verify(
     encoding: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Positional encoding to check by its laws, e.g. t5."),
+        typer.Option(metavar="NAME", help="Positional encoding to check, e.g. t5."),
     ] = None,
     model_dim: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Coordinates of a token, with --encoding. [default: 64]"),
+        typer.Option(metavar="N", help="Model dim, with --encoding. [default: 64]"),
     ] = None,
     heads: Annotated[
         int | None,
@@ -46,10 +46,10 @@ def verify(
         typer.Option(metavar="M", help="Largest position sampled. [default: 131072]"),
     ] = None,
     errors: Annotated[
-        bool, typer.Option("--errors", help="Show errors and tolerances, not ratios.")
+        bool, typer.Option("--errors", help="Show errors and tolerances instead of their ratios.")
     ] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show where each tolerance comes from.")
+        bool, typer.Option("--explain", help="Show how each tolerance is derived.")
     ] = False,
     seed: Seed = 0,
     page: PageOptions,

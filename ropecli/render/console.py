@@ -100,6 +100,28 @@ def wrapped(line: str, width: int, *, indent: int) -> list[str]:
     )
 
 
+def wrap_rows(lines: Iterable[str], width: int, *, hang: int = 0) -> list[str]:
+    """Break lines that are wider, and align the parts of a row, `name  value`, with its value.
+
+    Args:
+        lines: Rows of a table with two columns, and sentences.
+        width: Columns.
+        hang: Indentation of the parts of a sentence, beyond that of its first.
+    """
+    return [
+        part
+        for line in lines
+        for part in wrapped(line, width, indent=_value_column(line, hang)) or [""]
+    ]
+
+
+def _value_column(line: str, hang: int) -> int:
+    text = line.lstrip()
+    before = len(line) - len(text)
+    name, gap, _ = text.partition("  ")
+    return before + len(text) - len(text[len(name) :].lstrip()) if gap else before + hang
+
+
 def draws_braille() -> bool:
     """Return whether stdout is a terminal that can show a plot."""
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")

@@ -76,22 +76,10 @@ def page(
         lines += ["", *_matches(result, rope, candidates or {})]
         if not screen.brief:
             lines += _open_questions(result)
-    lines = [
-        part
-        for line in lines
-        for part in console.wrapped(line, screen.width, indent=_hanging_indent(line)) or [""]
-    ]
+    lines = console.wrap_rows(lines, screen.width, hang=2)
     if rope is not None and not screen.brief:
         lines += _as_flags(result, models, screen.width)
     return lines
-
-
-def _hanging_indent(line: str) -> int:
-    """Return the column of a row's value, for continuation lines to align with it."""
-    text = line.lstrip()
-    before = len(line) - len(text)
-    name, gap, _ = text.partition("  ")
-    return before + len(text) - len(text[len(name) :].lstrip()) if gap else before + 2
 
 
 def _sentence(result: Identification, rope: Rotary) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ropecli.models.lint.run import Inspection
 from ropecli.render import frequencies_figure
-from ropecli.render.console import visible, wrapped
+from ropecli.render.console import visible, wrap_rows
 from ropecli.render.labels import sequences, shortest_repr
 from ropecli.render.lint import lines_of
 from ropecli.render.table import aligned
@@ -107,11 +107,7 @@ def page(result: Model | Inspection, screen: Screen) -> list[str]:
         lines += ["", *lines_of(result.findings)]
     if screen.saved is None and not screen.brief:
         lines += ["", "Save the picture: -o wavelengths.png    all of it: --json"]
-    return [
-        part
-        for line in lines
-        for part in wrapped(line, screen.width, indent=_value_column(line)) or [""]
-    ]
+    return wrap_rows(lines, screen.width)
 
 
 def figure(result: Model | Inspection) -> Figure:
@@ -122,14 +118,6 @@ def figure(result: Model | Inspection) -> Figure:
         _lengths(model),
         title=f"{model.model_type or model.source}, as {model.reading} reads it",
     )
-
-
-def _value_column(line: str) -> int:
-    """Return the column of a row's value, which indents the lines that it is broken into."""
-    words = line.lstrip()
-    before = len(line) - len(words)
-    name, gap, _ = words.partition("  ")
-    return before + len(words) - len(words[len(name) :].lstrip()) if gap else before
 
 
 def _layer(layer: Layer, model: Model, *, titled: bool) -> list[str]:

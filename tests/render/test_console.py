@@ -50,6 +50,20 @@ def test_visible_spells_out_what_is_no_letter(text: str, shown: str) -> None:
     assert console.visible(text) == shown
 
 
+def test_parts_of_a_row_are_aligned_with_its_value() -> None:
+    lines = ["  layout   half: pairs (0, 8), (1, 9)", "", "  a sentence of five words", "short"]
+    assert console.wrap_rows(lines, 22, hang=2) == [
+        "  layout   half: pairs",
+        "           (0, 8), (1,",
+        "           9)",
+        "",
+        "  a sentence of five",
+        "    words",
+        "short",
+    ]
+    assert console.wrap_rows(lines[2:3], 22) == ["  a sentence of five", "  words"]
+
+
 def test_out_is_never_cut_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     line = "relative_distance " * 500
     console.out().print(line, markup=False)
