@@ -57,7 +57,7 @@ def said(verdict: Verdict) -> Any:
         (with_base, {"init": {"base": 2e4}}, True, None),
         (own_frequencies, {}, True, None),
         (with_base, {"head_dim": 2}, None, "one pair turns alike with any base"),
-        (table_as_theta, {}, None, "its theta is no number"),
+        (table_as_theta, {}, None, "its theta is not a number"),
         (no_base_of_many, {}, True, None),
         (one_base, {}, None, "refuses another base: ValueError: the table is made for 10000"),
         (Module(), {"form": "module"}, None, "it takes no base"),

@@ -95,14 +95,16 @@ class ZarrSource:
             if old and not (path / _METADATA).exists():
                 msg = f"{path} is a store of zarr's version 2; expected one of version 3"
                 raise FileError(msg)
-            self.arrays = {stored.name: stored for stored in _find_arrays(path)}
+            found = list(_find_arrays(path))
+            self.arrays = {stored.name: stored for stored, _ in found}
+            self._fields = {stored.name: fields for stored, fields in found}
 
     def reader(self, stored: Stored) -> ZarrReader:
         """Open one of the arrays."""
         # A store that is one array has no names in it.
         name = stored.name if stored.name in self.arrays else ""
         with translate_read_errors(stored.label):
-            return ZarrReader(stored, _open_array(self.path, name))
+            return ZarrReader(stored, _open_array(self.path, name, self._fields[name]))
 
     def close(self) -> None:
         """Do nothing."""
@@ -145,7 +147,8 @@ class ZarrSink:
     def writer(self, name: str) -> ZarrWriter:
         """Open one of the arrays."""
         place = next(place for place, array in self.places.items() if array.name == name)
-        return ZarrWriter(_open_array(self._part, place, read_only=False))
+        fields = _read_metadata(self._part / place)
+        return ZarrWriter(_open_array(self._part, place, fields, read_only=False))
 
     def finish(self, source: Source, rest: Collection[str]) -> None:
         """Remove what killed processes have left."""
@@ -193,10 +196,11 @@ def _node_type(folder: Path) -> str:
         return ""
 
 
-def _find_arrays(root: Path, name: str = "") -> Iterator[Stored]:
-    """Yield all arrays at a path of a store and below."""
-    if _read_metadata(root / name)["node_type"] == "array":
-        yield _describe(root, name)
+def _find_arrays(root: Path, name: str = "") -> Iterator[tuple[Stored, dict[str, Any]]]:
+    """Yield all arrays at a path of a store and below, each with its metadata."""
+    fields = _read_metadata(root / name)
+    if fields["node_type"] == "array":
+        yield _describe(root, name, fields), fields
         return
     for path in sorted((root / name).iterdir()):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # of what is not a node
@@ -226,14 +230,14 @@ def _read_metadata(folder: Path) -> dict[str, Any]:
         return fields
 
 
-def _describe(root: Path, name: str) -> Stored:
+def _describe(root: Path, name: str, fields: dict[str, Any]) -> Stored:
     """Return the description of an array.
 
     One array that can't be read does not keep the others of its group from being read.
     """
     try:
         with translate_read_errors(str(root / name)):
-            array = _open_array(root, name)
+            array = _open_array(root, name, fields)
             chunks = array.shards or array.chunks
             if not (is_shape(array.shape) and is_shape(chunks) and min(chunks, default=1) > 0):
                 msg = f"cannot read {root / name}: shape {array.shape} in chunks of {chunks}"
@@ -257,12 +261,14 @@ def _describe(root: Path, name: str) -> Stored:
     )
 
 
-def _open_array(root: Path, name: str, *, read_only: bool = True) -> zarr.Array[Any]:
-    """Open an array of a store."""
+def _open_array(
+    root: Path, name: str, fields: dict[str, Any], *, read_only: bool = True
+) -> zarr.Array[Any]:
+    """Open an array of a store by its metadata."""
     import zarr
     from zarr.storage import LocalStore, StorePath
 
-    fields = _read_metadata(root / name)
+    fields = dict(fields)
     if fields["data_type"] == BFLOAT16.name:  # as other writers have it
         fields["data_type"], fields["fill_value"] = "uint16", _bfloat16_bits(fields["fill_value"])
         fields["attributes"] = {**fields.get("attributes", {}), **_MARK}
