@@ -48,7 +48,7 @@ class EncodeOptions:
 
     @cached_property
     def _of_model(self) -> NamedRotary:
-        """That of the model, which is read once: standard input gives it but once."""
+        """The encoding of the model, which is read once: standard input gives it but once."""
         return self._encoding()
 
     def _encoding(self) -> NamedRotary:
@@ -141,7 +141,7 @@ def encode_one(input: Path, output: Path | None, options: EncodeOptions) -> None
             progress_bar(session.source.path.name, wanted=not options.page.quiet) as progress,
             note_how_to_resume(resume=options.resume, quiet=options.page.quiet),
         ):
-            result = _spelled(plan.run(progress))
+            result = _spell_notes(plan.run(progress))
     furthest = max(array.furthest for array in result.arrays)
     tables = None if options.rope.model is None else float32_error(session.rope, (0, furthest))
     later = pages.later_notes([result], notes)
@@ -202,7 +202,7 @@ def encode_many(
         )
     if not result.files and len({each.message for each in result.failures}) == 1:
         raise result.failures[0].error  # it is not about a file
-    result = replace(result, files=tuple(map(_spelled, result.files)))
+    result = replace(result, files=tuple(map(_spell_notes, result.files)))
     later = pages.later_notes(result.files, notes)
     if not options.page.quiet:
         pages.show_later_notes(later)
@@ -253,7 +253,7 @@ def _for_identify(options: EncodeOptions) -> dict[str, object]:
     }
 
 
-def _spelled(result: Encoded) -> Encoded:
+def _spell_notes(result: Encoded) -> Encoded:
     """Return the result with options in place of the parameters that its notes name."""
     arrays = tuple(replace(each, notes=_with_options(each.notes)) for each in result.arrays)
     return replace(result, arrays=arrays, notes=_with_options(result.notes))

@@ -73,7 +73,7 @@ class ClusterPlan(Plan):
 
     def run(self, progress: Progress | None = None) -> Encoded:
         """Write the output; as `Plan.run`, but all or nothing of it."""
-        with connected(self._address) as cluster:
+        with connect(self._address) as cluster:
             source = self.session.source
             if isinstance(self.format, Zarr) and source.path.suffix.lower() in Zarr.suffixes:
                 return self._run_blocks(cluster, progress)
@@ -145,7 +145,7 @@ def check_shareable(
 
 
 @contextlib.contextmanager
-def connected(address: str) -> Iterator[Cluster]:
+def connect(address: str) -> Iterator[Cluster]:
     """Connect to a scheduler that has workers; certificates come from Dask's configuration.
 
     Raises:
@@ -229,7 +229,7 @@ class Cluster:
             yield outcome.item()
 
     def _outcome(self, future: Any, label: str) -> Any:
-        """Return the result of a task, or the exception that says in one line why it failed."""
+        """Return the result of a task, or its failure as an exception of one line."""
         try:
             return future.result()
         except Exception as error:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import FileError, RopecliError
 from ropecli.files.atomic import resolve_target
-from ropecli.files.cluster import check_shareable, connected
+from ropecli.files.cluster import check_shareable, connect
 from ropecli.files.encode import default_output
 from ropecli.files.encoded import EncodedFiles, Failure
 from ropecli.files.formats.pipe import is_pipe
@@ -131,7 +131,7 @@ class _Run:
             FileError: The scheduler cannot be reached, or is gone.
         """
         shared: list[tuple[int, Job]] = []
-        with connected(address) as cluster:
+        with connect(address) as cluster:
             for number in range(len(self.jobs)):
                 with self._one_file(number), self._planned(number, force=force) as plan:
                     shared.append((number, replace(plan.session.job, rope=plan.session.rope)))

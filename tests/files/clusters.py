@@ -86,7 +86,7 @@ class Cluster:
         return Client(self.address, timeout=30, set_as_default=False)  # type: ignore[no-untyped-call]
 
     def pids(self) -> list[int]:
-        """Of the workers, which their nannies replace."""
+        """Return the process ids of the workers, which their nannies replace."""
         with self.client() as client:
             return list(client.run(os.getpid).values())
 
