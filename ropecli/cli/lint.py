@@ -84,8 +84,9 @@ def lint(
       ropecli lint model-folder model.gguf --ignore R004
       ropecli lint config.json --sarif -o ropecli.sarif
 
-    Find mistakes in a model's configuration, and keys that stacks ignore or read differently. Each
-    finding names the key, the consequences and the cure. Exit code 1 if a finding is an error.
+    Find mistakes in a model's configuration. Keys that stacks ignore or read differently are found
+    too. Each finding names the key, the consequences and the cure. Exit code 1 if a finding is an
+    error.
     """
     from ropecli.models.lint import rule
     from ropecli.render import console, sarif
