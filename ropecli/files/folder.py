@@ -176,8 +176,11 @@ def _claim(part: Path, *, keep: bool = False) -> Iterator[int]:
         yield held
     finally:
         try:
-            if not keep:
-                _remove(part, held)
+            # Workers of a cluster may still be writing into it. Then it stays for the next run to
+            # remove, and what went wrong before is what is reported.
+            with contextlib.suppress(OSError):
+                if not keep:
+                    _remove(part, held)
         finally:
             os.close(held)
 
