@@ -55,12 +55,12 @@ def encode(
     offset: Annotated[int, typer.Option(metavar="N", help="Number added to every position.")] = 0,
     positions_continue: Annotated[
         bool,
-        typer.Option("--positions-continue", help="Count on from one file to the next."),
+        typer.Option("--positions-continue", help="Continue positions from one file to the next."),
     ] = False,
     inverse: Annotated[bool, typer.Option("--inverse", help="Apply the inverse rotation.")] = False,
     dtype: Annotated[
         str | None,
-        typer.Option(metavar="DTYPE", help="Dtype of a raw input, or of 2-byte voids."),
+        typer.Option(metavar="DTYPE", help="Dtype of a raw input, or of 2-byte void elements."),
     ] = None,
     shape: Annotated[
         str | None,
@@ -68,7 +68,9 @@ def encode(
     ] = None,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Keep what is done if interrupted, and continue it."),
+        typer.Option(
+            "--resume", help="Keep finished blocks if interrupted, and continue from them."
+        ),
     ] = False,
     scheduler: Annotated[
         str | None,
