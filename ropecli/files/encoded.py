@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ropecli.files.array_job import ArrayJob, NonFiniteCounts
-    from ropecli.files.plan import Plan
+    from ropecli.files.session import Session
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,15 +83,23 @@ class EncodedFiles(Result, view="encode"):
     seconds: float  #: Time it took.
 
 
-def encoded(plan: Plan, counts: Sequence[NonFiniteCounts], *, seconds: float) -> Encoded:
-    """Return the result of a plan.
+def encoded(
+    session: Session,
+    output: Path,
+    counts: Sequence[NonFiniteCounts],
+    *,
+    kept: tuple[str, ...],
+    left_out: tuple[str, ...],
+) -> Encoded:
+    """Return the result of a session.
 
     Args:
-        plan: The plan.
+        session: The input.
+        output: The file that was written.
         counts: Of each array, in the order of the file.
-        seconds: Time it took.
+        kept: Names of arrays that were copied unchanged.
+        left_out: Names of arrays for which the output has no place.
     """
-    session = plan.session
     given = session.job.sequence_axis is not None
     arrays = tuple(
         _array(job, seen, axis_given=given)
@@ -99,7 +108,7 @@ def encoded(plan: Plan, counts: Sequence[NonFiniteCounts], *, seconds: float) ->
     first = arrays[0]
     return Encoded(
         input=session.source.path,
-        output=plan.output,
+        output=output,
         shape=first.shape,
         dtype=first.dtype,
         layout=session.rope.layout,
@@ -107,14 +116,14 @@ def encoded(plan: Plan, counts: Sequence[NonFiniteCounts], *, seconds: float) ->
         heads=first.heads,
         head_dim=first.head_dim,
         positions=first.positions,
-        bytes=plan.bytes,
-        seconds=seconds,
+        bytes=sum(array.bytes for array in arrays),
+        seconds=time.perf_counter() - session.begin,
         nonfinite=sum(array.nonfinite for array in arrays),
         overflowed=sum(array.overflowed for array in arrays),
         notes=tuple(dict.fromkeys(note for array in arrays for note in array.notes)),
         arrays=arrays,
-        kept=plan.kept,
-        left_out=plan.left_out,
+        kept=kept,
+        left_out=left_out,
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -111,7 +110,7 @@ class Plan:
 
     def result(self, counts: Sequence[NonFiniteCounts]) -> Encoded:
         """Return what was written, with the counts of each array."""
-        return encoded(self, counts, seconds=time.perf_counter() - self.session.begin)
+        return encoded(self.session, self.output, counts, kept=self.kept, left_out=self.left_out)
 
     def _write(self, part: Path, progress: Progress | None) -> list[NonFiniteCounts]:
         counts = [NonFiniteCounts() for _ in self.arrays]

@@ -14,7 +14,7 @@ import json
 import os
 import zlib
 from dataclasses import fields
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
@@ -32,9 +32,22 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ropecli.files.formats.protocol import Reader, Source
+    from ropecli.files.formats.protocol import Format, Reader, Source
     from ropecli.files.formats.stored import Stored
-    from ropecli.files.plan import Plan
+    from ropecli.files.session import Session
+
+
+class Logged(Protocol):
+    """A plan whose blocks are logged."""
+
+    session: Session
+    format: Format
+    arrays: list[Stored]
+    kept: tuple[str, ...]
+
+    def blocks(self) -> Iterator[Block]:
+        """Return all blocks, in the order of the file."""
+
 
 _SUFFIX = ".blocks"
 _DIGEST_BYTES = 16  #: Of the hash of a block.
@@ -57,7 +70,7 @@ def digest(block: NDArray[Any]) -> str:
 class BlockLog:
     """Log of written blocks. Only who holds the part file may open it."""
 
-    def __init__(self, plan: Plan, part: Path) -> None:
+    def __init__(self, plan: Logged, part: Path) -> None:
         """Continue the log of the same job, or begin one."""
         job = _identity(plan)
         path = log_of(part)
@@ -119,7 +132,7 @@ class BlockLog:
             self._file.close()
 
 
-def _identity(plan: Plan) -> str:
+def _identity(plan: Logged) -> str:
     """Return the hash of a job: of its input, encoding, positions and blocks."""
     session = plan.session
     facts = {
@@ -146,7 +159,7 @@ def _facts(array: Stored) -> list[Any]:
     return [array.name, array.shape, array.dtype.str, array.fortran_order, array.chunks]
 
 
-def _open_part(plan: Plan, part: Path) -> Source:
+def _open_part(plan: Logged, part: Path) -> Source:
     """Open the part file; one without a header as the plan describes it."""
     if isinstance(plan.format, Raw):
         (array,) = plan.arrays
@@ -154,7 +167,7 @@ def _open_part(plan: Plan, part: Path) -> Source:
     return plan.format.open(part)
 
 
-def _hash_in(source: Source, plan: Plan, block: Block, readers: dict[int, Reader]) -> str:
+def _hash_in(source: Source, plan: Logged, block: Block, readers: dict[int, Reader]) -> str:
     """Return the hash of a block of the part file; empty where it cannot be read."""
     try:
         if block.array not in readers:
@@ -197,7 +210,7 @@ class _Claims:
         return found.hex() if any(found) else "", self._counts.get(number, NonFiniteCounts())
 
 
-def _claims(path: Path, job: str, plan: Plan) -> _Claims | None:
+def _claims(path: Path, job: str, plan: Logged) -> _Claims | None:
     """Return the claims of a log of this job; None where it has none, or is another job's."""
     with contextlib.suppress(FileNotFoundError), path.open("rb") as lines:
         if _parsed(next(lines, b"")) == {"job": job}:

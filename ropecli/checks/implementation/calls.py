@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ropecli.checks.implementation.call_adapters import Call, Make
     from ropecli.checks.implementation.framework import Framework
+
+    #: NumPy arrays in, the framework's result out.
+    Call = Callable[[NDArray[Any], NDArray[np.int64]], Any]
+    #: Makes an instance of the implementation, with further keyword arguments.
+    Make = Callable[[Mapping[str, Any]], Call]
 
 CALL_FAILED = "a call that must be answered failed"
 #: Leading axes that are tried in this order; the first ones that the implementation takes stay.

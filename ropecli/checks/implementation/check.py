@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ropecli.checks.identify import Identification
-    from ropecli.checks.implementation.call_adapters import Make
+    from ropecli.checks.implementation.calls import Make
     from ropecli.checks.law import Check, Law
 
 CONTEXT = 131_072
