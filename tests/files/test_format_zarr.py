@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import pickle
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -222,16 +223,15 @@ def test_threads_and_processes_read_and_write_at_once(tmp_path: Path) -> None:
     (tmp_path / "y.zarr").mkdir()
     with open_source(path) as source, ThreadPoolExecutor(4) as threads:
         array = Zarr().as_stored(Stored(path=path, name="x", shape=x.shape, dtype=x.dtype))
-        Zarr().create(tmp_path / "y.zarr", [array], source).close()
-        # Each with a sink of its own, as several processes have.
+        writer = Zarr().create(tmp_path / "y.zarr", [array], source).writer("x")
+        # Each with a writer of its own, as several processes have.
+        writers = [pickle.loads(pickle.dumps(writer)) for _ in starts]
         list(
             threads.map(
-                lambda start: (
-                    Zarr()
-                    .resume(tmp_path / "y.zarr", [array], source)
-                    .writer("x")
-                    .write((slice(start, start + 10), slice(0, 8)), x[start : start + 10].copy())
+                lambda writer, start: writer.write(
+                    (slice(start, start + 10), slice(0, 8)), x[start : start + 10].copy()
                 ),
+                writers,
                 starts,
             )
         )

@@ -19,7 +19,6 @@ from ropecli.regular import read_into
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
-    from typing import Self
 
     from numpy.typing import NDArray
 
@@ -126,16 +125,10 @@ class FlatSink:
             size: Bytes of the whole file.
         """
         self.file = OutputFile.opened(part, size)
-        self._header = header
         self._arrays = arrays
-        self._size = size
-
-    def begin(self) -> Self:
-        """Write the header, and give the file its size."""
         with closed_on_error(self):
-            self.file.write(0, self._header)
-            self.file.set_length(self._size)
-        return self
+            self.file.write(0, header)
+            self.file.set_length(size)
 
     def writer(self, name: str) -> FlatWriter:
         """Return the writer of an array."""

@@ -67,10 +67,6 @@ class Hdf5:
         """Begin a file, as a copy of another one of this format."""
         return Hdf5Sink(part, arrays, source)
 
-    def resume(self, part: Path, arrays: Sequence[Stored], source: Source) -> Hdf5Sink:
-        """Raise, because this format is written in one go."""
-        raise AssertionError
-
 
 class Hdf5Source(FileSource):
     """An open file. Links to other files are not followed."""

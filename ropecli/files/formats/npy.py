@@ -58,10 +58,6 @@ class Npy:
 
     def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> FlatSink:
         """Begin a file, with the header of another .npy file byte for byte."""
-        return self.resume(part, arrays, source).begin()
-
-    def resume(self, part: Path, arrays: Sequence[Stored], source: Source) -> FlatSink:
-        """Continue a file."""
         (array,) = arrays
         header = header_for(array, source)
         places = {array.name: (array, len(header))}

@@ -64,10 +64,6 @@ class Npz:
         """Begin an archive; members of another one stay packed as they are there."""
         return _Sink(part, arrays, source)
 
-    def resume(self, part: Path, arrays: Sequence[Stored], source: Source) -> _Sink:
-        """Fail: this format is written in one pass."""
-        raise AssertionError
-
 
 class NpzSource(FileSource):
     """`Source` of an archive."""

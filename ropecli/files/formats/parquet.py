@@ -76,10 +76,6 @@ class Parquet:
             raise FileError(msg)
         return _Sink(part, arrays)
 
-    def resume(self, part: Path, arrays: Sequence[Stored], source: Source) -> _Sink:
-        """Fail: this format is written in one pass."""
-        raise AssertionError
-
 
 class _Source(FileSource):
     def __init__(self, path: Path) -> None:

@@ -99,10 +99,6 @@ class Pipe:
         (array,) = arrays
         return StdoutSink(array, header_for(array, source))
 
-    def resume(self, part: Path, arrays: Sequence[Stored], source: Source) -> StdoutSink:
-        """Fail: a stream is written in one pass."""
-        raise AssertionError
-
 
 class StdinSource(NpySource):
     """`Source` of standard input: a redirected file is read as a file, all else in order."""

@@ -141,19 +141,12 @@ class Format(Protocol):
         """
 
     def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> Sink:
-        """Begin a file in place of an empty one.
+        """Begin a file, or one that an interrupted run has begun in the same way.
 
         Args:
-            part: The empty file or folder.
+            part: The file or folder.
             arrays: Arrays to be written, as `as_stored` returns them.
             source: The input; if it has the same format, everything else in it is copied.
-
-        Raises:
-            OSError: The file can't be written.
-        """
-
-    def resume(self, part: Path, arrays: Sequence[Stored], source: Source) -> Sink:
-        """Continue a file, if the format is `random`.
 
         Raises:
             OSError: The file can't be written.

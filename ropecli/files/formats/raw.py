@@ -59,10 +59,6 @@ class Raw:
 
     def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> FlatSink:
         """Begin a file."""
-        return self.resume(part, arrays, source).begin()
-
-    def resume(self, part: Path, arrays: Sequence[Stored], source: Source) -> FlatSink:
-        """Continue a file."""
         (array,) = arrays
         return FlatSink(part, b"", {array.name: (array, 0)}, array.nbytes)
 

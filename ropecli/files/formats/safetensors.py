@@ -78,10 +78,6 @@ class Safetensors:
 
     def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> FlatSink:
         """Begin a file, with the header of another .safetensors file byte for byte."""
-        return self.resume(part, arrays, source).begin()
-
-    def resume(self, part: Path, arrays: Sequence[Stored], source: Source) -> FlatSink:
-        """Continue a file."""
         if isinstance(source, _Source):
             header, tensors = source.header.content, source.header.tensors
             begins = {tensor.name: tensor.begin for tensor in tensors}

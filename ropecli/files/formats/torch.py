@@ -73,10 +73,6 @@ class Torch:
         """Begin a file: the structure of another .pt file, with other tensors in it."""
         return _Sink(part, arrays, alone=list(source.arrays) == [""])
 
-    def resume(self, part: Path, arrays: Sequence[Stored], source: Source) -> _Sink:
-        """Fail: this format is written in one pass."""
-        raise AssertionError
-
 
 class _Source(FileSource):
     def __init__(self, path: Path) -> None:

@@ -70,18 +70,14 @@ class Zarr:
 
     def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> ZarrSink:
         """Begin a store, as a copy of another one but for the chunks of these arrays."""
-        sink = self.resume(part, arrays, source)
+        # An array without a name in its file is the store itself.
+        alone = list(source.arrays) == [""]
+        sink = ZarrSink(part, {"" if alone else array.name: array for array in arrays})
         if isinstance(source, ZarrSource):
             _copy_store(source.path, part, sink.places)
         else:
             _create_store(part, sink.places)
         return sink
-
-    def resume(self, part: Path, arrays: Sequence[Stored], source: Source) -> ZarrSink:
-        """Continue a store that has its metadata."""
-        # An array without a name in its file is the store itself.
-        alone = list(source.arrays) == [""]
-        return ZarrSink(part, {"" if alone else array.name: array for array in arrays})
 
 
 class ZarrSource:
