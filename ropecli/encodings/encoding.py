@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -50,7 +50,7 @@ class Encoding(ABC):
     depends_on_other_keys: ClassVar[bool] = False  #: Whether a score depends on other keys too.
 
     sizes: Sizes
-    weights: Mapping[str, Array]  #: As `shapes` names them.
+    weights: Mapping[str, Array] = field(repr=False)  #: As `shapes` names them.
 
     @classmethod
     @abstractmethod
