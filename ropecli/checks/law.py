@@ -13,8 +13,14 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import numpy as np
 
+from ropecli.errors import ArgumentError
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from ropecli.rotary.rotary import Rotary
+
+    Array = NDArray[np.float64]
 
 Subject = TypeVar("Subject")
 
@@ -108,7 +114,7 @@ def report(law: Law[Any], outcome: Outcome, *, dtype: str, layout: str) -> Check
     )
 
 
-def shares(error: NDArray[np.float64], tolerance: NDArray[np.float64]) -> NDArray[np.float64]:
+def shares(error: Array, tolerance: Array) -> Array:
     """Return each error as a share of its tolerance; NaN counts as infinite."""
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(error == 0, 0.0, error / tolerance)
@@ -118,3 +124,41 @@ def shares(error: NDArray[np.float64], tolerance: NDArray[np.float64]) -> NDArra
 def no_verdict(note: str) -> Outcome:
     """Return the outcome of a law that says nothing of a subject, and why."""
     return Outcome(passed=None, note=note)
+
+
+def refuse_growth(rope: Rotary) -> None:
+    """Refuse an encoding of which these laws say nothing.
+
+    Raises:
+        ArgumentError: It changes lengths, as xPos does.
+    """
+    if rope.grows:
+        msg = "xPos is not a rotation: it changes lengths with the position, so these laws do "
+        msg += "not apply"
+        raise ArgumentError(msg)
+
+
+def format_vector(x: Array, *, shown: int, digits: int) -> str:
+    """Return "e_0", "ones", or the first coordinates.
+
+    Args:
+        x: (head_dim,).
+        shown: Coordinates to write out.
+        digits: Significant digits of each.
+    """
+    filled = np.flatnonzero(x)
+    if len(filled) == 1 and x[filled[0]] == 1:
+        return f"e_{filled[0]}"
+    if (x == 1).all():
+        return "ones"
+    listed = ", ".join(f"{value:.{digits}g}" for value in x[:shown])
+    return f"({listed}{', ...' if len(x) > shown else ''})"
+
+
+def distinguishing_digits(got: Array, expected: Array) -> int:
+    """Return how many significant digits show that two results differ, at least 4."""
+    scale = float(np.abs(got).max(initial=0)) or 1.0
+    gap = float(np.abs(np.asarray(got) - np.asarray(expected)).max(initial=0))
+    if not np.isfinite(gap) or gap == 0 or not np.isfinite(scale):
+        return 4
+    return int(min(17, max(4, np.ceil(np.log10(scale / gap)) + 2)))

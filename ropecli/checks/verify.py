@@ -11,10 +11,9 @@ import numpy as np
 
 from ropecli.analyses.decay import decay as built_in_decay
 from ropecli.arrays import DTYPES
-from ropecli.checks import bound_laws, convention_laws, rotation_laws
-from ropecli.checks.law import Check, Law, outcomes, report
-from ropecli.checks.sampling import sample
-from ropecli.checks.subject import Oracle, Subject, refuse_growth
+from ropecli.checks.law import Check, outcomes, refuse_growth, report
+from ropecli.checks.rotation_laws import LAWS
+from ropecli.checks.rotation_laws.subject import Oracle, Subject, sample
 from ropecli.errors import ArgumentError
 from ropecli.numbers import at_least, between
 from ropecli.results import Result
@@ -25,10 +24,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ropecli.checks.subject import Decays, Rotate
+    from ropecli.checks.rotation_laws.subject import Decays, Rotate
     from ropecli.rotary.rotary import Rotary
 
-LAWS: tuple[Law[Subject], ...] = (*rotation_laws.LAWS, *convention_laws.LAWS, *bound_laws.LAWS)
 MAX_POSITION = 131_072
 #: Sums of three positions must stay exact to a quarter.
 LARGEST_POSITION = 2**49

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ropecli.checks.counterexample import distinguishing_digits, format_vector
+from ropecli.checks.law import distinguishing_digits, format_vector
 
 
 @pytest.mark.parametrize(

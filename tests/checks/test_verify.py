@@ -9,7 +9,8 @@ import pytest
 
 from ropecli import ArgumentError, ArgumentTypeError, Rotary, rotate, verify
 from ropecli.checks.law import Check
-from ropecli.checks.verify import LAWS, join
+from ropecli.checks.rotation_laws import LAWS
+from ropecli.checks.verify import join
 
 ROPES = {
     "two coordinates": Rotary(head_dim=2),

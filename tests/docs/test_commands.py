@@ -18,8 +18,8 @@ from models.configs import GPT_OSS, LLAMA_31
 
 from ropecli import Rotary, rotate
 from ropecli.checks.accuracy import ACCURACY, ANGLE
-from ropecli.checks.sampling import COUNT
-from ropecli.checks.verify import LAWS
+from ropecli.checks.rotation_laws import LAWS
+from ropecli.checks.rotation_laws.subject import COUNT
 from ropecli.cli.app import build
 from ropecli.files.formats.safetensors import serialize
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.subject import refuse_growth
+from ropecli.checks.law import refuse_growth
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.numbers import at_least, even, length, quote
 from ropecli.rotary.rotary import Rotary

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.checks.counterexample import distinguishing_digits, format_vector
 from ropecli.checks.implementation import hypotheses
 from ropecli.checks.implementation.calls import ImplementationError, Unsupported
 from ropecli.checks.implementation.oracle import sequence_length
-from ropecli.checks.law import Outcome
+from ropecli.checks.law import Outcome, distinguishing_digits, format_vector
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,6 +1,6 @@
 """Laws of one rotation: the function under test against the paper's own forms of R_m.
 
-Another layout, base or direction satisfies every law of `rotation_laws`; only a comparison with an
+Another layout, base or direction satisfies every law of `identities`; only a comparison with an
 independent reference tells them apart.
 """
 
@@ -12,9 +12,8 @@ import numpy as np
 
 from ropecli.checks.accuracy import ANGLE
 from ropecli.checks.law import shares
-from ropecli.checks.measure import Rows, law
-from ropecli.checks.sampling import on_one_pair
-from ropecli.checks.subject import lengths
+from ropecli.checks.rotation_laws.measure import Rows, law
+from ropecli.checks.rotation_laws.subject import lengths, on_one_pair
 from ropecli.reference import frequencies
 from ropecli.reference import rotation as reference
 from ropecli.units import DOUBLE
@@ -22,7 +21,7 @@ from ropecli.units import DOUBLE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ropecli.checks.subject import Sample, Subject
+    from ropecli.checks.rotation_laws.subject import Sample, Subject
 
     Array = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.measure import Rows, law
+from ropecli.checks.rotation_laws.measure import Rows, law
 from ropecli.reference import abel as reference
 from ropecli.units import DOUBLE
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ropecli.analyses.decay import Decay
-    from ropecli.checks.subject import Sample, Subject
+    from ropecli.checks.rotation_laws.subject import Sample, Subject
 
     Array = NDArray[np.float64]
 

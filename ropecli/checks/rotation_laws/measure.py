@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks import sampling
-from ropecli.checks.counterexample import distinguishing_digits, format_vector
-from ropecli.checks.law import Law, Outcome, shares
+from ropecli.checks.law import Law, Outcome, distinguishing_digits, format_vector, shares
+from ropecli.checks.rotation_laws.subject import simple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from ropecli.checks.subject import Sample, Subject
+    from ropecli.checks.rotation_laws.subject import Sample, Subject
 
     Array = NDArray[np.float64]
     Measure = Callable[[Subject, Sample], "Rows"]
@@ -72,7 +71,7 @@ def law(
             smallest = _frequency(rows, worst)
         elif not passed:
             hard = sample.rows(np.array([worst]))
-            easy = sampling.simple(subject, hard, keys="k" in uses)
+            easy = simple(subject, hard, keys="k" in uses)
             smallest = _smallest(measure, uses, subject, prepare(subject, easy), hard)
         return Outcome(
             passed=passed,

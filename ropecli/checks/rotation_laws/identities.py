@@ -2,7 +2,7 @@
 
 These laws compare the implementation with itself at other positions, as Eq. 11 and 16 do, after
 dividing by its own stretch; so they hold for another layout or base too. Which rotation it is,
-`convention_laws` say.
+the laws of `convention` say.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.measure import Rows, law
-from ropecli.checks.sampling import few_where_large, on_one_pair
-from ropecli.checks.subject import lengths
+from ropecli.checks.rotation_laws.measure import Rows, law
+from ropecli.checks.rotation_laws.subject import few_where_large, lengths, on_one_pair
 from ropecli.units import DOUBLE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ropecli.checks.subject import Sample, Subject
+    from ropecli.checks.rotation_laws.subject import Sample, Subject
 
     Array = NDArray[np.float64]
 
