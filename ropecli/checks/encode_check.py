@@ -14,8 +14,8 @@ import numpy as np
 
 from ropecli.arrays import dtype_name
 from ropecli.errors import FileError
+from ropecli.files.array_axes import blocks
 from ropecli.files.arrays import list_names, read_part
-from ropecli.files.axes import blocks
 from ropecli.files.formats.raw import Raw
 from ropecli.files.formats.registry import open_source
 from ropecli.files.formats.stored import box_shape, check_rotatable

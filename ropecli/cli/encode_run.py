@@ -62,7 +62,7 @@ class EncodeOptions:
 
     def notes(self, session: Session) -> tuple[str, ...]:
         """Return notes on guesses about the first file that may silently be wrong."""
-        from ropecli.files.axes import axis_notes
+        from ropecli.files.array_axes import axis_notes
 
         notes = axis_notes(
             session.axes,

@@ -80,7 +80,7 @@ def identify(
     from ropecli.cli.app import option_of
     from ropecli.cli.encoding import refuse_without_model
     from ropecli.errors import ArgumentError, spell_parameters
-    from ropecli.files.axes import axis_notes
+    from ropecli.files.array_axes import axis_notes
     from ropecli.files.load import read_sequences
 
     if not model:

@@ -36,15 +36,7 @@ def vectors(
     to each dtype: every rope type in both layouts, partial, trailing and reversed rotations,
     M-RoPE, long positions, and ONNX's operator. A README explains how to compare.
     """
-    from ropecli.checks.vectors.cases import vectors as make
-    from ropecli.files.folder import check_folder, write_folder
-    from ropecli.render.vectors import VectorFolder
-    from ropecli.render.vectors_files import check_format, contents
+    from ropecli.checks.vectors.folder import write_vectors
 
-    check_format(format)
-    check_folder(output, force=force)
-    cases = make(seed=seed)
-    files = contents(cases, format=format, seed=seed)
-    write_folder(output, files, force=force)
-    result = VectorFolder(output=output, cases=cases, files=files, seed=seed)
+    result = write_vectors(output, format=format, seed=seed, force=force)
     page.show(result, page.parameters("force"))

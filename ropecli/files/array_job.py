@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.files.axes import blocks
+from ropecli.files.array_axes import blocks
 from ropecli.files.formats.stored import box_shape
 from ropecli.rotary.apply import rotate_into
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ropecli.files.axes import Axes
+    from ropecli.files.array_axes import Axes
     from ropecli.files.formats.stored import Box
     from ropecli.files.positions import Positions
     from ropecli.rotary import Rotary

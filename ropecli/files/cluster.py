@@ -22,9 +22,9 @@ import numpy as np
 from ropecli._version import __version__
 from ropecli.arrays import as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError, FileError, RopecliError
+from ropecli.files.array_axes import block_shape
 from ropecli.files.array_job import NonFiniteCounts
 from ropecli.files.arrays import read_part
-from ropecli.files.axes import block_shape
 from ropecli.files.formats.base import import_library
 from ropecli.files.formats.pipe import is_pipe
 from ropecli.files.formats.zarr import Zarr

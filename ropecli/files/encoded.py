@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ropecli.arrays import dtype_name
-from ropecli.files.axes import axis_notes
+from ropecli.files.array_axes import axis_notes
 from ropecli.results import Result
 
 if TYPE_CHECKING:

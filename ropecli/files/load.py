@@ -11,8 +11,8 @@ import numpy as np
 
 from ropecli.arrays import DTYPES
 from ropecli.errors import ArgumentError, FileError
+from ropecli.files.array_axes import understand_axes
 from ropecli.files.arrays import open_array, read_part, read_whole
-from ropecli.files.axes import understand_axes
 from ropecli.files.formats.registry import open_source
 from ropecli.files.formats.stored import Stored, check_numeric, check_rotatable, is_readable
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ropecli.files.axes import Axes
+    from ropecli.files.array_axes import Axes
 
 WEIGHTS = (".npz", ".safetensors")  #: Suffixes of files of named arrays.
 

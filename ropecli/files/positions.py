@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ropecli.files.axes import Axes
+    from ropecli.files.array_axes import Axes
     from ropecli.files.formats.protocol import Reader
     from ropecli.files.formats.stored import Box
 

@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import ArgumentTypeError
+from ropecli.files.array_axes import understand_axes, vector_length
 from ropecli.files.array_job import ArrayJob
 from ropecli.files.arrays import choose, version_of
-from ropecli.files.axes import understand_axes, vector_length
 from ropecli.files.formats.base import FileSource
 from ropecli.files.formats.registry import open_input
 from ropecli.files.formats.stored import check_rotatable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from ropecli.files.axes import Axes
+    from ropecli.files.array_axes import Axes
     from ropecli.files.formats.protocol import Source
 
 

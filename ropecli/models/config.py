@@ -15,7 +15,7 @@ from ropecli.models.layers import BASE, FULL, SLIDING, entries, layer_override, 
 from ropecli.models.parts import Part, parts
 from ropecli.models.settings import Settings
 from ropecli.numbers import number, quote
-from ropecli.rotary.attention import Temperature
+from ropecli.rotary.factors import Temperature
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

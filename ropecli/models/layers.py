@@ -9,7 +9,7 @@ from ropecli.errors import ArgumentError
 from ropecli.models.keys import Keys, check_kind_count, real
 from ropecli.models.settings import Settings
 from ropecli.numbers import number, positive, quote
-from ropecli.rotary.attention import Temperature
+from ropecli.rotary.factors import Temperature
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ropecli.rotary.attention import Temperature
+    from ropecli.rotary.factors import Temperature
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

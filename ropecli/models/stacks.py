@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ropecli.errors import ArgumentError
 from ropecli.numbers import positive, quote
 from ropecli.rotary import Rotary, rope
-from ropecli.rotary.attention import mscale, softmax_factor
+from ropecli.rotary.factors import mscale, softmax_factor
 from ropecli.rotary.pairs import named_pairs
 from ropecli.rotary.types import canonical, own_parameters
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from ropecli.files.axes import Axes
+    from ropecli.files.array_axes import Axes
     from ropecli.files.encoded import Encoded, EncodedArray, Failure
     from ropecli.rotary import Rotary
 

@@ -12,7 +12,7 @@ from ropecli.render.encode import rate
 
 if TYPE_CHECKING:
     from ropecli.checks.encode_check import Compared
-    from ropecli.files.axes import Axes
+    from ropecli.files.array_axes import Axes
     from ropecli.rotary import Rotary
 
 

@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ropecli.checks.vectors.cases import Case
+from ropecli.checks.vectors.folder import README
 from ropecli.files.folder import MANIFEST
 from ropecli.render.console import visible
-from ropecli.render.vectors_files import README
-from ropecli.results import Result
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
+    from ropecli.checks.vectors.folder import VectorFolder
     from ropecli.render.console import Screen
-
-
-@dataclass(frozen=True, kw_only=True)
-class VectorFolder(Result):
-    """A folder of golden vectors that was written."""
-
-    output: Path
-    cases: tuple[Case, ...]
-    files: Mapping[str, bytes]  #: Contents by path.
-    seed: int
-
-    @property
-    def bytes(self) -> int:
-        """The size of all files."""
-        return sum(map(len, self.files.values()))
 
 
 def as_json(result: VectorFolder) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from ropecli.arrays import DTYPES
 from ropecli.checks.accuracy import ACCURACY, ANGLE
 from ropecli.checks.vectors.cases import Case, vectors
 from ropecli.checks.vectors.exact import round_to
-from ropecli.render.vectors_files import FORMATS, contents
+from ropecli.checks.vectors.folder import FORMATS, contents
 from ropecli.rotary.types import ROPE_TYPES
 from ropecli.units import DOUBLE, UNIT
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from helpers import assert_refused, run_cli
 
+from ropecli.checks.vectors.folder import FORMATS
 from ropecli.cli.app import run
-from ropecli.render.vectors_files import FORMATS
 
 pytestmark = pytest.mark.slow
 

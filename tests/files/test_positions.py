@@ -12,7 +12,7 @@ import pytest
 
 from ropecli.errors import ArgumentError
 from ropecli.files import positions
-from ropecli.files.axes import Axes, understand_axes
+from ropecli.files.array_axes import Axes, understand_axes
 from ropecli.files.formats.stored import Stored
 from ropecli.files.positions import Positions, open_positions
 

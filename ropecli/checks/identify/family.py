@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.checks.identify.lines import CLEARLY
-from ropecli.rotary.attention import mscale_ratio
+from ropecli.rotary.factors import mscale_ratio
 from ropecli.rotary.formula import Formula
 from ropecli.rotary.frequencies import Table
 from ropecli.rotary.types.axial import axial

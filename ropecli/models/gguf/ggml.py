@@ -18,6 +18,7 @@ import numpy as np
 
 from ropecli.errors import RopecliError
 from ropecli.rotary import rope
+from ropecli.rotary.factors import mscale
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,11 +75,6 @@ class Rotation:
         return self.attn_factor * own
 
 
-def mscale(factor: float, k: float = 1.0) -> float:
-    """YaRN's 0.1 k ln s + 1 above s = 1, else 1."""
-    return 0.1 * k * math.log(factor) + 1.0 if factor > 1 else 1.0
-
-
 def loaded_attn_factor(factor: float, log_multiplier: float, *, deepseek2: bool) -> float:
     """Return the attn_factor of YaRN as llama.cpp sets it, whatever the value of its key.
 
@@ -99,7 +95,7 @@ def softmax_factor(rotation: Rotation, log_multiplier: float) -> float:
     return scale**2
 
 
-def axes(sections: Sequence[int], count: int, *, interleaved: bool) -> tuple[int, ...]:
+def axis_of_pairs(sections: Sequence[int], count: int, *, interleaved: bool) -> tuple[int, ...]:
     """Return the axis of each pair: time, height, width, or a fourth that is 0 for text.
 
     Args:
@@ -135,19 +131,21 @@ def name_rope_type(
             rotation, rotation.inv_freq(short_factors), rotation.inv_freq(long_factors)
         )
     table = rotation.inv_freq(freqs)
+    guesses: list[Named] = []
+    tolerance = 0.0
     if freqs is None:
-        # The same formula, summed in another order.
-        if _matches(rotation, found := _plain_type(rotation), table, tolerance=1e-12):
-            return found
+        guesses, tolerance = [_from_arguments(rotation)], 1e-12  # one formula, summed in two orders
     elif rotation.factor == 1 and not rotation.ext_factor and rotation.attention_factor == 1:
-        for found in (_proportional(freqs, rotation), _llama3(freqs)):
-            # The tensor is float32, off by 6e-8; a wrong guess is off by the divisors' steps.
-            if _matches(rotation, found, table, tolerance=1e-6):
-                return found
+        # The tensor is float32, off by 6e-8; a wrong guess is off by the divisors' steps.
+        guesses, tolerance = [_as_proportional(freqs, rotation), _as_llama3(freqs)], 1e-6
+    for guess in guesses:
+        if _reproduces(guess, rotation, table, tolerance=tolerance):
+            return guess
     return _as_divisors(rotation, table, table)
 
 
-def _plain_type(rotation: Rotation) -> Named:
+def _from_arguments(rotation: Rotation) -> Named:
+    """Return the rope type of a file without divisors: the arguments of ggml are its parameters."""
     if rotation.ext_factor:
         parameters = {
             "factor": rotation.factor,
@@ -162,12 +160,14 @@ def _plain_type(rotation: Rotation) -> Named:
     return "linear", {"factor": rotation.factor}
 
 
-def _proportional(freqs: NDArray[np.float64], rotation: Rotation) -> Named:
+def _as_proportional(freqs: NDArray[np.float64], rotation: Rotation) -> Named:
+    """Return the type whose share of pairs is that of the divisors which leave a pair turning."""
     turning = int(np.count_nonzero(freqs[: rotation.n_rot // 2] < _STATIC))
     return "proportional", {"partial_rotary_factor": 2 * turning / rotation.n_rot}
 
 
-def _llama3(freqs: NDArray[np.float64]) -> Named:
+def _as_llama3(freqs: NDArray[np.float64]) -> Named:
+    """Return Llama 3.1's type: the slowest pairs are divided by the whole factor."""
     return "llama3", {"factor": float(freqs.max()), **_LLAMA3}
 
 
@@ -177,19 +177,17 @@ def _as_divisors(
     parameters = {
         "short_factor": (rotation.plain / short).tolist(),
         "long_factor": (rotation.plain / long).tolist(),
-        "original_max_position_embeddings": max(
-            rotation.original, 2
-        ),  # the least that longrope takes
+        "original_max_position_embeddings": max(rotation.original, 2),  # longrope's least
         "attention_factor": rotation.attention_factor,
     }
     return "longrope", parameters
 
 
-def _matches(
-    rotation: Rotation, candidate: Named, table: NDArray[np.float64], *, tolerance: float
+def _reproduces(
+    guess: Named, rotation: Rotation, table: NDArray[np.float64], *, tolerance: float
 ) -> bool:
-    """True if a type gives a table, and the rotation's attention factor."""
-    name, parameters = candidate
+    """Return whether a type gives the rotation's attention factor, and this table."""
+    name, parameters = guess
     try:
         got = rope(name, head_dim=rotation.n_rot, rope_theta=rotation.base, **parameters)
     except RopecliError:  # a value that the type refuses

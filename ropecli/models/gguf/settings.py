@@ -17,7 +17,7 @@ from ropecli.models.gguf.metadata import Metadata
 from ropecli.models.gguf.reader import read_gguf
 from ropecli.models.gguf.scaling import Scaling
 from ropecli.models.settings import Description, Settings
-from ropecli.rotary.attention import Temperature
+from ropecli.rotary.factors import Temperature
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -282,4 +282,4 @@ def _axes(keys: Metadata, rotary_dim: int, *, interleaved: bool) -> dict[str, An
         trimmed = list(sections if sections[3] else sections[:3])
         return {"mrope_section": trimmed, "mrope_interleaved": interleaved}
     # ggml repeats the sections where they end, and interleaves three axes, never four.
-    return {"axis": ggml.axes(sections, rotary_dim // 2, interleaved=interleaved)}
+    return {"axis": ggml.axis_of_pairs(sections, rotary_dim // 2, interleaved=interleaved)}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ropecli.numbers import positive
-from ropecli.rotary.attention import mscale as m
-from ropecli.rotary.attention import softmax_factor
+from ropecli.rotary.factors import mscale as m
+from ropecli.rotary.factors import softmax_factor
 from ropecli.rotary.frequencies import Table
 from ropecli.rotary.types.yarn import yarn
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ropecli.numbers import positive
-from ropecli.rotary.attention import mscale
+from ropecli.rotary.factors import mscale
 from ropecli.rotary.frequencies import Table
 from ropecli.rotary.types.yarn import yarn
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ropecli.errors import ArgumentError
 from ropecli.numbers import length, positive, quote
-from ropecli.rotary.attention import mscale_ratio
+from ropecli.rotary.factors import mscale_ratio
 from ropecli.rotary.frequencies import Table, plain
 from ropecli.rotary.types.ntk_by_parts import ntk_by_parts
 

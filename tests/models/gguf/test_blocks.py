@@ -7,7 +7,7 @@ from models.gguf.built import assert_turns, only, rotary, settings
 from models.gguf.llama_cpp import turned
 from models.gguf.writer import model
 
-from ropecli.rotary.attention import Temperature
+from ropecli.rotary.factors import Temperature
 
 YARN = {
     "context_length": 131_072,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import Entry
 from ropecli.models.lint.values import shown
-from ropecli.rotary.attention import mscale, softmax_factor
+from ropecli.rotary.factors import mscale, softmax_factor
 
 _REPLACED = ("yarn", "longrope")  #: The types that read attention_factor.
 

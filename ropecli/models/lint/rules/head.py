@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ropecli.models.gguf.ggml import axes
+from ropecli.models.gguf.ggml import axis_of_pairs
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import Entry, Part
 from ropecli.models.lint.values import number, shown, whole
@@ -255,7 +255,7 @@ def left_over(entry: Entry) -> Iterator[Hit]:
     for key, sizes in _sections(entry):
         if len(sizes) != 3 or sum(sizes) != len(table.inv_freq) or _cut(entry, sizes):
             continue
-        axis = axes((*sizes, 0), len(table.inv_freq), interleaved=True)
+        axis = axis_of_pairs((*sizes, 0), len(table.inv_freq), interleaved=True)
         left = [i for i, a in enumerate(axis) if a == 3]
         if left:
             context = entry.part.context or 0

@@ -16,7 +16,7 @@ from ropecli.models.lint.vocabulary import (
     of_any_type,
     of_type,
 )
-from ropecli.rotary.attention import mscale
+from ropecli.rotary.factors import mscale
 from ropecli.rotary.types import ROPE_TYPES, canonical
 
 #: Keys without effect in a type that does not scale.

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropecli.errors import ArgumentError
-from ropecli.files.axes import Axes, axis_notes, block_shape, blocks, understand_axes
+from ropecli.files.array_axes import Axes, axis_notes, block_shape, blocks, understand_axes
 from ropecli.files.formats.stored import Stored, box_shape
 
 

@@ -1,24 +1,27 @@
-"""The files of `vectors`: arrays in one of three formats, a manifest, and a README."""
+"""A folder of golden vectors: arrays in one of three formats, a manifest, and a README."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ropecli._version import __version__
 from ropecli.arrays import BFLOAT16, dtype_name
-from ropecli.checks.vectors.cases import units
+from ropecli.checks.vectors.cases import units, vectors
+from ropecli.checks.vectors.readme import readme
 from ropecli.errors import ArgumentError
-from ropecli.files.folder import MANIFEST
+from ropecli.files.folder import MANIFEST, check_folder, write_folder
 from ropecli.files.formats.safetensors import serialize
-from ropecli.render.vectors_readme import readme
+from ropecli.results import Result
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -28,19 +31,46 @@ FORMATS = ("npy", "safetensors", "json")
 README = "README.md"
 
 
-def check_format(name: str) -> None:
-    """Refuse a format that is none.
+@dataclass(frozen=True, kw_only=True)
+class VectorFolder(Result, view="vectors"):
+    """A folder of golden vectors that was written."""
+
+    output: Path
+    cases: tuple[Case, ...]
+    files: Mapping[str, bytes]  #: Contents by path.
+    seed: int
+
+    @property
+    def bytes(self) -> int:
+        """The size of all files."""
+        return sum(map(len, self.files.values()))
+
+
+def write_vectors(output: Path, *, format: str, seed: int, force: bool = False) -> VectorFolder:
+    """Write all golden vectors into a folder, whole or not at all.
+
+    Args:
+        output: The folder.
+        format: One of `FORMATS`.
+        seed: Seed of the vectors to be rotated, at least 0.
+        force: Replace a folder that was written here.
 
     Raises:
-        ArgumentError: Such a format.
+        ArgumentError: No such format, or a seed below 0.
+        FileError: The folder exists, or can't be written.
     """
-    if name not in FORMATS:
-        msg = f"format must be one of {', '.join(FORMATS)}, got {name!r}"
+    if format not in FORMATS:
+        msg = f"format must be one of {', '.join(FORMATS)}, got {format!r}"
         raise ArgumentError(msg)
+    check_folder(output, force=force)
+    cases = vectors(seed=seed)
+    files = contents(cases, format=format, seed=seed)
+    write_folder(output, files, force=force)
+    return VectorFolder(output=output, cases=cases, files=files, seed=seed)
 
 
 def contents(cases: Sequence[Case], *, format: str, seed: int) -> dict[str, bytes]:
-    """Every file of the folder by its path, the same bytes from run to run."""
+    """Return every file of the folder by its path, the same bytes from run to run."""
     files: dict[str, bytes] = {}
     listed = []
     for case in cases:
@@ -65,7 +95,7 @@ def contents(cases: Sequence[Case], *, format: str, seed: int) -> dict[str, byte
 
 
 def _lines(manifest: dict[str, Any]) -> str:
-    """JSON with a line for each key, and for each entry of its lists."""
+    """Return JSON with a line for each key, and for each entry of its lists."""
     lines = []
     for key, value in manifest.items():
         entries = value if isinstance(value, list) else None
@@ -76,7 +106,7 @@ def _lines(manifest: dict[str, Any]) -> str:
 
 
 def _files(case: Case, format: str) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """The files of one case, and where each of its arrays is."""
+    """Return the files of one case, and where each of its arrays is."""
     if format == "npy":
         paths = {name: f"{case.name}/{name}.npy" for name in case.arrays}
         files = {paths[name]: _npy(array) for name, array in case.arrays.items()}
@@ -98,7 +128,7 @@ def _files(case: Case, format: str) -> tuple[dict[str, bytes], dict[str, Any]]:
 
 
 def _npy(array: NDArray[Any]) -> bytes:
-    """A .npy file, version 1.0; bfloat16 as its bits, since the format has no name for it."""
+    """Return a .npy file, version 1.0; bfloat16 as its bits, for which the format has no name."""
     plain = array.view("<u2") if array.dtype == BFLOAT16 else array
     stream = io.BytesIO()
     np.lib.format.write_array(stream, np.ascontiguousarray(plain), version=(1, 0))
@@ -106,7 +136,7 @@ def _npy(array: NDArray[Any]) -> bytes:
 
 
 def _json(arrays: Any) -> bytes:
-    """Nested lists of numbers; the smaller dtypes as float64, exactly."""
+    """Return nested lists of numbers; the smaller dtypes as float64, exactly."""
     exact = {
         name: (array if array.dtype.kind == "i" else array.astype(np.float64)).tolist()
         for name, array in arrays.items()

@@ -28,7 +28,7 @@ and bfloat16 are written as float64, exactly: read as float64 and cast, nothing 
 
 
 def readme(cases: Sequence[Case], format: str) -> str:
-    """The text, in Markdown."""
+    """Return the text, in Markdown."""
     rotations = [case for case in cases if case.kind == "rotation"]
     operators = [case for case in cases if case.kind == "onnx"]
     plain, growing, operator = ROUNDINGS, GROWING_ROUNDINGS, OPERATOR_ROUNDINGS
