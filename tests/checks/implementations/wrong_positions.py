@@ -1,259 +1,142 @@
-"""Other positions than those given."""
+"""Other positions than those given, and calls that return or leave behind something else."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
-from implementations import intended
-from implementations.case import Wrong
-from implementations.plain import Array, interleaved, inv_freq, turn
-from implementations.right_state import Decoder
+from implementations.case import wrong
+from implementations.intended import DIM, INTERLEAVED
+from implementations.plain import Array, angles, beside, interleaved, inv_freq, rotation, turn, wide
+from implementations.right import decoder
+
+THETA = inv_freq(DIM)
+untold = partial(wrong, told=False)
 
 
-def rotation(x: Array, positions: Any) -> Array:
-    return turn(x, positions, inv_freq(x.shape[-1]))
-
-
-def ignored(x: Array, positions: Array) -> Array:
-    """Row n is taken to be at position n."""
-    return rotation(x, np.arange(x.shape[-2]))
-
-
-def counted_from_one(x: Array, positions: Array) -> Array:
-    return rotation(x, np.asarray(positions) + 1)
-
-
-def twice_as_far(x: Array, positions: Array) -> Array:
-    """The scale 2 for the rope type dynamic, where 1 belongs."""
-    return rotation(x, np.asarray(positions) * 2)
-
-
-def of_the_first_row(x: Array, positions: Array) -> Array:
-    """One row of positions shared by the whole batch."""
-    return rotation(x, positions if np.ndim(positions) == 1 else positions[0])
-
-
-def by_column_in_a_batch(x: Array, positions: Array) -> Array:
-    """In a batch, the column counts: rows with padding on the left start too late."""
-    return rotation(x, positions if np.ndim(positions) == 1 else np.arange(x.shape[-2]))
-
-
-def padding_counted(x: Array, positions: Array) -> Array:
+def first_position_counted_on(m: Array) -> Array:
     """The first position of a row, which may be padding's, and one more for each column."""
-    m = np.asarray(positions, np.float64)
-    return rotation(x, m[..., :1] + np.arange(m.shape[-1]))
+    counted: Array = m[..., :1] + np.arange(m.shape[-1])
+    return counted
 
 
-def flattened_batch(x: Array, positions: Array) -> Array:
+def flattened(m: Array) -> Array:
     """Rows of a batch count on from one another."""
-    m = np.asarray(positions, np.float64)
-    if m.ndim == 2:
-        m = m + m.shape[1] * np.arange(len(m))[:, None]
-    return rotation(x, m)
+    return m if m.ndim == 1 else m + m.shape[1] * np.arange(len(m))[:, None]
 
 
+def unpacked(m: Array) -> Array:
+    """A second sequence in the same row goes on where the first one ended."""
+    restart = np.diff(m, axis=-1, prepend=m[..., :1]) < 0
+    run_on: Array = m + np.cumsum(restart * np.roll(m + 1, 1, axis=-1), axis=-1)
+    return run_on
+
+
+def without_gaps(m: Array) -> Array:
+    """Positions as ranks: what is left out moves up."""
+    ranks = [np.unique(row, return_inverse=True)[1] for row in np.atleast_2d(m)]
+    first = np.atleast_2d(m).min(axis=-1, keepdims=True)
+    closed: Array = (np.array(ranks) + first).reshape(m.shape)
+    return closed
+
+
+PADDING = ("left padding", "gaps in positions", "positions backwards", "repeated positions")
+IGNORED = ("offset positions", "gaps in positions", "positions backwards", "rotation")
+NEGATIVE = ("negative positions", "negative positions")
+#: Name, thread, laws, what is said, and the positions that are taken.
+MOVED: list[tuple[str, str, str | tuple[str, ...], str, Callable[[Array], Array]]] = [
+    # Row n is taken to be at position n.
+    ("positions ignored", "NVIDIA/Megatron-LM#453", IGNORED, "ignore",
+     lambda m: np.arange(m.shape[-1])),
+    # One row of positions is shared by the whole batch.
+    ("positions of the first row", "unslothai/unsloth#3795", ("batched positions", "left padding"),
+     "batch", lambda m: m if m.ndim == 1 else m[0]),
+    # In a batch, the column counts: rows with padding on the left start too late.
+    ("columns for positions in a batch", "unslothai/unsloth#3699",
+     ("left padding", "batched positions"), "batch",
+     lambda m: m if m.ndim == 1 else np.arange(m.shape[-1])),
+    ("padding counted", "huggingface/transformers#22161", PADDING, "positions",
+     first_position_counted_on),
+    ("batch flattened", "unslothai/unsloth#4078", ("batched positions", "left padding"), "batch",
+     flattened),
+    ("negative as zero", "ML-GSAI/LLaDA#120", *NEGATIVE, lambda m: np.maximum(m, 0)),
+    # Distances instead of positions.
+    ("without sign", "bojone/rerope#17", *NEGATIVE, np.abs),
+    ("packed sequences run on", "NVIDIA-NeMo/Automodel#2377",
+     ("packed sequences", "positions backwards"), "positions", unpacked),
+    ("gaps closed", "NVIDIA-NeMo/Automodel#2377", "gaps in positions", "positions", without_gaps),
+]  # fmt: skip
+for name, thread, laws, says, change in MOVED:
+    untold(name, thread, laws, says)(rotation(THETA, positions=change))
+
+wrong(
+    "counted from one", "PrimeIntellect-ai/prime-rl#3466", ("convention", "composition"), "offset"
+)(rotation(THETA, positions=lambda m: m + 1))
+# The scale 2 for the rope type dynamic, where 1 belongs.
+wrong("twice as far", "lablup/mlxcel#1324", "convention", "twice")(
+    rotation(THETA, positions=lambda m: m * 2)
+)
+# Positions wrap from 32767 to -32768.
+untold(
+    "sixteen bits", "pegainfer-project/pegainfer#253", "long positions", "position",
+    more={"context_length": 65536},
+)(rotation(THETA, positions=lambda m: (m + 2**15) % 2**16 - 2**15))  # fmt: skip
+
+
+@untold("negative rows unwritten", "fla-org/flash-linear-attention#967", *NEGATIVE, INTERLEAVED)
 def negative_rows_unwritten(x: Array, positions: Array) -> Array:
     """Rows at negative positions are skipped, so memory shows through."""
-    y = turn(x, positions, inv_freq(x.shape[-1]), interleaved)
-    negative = np.asarray(positions) < 0
-    if negative.ndim == 2:
-        negative = negative.reshape(len(negative), *(1,) * (x.ndim - 3), -1)
-    return np.where(negative[..., None], np.asarray(7.0, x.dtype), y)
+    negative = beside(x, (np.asarray(positions) < 0)[..., None])
+    return np.where(negative, np.asarray(7.0, x.dtype), turn(x, positions, THETA, interleaved))
 
 
-def negative_as_zero(x: Array, positions: Array) -> Array:
-    return rotation(x, np.maximum(positions, 0))
+#: Name, thread, the place of a token after n others, and as how many it counts.
+DECODERS: list[tuple[str, str, Callable[[int], int], int]] = [
+    ("decodes at 0", "RobertCsordas/moeut#6", lambda n: 0, 1),
+    ("decodes one late", "Physical-Intelligence/openpi#705", lambda n: n + 1, 1),
+    # The first token fed alone repeats the prompt's last position.
+    ("decodes one early", "unslothai/unsloth#3803", lambda n: n - 1, 1),
+    # The length is counted once by the cache and once by the layer.
+    ("decodes twice as far", "lablup/mlxcel#1324", lambda n: n, 2),
+    ("decodes at the prompt's end", "RobertCsordas/moeut#6", lambda n: n, 0),
+]
+for name, thread, place, counts in DECODERS:
+    wrong(name, thread, "token by token", "token", kind="decoder")(decoder(place, counts))
 
 
-def without_sign(x: Array, positions: Array) -> Array:
-    """Distances instead of positions."""
-    return rotation(x, np.abs(positions))
+# The rotation is right, but not what comes back, or not what it leaves behind.
 
 
-def unpacked(x: Array, positions: Array) -> Array:
-    """A second sequence in the same row goes on where the first one ended."""
-    m = np.asarray(positions, np.float64)
-    restart = np.diff(m, axis=-1, prepend=m[..., :1]) < 0
-    return rotation(x, m + np.cumsum(restart * np.roll(m + 1, 1, axis=-1), axis=-1))
+@untold("in place", "jzhang38/TinyLlama#188", "input untouched", "input")
+def in_place(x: Array, positions: Array) -> Array:
+    """The caller's array is rotated as well."""
+    x[...] = turn(x, positions, THETA)
+    return x
 
 
-def gaps_closed(x: Array, positions: Array) -> Array:
-    """Positions as ranks: what is left out moves up."""
-    ranks = [np.unique(row, return_inverse=True)[1] for row in np.atleast_2d(positions)]
-    first = np.atleast_2d(positions).min(axis=-1, keepdims=True)
-    return rotation(x, (np.array(ranks) + first).reshape(np.shape(positions)))
+@untold(
+    "in place by halves", "jzhang38/TinyLlama#188", ("rotation", "norm", "relative position"),
+    "not a rotation",
+)  # fmt: skip
+def in_place_by_halves(x: Array, positions: Array) -> Array:
+    """The first half is overwritten before the second half reads it."""
+    n = x.shape[-1] // 2
+    angle = angles(positions, THETA)
+    y = wide(x)
+    cos, sin = (beside(x, t) for t in (np.cos(angle), np.sin(angle)))
+    y[..., :n] = y[..., :n] * cos - y[..., n:] * sin
+    y[..., n:] = y[..., n:] * cos + y[..., :n] * sin
+    return y.astype(x.dtype)
 
 
-def in_sixteen_bits(x: Array, positions: Array) -> Array:
-    """Positions wrap from 32767 to -32768."""
-    return rotation(x, (np.asarray(positions, np.float64) + 2**15) % 2**16 - 2**15)
+@untold("always float32", "huggingface/transformers#25681", "dtype and shape", "dtype")
+def always_float32(x: Array, positions: Array) -> Array:
+    return turn(x.astype(np.float32), positions, THETA)
 
 
-class DecodesAtZero(Decoder):
-    """Every token fed alone is taken to be the first."""
-
-    def step(self, x: Array) -> Array:
-        return self.turn(x, np.array([0]))
-
-
-class DecodesOneLate(Decoder):
-    """The token after a prompt of n is put at n + 1."""
-
-    def step(self, x: Array) -> Array:
-        self.length += 1
-        return self.turn(x, np.array([self.length]))
-
-
-class DecodesOneEarly(Decoder):
-    """The first token fed alone repeats the prompt's last position."""
-
-    def step(self, x: Array) -> Array:
-        self.length += 1
-        return self.turn(x, np.array([self.length - 2]))
-
-
-class DecodesTwiceAsFar(Decoder):
-    """The length is counted once by the cache and once by the layer."""
-
-    def step(self, x: Array) -> Array:
-        y = super().step(x)
-        self.length += 1
-        return y
-
-
-class DecodesAtTheEnd(Decoder):
-    """Every token fed alone is put right after the prompt."""
-
-    def step(self, x: Array) -> Array:
-        return self.turn(x, np.array([self.length]))
-
-
-untold = partial(Wrong, intended=intended.HALF, told=False)
-decoder_case = partial(
-    Wrong, kind="decoder", intended=intended.HALF, laws=("token by token",), says="token"
-)
-
-CASES = (
-    untold(
-        name="positions ignored",
-        thread="NVIDIA/Megatron-LM#453",
-        target=ignored,
-        laws=("offset positions", "gaps in positions", "positions backwards", "rotation"),
-        says="ignore",
-    ),
-    Wrong(
-        name="counted from one",
-        thread="PrimeIntellect-ai/prime-rl#3466",
-        target=counted_from_one,
-        intended=intended.HALF,
-        laws=("convention", "composition"),
-        says="offset",
-    ),
-    Wrong(
-        name="twice as far",
-        thread="lablup/mlxcel#1324",
-        target=twice_as_far,
-        intended=intended.HALF,
-        laws=("convention",),
-        says="twice",
-    ),
-    untold(
-        name="positions of the first row",
-        thread="unslothai/unsloth#3795",
-        target=of_the_first_row,
-        laws=("batched positions", "left padding"),
-        says="batch",
-    ),
-    untold(
-        name="columns for positions in a batch",
-        thread="unslothai/unsloth#3699",
-        target=by_column_in_a_batch,
-        laws=("left padding", "batched positions"),
-        says="batch",
-    ),
-    untold(
-        name="padding counted",
-        thread="huggingface/transformers#22161",
-        target=padding_counted,
-        laws=("left padding", "gaps in positions", "positions backwards", "repeated positions"),
-        says="positions",
-    ),
-    untold(
-        name="batch flattened",
-        thread="unslothai/unsloth#4078",
-        target=flattened_batch,
-        laws=("batched positions", "left padding"),
-        says="batch",
-    ),
-    untold(
-        name="negative rows unwritten",
-        thread="fla-org/flash-linear-attention#967",
-        target=negative_rows_unwritten,
-        intended=intended.INTERLEAVED,
-        laws=("negative positions",),
-        says="negative positions",
-    ),
-    untold(
-        name="negative as zero",
-        thread="ML-GSAI/LLaDA#120",
-        target=negative_as_zero,
-        laws=("negative positions",),
-        says="negative positions",
-    ),
-    untold(
-        name="without sign",
-        thread="bojone/rerope#17",
-        target=without_sign,
-        laws=("negative positions",),
-        says="negative positions",
-    ),
-    untold(
-        name="packed sequences run on",
-        thread="NVIDIA-NeMo/Automodel#2377",
-        target=unpacked,
-        laws=("packed sequences", "positions backwards"),
-        says="positions",
-    ),
-    untold(
-        name="gaps closed",
-        thread="NVIDIA-NeMo/Automodel#2377",
-        target=gaps_closed,
-        laws=("gaps in positions",),
-        says="positions",
-    ),
-    untold(
-        name="sixteen bits",
-        thread="pegainfer-project/pegainfer#253",
-        target=in_sixteen_bits,
-        laws=("long positions",),
-        says="position",
-        more={"context_length": 65536},
-    ),
-    decoder_case(
-        name="decodes at 0",
-        thread="RobertCsordas/moeut#6",
-        target=DecodesAtZero,
-    ),
-    decoder_case(
-        name="decodes one late",
-        thread="Physical-Intelligence/openpi#705",
-        target=DecodesOneLate,
-    ),
-    decoder_case(
-        name="decodes one early",
-        thread="unslothai/unsloth#3803",
-        target=DecodesOneEarly,
-    ),
-    decoder_case(
-        name="decodes twice as far",
-        thread="lablup/mlxcel#1324",
-        target=DecodesTwiceAsFar,
-    ),
-    decoder_case(
-        name="decodes at the prompt's end",
-        thread="RobertCsordas/moeut#6",
-        target=DecodesAtTheEnd,
-    ),
-)
+@untold("axis lost", "pytorch/pytorch#162865", "dtype and shape", "shape")
+def heads_lost(x: Array, positions: Array) -> Array:
+    """An axis of length 1 is squeezed away."""
+    y = turn(x, positions, THETA)
+    return y[0] if y.ndim > 2 and len(y) == 1 else y

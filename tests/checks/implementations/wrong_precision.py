@@ -3,63 +3,80 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import ml_dtypes
 import numpy as np
-from implementations import intended
-from implementations.case import Wrong
-from implementations.plain import Array, angles, half, interleaved, inv_freq, turn, wide
-from implementations.tables import mscale, yarn
+from implementations.case import wrong
+from implementations.intended import DIM, HALF, INTERLEAVED, YARN
+from implementations.plain import (
+    Array,
+    Rotate,
+    Rotation,
+    angles,
+    half,
+    interleaved,
+    inv_freq,
+    mscale,
+    rotation,
+    turn,
+    yarn,
+)
 
+THETA = inv_freq(DIM)
 BFLOAT16 = ml_dtypes.bfloat16
+#: Caught without an expectation, by the precision.
+lost = partial(wrong, laws=("precision", "long positions"), told=False)
+far = partial(wrong, laws=("long positions", "precision"), says="position", told=False)
 
 
 def rounded(values: Any, dtype: Any) -> Array:
-    return np.asarray(values).astype(dtype).astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(values).astype(dtype).astype(np.float64)
 
 
-def bfloat16_positions(x: Array, positions: Array) -> Array:
-    return turn(x, rounded(positions, BFLOAT16), inv_freq(x.shape[-1]))
+def rounding(dtype: Any, *what: str, rotate: Rotate = half) -> Rotation:
+    """RoPE with this and that rounded to dtype: positions, frequencies, angles, tables."""
+
+    def as_computed(step: str, values: Any) -> Array:
+        return rounded(values, dtype) if step in what else np.asarray(values, np.float64)
+
+    @np.errstate(invalid="ignore")
+    def rotated(x: Array, positions: Array) -> Array:
+        theta = as_computed("frequencies", THETA)
+        angle = as_computed("angles", angles(as_computed("positions", positions), theta))
+        cos, sin = (as_computed("tables", table) for table in (np.cos(angle), np.sin(angle)))
+        return rotate(x, cos, sin)
+
+    return rotated
 
 
-@np.errstate(over="ignore", invalid="ignore")
-def float16_positions(x: Array, positions: Array) -> Array:
-    return turn(x, rounded(positions, np.float16), inv_freq(x.shape[-1]), interleaved)
+for dtype, what, thread, rotate in (
+    (BFLOAT16, "positions", "huggingface/transformers#29285", half),
+    (np.float16, "positions", "huggingface/candle#3520", interleaved),
+    (BFLOAT16, "frequencies", "Modalities/modalities#462", half),
+    (np.float16, "frequencies", "facebookresearch/xformers#779", half),
+    (BFLOAT16, "angles", "KellerJordan/modded-nanogpt#39", interleaved),
+    (np.float16, "angles", "EleutherAI/gpt-neox#1003", half),
+    (BFLOAT16, "tables", "huggingface/transformers#29496", half),
+    (np.float16, "tables", "ml-explore/mlx-lm#1076", half),
+):
+    name = f"{np.dtype(dtype)} {what}"
+    lost(name, thread, says=name, intended=HALF if rotate is half else INTERLEAVED)(
+        rounding(dtype, what, rotate=rotate)
+    )
+
+# positions x frequencies as a matrix product that autocast runs in bfloat16.
+lost("autocast", "okoge-kaz/llm-recipes#6", says="bfloat16")(
+    rounding(BFLOAT16, "positions", "frequencies", "angles")
+)
 
 
-def bfloat16_frequencies(x: Array, positions: Array) -> Array:
-    return turn(x, positions, rounded(inv_freq(x.shape[-1]), BFLOAT16))
-
-
-def float16_frequencies(x: Array, positions: Array) -> Array:
-    return turn(x, positions, rounded(inv_freq(x.shape[-1]), np.float16))
-
-
-def bfloat16_angles(x: Array, positions: Array) -> Array:
-    angle = rounded(angles(positions, inv_freq(x.shape[-1])), BFLOAT16)
-    return interleaved(x, np.cos(angle), np.sin(angle))
-
-
-@np.errstate(over="ignore", invalid="ignore")
-def float16_angles(x: Array, positions: Array) -> Array:
-    angle = rounded(angles(positions, inv_freq(x.shape[-1])), np.float16)
-    return half(x, np.cos(angle), np.sin(angle))
-
-
-def bfloat16_tables(x: Array, positions: Array) -> Array:
-    angle = angles(positions, inv_freq(x.shape[-1]))
-    return half(x, rounded(np.cos(angle), BFLOAT16), rounded(np.sin(angle), BFLOAT16))
-
-
-def float16_tables(x: Array, positions: Array) -> Array:
-    angle = angles(positions, inv_freq(x.shape[-1]))
-    return half(x, rounded(np.cos(angle), np.float16), rounded(np.sin(angle), np.float16))
-
-
+@lost("turned in bfloat16", "huggingface/transformers#25681", says="bfloat16")
 def half_precision_arithmetic(x: Array, positions: Array) -> Array:
     """Tables in float64, but the data are turned in bfloat16."""
-    return turn(x.astype(BFLOAT16), positions, inv_freq(x.shape[-1])).astype(x.dtype)
+    return turn(x.astype(BFLOAT16), positions, THETA).astype(x.dtype)
 
 
 def fast_sines(angle: Array) -> tuple[Array, Array]:
@@ -70,122 +87,38 @@ def fast_sines(angle: Array) -> tuple[Array, Array]:
     return np.cos(reduced), np.sin(reduced)
 
 
+@far("fast sines", "kekzl/imp#1316")
 def fast_path(x: Array, positions: Array) -> Array:
-    return half(x, *fast_sines(angles(positions, inv_freq(x.shape[-1]))))
+    return half(x, *fast_sines(angles(positions, THETA)))
 
 
+@far("fast sines of YaRN", "kekzl/imp#1630", intended=YARN)
 def fast_path_of_yarn(x: Array, positions: Array) -> Array:
     """The plain branch was mended, this one was not."""
-    cos, sin = fast_sines(angles(positions, yarn(x.shape[-1])))
+    cos, sin = fast_sines(angles(positions, yarn(DIM)))
     return half(x, mscale(16.0) * cos, mscale(16.0) * sin)
 
 
+@far(
+    "rounded period", "tenstorrent/tt-metal#33971", intended=INTERLEAVED,
+    laws=("long positions", "precision", "relative position"),
+)  # fmt: skip
 def pi_of_three_digits(x: Array, positions: Array) -> Array:
     """Right up to position 40, as far as its tests went."""
-    angle = angles(positions, inv_freq(x.shape[-1]))
+    angle = angles(positions, THETA)
     reduced = angle - np.round(angle / 6.2832) * 6.2832
     return interleaved(x, np.cos(reduced), np.sin(reduced))
 
 
-def running_angle(x: Array, positions: Array) -> Array:
+def by_recurrence() -> Array:
     """Each frequency from the one before it, in bfloat16: the error grows with the pair."""
-    d = x.shape[-1]
-    theta, step = [BFLOAT16(1.0)], BFLOAT16(10_000.0 ** (-2 / d))
-    while len(theta) < d // 2:
+    theta, step = [BFLOAT16(1.0)], BFLOAT16(10_000.0 ** (-2 / DIM))
+    while len(theta) < DIM // 2:
         theta.append(BFLOAT16(theta[-1] * step))
-    return turn(x, positions, np.array(theta, np.float64))
+    return np.array(theta, np.float64)
 
 
-def cast_by_autocast(x: Array, positions: Array) -> Array:
-    """positions x frequencies as a matrix product that autocast runs in bfloat16."""
-    theta = rounded(inv_freq(x.shape[-1]), BFLOAT16)
-    angle = rounded(angles(rounded(positions, BFLOAT16), theta), BFLOAT16)
-    y = wide(x)
-    return half(y, np.cos(angle), np.sin(angle)).astype(x.dtype)
-
-
-def case(name: str, thread: str, target: Any, says: str, **more: Any) -> Wrong:
-    """Caught without an expectation, by its precision."""
-    given: dict[str, Any] = {
-        "intended": intended.HALF,
-        "laws": ("precision", "long positions"),
-        "told": False,
-    }
-    return Wrong(name=name, thread=thread, target=target, says=says, **(given | more))
-
-
-CASES = (
-    case(
-        "bfloat16 positions",
-        "huggingface/transformers#29285",
-        bfloat16_positions,
-        "bfloat16 positions",
-    ),
-    case(
-        "float16 positions",
-        "huggingface/candle#3520",
-        float16_positions,
-        "float16 positions",
-        intended=intended.INTERLEAVED,
-    ),
-    case(
-        "bfloat16 frequencies",
-        "Modalities/modalities#462",
-        bfloat16_frequencies,
-        "bfloat16 frequencies",
-    ),
-    case(
-        "float16 frequencies",
-        "facebookresearch/xformers#779",
-        float16_frequencies,
-        "float16 frequencies",
-    ),
-    case(
-        "bfloat16 angles",
-        "KellerJordan/modded-nanogpt#39",
-        bfloat16_angles,
-        "bfloat16 angles",
-        intended=intended.INTERLEAVED,
-    ),
-    case("float16 angles", "EleutherAI/gpt-neox#1003", float16_angles, "float16 angles"),
-    case("bfloat16 tables", "huggingface/transformers#29496", bfloat16_tables, "bfloat16 tables"),
-    case("float16 tables", "ml-explore/mlx-lm#1076", float16_tables, "float16 tables"),
-    case(
-        "turned in bfloat16",
-        "huggingface/transformers#25681",
-        half_precision_arithmetic,
-        "bfloat16",
-    ),
-    case(
-        "fast sines",
-        "kekzl/imp#1316",
-        fast_path,
-        "position",
-        laws=("long positions", "precision"),
-    ),
-    case(
-        "fast sines of YaRN",
-        "kekzl/imp#1630",
-        fast_path_of_yarn,
-        "position",
-        intended=intended.YARN,
-        laws=("long positions", "precision"),
-    ),
-    case(
-        "rounded period",
-        "tenstorrent/tt-metal#33971",
-        pi_of_three_digits,
-        "position",
-        intended=intended.INTERLEAVED,
-        laws=("long positions", "precision", "relative position"),
-    ),
-    case("autocast", "okoge-kaz/llm-recipes#6", cast_by_autocast, "bfloat16"),
-    case(
-        "frequencies by recurrence in bfloat16",
-        "Modalities/modalities#462",
-        running_angle,
-        "frequencies",
-        laws=("convention",),
-        told=True,
-    ),
-)
+wrong(
+    "frequencies by recurrence in bfloat16", "Modalities/modalities#462", "convention",
+    "frequencies",
+)(rotation(by_recurrence()))  # fmt: skip
