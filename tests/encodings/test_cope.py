@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from helpers import assert_within
 
 from ropecli.encodings import Encoding, encoding
-from ropecli.errors import ArgumentError, ArgumentTypeError
 
 
 def with_ruler(**options: Any) -> Encoding:
@@ -71,21 +69,3 @@ def test_only_the_order_of_the_positions_counts() -> None:
     # Keys at one position may be summed in the other order: three gates below 1, and a table and
     # a query whose product is below 16.
     assert_within("score", got=turned, expected=start, tolerance=16 * 4 * 2.0**-53)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "kind", "problem"),
-    [
-        ({"p_max": 0}, ArgumentError, "p_max must be at least 1, got 0"),
-        ({"p_max": 2.0}, ArgumentTypeError, "p_max must be an integer, got 2.0"),
-        ({"as_listed": 1}, ArgumentTypeError, "as_listed must be true or false, got 1"),
-        (
-            {"p_max": 8, "weights": {"position": np.ones((9, 16))}},
-            ArgumentError,
-            r"weight position must have shape \(8, 16\), got \(9, 16\)",
-        ),
-    ],
-)
-def test_refuses(arguments: dict[str, Any], kind: type[Exception], problem: str) -> None:
-    with pytest.raises(kind, match=problem):
-        encoding("cope", **arguments)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from helpers import assert_within
 
 from ropecli.encodings import encoding
-from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.errors import ArgumentError
 
 
 def one_pair(weight: float = 1.0) -> dict[str, np.ndarray]:
@@ -48,24 +46,6 @@ def test_scores_may_exceed_what_the_vectors_allow_where_the_key_is_ahead() -> No
     x = np.array([[1.0, 0.0]])
     score = made.scores(x, x, [0], [710]).item()  # 710 is 113 turns within 1e-4 radians
     assert score > 5 / np.sqrt(2)
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"scale_base": 0.0}, "scale_base must be finite and above 0, got 0"),
-        ({"gamma": -1.0}, "gamma must be finite and above 0, got -1"),
-        ({"base": 0.0}, "must be finite and above 0, got 0"),
-    ],
-)
-def test_refuses(options: dict[str, Any], problem: str) -> None:
-    with pytest.raises(ArgumentError, match=problem):
-        encoding("xpos", **options)
-
-
-def test_refuses_a_base_that_is_no_number() -> None:
-    with pytest.raises(ArgumentTypeError):
-        encoding("xpos", gamma="much")
 
 
 def test_refuses_positions_whose_growth_no_float_holds() -> None:

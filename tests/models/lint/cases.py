@@ -22,7 +22,6 @@ LONG: Json = {
     "long_factor": [1.0 + i for i in range(64)],
     "original_max_position_embeddings": 4096,
 }
-_SIX = ["sliding_attention"] * 5 + ["full_attention"]
 
 
 class Case(NamedTuple):
@@ -40,6 +39,10 @@ class GgufCase(NamedTuple):
     fires: Mapping[str, object]
     quiet: Mapping[str, object]
     tensors: tuple[dict[str, Tensor], dict[str, Tensor]] = ({}, {})
+
+
+#: By rule: the key that is named, keys that fire it, and keys that do not.
+Changes = Mapping[str, tuple[str, Json, Json]]
 
 
 def config(**keys: Any) -> Json:
@@ -63,8 +66,28 @@ def scaled(given: Json, **keys: Any) -> Json:
 def nested(full: Json | None, sliding: Json | None = None, **keys: Any) -> Json:
     """A model with two layer types, in the new form."""
     types = {"full_attention": full, "sliding_attention": sliding or {"rope_theta": 1e4}}
-    usual = {"layer_types": _SIX, "num_hidden_layers": 6, "rope_theta": None}
+    usual = {
+        "layer_types": ["sliding_attention"] * 5 + ["full_attention"],
+        "num_hidden_layers": 6,
+        "rope_theta": None,
+    }
     return config(**usual | {"rope_parameters": types | keys})
+
+
+def of_config(changes: Changes, **keys: Any) -> dict[str, Case]:
+    """Cases that differ in keys of the sound llama, or of one with other keys."""
+    return {
+        rule: Case(key, config(**keys | fires), config(**keys | quiet))
+        for rule, (key, fires, quiet) in changes.items()
+    }
+
+
+def of_scaling(sound: Json, changes: Changes) -> dict[str, Case]:
+    """Cases that differ in keys of a scaling."""
+    return {
+        rule: Case(f"rope_scaling.{key}", scaled(sound, **fires), scaled(sound, **quiet))
+        for rule, (key, fires, quiet) in changes.items()
+    }
 
 
 def llama(**keys: object) -> dict[str, object]:
@@ -85,181 +108,208 @@ def _other(architecture: str, metadata: Mapping[str, object]) -> dict[str, objec
     return model(architecture, keys)
 
 
-_YARN_GGUF = llama(
-    rope__scaling__type="yarn",
-    rope__scaling__factor=4.0,
-    rope__scaling__original_context_length=2048,
-)
-_SECTIONS = {"rope__dimension_sections": [8, 12, 12, 0]}
-_LISTS = {f"rope_factors_{name}.weight": float32([1.0] * 32) for name in ("long", "short")}
-_FREQS = {"rope_freqs.weight": float32([1.0] * 31 + [8.0])}
-_NARROW = {"rope_freqs.weight": Tensor((32,), BF16, b"\x80\x3f" * 32)}
-
+_ORIGINAL = "original_max_position_embeddings"
+_LINEAR: Json = {"rope_type": "linear", "factor": 8.0}
+_DYNAMIC: Json = {"type": "dynamic", "factor": 4.0}
+_MROPE: Json = {"mrope_section": [16, 24, 24]}
+_INTERLEAVED: Json = {"mrope_section": [24, 20, 20], "mrope_interleaved": True}
 CASES: dict[str, Case] = {
-    "R001": Case("", config(rope_theta=-1.0), config()),
     "R002": Case("", {"model_type": "gpt2", "n_embd": 768}, config()),
-    "R004": Case("model_type", config(model_type="my_model"), config()),
-    "R009": Case("rope_teta", config(rope_theta=None, rope_teta=5e5), config(rope_scale=2.0)),
-    "R010": Case("rope_scaling.beta_fst", scaled(YARN, beta_fst=64), scaled(YARN, beta_fast=64)),
-    "R011": Case("rope_scaling.colour", scaled(YARN, colour=1), scaled(YARN, finetuned=True)),
-    "R012": Case(
-        "rope_scaling.attn_factor", scaled(YARN, attn_factor=0.8782), scaled(YARN, attn_factor=1.0)
-    ),
-    "R013": Case("rope_scaling.factor", scaled({"factor": 4.0}), scaled({"rope_type": "default"})),
-    "R014": Case(
-        "rope_scaling.beta_fast", scaled(LLAMA3, beta_fast=32), scaled(YARN, beta_fast=32)
-    ),
-    "R015": Case(
-        "rope_scaling.type", scaled(YARN, type="linear"), scaled(LONG, type="su", factor=32.0)
-    ),
-    "R016": Case("rope_scaling.rope_type", scaled(LONG, rope_type="su"), scaled(LONG)),
-    "R017": Case("rope_scaling.rope_type", scaled(YARN, rope_type="yarm"), scaled(YARN)),
-    "R018": Case("rope_scaling.factor", scaled(YARN, factor=...), scaled(YARN)),
-    "R019": Case(
-        "rope_scaling.truncate", scaled(YARN, truncate=None), scaled(YARN, beta_fast=None)
-    ),
-    "R020": Case(
-        "rope_scaling.factor",
-        scaled({"rope_type": "linear", "factor": 0.25}),
-        scaled({"rope_type": "linear", "factor": 1.0}),
-    ),
-    "R021": Case("rope_scaling.factor", scaled(YARN, factor=2.0), scaled(YARN)),
-    "R022": Case("rope_scaling.factor", scaled(YARN, factor=8.0), scaled(YARN)),
-    "R023": Case(
-        "rope_scaling.original_max_position_embeddings",
-        scaled(YARN, original_max_position_embeddings=...),
-        scaled(YARN),
-    ),
-    "R024": Case(
-        "rope_scaling.original_max_position_embeddings",
-        scaled(LLAMA3, original_max_position_embeddings=131_072),
-        scaled(YARN, original_max_position_embeddings=131_072),
-    ),
-    "R025": Case(
-        "rope_scaling.original_max_position_embeddings",
-        scaled({"type": "dynamic", "factor": 4.0, "original_max_position_embeddings": 4096}),
-        scaled({"type": "dynamic", "factor": 4.0, "original_max_position_embeddings": 131_072}),
-    ),
-    "R026": Case(
-        "rope_scaling.type",
-        scaled({"type": "dynamic", "factor": 4.0}),
-        scaled({"type": "dynamic", "alpha": 1000.0, "factor": 4.0}),
-    ),
-    "R027": Case(
-        "rope_scaling.attention_factor",
-        scaled(YARN, attention_factor=0.0),
-        scaled(YARN, attention_factor=0.5),
-    ),
-    "R028": Case(
-        "rope_scaling.attention_factor",
-        scaled(YARN, attention_factor=1),
-        scaled(YARN, attention_factor=1.0),
-    ),
-    "R029": Case(
-        "rope_scaling.original_max_position_embeddings",
-        config(rope_scaling=LONG, original_max_position_embeddings=8192),
-        config(rope_scaling=LONG, original_max_position_embeddings=4096),
-    ),
-    "R030": Case(
-        "rope_scaling.mscale",
-        scaled(YARN, mscale=0.707),
-        scaled(YARN, mscale=0.707, mscale_all_dim=0.707),
-    ),
-    "R031": Case(
-        "rope_scaling.mscale",
-        scaled(YARN, mscale=1.0, mscale_all_dim=1.0),
-        scaled(YARN, mscale=1.0, mscale_all_dim=0.0),
-    ),
-    "R032": Case(
-        "rope_scaling.mscale",
-        scaled(YARN, mscale=1.0, attention_factor=1.0),
-        scaled(YARN, attention_factor=1.0),
-    ),
-    "R033": Case(
-        "rope_parameters.full_attention.truncate",
-        nested({**YARN, "rope_theta": 1e6, "truncate": False}),
-        nested({**YARN, "rope_theta": 1e6, "truncate": False}, truncate=False),
-    ),
-    "R034": Case(
-        "rope_scaling.truncate", scaled(YARN, truncate=False), scaled(YARN, truncate=True)
-    ),
-    "R035": Case("rope_scaling.beta_fast", scaled(YARN, beta_fast=0.5), scaled(YARN, beta_fast=1)),
-    "R036": Case(
-        "rope_scaling.attention_factor",
-        scaled(YARN, attention_factor=1.0),
-        scaled(YARN, attention_factor=1.1386),
-    ),
-    "R037": Case(
-        "original_max_position_embeddings",
+    **of_config(
         {
-            **scaled(YARN),
-            "rope_scaling": None,
-            "layer_types": ["full_attention"],
-            "rope_parameters": {"full_attention": {"rope_type": "yarn", "factor": 4.0}},
-            "original_max_position_embeddings": 32_768,
+            "R001": ("", {"rope_theta": -1.0}, {}),
+            "R004": ("model_type", {"model_type": "my_model"}, {}),
+            "R009": ("rope_teta", {"rope_theta": None, "rope_teta": 5e5}, {"rope_scale": 2.0}),
+            "R080": ("head_dim", {"head_dim": 127}, {"head_dim": 126}),
+            "R083": ("hidden_size", {"hidden_size": 4100}, {"hidden_size": 4100, "head_dim": 128}),
+            "R085": (
+                "partial_rotary_factor",
+                {"partial_rotary_factor": 0.5},
+                {"partial_rotary_factor": 0.5, "model_type": "stablelm"},
+            ),
+            "R091": ("rope_theta", {"rope_theta": None}, {"rope_theta": 10_000.0}),
+            "R093": ("rope_dtype", {"rope_dtype": "bfloat16"}, {"torch_dtype": "bfloat16"}),
+            "R096": ("use_dynamic_ntk", {"use_dynamic_ntk": True}, {"use_dynamic_ntk": False}),
+        }
+    ),
+    "R081": Case(
+        "partial_rotary_factor",
+        config(model_type="stablelm", partial_rotary_factor=0.4),
+        config(model_type="stablelm", partial_rotary_factor=0.5),
+    ),
+    "R082": Case(
+        "rotary_pct",
+        config(model_type="gpt_neox", rotary_pct=25),
+        config(model_type="gpt_neox", rotary_pct=0.25),
+    ),
+    "R084": Case(
+        "rotary_dim",
+        config(partial_rotary_factor=0.5, rotary_dim=32),
+        config(partial_rotary_factor=0.5, rotary_dim=64),
+    ),
+    "R090": Case(
+        "rope_theta",
+        config(model_type="my_model", rope_theta=None),
+        config(model_type="my_model"),
+    ),
+    "R092": Case(
+        "rope_theta",
+        config(rope_theta=10_000.0, max_position_embeddings=40_000),
+        config(rope_theta=10_000.0, max_position_embeddings=32_768),
+    ),
+    "R094": Case(
+        "rope_theta",
+        config(rope_theta=1e6, rope_parameters={"rope_theta": 5e5}),
+        config(rope_theta=500_000, rope_parameters={"rope_theta": 5e5}),
+    ),
+    "R095": Case(
+        "rope_scaling",
+        config(rope_theta=None, rope_scaling=YARN, rope_parameters={"rope_theta": 5e5}),
+        config(rope_theta=None, rope_parameters={"rope_theta": 5e5}),
+    ),
+    "R097": Case(
+        "rope_theta",
+        config(model_type="gptj", rope_theta=500_000.0),
+        config(model_type="gptj", rope_theta=10_000.0),
+    ),
+    # Scaling.
+    **of_scaling(
+        YARN,
+        {
+            "R010": ("beta_fst", {"beta_fst": 64}, {"beta_fast": 64}),
+            "R011": ("colour", {"colour": 1}, {"finetuned": True}),
+            "R012": ("attn_factor", {"attn_factor": 0.8782}, {"attn_factor": 1.0}),
+            "R017": ("rope_type", {"rope_type": "yarm"}, {}),
+            "R018": ("factor", {"factor": ...}, {}),
+            "R019": ("truncate", {"truncate": None}, {"beta_fast": None}),
+            "R021": ("factor", {"factor": 2.0}, {}),
+            "R022": ("factor", {"factor": 8.0}, {}),
+            "R023": (_ORIGINAL, {_ORIGINAL: ...}, {}),
+            "R027": ("attention_factor", {"attention_factor": 0.0}, {"attention_factor": 0.5}),
+            "R028": ("attention_factor", {"attention_factor": 1}, {"attention_factor": 1.0}),
+            "R030": ("mscale", {"mscale": 0.707}, {"mscale": 0.707, "mscale_all_dim": 0.707}),
+            "R031": (
+                "mscale",
+                {"mscale": 1.0, "mscale_all_dim": 1.0},
+                {"mscale": 1.0, "mscale_all_dim": 0.0},
+            ),
+            "R032": ("mscale", {"mscale": 1.0, "attention_factor": 1.0}, {"attention_factor": 1.0}),
+            "R034": ("truncate", {"truncate": False}, {"truncate": True}),
+            "R035": ("beta_fast", {"beta_fast": 0.5}, {"beta_fast": 1}),
+            "R036": ("attention_factor", {"attention_factor": 1.0}, {"attention_factor": 1.1386}),
         },
-        scaled(YARN, original_max_position_embeddings=...)
-        | {"original_max_position_embeddings": 32_768},
     ),
-    "R040": Case("rope_scaling.short_factor", scaled(LONG, short_factor=[1.0] * 48), scaled(LONG)),
-    "R041": Case(
-        "rope_scaling.long_factor",
-        scaled(LONG, long_factor=[1.0] * 63 + [-1.0]),
-        scaled(LONG, long_factor=[1.0] * 63 + [2]),
+    **of_scaling(
+        LONG,
+        {
+            "R016": ("rope_type", {"rope_type": "su"}, {}),
+            "R040": ("short_factor", {"short_factor": [1.0] * 48}, {}),
+            "R041": (
+                "long_factor",
+                {"long_factor": [1.0] * 63 + [-1.0]},
+                {"long_factor": [1.0] * 63 + [2]},
+            ),
+            "R042": (
+                "long_factor",
+                {"long_factor": [2.0] * 63 + [1.0]},
+                {"long_factor": [1.0] * 63 + [2.0]},
+            ),
+            "R043": ("short_factor", {"short_factor": LONG["long_factor"]}, {}),
+            "R044": ("long_factor", {}, {"long_factor": LONG["short_factor"]}),
+            "R046": ("factor", {"factor": 8.0}, {"factor": 32.0}),
+        },
     ),
-    "R042": Case(
-        "rope_scaling.long_factor",
-        scaled(LONG, long_factor=[2.0] * 63 + [1.0]),
-        scaled(LONG, long_factor=[1.0] * 63 + [2.0]),
-    ),
-    "R043": Case(
-        "rope_scaling.short_factor", scaled(LONG, short_factor=LONG["long_factor"]), scaled(LONG)
-    ),
-    "R044": Case(
-        "rope_scaling.long_factor", scaled(LONG), scaled(LONG, long_factor=LONG["short_factor"])
+    **of_scaling(
+        {},
+        {
+            "R013": ("factor", {"factor": 4.0}, {"rope_type": "default"}),
+            "R014": ("beta_fast", LLAMA3 | {"beta_fast": 32}, YARN | {"beta_fast": 32}),
+            "R015": ("type", YARN | {"type": "linear"}, LONG | {"type": "su", "factor": 32.0}),
+            "R020": ("factor", _LINEAR | {"factor": 0.25}, _LINEAR | {"factor": 1.0}),
+            "R024": (_ORIGINAL, LLAMA3 | {_ORIGINAL: 131_072}, YARN | {_ORIGINAL: 131_072}),
+            "R025": (_ORIGINAL, _DYNAMIC | {_ORIGINAL: 4096}, _DYNAMIC | {_ORIGINAL: 131_072}),
+            "R026": ("type", _DYNAMIC, _DYNAMIC | {"alpha": 1000.0}),
+            "R070": (
+                "mrope_section",
+                _MROPE | {"rope_type": "default", "mrope_section": [16, 24, 23]},
+                _MROPE | {"rope_type": "default"},
+            ),
+            "R071": ("mrope_section", _INTERLEAVED | {"mrope_section": [10, 27, 27]}, _INTERLEAVED),
+            "R073": ("mrope_section", _INTERLEAVED, _INTERLEAVED | {"mrope_section": [22, 21, 21]}),
+            "R050": ("low_freq_factor", LLAMA3 | {"low_freq_factor": 5}, LLAMA3),
+        },
     ),
     "R045": Case(
         "rope_scaling.short_mscale",
         scaled(LONG, short_mscale=1.2),
         scaled(LONG, short_mscale=1.2) | {"model_type": "phimoe"},
     ),
-    "R046": Case("rope_scaling.factor", scaled(LONG, factor=8.0), scaled(LONG, factor=32.0)),
-    "R047": Case(
-        "rope_scaling.factor",
-        config(rope_scaling=LONG, original_max_position_embeddings=4096),
-        config(rope_scaling={**LONG, "factor": 32.0}, original_max_position_embeddings=4096),
-    ),
-    "R050": Case("rope_scaling.low_freq_factor", scaled(LLAMA3, low_freq_factor=5), scaled(LLAMA3)),
     "R051": Case(
         "rope_scaling.factor",
-        config(rope_theta=10_000.0, max_position_embeddings=1 << 20)
-        | {"rope_scaling": LLAMA3 | {"original_max_position_embeddings": 1 << 19}},
+        scaled(LLAMA3 | {_ORIGINAL: 1 << 19})
+        | {"rope_theta": 10_000.0, "max_position_embeddings": 1 << 20},
         scaled(LLAMA3),
+    ),
+    # Keys inside and outside of a scaling.
+    "R029": Case(
+        f"rope_scaling.{_ORIGINAL}",
+        scaled(LONG) | {_ORIGINAL: 8192},
+        scaled(LONG) | {_ORIGINAL: 4096},
+    ),
+    "R037": Case(
+        _ORIGINAL,
+        config(
+            layer_types=["full_attention"],
+            rope_parameters={"full_attention": {"rope_type": "yarn", "factor": 4.0}},
+            original_max_position_embeddings=32_768,
+        ),
+        scaled(YARN, original_max_position_embeddings=...) | {_ORIGINAL: 32_768},
+    ),
+    "R047": Case(
+        "rope_scaling.factor",
+        scaled(LONG) | {_ORIGINAL: 4096},
+        scaled(LONG, factor=32.0) | {_ORIGINAL: 4096},
     ),
     "R060": Case(
         "rope_scaling.factor",
-        config(rope_scaling={"rope_type": "linear", "factor": 8.0}, rope_local_base_freq=1e4),
-        config(rope_scaling={"rope_type": "linear", "factor": 1.0}, rope_local_base_freq=1e4),
+        scaled(_LINEAR) | {"rope_local_base_freq": 1e4},
+        scaled(_LINEAR, factor=1.0) | {"rope_local_base_freq": 1e4},
+    ),
+    "R072": Case(
+        "rope_scaling.mrope_section",
+        scaled(_MROPE) | {"mrope_section": [24, 20, 20]},
+        scaled(_MROPE) | _MROPE,
+    ),
+    # Layers.
+    "R033": Case(
+        "rope_parameters.full_attention.truncate",
+        nested({**YARN, "rope_theta": 1e6, "truncate": False}),
+        nested({**YARN, "rope_theta": 1e6, "truncate": False}, truncate=False),
     ),
     "R061": Case(
         "rope_parameters.sliding_attention.factor",
-        nested({"rope_theta": 1e6}, {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e4}),
-        nested({"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6}),
+        nested({"rope_theta": 1e6}, _LINEAR | {"rope_theta": 1e4}),
+        nested(_LINEAR | {"rope_theta": 1e6}),
     ),
-    "R062": Case(
-        "no_rope_layers",
-        config(model_type="smollm3", num_hidden_layers=4, no_rope_layers=[0, 0, 0, 1]),
-        config(model_type="smollm3", num_hidden_layers=4, no_rope_layers=[1, 1, 1, 0]),
-    ),
-    "R063": Case(
-        "no_rope_layers",
-        config(model_type="smollm3", no_rope_layers=[0, 1, 1, 1], no_rope_layer_interval=4),
-        config(model_type="smollm3", no_rope_layers=[1, 1, 1, 0], no_rope_layer_interval=4),
-    ),
-    "R064": Case(
-        "no_rope_layers",
-        config(model_type="smollm3", num_hidden_layers=8, no_rope_layers=[1, 1, 1, 0]),
-        config(model_type="smollm3", num_hidden_layers=4, no_rope_layers=[1, 1, 1, 0]),
+    **of_config(
+        {
+            "R062": (
+                "no_rope_layers",
+                {"num_hidden_layers": 4, "no_rope_layers": [0, 0, 0, 1]},
+                {"num_hidden_layers": 4, "no_rope_layers": [1, 1, 1, 0]},
+            ),
+            "R063": (
+                "no_rope_layers",
+                {"no_rope_layer_interval": 4, "no_rope_layers": [0, 1, 1, 1]},
+                {"no_rope_layer_interval": 4, "no_rope_layers": [1, 1, 1, 0]},
+            ),
+            "R064": (
+                "no_rope_layers",
+                {"num_hidden_layers": 8, "no_rope_layers": [1, 1, 1, 0]},
+                {"num_hidden_layers": 4, "no_rope_layers": [1, 1, 1, 0]},
+            ),
+        },
+        model_type="smollm3",
     ),
     "R065": Case(
         "rope_parameters.full_attn",
@@ -272,78 +322,17 @@ CASES: dict[str, Case] = {
         nested({"rope_theta": 1e6}, truncate=False),
     ),
     "R067": Case("rope_parameters.full_attention", nested(None), nested({"rope_theta": 1e6})),
-    "R070": Case(
-        "rope_scaling.mrope_section",
-        scaled({"rope_type": "default", "mrope_section": [16, 24, 23]}),
-        scaled({"rope_type": "default", "mrope_section": [16, 24, 24]}),
-    ),
-    "R071": Case(
-        "rope_scaling.mrope_section",
-        scaled({"mrope_section": [10, 27, 27], "mrope_interleaved": True}),
-        scaled({"mrope_section": [24, 20, 20], "mrope_interleaved": True}),
-    ),
-    "R072": Case(
-        "rope_scaling.mrope_section",
-        config(rope_scaling={"mrope_section": [16, 24, 24]}, mrope_section=[24, 20, 20]),
-        config(rope_scaling={"mrope_section": [16, 24, 24]}, mrope_section=[16, 24, 24]),
-    ),
-    "R073": Case(
-        "rope_scaling.mrope_section",
-        scaled({"mrope_section": [24, 20, 20], "mrope_interleaved": True}),
-        scaled({"mrope_section": [22, 21, 21], "mrope_interleaved": True}),
-    ),
-    "R080": Case("head_dim", config(head_dim=127), config(head_dim=126)),
-    "R081": Case(
-        "partial_rotary_factor",
-        config(model_type="stablelm", partial_rotary_factor=0.4),
-        config(model_type="stablelm", partial_rotary_factor=0.5),
-    ),
-    "R082": Case(
-        "rotary_pct",
-        config(model_type="gpt_neox", rotary_pct=25),
-        config(model_type="gpt_neox", rotary_pct=0.25),
-    ),
-    "R083": Case("hidden_size", config(hidden_size=4100), config(hidden_size=4100, head_dim=128)),
-    "R084": Case(
-        "rotary_dim",
-        config(partial_rotary_factor=0.5, rotary_dim=32),
-        config(partial_rotary_factor=0.5, rotary_dim=64),
-    ),
-    "R085": Case(
-        "partial_rotary_factor",
-        config(partial_rotary_factor=0.5),
-        config(model_type="stablelm", partial_rotary_factor=0.5),
-    ),
-    "R090": Case(
-        "rope_theta",
-        config(model_type="my_model", rope_theta=None),
-        config(model_type="my_model"),
-    ),
-    "R091": Case("rope_theta", config(rope_theta=None), config(rope_theta=10_000.0)),
-    "R092": Case(
-        "rope_theta",
-        config(rope_theta=10_000.0, max_position_embeddings=40_000),
-        config(rope_theta=10_000.0, max_position_embeddings=32_768),
-    ),
-    "R093": Case("rope_dtype", config(rope_dtype="bfloat16"), config(torch_dtype="bfloat16")),
-    "R094": Case(
-        "rope_theta",
-        config(rope_theta=1e6, rope_parameters={"rope_theta": 5e5}),
-        config(rope_theta=500_000, rope_parameters={"rope_theta": 5e5}),
-    ),
-    "R095": Case(
-        "rope_scaling",
-        config(rope_theta=None, rope_scaling=YARN, rope_parameters={"rope_theta": 5e5}),
-        config(rope_theta=None, rope_scaling=None, rope_parameters={"rope_theta": 5e5}),
-    ),
-    "R097": Case(
-        "rope_theta",
-        config(model_type="gptj", rope_theta=500_000.0),
-        config(model_type="gptj", rope_theta=10_000.0),
-    ),
-    "R096": Case("use_dynamic_ntk", config(use_dynamic_ntk=True), config(use_dynamic_ntk=False)),
 }
 
+_YARN_GGUF = llama(
+    rope__scaling__type="yarn",
+    rope__scaling__factor=4.0,
+    rope__scaling__original_context_length=2048,
+)
+_SECTIONS = {"rope__dimension_sections": [8, 12, 12, 0]}
+_LISTS = {f"rope_factors_{name}.weight": float32([1.0] * 32) for name in ("long", "short")}
+_FREQS = {"rope_freqs.weight": float32([1.0] * 31 + [8.0])}
+_NARROW = {"rope_freqs.weight": Tensor((32,), BF16, b"\x80\x3f" * 32)}
 GGUF_CASES: dict[str, GgufCase] = {
     "R100": GgufCase(
         "llama.rope.scaling.factor",

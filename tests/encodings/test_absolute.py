@@ -1,15 +1,13 @@
-"""Sinusoids: the paper's laws of the code, the two orders, the two exponents."""
+"""Absolute encodings: the laws of sinusoids, their two orders and exponents, and learned tables."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import pytest
-from helpers import assert_within
+from helpers import assert_same_bits, assert_within
 from numpy.typing import NDArray
 
-from ropecli import ArgumentError
 from ropecli.encodings import encoding
 from ropecli.encodings.types.sinusoidal import Sinusoidal
 
@@ -78,24 +76,10 @@ def test_a_shift_is_a_matrix() -> None:
     assert_within("M_k p_m", got=p @ matrix.T, expected=shifted, tolerance=ALLOWED)
 
 
-def test_full_score_depends_on_more_than_distance() -> None:
-    x = np.random.default_rng(0).standard_normal((3, DIM))
-    positions = np.arange(3)
-    score = build().scores(x, x, positions, positions)
-    moved = build().scores(x, x, positions + 37, positions + 37)
-    assert np.abs(moved - score).max() > 0.1
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"order": "mixed"}, "order must be one of interleaved, concatenated, got 'mixed'"),
-        ({"order": 3}, "order must be one of interleaved, concatenated, got 3"),
-        ({"exponent": "t"}, r"exponent must be one of 2t/d, 2t/\(d-2\), got 't'"),
-        ({"model_dim": 7, "heads": 1, "head_dim": 4}, "model_dim must be even for sinusoids"),
-        ({"weights": {"query": np.ones((4, 3, 16))}}, r"weight query must have shape \(4, 64, 16"),
-    ],
-)
-def test_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ArgumentError, match=message):
-        encoding("sinusoidal", **options)
+def test_a_learned_table_of_zeros_is_no_encoding() -> None:
+    x = np.random.default_rng(0).standard_normal((3, 8))
+    weights = {"positions": np.zeros((512, 8))}
+    zero = encoding("learned", model_dim=8, heads=2, weights=weights)
+    nope = encoding("nope", model_dim=8, heads=2)
+    args = (x, x, [0, 9, 511], [5, 5, 5])
+    assert_same_bits("scores", got=zero.scores(*args), expected=nope.scores(*args))

@@ -1,0 +1,229 @@
+"""Encodings that add a bias: ALiBi, KERPLE, FIRE and T5."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import assert_same_bits, assert_within
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ropecli.encodings import Encoding, encoding
+from ropecli.encodings.types.alibi import slopes
+from ropecli.encodings.types.t5 import buckets
+
+X = np.random.default_rng(0).standard_normal((5, 8))
+EIGHT = [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 128, 1 / 256]
+ROOT = 2**-0.5
+
+
+@pytest.mark.parametrize(
+    ("heads", "published"),
+    [
+        (1, [1 / 256]),
+        (8, EIGHT),
+        (16, sorted([s * ROOT * 2 for s in EIGHT] + EIGHT, reverse=True)),
+        (12, [*EIGHT, ROOT, ROOT / 2, ROOT / 4, ROOT / 8]),
+    ],
+)
+def test_alibi_s_slopes_are_the_published_ones(heads: int, published: list[float]) -> None:
+    # Powers of two are exact; 2^-(h+1/2) is one rounding of exp2, and one of 2^-0.5 here.
+    assert_within("slope", got=slopes(heads), expected=published, tolerance=2.0**-52)
+    whole = np.isin(published, EIGHT)
+    assert slopes(heads)[whole].tolist() == np.array(published)[whole].tolist()
+
+
+def test_alibi_s_slopes_of_twelve_heads_as_printed() -> None:
+    printed = [f"{slope:.6f}" for slope in slopes(12)[8:]]
+    assert printed == ["0.707107", "0.353553", "0.176777", "0.088388"]
+
+
+def test_alibi_s_bias_alone() -> None:
+    silent = np.zeros((4, 16))
+    positions = np.arange(4)
+    made = encoding("alibi", model_dim=16, heads=8)
+    expected = -np.subtract.outer(positions, positions) / 2
+    assert made.scores(silent, silent, positions, positions)[0].tolist() == expected.tolist()
+    both = encoding("alibi", model_dim=16, heads=8, absolute=True)
+    expected = -np.abs(expected)
+    assert both.scores(silent, silent, positions, positions)[0].tolist() == expected.tolist()
+
+
+def test_alibi_s_bias_is_not_scaled() -> None:
+    for model_dim in (2, 32):
+        silent = np.zeros((1, model_dim))
+        made = encoding("alibi", model_dim=model_dim, heads=1)
+        assert made.scores(silent, silent, [256], [0]).item() == -1.0
+
+
+def kerple_bias(kind: str, r1: float, r2: float, distances: list[float]) -> NDArray[np.float64]:
+    weights = {"r1": np.array([r1]), "r2": np.array([r2])}
+    made = encoding("kerple", model_dim=4, heads=1, kind=kind, weights=weights)
+    silent = np.zeros((len(distances), 4))
+    bias: NDArray[np.float64] = made.scores(silent[:1], silent, [0], distances)[0, 0]
+    return bias
+
+
+@pytest.mark.parametrize(
+    ("kind", "r1", "r2", "expected"),
+    [
+        ("power", 0.5, 2.0, [0, -2, -0.5, -24.5]),
+        ("power", 2.0, 1.0, [0, -4, -2, -14]),
+        ("log", 2.0, 0.5, [0, -2 * np.log(2), -2 * np.log(1.5), -2 * np.log(4.5)]),
+        # Clamped as in the authors' code: an exponent to 2, a factor to 0.01.
+        ("power", 1.0, 5.0, [0, -4, -1, -49]),
+        ("power", -1.0, 1.0, [0, -0.02, -0.01, -0.07]),
+        ("log", 1.0, -3.0, [0, -np.log1p(0.02), -np.log1p(0.01), -np.log1p(0.07)]),
+    ],
+)
+def test_kerple_by_hand(kind: str, r1: float, r2: float, expected: list[float]) -> None:
+    got = kerple_bias(kind, r1, r2, [0, 2, -1, 7])
+    # A logarithm is within one unit of its last place, here of 4 at most, on each side.
+    tolerance = 4 * 2.0**-52 if kind == "log" else 0
+    assert_within("bias", got=got, expected=expected, tolerance=tolerance)
+
+
+def test_kerple_with_an_exponent_of_one_is_alibi() -> None:
+    random = np.random.default_rng(0)
+    x = random.standard_normal((4, 8))
+    alibi = encoding("alibi", model_dim=8, heads=2, absolute=True)
+    weights = {"r1": np.array([1 / 16, 1.0]), "r2": np.ones(2)}
+    made = encoding("kerple", model_dim=8, heads=2, kind="power", weights=weights)
+    positions = [0, 5, 2, 9]
+    got = made.scores(x, x, positions, positions)[0]
+    assert got.tolist() == alibi.scores(x, x, positions, positions)[0].tolist()
+
+
+@pytest.mark.parametrize("kind", ["log", "power"])
+def test_kerple_s_bias_falls_with_every_step(kind: str) -> None:
+    for seed in range(5):
+        made = encoding("kerple", model_dim=8, heads=2, kind=kind, seed=seed)
+        silent = np.zeros((300, 8))
+        bias = made.scores(silent[:1], silent, [0], np.arange(300))
+        assert (np.diff(bias, axis=-1) < 0).all()
+
+
+def fire_of_identity(**options: Any) -> Encoding:
+    """FIRE whose network gives its input back, plus 1, so that the ratio can be seen."""
+    hidden, output = np.zeros((1, 32)), np.zeros((32, 1))
+    hidden[0, 7], output[7, 0] = 2.0, 0.5
+    weights = {
+        "hidden": hidden,
+        "hidden_bias": np.zeros(32),
+        "output": output,
+        "output_bias": np.ones(1),
+    }
+    return encoding("fire", model_dim=4, heads=1, weights=weights, **options)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "expected"),
+    [
+        (3, 3, 1.0),  # distance 0
+        (7, 4, 1 + np.log(4) / np.log(11)),  # query within L = 10
+        (4, 7, 1 + np.log(4) / np.log(11)),  # a key after its query
+        (31, 0, 2.0),  # the first key from beyond L
+        (31, 16, 1 + np.log(16) / np.log(32)),
+    ],
+)
+def test_fire_s_ratio_by_hand(m: int, n: int, expected: float) -> None:
+    made = fire_of_identity(c=1.0, threshold=10.0)
+    silent = np.zeros((1, 4))
+    got = made.scores(silent, silent, [m], [n]).item()
+    # Two logarithms and a division on each side, of values below 2.
+    assert abs(got - expected) < 8 * 2.0**-52
+
+
+def test_fire_s_unit_below_0_is_off() -> None:
+    made = fire_of_identity()
+    made.weights["hidden"][0, 7] = -2.0
+    silent = np.zeros((1, 4))
+    assert made.scores(silent, silent, [100], [0]).item() == 1.0
+
+
+def test_a_shift_changes_fire_s_scores_beyond_the_threshold_only() -> None:
+    random = np.random.default_rng(0)
+    x = random.standard_normal((4, 16))
+    made = encoding("fire", model_dim=16, heads=2, threshold=100.0)
+    positions = np.arange(4) * 10
+    start = made.scores(x, x, positions, positions)
+    within = made.scores(x, x, positions + 60, positions + 60)
+    # The very same numbers go into the very same sums.
+    assert_within("score", got=within, expected=start, tolerance=0)
+    beyond = made.scores(x, x, positions + 500, positions + 500)
+    assert np.abs(beyond - start).max() > 0.01
+
+
+def test_t5_does_not_divide_by_sqrt_d() -> None:
+    weights = {"bias": np.zeros((32, 2))}
+    t5 = encoding("t5", model_dim=8, heads=2, weights=weights)
+    nope = encoding("nope", model_dim=8, heads=2)
+    m = np.arange(5)
+    # A head dim of 4 is divided by 2, which is exact.
+    assert_same_bits("t5", got=t5.scores(X, X, m, m), expected=2 * nope.scores(X, X, m, m))
+
+
+@pytest.mark.parametrize(("bidirectional", "later"), [(True, 17), (False, 0)])
+def test_t5_s_bias_is_that_of_the_key_after_the_query(bidirectional: bool, later: int) -> None:
+    bias = np.stack([np.arange(32.0), 100 + np.arange(32.0)], axis=1)
+    t5 = encoding("t5", model_dim=8, heads=2, weights={"bias": bias}, bidirectional=bidirectional)
+    zero = np.zeros((1, 8))
+    assert t5.scores(zero, zero, [4], [5]).ravel().tolist() == [later, 100 + later]
+    assert t5.scores(zero, zero, [5], [4]).ravel().tolist() == [1, 101]
+
+
+#: The least distance of each bucket of T5, of 32 buckets and 128 positions.
+BOTH_WAYS = [*range(8), 8, 12, 16, 23, 32, 46, 64, 91]
+CAUSAL = [*range(16), 16, 19, 21, 24, 27, 31, 35, 40, 46, 52, 59, 67, 77, 87, 99, 113]
+
+
+@pytest.mark.parametrize(("bidirectional", "first"), [(True, BOTH_WAYS), (False, CAUSAL)])
+def test_t5_s_published_buckets(bidirectional: bool, first: list[int]) -> None:
+    for bucket, (low, high) in enumerate(pairwise([*first, 1000])):
+        past = buckets(-np.arange(low, high), bidirectional=bidirectional)
+        assert past.tolist() == [bucket] * (high - low), f"distances {low} to {high - 1}"
+        if low:
+            future = buckets(np.arange(low, high), bidirectional=bidirectional)
+            expected = 16 + bucket if bidirectional else 0
+            assert future.tolist() == [expected] * (high - low), f"distances {low} to {high - 1}"
+
+
+@given(
+    half=st.integers(2, 20),
+    beyond=st.integers(1, 300),
+    bidirectional=st.booleans(),
+    distance=st.integers(0, 500),
+)
+def test_t5_s_floor_of_a_logarithm_in_fractions(
+    half: int, beyond: int, bidirectional: bool, distance: int
+) -> None:
+    count = 2 * half if bidirectional else half
+    exact = half // 2
+    furthest, steps = exact + beyond + (half if bidirectional else 0), half - exact
+    got = buckets(
+        np.array([-distance]),
+        num_buckets=count,
+        max_distance=furthest,
+        bidirectional=bidirectional,
+    )[0]
+    if distance < exact:
+        assert got == distance
+        return
+    # floor(steps log(n/e) / log(D/e)) >= k means (n/e)^steps >= (D/e)^k.
+    ratio, whole = Fraction(distance, exact) ** steps, Fraction(furthest, exact)
+    assert got == exact + sum(ratio >= whole**k for k in range(1, steps))
+
+
+def test_t5_s_whole_powers_fall_where_the_formula_says() -> None:
+    # e = 5 of 10 buckets and D = 5 * 3^5: bucket 5 + k begins at 5 * 3^k, on which a rounded
+    # logarithm may fall short.
+    first = [5 * 3**k for k in range(5)]
+    options = {"num_buckets": 10, "max_distance": 5 * 3**5, "bidirectional": False}
+    for k, distance in enumerate(first):
+        pair = -np.array([distance - 1, distance])
+        assert buckets(pair, **options).tolist() == [4 + k, 5 + k]  # type: ignore[arg-type]

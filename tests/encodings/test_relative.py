@@ -1,0 +1,221 @@
+"""Encodings with relative terms or tables: Shaw, Transformer-XL, TUPE and DeBERTa."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from helpers import assert_same_bits, assert_within
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ropecli.encodings import encoding
+from ropecli.reference import scores as reference
+
+DIM, HEADS, HEAD_DIM, LENGTH = 8, 2, 4, 7
+X = np.random.default_rng(0).standard_normal((LENGTH, DIM))
+POSITIONS = np.arange(LENGTH)
+
+
+def build(name: str, **options: Any) -> Any:
+    return encoding(name, model_dim=DIM, heads=HEADS, **options)
+
+
+@given(
+    queries=st.integers(1, 6),
+    keys=st.integers(1, 6),
+    clip=st.integers(1, 30),
+    printed=st.booleans(),
+    seed=st.integers(0, 2**32),
+)
+def test_shaw_s_attention_matches_the_reference(
+    queries: int, keys: int, clip: int, printed: bool, seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    x, y = random.standard_normal((queries, 8)), random.standard_normal((keys, 8))
+    m, n = random.integers(0, 40, (2, 6)).astype(np.float64)
+    m, n = m[:queries], n[:keys]
+    options = {"clip": clip, "as_printed": printed}
+    shaw = build("shaw", seed=seed, **options)
+    # A score s is off by 8 + 8 + 4 roundings of its terms, at most 3 (|x| |y| + |x|) |W|^2 large,
+    # its share of the attention by twice that, and an output by a share of the largest value.
+    largest = max(1.0, *(float(np.abs(w).max()) for w in shaw.weights.values()))
+    size = (1 + float(np.abs(x).sum(1).max())) * (8 + float(np.abs(y).sum(1).max())) * largest**2
+    assert_within(
+        "attend",
+        got=shaw.attend(x, y, m, n),
+        expected=reference.shaw_attention(x, y, m, n, shaw.weights, clip=clip, as_printed=printed),
+        tolerance=2.0**-53 * (2 * 3 * 20 * size + 100) * 8 * (8 + size),
+    )
+
+
+def test_shaw_s_weight_of_a_distance_is_a_row() -> None:
+    # q = (1, 0) whatever the token, k = 0: the score is the first coordinate of a row, / sqrt(2).
+    rows = np.arange(7.0)
+    weights = {
+        "query": np.array([[[1.0, 0.0]]]),
+        "key": np.zeros((1, 1, 2)),
+        "key_positions": np.stack([rows, np.zeros(7)], axis=1),
+    }
+    for printed, sign in ((False, 1), (True, -1)):
+        table = weights | ({"key_positions": weights["key_positions"][:, :1]} if printed else {})
+        if printed:
+            table["key"] = np.array([[[1.0, 0.0]]])
+        shaw = encoding(
+            "shaw", model_dim=1, heads=1, head_dim=2, clip=3, as_printed=printed, weights=table
+        )
+        n = np.arange(11)
+        got = shaw.scores(np.ones((1, 1)), np.zeros((11, 1)), [5], n)[0, 0] * np.sqrt(2)
+        expected = np.clip(sign * (n - 5), -3, 3) + 3
+        # One rounding each of 1/sqrt(2), sqrt(2) and two products, of at most 6.
+        assert_within("scores", got=got, expected=expected, tolerance=6 * 4 * 2.0**-52)
+
+
+def test_shaw_without_a_query_or_a_key() -> None:
+    shaw = build("shaw")
+    assert shaw.attend(X[:0], X, [], POSITIONS).shape == (HEADS, 0, HEAD_DIM)
+    assert (shaw.attend(X, X[:0], POSITIONS, []) == np.zeros((HEADS, LENGTH, HEAD_DIM))).all()
+
+
+def test_huge_scores_of_shaw_do_not_overflow() -> None:
+    assert np.isfinite(build("shaw").attend(1e6 * X, 1e6 * X, POSITIONS, POSITIONS)).all()
+
+
+def shifted(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The released code's trick: a column of zeros, read as one row more, without the first."""
+    queries, keys = scores.shape
+    padded = np.concatenate([np.zeros((queries, 1)), scores], axis=1)
+    return padded.reshape(keys + 1, queries)[1:].reshape(queries, keys)
+
+
+def test_transformer_xl_s_relative_shift() -> None:
+    # It scores each query against distances LENGTH - 1 ... 0 and shifts row m left by
+    # LENGTH - 1 - m, which puts the distance m - n in place of key n; only n <= m counts.
+    xl = build("transformer_xl")
+    distances = xl.code(np.arange(LENGTH)[::-1])
+    got = xl.scores(X, X, range(LENGTH), range(LENGTH))
+    for h in range(HEADS):
+        q, k = X @ xl.weights["query"][h], X @ xl.weights["key"][h]
+        r = distances @ xl.weights["key_position"][h]
+        ac = (q + xl.weights["u"][h]) @ k.T
+        bd = shifted((q + xl.weights["v"][h]) @ r.T)
+        expected = np.tril((ac + bd) / np.sqrt(HEAD_DIM))
+        # Some 2 DIM + HEAD_DIM roundings of sums of at most DIM^2 terms below 20.
+        allowed = (2 * DIM + HEAD_DIM) * DIM**2 * 20 * 2.0**-53
+        assert_within("scores", got=np.tril(got[h]), expected=expected, tolerance=allowed)
+
+
+def test_transformer_xl_s_code_is_all_sines_then_all_cosines() -> None:
+    xl = build("transformer_xl")
+    assert xl.code([0]).tolist() == [[0.0] * 4 + [1.0] * 4]
+    theta = np.array([1, 0.1, 0.01, 0.001])
+    expected = np.concatenate([np.sin(-3 * theta), np.cos(-3 * theta)])
+    assert_within(
+        "code",
+        got=xl.code([-3])[0],
+        expected=expected,
+        tolerance=10 * 2.0**-53,
+    )
+
+
+def test_transformer_xl_as_printed_projects_u_and_v() -> None:
+    printed = build("transformer_xl", as_printed=True)
+    weights = dict(printed.weights)
+    weights |= {name: printed.weights[name] @ printed.weights["query"] for name in "uv"}
+    m = np.arange(LENGTH) * 5
+    original = build("transformer_xl", weights=weights)
+    got, expected = printed.scores(X, X, m, m), original.scores(X, X, m, m)
+    assert_same_bits("scores", got=got, expected=expected)
+
+
+def test_transformer_xl_takes_positions_between_two() -> None:
+    m = np.arange(LENGTH)
+    got, expected = (
+        build("transformer_xl").scores(X, X, m + 0.5, m + 0.5),
+        build("transformer_xl").scores(X, X, m, m),
+    )
+    assert_same_bits("scores", got=got, expected=expected)
+
+
+def test_tupe_s_cls_has_thetas_for_positions() -> None:
+    tupe = build("tupe")
+    place = tupe.scores(np.zeros_like(X), X, POSITIONS, POSITIONS)
+    theta1, theta2 = tupe.weights["theta1"], tupe.weights["theta2"]
+    assert (place[:, 0, :] == theta1[:, None]).all()
+    assert (place[:, 1:, 0] == theta2[:, None]).all()
+
+
+def test_untying_tupe_s_cls_changes_nothing_else() -> None:
+    tied, untied = build("tupe", untie_cls=False), build("tupe")
+    got = untied.scores(X, X, POSITIONS, POSITIONS)[:, 1:, 1:]
+    assert (got == tied.scores(X, X, POSITIONS, POSITIONS)[:, 1:, 1:]).all()
+    assert "theta1" not in tied.weights
+
+
+def test_tupe_s_content_is_scaled_by_twice_the_head_dim() -> None:
+    tupe, nope = build("tupe"), build("nope")
+    zero = np.zeros_like(X)
+    place = tupe.scores(zero, zero, POSITIONS, POSITIONS)
+    got = tupe.scores(X, X, POSITIONS, POSITIONS) - place
+    expected = nope.scores(X, X, POSITIONS, POSITIONS) / np.sqrt(2)
+    # The difference rounds by the size of its terms, and 1/sqrt(2d) twice; both are below 100.
+    assert_within("content", got=got, expected=expected, tolerance=100 * 6 * 2.0**-53)
+
+
+def test_tupe_s_bias_is_that_of_key_minus_query() -> None:
+    weights = {
+        "positions": np.zeros((LENGTH, DIM)),
+        "bias": np.stack([np.arange(13.0), np.arange(13.0)], axis=1),
+    }
+    tupe = build("tupe", length=LENGTH, untie_cls=False, weights=weights)
+    place = tupe.scores(np.zeros_like(X), X, POSITIONS, POSITIONS)
+    assert (place[0] == POSITIONS[None, :] - POSITIONS[:, None] + LENGTH - 1).all()
+
+
+def deberta_rows(term: str, **options: Any) -> list[int]:
+    """The table's row that a term takes for a query at 5 and keys at 0 to 10, k = 3."""
+    first, none = np.array([[[1.0, 0.0]]]), np.zeros((1, 1, 2))
+    c2p = term == "c2p"
+    weights = {
+        "query": first if c2p else none,
+        "key": none if c2p else first,
+        "position_query": none if c2p else first,
+        "position_key": first if c2p else none,
+        "positions": np.arange(6.0)[:, None],
+    }
+    deberta = encoding(
+        "deberta", model_dim=1, heads=1, head_dim=2, clip=3, weights=weights, **options
+    )
+    got = deberta.scores(np.ones((1, 1)), np.ones((11, 1)), [5], range(11))[0, 0] * np.sqrt(6)
+    # 1/sqrt(2), 1/sqrt(3), sqrt(6) and three products, each rounded, of at most 5.
+    assert_within("rows", got=got, expected=np.rint(got), tolerance=5 * 6 * 2.0**-52)
+    rows: list[int] = np.rint(got).astype(int).tolist()
+    return rows
+
+
+def test_deberta_s_rows_of_either_term() -> None:
+    # m - n runs from 5 to -5: clip(m - n + 3, 0, 5), and clip(n - m + 3, 0, 5) as printed.
+    released = [5, 5, 5, 5, 4, 3, 2, 1, 0, 0, 0]
+    assert deberta_rows("c2p") == released
+    assert deberta_rows("c2p", as_printed=True) == released
+    assert deberta_rows("p2c") == released
+    assert deberta_rows("p2c", as_printed=True) == [0, 0, 0, 1, 2, 3, 4, 5, 5, 5, 5]
+
+
+def test_deberta_s_shared_projections_are_those_of_tokens() -> None:
+    shared = build("deberta", shared=True)
+    own = {f"position_{kind}": shared.weights[kind] for kind in ("query", "key")}
+    apart = build("deberta", weights={**shared.weights, **own})
+    m = POSITIONS * 9
+    got, expected = shared.scores(X, X, m, m), apart.scores(X, X, m, m)
+    assert_same_bits("shared", got=got, expected=expected)
+
+
+def test_deberta_without_a_table_is_a_product_over_sqrt_3d() -> None:
+    flat = build("deberta", weights={"positions": np.zeros((32, 8))})
+    nope = build("nope")
+    expected = nope.scores(X, X, POSITIONS, POSITIONS) / np.sqrt(3)
+    got = flat.scores(X, X, POSITIONS, POSITIONS)
+    # One rounding each of 1/sqrt(3), of two scales and of two products.
+    assert_within("scores", got=got, expected=expected, tolerance=5 * 2.0**-53 * np.abs(expected))
