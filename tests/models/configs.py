@@ -1,4 +1,4 @@
-"""Configurations of released models, as their files have them, less what has no say here."""
+"""Configurations of released models, as published, less what has nothing to do with positions."""
 
 from __future__ import annotations
 
@@ -120,6 +120,53 @@ QWEN3_VL: dict[str, Any] = {
         "mrope_section": [24, 20, 20],
     },
 }
+QWEN2_5: dict[str, Any] = {
+    "model_type": "qwen2",
+    "hidden_size": 3584,
+    "max_position_embeddings": 32_768,
+    "max_window_layers": 28,
+    "num_attention_heads": 28,
+    "num_hidden_layers": 28,
+    "num_key_value_heads": 4,
+    "rope_theta": 1_000_000.0,
+    "sliding_window": 131_072,
+    "torch_dtype": "bfloat16",
+    "use_sliding_window": False,
+}
+LLAMA_4: dict[str, Any] = {
+    "model_type": "llama4",
+    "text_config": {
+        "model_type": "llama4_text",
+        "attn_scale": 0.1,
+        "attn_temperature_tuning": True,
+        "floor_scale": 8192,
+        "head_dim": 128,
+        "hidden_size": 5120,
+        "max_position_embeddings": 10_485_760,
+        "no_rope_layers": [1, 1, 1, 0] * 12,
+        "num_attention_heads": 40,
+        "num_hidden_layers": 48,
+        "rope_scaling": LLAMA_31["rope_scaling"] | {"factor": 16.0, "high_freq_factor": 1.0},
+        "rope_theta": 500_000.0,
+    },
+}
+MISTRAL: dict[str, Any] = {
+    "model_type": "mistral",
+    "hidden_size": 4096,
+    "max_position_embeddings": 32_768,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 32,
+    "rope_theta": 10_000.0,
+    "sliding_window": 4096,
+}
+PYTHIA: dict[str, Any] = {
+    "model_type": "gpt_neox",
+    "hidden_size": 2048,
+    "max_position_embeddings": 2048,
+    "num_attention_heads": 16,
+    "rotary_emb_base": 10_000,
+    "rotary_pct": 0.25,
+}
 ALL = {
     "llama-3.1": LLAMA_31,
     "gpt-oss": GPT_OSS,
@@ -130,6 +177,88 @@ ALL = {
     "smollm3": SMOLLM3,
     "phi-3": PHI_3,
     "dynamic": DYNAMIC,
+}
+
+#: More keys of the same, and the rules of `lint` that fire: notes where stacks part, nothing else.
+RELEASED: dict[str, tuple[dict[str, Any], set[str]]] = {
+    "Llama 3.1 8B": (LLAMA_31 | {"head_dim": 128, "num_key_value_heads": 8}, set()),
+    "Llama 3.2 1B": (
+        LLAMA_31
+        | {"head_dim": 64, "hidden_size": 2048}
+        | {"rope_scaling": LLAMA_31["rope_scaling"] | {"factor": 32.0}},
+        set(),
+    ),
+    "Llama 2 7B": (
+        {
+            "model_type": "llama",
+            "hidden_size": 4096,
+            "max_position_embeddings": 4096,
+            "num_attention_heads": 32,
+            "rope_scaling": None,
+        },
+        {"R091"},
+    ),
+    "Llama 4 Scout": (LLAMA_4, set()),
+    "Qwen2.5 7B": (QWEN2_5, set()),
+    "Qwen2.5 7B with YaRN as its page says": (
+        QWEN2_5
+        | {
+            "rope_scaling": {
+                "factor": 4.0,
+                "original_max_position_embeddings": 32_768,
+                "type": "yarn",
+            }
+        },
+        {"R022"},
+    ),
+    "Qwen2-VL 7B": (
+        QWEN2_5 | {"model_type": "qwen2_vl", "rope_scaling": QWEN2_VL["rope_scaling"]},
+        {"R016"},
+    ),
+    "Qwen3-VL 8B": ({"model_type": "qwen3_vl", "text_config": QWEN3_VL}, {"R073"}),
+    "Gemma 3 4B": (GEMMA_3 | {"sliding_window": 1024}, {"R060"}),
+    "gpt-oss 20B": (
+        GPT_OSS
+        | {
+            "initial_context_length": 4096,
+            "layer_types": ["sliding_attention", "full_attention"] * 12,
+            "num_hidden_layers": 24,
+            "sliding_window": 128,
+        },
+        {"R034"},
+    ),
+    "DeepSeek-V3": (
+        {name: value for name, value in DEEPSEEK_V3.items() if name != "rope_interleave"}
+        | {"num_hidden_layers": 61, "num_nextn_predict_layers": 1},
+        {"R031"},
+    ),
+    "Kimi K2": (
+        DEEPSEEK_V3
+        | {
+            "model_type": "kimi_k2",
+            "max_position_embeddings": 131_072,
+            "num_attention_heads": 64,
+            "rope_scaling": DEEPSEEK_V3["rope_scaling"] | {"beta_fast": 1.0, "factor": 32.0},
+            "rope_theta": 50_000.0,
+        },
+        {"R031"},
+    ),
+    "Phi-3.5 mini": (
+        PHI_3 | {"num_hidden_layers": 32, "sliding_window": 262_144},
+        {"R044", "R047"},
+    ),
+    "Mistral 7B v0.1": (MISTRAL, set()),
+    "SmolLM3 3B": (
+        SMOLLM3
+        | {
+            "layer_types": ["full_attention"] * 36,
+            "no_rope_layer_interval": 4,
+            "no_rope_layers": [1, 1, 1, 0] * 9,
+            "num_hidden_layers": 36,
+        },
+        set(),
+    ),
+    "Pythia 1.4B": (PYTHIA, set()),
 }
 
 

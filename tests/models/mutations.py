@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from helpers import soon
-from models.configs import ALL, published
+from models.configs import ALL, RELEASED, published
+from models.lint.cases import CASES
 
 from ropecli import RopecliError, lint, load_model
 from ropecli.models.stacks import STACKS
@@ -25,8 +25,10 @@ WRONG: list[Any] = [
 
 
 def sound() -> list[dict[str, Any]]:
-    """Files to start from."""
-    return [*ALL.values(), *(entry["config"] for entry in published().values())]
+    """Files to start from, those that fire a rule of `lint` among them."""
+    released = [*ALL.values(), *(keys for keys, _ in RELEASED.values())]
+    tables = [entry["config"] for entry in published().values()]
+    return [*released, *tables, *(case.fires for case in CASES.values())]
 
 
 def mutated(random: np.random.Generator, files: list[dict[str, Any]]) -> bytes:
@@ -60,33 +62,33 @@ def _change(random: np.random.Generator, target: dict[str, Any]) -> None:
             target[key] = WRONG[random.integers(len(WRONG))]
 
 
-def assert_judged_or_refused(data: bytes, folder: Path) -> bool:
-    """Whether the file can be computed; and that nothing but a clear line comes of it if not."""
+def assert_judged_or_refused(data: bytes, folder: Path, fired: set[str] | None = None) -> bool:
+    """Whether the file can be computed; and that nothing but clear lines come of it if not.
+
+    Args:
+        data: Of the file.
+        folder: To write it to.
+        fired: Rules of `lint`, to which its own are added.
+    """
     path = folder / "config.json"
     path.write_bytes(data)
+    computed, messages = True, []
     with soon(data[:400]):  # read six times over
         try:
-            lint(path)
-            computed = True
+            found = lint(path)
+            messages += [finding.message for finding in found]
+            (set() if fired is None else fired).update(finding.rule for finding in found)
         except RopecliError as error:
             computed = False
-            assert_one_line(str(error), data)
+            messages.append(str(error))
         for stack in STACKS:
             try:
                 load_model(path, reading=stack, sequence_length=70_000)
             except RopecliError as error:
                 computed = False
-                assert_one_line(str(error), data)
+                messages.append(str(error))
+    for message in messages:
+        assert message, data[:400]
+        assert "\n" not in message, data[:400]
+        assert len(message) < 600, data[:400]
     return computed
-
-
-def assert_one_line(message: str, data: bytes) -> None:
-    """A message that a person can read, and that does not repeat the whole file."""
-    assert message, data[:400]
-    assert "\n" not in message, data[:400]
-    assert len(message) < 600, data[:400]
-
-
-def assert_plain(raw: Mapping[str, Any]) -> None:
-    """The keys of a file, unchanged by what was done with them."""
-    assert json.loads(json.dumps(raw)) == raw

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from files.folders import refused
-from models.gguf.built import only, rotary
+from models.gguf.built import only, rotary, settings
 from models.gguf.llama_cpp import axis_of
 from models.gguf.writer import F64, UINT32, Tensor, Typed, array, float32, model, opened
 
@@ -16,38 +16,37 @@ from ropecli.errors import ArgumentError
 from ropecli.models.gguf.settings import FREQS, LONG, gguf_settings
 from ropecli.models.stacks import transformers
 
-
-def placed(architecture: str, **keys: object) -> tuple[int, int, int]:
-    """Head dim, rotary dim and offset."""
-    got = rotary(only(model(architecture, named(keys))))
-    return got.head_dim, got.rotary_dim, got.rotary_offset
-
-
-def named(keys: dict[str, object]) -> dict[str, object]:
-    return {name.replace("__", "."): value for name, value in keys.items()}
+WIDTH = {"embedding_length": 4096, "attention.head_count": 32}
+KEY_80 = {"attention.key_length": 80, "rope.dimension_count": 32}
+MLA = {"attention.key_length": 576, "attention.key_length_mla": 192, "rope.dimension_count": 64}
+MLAS = ("deepseek2", "glm-dsa", "mistral4", "bailingmoe3")
 
 
-def test_head_dim() -> None:
-    width = {"embedding_length": 4096, "attention__head_count": 32}
-    assert placed("llama", **width) == (128, 128, 0)
-    assert placed("llama", **width, attention__key_length=64) == (64, 64, 0)
-    by_block = {**width, "attention__head_count": [0, 0, 64, 32]}
-    assert placed("deci", **by_block) == (64, 64, 0)
-
-
-def test_partial_rotation() -> None:
-    assert placed("phi2", attention__key_length=80, rope__dimension_count=32) == (80, 32, 0)
-    # plamo rotates the whole head, whatever the key says.
-    assert placed("plamo", attention__key_length=80, rope__dimension_count=32) == (80, 80, 0)
-
-
-@pytest.mark.parametrize("architecture", ["deepseek2", "glm-dsa", "mistral4", "bailingmoe3"])
-def test_last_coordinates_of_mla(architecture: str) -> None:
-    keys = {"attention__key_length": 576, "rope__dimension_count": 64}
-    assert placed(architecture, **keys, attention__key_length_mla=192) == (192, 64, 128)
-    # Files from before that key have the length of a head's key.
-    old = {**keys, "attention__key_length": 192}
-    assert placed(architecture, **old) == (192, 64, 128)
+@pytest.mark.parametrize(
+    ("architecture", "keys", "placed"),
+    [
+        ("llama", WIDTH, (128, 128, 0)),
+        ("llama", WIDTH | {"attention.key_length": 64}, (64, 64, 0)),
+        ("deci", WIDTH | {"attention.head_count": [0, 0, 64, 32]}, (64, 64, 0)),
+        ("phi2", KEY_80, (80, 32, 0)),
+        ("plamo", KEY_80, (80, 80, 0)),  # rotates the whole head, whatever the key says
+        *((architecture, MLA, (192, 64, 128)) for architecture in MLAS),
+        # Files from before key_length_mla have the length of a head's key.
+        *(
+            (
+                architecture,
+                MLA | {"attention.key_length": 192, "attention.key_length_mla": None},
+                (192, 64, 128),
+            )
+            for architecture in MLAS
+        ),
+    ],
+)
+def test_head_dim_rotary_dim_and_offset(
+    architecture: str, keys: dict[str, object], placed: tuple[int, int, int]
+) -> None:
+    got = rotary(only(model(architecture, keys)))
+    assert (got.head_dim, got.rotary_dim, got.rotary_offset) == placed
 
 
 @pytest.mark.parametrize("architecture", ["cogvlm", "deepseek2-ocr"])
@@ -73,38 +72,31 @@ def test_fixed_rotation(architecture: str) -> None:
     ],
 )
 def test_layout(architecture: str, layout: str) -> None:
-    from models.gguf.built import settings
-
     found = settings(model(architecture, {"attention.key_length": 16, "block_count": 4}))
     rotating = [rotary(layer) for layer in found.values() if layer.rope_type]
     assert {got.layout for got in rotating} == {layout}
 
 
 @pytest.mark.parametrize(
-    "sections", [[16, 24, 24, 0], [24, 20, 20, 0], [22, 22, 20, 0], [64, 0, 0, 0]]
+    "sections",
+    [
+        [16, 24, 24, 0],
+        [24, 20, 20, 0],
+        [22, 22, 20, 0],
+        [64, 0, 0, 0],
+        [16, 16, 16, 16],
+        # That end before the pairs do.
+        [8, 4, 4, 0],
+        [8, 0, 4, 4],
+        [11, 11, 10, 0],
+        [16, 16, 8, 8],
+    ],
 )
 @pytest.mark.parametrize(("architecture", "imrope"), [("qwen2vl", False), ("qwen3vl", True)])
 def test_axes(sections: list[int], architecture: str, *, imrope: bool) -> None:
     keys = {"attention.key_length": 128, "rope.dimension_sections": sections}
     got = rotary(only(model(architecture, keys))).axis
     assert got == tuple(axis_of(i, sections, imrope=imrope) for i in range(64))
-
-
-@pytest.mark.parametrize("sections", [[8, 4, 4, 0], [8, 0, 4, 4], [11, 11, 10, 0], [16, 16, 8, 8]])
-@pytest.mark.parametrize(("architecture", "imrope"), [("qwen2vl", False), ("qwen3vl", True)])
-def test_sections_that_end_before_the_pairs_do(
-    sections: list[int], architecture: str, *, imrope: bool
-) -> None:
-    keys = {"attention.key_length": 128, "rope.dimension_sections": sections}
-    got = only(model(architecture, keys)).geometry["axis"]
-    assert got == tuple(axis_of(i, sections, imrope=imrope) for i in range(64))
-
-
-def test_four_axes() -> None:
-    keys = {"attention.key_length": 128, "rope.dimension_sections": [16, 16, 16, 16]}
-    assert rotary(only(model("qwen2vl", keys))).axis == tuple(i // 16 for i in range(64))
-    turns = only(model("qwen3vl", keys)).geometry["axis"]
-    assert turns == tuple(i % 3 for i in range(48)) + (3,) * 16
 
 
 def test_axes_of_qwen3_vl_differ_from_transformers_in_two_pairs() -> None:
@@ -133,6 +125,12 @@ def test_sections_choose_the_mode() -> None:
 GOOD: dict[str, object] = {"context_length": 4096, "attention.key_length": 16}
 
 
+SCALING = "rope.scaling."
+YARN = {f"{SCALING}type": "yarn"}
+ALPHA = {f"{SCALING}alpha": 2.0}
+DOUBLE = Typed(12, struct.pack("<d", 1e300))
+
+
 @pytest.mark.parametrize(
     ("architecture", "keys", "what"),
     [
@@ -141,61 +139,29 @@ GOOD: dict[str, object] = {"context_length": 4096, "attention.key_length": 16}
         ("llama", {"attention.key_length": 70_000}, "attention.key_length is 70000; expected"),
         ("llama", {"attention.key_length": 16.0}, "is 16.0; expected an integer from 1"),
         ("llama", {"attention.key_length": True}, "is True; expected an integer from 1"),
-        (
-            "llama",
-            {"rope.dimension_count": 18},
-            "dimension_count is 18; expected at most the head's",
-        ),
+        ("llama", {"rope.dimension_count": 18}, "count is 18; expected at most the head's"),
         ("llama", {"rope.dimension_count": 7}, "dimension_count is 7; expected an even number"),
         ("llama", {"rope.freq_base": 0.0}, "rope.freq_base is 0.0; expected a number from 1e-30"),
         ("llama", {"rope.freq_base": float("nan")}, "freq_base is nan; expected a number from"),
         ("llama", {"rope.freq_base": "10000"}, "is '10000'; expected a number"),
-        (
-            "llama",
-            {"rope.scaling.factor": -1.0},
-            "factor is -1.0; expected a number from 1e-30",
-        ),
-        (
-            "llama",
-            {"rope.scaling.type": "ntk"},
-            "is 'ntk'; expected one of none, linear, yarn, longrope",
-        ),
-        ("llama", {"rope.scaling.type": 2}, "rope.scaling.type is 2; expected a string"),
-        ("llama", {"context_length": 0, "rope.scaling.type": "yarn"}, "context_length is 0"),
-        ("llama", {"rope.freq_base": 1.0, "rope.scaling.type": "yarn"}, "freq_base is 1.0"),
-        (
-            "grok",
-            {"rope.scaling.yarn_beta_fast": 0.0},
-            "yarn_beta_fast is 0.0; expected a number",
-        ),
-        (
-            "llama",
-            {"rope.scaling.factor": Typed(12, struct.pack("<d", 1e300))},
-            "is 1e+300; expected",
-        ),
-        (
-            "llama",
-            {"rope.scaling.factor": 1e-5, "rope.scaling.type": "yarn"},
-            "expected a number above e^-10",
-        ),
-        (
-            "deepseek2",
-            {"rope.scaling.yarn_log_multiplier": -1.0},
-            "is -1.0; expected a number from 0",
-        ),
+        ("llama", YARN | {"rope.freq_base": 1.0}, "freq_base is 1.0"),
+        ("llama", YARN | {"context_length": 0}, "context_length is 0"),
+        ("llama", {f"{SCALING}factor": -1.0}, "factor is -1.0; expected a number from 1e-30"),
+        ("llama", {f"{SCALING}factor": DOUBLE}, "is 1e+300; expected"),
+        ("llama", YARN | {f"{SCALING}factor": 1e-5}, "expected a number above e^-10"),
+        ("llama", {f"{SCALING}type": "ntk"}, "is 'ntk'; expected one of none, linear, yarn, longr"),
+        ("llama", {f"{SCALING}type": 2}, "rope.scaling.type is 2; expected a string"),
+        ("grok", {f"{SCALING}yarn_beta_fast": 0.0}, "yarn_beta_fast is 0.0; expected a number"),
+        ("deepseek2", {f"{SCALING}yarn_log_multiplier": -1.0}, "is -1.0; expected a number from 0"),
         ("qwen2vl", {}, "qwen2vl.rope.dimension_sections is missing; expected four numbers"),
         ("qwen2vl", {"rope.dimension_sections": [8]}, "expected two to four numbers"),
         ("qwen2vl", {"rope.dimension_sections": [0, 0, 0, 0]}, "expected two to four numbers"),
         ("qwen2vl", {"rope.dimension_sections": [8.0, 8.0]}, "expected integers"),
         ("gpt-oss", {"block_count": 5_000}, "block_count is 5000; expected at most 4,096"),
-        ("granite", {"rope.scaling.finetuned": 0}, "finetuned is 0; expected a boolean"),
+        ("granite", {f"{SCALING}finetuned": 0}, "finetuned is 0; expected a boolean"),
         ("deepseek4", {}, "attention.compress_rope_freq_base is missing"),
         ("mistral4", {"attention.temperature_scale": 0.1}, "temperature_length is missing"),
-        (
-            "hunyuan-dense",
-            {"attention.key_length": 2, "rope.scaling.alpha": 2.0},
-            "key_length is 2",
-        ),
+        ("hunyuan-dense", ALPHA | {"attention.key_length": 2}, "key_length is 2"),
     ],
 )
 def test_keys_that_are_refused(

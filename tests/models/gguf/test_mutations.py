@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import slow
 from models.gguf.mutations import assert_refused_or_read, mutated, sound
 from models.gguf.writer import saved
 
@@ -14,7 +15,7 @@ def test_sound_files_are_read(tmp_path: Path) -> None:
     assert all(assert_refused_or_read(saved(tmp_path, data)) for data in sound())
 
 
-@pytest.mark.parametrize("seeds", [range(80), pytest.param(range(500), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", [range(80), *slow(range(500))])
 def test_mutations(seeds: range, tmp_path: Path) -> None:
     files = sound()
     read = 0

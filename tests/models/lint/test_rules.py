@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
-from models.gguf.writer import Tensor, gguf, saved
-from models.lint.cases import CASES, GGUF_CASES, TEXT_CASES
+from helpers import ROOT
+from models.configs import RELEASED, published
+from models.gguf.writer import gguf, saved
+from models.lint.cases import CASES, GGUF_CASES, TEXT_CASES, Json, config
 
 from ropecli.models.lint.rule import Finding, Hit, rule, rules
 from ropecli.models.lint.run import lint
 from ropecli.models.lint.subjects import File
+from ropecli.models.load import load_model
 
 FEWEST = 25
 
@@ -39,16 +43,11 @@ def test_rule_of_config_json(rule_id: str) -> None:
     assert_silent(rule_id, lint(case.quiet))
 
 
-def of_gguf(folder: Path, metadata: object, tensors: dict[str, Tensor]) -> tuple[Finding, ...]:
-    assert isinstance(metadata, dict)
-    return lint(saved(folder, gguf(metadata, tensors)))
-
-
 @pytest.mark.parametrize("rule_id", GGUF_CASES)
 def test_rule_of_gguf(rule_id: str, tmp_path: Path) -> None:
     case = GGUF_CASES[rule_id]
-    assert_fires(rule_id, case.key, of_gguf(tmp_path, case.fires, case.tensors[0]))
-    assert_silent(rule_id, of_gguf(tmp_path, case.quiet, case.tensors[1]))
+    assert_fires(rule_id, case.key, lint(saved(tmp_path, gguf(case.fires, case.tensors[0]))))
+    assert_silent(rule_id, lint(saved(tmp_path, gguf(case.quiet, case.tensors[1]))))
 
 
 @pytest.mark.parametrize("rule_id", TEXT_CASES)
@@ -83,3 +82,96 @@ def test_an_id_is_given_once_and_a_level_is_one_of_three(id: str, level: str) ->
     with pytest.raises(ValueError, match=f"rule {id} must have an id of its own"):
         rule(id, level, "", of=File, why="", cure="")
     assert Hit("key", "message").hint == ""
+
+
+# Sound configurations of released models: no error, no warning that is not deserved.
+
+PUBLISHED = list(published().values())
+#: What the data file's entries may fire beside notes, and why it is right.
+WARNED = {
+    "llama-yarn-lone-mscale": {"R030"},  # what it is there for
+    "glm4v_moe_text.Glm4vMoeTextRotaryEmbedding": {"R083", "R092"},  # class defaults: 4096 / 96
+    "molmo2_text.Molmo2RotaryEmbedding": {"R092"},  # class default of the base; the model has 1e6
+    "phi4_multimodal.Phi4MultimodalRotaryEmbedding": {"R092"},  # class default without LongRoPE
+}
+
+
+@pytest.mark.parametrize("entry", PUBLISHED, ids=lambda entry: entry["name"])
+def test_no_error_on_a_published_configuration(entry: dict[str, Any]) -> None:
+    found = lint(entry["config"])
+    assert [finding for finding in found if finding.level == "error"] == []
+    warned = {finding.rule for finding in found if finding.level == "warning"}
+    assert warned == WARNED.get(entry["name"], set())
+
+
+def test_notes_are_as_few_as_the_page_says() -> None:
+    found = [finding for entry in PUBLISHED for finding in lint(entry["config"])]
+    notes = sum(finding.level == "note" for finding in found)
+    said = f"the {len(PUBLISHED)} published configurations\nthat ropecli is tested with, and among "
+    assert said + f"them there are {notes} notes." in (ROOT / "docs" / "lint.md").read_text()
+
+
+@pytest.mark.parametrize("name", RELEASED)
+def test_released_model(name: str) -> None:
+    keys, noted = RELEASED[name]
+    found = lint(keys)
+    assert {finding.rule for finding in found} == noted
+    assert {finding.level for finding in found} <= {"note"}
+
+
+# Architectures whose code fixes the base: a file that names another is warned of.
+
+FIXED = ("gptj", "codegen", "roformer")
+BASES = ("R090", "R091", "R094", "R097")
+
+
+def about_the_base(keys: Json) -> list[Finding]:
+    return [each for each in lint(keys) if each.rule in BASES]
+
+
+@pytest.mark.parametrize("model_type", FIXED)
+@pytest.mark.parametrize(
+    ("given", "key"),
+    [
+        ({"rope_theta": 500_000.0}, "rope_theta"),
+        ({"rope_theta": None, "rotary_emb_base": 500_000}, "rotary_emb_base"),
+        (
+            {"rope_theta": None, "rope_parameters": {"rope_theta": 5e5}},
+            "rope_parameters.rope_theta",
+        ),
+        ({"rope_theta": None, "rope_scaling": {"rope_theta": 5e5}}, "rope_scaling.rope_theta"),
+    ],
+)
+def test_another_base_is_ignored_and_told(model_type: str, given: Json, key: str) -> None:
+    keys = config(model_type=model_type, **given)
+    (finding,) = about_the_base(keys)
+    assert (finding.rule, finding.level, finding.key) == ("R097", "warning", key)
+    assert "10000" in finding.message
+    assert "500000" in finding.message
+    (layer,) = load_model(keys).layers
+    assert layer.rotary is not None
+    assert layer.rotary.base == 10_000.0
+
+
+@pytest.mark.parametrize("model_type", FIXED)
+@pytest.mark.parametrize("base", [None, 10_000.0, 10_000])
+def test_without_another_one_there_is_nothing_to_cure(model_type: str, base: object) -> None:
+    assert about_the_base(config(model_type=model_type, rope_theta=base)) == []
+
+
+@pytest.mark.parametrize("model_type", FIXED)
+@pytest.mark.parametrize("base", [None, 500_000.0])
+def test_assumed_says_that_the_code_fixes_it(model_type: str, base: object) -> None:
+    (layer,) = load_model(config(model_type=model_type, rope_theta=base)).layers
+    (said,) = [each for each in layer.settings.assumed if "base" in each]
+    assert said == f"base 10000: the code of model_type {model_type} fixes it"
+
+
+def test_key_of_another_name_counts_in_gpt_neox() -> None:
+    keys = config(model_type="gpt_neox", rope_theta=500_000.0)
+    (finding,) = about_the_base(keys)
+    assert (finding.rule, finding.hint) == ("R097", "Rename it to rotary_emb_base.")
+    assert about_the_base(keys | {"rotary_emb_base": 500_000.0}) == []
+    (finding,) = about_the_base(config(model_type="gpt_neox", rope_theta=None))
+    assert finding.rule == "R091"
+    assert "Add rotary_emb_base" in finding.hint
