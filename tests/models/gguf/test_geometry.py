@@ -16,9 +16,13 @@ from ropecli.errors import ArgumentError
 from ropecli.models.gguf.settings import FREQS, LONG, gguf_settings
 from ropecli.models.stacks import transformers
 
-WIDTH = {"embedding_length": 4096, "attention.head_count": 32}
-KEY_80 = {"attention.key_length": 80, "rope.dimension_count": 32}
-MLA = {"attention.key_length": 576, "attention.key_length_mla": 192, "rope.dimension_count": 64}
+WIDTH: dict[str, object] = {"embedding_length": 4096, "attention.head_count": 32}
+KEY_80: dict[str, object] = {"attention.key_length": 80, "rope.dimension_count": 32}
+MLA: dict[str, object] = {
+    "attention.key_length": 576,
+    "attention.key_length_mla": 192,
+    "rope.dimension_count": 64,
+}
 MLAS = ("deepseek2", "glm-dsa", "mistral4", "bailingmoe3")
 
 
