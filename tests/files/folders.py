@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -80,6 +81,30 @@ def write(
     """Write a target by what the block does; by default, it should be refused before."""
     with replacing(target, force=force) as stream:
         block(stream)
+
+
+@contextlib.contextmanager
+def replaced(number: int, by: int) -> Iterator[None]:
+    """Give an open descriptor, which is closed, the number of standard input or output."""
+    kept = os.dup(number)
+    os.dup2(by, number)
+    os.close(by)
+    try:
+        yield
+    finally:
+        os.dup2(kept, number)
+        os.close(kept)
+
+
+@contextlib.contextmanager
+def limited_files(count: int) -> Iterator[None]:
+    """Let this process open no more than so many files at a time."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @contextlib.contextmanager

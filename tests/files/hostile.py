@@ -1,4 +1,4 @@
-"""Files that should not be trusted."""
+"""Files that should not be trusted: crafted and damaged ones, and what may become of them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 import resource
+import shutil
 import struct
 import warnings
 import zipfile
@@ -16,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from files.folders import to_be_rotated
+from files.folders import replaced, to_be_rotated
+from files.formats import native, read_hdf5, read_zarr
 from helpers import assert_same_bits
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
@@ -24,6 +26,8 @@ from safetensors.numpy import save
 
 from ropecli import Rotary, encode_file, rotate
 from ropecli.errors import FileError, RopecliError
+from ropecli.files.arrays import read_whole
+from ropecli.files.formats.registry import open_source
 
 Array = NDArray[Any]
 ROPE = Rotary(head_dim=8)
@@ -173,14 +177,8 @@ def fed(content: bytes) -> Iterator[None]:
     ours, theirs = os.pipe()
     assert os.write(theirs, content) == len(content)
     os.close(theirs)
-    kept = os.dup(0)
-    os.dup2(ours, 0)
-    try:
+    with replaced(0, ours):
         yield
-    finally:
-        os.dup2(kept, 0)
-        os.close(kept)
-        os.close(ours)
 
 
 def assert_refused_or_rotated(folder: Path, name: str, content: bytes) -> bool:
@@ -213,8 +211,8 @@ def assert_refused_or_rotated(folder: Path, name: str, content: bytes) -> bool:
             expected = rotate(expected, ROPE)
         got = _as_others_read_it(output)
         assert got is not None, "others can't read what was written"
-        native = got.astype(got.dtype.newbyteorder("="))
-        assert_same_bits(name, got=native, expected=expected)
+        got = native(got)
+        assert_same_bits(name, got=got, expected=expected)
     assert (folder / name).read_bytes() == content
     output.unlink()
     return True
@@ -236,7 +234,7 @@ def _as_others_read_it(path: Path) -> Array | None:
         loaded = np.load(path, allow_pickle=False)
         with loaded if path.suffix == ".npz" else contextlib.nullcontext():
             found = loaded["q"] if path.suffix == ".npz" else loaded
-    return found.astype(found.dtype.newbyteorder("="))
+    return native(found)
 
 
 def assert_refused_or_read_as_numpy_does(path: Path) -> bool:
@@ -260,3 +258,68 @@ def nested_safetensors(entries: dict[str, Any], data: bytes = b"") -> bytes:
     """A .safetensors file with any header."""
     header = json.dumps(entries).encode()
     return struct.pack("<Q", len(header)) + header + data
+
+
+def damaged(data: bytes, random: np.random.Generator) -> bytes:
+    """Bytes with one to four changes: of a byte, of eight, or cut short."""
+    changed = bytearray(data)
+    for _ in range(random.integers(1, 5)):
+        place = int(random.integers(len(changed)))
+        kind = random.integers(8)
+        if kind < 5:
+            changed[place] = int(random.integers(256))
+        elif kind < 7:
+            changed[place : place + 8] = random.bytes(8)
+        else:
+            del changed[max(1, place) :]
+    return bytes(changed)
+
+
+def damage_file(path: Path, copy: Path, seed: int) -> Path:
+    """A damaged copy of a file, or of a folder in which one file is damaged."""
+    random = np.random.default_rng(seed)
+    if path.is_dir():
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(path, copy)
+        files = sorted(Path(below, name) for below, _, names in os.walk(copy) for name in names)
+        # Half of them in what describes the arrays: there is little of it.
+        metadata = [file for file in files if file.name == "zarr.json"]
+        chosen = metadata if random.integers(2) else files
+        target = chosen[int(random.integers(len(chosen)))]
+        target.write_bytes(damaged(target.read_bytes(), random))
+    else:
+        copy.write_bytes(damaged(path.read_bytes(), random))
+    return copy
+
+
+def is_rotated(path: Path) -> bool:
+    """Rotate "q", assert that its library sees the result, and return whether it was readable."""
+    __tracebackhide__ = True
+    read = read_zarr if path.is_dir() else read_hdf5
+    output = path.with_name("y" + path.suffix)
+    try:
+        encode_file(path, output, ROPE, tensor="q", force=True)
+    except FileError as error:
+        message = str(error)
+        assert message.isprintable(), f"refused in other than one line: {message!r}"
+        return False
+    before, after = (native(read(each, "q")) for each in (path, output))
+    heads = before.reshape(*before.shape[:-1], -1, 8).swapaxes(-3, -2)
+    expected = rotate(heads, ROPE).swapaxes(-3, -2).reshape(before.shape)
+    assert_same_bits(str(path), got=after, expected=expected)
+    return True
+
+
+def is_read(path: Path) -> bool:
+    """Return whether all arrays of a file can be read, and assert one line for what can't."""
+    __tracebackhide__ = True
+    try:
+        with open_source(path) as source:
+            for stored in source.arrays.values():
+                if not stored.unreadable and stored.nbytes < 1 << 27:
+                    read_whole(source.reader(stored))
+    except FileError as error:
+        message = str(error)
+        assert message.isprintable(), f"refused in other than one line: {message!r}"
+        return False
+    return True

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from files.damage import damaged
+from files.hostile import damaged
 from helpers import ROOT, run_python
 
 from ropecli.arrays import as_array

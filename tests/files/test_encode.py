@@ -1,7 +1,10 @@
-"""Rotating files, against rotating in memory and against plain NumPy."""
+"""Rotating files, against rotating in memory and against plain NumPy; and what is refused."""
 
 from __future__ import annotations
 
+import math
+import os
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -9,15 +12,19 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from files.folders import saved
+from files.folders import names, refused, saved
 from helpers import assert_same_bits, assert_within, slow
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from safetensors.numpy import save_file
 
-from ropecli import Rotary, encode_file, rotate
+from ropecli import ArgumentError, ArgumentTypeError, FileError, Rotary, encode_file, rotate
+from ropecli.errors import RopecliError
 from ropecli.files import array_job
-from ropecli.files.encode import default_output
+from ropecli.files.encode import default_output, plan_output
+from ropecli.files.formats.stored import Stored
+from ropecli.files.session import Job, opened
 
 ROPE = Rotary(head_dim=8)
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -190,13 +197,6 @@ def test_result_says_what_was_done(tmp_path: Path) -> None:
     assert result.seconds > 0
 
 
-def test_four_axes_without_a_sequence_axis_are_noted(tmp_path: Path) -> None:
-    path = saved(tmp_path, np.ones((2, 3, 4, 8)))
-    (note,) = encode_file(path, tmp_path / "y.npy", ROPE).notes
-    assert "`sequence_axis`" in note
-    assert encode_file(path, tmp_path / "z.npy", ROPE, sequence_axis=2).notes == ()
-
-
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("inverse", [True, False])
 def test_what_is_not_finite_is_counted(
@@ -222,22 +222,173 @@ def test_what_is_not_finite_is_counted(
     assert not np.isfinite(got[[3, 7, 20], [0, 4, 6]]).any()
 
 
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("order_of_positions", ["C", "F"])
-def test_positions_of_each_batch_are_read_block_by_block(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: Any, order_of_positions: Any
-) -> None:
-    random = np.random.default_rng(4)
-    x = np.asarray(random.standard_normal((5, 300, 8)), order=order)
-    places = np.asarray(random.integers(0, 9_999, (5, 300)).astype(">i4"), order=order_of_positions)
-    monkeypatch.setattr(array_job, "BLOCK_BYTES", 2_000)
-    path = saved(tmp_path, x)
-    encode_file(path, tmp_path / "y.npy", ROPE, positions=str(saved(tmp_path, places, "p.npy")))
-    got = np.load(tmp_path / "y.npy")
-    assert_same_bits("encode_file", got=got, expected=rotate(x, ROPE, places))
-
-
 def test_default_output_stands_beside_the_input() -> None:
+    assert default_output("-") == Path("-")
     assert default_output("a/x.npy") == Path("a/x.rope.npy")
     assert default_output("x.y.NPY") == Path("x.y.rope.NPY")
     assert default_output("x.safetensors") == Path("x.rope.safetensors")
+
+
+# Refusals.
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"rope": ROPE}, "multiple of the head dim 8, got 12"),
+        *(
+            ({"sequence_axis": axis}, f"from 0 to 1 or from -3 to -2, got {axis}")
+            for axis in (2, 3, -1, -4)
+        ),
+        ({"sequence_axis": 1.0}, "integer"),
+        ({"offset": 0.5}, "integer"),
+        ({"dtype": "f8"}, "one of float64"),
+        ({"dtype": "float16"}, "holds float64, not float16"),
+        ({"output": "y"}, "ends in .npy"),
+        ({"output": "y.txt"}, "ends in .npy"),
+        ({"output": ".npy"}, "ends in .npy"),
+        ({"input": "none.npy"}, "No such file"),
+        ({"input": "scalar.npy"}, "two axes or more"),
+        ({"input": "vector.npy"}, "two axes or more"),
+        ({"positions": "none.npy"}, "No such file"),
+        ({"positions": "words.npy"}, "integers or floats"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shapes = {"x.npy": (2, 3, 12), "scalar.npy": (), "vector.npy": (8,)}
+    for name, shape in shapes.items():
+        saved(tmp_path, np.ones(shape), name)
+    saved(tmp_path, np.array(["a", "b", "c"]), "words.npy")
+    before = names(tmp_path)
+    sound: dict[str, Any] = {"input": "x.npy", "output": "y.npy", "rope": Rotary(head_dim=4)}
+    assert words in refused(encode_file, error=RopecliError, **sound | options)
+    assert names(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("positions", "words"),
+    [
+        (np.arange(4), "shape (3,) or (2, 3), got (4,)"),
+        (np.ones((3, 2)), "got (3, 2)"),
+        (5, "got ()"),
+        ([0.0, np.nan, 1.0], "got nan at index 1"),
+        ([0, 1, 2**53 + 1], "at index 2"),
+        ([0, 1, 2**53], "with offset 1"),
+    ],
+)
+def test_positions_that_are_not_allowed_are_refused(
+    tmp_path: Path, positions: Any, words: str
+) -> None:
+    path, output = saved(tmp_path, np.ones((2, 3, 8))), tmp_path / "y.npy"
+    for source in (positions, saved(tmp_path, np.asarray(positions), "p.npy")):
+        options: dict[str, Any] = {"positions": source, "offset": 1, "error": ArgumentError}
+        assert words in refused(encode_file, path, output, ROPE, **options)
+    assert names(tmp_path) == ["p.npy", "x.npy"]
+
+
+def test_what_is_read_is_never_written_over(tmp_path: Path) -> None:
+    path, places = saved(tmp_path, np.ones((3, 8))), saved(tmp_path, np.arange(3), "p.npy")
+    before = path.read_bytes()
+    os.link(path, tmp_path / ".part.npy.ropecli-part")
+    for output in (path, tmp_path / "part.npy", places):
+        options: dict[str, Any] = {"positions": places, "force": True}
+        assert "same file" in refused(encode_file, path, output, ROPE, **options)
+    assert path.read_bytes() == before
+    assert np.load(places).tolist() == [0, 1, 2]
+
+
+def test_existing_output_needs_force(tmp_path: Path) -> None:
+    path, output = saved(tmp_path, np.ones((3, 8))), tmp_path / "y.NPY"
+    output.write_bytes(b"old")
+    assert "pass force" in refused(encode_file, path, output, ROPE)
+    assert output.read_bytes() == b"old"
+    encode_file(path, output, ROPE, force=True)
+    assert np.load(output).shape == (3, 8)
+
+
+X = np.ones((5, 8))
+AT = "tcp://127.0.0.1:8786"
+
+
+def said(
+    path: Path | str, output: Path, *, error: Any = FileError, needs: Any = None, **job: Any
+) -> str:
+    """The refusal, of which no trace is left."""
+    with (
+        pytest.raises(error) as caught,
+        opened(Job(input=Path(path), rope=ROPE, **job)) as session,
+    ):
+        plan_output(session, output, **(needs or {}))
+    return str(caught.value)
+
+
+def test_what_can_be_written_is_not_refused(tmp_path: Path) -> None:
+    path = saved(tmp_path, X)
+    with opened(Job(input=path, rope=ROPE)) as session:
+        for name in ("y.npy", "y.safetensors", "y.zarr", "y.npz"):
+            plan_output(session, tmp_path / name)
+            plan_output(session, tmp_path / name, scheduler=AT)
+        plan_output(session, tmp_path / "y.npy", resume=True)
+    assert names(tmp_path) == ["x.npy"]
+
+
+def test_formats(tmp_path: Path) -> None:
+    path = saved(tmp_path, X)
+    save_file({"q": X, "k": X}, tmp_path / "x.safetensors")
+    assert "cannot write y.txt" in said(path, Path("y.txt"))
+    several = said(tmp_path / "x.safetensors", Path("y.npy"), tensor="*")
+    assert several.startswith("cannot write y.npy: it holds one tensor, got 2")
+    assert "cannot resume y.npz" in said(path, Path("y.npz"), needs={"resume": True})
+
+
+def test_schedulers(tmp_path: Path) -> None:
+    path = saved(tmp_path, X)
+    shared = {"scheduler": AT}
+    assert "write standard output on a cluster" in said(path, Path("-"), needs=shared)
+    assert "leave resume out" in said(path, Path("y.npy"), needs=shared | {"resume": True})
+    large = np.zeros(1_048_577)
+    assert "at most 8,388,608 bytes" in said(
+        path, Path("y.npy"), needs=shared, positions=large, error=ArgumentError
+    )
+    for address in ("", "here", "127.0.0.1", "inproc://a/b", "tcp://:8786", "tcp://a b:1"):
+        message = said(path, Path("y.npy"), needs={"scheduler": address}, error=ArgumentError)
+        assert message.startswith("scheduler must be an address such as tcp://127.0.0.1:8786")
+    for wrong in (5, b"tcp://a:1", Path("a")):
+        message = said(path, Path("y.npy"), needs={"scheduler": wrong}, error=ArgumentTypeError)
+        expected = "scheduler must be an address such as tcp://127.0.0.1:8786"
+        assert message == f"{expected}, got {wrong!r}"
+
+
+def test_without_the_library_of_clusters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    wrong = said(saved(tmp_path, X), tmp_path / "y.npy", needs={"scheduler": AT})
+    assert "needs distributed: pip install" in wrong
+    assert names(tmp_path) == ["x.npy"]
+
+
+def test_what_is_done_is_not_added_up_over_all_arrays_after_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 200
+    path = tmp_path / "x.safetensors"
+    save_file({f"{number:04}": X for number in range(count)}, path)
+    asked: list[Stored] = []
+
+    def counting(stored: Stored) -> int:
+        asked.append(stored)
+        return math.prod(stored.shape) * stored.dtype.itemsize
+
+    monkeypatch.setattr(Stored, "nbytes", property(counting))
+    told: list[tuple[int, int]] = []
+    encode_file(
+        path,
+        tmp_path / "y.safetensors",
+        ROPE,
+        tensor="*",
+        progress=lambda *done: told.append(done),
+    )
+    assert told == [(number * X.nbytes, count * X.nbytes) for number in range(1, count + 1)]
+    assert len(asked) < 20 * count

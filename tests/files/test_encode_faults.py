@@ -1,20 +1,28 @@
-"""Disks that fail, folders that may not be written, links: one line, exit code 2, nothing lost."""
+"""Failing disks, kills, interrupts, permissions and links: one line, nothing lost; and memory."""
 
 from __future__ import annotations
 
 import errno
+import json
+import math
 import os
+import random
+import resource
 import shutil
+import signal
+import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from files.folders import names, saved, unprivileged
+from files.folders import names, replaced, saved, unprivileged
 from files.resumed import contents, ends
-from helpers import assert_refused, random_array
+from helpers import ROOT, assert_refused, random_array, run_python
 
 from ropecli import Rotary, encode_file
 from ropecli.cli.app import run
@@ -22,6 +30,7 @@ from ropecli.files import array_job
 from ropecli.files.atomic import part_of
 from ropecli.files.resume import log_of
 
+ROPE = Rotary(head_dim=8)
 LEFT = [".y.npy.ropecli-part", ".y.npy.ropecli-part.blocks"]  #: By a run that can be resumed.
 PLAIN_OR_RESUME = pytest.mark.parametrize("resume", [[], ["--resume"]], ids=["plain", "resume"])
 
@@ -47,7 +56,7 @@ def open_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def expected(folder: Path) -> dict[str, bytes]:
     """What x.npy becomes."""
-    encode_file(folder / "x.npy", folder / "good.npy", Rotary(head_dim=8))
+    encode_file(folder / "x.npy", folder / "good.npy", ROPE)
     found = contents(folder / "good.npy")
     (folder / "good.npy").unlink()
     return found
@@ -253,21 +262,15 @@ def test_links_as_targets(
 def test_stdin_cannot_be_gone_on_with(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with Path("x.npy").open("rb") as stream:
-        kept = os.dup(0)
-        os.dup2(stream.fileno(), 0)
-        try:
-            said = assert_refused(capsys, "encode", "-", "-o", "y.npy", "--json", "--resume")
-        finally:
-            os.dup2(kept, 0)
-            os.close(kept)
+    with replaced(0, os.open("x.npy", os.O_RDONLY)):
+        said = assert_refused(capsys, "encode", "-", "-o", "y.npy", "--json", "--resume")
     assert said == "cannot resume y.npy: standard input cannot be read again"
     assert names(here) == ["x.npy"]
 
 
 def test_log_is_as_private_as_what_it_tells_of(here: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        encode_file("x.npy", "y.npy", Rotary(head_dim=8), resume=True, progress=_interrupt)
+        encode_file("x.npy", "y.npy", ROPE, resume=True, progress=_interrupt)
     part = part_of(here / "y.npy")
     assert np.load("x.npy").tobytes() not in log_of(part).read_bytes()
     assert str(here).encode() not in log_of(part).read_bytes()
@@ -275,3 +278,183 @@ def test_log_is_as_private_as_what_it_tells_of(here: Path) -> None:
 
 def _interrupt(*_: int) -> None:
     raise KeyboardInterrupt
+
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+#: The command, with small blocks and a line for each.
+BLOCKS = """
+import signal, sys
+from ropecli.files import array_job
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a background may ignore
+array_job.BLOCK_BYTES = 4_096
+real = array_job.ArrayJob.rotate
+def turn(*words):
+    print("turned", file=sys.stderr, flush=True)
+    return real(*words)
+array_job.ArrayJob.rotate = turn
+from ropecli.cli import main
+sys.argv = ["ropecli", "encode", *sys.argv[1:]]
+main()
+"""
+
+
+def start(*words: object) -> subprocess.Popen[bytes]:
+    """The command in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-c", BLOCKS, *map(str, words)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+    )
+
+
+def killed(blocks: int, *words: object) -> None:
+    """Kill the command once it has begun so many blocks."""
+    with start(*words, "-q") as process:
+        assert process.stderr is not None
+        for _ in range(blocks):
+            assert process.stderr.readline() == b"turned\n"
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+
+
+def finished(*words: object) -> int:
+    """Run the command to its end: how many blocks it turned."""
+    with start(*words, "-q") as process:
+        _, errors = process.communicate(timeout=100)
+    assert process.returncode == 0, errors
+    return errors.count(b"turned\n")
+
+
+@pytest.mark.slow
+def test_five_kills(tmp_path: Path) -> None:
+    path, output = (
+        saved(tmp_path, random_array(4_800, 8, dtype="f8")),
+        tmp_path / "y.npy",
+    )  # 150 blocks
+    before = contents(path)
+    draw = random.Random(1)
+    encode_file(path, tmp_path / "expected.npy", ROPE)
+    words = [path, "-o", output]
+    for blocks in (1, draw.randint(2, 120)):
+        killed(blocks, *words)
+        assert set(names(tmp_path)) - {"expected.npy", "x.npy"} == {".y.npy.ropecli-part"}
+    done = 0
+    for blocks in (1, draw.randint(2, 40), draw.randint(2, 40)):
+        killed(blocks, *words, "--resume")
+        done += blocks - 1
+        assert set(names(tmp_path)) - {"expected.npy", "x.npy"} == set(LEFT)
+    # Of the blocks of each run at most three were turned and not yet logged.
+    assert finished(*words, "--resume") <= 150 - done + 3 * 3
+    assert names(tmp_path) == ["expected.npy", "x.npy", "y.npy"]
+    assert contents(output) == contents(tmp_path / "expected.npy")
+    assert contents(path) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stuck", ["stdin", "stdout"])
+def test_interrupt_ends_what_waits_for_others(tmp_path: Path, stuck: str) -> None:
+    path = saved(tmp_path, random_array(100_000, 8, dtype="f8"))  # more than a pipe holds
+    words = ["-", "-o", tmp_path / "y.npy"] if stuck == "stdin" else [path, "-o", "-"]
+    with start(*words, "-q") as process:
+        assert process.stderr is not None
+        assert process.stdin is not None
+        if stuck == "stdin":
+            process.stdin.write(path.read_bytes()[: 128 + 32 * 2_048])
+            process.stdin.flush()
+        for _ in range(32):  # blocks; no more come, and no more than 64 KiB go
+            assert process.stderr.readline() == b"turned\n"
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        try:
+            assert process.wait(timeout=20) == 130
+        finally:
+            process.kill()
+    assert names(tmp_path) == ["x.npy"]
+
+
+@pytest.mark.slow
+def test_things_that_are_called_as_stdout_is(tmp_path: Path) -> None:
+    path = saved(tmp_path, random_array(100, 8, dtype="f8"))
+    encode_file(path, tmp_path / "expected.npy", ROPE)
+    (tmp_path / "-").mkdir()
+    (tmp_path / "-" / "precious").write_bytes(b"precious")
+    code = "import ropecli; ropecli.encode_file('x.npy', '-', ropecli.Rotary(head_dim=8))"
+    arguments = [sys.executable, "-c", code]
+    done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, check=True, env=ENVIRONMENT)
+    assert done.stdout == (tmp_path / "expected.npy").read_bytes()
+    assert contents(tmp_path / "-") == {"precious": b"precious"}
+
+
+@pytest.mark.slow
+def test_full_disk_keeps_what_can_be_gone_on_with(tmp_path: Path) -> None:
+    path, output = saved(tmp_path, random_array(4_800, 8, dtype="f8")), tmp_path / "y.npy"
+    encode_file(path, tmp_path / "expected.npy", ROPE)
+    limit = path.stat().st_size // 2
+
+    def small_disk() -> None:
+        # Python ignores the signal.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", BLOCKS, path, "-o", output, "--resume", "-q"],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=ENVIRONMENT,
+            preexec_fn=small_disk,
+        )
+        assert done.returncode == 2
+        said = done.stderr.replace("turned\n", "")
+        assert f"error: cannot write {output}: File too large\n" in said
+        assert "Traceback" not in said
+    assert set(names(tmp_path)) == {"expected.npy", "x.npy", *LEFT}
+    finished(path, "-o", output, "--resume")
+    assert contents(output) == contents(tmp_path / "expected.npy")
+
+
+MEMORY = """
+import json, resource, sys, ropecli
+from pathlib import Path
+for source, target, head_dim, axis, positions, resume in json.loads(sys.argv[1]):
+    rope = ropecli.Rotary(head_dim=head_dim)
+    options = {"sequence_axis": axis, "positions": positions, "resume": resume}
+    ropecli.encode_file(source, target, rope, **options)
+    Path(target).unlink()
+status = Path("/proc/self/status")
+if status.exists():  # ru_maxrss would count this process's parent too
+    print(*[line.split()[1] for line in status.read_text().splitlines() if "VmHWM" in line])
+else:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def zeros(path: Path, dtype: str, *shape: int, fortran_order: bool = False) -> str:
+    """A file of zeros that take no space on the disk."""
+    with path.open("wb") as stream:
+        header = {"descr": dtype, "fortran_order": fortran_order, "shape": shape}
+        np.lib.format.write_array_header_1_0(stream, header)
+        stream.truncate(stream.tell() + math.prod(shape) * np.dtype(dtype).itemsize)
+    return str(path)
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    target = str(tmp_path / "y.npy")
+    places = zeros(tmp_path / "p.npy", "<i8", 12_000_000)
+    plain = (None, None, False)  # sequence axis, positions, resume
+    jobs = [
+        (zeros(tmp_path / "rows.npy", "<f4", 1_200_000, 128), target, 128, *plain),  # 614 MB
+        (zeros(tmp_path / "more.npy", "<f4", 600_000, 128), target, 128, None, None, True),
+        (zeros(tmp_path / "row.npy", "<f4", 1, 25_000_000), target, 50, *plain),
+        (zeros(tmp_path / "short.npy", "<f4", 12_000_000, 2), target, 2, None, places, False),
+        (zeros(tmp_path / "columns.npy", ">f4", 200_000, 2, 64, fortran_order=True), target, 32,
+         0, None, False),
+    ]  # fmt: skip
+    code = f"import sys; sys.argv.append({json.dumps(json.dumps(jobs))})\n{MEMORY}"
+    ran = run_python(code, NUMBA_DISABLE_JIT="0")  # which would take hours
+    assert ran.stderr == ""
+    assert 1_000 < int(ran.stdout) < 400_000  # kB

@@ -11,48 +11,46 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import run_python
+from files.folders import names, refused, saved, unprivileged
+from files.formats import read_zarr, write_zarr
+from files.resumed import contents
+from helpers import assert_same_bits, random_array, run_python
 
-from ropecli import FileError
-from ropecli.files.folder import check_folder, write_folder
+from ropecli import FileError, Rotary, encode_file, rotate
+from ropecli.files import array_job
+from ropecli.files.folder import check_folder, replacing_folder, write_folder
+from ropecli.files.formats import zarr
+from ropecli.files.formats.zarr import foreign_files
 
 
-def contents(**texts: str) -> dict[str, bytes]:
+def listed(**texts: str) -> dict[str, bytes]:
+    """Return files and the manifest that lists them; two underscores stand for a slash."""
     files = {name.replace("__", "/"): text.encode() for name, text in texts.items()}
     return files | {"manifest.json": json.dumps({"files": [{"path": p} for p in files]}).encode()}
 
 
-def written(path: Path) -> dict[str, bytes]:
-    found = path.rglob("*")
-    return {str(p.relative_to(path)): p.read_bytes() for p in found if p.is_file()}
-
-
-def names(path: Path) -> set[str]:
-    return {entry.name for entry in path.iterdir()}
-
-
 def test_files_and_their_folders_are_written(tmp_path: Path) -> None:
-    files = contents(a="1", sub__b="2", sub__c="3")
+    files = listed(a="1", sub__b="2", sub__c="3")
     write_folder(tmp_path / "out", files)
-    assert written(tmp_path / "out") == files
-    assert names(tmp_path) == {"out"}
+    assert contents(tmp_path / "out") == files
+    assert names(tmp_path) == ["out"]
 
 
 def test_a_folder_is_replaced_only_by_force(tmp_path: Path) -> None:
-    write_folder(tmp_path / "out", contents(a="1", sub__b="2"))
+    write_folder(tmp_path / "out", listed(a="1", sub__b="2"))
     with pytest.raises(FileError, match="out exists; pass force to replace it"):
-        write_folder(tmp_path / "out", contents(a="2"))
-    write_folder(tmp_path / "out", contents(a="2"), force=True)
-    assert written(tmp_path / "out") == contents(a="2")
-    assert names(tmp_path) == {"out"}
+        write_folder(tmp_path / "out", listed(a="2"))
+    write_folder(tmp_path / "out", listed(a="2"), force=True)
+    assert contents(tmp_path / "out") == listed(a="2")
+    assert names(tmp_path) == ["out"]
 
 
 @pytest.mark.parametrize("foreign", ["mine.txt", "sub/mine.txt"])
 def test_a_folder_with_other_files_is_never_replaced(foreign: str, tmp_path: Path) -> None:
-    write_folder(tmp_path / "out", contents(a="1", sub__b="2"))
+    write_folder(tmp_path / "out", listed(a="1", sub__b="2"))
     (tmp_path / "out" / foreign).write_text("dear")
     with pytest.raises(FileError, match=f"does not list, such as {foreign}; not replaced"):
-        write_folder(tmp_path / "out", contents(a="2"), force=True)
+        write_folder(tmp_path / "out", listed(a="2"), force=True)
     assert (tmp_path / "out" / foreign).read_text() == "dear"
     assert (tmp_path / "out" / "a").read_text() == "1"
 
@@ -70,8 +68,8 @@ def test_an_empty_folder_needs_force_too(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     with pytest.raises(FileError, match="pass force"):
         check_folder(tmp_path / "out")
-    write_folder(tmp_path / "out", contents(a="1"), force=True)
-    assert written(tmp_path / "out") == contents(a="1")
+    write_folder(tmp_path / "out", listed(a="1"), force=True)
+    assert contents(tmp_path / "out") == listed(a="1")
 
 
 def test_no_place_for_a_folder(tmp_path: Path) -> None:
@@ -85,7 +83,7 @@ def test_no_place_for_a_folder(tmp_path: Path) -> None:
 
 
 def test_a_failure_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_folder(tmp_path / "out", contents(a="1"))
+    write_folder(tmp_path / "out", listed(a="1"))
     sync = os.fsync
 
     def fails(fd: int) -> None:
@@ -96,9 +94,9 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(os, "fsync", fails)
     for force, target in ((True, "out"), (False, "new")):
         with pytest.raises(FileError, match=r"cannot write .*: No space left on device"):
-            write_folder(tmp_path / target, contents(a="2", b="3"), force=force)
-    assert written(tmp_path / "out") == contents(a="1")
-    assert names(tmp_path) == {"out"}
+            write_folder(tmp_path / target, listed(a="2", b="3"), force=force)
+    assert contents(tmp_path / "out") == listed(a="1")
+    assert names(tmp_path) == ["out"]
 
 
 def no_exchange(*_: object) -> None:
@@ -110,7 +108,7 @@ def no_exchange(*_: object) -> None:
 def test_a_rename_that_fails_keeps_the_old_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
 ) -> None:
-    write_folder(tmp_path / "out", contents(a="1"))
+    write_folder(tmp_path / "out", listed(a="1"))
     rename, calls = os.rename, []
 
     def fails(*paths: Any) -> None:
@@ -122,11 +120,11 @@ def test_a_rename_that_fails_keeps_the_old_folder(
     monkeypatch.setattr(ctypes, "CDLL", no_exchange)
     monkeypatch.setattr(os, "rename", fails)
     with pytest.raises(FileError, match="Input/output error"):
-        write_folder(tmp_path / "out", contents(a="2"), force=True)
-    assert written(tmp_path / "out") == contents(a="1")
+        write_folder(tmp_path / "out", listed(a="2"), force=True)
+    assert contents(tmp_path / "out") == listed(a="1")
     monkeypatch.undo()
-    write_folder(tmp_path / "out", contents(a="3"), force=True)
-    assert names(tmp_path) == {"out"}
+    write_folder(tmp_path / "out", listed(a="3"), force=True)
+    assert names(tmp_path) == ["out"]
 
 
 #: Replaces a folder in a process that is killed at its first, second, ... step after the last file
@@ -207,9 +205,9 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     part = tmp_path / ".out.ropecli-part"
     part.mkdir()
     (part / "old").write_text("")
-    write_folder(tmp_path / "out", contents(a="1"))
-    assert written(tmp_path / "out") == contents(a="1")
-    assert names(tmp_path) == {"out"}
+    write_folder(tmp_path / "out", listed(a="1"))
+    assert contents(tmp_path / "out") == listed(a="1")
+    assert names(tmp_path) == ["out"]
 
 
 def test_a_folder_that_another_process_writes_is_left_alone(tmp_path: Path) -> None:
@@ -220,11 +218,11 @@ def test_a_folder_that_another_process_writes_is_left_alone(tmp_path: Path) -> N
     fcntl.flock(held, fcntl.LOCK_EX)
     try:
         with pytest.raises(FileError, match="another ropecli is writing this folder"):
-            write_folder(tmp_path / "out", contents(a="1"))
+            write_folder(tmp_path / "out", listed(a="1"))
     finally:
         os.close(held)
-    assert written(part) == {"theirs": b""}
-    assert names(tmp_path) == {part.name}
+    assert contents(part) == {"theirs": b""}
+    assert names(tmp_path) == [part.name]
 
 
 def test_a_name_that_is_too_long_is_one_line(tmp_path: Path) -> None:
@@ -245,8 +243,8 @@ def test_the_part_of_the_next_run_is_left_alone(
             next_run.mkdir()
 
     monkeypatch.setattr(os, "fsync", slowly)
-    write_folder(tmp_path / "out", contents(a="1"))
-    assert names(tmp_path) == {"out", next_run.name}
+    write_folder(tmp_path / "out", listed(a="1"))
+    assert names(tmp_path) == [next_run.name, "out"]
 
 
 def test_a_part_that_gets_its_name_while_it_is_looked_at_is_no_leftover(
@@ -266,28 +264,28 @@ def test_a_part_that_gets_its_name_while_it_is_looked_at_is_no_leftover(
 
     monkeypatch.setattr(fcntl, "flock", late)
     with pytest.raises(FileError, match="cannot write"):
-        write_folder(tmp_path / "out", contents(a="1"))
-    assert written(tmp_path / "done") == {"a": b"whole"}
-    assert written(part) == {"b": b"the next run's"}
+        write_folder(tmp_path / "out", listed(a="1"))
+    assert contents(tmp_path / "done") == {"a": b"whole"}
+    assert contents(part) == {"b": b"the next run's"}
 
 
 def test_what_was_replaced_and_can_not_be_removed_is_removed_by_the_next_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = tmp_path / ".out.ropecli-part-old"
-    write_folder(tmp_path / "out", contents(a="1"))
+    write_folder(tmp_path / "out", listed(a="1"))
     with monkeypatch.context() as patched:
         patched.setattr(shutil, "rmtree", stubborn(old))
-        write_folder(tmp_path / "out", contents(a="2"), force=True)
-        assert written(tmp_path / "out") == contents(a="2")
-        assert written(old) == contents(a="1")
+        write_folder(tmp_path / "out", listed(a="2"), force=True)
+        assert contents(tmp_path / "out") == listed(a="2")
+        assert contents(old) == listed(a="1")
         # Before anything is written, not after.
         patched.setattr(os, "fsync", lambda _: pytest.fail("it was written"))
         with pytest.raises(FileError, match="Permission denied"):
-            write_folder(tmp_path / "out", contents(a="3"), force=True)
-    write_folder(tmp_path / "out", contents(a="4"), force=True)
-    assert names(tmp_path) == {"out"}
-    assert written(tmp_path / "out") == contents(a="4")
+            write_folder(tmp_path / "out", listed(a="3"), force=True)
+    write_folder(tmp_path / "out", listed(a="4"), force=True)
+    assert names(tmp_path) == ["out"]
+    assert contents(tmp_path / "out") == listed(a="4")
 
 
 def stubborn(what: Path) -> Any:
@@ -306,8 +304,122 @@ def stubborn(what: Path) -> Any:
 def test_what_was_set_aside_is_put_back(tmp_path: Path) -> None:
     """This is left by a kill between the two renames of a system without an exchange."""
     old = tmp_path / ".out.ropecli-part-old"
-    write_folder(old, contents(a="1"))
+    write_folder(old, listed(a="1"))
     with pytest.raises(FileError, match="out exists; pass force"):
-        write_folder(tmp_path / "out", contents(a="2"))
-    assert names(tmp_path) == {"out"}
-    assert written(tmp_path / "out") == contents(a="1")
+        write_folder(tmp_path / "out", listed(a="2"))
+    assert names(tmp_path) == ["out"]
+    assert contents(tmp_path / "out") == listed(a="1")
+
+
+ROPE = Rotary(head_dim=8)
+
+
+def test_folder_appears_at_the_end(tmp_path: Path) -> None:
+    target = tmp_path / "y.zarr"
+    with replacing_folder(target, foreign_files=foreign_files) as part:
+        (part / "a").write_bytes(b"1")
+        assert names(tmp_path) == [".y.zarr.ropecli-part"]
+    assert names(tmp_path) == ["y.zarr"]
+    assert names(target) == ["a"]
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_after_an_exception_nothing_is_left_unless_kept(tmp_path: Path, keep: bool) -> None:
+    def fail() -> None:
+        with replacing_folder(tmp_path / "y", foreign_files=foreign_files, keep=keep) as part:
+            (part / "a").write_bytes(b"1")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert names(tmp_path) == ([".y.ropecli-part"] if keep else [])
+    with replacing_folder(tmp_path / "y", foreign_files=foreign_files, keep=keep) as part:
+        assert names(part) == (["a"] if keep else [])
+    assert names(tmp_path) == ["y"]
+
+
+def test_folder_that_was_removed_is_not_put_together_again(tmp_path: Path) -> None:
+    def lose() -> None:
+        with replacing_folder(tmp_path / "y", foreign_files=foreign_files) as part:
+            shutil.rmtree(part)
+            part.mkdir()
+
+    assert "was removed while it was being written" in refused(lose)
+    # The other one is another run's, or left for the next one to remove.
+    assert names(tmp_path) == [".y.ropecli-part"]
+    with replacing_folder(tmp_path / "y", foreign_files=foreign_files):
+        pass
+    assert names(tmp_path) == ["y"]
+
+
+def test_what_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    def late(force: bool) -> None:
+        with replacing_folder(tmp_path / "y", force=force, foreign_files=foreign_files):
+            (tmp_path / "y").mkdir(exist_ok=True)
+            (tmp_path / "y" / "mine").write_bytes(b"1")
+
+    assert "exists" in refused(late, False)
+    shutil.rmtree(tmp_path / "y")
+    assert "mine; not replaced" in refused(late, True)
+    assert names(tmp_path / "y") == ["mine"]
+
+
+def test_only_a_store_is_replaced(tmp_path: Path) -> None:
+    x = random_array(20, 8)
+    path, target = saved(tmp_path, x), tmp_path / "y.zarr"
+    write_zarr(target, {"a/q": x, "k": x}, chunks=(7, 4))
+    assert "pass force" in refused(encode_file, path, target, ROPE)
+    for place in ("mine.txt", "a/mine.txt", "k/mine.txt", "k/c/0/mine.txt", "k/c/0/1x"):
+        (target / place).write_bytes(b"mine")
+        message = refused(encode_file, path, target, ROPE, force=True)
+        assert f"such as {place}; not replaced" in message
+        (target / place).unlink()
+    for place in ("mine", "k/c/1/7", "k/c/9"):
+        (target / place).symlink_to(tmp_path)
+        assert place in refused(encode_file, path, target, ROPE, force=True)
+        (target / place).unlink()
+    (target / "folder").mkdir()
+    (target / "folder" / "x").write_bytes(b"mine")
+    assert "folder/x" in refused(encode_file, path, target, ROPE, force=True)
+    shutil.rmtree(target / "folder")
+    encode_file(path, target, ROPE, force=True)
+    assert_same_bits("y.zarr", got=read_zarr(target), expected=rotate(x, ROPE))
+    assert names(tmp_path) == ["x.npy", "y.zarr"]
+
+
+def test_what_is_read_is_never_replaced(tmp_path: Path) -> None:
+    x = random_array(20, 8)
+    path = write_zarr(tmp_path / "x.zarr", {"q": x})
+    inner = write_zarr(path / "inner.zarr", {"q": x})
+    (tmp_path / "link.zarr").symlink_to(path)
+    for source, target in (
+        (path, path),
+        (path, tmp_path / "link.zarr"),
+        (inner, path),
+        (path, path / "y.zarr"),
+    ):
+        message = refused(encode_file, source, target, ROPE, tensor="q", force=True)
+        assert "the same folder, or one is in the other" in message
+    assert_same_bits("x.zarr", got=read_zarr(path, "q"), expected=x)
+
+
+def test_mishaps_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(array_job, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(zarr, "CHUNK_BYTES", 1)
+    path = write_zarr(tmp_path / "x.zarr", {"": random_array(400, 8)}, chunks=(10, 8))
+
+    def lose(done: int, _: int) -> None:
+        if done == 320:
+            (path / "c" / "39" / "0").write_bytes(b"short")
+
+    refused(encode_file, path, tmp_path / "y.zarr", ROPE, progress=lose)
+    assert names(tmp_path) == ["x.zarr"]
+
+
+def test_no_permission_is_one_line(tmp_path: Path) -> None:
+    tmp_path.chmod(0o555)
+    with unprivileged(), pytest.raises(FileError, match="Permission denied"):  # noqa: SIM117
+        with replacing_folder(tmp_path / "y", foreign_files=foreign_files):
+            pytest.fail("the block must not be entered")
+    tmp_path.chmod(0o755)
+    assert names(tmp_path) == []

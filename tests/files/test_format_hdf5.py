@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import struct
-import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +10,11 @@ import h5py
 import ml_dtypes
 import numpy as np
 import pytest
-from files.folders import names, refused, saved, to_be_rotated
-from files.optional_formats import read_hdf5, save_npz, write_hdf5, write_zarr
+from files.folders import names, refused
+from files.formats import native, read_hdf5, write_hdf5, write_zarr
 from helpers import assert_same_bits, random_array, run_python, slow, soon
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ropecli import Rotary, encode_file, rotate
-from ropecli.files import array_job
-from ropecli.files.arrays import read_part
-from ropecli.files.formats.registry import open_source
 
 ROPE = Rotary(head_dim=8)
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -34,48 +26,16 @@ LAYOUTS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("dtype", ["<f8", ">f8", "<f4", ">f4", "<f2", ">f2"])
 @pytest.mark.parametrize("layout", LAYOUTS, ids=["whole", "chunks", "gzip", "lzf"])
-def test_output_has_the_bits_and_the_layout(
-    tmp_path: Path, dtype: str, layout: dict[str, Any]
-) -> None:
-    x = random_array(47, 8, dtype=dtype)
+def test_output_has_the_bits_and_the_layout(tmp_path: Path, layout: dict[str, Any]) -> None:
+    x = random_array(47, 8, dtype=">f4")
     path = write_hdf5(tmp_path / "x.h5", {"q": x}, **layout)
     encode_file(path, tmp_path / "y.hdf5", ROPE)
-    expected = rotate(x.astype(x.dtype.newbyteorder("=")), ROPE).astype(dtype)
+    expected = rotate(native(x), ROPE).astype(">f4")
     assert_same_bits("y", got=read_hdf5(tmp_path / "y.hdf5", "q"), expected=expected)
     with h5py.File(path) as before, h5py.File(tmp_path / "y.hdf5") as after:
         for fact in ("chunks", "compression", "shuffle", "fletcher32", "maxshape", "dtype"):
             assert getattr(before["q"], fact) == getattr(after["q"], fact)
-
-
-def test_bfloat16_is_opaque_and_named(tmp_path: Path) -> None:
-    x = random_array(30, 8).astype(BFLOAT16)
-    path = write_hdf5(tmp_path / "x.h5", {"q": x.view("V2")})
-    assert "pass dtype bfloat16" in refused(to_be_rotated, path)
-    encode_file(path, tmp_path / "y.h5", ROPE, dtype="bfloat16")
-    encode_file(saved(tmp_path, x), tmp_path / "z.h5", ROPE, dtype="bfloat16")
-    for name, dataset in (("y.h5", "q"), ("z.h5", "x")):
-        got = read_hdf5(tmp_path / name, dataset).view(BFLOAT16)
-        assert_same_bits(name, got=got, expected=rotate(x, ROPE))
-
-
-@given(st.data())
-def test_any_part_can_be_read(data: st.DataObject) -> None:
-    shape = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=3)))
-    chunks = tuple(data.draw(st.integers(1, length)) for length in shape)
-    x = random_array(*shape, dtype=data.draw(st.sampled_from(["<f4", ">f8"])))
-    box = tuple(
-        slice(start, data.draw(st.integers(start, length)))
-        for length in shape
-        for start in [data.draw(st.integers(0, length))]
-    )
-    with tempfile.TemporaryDirectory() as name:
-        path = write_hdf5(Path(name, "x.h5"), {"q": x}, chunks=chunks)
-        with open_source(path) as source:
-            got = read_part(source.reader(source.arrays["q"]), box)
-    expected = np.ascontiguousarray(x[box]).astype(x.dtype.newbyteorder("="))
-    assert_same_bits("a part", got=got, expected=expected)
 
 
 def test_all_else_is_kept(tmp_path: Path) -> None:
@@ -101,32 +61,6 @@ def test_all_else_is_kept(tmp_path: Path) -> None:
         assert file["words"].asstr()[:].tolist() == ["a", "bc"]
         assert file.get("soft", getlink=True).path == "/layer/0/k"
         assert file[file["reference"][()]].name == "/layer/0/q"
-
-
-@pytest.mark.parametrize("block", [1, 300, 1 << 20])
-@pytest.mark.parametrize("name", ["x.npy", "x.h5"])
-def test_blocks_of_any_size_give_the_same_elements(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, name: str
-) -> None:
-    x = random_array(3, 50, 16)
-    saved(tmp_path, x)
-    write_hdf5(tmp_path / "x.h5", {"x": x}, chunks=(2, 7, 4))
-    monkeypatch.setattr(array_job, "BLOCK_BYTES", block)
-    encode_file(tmp_path / name, tmp_path / "y.h5", ROPE, sequence_axis=0)
-    heads = np.moveaxis(x.reshape(3, 50, 2, 8), 0, -2)
-    expected = np.moveaxis(rotate(heads, ROPE), -2, 0).reshape(x.shape)
-    assert_same_bits("y.h5", got=read_hdf5(tmp_path / "y.h5", "x"), expected=expected)
-
-
-def test_conversion_there_and_back(tmp_path: Path) -> None:
-    x = random_array(40, 8, dtype=">f4")
-    encode_file(saved(tmp_path, x), tmp_path / "x.h5", ROPE, offset=2)
-    encode_file(tmp_path / "x.h5", tmp_path / "y.npy", ROPE)
-    expected = rotate(rotate(x.astype("f4"), ROPE, np.arange(40) + 2), ROPE)
-    assert_same_bits("y.npy", got=np.load(tmp_path / "y.npy"), expected=expected.astype(">f4"))
-    for shape in ((0, 8), (5, 0, 16)):
-        encode_file(saved(tmp_path, np.ones(shape), "e.npy"), tmp_path / "e.h5", ROPE, force=True)
-        assert read_hdf5(tmp_path / "e.h5", "e").shape == shape
 
 
 @pytest.mark.parametrize("shape", [(20, 8), (0, 8)])
@@ -162,25 +96,6 @@ def test_elements_in_other_files_are_never_read(tmp_path: Path) -> None:
         assert file["outside"].external[0][0] == str(secret)
 
 
-def test_names_that_are_none_are_refused(tmp_path: Path) -> None:
-    x = np.ones((3, 8), "f4")
-    save_npz(tmp_path / "x.npz", {"a": x, "a/b": x})
-    refused(encode_file, tmp_path / "x.npz", tmp_path / "y.h5", ROPE, tensor="*")
-    save_npz(tmp_path / "x.npz", {"a//b": x})
-    assert "store the name" in refused(encode_file, tmp_path / "x.npz", tmp_path / "y.h5", ROPE)
-    assert names(tmp_path) == ["x.npz"]
-
-
-def test_without_the_library_one_line_says_which(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, target = saved(tmp_path, np.ones((3, 8))), tmp_path / "y.h5"
-    monkeypatch.setitem(sys.modules, "h5py", None)
-    needs = "needs h5py: pip install 'ropecli[hdf5]'"
-    assert f"reading {target} {needs}" == refused(to_be_rotated, target)
-    assert f"writing {target} {needs}" == refused(encode_file, path, target, ROPE)
-
-
 def test_shapes_that_nobody_stored_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.h5"
     with h5py.File(path, "w") as file:
@@ -208,38 +123,6 @@ def test_references_lead_where_they_did(tmp_path: Path) -> None:
         assert [scale.name for scale in file["layer/q"].dims[0].values()] == ["/time"]
         assert file[file["time"].attrs["REFERENCE_LIST"][0][0]] == file["layer/q"]
         assert file[file["layer"].attrs["top"]] == file["/"]
-
-
-def test_no_hdf5_file_is_refused(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.h5")
-    assert "not a regular file" in refused(to_be_rotated, tmp_path / "pipe.h5")
-    (tmp_path / "folder.h5").mkdir()
-    assert "is a folder" in refused(to_be_rotated, tmp_path / "folder.h5")
-    assert "No such file" in refused(to_be_rotated, tmp_path / "none.h5")
-    (tmp_path / "x.h5").write_bytes(b"")
-    assert "cannot read" in refused(to_be_rotated, tmp_path / "x.h5")
-
-
-def test_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
-    data = write_hdf5(tmp_path / "x.h5", {"q": random_array(20, 8)}).read_bytes()
-    for length in range(0, len(data), 97):
-        (tmp_path / "y.h5").write_bytes(data[:length])
-        assert refused(to_be_rotated, tmp_path / "y.h5")
-
-
-@pytest.mark.slow
-def test_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
-    path = saved(tmp_path, np.ones((12_800, 8)))
-    ran = run_python(f"""
-import resource, sys, ropecli, h5py
-resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, 500_000))  # Python ignores its signal
-try:
-    ropecli.encode_file({str(path)!r}, {str(tmp_path / "y.h5")!r}, ropecli.Rotary(head_dim=8))
-except ropecli.FileError as error:
-    sys.exit(str(error))
-""")
-    assert (ran.returncode, ran.stderr) == (1, f"cannot write {tmp_path}/y.h5: File too large\n")
-    assert names(tmp_path) == ["x.npy"]
 
 
 #: Writes a file again and again, with an error of the disk at the first, second, ... call, and
@@ -392,8 +275,8 @@ FUZZ = """
 import sys
 sys.path.insert(0, {tests!r})
 from pathlib import Path
-from files.damage import damage_file, is_read
-from files.optional_formats import write_hdf5
+from files.hostile import damage_file, is_read
+from files.formats import write_hdf5
 from helpers import random_array, soon
 folder = Path({folder!r})
 arrays = {{"q": random_array(12, 8), "l/k": random_array(12, 8, dtype="f2")}}

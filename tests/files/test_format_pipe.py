@@ -14,40 +14,24 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from files.folders import names, refused, saved, written
+from files.folders import names, refused, replaced, saved, written
 from files.hostile import archive, fed, npy, saved_bytes
 from helpers import ROOT, assert_same_bits, random_array, run_python, slow, soon
 from safetensors.numpy import load_file, save
 
 from ropecli import Rotary, encode_file, rotate
 from ropecli.files import array_job
-from ropecli.files.encode import default_output
 from ropecli.files.formats.pipe import StdoutSink
 from ropecli.files.formats.stored import Stored
 from ropecli.files.formats.stream import StreamReader
 
 ROPE = Rotary(head_dim=8)
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-DTYPES = [np.dtype(name) for name in ("<f8", ">f8", "<f4", ">f4", "<f2", ">f2")] + [BFLOAT16]
 Bytes = pytest.CaptureFixture[bytes]
 
 
-@contextlib.contextmanager
-def redirected(path: Path, *, begin: int = 0) -> Iterator[None]:
-    """Standard input is a file, read so far."""
-    kept, fd = os.dup(0), os.open(path, os.O_RDONLY)
-    os.lseek(fd, begin, os.SEEK_SET)
-    os.dup2(fd, 0)
-    os.close(fd)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 0)
-        os.close(kept)
-
-
 @pytest.mark.parametrize("block", [1_000, *slow(1, 1 << 20)])
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", ["<f8", ">f4", BFLOAT16], ids=str)
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_pipes_carry_what_files_hold(
     tmp_path: Path,
@@ -70,30 +54,9 @@ def test_pipes_carry_what_files_hold(
         encode_file("-", tmp_path / "z.npy", ROPE, dtype=name)
     assert (tmp_path / "z.npy").read_bytes() == expected
     encode_file(path, "-", ROPE, dtype=name)
-    with redirected(path):
+    with replaced(0, os.open(path, os.O_RDONLY)):
         encode_file("-", "-", ROPE, dtype=name)
     assert capfdbinary.readouterr().out == 2 * expected
-
-
-def test_axes_and_positions_as_in_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Bytes
-) -> None:
-    monkeypatch.setattr(array_job, "BLOCK_BYTES", 2_000)
-    path = saved(tmp_path, random_array(4, 9, 3, 16))
-    places = np.random.default_rng(1).integers(0, 999, (4, 9))
-    options: dict[str, Any] = {"positions": places, "sequence_axis": 1, "offset": 5}
-    encode_file(path, tmp_path / "y.npy", ROPE, **options)
-    with fed(path.read_bytes()):
-        encode_file("-", "-", ROPE, **options)
-    assert capfdbinary.readouterr().out == (tmp_path / "y.npy").read_bytes()
-
-
-@pytest.mark.parametrize("shape", [(0, 8), (5, 0, 8), (1, 8)])
-def test_no_row_and_one_row(shape: tuple[int, ...], capfdbinary: Bytes) -> None:
-    content = saved_bytes(np.ones(shape, "f4"))
-    with fed(content):
-        encode_file("-", "-", ROPE)
-    assert capfdbinary.readouterr().out == content  # position 0 turns nothing
 
 
 def test_to_and_from_other_formats(tmp_path: Path, capfdbinary: Bytes) -> None:
@@ -125,7 +88,9 @@ def test_streams_that_follow_one_another(tmp_path: Path) -> None:
 def test_a_redirected_file_is_read_from_where_it_stands(tmp_path: Path) -> None:
     x = random_array(4, 8)
     path = written(tmp_path, b"a line\n" + saved_bytes(x), "x")
-    with redirected(path, begin=7):
+    fd = os.open(path, os.O_RDONLY)
+    os.lseek(fd, 7, os.SEEK_SET)
+    with replaced(0, fd):
         encode_file("-", tmp_path / "y.npy", ROPE)
     assert_same_bits("y", got=np.load(tmp_path / "y.npy"), expected=rotate(x, ROPE))
 
@@ -180,66 +145,46 @@ def test_positions_do_not_come_through_stdin(tmp_path: Path) -> None:
 def test_input_is_never_written_over(tmp_path: Path) -> None:
     path = saved(tmp_path, random_array(5, 8))
     before = path.read_bytes()
-    with redirected(path):
+    with replaced(0, os.open(path, os.O_RDONLY)):
         said = refused(encode_file, "-", path, ROPE, force=True)
     assert "same file" in said
-    kept, fd = os.dup(1), os.open(path, os.O_WRONLY | os.O_APPEND)
-    os.dup2(fd, 1)
-    os.close(fd)
-    try:
+    with replaced(1, os.open(path, os.O_WRONLY | os.O_APPEND)):
         said = refused(encode_file, path, "-", ROPE)
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
     assert "same file" in said
     assert path.read_bytes() == before
 
 
-def test_parts_in_any_order_come_out_in_that_of_the_file(capfdbinary: Bytes) -> None:
-    random = np.random.default_rng(3)
-    for order in ("C", "F"):
-        for dtype in ("<f4", ">f4"):
-            x = random_array(6, 5, 4, dtype=dtype, order=order)
-            stored = Stored(
-                path=Path("-"), shape=x.shape, dtype=x.dtype, fortran_order=order == "F"
-            )
-            boxes = [
-                (slice(row, row + 2), slice(column, column + 1), slice(0, 4))
-                for row in range(0, 6, 2)
-                for column in range(5)
-            ]
-            random.shuffle(boxes)
-            sink = StdoutSink(stored, b"header")
-            for box in boxes:
-                block = np.ascontiguousarray(x[box]).astype("f4")
-                sink.writer("").write(box, block)
-            sink.finish(None, ())  # type: ignore[arg-type]
-            sink.close()
-            assert capfdbinary.readouterr().out == b"header" + x.tobytes("A")
+def shuffled_boxes() -> list[tuple[slice, ...]]:
+    """Return parts of an array of shape (6, 5, 4) that cover it, in any order."""
+    boxes: list[tuple[slice, ...]] = [
+        (slice(row, row + 2), slice(column, column + 1), slice(0, 4))
+        for row in range(0, 6, 2)
+        for column in range(5)
+    ]
+    np.random.default_rng(3).shuffle(boxes)
+    return boxes
 
 
-def test_parts_in_any_order_are_read_from_a_stream() -> None:
-    random = np.random.default_rng(4)
-    for order in ("C", "F"):
-        for dtype in ("<f4", ">f4"):
-            x = random_array(6, 5, 4, dtype=dtype, order=order)
-            stored = Stored(
-                path=Path("x"), shape=x.shape, dtype=x.dtype, fortran_order=order == "F"
-            )
-            boxes = [
-                (slice(row, row + 2), slice(column, column + 1), slice(0, 4))
-                for row in range(0, 6, 2)
-                for column in range(5)
-            ]
-            random.shuffle(boxes)
-            if order == "C":  # one that comes first, before the others are asked for
-                boxes = [(slice(0, 1), slice(0, 5), slice(0, 4)), *boxes[1:]]
-                boxes = [box for box in boxes if box[0].start or box[0].stop == 1]
-            reader = StreamReader(io.BytesIO(x.tobytes("A")), stored)
-            for box in boxes:
-                out = np.empty(tuple(part.stop - part.start for part in box), "f4")
-                reader.read(box, out)
-                assert_same_bits(str(box), got=out, expected=np.array(x[box], "f4"))
+@pytest.mark.parametrize("dtype", ["<f4", ">f4"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_parts_in_any_order(capfdbinary: Bytes, dtype: str, order: Any) -> None:
+    x = random_array(6, 5, 4, dtype=dtype, order=order)
+    stored = Stored(path=Path("-"), shape=x.shape, dtype=x.dtype, fortran_order=order == "F")
+    sink = StdoutSink(stored, b"header")
+    for box in shuffled_boxes():
+        sink.writer("").write(box, np.ascontiguousarray(x[box]).astype("f4"))
+    sink.finish(None, ())  # type: ignore[arg-type]
+    sink.close()
+    assert capfdbinary.readouterr().out == b"header" + x.tobytes("A")
+    boxes = shuffled_boxes()
+    if order == "C":  # one that comes first, before the others are asked for
+        first = (slice(0, 1), slice(0, 5), slice(0, 4))
+        boxes = [first, *(box for box in boxes[1:] if box[0].start)]
+    reader = StreamReader(io.BytesIO(x.tobytes("A")), stored)
+    for box in boxes:
+        out = np.empty(tuple(part.stop - part.start for part in box), "f4")
+        reader.read(box, out)
+        assert_same_bits(str(box), got=out, expected=np.array(x[box], "f4"))
 
 
 def test_blocks_in_order_do_not_wait(monkeypatch: pytest.MonkeyPatch, capfdbinary: Bytes) -> None:
@@ -301,9 +246,6 @@ def trickling(content: bytes, pieces: int) -> Iterator[None]:
     """Standard input is a pipe that does not wait, and gets its bytes now and then."""
     ours, theirs = os.pipe()
     os.set_blocking(ours, False)
-    kept = os.dup(0)
-    os.dup2(ours, 0)
-    os.close(ours)
 
     def feed() -> None:
         size = -(-len(content) // pieces)
@@ -314,12 +256,9 @@ def trickling(content: bytes, pieces: int) -> Iterator[None]:
 
     thread = threading.Thread(target=feed)
     thread.start()
-    try:
+    with replaced(0, ours):
         yield
-    finally:
-        thread.join()
-        os.dup2(kept, 0)
-        os.close(kept)
+    thread.join()
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -344,16 +283,10 @@ def test_an_output_that_does_not_wait(tmp_path: Path) -> None:
 
     thread = threading.Thread(target=take)
     thread.start()
-    kept = os.dup(1)
-    os.dup2(theirs, 1)
-    os.close(theirs)
-    try:
+    with replaced(1, theirs):
         encode_file(path, "-", ROPE)
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
-        thread.join()
-        os.close(ours)
+    thread.join()
+    os.close(ours)
     assert bytes(found) == (tmp_path / "y.npy").read_bytes()
 
 
@@ -364,7 +297,3 @@ def test_a_block_of_nothing_is_nothing(capfdbinary: Bytes) -> None:
     sink.writer("").write((slice(0, 3), slice(0, 8)), np.ones((3, 8), "f4"))
     sink.close()
     assert capfdbinary.readouterr().out == b"header" + np.ones((3, 8), "f4").tobytes()
-
-
-def test_default_output_of_a_pipe_is_a_pipe() -> None:
-    assert default_output("-") == Path("-")

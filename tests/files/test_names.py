@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from files.folders import names, refused
+from files.formats import read_zarr, save_npz, write_zarr
 from files.hostile import archive, nested_safetensors, saved_bytes
-from files.optional_formats import read_zarr, save_npz, write_zarr
 from helpers import assert_same_bits, random_array
 from safetensors import safe_open
 
@@ -28,13 +28,34 @@ def save_safetensors(path: Path, name: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["a\0b", "\ud800", "l" * 65_532, "é" * 32_766])
-def test_what_no_archive_holds_is_refused(tmp_path: Path, name: str) -> None:
-    path = save_safetensors(tmp_path / "x.safetensors", name)
-    said = refused(encode_file, path, tmp_path / "y.npz", ROPE)
-    assert said.startswith(f"cannot write {tmp_path}/y.npz: this format cannot store the name '")
+NO_PATHS = ["a\0b", "\ud800", "a//b", "a/."]
+NO_NAMES = {
+    ".npz": ["a\0b", "\ud800", "l" * 65_532, "é" * 32_766],
+    ".zarr": [*NO_PATHS, "..", "../x", "zarr.json", "__a", "a\\b"],
+    ".h5": NO_PATHS,
+}
+
+
+@pytest.mark.parametrize(
+    ("suffix", "name"), [(suffix, name) for suffix, found in NO_NAMES.items() for name in found]
+)
+def test_names_that_a_format_can_not_store(tmp_path: Path, suffix: str, name: str) -> None:
+    path, target = save_safetensors(tmp_path / "x.safetensors", name), tmp_path / f"y{suffix}"
+    said = refused(encode_file, path, target, ROPE)
+    assert said.startswith(f"cannot write {target}: this format cannot store the name '")
     assert len(said) < len(str(tmp_path)) + 200
     assert names(tmp_path) == ["x.safetensors"]
+
+
+def test_names_are_paths_in_formats_that_have_such(tmp_path: Path) -> None:
+    save_npz(tmp_path / "x.npz", {"a/q": X, "k": X})
+    encode_file(tmp_path / "x.npz", tmp_path / "y.zarr", ROPE, tensor="*")
+    assert_same_bits("q", got=read_zarr(tmp_path / "y.zarr", "a/q"), expected=rotate(X, ROPE))
+    save_npz(tmp_path / "x.npz", {"a": X, "a/b": X})
+    for suffix, words in ((".zarr", "'a' is an array"), (".h5", "cannot write")):
+        target = tmp_path / f"z{suffix}"
+        assert words in refused(encode_file, tmp_path / "x.npz", target, ROPE, tensor="*")
+        assert not target.exists()
 
 
 @pytest.mark.parametrize("name", ["l" * 65_531, "é" * 32_765])
@@ -44,20 +65,6 @@ def test_longest_names_of_an_archive(tmp_path: Path, name: str) -> None:
     encode_file(tmp_path / "y.npz", tmp_path / "z.npz", ROPE, inverse=True)
     with np.load(tmp_path / "z.npz") as archive:
         assert archive.files == [name]
-
-
-@pytest.mark.parametrize("name", ["a\0b", "\ud800", "a//b", "a/.", "zarr.json", "__a"])
-def test_what_is_no_path_in_a_store_is_refused(tmp_path: Path, name: str) -> None:
-    path = save_safetensors(tmp_path / "x.safetensors", name)
-    assert "cannot store the name" in refused(encode_file, path, tmp_path / "y.zarr", ROPE)
-    assert names(tmp_path) == ["x.safetensors"]
-
-
-@pytest.mark.parametrize("name", ["a\0b", "\ud800", "a//b", "a/."])
-def test_what_no_dataset_is_called_is_refused(tmp_path: Path, name: str) -> None:
-    path = save_safetensors(tmp_path / "x.safetensors", name)
-    assert "cannot store the name" in refused(encode_file, path, tmp_path / "y.h5", ROPE)
-    assert names(tmp_path) == ["x.safetensors"]
 
 
 def test_what_no_header_of_safetensors_holds_is_refused(tmp_path: Path) -> None:

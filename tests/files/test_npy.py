@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import pickle
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,25 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from files.folders import numbers, refused, saved, to_be_rotated, written
-from files.hostile import npy
-from helpers import assert_same_bits
+from files.folders import numbers, refused, saved, to_be_rotated, unprivileged, written
+from files.hostile import (
+    MUTATED,
+    ROPE,
+    Payload,
+    assert_refused_or_read_as_numpy_does,
+    assert_refused_or_rotated,
+    fed,
+    mutated,
+    npy,
+    pickled_array,
+)
+from helpers import assert_same_bits, soon
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
+from ropecli import encode_file
 from ropecli.errors import ArgumentError, FileError
 from ropecli.files.arrays import open_array, read_part, read_whole
 from ropecli.files.formats import flat
@@ -61,17 +73,6 @@ def test_void_is_bfloat16_only_when_the_caller_says_so(tmp_path: Path, descr: st
     assert "pass dtype bfloat16" in refused(to_be_rotated, path, "float16")
     with open_array(path, accept=lambda stored: check_rotatable(stored, "bfloat16")) as reader:
         assert_same_bits("values", got=read_whole(reader), expected=values)
-
-
-@pytest.mark.parametrize("given_dtype", ["bfloat16", "float64", "float16"])
-def test_dtype_that_contradicts_the_file_is_refused(tmp_path: Path, given_dtype: str) -> None:
-    path = saved(tmp_path, np.zeros((2, 2), ">f4"))
-    assert f"holds float32, not {given_dtype}" in refused(to_be_rotated, path, given_dtype)
-
-
-def test_dtype_that_agrees_with_the_file_is_accepted(tmp_path: Path) -> None:
-    path = saved(tmp_path, np.zeros((2, 2), ">f4"))
-    assert to_be_rotated(path, "float32").dtype == np.dtype(">f4")
 
 
 def test_unknown_dtype_is_refused(tmp_path: Path) -> None:
@@ -137,14 +138,6 @@ def test_parts_written_in_any_order_give_the_file_back(case: tuple[NDArray[Any],
         assert copy.read_bytes() == path.read_bytes()
 
 
-def test_file_that_shrinks_is_noticed(tmp_path: Path) -> None:
-    path = saved(tmp_path, np.zeros((4, 4)))
-    with open_array(path, accept=check_numeric) as reader:
-        os.truncate(path, 200)
-        with pytest.raises(FileError, match="became shorter"):
-            read_whole(reader)
-
-
 def test_failing_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> int:
         raise OSError(5, "Input/output error")
@@ -156,3 +149,154 @@ def test_failing_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             read_whole(reader)
     monkeypatch.setattr(os, "pread", fail)
     assert "Input/output error" in refused(to_be_rotated, path)
+
+
+@pytest.mark.parametrize(
+    ("array", "what"),
+    [
+        (np.zeros((2, 2), np.int64), "int64"),
+        (np.zeros((2, 2), ">u2"), "uint16"),
+        (np.zeros((2, 2), bool), "booleans"),
+        (np.zeros((2, 2), np.complex64), "complex64"),
+        (np.zeros((2, 2), "U3"), "strings"),
+        (np.zeros((2, 2), "S3"), "byte strings"),
+        (np.zeros((2, 2), "M8[s]"), "datetime64"),
+        (np.zeros((2, 2), "V1"), "1-byte void elements"),
+        (np.zeros((2, 2), [("a", "<f4"), ("b", "V2")]), "structured elements"),
+        (np.zeros((2, 2), [("a", "V2")]), "structured elements"),
+        (np.zeros((2, 2), np.longdouble), str(np.dtype(np.longdouble))),
+    ],
+)
+def test_other_elements_are_refused(tmp_path: Path, array: NDArray[Any], what: str) -> None:
+    message = refused(to_be_rotated, saved(tmp_path, array))
+    assert f"holds {what}" in message
+    assert "expected float64, float32, float16, bfloat16" in message
+
+
+def test_array_of_arrays_is_refused(tmp_path: Path) -> None:
+    header = "{'descr': ('<f4', (2,)), 'fortran_order': False, 'shape': (2, 2)}\n"
+    assert "structured" in refused(to_be_rotated, written(tmp_path, npy(header, bytes(32))))
+
+
+@pytest.mark.parametrize("opened", [to_be_rotated, numbers])
+def test_objects_are_never_unpickled(tmp_path: Path, opened: Any) -> None:
+    mark = tmp_path / "code ran"
+    path = written(tmp_path, pickled_array(mark))
+    with pytest.raises(FileError, match="Python objects, which are never loaded"):
+        opened(path)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.npz", "x.safetensors", "x.pkl", "x.bin"])
+def test_pickle_is_refused_by_any_name(tmp_path: Path, name: str) -> None:
+    mark = tmp_path / "code ran"
+    path = written(tmp_path, pickle.dumps(Payload(mark)), name)
+    assert refused(to_be_rotated, path)
+    assert refused(encode_file, path, tmp_path / f"y{path.suffix}", ROPE)
+    assert not mark.exists()
+
+
+def test_pickle_through_stdin_is_refused(tmp_path: Path) -> None:
+    mark = tmp_path / "code ran"
+    for content in (pickle.dumps(Payload(mark)), pickled_array(mark)):
+        with fed(content):
+            said = refused(encode_file, "-", tmp_path / "y.npy", ROPE)
+        assert "stdin starts with" in said or "never loaded" in said
+    assert not mark.exists()
+
+
+def test_data_cut_short_and_data_left_over_are_counted(tmp_path: Path) -> None:
+    whole = saved(tmp_path, np.zeros((2, 2), "f4"), "whole.npy").read_bytes()
+    assert "holds 15 bytes" in refused(to_be_rotated, written(tmp_path, whole[:-1]))
+    assert "float32 needs 16" in refused(to_be_rotated, written(tmp_path, whole + b"12"))
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        "(1099511627776, 128)",
+        "(4611686018427387904, 4611686018427387904, 128)",
+        "(-1, -4)",
+        "(-1, 4)",
+        "(True, 4)",
+        "(2.0, 2)",
+        "(0, 18446744073709551616)",
+        "(0, 4611686018427387904, 4611686018427387904)",
+        f"(0, {'9' * 9_000})",
+        f"({'1, ' * 65})",
+        f"({'1, ' * 72})",
+        "4",
+        "('2', 2)",
+    ],
+)
+def test_impossible_shape_is_refused(tmp_path: Path, shape: str) -> None:
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}\n"
+    for data in (bytes(16), b"", bytes(4)):
+        said = refused(to_be_rotated, written(tmp_path, npy(header, data)))
+        assert len(said) < 300
+        assert "shape" in said
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "{}",
+        "[]",
+        "(" * 5_000,
+        "-" * 5_000 + "1",
+        "{'descr': '<f4', 'fortran_order': 0, 'shape': (2, 2)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), 'more': 1}",
+        "{'descr': '<f9', 'fortran_order': False, 'shape': (2, 2)}",
+        "{'descr': 7, 'fortran_order': False, 'shape': (2, 2)}",
+        "{'descr': [()], 'fortran_order': False, 'shape': (2, 2)}",
+        "__import__('os').getcwd()",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2)\0}",
+    ],
+)
+def test_header_that_is_none_is_refused(tmp_path: Path, header: str) -> None:
+    assert "damaged .npy header" in refused(
+        to_be_rotated, written(tmp_path, npy(header, bytes(16)))
+    )
+
+
+def test_oversized_header_is_refused_without_reading_it(tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    path.write_bytes(b"\x93NUMPY\x02\x00" + (2**32 - 1).to_bytes(4, "little"))
+    assert "header of 4,294,967,295 bytes; expected at most 10,000" in refused(to_be_rotated, path)
+    path.write_bytes(npy(" " * 10_001))
+    assert "header of 10,001 bytes" in refused(to_be_rotated, path)
+    path.write_bytes(npy("{}", version=(4, 0)))
+    assert "version 4.0" in refused(to_be_rotated, path)
+
+
+def test_mutated_headers_are_refused_or_read_as_numpy_reads_them(tmp_path: Path) -> None:
+    read = 0
+    for seed in range(100):
+        path = written(tmp_path, mutated(np.random.default_rng(seed)))
+        with soon(seed):
+            read += assert_refused_or_read_as_numpy_does(path)
+    assert 0 < read < 20
+
+
+@pytest.mark.parametrize("name", MUTATED)
+def test_mutated_files_are_refused_or_rotated_as_others_read_them(
+    tmp_path: Path, name: str
+) -> None:
+    rotated = 0
+    for seed in range(100):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        content = MUTATED[name](np.random.default_rng(seed))
+        with soon(seed):
+            rotated += assert_refused_or_rotated(folder, name, content)
+    assert 0 < rotated < 50
+
+
+def test_file_that_may_not_be_read_is_refused(tmp_path: Path) -> None:
+    path = saved(tmp_path, np.zeros((2, 2)))
+    assert "Not a directory" in refused(to_be_rotated, path / "x.npy")
+    assert "NUL" in refused(to_be_rotated, "a\0b.npy")
+    path.chmod(0)
+    with unprivileged():
+        assert "Permission denied" in refused(to_be_rotated, path)

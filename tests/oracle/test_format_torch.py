@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import os
 import pickle
-import resource
 import sys
 import warnings
 import zipfile
@@ -15,15 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from files.damage import damage_file, is_read
 from files.folders import names, refused, saved, to_be_rotated
 from files.hostile_torch import assert_hostile_files_do_nothing, payloads
-from helpers import assert_same_bits, run_python, soon
+from helpers import assert_same_bits, soon
 
 from ropecli import Rotary, encode_file, rotate
 from ropecli.arrays import BFLOAT16, as_array
-from ropecli.files import array_job
-from ropecli.files.arrays import read_part, read_whole
+from ropecli.files.arrays import read_whole
 from ropecli.files.formats.registry import open_source
 
 pytestmark = pytest.mark.oracle
@@ -95,36 +92,6 @@ def test_structure_and_all_else_are_kept(tmp_path: Path) -> None:
         got = torch.load(tmp_path / "z.pt", weights_only=True)
         assert type(got[name]) is type(structure[name])
         assert_rotated(got[name].detach(), structure[name].detach())
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_any_part_can_be_read_again_and_again(tmp_path: Path, seed: int) -> None:
-    random = np.random.default_rng(seed)
-    shape = tuple(random.integers(1, 9, size=3).tolist())
-    x = random_tensor(*shape, dtype=DTYPES[seed % 4], seed=seed).permute(2, 0, 1)
-    torch.save({"q": x}, tmp_path / "x.pt")
-    array = as_array("x", x)
-    with open_source(tmp_path / "x.pt") as source:
-        reader = source.reader(source.arrays["q"])
-        for _ in range(5):
-            starts = [int(random.integers(0, n + 1)) for n in array.shape]
-            box = tuple(
-                slice(a, int(random.integers(a, n + 1)))
-                for a, n in zip(starts, array.shape, strict=True)
-            )
-            got = read_part(reader, box)
-            assert_same_bits("a part", got=got, expected=np.ascontiguousarray(array[box]))
-
-
-@pytest.mark.parametrize("block", [1, 300, 1 << 20])
-def test_blocks_of_any_size_give_the_same_tensor(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
-) -> None:
-    x = random_tensor(50, 8, dtype=torch.bfloat16)
-    torch.save({"q": x}, tmp_path / "x.pt")
-    monkeypatch.setattr(array_job, "BLOCK_BYTES", block)
-    encode_file(tmp_path / "x.pt", tmp_path / "y.pt", ROPE)
-    assert_rotated(torch.load(tmp_path / "y.pt")["q"], x)
 
 
 def test_conversion_there_and_back(tmp_path: Path) -> None:
@@ -392,21 +359,6 @@ def test_two_views_of_the_same_elements(tmp_path: Path) -> None:
     assert torch.equal(got["b"], x[1:])
 
 
-def test_a_file_that_shrinks_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(array_job, "BLOCK_BYTES", 1_024)
-    path = tmp_path / "x.pt"
-    torch.save({"q": random_tensor(999, 8)}, path)
-    said = refused(
-        encode_file,
-        path,
-        tmp_path / "y.pt",
-        ROPE,
-        progress=lambda done, _: os.truncate(path, 4_000) if done == 1_024 else None,
-    )
-    assert said == f"{path} became shorter while it was being read"
-    assert names(tmp_path) == ["x.pt"]
-
-
 def test_a_file_that_is_replaced_is_read_as_it_was(tmp_path: Path) -> None:
     x = random_tensor(999, 8)
     torch.save({"q": x}, tmp_path / "x.pt")
@@ -417,21 +369,6 @@ def test_a_file_that_is_replaced_is_read_as_it_was(tmp_path: Path) -> None:
         assert_same_bits("q", got=got, expected=x.numpy())
 
 
-def test_many_tensors_need_few_files(tmp_path: Path) -> None:
-    arrays = {f"q{n}": random_tensor(1, 8, seed=n).numpy() for n in range(300)}
-    np.savez(tmp_path / "x.npz", **arrays)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
-    try:
-        encode_file(tmp_path / "x.npz", tmp_path / "y.pt", ROPE, tensor="*")
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    got = torch.load(tmp_path / "y.pt", weights_only=True)
-    assert len(got) == 300
-    for name, x in arrays.items():
-        assert_rotated(got[name], torch.from_numpy(x))
-
-
 def test_tensors_of_any_dtype_follow_one_another(tmp_path: Path) -> None:
     structure = {str(dtype): random_tensor(3, 8, dtype=dtype) for dtype in reversed(DTYPES)}
     torch.save(structure, tmp_path / "x.pt")
@@ -439,21 +376,6 @@ def test_tensors_of_any_dtype_follow_one_another(tmp_path: Path) -> None:
     got = torch.load(tmp_path / "y.pt", weights_only=True)
     for name, x in structure.items():
         assert_rotated(got[name], x)
-
-
-def test_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
-    path, target = tmp_path / "x.pt", tmp_path / "y.pt"
-    torch.save(random_tensor(12_800, 8), path)
-    ran = run_python(f"""
-import resource, sys, ropecli, torch
-resource.setrlimit(resource.RLIMIT_FSIZE, (410_000, 410_000))  # Python ignores its signal
-try:
-    ropecli.encode_file({str(path)!r}, {str(target)!r}, ropecli.Rotary(head_dim=8))
-except ropecli.FileError as error:
-    sys.exit(str(error))
-""")
-    assert (ran.returncode, ran.stderr) == (1, f"cannot write {target}: File too large\n")
-    assert names(tmp_path) == ["x.pt"]
 
 
 def test_lists_too_deep_to_be_saved_are_one_line(tmp_path: Path) -> None:
@@ -469,26 +391,3 @@ def test_lists_too_deep_to_be_saved_are_one_line(tmp_path: Path) -> None:
     said = refused(encode_file, tmp_path / "x.pt", tmp_path / "y.pt", ROPE)
     assert said.startswith(f"cannot write {tmp_path}/y.pt: ")
     assert names(tmp_path) == ["x.pt"]
-
-
-def test_no_file_is_refused(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.pt")
-    assert "not a regular file" in refused(to_be_rotated, tmp_path / "pipe.pt")
-    (tmp_path / "folder.pt").mkdir()
-    assert "is a folder" in refused(to_be_rotated, tmp_path / "folder.pt")
-    assert "No such file" in refused(to_be_rotated, tmp_path / "none.pt")
-    torch.save({"q": random_tensor(5, 8)}, tmp_path / "x.pt")
-    data = (tmp_path / "x.pt").read_bytes()
-    for length in range(0, len(data), 53):
-        (tmp_path / "y.pt").write_bytes(data[:length])
-        assert refused(to_be_rotated, tmp_path / "y.pt")
-
-
-def test_damaged_files_are_refused_or_read(tmp_path: Path) -> None:
-    structure = {"q": random_tensor(12, 8), "n": {"k": random_tensor(5, 8, dtype=torch.bfloat16)}}
-    torch.save(structure, tmp_path / "x.pt")
-    read = 0
-    for seed in range(100):
-        with soon(seed):
-            read += is_read(damage_file(tmp_path / "x.pt", tmp_path / "copy.pt", seed))
-    assert 5 < read < 60

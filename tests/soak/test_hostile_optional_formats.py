@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from files.optional_formats import write_hdf5, write_parquet, write_zarr
+from files.formats import write_hdf5, write_parquet, write_zarr
 from helpers import random_array, run_python
 from zarr.codecs import BloscCodec, GzipCodec
 
@@ -20,7 +20,7 @@ FUZZ = """
 import collections, json, os, signal, sys
 sys.path.insert(0, {tests!r})
 from pathlib import Path
-from files.damage import damage_file, is_read, is_rotated
+from files.hostile import damage_file, is_read, is_rotated
 path = Path({path!r})
 {check}(path)  # compiles and imports what all others need
 counts = collections.Counter()
