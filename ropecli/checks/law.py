@@ -47,6 +47,7 @@ class Law(Generic[Subject]):
     because: str  #: Where the tolerance comes from.
     judge: Callable[[Subject], Outcome | Iterable[Outcome]]  #: Tries it.
     statement: str = ""  #: What must hold.
+    meaning: str = ""  #: Meaning of a failure, in a clause; empty if the outcome's note says it.
     excuse: Callable[[Subject], str | None] = lambda _: None
     """Reason why it says nothing of a subject, or None."""
     dtypes: tuple[str, ...] | None = None  #: Dtypes in which it says anything; None for all.

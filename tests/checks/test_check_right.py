@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 import ropecli
 from ropecli.checks.implementation import Verdict
 from ropecli.checks.implementation.check import check
-from ropecli.checks.implementation.measured_oracle import refine_frequencies
-from ropecli.checks.implementation.oracle import Oracle
+from ropecli.checks.implementation.oracle import Oracle, refine_frequencies
 
 Array = NDArray[Any]
 

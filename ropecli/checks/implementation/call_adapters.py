@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.checks.implementation.calls import ImplementationError, Unsupported
+from ropecli.checks.implementation.interface import ImplementationError, Unsupported
 from ropecli.checks.implementation.oracle import by_length, sequence_length
 from ropecli.errors import ArgumentError
 from ropecli.reference import float64
@@ -17,9 +17,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ropecli.checks.implementation.calls import Call, Make
     from ropecli.checks.implementation.framework import Framework
     from ropecli.rotary.rotary import Rotary
+
+    #: NumPy arrays in, the framework's result out.
+    Call = Callable[[NDArray[Any], NDArray[np.int64]], Any]
+    #: Makes an instance of the implementation, with further keyword arguments.
+    Make = Callable[[Mapping[str, Any]], Call]
 
 #: Names of a parameter that is the base.
 BASES = ("base", "theta", "rope_theta", "rope_base", "rotary_base", "freq_base", "rotary_emb_base")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import sys
 import warnings
@@ -10,9 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.framework import known_dtype
-from ropecli.checks.law import Outcome
+from ropecli.checks.implementation.call_adapters import base_parameter, step_through
+from ropecli.checks.implementation.interface import (
+    BaseParameter,
+    Implementation,
+    ImplementationError,
+    Instance,
+    Unsupported,
+)
 from ropecli.errors import RopecliError
 
 if TYPE_CHECKING:
@@ -20,33 +26,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ropecli.checks.implementation.call_adapters import Call, Make
     from ropecli.checks.implementation.framework import Framework
 
-    #: NumPy arrays in, the framework's result out.
-    Call = Callable[[NDArray[Any], NDArray[np.int64]], Any]
-    #: Makes an instance of the implementation, with further keyword arguments.
-    Make = Callable[[Mapping[str, Any]], Call]
-
-CALL_FAILED = "a call that must be answered failed"
 #: Leading axes that are tried in this order; the first ones that the implementation takes stay.
 LEADING: tuple[tuple[int, ...], ...] = ((), (1, 1), (1,))
-
-
-class ImplementationError(Exception):
-    """The implementation raised, or returned no array of the right shape; in one line."""
-
-
-class WrongResult(ImplementationError):
-    """The implementation returned a wrong dtype or shape, which does not count as a refusal."""
-
-
-class Unsupported(Exception):
-    """An implementation of this form cannot be called this way."""
-
-
-def call_failure(error: Exception, dtype: str | None = None) -> Outcome:
-    """Return the failure of a law for which the implementation gave nothing to judge."""
-    return Outcome(passed=False, note=f"{CALL_FAILED}: {error}", dtype=dtype)
 
 
 def describe_exception(error: BaseException) -> str:
@@ -64,36 +48,21 @@ def escape_unprintable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-class Instance:
-    """One instance of the implementation."""
+class LocalInstance(Instance):
+    """An instance in this process."""
 
     def __init__(self, call: Call, frame: Framework, lead: tuple[int, ...]) -> None:
         self._call = call
         self._frame = frame
-        self._lead = lead
+        self.lead = lead
 
-    def raw(self, x: NDArray[Any], positions: NDArray[Any]) -> NDArray[Any]:
-        """Return the result for x as it is, of any shape and dtype.
-
-        Raises:
-            ImplementationError: It raised, or returned no array.
-            Unsupported: Its form cannot take these positions.
-        """
+    def call(self, x: NDArray[Any], positions: NDArray[np.int64]) -> NDArray[Any]:
+        """Call it with arrays of its framework."""
         with translate_errors():
             result = self._call(x, positions)
             if inspect.iscoroutine(result):
                 result.close()  # otherwise Python warns that it was never awaited
             return np.asarray(self._frame.back(result))  # a subclass may multiply differently
-
-    def rows(self, x: NDArray[np.float64], positions: NDArray[Any], dtype: str) -> Any:
-        """Return R_m x for rows (count, head_dim) of one sequence in a dtype, as float64.
-
-        Raises:
-            ImplementationError: It raised, or returned no real array of x's shape.
-            Unsupported: Its form cannot take these positions.
-        """
-        given = x.astype(DTYPES[dtype]).reshape(*self._lead, *x.shape)
-        return values(self.raw(given, positions), given).reshape(x.shape)
 
 
 class _Recorder:
@@ -115,8 +84,8 @@ class _Recorder:
         return self._frame.back(value)
 
 
-class Implementation:
-    """The implementation under test, of which instances are made."""
+class LocalImplementation(Implementation):
+    """An implementation in this process."""
 
     def __init__(
         self,
@@ -132,37 +101,52 @@ class Implementation:
         self.function = function
         self.form = form
         self.init = init
-        self.lead: tuple[int, ...] = LEADING[0]
+        self.lead = LEADING[0]
+        self.renewable = inspect.isclass(function) and form != "decoder"
 
-    def fresh(self, parameters: Mapping[str, Any] | None = None) -> Instance:
-        """Return a new instance; of a function, the function.
+    @functools.cached_property
+    def base(self) -> BaseParameter | None:
+        """Its parameter that is the base, with the value given or the default."""
+        taken = base_parameter(self.function, self.form)
+        if taken is None:
+            return None
+        name, default = taken
+        own = self.init.get(name, default)
+        number = isinstance(own, int | float | np.integer | np.floating)
+        return BaseParameter(
+            name=name, value=float(own) if number else None, numeric=number or own is None
+        )
 
-        Raises:
-            ImplementationError: It could not be made.
-        """
+    def fresh(self, parameters: Mapping[str, float] | None = None) -> LocalInstance:
+        """Make an instance of the class; a function is its own."""
         with translate_errors():
-            return Instance(self._make(parameters or {}), self.frame, self.lead)
+            return LocalInstance(self._make(parameters or {}), self.frame, self.lead)
 
-    def construct(self) -> Any:
-        """Return the implementation's own object, for a form that is more than one call."""
-        return self.function(**self.init)
+    def decode(self, x: NDArray[Any], prefilled: int) -> NDArray[np.float64]:
+        """Prefill and step a new decoder."""
+        with translate_errors():
+            decoder = self.function(**self.init)
+            parts: list[NDArray[Any]] = []
+            if prefilled:
+                first = decoder.prefill(self.frame.to(x[..., :prefilled, :]))
+                parts = [self.frame.back(first)]
+            parts += step_through(decoder, x[..., prefilled:, :], self.frame)
+            return np.concatenate(parts, axis=-2).astype(np.float64).reshape(x.shape)
 
     def arguments_after_call(
-        self, x: NDArray[Any], positions: NDArray[Any]
-    ) -> Iterator[tuple[str, NDArray[Any], NDArray[Any]]]:
-        """Call it, and yield each argument's name with its values before and after.
-
-        Raises:
-            ImplementationError: It raised.
-        """
+        self, x: NDArray[Any], positions: NDArray[np.int64]
+    ) -> list[tuple[str, NDArray[Any], NDArray[Any]]]:
+        """Call a new instance, recording the arrays that it is given."""
         names = ("q", "k", "cos", "sin") if self.form == "tables" else ("x", "positions")
         recorder = _Recorder(self.frame)
         with translate_errors():
             call = self._make_adapter(recorder)({})
             recorder.handed.clear()  # arguments of trial calls
             call(x, positions)
-        for name, (made, before) in zip(names, recorder.handed, strict=False):
-            yield name, before, self.frame.back(made)
+        return [
+            (name, before, self.frame.back(made))
+            for name, (made, before) in zip(names, recorder.handed, strict=False)
+        ]
 
     def find_leading_axes(self, dim: int, dtype: str, axes: int, *, rows: int) -> None:
         """Find the leading axes that it takes: none, or a batch and heads.
@@ -187,30 +171,6 @@ class Implementation:
                 return
         self.lead = order[0]
         raise first or ImplementationError("it could not be called")
-
-
-def values(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float64]:
-    """Return a result as float64.
-
-    Raises:
-        WrongResult: Not real, or not of x's shape.
-    """
-    if result.shape != given.shape:
-        msg = f"it returned shape {result.shape} for x of shape {given.shape}"
-        raise WrongResult(msg)
-    return numbers(result, given)
-
-
-def numbers(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float64]:
-    """Return a result of any shape as float64.
-
-    Raises:
-        WrongResult: Not real.
-    """
-    if result.dtype.kind not in "fiu" and known_dtype(result) not in DTYPES:
-        msg = f"it returned {result.dtype} for x of {known_dtype(given)}"
-        raise WrongResult(msg)
-    return result.astype(np.float64)
 
 
 @contextlib.contextmanager

@@ -10,17 +10,14 @@ import numpy as np
 
 from ropecli.checks.implementation import arguments
 from ropecli.checks.implementation.call_adapters import adapt
-from ropecli.checks.implementation.calls import (
-    Implementation,
-    ImplementationError,
-    Unsupported,
-    call_failure,
-)
+from ropecli.checks.implementation.calls import LocalImplementation
 from ropecli.checks.implementation.diagnosis import diagnose
 from ropecli.checks.implementation.framework import framework as framework_by_name
+from ropecli.checks.implementation.interface import ImplementationError, Unsupported
+from ropecli.checks.implementation.judge import call_failure
 from ropecli.checks.implementation.laws import LAWS, SCORE_LAWS
 from ropecli.checks.implementation.probe import probe
-from ropecli.checks.implementation.subject import Subject
+from ropecli.checks.implementation.subject import Evidence, Subject
 from ropecli.checks.law import Outcome, no_verdict, outcomes, report
 from ropecli.numbers import at_least, length
 from ropecli.results import Result
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ropecli.checks.identify import Identification
-    from ropecli.checks.implementation.calls import Make
+    from ropecli.checks.implementation.call_adapters import Make
     from ropecli.checks.law import Check, Law
 
 CONTEXT = 131_072
@@ -121,14 +118,14 @@ def check(
     def make_adapter(other: Any) -> Make:
         return adapt(form, target, keywords, other, rope=rope, width=tables)
 
-    implementation = Implementation(make_adapter, frame, target, form, keywords)
+    implementation = LocalImplementation(make_adapter, frame, target, form, keywords)
     chosen = arguments.dtypes(dtypes, frame.dtypes)
 
     def verdict(subject: Subject | None, checks: list[Check], diagnosis: str | None) -> Verdict:
         return Verdict(
             checks=tuple(checks),
             expect=expect,
-            identified=None if subject is None else subject.identified,
+            identified=None if subject is None else subject.evidence.identified,
             diagnosis=diagnosis,
             head_dim=dim,
             axes=count,
@@ -143,7 +140,8 @@ def check(
         if form != "score":
             implementation.find_leading_axes(dim, chosen[0], count, rows=min(SHAPE_ROWS, context))
         subject = Subject(
-            implementation,
+            implementation=implementation,
+            instance=implementation.fresh(),
             dim=dim,
             dtypes=chosen,
             expect=expect,
@@ -152,6 +150,7 @@ def check(
             original=original,
             seed=seed,
             axes=count,
+            evidence=Evidence(dtype=chosen[0]),
         )
     except (ImplementationError, Unsupported) as error:
         failure = Outcome(passed=False, note=str(error))
@@ -160,7 +159,7 @@ def check(
         return verdict(None, [one], f"it can't be called: {error}")
     if form != "score":
         with np.errstate(all="ignore"):  # an implementation may return what is not finite
-            probe(subject)
+            subject = probe(subject)
     checks = [
         report(law, outcome, dtype=subject.dtype, layout=subject.layout)
         for law in (SCORE_LAWS if form == "score" else LAWS)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ropecli.arrays import BFLOAT16, as_array, dtype_name
+from ropecli.arrays import BFLOAT16, as_array
 from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -120,11 +120,6 @@ def framework(name: str, device: str | None = None) -> Framework:
         msg = f"framework must be one of {', '.join(FRAMEWORKS)}, got {name!r}"
         raise ArgumentError(msg)
     return FRAMEWORKS[name](device)
-
-
-def known_dtype(array: NDArray[Any]) -> str:
-    """Return the name of an array's dtype, ropecli's own where there is one."""
-    return dtype_name(array.dtype) or str(array.dtype)
 
 
 def _import(module: str, name: str) -> Any:

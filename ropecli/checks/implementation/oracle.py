@@ -1,23 +1,49 @@
-"""The rows that an implementation must return, in float64, and their tolerance."""
+"""The rows that an implementation must return, in float64, and their tolerance.
+
+A pair of length |pair|, turned by the angle m theta and stretched by A, may be off by
+
+    (rounding + phase) * A |pair|  +  floor
+
+* rounding: cos and sin rounded to the dtype, two products and a sum, and a product by A: six
+  roundings of a coordinate at most, 8 u with the two coordinates' share. Under float64 data the
+  unit is float32's: tables in float32 are right, as Transformers makes them.
+* phase: |m theta| times 2^-24 for each rounding of the angle. The exponent of
+  theta = base^(-2i/d) is rounded and magnified by |ln theta|; a power, a scaling and the product
+  by m round four times; theta made from its neighbour rounds twice a pair. The first pair's
+  theta is often a power of two, as 1 is: then m theta is exact, and nothing is allowed. Beyond
+  2^24 float32 does not hold every position: m alone rounds once, and no pair is spared that.
+* floor: a few of the smallest subnormals.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.checks.implementation import tolerance
+from ropecli.checks.accuracy import ACCURACY
 from ropecli.reference import float64
+from ropecli.units import SINGLE, UNIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
+    from ropecli.checks.identify import Identification
     from ropecli.rotary.rotary import Rotary
 
     Array = NDArray[np.float64]
+
+ROUNDINGS = 8
+OTHER = 2e-5  #: Relative change of a frequency, ten times what float32 rounds of a table.
+#: Radians that phases may be off typically. A drift that ends at an error of e is e / sqrt(3) off
+#: on average: at half a radian it ends at 0.9, far from half a turn, beyond which it would wrap.
+WRAPPED = 0.5
+#: Share of the error that a line through it may leave. Errors that no line explains leave all of
+#: it, a drift on half of the rows alone half; a drift leaves what rounding does.
+LEFT = 1 / 8
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -26,6 +52,10 @@ class Truth:
 
     rows: Array  #: (count, head_dim).
     tolerance: Array  #: (count, head_dim).
+
+    def wrong(self, got: Array) -> NDArray[np.bool_]:
+        """Return which coordinates of rows got are off by more than their tolerance, or NaN."""
+        return ~(np.abs(got - self.rows) <= self.tolerance)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -57,14 +87,14 @@ class Oracle:
         )
         (first, second), (to_first, to_second) = rope.pairs_in.T, rope.pairs_out.T
         # Coordinates in no pair are copied, or multiplied by a one that may be rounded.
-        unit = tolerance.rounding(dtype)
-        allowed = unit * np.abs(rows) + tolerance.floor(dtype)
+        unit = rounding_tolerance(dtype)
+        allowed = unit * np.abs(rows) + least_tolerance(dtype)
         if self.outside:
             furthest = np.abs(positions if positions.ndim == 1 else positions.max(axis=1))
             allowed += (self.outside * furthest * np.abs(x).max(axis=1))[:, None]
-        lost = tolerance.phase(angles, rope.inv_freq) + self._uncertain_phase(rope, positions)
+        lost = phase_tolerance(angles, rope.inv_freq) + self._uncertain_phase(rope, positions)
         size = rope.attention_factor * np.hypot(x[:, first], x[:, second])
-        per_pair = (unit + lost) * size + tolerance.floor(dtype)
+        per_pair = (unit + lost) * size + least_tolerance(dtype)
         allowed[:, to_first] = allowed[:, to_second] = per_pair
         return Truth(rows=rows, tolerance=allowed)
 
@@ -96,3 +126,95 @@ def by_length(rope: Rotary) -> Callable[[int], Rotary]:
     if rope.sequence_length is not None or not rope.depends_on_length:
         return lambda _length: rope
     return rope.at_length
+
+
+def rounding_tolerance(dtype: str) -> float:
+    """Return the tolerance of a coordinate over A|pair|, its angle's error apart."""
+    return ROUNDINGS * max(SINGLE, UNIT[dtype])
+
+
+def least_tolerance(dtype: str) -> float:
+    """Return the absolute tolerance of results too small for the dtype."""
+    return ACCURACY[dtype].floor
+
+
+def phase_tolerance(angles: Array, inv_freq: Array) -> NDArray[Any]:
+    """Return the tolerance of angles (count, pairs), radians."""
+    size, theta = np.abs(angles), np.abs(inv_freq)
+    lost = size * _roundings(theta) * SINGLE
+    return np.asarray(np.where(size > theta / SINGLE, np.maximum(lost, size * SINGLE), lost))
+
+
+def _roundings(theta: Array) -> NDArray[Any]:
+    with np.errstate(divide="ignore"):
+        logarithm = np.where(theta > 0, np.abs(np.log(theta)), 0.0)
+    count = logarithm + 4 + 2 * np.arange(len(theta))
+    if len(theta) and np.frexp(theta[0])[0] == 0.5:
+        count[0] = 0
+    return np.asarray(count)
+
+
+def refine_frequencies(oracle: Oracle, x: Array, y: Array, positions: Array) -> Oracle:
+    """Return the oracle with frequencies corrected whose error grows with the position.
+
+    Args:
+        oracle: The rotation that was recognised.
+        x: Rows before rotation, (count, head_dim).
+        y: Rows after rotation.
+        positions: (count,), or (count, axes).
+    """
+    rope = oracle.rotary_at(sequence_length(positions))
+    exact = oracle.truth(x, positions, "float64").rows
+    first, second = rope.pairs_out.T
+    rotated = y[:, first] + 1j * y[:, second]
+    right = exact[:, first] + 1j * exact[:, second]
+    weight = np.abs(right) ** 2
+    off = np.angle(rotated * np.conj(right))
+    sign = 1 if rope.direction == "forward" else -1
+    m = sign * oracle.scaled_positions(rope, positions)
+    change = (weight * m * off).sum(axis=0) / np.maximum((weight * m * m).sum(axis=0), 1e-300)
+    theta = rope.inv_freq
+    typical = np.sqrt((weight * off**2).sum(axis=0) / np.maximum(weight.sum(axis=0), 1e-300))
+    left = off - m * change
+    rest = np.sqrt((weight * left**2).sum(axis=0) / np.maximum(weight.sum(axis=0), 1e-300))
+    # Only a drift is corrected: whatever else is wrong is for the laws to find.
+    drifts = (np.abs(change) > OTHER * theta) & (typical < WRAPPED) & (rest < LEFT * typical)
+    if not drifts.any():
+        return oracle
+    table = np.where(drifts, np.maximum(theta + change, 0.0), theta)
+    better = rope.with_inv_freq(table)
+    spread = rest / np.sqrt(np.maximum((m * m).sum(axis=0), 1e-300))
+    uncertainty = np.maximum(oracle.uncertainty, np.where(drifts, 4 * spread, 0.0))
+    return replace(oracle, rotary_at=lambda _length: better, uncertainty=uncertainty)
+
+
+def oracle_of(found: Identification) -> Oracle:
+    """Return the rotation that was identified, and the uncertainty of its frequencies."""
+    rope = found.rotary
+    assert rope is not None
+    return Oracle(
+        rotary_at=lambda _length: rope,
+        scale=found.position_step or 1.0,
+        offset=found.position_offset or 0.0,
+        uncertainty=frequency_uncertainty(found),
+        outside=_half_bound(found),
+    )
+
+
+def frequency_uncertainty(found: Identification) -> Array | float:
+    """Return the error of the frequencies, radians per position; 0 where a formula gives all."""
+    if "16" in found.dtype:
+        uncertainty = 0.0 if found.uncertainty is None else found.uncertainty
+        return np.maximum(uncertainty, _half_bound(found))
+    known = found.rotary is not None and found.rotary.formula is not None
+    return 0.0 if known or found.uncertainty is None else found.uncertainty
+
+
+def _half_bound(found: Identification) -> float:
+    """Return the radians per position that half precision hides: one rounding over all rows."""
+    return 2 * UNIT[found.dtype] / found.rows if "16" in found.dtype else 0.0
+
+
+def computed_in_half(found: Identification) -> bool:
+    """Return True if positions, frequencies, angles or tables were rounded to half precision."""
+    return found.precision is not None and "float16" in found.precision

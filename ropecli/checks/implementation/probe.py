@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.calls import ImplementationError, Unsupported
-from ropecli.checks.implementation.diagnosis import describe_non_finite
+from ropecli.checks.implementation.interface import ImplementationError, Unsupported
 from ropecli.checks.implementation.laws import convention, state
+from ropecli.checks.implementation.oracle import (
+    Oracle,
+    by_length,
+    computed_in_half,
+    oracle_of,
+    refine_frequencies,
+)
 from ropecli.errors import RopecliError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ropecli.checks.identify import Identification
-    from ropecli.checks.implementation.subject import Subject
+    from ropecli.checks.implementation.subject import Evidence, Subject
+
+    Array = NDArray[np.float64]
 
 #: Positions from 0 that a rotation is identified by; fewer if they are refused. The first
 #: goes past 2^11, the second past 2^8, beyond which float16 and bfloat16 round positions.
@@ -24,30 +33,46 @@ ROWS = (2304, 512, 64, 16)
 FEW = 64  #: Rows with which the search ends.
 
 
-def probe(subject: Subject) -> None:
-    """Make the first calls, before any long one, and identify the RoPE."""
+def probe(subject: Subject) -> Subject:
+    """Make the first calls, before any long one, and return the subject with its rotation."""
+    evidence = subject.evidence
     try:
-        subject.first_rows = subject.rotate(*state.short(subject))
+        first = subject.rotate(*state.short(subject))
     except (ImplementationError, Unsupported) as error:
-        subject.why_unidentified = str(error)
-        return
-    subject.why_unidentified = describe_non_finite(subject.first_rows)
-    if subject.why_unidentified is not None:
-        return
+        return replace(subject, evidence=replace(evidence, why_unidentified=str(error)))
+    why = _describe_non_finite(first)
+    evidence = replace(evidence, first_rows=first, why_unidentified=why)
+    if why is not None:
+        return replace(subject, evidence=evidence)
     for dtype in _dtypes_to_probe(subject):
-        found = _found(subject, dtype)
-        if subject.identified is None or (found is not None and found.recognised):
-            subject.identified = found
-        if found is not None and found.recognised:
-            subject.probe_dtype = dtype
+        evidence, found = _identify(subject, evidence, dtype)
+        recognised = found is not None and found.recognised
+        if evidence.identified is None or recognised:
+            evidence = replace(evidence, identified=found)
+        if recognised:
+            evidence = replace(evidence, dtype=dtype)
             break
-    if subject.identified is not None or subject.expect is not None:
-        try:
-            fits = subject.expect is not None and bool(convention.as_expected(subject).passed)
-        except (ImplementationError, Unsupported) as error:
-            subject.why_unidentified = str(error)
-            return
-        subject.choose_oracle(as_expected=fits)
+    subject = replace(subject, evidence=evidence)
+    if subject.expect is None:
+        return _hold_to(subject, as_expected=False)
+    try:
+        fits = bool(convention.as_expected(subject).passed)
+    except (ImplementationError, Unsupported) as error:
+        return replace(subject, evidence=replace(evidence, why_unidentified=str(error)))
+    return _hold_to(subject, as_expected=fits)
+
+
+def _hold_to(subject: Subject, *, as_expected: bool) -> Subject:
+    """Choose the rotation that rows are compared with: the one expected, or the one found."""
+    evidence, oracle = subject.evidence, None
+    found = evidence.identified
+    if not as_expected and found is not None and found.recognised and found.rotary is not None:
+        oracle = oracle_of(found)
+        if evidence.rows is not None and not computed_in_half(found):
+            oracle = refine_frequencies(oracle, *evidence.rows)
+    elif subject.expect is not None:
+        oracle = Oracle(rotary_at=by_length(subject.expect))
+    return replace(subject, oracle=oracle, as_expected=as_expected)
 
 
 def _dtypes_to_probe(subject: Subject) -> list[str]:
@@ -58,7 +83,9 @@ def _dtypes_to_probe(subject: Subject) -> list[str]:
     return [*(name for name in ("float32", "float64") if name in subject.dtypes), first]
 
 
-def _found(subject: Subject, dtype: str) -> Identification | None:
+def _identify(
+    subject: Subject, evidence: Evidence, dtype: str
+) -> tuple[Evidence, Identification | None]:
     """Identify the rotation that vectors of a dtype show."""
     from ropecli.checks.identify import identify
 
@@ -70,23 +97,25 @@ def _found(subject: Subject, dtype: str) -> Identification | None:
         try:
             y = subject.rotate(x, where, dtype)
         except (ImplementationError, Unsupported) as error:
-            subject.why_unidentified = str(error)
+            evidence = replace(evidence, why_unidentified=str(error))
             continue
-        subject.why_unidentified = describe_non_finite(y)
-        if subject.why_unidentified is not None:
-            return None
+        why = _describe_non_finite(y)
+        evidence = replace(evidence, why_unidentified=why)
+        if why is not None:
+            return evidence, None
         held = DTYPES[dtype]
         named = {} if subject.expect is None else {"expected": subject.expect}
         try:
             found = identify(x.astype(held), y.astype(held), where, candidates=named)
         except RopecliError as error:
-            subject.why_unidentified = str(error)
-            return best
-        subject.probe_rows = x, y, where.astype(np.float64)
-        if found.recognised or rows <= FEW:
-            return found if found.recognised else best or found
+            return replace(evidence, why_unidentified=str(error)), best
+        evidence = replace(evidence, rows=(x, y, where.astype(np.float64)))
+        if found.recognised:
+            return evidence, found
         best = best or found  # a cache that ends early may hide a rotation
-    return best
+        if rows <= FEW:
+            break
+    return evidence, best
 
 
 def _spread(subject: Subject, rows: int) -> NDArray[np.int64]:
@@ -96,3 +125,13 @@ def _spread(subject: Subject, rows: int) -> NDArray[np.int64]:
         return count
     random = np.random.default_rng([subject.seed, rows])
     return np.stack([count, *(random.permutation(rows) for _ in range(subject.axes - 1))], axis=1)
+
+
+def _describe_non_finite(y: Array) -> str | None:
+    """Say why rows cannot be identified at all; None if they can."""
+    bad = ~np.isfinite(y)
+    if not bad.any():
+        return None
+    what = "NaN" if np.isnan(y).any() else "infinite values"
+    row = int(bad.any(axis=1).argmax())
+    return f"it gives {what} in {int(bad.any(axis=1).sum())} of {len(y)} rows, first in row {row}"

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.calls import ImplementationError, Unsupported, WrongResult
-from ropecli.checks.implementation.measured_oracle import (
-    clearly_differ,
+from ropecli.checks.implementation.interface import ImplementationError, Unsupported, WrongResult
+from ropecli.checks.implementation.oracle import (
+    Oracle,
     computed_in_half,
     frequency_uncertainty,
-    oracle_of,
-    refine_frequencies,
+    rounding_tolerance,
 )
-from ropecli.checks.implementation.oracle import Oracle, by_length
-from ropecli.checks.implementation.tolerance import rounding
 from ropecli.errors import RopecliError
 
 if TYPE_CHECKING:
@@ -26,64 +24,66 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ropecli.checks.identify import Identification
-    from ropecli.checks.implementation.calls import Implementation
+    from ropecli.checks.implementation.interface import Implementation, Instance
     from ropecli.rotary.rotary import Rotary
 
     Array = NDArray[np.float64]
 
 PROBE_ROWS = 96  #: Positions from 0 that show the table of a longer sequence.
+#: Relative change of a frequency that no loss of digits makes: twice the 2^-11 of float16.
+CHANGED = 2.0**-10
 SHORTEST = 16  #: Shorter sequences are taken to have the table of one of this length.
 
 
-class Subject:
-    """An implementation with all that it is judged by."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Evidence:
+    """Rows of the first calls, and the rotation that they show."""
 
-    def __init__(
-        self,
-        implementation: Implementation,
-        *,
-        dim: int,
-        dtypes: tuple[str, ...],
-        expect: Rotary | None,
-        context: int,
-        context_given: bool,
-        original: int | None,
-        seed: int,
-        axes: int,
-    ) -> None:
-        self.implementation = implementation
-        self.dim = dim
-        self.dtypes = dtypes
-        self.dtype = dtypes[0]
-        self.probe_dtype = self.dtype  #: Dtype of the data that showed the rotation.
-        self.expect = expect
-        self.context = context
-        self.context_given = context_given
-        self.original = original
-        self.seed = seed
-        self.axes = axes
-        self.instance = implementation.fresh()
-        self.identified: Identification | None = None
-        self.oracle: Oracle | None = None
-        self.as_expected = False
-        #: Rows before and after that showed the rotation, and their positions.
-        self.probe_rows: tuple[Array, Array, Array] | None = None
-        self.why_unidentified: str | None = None  #: Why nothing could be identified.
-        self.first_rows: Array | None = None  #: Result of the very first call.
-        self._by_length: dict[int, Oracle | None] = {}
+    dtype: str  #: Dtype of the data that showed it.
+    first_rows: Array | None = None  #: Result of the very first call.
+    #: Rows before and after that showed the rotation, and their positions.
+    rows: tuple[Array, Array, Array] | None = None
+    identified: Identification | None = None  #: The RoPE that they are rotated by.
+    why_unidentified: str | None = None  #: Why nothing could be identified.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Subject:
+    """An implementation, what it is called with, and the rotation that it is held to."""
+
+    implementation: Implementation
+    instance: Instance  #: The one that is called, but where a law needs a new one.
+    dim: int  #: Coordinates of a vector.
+    axes: int  #: Coordinates of a position.
+    dtypes: tuple[str, ...]  #: Dtypes of the vectors, the first one for all laws.
+    expect: Rotary | None  #: The encoding expected; None if any RoPE is correct.
+    context: int  #: Positions up to which it is judged.
+    context_given: bool  #: Whether it must take all of them.
+    original: int | None  #: Positions of the training; None if unknown.
+    seed: int  #: Seed of the vectors.
+    evidence: Evidence
+    oracle: Oracle | None = None  #: The rotation that rows are compared with.
+    as_expected: bool = False  #: Whether that is the one expected.
+    _oracles: dict[int, Oracle | None] = field(default_factory=dict)  #: By length of the sequence.
+
+    @property
+    def dtype(self) -> str:
+        """Dtype of the vectors of most laws."""
+        return self.dtypes[0]
 
     @property
     def layout(self) -> str:
         """The layout found, or else the one expected; empty if neither is known."""
-        if self.identified is not None and self.identified.layout is not None:
-            return self.identified.layout
+        found = self.evidence.identified
+        if found is not None and found.layout is not None:
+            return found.layout
         return "" if self.expect is None else self.expect.layout
 
     def vectors(self, count: int, dtype: str | None = None, *, salt: int = 0) -> Array:
         """Return normal vectors (count, dim) that the dtype holds exactly."""
         random = np.random.default_rng([self.seed, salt])
-        drawn = random.standard_normal((count, self.dim))
-        return drawn.astype(DTYPES[dtype or self.dtype]).astype(np.float64)
+        normal = random.standard_normal((count, self.dim))
+        return normal.astype(DTYPES[dtype or self.dtype]).astype(np.float64)
 
     def on_axes(self, positions: Any) -> NDArray[Any]:
         """Return positions for a call: where there are several axes, the same on each."""
@@ -98,8 +98,7 @@ class Subject:
             Unsupported: Its form cannot take these positions, or it raised beyond the context.
         """
         with self.within_context(positions):
-            rows: Array = self.instance.rows(x, positions, dtype or self.dtype)
-        return rows
+            return self.instance.rows(x, positions, dtype or self.dtype)
 
     @contextlib.contextmanager
     def within_context(
@@ -133,48 +132,32 @@ class Subject:
     def repeat_tolerance(self, rows: Array, dtype: str | None = None) -> Array:
         """Return how far two results that should be equal may differ by rounding, (count, 1)."""
         most = np.abs(rows).max(axis=-1, keepdims=True)
-        return np.asarray(2 * rounding(dtype or self.dtype) * most)
-
-    def choose_oracle(self, *, as_expected: bool) -> None:
-        """Choose the rotation that rows are compared with: the one expected, or the one found."""
-        found = self.identified
-        self.as_expected = as_expected
-        if as_expected and self.expect is not None:
-            self.oracle = Oracle(rotary_at=by_length(self.expect))
-        elif found is not None and found.recognised and found.rotary is not None:
-            self.oracle = oracle_of(found)
-            if self.probe_rows is not None and not computed_in_half(found):
-                self.oracle = refine_frequencies(self.oracle, *self.probe_rows)
-        elif self.expect is not None:
-            self.oracle = Oracle(rotary_at=by_length(self.expect))
+        return np.asarray(2 * rounding_tolerance(dtype or self.dtype) * most)
 
     def identify_at(self, length: int) -> Oracle | None:
         """Return the rotation of sequences of another length, if their table is another one.
 
         Pairs and direction are the same; None if no such rotation explains the rows.
         """
-        if self.as_expected or self.identified is None or not self.identified.recognised:
+        found = self.evidence.identified
+        if self.as_expected or found is None or not found.recognised or found.rotary is None:
             return None
         length = max(length, min(SHORTEST, self.context))
-        if length not in self._by_length:
-            self._by_length[length] = self._identify_at(length)
-        return self._by_length[length]
+        if length not in self._oracles:
+            self._oracles[length] = self._identify_at(length, found, found.rotary)
+        return self._oracles[length]
 
-    def _identify_at(self, length: int) -> Oracle | None:
+    def _identify_at(self, length: int, known: Identification, here: Rotary) -> Oracle | None:
         from ropecli.checks.identify import identify
 
-        if self.identified is None or self.identified.rotary is None:
-            return None
-        here = self.identified.rotary
-        known = (self.identified.position_step or 1.0) * here.inv_freq
         # Half precision shows less in each row.
-        rows = 16 * PROBE_ROWS if "16" in self.probe_dtype else PROBE_ROWS
+        rows = 16 * PROBE_ROWS if "16" in self.evidence.dtype else PROBE_ROWS
         near = np.arange(min(length, rows))
         positions = self.on_axes(np.unique([*near, length // 2, length - 1]))
-        x = self.vectors(len(positions), self.probe_dtype, salt=length)
-        held = DTYPES[self.probe_dtype]
+        x = self.vectors(len(positions), self.evidence.dtype, salt=length)
+        held = DTYPES[self.evidence.dtype]
         try:
-            y = self.rotate(x, positions, self.probe_dtype)
+            y = self.rotate(x, positions, self.evidence.dtype)
             # Which coordinates form a pair is known: they are moved next to each other.
             before, after = x[:, here.pairs_in.ravel()], y[:, here.pairs_out.ravel()]
             found = identify(before.astype(held), after.astype(held), positions)
@@ -189,17 +172,23 @@ class Subject:
         table = np.zeros(len(here.frequencies))  # the slowest pairs may not rotate
         step = found.position_step or 1.0
         table[: len(there.frequencies)] = step * there.inv_freq
+        in_short = (known.position_step or 1.0) * here.inv_freq
         # A table that only drifts has lost digits, and is not another one.
-        if there.direction != here.direction or not clearly_differ(known, table):
+        if there.direction != here.direction or not _clearly_differ(in_short, table):
             return None
         largest = 0.0 if found.uncertainty is None else float(found.uncertainty.max())
         uncertainty = np.full(len(table), largest)
         rope = here.with_inv_freq(table, attention_factor=there.attention_factor)
         # So few rows may fit another formula as well: the uncertainty covers their rounding.
         uncertainty[: len(there.frequencies)] = np.maximum(
-            step * frequency_uncertainty(found), rounding("float32") / length
+            step * frequency_uncertainty(found), rounding_tolerance("float32") / length
         )
         return Oracle(rotary_at=lambda _length: rope, uncertainty=uncertainty)
+
+
+def _clearly_differ(one: Array, other: Array) -> bool:
+    """Return True if some frequency differs by much more than it is measured to."""
+    return len(one) == len(other) and bool((np.abs(other - one) > CHANGED * np.abs(one)).any())
 
 
 def needs_oracle(subject: Subject) -> str | None:

@@ -1,4 +1,4 @@
-"""The laws that an implementation is judged by, in the order in which they are judged."""
+"""The laws that an implementation is judged by."""
 
 from __future__ import annotations
 
@@ -6,18 +6,50 @@ from ropecli.checks.implementation.laws import convention, identities, positions
 from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.law import Law
 
-#: Calls that may leave something behind come last.
+#: In the order in which they are judged: calls that may leave something behind come last.
 LAWS: tuple[Law[Subject], ...] = (
     *convention.CONVENTION,
-    *identities.IDENTITIES,
-    *identities.SCORE,
+    identities.RELATIVE_POSITION,
+    identities.NORM,
+    identities.COMPOSITION,
+    identities.ATTENTION_FACTOR,
+    identities.SCORE,
+    identities.SOFTMAX_FACTOR,
+    *positions.ONE_SEQUENCE,
+    positions.NEGATIVE,
+    positions.AXES,
+    *positions.BATCHES,
+    state.INPUT_UNTOUCHED,
+    state.DTYPE_AND_SHAPE,
+    state.SAME_TWICE,
+    state.TOKEN_BY_TOKEN,
+    state.ORIGINAL_LENGTH,
+    *positions.LONG,
+    convention.PRECISION,
+    state.LONG_SHORT_LONG,
+    state.TWO_INSTANCES,
+    positions.MIXED_BATCHES,
+)
+SCORE_LAWS: tuple[Law[Subject], ...] = (identities.SCORE, identities.SOFTMAX_FACTOR)
+#: Laws whose failure has a meaning of its own, those that come closest to the cause first.
+MOST_SPECIFIC_FIRST: tuple[Law[Subject], ...] = (
+    state.SAME_TWICE,
+    state.TWO_INSTANCES,
+    state.LONG_SHORT_LONG,
+    convention.PRECISION,
+    state.ORIGINAL_LENGTH,
     *positions.ONE_SEQUENCE,
     *positions.BATCHES,
-    *state.ARGUMENTS,
-    *state.REPEATS,
+    state.TOKEN_BY_TOKEN,
+    positions.AXES,
+    identities.ATTENTION_FACTOR,
+    identities.NORM,
+    identities.RELATIVE_POSITION,
+    identities.COMPOSITION,
     *positions.LONG,
-    *convention.PRECISION,
-    *state.LONG_CALLS,
-    *positions.MIXED_BATCHES,
+    positions.NEGATIVE,
+    identities.SOFTMAX_FACTOR,
+    identities.SCORE,
+    state.INPUT_UNTOUCHED,
+    state.DTYPE_AND_SHAPE,
 )
-SCORE_LAWS: tuple[Law[Subject], ...] = identities.SCORE

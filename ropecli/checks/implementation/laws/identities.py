@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.calls import WrongResult, numbers
-from ropecli.checks.implementation.compare import compare_rows
-from ropecli.checks.implementation.oracle import Oracle, by_length, sequence_length
-from ropecli.checks.implementation.tolerance import floor, rounding
+from ropecli.checks.implementation.interface import WrongResult, real_numbers
+from ropecli.checks.implementation.judge import compare_rows
+from ropecli.checks.implementation.oracle import (
+    Oracle,
+    by_length,
+    least_tolerance,
+    rounding_tolerance,
+    sequence_length,
+)
 from ropecli.checks.law import Law, no_verdict
 from ropecli.units import SINGLE
 
@@ -52,19 +57,20 @@ def relative_position(subject: Subject) -> Outcome:
             names += [(int(m), int(m + d), swap) for m in range(1, count - int(d))]
     flat, wanted = np.concatenate(got), np.concatenate(expected)
     size = np.abs(q).max() * np.abs(k).max() * subject.dim
-    allowed = np.full_like(flat, (4 * rounding(subject.dtype) + 4 * PHASE) * size)
-    outcome = compare_rows(flat[:, None], wanted[:, None], allowed[:, None], dtype=subject.dtype)
-    if outcome.passed is not False:
-        return outcome
-    first = int((~(np.abs(flat - wanted) <= allowed)).argmax())
-    low, high, swap = names[first]
-    m, n = (high, low) if swap else (low, high)
-    far, near = (high - low, 0) if swap else (0, high - low)
-    text = (
-        f"q at {m} and k at {n}: score {flat[first]:.6g}; "
-        f"q at {far} and k at {near}, as far apart: {wanted[first]:.6g}"
+    allowed = np.full_like(flat, (4 * rounding_tolerance(subject.dtype) + 4 * PHASE) * size)
+
+    def example(row: int, _column: int) -> str:
+        low, high, swap = names[row]
+        m, n = (high, low) if swap else (low, high)
+        far, near = (high - low, 0) if swap else (0, high - low)
+        return (
+            f"q at {m} and k at {n}: score {flat[row]:.6g}; "
+            f"q at {far} and k at {near}, as far apart: {wanted[row]:.6g}"
+        )
+
+    return compare_rows(
+        flat[:, None], wanted[:, None], allowed[:, None], dtype=subject.dtype, example=example
     )
-    return replace(outcome, counterexample=text)
 
 
 def norm(subject: Subject) -> Outcome:
@@ -73,17 +79,20 @@ def norm(subject: Subject) -> Outcome:
     lengths = np.sqrt((turned**2).sum(axis=1))
     typical = float(np.median(lengths))
     # Squares add up what each coordinate lost; a norm is off by no more than a coordinate is.
-    allowed = np.full_like(lengths, 2 * rounding(subject.dtype) * typical + floor(subject.dtype))
-    outcome = compare_rows(
-        lengths[:, None], np.full((len(turned), 1), typical), allowed[:, None], dtype=subject.dtype
+    allowed = np.full_like(
+        lengths, 2 * rounding_tolerance(subject.dtype) * typical + least_tolerance(subject.dtype)
     )
-    if outcome.passed is not False:
-        return outcome
-    worst = int((~(np.abs(lengths - typical) <= allowed)).argmax())
     length = float(np.sqrt((subject.vectors(1, salt=1) ** 2).sum()))
-    text = f"position {worst}, |x| = {length:.6g}: length {lengths[worst]:.6g}, "
-    text += f"elsewhere {typical:.6g}"
-    return replace(outcome, counterexample=text)
+    return compare_rows(
+        lengths[:, None],
+        np.full((len(turned), 1), typical),
+        allowed[:, None],
+        dtype=subject.dtype,
+        example=lambda row, _: (
+            f"position {row}, |x| = {length:.6g}: length {lengths[row]:.6g}, "
+            f"elsewhere {typical:.6g}"
+        ),
+    )
 
 
 def composition(subject: Subject) -> Outcome:
@@ -106,18 +115,19 @@ def composition(subject: Subject) -> Outcome:
         twice[:, turned] /= factor
     size = np.abs(direct).max()
     # Three rotations, each with its rounding and its phase.
-    allowed = np.full_like(twice, (6 * rounding(subject.dtype) + 3 * PHASE) * max(size, 1e-9))
-    outcome = compare_rows(twice, direct, allowed, dtype=subject.dtype)
-    if outcome.passed is not False:
-        return outcome
-    bad = ~(np.abs(twice - direct) <= allowed)
-    row = int(bad.any(axis=1).argmax())
-    j = int(bad[row].argmax())
-    text = (
-        f"turned at position {row} twice, coordinate {j}: {twice[row, j]:.6g}; "
-        f"at position {2 * row} once: {direct[row, j]:.6g}"
+    allowed = np.full_like(
+        twice, (6 * rounding_tolerance(subject.dtype) + 3 * PHASE) * max(size, 1e-9)
     )
-    return replace(outcome, counterexample=text)
+    return compare_rows(
+        twice,
+        direct,
+        allowed,
+        dtype=subject.dtype,
+        example=lambda row, j: (
+            f"turned at position {row} twice, coordinate {j}: {twice[row, j]:.6g}; "
+            f"at position {2 * row} once: {direct[row, j]:.6g}"
+        ),
+    )
 
 
 def attention_factor(subject: Subject) -> Outcome:
@@ -133,15 +143,16 @@ def attention_factor(subject: Subject) -> Outcome:
     factor = rope.attention_factor
     if subject.expect is not None:
         factor = subject.expect.attention_factor
-    allowed = np.full_like(got, 2 * rounding(subject.dtype) * factor)
-    outcome = compare_rows(
-        got[:, None], np.full((count, 1), factor), allowed[:, None], dtype=subject.dtype
+    allowed = np.full_like(got, 2 * rounding_tolerance(subject.dtype) * factor)
+    return compare_rows(
+        got[:, None],
+        np.full((count, 1), factor),
+        allowed[:, None],
+        dtype=subject.dtype,
+        example=lambda row, _: (
+            f"position {row}: vectors grow by {got[row]:.6g}, expected {factor:.6g}"
+        ),
     )
-    if outcome.passed is not False:
-        return outcome
-    worst = int((~(np.abs(got - factor) <= allowed)).argmax())
-    text = f"position {worst}: vectors grow by {got[worst]:.6g}, expected {factor:.6g}"
-    return replace(outcome, counterexample=text)
 
 
 def _rope(subject: Subject) -> Rotary | None:
@@ -195,8 +206,7 @@ def _compare_scores(
     true_q, true_k = (oracle.truth(x, m, subject.dtype) for x in (q, k))
     expected = times * (true_q.rows @ true_k.rows.T)
     allowed = _score_tolerance(true_q, true_k)
-    outcome = compare_rows(got, expected, allowed, dtype=subject.dtype)
-    return outcome if outcome.passed else _with_example(outcome, m, got, expected, allowed)
+    return _compare_numbers(subject, m, got, expected, allowed)
 
 
 def _score_tolerance(q: Truth, k: Truth) -> Array:
@@ -227,22 +237,26 @@ def _scores(subject: Subject, *, ratio: bool) -> Iterator[Outcome]:
         x = np.stack([subject.vectors(len(positions), salt=salt) for salt in (20, 21)])
         given = x.astype(DTYPES[subject.dtype])
         with subject.within_context(positions, promised=PROMISED):
-            got = numbers(subject.instance.raw(given, positions), given)
+            got = real_numbers(subject.instance.call(given, positions), given)
         m = positions.astype(np.float64)
         true_q, true_k = (oracle.truth(each, m, subject.dtype) for each in x)
         exact = true_q.rows @ true_k.rows.T / math.sqrt(subject.dim)
         if got.shape != exact.shape:
             msg = f"it returned shape {got.shape} for scores of shape {exact.shape}"
             raise WrongResult(msg)
-        allowed = _score_tolerance(true_q, true_k) + rounding(subject.dtype) * np.abs(exact)
+        allowed = _score_tolerance(true_q, true_k)
+        allowed += rounding_tolerance(subject.dtype) * np.abs(exact)
         allowed /= math.sqrt(subject.dim)
         factor = float((got * exact).sum() / (exact**2).sum())
         if ratio:
             expected, room = factor * exact, abs(factor) * allowed + 1e-300
-            outcome = compare_rows(got, expected, room, dtype=subject.dtype)
-            outcome = outcome if outcome.passed else _with_example(outcome, m, got, expected, room)
+            outcome = _compare_numbers(subject, m, got, expected, room)
         else:
             lost = float(np.sqrt((allowed**2).sum() / (exact**2).sum()))
+            text = (
+                f"a sequence at {_list_positions(sequence)}: scores are {factor:.6g} times "
+                f"q.k / sqrt(head_dim), expected {wanted:.6g} times"
+            )
             outcome = compare_rows(
                 np.array([[factor]]),
                 np.array([[wanted]]),
@@ -250,10 +264,6 @@ def _scores(subject: Subject, *, ratio: bool) -> Iterator[Outcome]:
                 dtype=subject.dtype,
             )
             if not outcome.passed:
-                text = (
-                    f"a sequence at {_list_positions(sequence)}: scores are {factor:.6g} times "
-                    f"q.k / sqrt(head_dim), expected {wanted:.6g} times"
-                )
                 note = f"softmax factor {factor:.6g}, expected {wanted:.6g}"
                 outcome = replace(outcome, counterexample=text, note=note)
         yield outcome
@@ -261,49 +271,66 @@ def _scores(subject: Subject, *, ratio: bool) -> Iterator[Outcome]:
             return
 
 
-def _with_example(
-    outcome: Outcome, m: Array, got: Array, expected: Array, allowed: Array
+def _compare_numbers(
+    subject: Subject, m: Array, got: Array, expected: Array, allowed: Array
 ) -> Outcome:
-    i, j = (int(index) for index in np.argwhere(~(np.abs(got - expected) <= allowed))[0])
+    """Compare scores of queries and keys at positions m."""
     flat = m if m.ndim == 1 else m[:, 0]
-    text = (
-        f"q at {flat[i]:g} and k at {flat[j]:g}: score {got[i, j]:.6g}, "
-        f"expected {expected[i, j]:.6g}"
+    return compare_rows(
+        got,
+        expected,
+        allowed,
+        dtype=subject.dtype,
+        example=lambda i, j: (
+            f"q at {flat[i]:g} and k at {flat[j]:g}: score {got[i, j]:.6g}, "
+            f"expected {expected[i, j]:.6g}"
+        ),
     )
-    return replace(outcome, counterexample=text)
 
 
 def _list_positions(sequence: tuple[int, ...]) -> str:
     return ", ".join(map(str, sequence[:3])) + (", ..." if len(sequence) > 3 else "")
 
 
-IDENTITIES = (
-    Law(
-        name="relative position",
-        equation="11, 16",
-        because="four rotations' roundings and phases, times |q||k|",
-        judge=relative_position,
-    ),
-    Law(
-        name="norm",
-        equation="16",
-        because="the rounding of two rotations; an angle's error keeps lengths",
-        judge=norm,
-    ),
-    Law(
-        name="composition",
-        equation="16",
-        because="three rotations' roundings and phases, times |x|",
-        judge=composition,
-    ),
-    Law(
-        name="attention factor",
-        equation="16",
-        because="the rounding of two rotations",
-        judge=attention_factor,
-    ),
+RELATIVE_POSITION = Law(
+    name="relative position",
+    equation="11, 16",
+    because="four rotations' roundings and phases, times |q||k|",
+    judge=relative_position,
+    meaning="scores do not depend on the distance alone",
 )
-SCORE = (
-    Law(name="score", equation="11, 16", because=BECAUSE, judge=score),
-    Law(name="softmax factor", equation="2", because=BECAUSE, judge=softmax_factor),
+NORM = Law(
+    name="norm",
+    equation="16",
+    because="the rounding of two rotations; an angle's error keeps lengths",
+    judge=norm,
+    meaning="lengths change with the position, as no rotation does",
+)
+COMPOSITION = Law(
+    name="composition",
+    equation="16",
+    because="three rotations' roundings and phases, times |x|",
+    judge=composition,
+    meaning="turning twice is not turning by the sum of the positions",
+)
+ATTENTION_FACTOR = Law(
+    name="attention factor",
+    equation="16",
+    because="the rounding of two rotations",
+    judge=attention_factor,
+    meaning="the attention factor is not the same everywhere",
+)
+SCORE = Law(
+    name="score",
+    equation="11, 16",
+    because=BECAUSE,
+    judge=score,
+    meaning="scores are wrong",
+)
+SOFTMAX_FACTOR = Law(
+    name="softmax factor",
+    equation="2",
+    because=BECAUSE,
+    judge=softmax_factor,
+    meaning="the softmax factor is wrong",
 )

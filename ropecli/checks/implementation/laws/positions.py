@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation import hypotheses
-from ropecli.checks.implementation.calls import (
-    ImplementationError,
-    WrongResult,
+from ropecli.checks.implementation.interface import ImplementationError, WrongResult, as_float64
+from ropecli.checks.implementation.judge import (
     call_failure,
-    values,
+    compare_repeats,
+    find_mistake,
+    judge_call,
+    judge_rows,
 )
-from ropecli.checks.implementation.compare import compare_repeats, judge_call, judge_rows
 from ropecli.checks.implementation.subject import needs_oracle
 from ropecli.checks.law import Law, Outcome, no_verdict
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from ropecli.checks.implementation.subject import Subject
+
+    Array = NDArray[np.float64]
 
 #: Where counters of few bits, half precisions and caches end.
 EDGES = (0, 1, 2, 127, 128, 255, 256, 257, 511, 512, 1000, 2047, 2048, 2049, 2051, 4095, 4096)
@@ -69,10 +71,12 @@ def negative(subject: Subject) -> Outcome:
     """R_{-m}, which relative positions and left padding need, is right, or refused."""
     places = subject.on_axes([-1, -2, -3, -17, 0, 5, -100])
     try:
-        outcome = judge_call(subject, subject.vectors(len(places), salt=8), places)
+        x = subject.vectors(len(places), salt=8)
+        got = subject.rotate(x, places)
+        outcome = judge_rows(subject, x, places, got, again=True)
         if outcome.passed or subject.axes > 1:
             return outcome
-        rows = hypotheses.table_length(outcome.note) or _from_the_end(subject)
+        rows = _table_rows(subject, x, places, got) or _from_the_end(subject)
     except WrongResult:
         raise
     except ImplementationError as error:
@@ -80,6 +84,14 @@ def negative(subject: Subject) -> Outcome:
     if rows is None:
         return outcome
     return no_verdict(f"they count from the end of a table of {rows:,} rows, as indices do")
+
+
+def _table_rows(subject: Subject, x: Array, places: NDArray[np.int64], got: Array) -> int | None:
+    """Return the rows of the table in which positions are indices, if that explains rows got."""
+    assert subject.oracle is not None
+    m = places.astype(np.float64)
+    mistake = find_mistake(subject, subject.oracle, x, m, got, subject.dtype)
+    return None if mistake is None else mistake.table_rows
 
 
 def _from_the_end(subject: Subject) -> int | None:
@@ -113,7 +125,7 @@ def axes(subject: Subject) -> Outcome:
     """Each pair follows its own coordinate of the position."""
     if subject.axes == 1:
         return no_verdict("positions have one axis")
-    found, expect = subject.identified, subject.expect
+    found, expect = subject.evidence.identified, subject.expect
     rope = None if found is None else found.rotary
     if rope is not None and expect is not None and not subject.as_expected:
         named = zip(rope.input_pairs, expect.input_pairs, rope.axis, expect.axis, strict=False)
@@ -165,7 +177,7 @@ def unaffected_by_longer_sequence(subject: Subject) -> Outcome:
             for each, place in zip(rows, places, strict=True)
         ]
         given = x.astype(DTYPES[subject.dtype]).reshape(2, 5, subject.dim)
-        got = values(subject.implementation.fresh().raw(given, places), given)
+        got = as_float64(subject.implementation.fresh().call(given, places), given)
     except ImplementationError as error:
         return no_verdict(f"refuses such a batch: {error}")
     outcome = compare_repeats(
@@ -195,7 +207,7 @@ def _judge(subject: Subject, positions: NDArray[Any]) -> Outcome:
         x = subject.vectors(int(np.prod(lead)) * sequence, salt=10)
         given = x.astype(DTYPES[subject.dtype]).reshape(*lead, sequence, subject.dim)
         try:
-            got = values(subject.instance.raw(given, places), given)
+            got = as_float64(subject.instance.call(given, places), given)
         except ImplementationError as error:
             refusals.append(str(error))
             continue
@@ -232,41 +244,70 @@ def _by_row(
     return outcome
 
 
-def _law(name: str, judge: Callable[[Subject], Outcome | Iterable[Outcome]]) -> Law[Subject]:
-    return Law(name=name, equation="34", because=AS_THE_ORACLE, judge=judge, excuse=needs_oracle)
+def _law(
+    name: str, judge: Callable[[Subject], Outcome | Iterable[Outcome]], meaning: str
+) -> Law[Subject]:
+    return Law(
+        name=name,
+        equation="34",
+        because=AS_THE_ORACLE,
+        judge=judge,
+        meaning=meaning,
+        excuse=needs_oracle,
+    )
 
 
 ONE_SEQUENCE = (
-    _law("offset positions", _at(range(7, 23), range(30, 46))),
+    _law(
+        "offset positions",
+        _at(range(7, 23), range(30, 46)),
+        "positions that do not start at 0 are not followed",
+    ),
     _law(
         "gaps in positions",
         _at((0, 1, 2, 3, 4, 5, 6, 7, 8, 47), (0, 1, 4, 5, 9, 16, 17, 25, 40, 47)),
+        "positions with gaps are not followed",
     ),
-    _law("repeated positions", _at((3, 3, 3, 0, 0, 7, 7, 8), (3, 3, 5, 5, 5, 0, 0, 8))),
-    _law("positions backwards", _at(range(15, -1, -1))),
+    _law(
+        "repeated positions",
+        _at((3, 3, 3, 0, 0, 7, 7, 8), (3, 3, 5, 5, 5, 0, 0, 8)),
+        "positions that repeat are not followed",
+    ),
+    _law(
+        "positions backwards",
+        _at(range(15, -1, -1)),
+        "positions that run backwards are not followed",
+    ),
     _law(
         "packed sequences",
         _at(
             (0, 1, 2, 3, 4, 0, 1, 2, 0, 1, 2, 3, 4, 5, 6),
             (0, 1, 0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, 6),
         ),
+        "positions of packed sequences are not followed",
     ),
-    _law("negative positions", negative),
-    _law("axes", axes),
 )
+NEGATIVE = _law("negative positions", negative, "negative positions give wrong rows")
+AXES = _law("axes", axes, "pairs follow the wrong axis of the position")
 LONG = (
-    _law("long positions", long_positions),
-    _law("beyond the cache", beyond),
+    _law("long positions", long_positions, "rows far from position 0 are wrong"),
+    _law("beyond the cache", beyond, "rows beyond the context are wrong"),
 )
 BATCHES = (
-    _law("batched positions", batched_positions),
-    _law("left padding", left_padding),
-)
-MIXED_BATCHES = (
-    Law(
-        name="batched positions",
-        equation="34",
-        because="the rounding of two rotations",
-        judge=unaffected_by_longer_sequence,
+    _law(
+        "batched positions",
+        batched_positions,
+        "the positions of each sequence of a batch are not followed",
     ),
+    _law(
+        "left padding",
+        left_padding,
+        "positions after padding on the left of a batch are not followed",
+    ),
+)
+MIXED_BATCHES = Law(
+    name="batched positions",
+    equation="34",
+    because="the rounding of two rotations",
+    judge=unaffected_by_longer_sequence,
 )

@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.call_adapters import base_parameter, step_through
-from ropecli.checks.implementation.calls import (
+from ropecli.checks.implementation.interface import (
     ImplementationError,
     Unsupported,
-    call_failure,
-    translate_errors,
-    values,
+    as_float64,
+    known_dtype,
 )
-from ropecli.checks.implementation.compare import compare_repeats, judge_rows
-from ropecli.checks.implementation.framework import known_dtype
+from ropecli.checks.implementation.judge import call_failure, compare_repeats, judge_rows
 from ropecli.checks.law import Law, Outcome, no_verdict
 
 if TYPE_CHECKING:
@@ -64,7 +61,7 @@ def dtype_and_shape(subject: Subject) -> Iterator[Outcome]:
         x = subject.vectors(len(places), dtype, salt=12).astype(DTYPES[dtype])
         given = x.reshape(*subject.implementation.lead, *x.shape)
         try:
-            result = subject.instance.raw(given, places)
+            result = subject.instance.call(given, places)
         except ImplementationError as error:
             yield _refusal(subject, error, dtype)
             continue
@@ -88,13 +85,13 @@ def _shapes(subject: Subject, places: NDArray[Any]) -> Outcome:
         x = subject.vectors(int(np.prod(lead)) * count, salt=13)
         given = x.astype(DTYPES[subject.dtype]).reshape(*lead, count, subject.dim)
         try:
-            result = subject.instance.raw(given, places)
+            result = subject.instance.call(given, places)
         except ImplementationError:
             continue
         if result.shape != given.shape:
             text = f"x of shape {given.shape}: the result has shape {result.shape}"
             return Outcome(passed=False, samples=1, counterexample=text)
-        got = values(result, given)
+        got = as_float64(result, given)
         alone = np.concatenate(
             [subject.rotate(each, places) for each in x.reshape(-1, count, subject.dim)]
         )
@@ -117,7 +114,9 @@ def _refusal(subject: Subject, error: ImplementationError, dtype: str) -> Outcom
 def same_twice(subject: Subject) -> Outcome:
     """The same call gives the same result."""
     x, places = short(subject)
-    first = subject.rotate(x, places) if subject.first_rows is None else subject.first_rows
+    first = subject.evidence.first_rows
+    if first is None:
+        first = subject.rotate(x, places)
     again = subject.rotate(x, places)
     outcome = compare_repeats(subject, again, first, positions=places, what="first, then")
     return outcome if not outcome.passed else _after_another_dtype(subject, outcome)
@@ -145,11 +144,11 @@ def _after_another_dtype(subject: Subject, right: Outcome) -> Outcome:
 
 def _first_calls(subject: Subject) -> Iterator[tuple[Array, NDArray[Any], Array, str]]:
     """Yield vectors, positions, rows and dtype of the very first calls, near 0 and further out."""
-    if subject.first_rows is not None:
-        yield *short(subject), subject.first_rows, subject.dtype
-    if subject.probe_rows is not None:  # as far as half precisions count
-        x, rows, places = subject.probe_rows
-        yield x, places.astype(np.int64), rows, subject.probe_dtype
+    if subject.evidence.first_rows is not None:
+        yield *short(subject), subject.evidence.first_rows, subject.dtype
+    if subject.evidence.rows is not None:  # as far as half precisions count
+        x, rows, places = subject.evidence.rows
+        yield x, places.astype(np.int64), rows, subject.evidence.dtype
 
 
 def long_short_long(subject: Subject) -> Outcome:
@@ -164,7 +163,7 @@ def long_short_long(subject: Subject) -> Outcome:
     far = subject.on_axes(positions)
     rows = subject.vectors(len(far), salt=14)
     now = instance.rows(x, places, subject.dtype)
-    before = now if subject.first_rows is None else subject.first_rows
+    before = now if subject.evidence.first_rows is None else subject.evidence.first_rows
     try:
         long = instance.rows(rows, far, subject.dtype)
     except ImplementationError as error:
@@ -246,14 +245,7 @@ def _decode(subject: Subject, x: Array, places: NDArray[Any], whole: Array) -> O
     """Judge steps from the beginning, and steps after half of the sequence."""
     given = x.astype(DTYPES[subject.dtype]).reshape(*subject.implementation.lead, *x.shape)
     for begin in (0, len(x) // 2):
-        with translate_errors():
-            decoder = subject.implementation.construct()
-            parts: list[NDArray[Any]] = []
-            if begin:
-                frame = subject.implementation.frame
-                parts = [frame.back(decoder.prefill(frame.to(given[..., :begin, :])))]
-            parts += step_through(decoder, given[..., begin:, :], subject.implementation.frame)
-            got = np.concatenate(parts, axis=-2).astype(np.float64).reshape(x.shape)
+        got = subject.implementation.decode(given, begin).reshape(x.shape)
         outcome = compare_repeats(
             subject, got, whole, positions=places, what=f"prefilled, stepped from {begin}"
         )
@@ -265,18 +257,16 @@ def _decode(subject: Subject, x: Array, places: NDArray[Any], whole: Array) -> O
 def two_instances(subject: Subject) -> Outcome:
     """Another base of the same size rotates otherwise, and leaves the first as it was."""
     target = subject.implementation
-    taken = base_parameter(target.function, target.form)
-    if taken is None:
+    if target.base is None:
         return no_verdict("it takes no base")
-    name, default = taken
-    own = target.init.get(name, default)
-    if own is not None and not isinstance(own, int | float | np.integer | np.floating):
+    name, own = target.base.name, target.base.value
+    if not target.base.numeric:
         return no_verdict(f"its {name} is not a number")
     x, places = short(subject)
     rope = None if subject.oracle is None else subject.oracle.rotary_at(len(x))
     if rope is not None and len(rope.inv_freq) == 1:
         return no_verdict("one pair turns alike with any base")
-    base = 50 * float(own or (rope and rope.base) or 10_000.0)
+    base = 50 * (own or (rope and rope.base) or 10_000.0)
     first = target.fresh()
     before = first.rows(x, places, subject.dtype)
     try:
@@ -301,21 +291,52 @@ def short(subject: Subject) -> tuple[Array, NDArray[Any]]:
     return subject.vectors(count, salt=0), subject.on_axes(np.arange(count))
 
 
-ARGUMENTS = (
-    Law(name="input untouched", equation="34", because="none", judge=input_untouched),
-    Law(
-        name="dtype and shape",
-        equation="34",
-        because="the rounding of two rotations between a sequence alone and in a batch",
-        judge=dtype_and_shape,
-    ),
+INPUT_UNTOUCHED = Law(
+    name="input untouched",
+    equation="34",
+    because="none",
+    judge=input_untouched,
+    meaning="the input is written into",
 )
-REPEATS = (
-    Law(name="same twice", equation="34", because=TWICE, judge=same_twice),
-    Law(name="token by token", equation="34", because=TWICE, judge=token_by_token),
-    Law(name="original length", equation="34", because=TWICE, judge=original_length),
+DTYPE_AND_SHAPE = Law(
+    name="dtype and shape",
+    equation="34",
+    because="the rounding of two rotations between a sequence alone and in a batch",
+    judge=dtype_and_shape,
+    meaning="the dtype or the shape of the input is not kept",
 )
-LONG_CALLS = (
-    Law(name="long, short, long", equation="34", because=TWICE, judge=long_short_long),
-    Law(name="two instances", equation="34", because=TWICE, judge=two_instances),
+SAME_TWICE = Law(
+    name="same twice",
+    equation="34",
+    because=TWICE,
+    judge=same_twice,
+    meaning="the same call gives another result the second time: it keeps something",
+)
+TOKEN_BY_TOKEN = Law(
+    name="token by token",
+    equation="34",
+    because=TWICE,
+    judge=token_by_token,
+    meaning="a token alone is turned otherwise than in its sequence",
+)
+ORIGINAL_LENGTH = Law(
+    name="original length",
+    equation="34",
+    because=TWICE,
+    judge=original_length,
+    meaning="sequences around the original length are turned by the wrong table",
+)
+LONG_SHORT_LONG = Law(
+    name="long, short, long",
+    equation="34",
+    because=TWICE,
+    judge=long_short_long,
+    meaning="a long call changes the short ones after it: the table of the longer sequence is kept",
+)
+TWO_INSTANCES = Law(
+    name="two instances",
+    equation="34",
+    because=TWICE,
+    judge=two_instances,
+    meaning="two instances of the same size share what should be their own",
 )

@@ -1,0 +1,145 @@
+"""The only way from the laws to the implementation under test.
+
+Laws see two classes. An `Implementation` describes itself in small data and makes instances; an
+`Instance` is called. Every argument and every result is a NumPy array or small data, so that the
+implementation itself may be anything, and anywhere: `calls` has the one that runs in this process.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.arrays import DTYPES, dtype_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+
+class ImplementationError(Exception):
+    """The implementation raised, or returned no array of the right shape; in one line."""
+
+
+class WrongResult(ImplementationError):
+    """The implementation returned a wrong dtype or shape, which does not count as a refusal."""
+
+
+class Unsupported(Exception):
+    """An implementation of this form cannot be called this way."""
+
+
+class Instance(ABC):
+    """One instance of the implementation, with whatever it keeps between calls."""
+
+    lead: tuple[int, ...]  #: Leading axes that x needs for a single sequence.
+
+    @abstractmethod
+    def call(self, x: NDArray[Any], positions: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the result as it is, of any shape and dtype.
+
+        Args:
+            x: (..., sequence, head_dim), in the dtype under test; of scores, q and k.
+            positions: (sequence,) or (batch, sequence), with one more axis, last, for several axes.
+
+        Raises:
+            ImplementationError: It raised, or returned no array.
+            Unsupported: Its form cannot take these positions.
+        """
+
+    def rows(
+        self, x: NDArray[np.float64], positions: NDArray[Any], dtype: str
+    ) -> NDArray[np.float64]:
+        """Return R_m x for rows (count, head_dim) of one sequence in a dtype, as float64.
+
+        Raises:
+            ImplementationError: It raised, or returned no real array of x's shape.
+            Unsupported: Its form cannot take these positions.
+        """
+        given = x.astype(DTYPES[dtype]).reshape(*self.lead, *x.shape)
+        return as_float64(self.call(given, positions), given).reshape(x.shape)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseParameter:
+    """The parameter of an implementation that is the base."""
+
+    name: str
+    value: float | None  #: Its value; None if it is None, or not a number.
+    numeric: bool  #: Whether its value is a number or None.
+
+
+class Implementation(ABC):
+    """The implementation under test, of which instances are made."""
+
+    form: str  #: "apply", "module", "tables", "decoder" or "score".
+    lead: tuple[int, ...]  #: Leading axes that x needs for a single sequence.
+    renewable: bool  #: Whether a new instance is free of what earlier calls left behind.
+
+    @property
+    @abstractmethod
+    def base(self) -> BaseParameter | None:
+        """The parameter that is the base; None if it takes none."""
+
+    @abstractmethod
+    def fresh(self, parameters: Mapping[str, float] | None = None) -> Instance:
+        """Return a new instance, made with further parameters; of a function, the function.
+
+        Raises:
+            ImplementationError: It could not be made.
+        """
+
+    @abstractmethod
+    def decode(self, x: NDArray[Any], prefilled: int) -> NDArray[np.float64]:
+        """Return a new decoder's rows for x, the first ones prefilled and the others stepped.
+
+        Args:
+            x: (..., sequence, head_dim).
+            prefilled: Tokens to prefill; with 0, the first one is a step as well.
+
+        Raises:
+            ImplementationError: It raised, or returned what is not rows of x's shape.
+        """
+
+    @abstractmethod
+    def arguments_after_call(
+        self, x: NDArray[Any], positions: NDArray[np.int64]
+    ) -> Sequence[tuple[str, NDArray[Any], NDArray[Any]]]:
+        """Call a new instance, and return each argument's name with its values before and after.
+
+        Raises:
+            ImplementationError: It raised.
+        """
+
+
+def as_float64(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float64]:
+    """Return a result of x's shape as float64.
+
+    Raises:
+        WrongResult: Not real, or not of x's shape.
+    """
+    if result.shape != given.shape:
+        msg = f"it returned shape {result.shape} for x of shape {given.shape}"
+        raise WrongResult(msg)
+    return real_numbers(result, given)
+
+
+def real_numbers(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float64]:
+    """Return a result of any shape as float64.
+
+    Raises:
+        WrongResult: Not real.
+    """
+    if result.dtype.kind not in "fiu" and known_dtype(result) not in DTYPES:
+        msg = f"it returned {result.dtype} for x of {known_dtype(given)}"
+        raise WrongResult(msg)
+    return result.astype(np.float64)
+
+
+def known_dtype(array: NDArray[Any]) -> str:
+    """Return the name of an array's dtype, ropecli's own where there is one."""
+    return dtype_name(array.dtype) or str(array.dtype)
