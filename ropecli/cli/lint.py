@@ -51,7 +51,7 @@ class SarifOptions(OutputOptions):
     def _save(self, result: Any, parameters: dict[str, Any], options: dict[str, Any]) -> None:
         """Write SARIF; the page does not name the file, so that with -q it has findings alone."""
         from ropecli.render import sarif
-        from ropecli.render.output import write_output
+        from ropecli.render.save import write_output
 
         if self.output is not None:
             write_output(self.output, sarif.text(result).encode(), force=self.force)

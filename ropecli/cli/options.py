@@ -197,10 +197,10 @@ class OutputOptions(PageOptions):
 
     def __post_init__(self) -> None:
         if self.output is not None:
-            from ropecli.render.output import check_output
+            from ropecli.render.save import check_savable
 
             sources = list(self._sources())
-            check_output(self.output, force=self.force, sources=sources, suffixes=self.suffixes)
+            check_savable(self.output, force=self.force, sources=sources, suffixes=self.suffixes)
 
     def _sources(self) -> Iterator[Path]:
         """Yield all files that the command line names, apart from the output."""
@@ -218,7 +218,7 @@ class OutputOptions(PageOptions):
             return None
         from ropecli import render
         from ropecli.render import document
-        from ropecli.render.output import command_line, save
+        from ropecli.render.save import command_line, save
 
         view, command = render.view_of(result), self.parsed.command
         save(

@@ -195,7 +195,7 @@ class Plan:
         if is_pipe(self.session.job.input):
             msg = f"cannot resume {self.output}: standard input cannot be read again"
             raise FileError(msg)
-        if not self.format.random:
+        if not self.format.in_place:
             msg = (
                 f"cannot resume {self.output}: "
                 "expected .npy, .safetensors, .zarr or a file without a header"

@@ -15,8 +15,8 @@ from ropecli import ArgumentError, Decay, FileError, Rotary, decay
 from ropecli.analyses.decay import DecayCurves
 from ropecli.render import decay as pages
 from ropecli.render.document import text
-from ropecli.render.output import check_output, command_line, save
-from ropecli.render.output import csv as csv_text
+from ropecli.render.save import check_savable, command_line, save
+from ropecli.render.save import csv as csv_text
 
 Q, K = np.random.default_rng(8).standard_normal((2, 4))
 
@@ -34,13 +34,13 @@ def curve(bounds: list[float], *, base: float = 1e4) -> Decay:
 def test_output_that_can_be_written(name: str) -> None:
     assert not Path(name).exists()
     for output in (Path(name), None):
-        check_output(output, force=False)
+        check_savable(output, force=False)
 
 
 @pytest.mark.parametrize("name", ["x", "x.npy", "x.png.gz", ".png", "", "x.jpeg"])
 def test_output_that_can_not_be_written(name: str) -> None:
     with pytest.raises(ArgumentError) as caught:
-        check_output(Path(name), force=False)
+        check_savable(Path(name), force=False)
     allowed = ".png, .svg, .pdf, .csv, .json"
     assert str(caught.value) == f"output must end in {allowed}, got {Path(name).name!r}"
 

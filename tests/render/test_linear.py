@@ -13,7 +13,7 @@ from ropecli.analyses.linear import linear
 from ropecli.analyses.linear_cost import Cost, LinearCost
 from ropecli.render import linear as pages
 from ropecli.render.console import Screen
-from ropecli.render.output import csv as csv_text
+from ropecli.render.save import csv as csv_text
 
 COST = (
     Cost(

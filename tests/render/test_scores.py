@@ -13,7 +13,7 @@ from ropecli.analyses.invariance import Invariance, Property
 from ropecli.analyses.scores import ScoreMap, Scores
 from ropecli.render import scores as pages
 from ropecli.render.console import Screen
-from ropecli.render.output import check_output
+from ropecli.render.save import check_savable
 
 YES = Property(max_error=1.2e-15, tolerance=1e-12, theory=True)
 NO = Property(max_error=3.4, tolerance=1e-12, theory=False)
@@ -88,7 +88,7 @@ def test_result_holds_all_numbers() -> None:
 @pytest.mark.parametrize("name", ["x", "x.npy", "x.png.gz", ".png"])
 def test_output_that_can_not_be_written(name: str) -> None:
     with pytest.raises(ArgumentError, match=r"output must end in \.png, \.svg, \.pdf, \.csv, "):
-        check_output(Path(name), force=False)
+        check_savable(Path(name), force=False)
 
 
 @pytest.mark.parametrize(("count", "panels"), [(1, 1), (2, 2), (4, 4), (5, 5), (14, 14)])

@@ -1,4 +1,4 @@
-"""Shared by formats: an open file, optional libraries, and their exceptions as one line each."""
+"""Shared by formats: an open file, optional libraries and their errors, bounds on expansion."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import os
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, Self
 
 from ropecli.errors import FileError
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _LONGEST = 300  #: Letters of another library's message.
 _ERRNO = re.compile(r"errno = (\d+)")  #: In messages of HDF5.
+_SMALL = 1 << 26  #: Bytes that any file may expand to.
+_DENSEST = 200  #: Expansion of a larger file; embeddings reach ten.
 
 
 class _Closable(Protocol):
@@ -128,3 +131,40 @@ def _reason(error: Exception) -> str:
     printable = "".join(letter if letter.isprintable() else "?" for letter in text)
     shown = printable if len(printable) <= _LONGEST else f"{printable[:_LONGEST]}..."
     return shown or type(error).__name__
+
+
+def check_density(label: str, packed: int, unpacked: int) -> None:
+    """Refuse what is far larger than the bytes from which it is unpacked.
+
+    Args:
+        label: The file, for messages.
+        packed: Bytes on the disk.
+        unpacked: Bytes in memory.
+
+    Raises:
+        FileError: It expands too much.
+    """
+    if _is_too_dense(packed, unpacked):
+        msg = (
+            f"{label} would expand from {packed:,} to {unpacked:,} bytes, "
+            f"expected at most {_DENSEST} times as many"
+        )
+        raise FileError(msg)
+
+
+def check_expansion(stored: Stored, packed: int) -> Stored:
+    """Return the array, unreadable if it is far larger than the bytes from which it is unpacked.
+
+    Args:
+        stored: The array as its file describes it.
+        packed: Bytes on the disk.
+    """
+    if stored.unreadable or not _is_too_dense(packed, stored.nbytes):
+        return stored
+    unpacked = stored.nbytes
+    what = f"{unpacked:,} bytes unpacked from {packed:,}, more than {_DENSEST} times as many"
+    return replace(stored, unreadable=what)
+
+
+def _is_too_dense(packed: int, unpacked: int) -> bool:
+    return unpacked > max(_SMALL, _DENSEST * packed)

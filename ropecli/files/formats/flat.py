@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.files.formats.base import closed_on_error
-from ropecli.files.formats.output import OutputFile
+from ropecli.files.formats.direct import OutputFile
 from ropecli.files.formats.stored import Box, Stored, box_shape
 from ropecli.regular import read_into
 

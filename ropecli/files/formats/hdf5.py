@@ -22,12 +22,12 @@ from ropecli.arrays import BFLOAT16, is_shape
 from ropecli.errors import FileError
 from ropecli.files.formats.base import (
     FileSource,
+    check_expansion,
     closed_on_error,
     import_library,
     translate_read_errors,
     translate_write_errors,
 )
-from ropecli.files.formats.density import check_expansion
 from ropecli.files.formats.stored import Box, Stored, box_shape, check_name
 from ropecli.regular import open_regular
 
@@ -48,8 +48,7 @@ class Hdf5:
 
     suffixes = (".h5", ".hdf5")
     named = True
-    random = False
-    folder = False
+    in_place = False
 
     def open(self, path: Path) -> Hdf5Source:
         """Find all datasets."""

@@ -45,8 +45,7 @@ class Npy:
 
     suffixes = (".npy",)
     named = False
-    random = True
-    folder = False
+    in_place = True
 
     def open(self, path: Path) -> NpySource:
         """Open a file and read its header."""

@@ -16,8 +16,12 @@ from typing import TYPE_CHECKING
 from numpy.lib.format import MAGIC_PREFIX
 
 from ropecli.errors import FileError
-from ropecli.files.formats.base import FileSource, closed_on_error, translate_read_errors
-from ropecli.files.formats.density import check_density
+from ropecli.files.formats.base import (
+    FileSource,
+    check_density,
+    closed_on_error,
+    translate_read_errors,
+)
 from ropecli.files.formats.npy import HEADER_BYTES, NpyHeader, header_for, parse_header
 from ropecli.files.formats.spool import Spool
 from ropecli.files.formats.stored import Stored, check_name, label_of, short
@@ -48,8 +52,7 @@ class Npz:
 
     suffixes = (".npz",)
     named = True
-    random = False
-    folder = False
+    in_place = False
 
     def open(self, path: Path) -> NpzSource:
         """Open an archive and read its index."""

@@ -12,12 +12,12 @@ import numpy as np
 from ropecli.errors import FileError
 from ropecli.files.formats.base import (
     FileSource,
+    check_expansion,
     closed_on_error,
     import_library,
     translate_read_errors,
     translate_write_errors,
 )
-from ropecli.files.formats.density import check_expansion
 from ropecli.files.formats.spool import Spool
 from ropecli.files.formats.stored import Stored
 from ropecli.files.formats.stream import PieceStream, StreamReader
@@ -47,8 +47,7 @@ class Parquet:
 
     suffixes = (".parquet",)
     named = True
-    random = False
-    folder = False
+    in_place = False
 
     def open(self, path: Path) -> _Source:
         """Open a file and read its schema."""

@@ -15,6 +15,7 @@ from numpy.lib import format as npy_format
 
 from ropecli.errors import FileError
 from ropecli.files.formats.base import FileSource, closed_on_error, translate_read_errors
+from ropecli.files.formats.direct import OutputFile
 from ropecli.files.formats.flat import FlatWriter
 from ropecli.files.formats.npy import (
     HEADER_BYTES,
@@ -24,7 +25,6 @@ from ropecli.files.formats.npy import (
     parse_header,
     read_header,
 )
-from ropecli.files.formats.output import OutputFile
 from ropecli.files.formats.stream import StreamReader, read_up_to, run_of
 
 if TYPE_CHECKING:
@@ -83,8 +83,7 @@ class Pipe:
 
     suffixes: tuple[str, ...] = ()
     named = False
-    random = False
-    folder = False
+    in_place = False
 
     def open(self, path: Path) -> StdinSource:
         """Read the header from standard input."""

@@ -68,7 +68,7 @@ class Writer(Protocol):
     """One array of a file that is being written."""
 
     def write(self, box: Box, block: NDArray[Any]) -> None:
-        """Write a part of the array; several threads may do so at once if the format is `random`.
+        """Write a part of the array; several threads may do so at once if the format is `in_place`.
 
         Args:
             box: The part.
@@ -113,15 +113,11 @@ class Format(Protocol):
         """Whether a file holds several arrays, by name."""
 
     @property
-    def random(self) -> bool:
-        """Whether parts are written in any order, by several processes at once.
+    def in_place(self) -> bool:
+        """Whether parts are written to their final places, in any order, by several threads.
 
-        They can be read again before the file is whole: what resuming and several machines need.
+        They can be read again before the file is whole, which resuming needs.
         """
-
-    @property
-    def folder(self) -> bool:
-        """Whether arrays are stored in a folder."""
 
     def open(self, path: Path) -> Source:
         """Open a file.

@@ -63,8 +63,7 @@ class Safetensors:
 
     suffixes = (SUFFIX,)
     named = True
-    random = True
-    folder = False
+    in_place = True
 
     def open(self, path: Path) -> _Source:
         """Open a file and read its header."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.files.formats.base import closed_on_error
+from ropecli.files.formats.direct import OutputFile
 from ropecli.files.formats.flat import FlatWriter
-from ropecli.files.formats.output import OutputFile
 from ropecli.regular import read_bytes
 
 if TYPE_CHECKING:

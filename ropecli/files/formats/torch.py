@@ -20,11 +20,11 @@ from ropecli.arrays import BFLOAT16, as_array
 from ropecli.errors import FileError
 from ropecli.files.formats.base import (
     FileSource,
+    check_expansion,
     closed_on_error,
     translate_read_errors,
     translate_write_errors,
 )
-from ropecli.files.formats.density import check_expansion
 from ropecli.files.formats.spool import Spool
 from ropecli.files.formats.stored import Stored
 from ropecli.regular import open_regular, read_bytes
@@ -55,8 +55,7 @@ class Torch:
 
     suffixes = (".pt", ".pth")
     named = True
-    random = False
-    folder = False
+    in_place = False
 
     def open(self, path: Path) -> _Source:
         """Open a file, and map its elements."""

@@ -52,8 +52,7 @@ class Zarr:
 
     suffixes = (".zarr",)
     named = True
-    random = True
-    folder = True
+    in_place = True
 
     def open(self, path: Path) -> ZarrSource:
         """Read the metadata of all arrays."""

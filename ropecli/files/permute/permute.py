@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from ropecli.errors import FileError
-from ropecli.files.atomic import check_target, part_of, replacing, resolve_target
+from ropecli.files.atomic import check_target, replacing
 from ropecli.files.formats.safetensors import SUFFIX, Header, read_header
 from ropecli.files.permute.moves import DEFAULT, Move, find_moves, old_rows, other_layout
 from ropecli.files.permute.proof import PermutationProof, Side, prove
@@ -107,8 +107,9 @@ def permute(
     kv_heads = heads if kv_heads is None else kv_heads
     old_layout = other_layout(to)
     source, target = Path(input), Path(output)
-    check_output(source, target)
-    check_target(output, force=force)
+    _check_suffix(source, "read")
+    _check_suffix(target, "write")
+    check_target(output, force=force, sources=[source])
     with regular_file(source, "a .safetensors file") as fd:
         header = read_header(source, fd)
         chosen = find_moves(
@@ -175,25 +176,10 @@ class _UnprovenError(Exception):
     """Raised to keep the output from appearing."""
 
 
-def check_output(source: Path, target: Path) -> None:
-    """Refuse names of another format, and an output that is the input.
-
-    Raises:
-        FileError: Another suffix, or the same file.
-    """
-    for what, path in (("read", source), ("write", target)):
-        if path.suffix.lower() != SUFFIX:
-            msg = f"cannot {what} {path}: expected a name that ends in {SUFFIX}"
-            raise FileError(msg)
-    path = resolve_target(target)
-    for written in (path, part_of(path)):
-        try:
-            same = written.samefile(source)
-        except (OSError, ValueError):  # one does not exist, which is reported elsewhere
-            continue
-        if same:
-            msg = f"input and output are the same file: {source}"
-            raise FileError(msg)
+def _check_suffix(path: Path, what: str) -> None:
+    if path.suffix.lower() != SUFFIX:
+        msg = f"cannot {what} {path}: expected a name that ends in {SUFFIX}"
+        raise FileError(msg)
 
 
 def _copy(

@@ -21,7 +21,7 @@ FIGURES = (".png", ".svg", ".pdf")
 NUMBERS = (".csv", ".json")
 
 
-def check_output(
+def check_savable(
     output: Path | None,
     *,
     force: bool,

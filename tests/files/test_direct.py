@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from ropecli import Rotary, encode_file
 from ropecli.files import array_job
-from ropecli.files.formats import output
-from ropecli.files.formats.output import PAGE, OutputFile
+from ropecli.files.formats import direct
+from ropecli.files.formats.direct import PAGE, OutputFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,8 +60,8 @@ class Direct:
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Direct:
     """A disk of small pages, to which every file is large."""
-    monkeypatch.setattr(output, "LARGE", 0)
-    monkeypatch.setattr(output, "WORTH", 1)
+    monkeypatch.setattr(direct, "LARGE", 0)
+    monkeypatch.setattr(direct, "WORTH", 1)
     return Direct(monkeypatch)
 
 
@@ -116,7 +116,7 @@ def test_whole_pages_go_past_the_cache(tmp_path: Path, disk: Direct) -> None:
 def test_what_is_small_goes_through_the_cache(
     tmp_path: Path, disk: Direct, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(output, name, LENGTH + 1)
+    monkeypatch.setattr(direct, name, LENGTH + 1)
     assert written(tmp_path / "file", [(0, b"a" * LENGTH)]) == b"a" * LENGTH
     assert disk.pages == 0
 
@@ -171,8 +171,8 @@ def assert_alike(path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> in
     encode_file(path, usual, rope)
     with monkeypatch.context() as patched:
         patched.setattr(array_job, "BLOCK_BYTES", 3 * PAGE + 64)
-        patched.setattr(output, "LARGE", 0)
-        patched.setattr(output, "WORTH", 1)
+        patched.setattr(direct, "LARGE", 0)
+        patched.setattr(direct, "WORTH", 1)
         disk = Direct(patched)
         encode_file(path, past, rope)
     assert past.read_bytes() == usual.read_bytes()
