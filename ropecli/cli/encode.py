@@ -1,14 +1,27 @@
-"""The encode command."""
+"""The encode command: of one file, of many, and of a check."""
 
 from __future__ import annotations
 
+import contextlib
+import io
+import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ropecli.cli.command import Help, command
 from ropecli.cli.options import EncodingOptions, Force, PageOptions, RotaryOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ropecli.cli.encoding import NamedRotary
+    from ropecli.files.encoded import Encoded
+    from ropecli.files.plan import Plan
+    from ropecli.files.session import Job, Session
+    from ropecli.rotary import Rotary
 
 
 @command
@@ -80,7 +93,7 @@ def encode(
     ] = None,
     force: Force = False,
     page: PageOptions,
-) -> None:
+) -> bool:
     """\b
     Examples:
       ropecli encode input.npy
@@ -97,12 +110,11 @@ def encode(
     # First, because CPython 3.11 maps and unmaps memory for each of the many calls in which Numba
     # is loaded, where modules that load each other stand between it and this one.
     import ropecli.rotary.apply  # noqa: F401  # isort: split
-    from ropecli.cli.encode_run import EncodeOptions, encode_check, encode_many, encode_one
     from ropecli.files.formats.raw import parse_shape
     from ropecli.files.many import expanded
 
     inputs = expanded(input)
-    options = EncodeOptions(
+    run = _Run(
         rope=rope,
         rotary_offset=rotary_offset,
         of_job={
@@ -114,9 +126,7 @@ def encode(
             "dtype": dtype,
             "shape": None if shape is None else parse_shape(shape),
         },
-        force=force,
-        resume=resume,
-        scheduler=scheduler,
+        writing={"force": force, "resume": resume, "scheduler": scheduler},
         page=page,
     )
     if check is not None:
@@ -127,16 +137,16 @@ def encode(
             "--force": force,
         }
         _refuse_with_check(inputs, writing, positions_continue=positions_continue)
-        encode_check(inputs[0], check, options)
-        return
+        return run.check(inputs[0], check)
     if _several(input, inputs, output):
-        encode_many(inputs, output, options, positions_continue=positions_continue)
+        run.many(inputs, output, positions_continue=positions_continue)
     else:
-        encode_one(inputs[0], output, options)
+        run.one(inputs[0], output)
+    return True
 
 
 def _several(given: list[str], inputs: list[Path], output: Path | None) -> bool:
-    """Whether outputs go into a folder, or next to each of several files.
+    """Return whether outputs go into a folder, or next to each of several files.
 
     One file that a pattern or a folder stands for is treated as several would be.
     """
@@ -169,3 +179,240 @@ def _refuse_with_check(
     if positions_continue:
         msg = "--check compares one file with one: leave --positions-continue out"
         raise ArgumentError(msg)
+
+
+def _check_streams(input: Path, target: Path, *, model: str | None, json: bool) -> None:
+    """Refuse that two things share a stream.
+
+    Raises:
+        ArgumentError: Two of them are the same stream.
+    """
+    from ropecli.errors import ArgumentError
+    from ropecli.files.formats.pipe import is_pipe
+
+    if json and is_pipe(target):
+        msg = "--json needs stdout for its document, but the data go there; give -o FILE"
+        raise ArgumentError(msg)
+    if model is not None and is_pipe(model) and is_pipe(input):
+        msg = "INPUT and --model can't both be -, which is stdin"
+        raise ArgumentError(msg)
+
+
+@contextlib.contextmanager
+def _messages_off_stdout(target: Path, *, quiet: bool) -> Iterator[None]:
+    """Where data go to stdout, send what is printed to stderr, if wanted and possible."""
+    from ropecli.files.formats.pipe import is_pipe
+
+    if not is_pipe(target):
+        yield
+        return
+    words = io.StringIO()
+    with contextlib.redirect_stdout(words):
+        yield
+    if sys.stderr is not None and not quiet:
+        with contextlib.suppress(OSError):
+            sys.stderr.write(words.getvalue())
+
+
+@dataclass(kw_only=True)
+class _Run:
+    """A run of the command."""
+
+    rope: EncodingOptions
+    rotary_offset: int | None
+    of_job: dict[str, Any]  #: Options that `Job` takes.
+    writing: dict[str, Any]  #: Options that `plan_output` takes.
+    page: PageOptions
+    encoding: NamedRotary | None = None  #: Of the model, or of the last input that was opened.
+
+    def one(self, input: Path, output: Path | None) -> None:
+        """Rotate a file, and show the result."""
+        from ropecli.analyses.float32_tables import float32_error
+        from ropecli.cli.encoding import named_files
+        from ropecli.files.encode import default_output, plan_output
+        from ropecli.files.session import opened
+        from ropecli.render.encode import float32_notes, later_notes, left_out_notes
+
+        target = default_output(input) if output is None else output
+        model = self.rope.model
+        _check_streams(input, target, model=model, json=self.page.json)
+        with opened(self._job(input)) as session:
+            notes = self._notes(session)
+            plan = plan_output(session, target, sources=list(named_files(model)), **self.writing)
+            self.page.note(*notes)
+            with _messages_off_stdout(target, quiet=self.page.quiet):
+                self._show_plan(session)
+            with self._progress(session.source.path.name) as progress:
+                result = _spell_notes(plan.run(progress))
+        furthest = max(array.furthest for array in result.arrays)
+        tables = None if model is None else float32_error(session.rope, (0, furthest))
+        later = later_notes([result], notes)
+        self._note_results([result], later)
+        self.page.note(*left_out_notes(result), *float32_notes(tables))
+        with _messages_off_stdout(target, quiet=self.page.quiet):
+            parameters = self._parameters(session, "positions_continue")
+            self.page.show(result, parameters, notes=notes + later, tables=tables)
+
+    def many(self, inputs: list[Path], folder: Path | None, *, positions_continue: bool) -> None:
+        """Rotate files one after another, and show at the end which could not be rotated."""
+        from ropecli.files.many import encode_files
+        from ropecli.render.encode import later_notes, more_files, show_failures
+
+        if self.rope.model is not None:
+            self._rope_for(0)  # the message is that of the model, and not of every file
+        notes: tuple[str, ...] = ()
+        parameters: dict[str, Any] = {}
+
+        def start(plan: Plan) -> None:
+            nonlocal notes, parameters
+            notes, parameters = self._notes(plan.session), self._parameters(plan.session)
+            self.page.note(*notes)
+            self._show_plan(
+                plan.session, more_files(len(inputs) - 1, positions_continue=positions_continue)
+            )
+
+        with self._progress(f"{len(inputs):,} files") as progress:
+            result = encode_files(
+                inputs,
+                self._rope_for,
+                folder=folder,
+                positions_continue=positions_continue,
+                progress=progress,
+                start=start,
+                **self.writing,
+                **self.of_job,
+            )
+        if not result.files and len({each.message for each in result.failures}) == 1:
+            raise result.failures[0].error  # it is not about a file
+        result = replace(result, files=tuple(map(_spell_notes, result.files)))
+        later = later_notes(result.files, notes)
+        self._note_results(result.files, later)
+        where = " next to the inputs" if folder is None else f" to {folder}"
+        if parameters and not (self.page.json and result.failures):
+            self.page.show(result, parameters, notes=notes + later, where=where)
+        show_failures(result.failures, _option)
+        if result.failures:
+            raise typer.Exit(2)
+
+    def check(self, input: Path, output: Path) -> bool:
+        """Compare a file with the rotation of another; return whether it is that."""
+        from ropecli.checks.encode_check import comparison
+        from ropecli.files.formats.pipe import is_pipe
+        from ropecli.files.session import opened
+
+        with opened(self._job(input)) as session, comparison(session, output) as compare:
+            self.page.note(*self._notes(session))
+            self._show_plan(session)
+            with self._progress(output.name) as progress:
+                result = compare(progress)
+        unread = self.of_job["shape"] is not None or is_pipe(input)
+        taken = ("sequence_axis", "positions", "dtype")
+        options = {f"--{name.replace('_', '-')}": self.of_job[name] for name in taken}
+        self.page.show(
+            result,
+            self._parameters(session, "positions_continue", "resume", "scheduler"),
+            axes=session.axes,
+            rope=session.rope,
+            options=None if unread else options,
+        )
+        return result.passed
+
+    def _rope_for(self, width: int) -> Rotary:
+        """Return the encoding of vectors of a length.
+
+        That of a model is read once: standard input gives it but once.
+        """
+        if self.encoding is None or self.rope.model is None:
+            self.encoding = self.rope.encoding(dim=width, rotary_offset=self.rotary_offset)
+        return self.encoding.rope
+
+    def _job(self, input: Path) -> Job:
+        from ropecli.files.session import Job
+
+        return Job(input=input, rope=self._rope_for, **self.of_job)
+
+    def _notes(self, session: Session) -> tuple[str, ...]:
+        """Return notes on guesses about the first file that may silently be wrong."""
+        from ropecli.files.array_axes import axis_notes
+
+        notes = _with_options(
+            axis_notes(
+                session.axes,
+                axis_given=self.of_job["sequence_axis"] is not None,
+                dim_given=self.rope.dim is not None or self.rope.model is not None,
+            )
+        )
+        if self.encoding is not None:
+            notes += self.encoding.notes
+        axes = session.rope.axes
+        if axes > 1 and self.of_job["positions"] is None:
+            notes += (f"positions have {axes} axes, alike without --positions, as in text",)
+        return notes
+
+    def _parameters(self, session: Session, *omitted: str) -> dict[str, Any]:
+        """Return the parameters of the run, for its JSON, without those that have no effect."""
+        rope = session.rope
+        return self.page.parameters(
+            "input",
+            "output",
+            "check",
+            "force",
+            *omitted,
+            dim=session.axes.head_dim,
+            base=rope.base if self.rope.base is None else self.rope.base,
+            layout=rope.layout,
+            rotary_dim=rope.rotary_dim,
+            rotary_offset=rope.rotary_offset,
+            rope_type=rope.rope_type,
+            sequence_axis=session.axes.sequence_axis,
+            shape=self.of_job["shape"],
+        )
+
+    def _show_plan(self, session: Session, *more: str) -> None:
+        """Show the axes and the encoding of an input, unless JSON is printed."""
+        from ropecli.render.console import Screen, show
+        from ropecli.render.encode import plan_lines
+
+        if not self.page.json:
+            positions, offset = self.of_job["positions"], self.of_job["offset"]
+            plan = plan_lines(session.axes, session.rope, positions=positions, offset=offset)
+            show([*plan, *more], Screen())
+
+    @contextlib.contextmanager
+    def _progress(self, name: str) -> Iterator[Any]:
+        """Show a progress bar, and after an interrupt how to continue."""
+        from ropecli.cli.progress import progress_bar
+
+        try:
+            with progress_bar(name, wanted=not self.page.quiet) as progress:
+                yield progress
+        except KeyboardInterrupt:
+            if self.writing["resume"]:
+                self.page.note("what is done is kept: the same command goes on with it")
+            raise
+
+    def _note_results(self, files: Sequence[Encoded], notes: tuple[str, ...]) -> None:
+        """Write notes on later files and tensors, and warnings of what is not finite."""
+        from ropecli.render.encode import shortened, warnings
+
+        arrays = [array for each in files for array in each.arrays]
+        self.page.note(*shortened(notes))
+        self.page.note(*warnings(arrays), kind="warning")
+
+
+def _spell_notes(result: Encoded) -> Encoded:
+    """Return the result with options in place of the parameters that its notes name."""
+    arrays = tuple(replace(each, notes=_with_options(each.notes)) for each in result.arrays)
+    return replace(result, arrays=arrays, notes=_with_options(result.notes))
+
+
+def _with_options(notes: tuple[str, ...]) -> tuple[str, ...]:
+    from ropecli.errors import spell_parameters
+
+    return tuple(spell_parameters(note, _option) for note in notes)
+
+
+def _option(parameter: str) -> str:
+    from ropecli.cli.app import option_of
+
+    return option_of("encode", parameter)

@@ -150,12 +150,12 @@ class PageOptions:
         given = self.parsed.parameters.items()
         return {k: v for k, v in given if k not in own | set(omitted)} | resolved
 
-    def note(self, *lines: str) -> None:
+    def note(self, *lines: str, kind: str = "note") -> None:
         """Write notes to stderr, unless --quiet is given."""
         from ropecli.render import console
 
         for line in () if self.quiet else lines:
-            console.note(line)
+            console.note(line, kind=kind)
 
     def show(self, result: Result, parameters: dict[str, Any], **options: Any) -> None:
         """Write the output if there is one, then print the document or the page of a result.

@@ -46,16 +46,3 @@ def progress_bar(
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(escape(visible(name)), total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-@contextlib.contextmanager
-def note_how_to_resume(*, resume: bool, quiet: bool) -> Iterator[None]:
-    """Show, after an interrupt, how to continue, where that is possible."""
-    from ropecli.render import console
-
-    try:
-        yield
-    except KeyboardInterrupt:
-        if resume and not quiet:
-            console.note("what is done is kept: the same command goes on with it")
-        raise

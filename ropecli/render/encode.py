@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ropecli.arrays import dtype_name
 from ropecli.errors import RopecliError
-from ropecli.files.encoded import EncodedFiles
+from ropecli.files.encoded import Encoded, EncodedFiles
 from ropecli.render import console
-from ropecli.render.console import Screen
 from ropecli.render.labels import frequencies
 
 if TYPE_CHECKING:
@@ -18,26 +17,50 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ropecli.files.array_axes import Axes
-    from ropecli.files.encoded import Encoded, EncodedArray, Failure
+    from ropecli.files.encoded import EncodedArray, Failure
+    from ropecli.render.console import Screen
     from ropecli.rotary import Rotary
 
 LISTED = 8  #: Notes that are shown; many files may have one each, all in --json.
 RATED = 10**8  #: Bytes above which the rate means something: below, starting up takes longest.
 
 
-def as_json(result: Encoded, notes: tuple[str, ...], tables: float | None) -> dict[str, Any]:
+def page(
+    result: Encoded | EncodedFiles, _: Screen, *, where: str = "", **_others: object
+) -> list[str]:
+    """Return what was written, where if that is given, and how fast."""
+    if isinstance(result, EncodedFiles):
+        count = len(result.files)
+        target = f"{count:,} file{'s' * (count != 1)}"
+    else:
+        name = str(result.output)
+        target = "stdout" if name == "-" else console.visible(name)
+    speed = f"{result.seconds:.1f} s{rate(result.bytes, result.seconds)}"
+    return [f"{target} written{console.visible(where)} in {speed}"]
+
+
+def as_json(
+    result: Encoded | EncodedFiles,
+    *,
+    notes: tuple[str, ...] = (),
+    tables: float | None = None,
+    **_others: object,
+) -> dict[str, Any]:
     """Return the fields of a result, with the notes of the command."""
-    return {**dataclasses.asdict(result), "notes": notes, "float32_table_error": tables}
+    if isinstance(result, Encoded):
+        return {**dataclasses.asdict(result), "notes": notes, "float32_table_error": tables}
+    failures = [{"input": each.input, "message": each.message} for each in result.failures]
+    return {
+        "files": [dataclasses.asdict(each) for each in result.files],
+        "failures": failures,
+        "bytes": result.bytes,
+        "seconds": result.seconds,
+        "notes": notes,
+    }
 
 
-def show_notes(notes: tuple[str, ...]) -> None:
-    """Show notes on guesses that may silently be wrong."""
-    for note in notes:
-        console.note(note)
-
-
-def show_plan(axes: Axes, rope: Rotary, *, positions: Path | None, offset: int) -> None:
-    """Show the axes and the encoding before the work begins."""
+def plan_lines(axes: Axes, rope: Rotary, *, positions: Path | None, offset: int) -> list[str]:
+    """Return the axes and the encoding, which are shown before the work begins."""
     file, label = axes.stored, console.visible(axes.stored.label)
     heads = f"{axes.heads} head{'s' * (axes.heads != 1)} of {axes.head_dim}"
     start = f"from {offset}" if positions is None else f"from {console.visible(positions.name)}"
@@ -45,46 +68,58 @@ def show_plan(axes: Axes, rope: Rotary, *, positions: Path | None, offset: int) 
     partial = ""
     if rope.rotary_dim != rope.head_dim:
         partial = f", {rope.rotary_dim} coordinates from {rope.rotary_offset}"
-    out = console.out()
-    out.print(
-        f"{label}  {file.shape} {dtype_name(file.dtype)}  {_size(file.nbytes)}\n"
+    return [
+        f"{label}  {file.shape} {dtype_name(file.dtype)}  {_size(file.nbytes)}",
         f"positions run along axis {axes.sequence_axis} ({axes.sequence:,} long), "
-        f"{start}{shifted}, {heads}\n"
+        f"{start}{shifted}, {heads}",
         f"{_layout(rope)}, {_frequencies(rope)}{partial}",
-        markup=False,
-    )
+    ]
 
 
-def show_warnings(result: Encoded) -> None:
-    """Show counts of what is not finite, before and after, and what was left out."""
-    show_warnings_of(result.arrays)
-    if result.left_out:
-        count = len(result.left_out)
-        console.note(
-            f"{count:,} other tensor{'s' * (count != 1)} of {result.input} "
-            f"{'are' if count != 1 else 'is'} not in {result.output}, which is of another format"
-        )
+def more_files(count: int, *, positions_continue: bool) -> str:
+    """Return how many more files there are, and the positions that they begin at."""
+    how = "going on where the file before ends" if positions_continue else "each from the start"
+    return f"and {count:,} {'file' if count == 1 else 'files'} more, positions {how}"
 
 
-def show_warnings_of(arrays: Iterable[EncodedArray]) -> None:
-    """Show counts of what is not finite before, and after by dtype."""
+def warnings(arrays: Iterable[EncodedArray]) -> list[str]:
+    """Return counts of what is not finite before, and after by dtype."""
     nonfinite, overflowed = 0, Counter[str]()
     for array in arrays:
         nonfinite += array.nonfinite
         overflowed[array.dtype] += array.overflowed
+    lines = []
     if nonfinite:
         values = "value" if nonfinite == 1 else "values"
-        console.note(
-            f"{nonfinite:,} NaN or infinite {values} in the input; each stays in its own pair",
-            kind="warning",
+        lines.append(
+            f"{nonfinite:,} NaN or infinite {values} in the input; each stays in its own pair"
         )
     for dtype, count in overflowed.items():
         if count:
             pairs = "pair is" if count == 1 else "pairs are"
-            console.note(
-                f"{count:,} {pairs} too large for {dtype} once turned and became infinite",
-                kind="warning",
-            )
+            lines.append(f"{count:,} {pairs} too large for {dtype} once turned and became infinite")
+    return lines
+
+
+def left_out_notes(result: Encoded) -> list[str]:
+    """Return a note on tensors that the output has no place for."""
+    count = len(result.left_out)
+    if not count:
+        return []
+    return [
+        f"{count:,} other tensor{'s' * (count != 1)} of {result.input} "
+        f"{'are' if count != 1 else 'is'} not in {result.output}, which is of another format"
+    ]
+
+
+def float32_notes(error: float | None) -> list[str]:
+    """Return a note on how far a model's own float32 tables may be from these angles."""
+    if error is None:
+        return []
+    return [
+        f"angles are exact; a model that keeps them in float32 is off by up to {error:.2g} "
+        "radian at these positions"
+    ]
 
 
 def later_notes(results: Iterable[Encoded], said: tuple[str, ...]) -> tuple[str, ...]:
@@ -107,67 +142,18 @@ def later_notes(results: Iterable[Encoded], said: tuple[str, ...]) -> tuple[str,
     return tuple(found.values())
 
 
-def show_later_notes(notes: tuple[str, ...]) -> None:
-    """Show the first of them, and how many more there are."""
-    show_notes(notes[:LISTED])
-    if len(notes) > LISTED:
-        console.note(f"and {len(notes) - LISTED:,} more such notes, all in --json")
-
-
-def page(result: Encoded | EncodedFiles, _: Screen, *, where: str = "") -> list[str]:
-    """Return what was written, where if that is given, and how fast."""
-    if isinstance(result, EncodedFiles):
-        count = len(result.files)
-        target = f"{count:,} file{'s' * (count != 1)}"
-    else:
-        name = str(result.output)
-        target = "stdout" if name == "-" else console.visible(name)
-    speed = f"{result.seconds:.1f} s{rate(result.bytes, result.seconds)}"
-    return [f"{target} written{where} in {speed}"]
-
-
-def show(result: Encoded) -> None:
-    """Show what was written."""
-    console.show(page(result, Screen()), Screen())
+def shortened(notes: tuple[str, ...]) -> list[str]:
+    """Return the first of many notes, and how many more there are."""
+    more = len(notes) - LISTED
+    return [
+        *notes[:LISTED],
+        *([f"and {more:,} more such notes, all in --json"] if more > 0 else []),
+    ]
 
 
 def rate(count: int, seconds: float) -> str:
     """Return the rate in GB/s, where it means something."""
     return f" ({count / seconds / 1e9:.2f} GB/s)" if count > RATED else ""
-
-
-def show_tables(error: float | None) -> None:
-    """Show how far a model's own float32 tables may be from these angles."""
-    if error is not None:
-        console.note(
-            f"angles are exact; a model that keeps them in float32 is off by up to {error:.2g} "
-            "radian at these positions"
-        )
-
-
-def many_as_json(result: EncodedFiles, notes: tuple[str, ...]) -> dict[str, Any]:
-    """Return the fields of several files, with the notes of the command."""
-    failures = [{"input": each.input, "message": each.message} for each in result.failures]
-    return {
-        "files": [dataclasses.asdict(each) for each in result.files],
-        "failures": failures,
-        "bytes": result.bytes,
-        "seconds": result.seconds,
-        "notes": notes,
-    }
-
-
-def show_others(count: int, *, positions_continue: bool) -> None:
-    """Show how many more files there are."""
-    how = "going on where the file before ends" if positions_continue else "each from the start"
-    files = "file" if count == 1 else "files"
-    console.out().print(f"and {count:,} {files} more, positions {how}", markup=False)
-
-
-def show_many(result: EncodedFiles, folder: Path | None) -> None:
-    """Show how many files were written, and where."""
-    where = " next to the inputs" if folder is None else f" to {console.visible(str(folder))}"
-    console.show(page(result, Screen(), where=where), Screen())
 
 
 def show_failures(failures: Iterable[Failure], option: Callable[[str], str]) -> None:

@@ -7,16 +7,16 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from ropecli.render import console
-from ropecli.render.console import Screen
 from ropecli.render.encode import rate
 
 if TYPE_CHECKING:
     from ropecli.checks.encode_check import Compared
     from ropecli.files.array_axes import Axes
+    from ropecli.render.console import Screen
     from ropecli.rotary import Rotary
 
 
-def as_json(result: Compared, axes: Axes, rope: Rotary) -> dict[str, Any]:
+def as_json(result: Compared, *, axes: Axes, rope: Rotary, **_others: object) -> dict[str, Any]:
     """Return the fields of a result, with those that `encode` has besides."""
     return {
         **dataclasses.asdict(result),
@@ -33,6 +33,7 @@ def page(
     *,
     rope: Rotary | None = None,
     options: dict[str, object] | None = None,
+    **_others: object,
 ) -> list[str]:
     """Return whether it is the rotation, and where it differs first.
 
@@ -40,6 +41,7 @@ def page(
         result: The comparison.
         rope: The encoding.
         options: Those that `identify` needs besides, by name; None where it can't read the files.
+        **_others: Those of `as_json`.
     """
     before, after = (console.visible(str(path)) for path in (result.input, result.output))
     if result.passed:
@@ -66,11 +68,6 @@ def page(
             command = _identify(result, {"--dim": rope.head_dim, **options})
             lines.append(f"which RoPE made it, if any: {console.visible(command)}")
     return [*lines, f"compared in {result.seconds:.1f} s{rate(result.bytes, result.seconds)}"]
-
-
-def show(result: Compared, rope: Rotary, options: dict[str, object] | None) -> None:
-    """Print the page of a comparison."""
-    console.show(page(result, Screen(), rope=rope, options=options), Screen())
 
 
 def _identify(result: Compared, options: dict[str, object]) -> str:
