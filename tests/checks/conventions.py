@@ -39,10 +39,10 @@ class Convention:
     context: int | None
     seed: int
 
-    def judged(self) -> Verdict:
+    def verdict(self) -> Verdict:
         """The verdict of `check`."""
         return check(
-            made(self.rope, self.table, own_dtype=self.own_dtype, at_length=self.at_length),
+            implement(self.rope, self.table, own_dtype=self.own_dtype, at_length=self.at_length),
             expect=self.rope if self.told else None,
             head_dim=self.rope.head_dim,
             axes=self.rope.axes,
@@ -53,7 +53,7 @@ class Convention:
         )
 
 
-def made(
+def implement(
     rope: ropecli.Rotary,
     table: Any = np.float64,
     *,
@@ -103,7 +103,7 @@ def conventions(draw: st.DrawFn, *, largest: int = 256) -> Convention:
     rope_type = draw(st.sampled_from(TYPES))
     # A quarter of eight is one pair, the least that turns.
     head_dim = 2 * draw(st.integers(4 if rope_type == "proportional" else 2, largest // 2))
-    where = draw(placed(head_dim, rope_type))
+    where = draw(placements(head_dim, rope_type))
     given = draw(parameters(rope_type, where.get("rotary_dim", head_dim)))
     # What each name means, Rotary decides: here only that the owner follows it.
     rope = ropecli.rope(rope_type, head_dim=head_dim, rope_theta=draw(bases), **where, **given)
@@ -149,7 +149,7 @@ def by_length(
 
 
 @st.composite
-def placed(draw: st.DrawFn, head_dim: int, rope_type: str) -> dict[str, Any]:
+def placements(draw: st.DrawFn, head_dim: int, rope_type: str) -> dict[str, Any]:
     """Which coordinates are rotated, in which pairs, where they are written and which way."""
     where: dict[str, Any] = {"direction": draw(st.sampled_from(["forward", "reversed"]))}
     pairs = head_dim // 2

@@ -1,63 +1,58 @@
-"""What `check` refuses to judge at all, as the caller's mistake."""
+"""What `check` refuses to judge at all, as the caller's mistake, and the frameworks it loads."""
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from eight import ROPE, judged, plain
+from judging import HALF, SMALL, Array, Module, failures, judge, judge_small, turn, turn_small
 
 import ropecli
 from ropecli.checks.implementation.check import check
 
-
-class Module:
-    """A right one, as a class."""
-
-    def __init__(self, base: float = 10_000.0) -> None:
-        self.base = base
-
-    def forward(self, x: Any, positions: Any) -> Any:
-        return plain(x, positions)
+INIT: dict[str, Any] = {"form": "module", "init": {"base": 2e4}}
 
 
 @pytest.mark.parametrize(
     ("target", "options", "message"),
     [
-        (
-            lambda q, k, p: None,
-            {"form": "score"},
-            "form score needs to know what is expected, got nothing: scores alone do not show "
-            "which RoPE it is",
-        ),
-        (
-            Module(),
-            {"form": "module", "init": {"base": 2e4}},
-            "init needs a class with form module, got a Module",
-        ),
-        (
-            plain,
-            {"form": "module", "init": {"base": 2e4}},
-            "init needs a class with form module, got a function",
-        ),
+        (lambda q, k, p: None, {"form": "score"},
+         "form score needs to know what is expected, got nothing: scores alone do not show "
+         "which RoPE it is"),
+        (Module(), INIT, "init needs a class with form module, got a Module"),
+        (turn, INIT, "init needs a class with form module, got a function"),
         (Module(), {"form": "decoder"}, "form decoder takes a class, got a Module"),
-        (
-            Module,
-            {"form": "decoder", "axes": 2},
-            "form decoder counts positions of one axis, got axes 2",
-        ),
-        (plain, {"axes": 0}, "axes must be at least 1, got 0"),
-        (plain, {"axes": -1}, "axes must be at least 1, got -1"),
-    ],
-    ids=[
-        "scores", "init of an instance", "init of a function", "a made decoder",
-        "axes of a decoder", "no axes", "fewer axes",
+        (Module, {"form": "decoder", "axes": 2},
+         "form decoder counts positions of one axis, got axes 2"),
+        (turn, {"axes": 0}, "axes must be at least 1, got 0"),
+        (turn, {"axes": -1}, "axes must be at least 1, got -1"),
+        (turn, {"form": "call"},
+         "form must be one of apply, tables, module, decoder, score, got 'call'"),
+        (turn, {"framework": "mlx"}, "framework must be one of numpy, torch, jax, got 'mlx'"),
+        (turn, {"tables": "wide"}, "tables must be one of half, interleaved, single, got 'wide'"),
+        (turn, {"head_dim": 7}, "head dim must be an even number of at least 2, got 7"),
+        (turn, {"dtypes": ["int8"]},
+         "dtypes must be of float64, float32, float16, bfloat16, got 'int8'"),
+        (turn, {"dtypes": []}, "dtypes must name at least one, got none"),
+        (turn, {"seed": -1}, "seed must be at least 0, got -1"),
+        (turn, {"device": "cuda:0"}, "device must be cpu with numpy, got 'cuda:0'"),
+        (turn, {"context_length": 0}, "context length must be from 1 to 2^53, got 0"),
+        (turn, {"expect": HALF, "axes": 2}, "axes must be the 1 of what is expected, got 2"),
+        (turn, {"expect": HALF, "head_dim": 64},
+         "head dim must be the 32 of what is expected, got 64"),
     ],
 )  # fmt: skip
-def test_what_is_not_allowed(target: Any, options: dict[str, Any], message: str) -> None:
+def test_values_that_are_not_allowed(target: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ropecli.ArgumentError) as error:
-        judged(target, **options)
+        judge(target, **options)
     assert str(error.value) == message
+
+
+def test_xpos_is_refused() -> None:
+    with pytest.raises(ropecli.ArgumentError, match="xPos is not a rotation"):
+        check(turn, expect=ropecli.rope("xpos", head_dim=32))
 
 
 @pytest.mark.parametrize(
@@ -75,16 +70,15 @@ def test_what_is_not_allowed(target: Any, options: dict[str, Any], message: str)
         ({"axes": 1.5}, "axes must be an integer, got 1.5"),
         ({"seed": "0"}, "seed must be an integer, got '0'"),
     ],
-    ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
 def test_arguments_of_the_wrong_type(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ropecli.ArgumentTypeError) as error:
-        judged(plain, **options)
+        judge(turn, **options)
     assert str(error.value) == message
 
 
 def test_one_dtype_needs_no_list() -> None:
-    verdict = judged(plain, dtypes="float64", expect=ROPE)
+    verdict = judge_small(turn_small, dtypes="float64", expect=SMALL)
     assert verdict.passed
     assert {each.dtype for each in verdict.checks} == {"float64"}
 
@@ -96,17 +90,43 @@ def test_a_signature_of_the_targets_own_may_fail() -> None:
             msg = "not yet"
             raise RuntimeError(msg)
 
-        def __call__(self, x: Any, positions: Any) -> Any:
-            return plain(x, positions)
+        def __call__(self, x: Array, positions: Array) -> Array:
+            return turn_small(x, positions)
 
-    assert judged(Odd()).passed
+    assert judge_small(Odd()).passed
 
 
-def test_a_framework_that_can_not_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(name: str) -> Any:
-        msg = f"lib{name}.so: cannot open shared object file"
-        raise OSError(msg)
+def test_a_missing_framework_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jax", None)
+    with pytest.raises(ropecli.ArgumentError, match="needs JAX: pip install jax"):
+        check(turn, framework="jax")
 
-    monkeypatch.setattr("ropecli.checks.implementation.framework.importlib.import_module", broken)
+
+def test_a_framework_that_can_not_be_loaded(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = "libtorch.so: cannot open shared object file"
+    (tmp_path / "torch.py").write_text(f"raise OSError({words!r})")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
     with pytest.raises(ropecli.ArgumentError, match=r"needs PyTorch: .*libtorch\.so"):
-        check(plain, framework="torch")
+        check(turn, framework="torch")
+
+
+def test_jax_arrays_go_to_the_device_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """JAX's own interface, as far as it is used, over NumPy arrays that can't be written to."""
+    seen: set[str] = set()
+
+    def device_put(array: Array, device: str) -> Array:
+        seen.add(f"{device} {array.dtype}")
+        array.flags.writeable = False
+        return array
+
+    fake = SimpleNamespace(
+        config=SimpleNamespace(jax_enable_x64=False),
+        devices=lambda name: [name or "first"],
+        device_put=device_put,
+    )
+    monkeypatch.setitem(sys.modules, "jax", fake)
+    assert failures(judge(turn, framework="jax", context_length=2048)) == []
+    assert seen == {"first float32", "first float16", "first bfloat16", "first int32"}
+    with pytest.raises(ropecli.ArgumentError, match="float64 needs JAX's x64 mode"):
+        check(turn, framework="jax", dtypes=["float64"])

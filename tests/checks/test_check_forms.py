@@ -1,61 +1,59 @@
-"""The forms of a target other than function(x, positions), and frameworks other than NumPy."""
+"""The forms of a target other than function(x, positions), and the base that it may take."""
 
 from __future__ import annotations
 
-import sys
-from types import SimpleNamespace
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from halves import DIM, HALF, Array, Module, failed, rotate_half, turn
+from implementations.plain import inv_freq, rotate_half
+from judging import (
+    DIM,
+    HALF,
+    SMALL,
+    SMALL_THETA,
+    Array,
+    Decoder,
+    Module,
+    assert_failed,
+    checks_of,
+    failures,
+    judge,
+    judge_once,
+    judge_small,
+    turn,
+    turn_small,
+)
 
 import ropecli
-from ropecli.checks.implementation.check import check
 
-INTERLEAVED = ropecli.Rotary(head_dim=DIM)
-OPTIONS: dict[str, Any] = {"head_dim": DIM, "context_length": 2048}
+SHORT: dict[str, Any] = {"context_length": 2048}
 
 
 def test_a_class_is_made_with_its_arguments() -> None:
-    assert failed(check(Module, form="module", expect=HALF, **OPTIONS)) == []
-    other = check(Module, form="module", expect=HALF, init={"base": 500_000.0}, **OPTIONS)
-    assert set(failed(other)) == {"convention"}
-    assert other.diagnosis is not None
-    assert "base 500000" in other.diagnosis
+    assert failures(judge(Module, form="module", expect=HALF, **SHORT)) == []
+    other = judge(Module, form="module", expect=HALF, init={"base": 500_000.0}, **SHORT)
+    assert failures(other) == ["convention"]
+    assert "base 500000" in str(other.diagnosis)
 
 
 def test_an_instance_may_be_given_itself() -> None:
-    assert failed(check(Module(), form="module", **OPTIONS)) == []
+    assert failures(judge(Module(), form="module", **SHORT)) == []
 
 
 def test_a_class_without_a_call_is_refused() -> None:
-    verdict = check(dict, form="module", **OPTIONS)
+    verdict = judge(dict, form="module", **SHORT)
     assert verdict.diagnosis == "it can't be called: it has neither forward nor __call__"
 
 
-class Decoder:
-    """Right, but for steps without a prefill, or after one."""
-
-    late: tuple[bool, ...] = ()  #: Where steps are wrong: after a prefill, or not.
-
-    def __init__(self) -> None:
-        self.length = 0
-        self.prefilled = False
-
-    def prefill(self, x: Array) -> Array:
-        self.length, self.prefilled = x.shape[-2], True
-        return turn(x, np.arange(self.length))
-
-    def step(self, x: Array) -> Array:
-        turned = turn(x, np.array([self.length + (self.prefilled in self.late)]))
-        self.length += 1
-        return turned
+# Decoders.
 
 
 def test_a_decoder_is_fed_token_by_token() -> None:
-    right = check(Decoder, form="decoder", expect=HALF, **OPTIONS)
-    assert failed(right) == []
+    right = judge(Decoder, form="decoder", expect=HALF, **SHORT)
+    assert failures(right) == []
     unasked = {c.name for c in right.checks if c.note == "a decoder counts its positions itself"}
     assert "gaps in positions" in unasked
 
@@ -63,20 +61,39 @@ def test_a_decoder_is_fed_token_by_token() -> None:
 @pytest.mark.parametrize("late", [(False,), (True,), (False, True)])
 def test_steps_follow_a_prefill_or_none(late: tuple[bool, ...]) -> None:
     kind = type("Kind", (Decoder,), {"late": late})
-    wrong = check(kind, form="decoder", expect=HALF, dtypes=["float32"], **OPTIONS)
-    assert "token by token" in failed(wrong)
-    assert wrong.diagnosis is not None
-    assert "token" in wrong.diagnosis
+    wrong = judge_once(kind, form="decoder", expect=HALF, **SHORT)
+    assert "token by token" in failures(wrong)
+    assert "token" in str(wrong.diagnosis)
+
+
+def test_what_a_decoder_can_not_be_asked_keeps_what_it_was_asked() -> None:
+    """Its positions begin at 0, or 5: at 100, 101, 102, 110 nobody can ask it."""
+    kind = type("Kind", (Decoder,), {"turn": staticmethod(turn_small)})
+    verdict = judge_small(kind, form="decoder", expect=SMALL)
+    assert failures(verdict) == []
+    assert [each.passed for each in checks_of(verdict, "score")] == [True, True, True, None]
+
+
+# Tables: cos and sin by the length of the sequence, by axes, and left as they are.
 
 
 def transformers(q: Array, k: Array, cos: Array, sin: Array) -> tuple[Array, Array]:
     """As Hugging Face applies its tables, (batch, sequence, dim)."""
-    cos, sin = np.expand_dims(cos, 1), np.expand_dims(sin, 1)
+    return unbatched(q, k, np.expand_dims(cos, 1), np.expand_dims(sin, 1))
+
+
+def unbatched(q: Array, k: Array, cos: Array, sin: Array) -> tuple[Array, Array]:
     q_turned = (q * cos + rotate_half(q) * sin).astype(q.dtype)
     return q_turned, (k * cos + rotate_half(k) * sin).astype(k.dtype)
 
 
-def plain_tables(q: Array, k: Array, cos: Array, sin: Array) -> tuple[Array, Array]:
+def tables_alone(q: Array, k: Array, cos: Array, sin: Array) -> tuple[Array, Array]:
+    """Tables (sequence, dim) alone."""
+    assert cos.ndim == 2
+    return unbatched(q, k, cos, sin)
+
+
+def interleaved_tables(q: Array, k: Array, cos: Array, sin: Array) -> tuple[Array, Array]:
     """Tables (sequence, pairs), interleaved pairs."""
     assert cos.ndim == 2
 
@@ -90,48 +107,195 @@ def plain_tables(q: Array, k: Array, cos: Array, sin: Array) -> tuple[Array, Arr
 
 
 def test_tables_are_applied() -> None:
-    assert failed(check(transformers, form="tables", expect=HALF, **OPTIONS)) == []
-    single = check(plain_tables, form="tables", tables="single", expect=INTERLEAVED, **OPTIONS)
-    assert failed(single) == []
+    assert failures(judge(transformers, form="tables", expect=HALF, **SHORT)) == []
+    expect = ropecli.Rotary(head_dim=DIM)
+    single = judge(interleaved_tables, form="tables", tables="single", expect=expect, **SHORT)
+    assert failures(single) == []
 
 
 def test_tables_for_the_other_layout_break_the_rotation() -> None:
-    verdict = check(transformers, form="tables", tables="interleaved", **OPTIONS)
-    assert {"rotation", "norm"} <= set(failed(verdict))
+    verdict = judge(transformers, form="tables", tables="interleaved", **SHORT)
+    assert {"rotation", "norm"} <= set(failures(verdict))
 
 
 def test_keys_must_be_turned_as_queries_are() -> None:
     def queries_alone(q: Array, k: Array, cos: Array, sin: Array) -> tuple[Array, Array]:
         return transformers(q, k, cos, sin)[0], k
 
-    verdict = check(queries_alone, form="tables", **OPTIONS)
-    assert verdict.diagnosis is not None
-    assert "came out different" in verdict.diagnosis
+    verdict = judge(queries_alone, form="tables", **SHORT)
+    assert "came out different" in str(verdict.diagnosis)
 
 
-def test_a_missing_framework_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "jax", None)
-    with pytest.raises(ropecli.ArgumentError, match="needs JAX: pip install jax"):
-        check(turn, framework="jax", **OPTIONS)
+DYNAMIC = ropecli.rope(
+    "dynamic", head_dim=8, layout="half", factor=2.0, max_position_embeddings=128
+)
+LONG = ropecli.rope(
+    "longrope",
+    head_dim=8,
+    layout="half",
+    short_factor=(1.0, 1.1, 1.2, 1.3),
+    long_factor=(1.0, 2.0, 4.0, 8.0),
+    original_max_position_embeddings=128,
+    max_position_embeddings=512,
+)
+AXES = ropecli.Rotary(head_dim=8, layout="half", axis=(0, 0, 1, 1))
 
 
-def test_jax_arrays_go_to_the_device_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """JAX's own interface, as far as it is used, over NumPy arrays that can't be written to."""
-    seen: set[str] = set()
+@pytest.mark.parametrize(
+    ("expect", "law"),
+    [(DYNAMIC, "long positions"), (LONG, "long positions"), (AXES, "left padding")],
+    ids=["dynamic", "longrope", "axes"],
+)
+def test_tables_are_those_of_the_sequence(expect: ropecli.Rotary, law: str) -> None:
+    verdict = judge_small(transformers, form="tables", expect=expect)
+    assert failures(verdict) == []
+    assert checks_of(verdict, law)[0].passed
 
-    def device_put(array: Array, device: str) -> Array:
-        seen.add(f"{device} {array.dtype}")
-        array.flags.writeable = False
-        return array
 
-    fake = SimpleNamespace(
-        config=SimpleNamespace(jax_enable_x64=False),
-        devices=lambda name: [name or "first"],
-        device_put=device_put,
-    )
-    monkeypatch.setitem(sys.modules, "jax", fake)
-    verdict = check(turn, framework="jax", **OPTIONS)
-    assert failed(verdict) == []
-    assert seen == {"first float32", "first float16", "first bfloat16", "first int32"}
-    with pytest.raises(ropecli.ArgumentError, match="float64 needs JAX's x64 mode"):
-        check(turn, framework="jax", dtypes=["float64"], **OPTIONS)
+def test_tables_without_a_batch_may_have_axes() -> None:
+    assert failures(judge_small(tables_alone, form="tables", expect=AXES)) == []
+
+
+@pytest.mark.parametrize("name", ["q", "k", "cos", "sin"])
+def test_no_argument_is_written_into(name: str) -> None:
+    def writing(q: Array, k: Array, cos: Array, sin: Array) -> tuple[Array, Array]:
+        turned = transformers(q, k, cos, sin)
+        if q.shape[-2] == 6:  # in no other call
+            {"q": q, "k": k, "cos": cos, "sin": sin}[name][...] += 1
+        return turned
+
+    verdict = judge_small(writing, form="tables")
+    assert failures(verdict) == ["input untouched"]
+    (law,) = checks_of(verdict, "input untouched")
+    assert law.note == f"{name} is written into"
+    assert str(law.counterexample).startswith(f"{name}[0, 0, 0")
+
+
+# Scores, with the factors that multiply them.
+
+
+@pytest.mark.slow
+def test_a_factor_is_wrong_in_the_score_too() -> None:
+    expect = ropecli.Rotary(head_dim=DIM, layout="half", attention_factor=1.25)
+    verdict = judge_once(turn, expect=expect)
+    case = assert_failed(verdict, "attention factor")
+    assert case.counterexample == "position 0: vectors grow by 1, expected 1.25"
+    assert [each.passed for each in checks_of(verdict, "score")].count(False) == 1
+
+
+def scores(
+    change: Callable[[Array], Any] = np.asarray, factor: float = 1.0, alone: float | None = None
+) -> Any:
+    """Scores as they must be, at other positions, times a factor, or another for one token."""
+
+    def score(q: Array, k: Array, positions: Array) -> Array:
+        q, k = (turn(x.astype(np.float64), change(np.asarray(positions))) for x in (q, k))
+        first = len(positions) == 1 and positions[0] == 0
+        times = alone if first and alone is not None else factor
+        return times * (q @ k.swapaxes(-1, -2)) / math.sqrt(DIM)
+
+    return score
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("target", "law"),
+    [
+        (scores(), None),
+        (scores(np.abs), None),
+        (scores(np.zeros_like), "score"),
+        (scores(lambda p: p * (1 + 2e-4)), "score"),
+        (scores(lambda p: p + (p == 110)), "score"),
+        (scores(factor=1.0002), "softmax factor"),
+        (scores(alone=1.5), "softmax factor"),
+    ],
+    ids=["right", "no negatives", "not turned", "a little faster", "far", "a little more", "at 0"],
+)
+def test_scores_at_position_0_and_beyond(target: Any, law: str | None) -> None:
+    verdict = judge_once(target, form="score", expect=HALF)
+    names = [each.name for each in verdict.checks if each.passed is False]
+    assert names[:1] == ([] if law is None else [law])
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.slow
+def test_scores_are_judged_with_their_factor() -> None:
+    expect = ropecli.Rotary(head_dim=DIM, layout="half", softmax_factor=1.5)
+    assert failures(judge(scores(factor=1.5), form="score", expect=expect)) == []
+    verdict = judge(scores(), form="score", expect=expect)
+    assert failures(verdict) == ["softmax factor"]
+    assert verdict.diagnosis == "the softmax factor is wrong: softmax factor 1, expected 1.5"
+    other = ropecli.Rotary(head_dim=DIM, softmax_factor=1.5)
+    assert "score" in failures(judge_once(scores(factor=1.5), form="score", expect=other))
+
+
+# Bases: another one must turn otherwise, where it can.
+
+
+def with_base(x: Array, positions: Array, base: float = 10_000.0) -> Array:
+    return turn_small(x, positions, inv_freq(x.shape[-1], base))
+
+
+def table_as_theta(x: Array, positions: Array, theta: Any = SMALL_THETA) -> Array:
+    return turn_small(x, positions, theta)
+
+
+def no_base_of_many(x: Array, positions: Array, base: Any = None) -> Array:
+    return with_base(x, positions, 10_000.0 if base is None else base)
+
+
+def one_base(x: Array, positions: Array, base: float = 10_000.0) -> Array:
+    if base != 10_000:
+        msg = "the table is made for 10000"
+        raise ValueError(msg)
+    return turn_small(x, positions)
+
+
+def own_frequencies(x: Array, positions: Array, base: float = 500_000.0) -> Array:
+    """Those of no formula; 500,000, which is tried beside another base, is their own."""
+    return turn_small(x, positions, inv_freq(8, base) * np.array([1.0, 0.9, 0.5, 0.4]))
+
+
+class WithBase:
+    def __init__(self, base: float = 10_000.0) -> None:
+        self.base = base
+
+    def __call__(self, x: Array, positions: Array, base: float = 10_000.0) -> Array:
+        return with_base(x, positions, base)
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "passed", "words"),
+    [
+        (with_base, {}, True, None),
+        (with_base, {"init": {"base": 2e4}}, True, None),
+        (own_frequencies, {}, True, None),
+        (with_base, {"head_dim": 2}, None, "one pair turns alike with any base"),
+        (table_as_theta, {}, None, "its theta is not a number"),
+        (no_base_of_many, {}, True, None),
+        (one_base, {}, None, "refuses another base: ValueError: the table is made for 10000"),
+        (WithBase(), {"form": "module"}, None, "it takes no base"),
+        (with_base, {"form": "module"}, None, "it takes no base"),
+    ],
+    ids=[
+        "a base", "a base that is given", "frequencies of its own", "one pair", "a table",
+        "none is a default", "one base alone", "an instance", "a function as a module",
+    ],
+)  # fmt: skip
+def test_right_ones_with_a_base(
+    target: Any, options: dict[str, Any], passed: bool | None, words: str | None
+) -> None:
+    verdict = judge_small(target, **options)
+    assert failures(verdict) == []
+    (law,) = checks_of(verdict, "two instances")
+    assert (law.passed, law.note) == (passed, words)
+
+
+def test_a_base_that_is_not_used_is_a_fault() -> None:
+    def ignores(x: Array, positions: Array, base: float = 10_000.0) -> Array:
+        return turn_small(x, positions)
+
+    verdict = judge_small(ignores)
+    assert failures(verdict) == ["two instances"]
+    (law,) = checks_of(verdict, "two instances")
+    assert law.counterexample == "base=500000 turns as before at positions 0 to 15"

@@ -8,42 +8,39 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from halves import DIM, HALF, THETA, Array, assert_failed, failed, judged, judged_once, turn, turned
+from implementations.plain import along, angles, half, on, rotate_half
+from judging import (
+    CONTEXT,
+    DIM,
+    HALF,
+    LAWS,
+    THETA,
+    Array,
+    assert_failed,
+    checks_of,
+    failures,
+    judge,
+    judge_once,
+    turn,
+)
 
 import ropecli
-from ropecli.checks.implementation.check import check
 
 pytestmark = pytest.mark.slow
 
-
-def test_a_right_one_fails_nothing() -> None:
-    assert failed(judged(turn)) == []
-
-
-def test_nothing_turned_is_no_rotation() -> None:
-    verdict = judged(lambda x, positions: x.copy())
-    assert_failed(verdict, "rotation")
-    assert verdict.diagnosis is not None
-    assert "nothing is rotated" in verdict.diagnosis
+#: Where a law looks at the first positions, these are enough.
+SHORT: dict[str, Any] = {"context_length": 512}
 
 
-def test_a_mixed_layout_breaks_norm_and_relative_position() -> None:
-    def mixed(x: Array, positions: Array) -> Array:
-        angle = np.repeat(np.asarray(positions, float)[..., None] * THETA, 2, axis=-1)
-        if angle.ndim == 3 and x.ndim == 4:
-            angle = angle[:, None]
-        a, b = np.split(x.astype(float), 2, axis=-1)
-        rotated = np.concatenate([-b, a], axis=-1)
-        turned: Array = x * np.cos(angle) + rotated * np.sin(angle)
-        return turned.astype(x.dtype)
-
-    verdict = judged(mixed)
-    for law in ("rotation", "norm", "relative position"):
-        assert_failed(verdict, law)
+def test_every_law_is_judged_and_a_right_one_passes() -> None:
+    verdict = judge_once(turn)
+    assert {each.name for each in verdict.checks} == LAWS
+    assert failures(verdict) == []
+    assert verdict.passed
 
 
 def test_another_layout_is_named_with_its_cure_and_smallest_case() -> None:
-    verdict = judged(turn, expect=ropecli.Rotary(head_dim=DIM))
+    verdict = judge(turn, expect=ropecli.Rotary(head_dim=DIM))
     case = assert_failed(verdict, "convention")
     assert case.counterexample == (
         "position 1, x = e_0: got (0.5403 at 0, 0 at 1, 0.8415 at 16), "
@@ -52,37 +49,60 @@ def test_another_layout_is_named_with_its_cure_and_smallest_case() -> None:
     assert verdict.diagnosis == (
         "it rotates half-split, expected interleaved: permute the q/k weights or pair (2i, 2i+1)"
     )
-    assert failed(verdict) == ["convention"]
+    assert failures(verdict) == ["convention"]
 
 
 @pytest.mark.parametrize(
-    ("expect", "words"),
+    ("convention", "words"),
     [
-        (
-            ropecli.Rotary(head_dim=DIM, layout="half", base=500_000.0),
-            "base 10000, expected 500000",
-        ),
-        (ropecli.Rotary(head_dim=DIM, layout="half", direction="reversed"), "turns forward"),
-        (ropecli.Rotary(head_dim=DIM, layout="half", rotary_dim=16), "rotates 32 coordinates"),
-        (
-            ropecli.Rotary(head_dim=DIM, layout="half", attention_factor=1.25),
-            "attention factor 1, expected 1.25",
-        ),
-        (
-            ropecli.rope("linear", head_dim=DIM, layout="half", factor=4.0),
-            "linear is left out, base 10000 alone",
-        ),
+        ({"base": 500_000.0}, ["base 10000, expected 500000"]),
+        ({"direction": "reversed"}, ["turns forward"]),
+        ({"rotary_dim": 16}, ["rotates 32 coordinates"]),
+        ({"attention_factor": 1.25}, ["attention factor 1, expected 1.25"]),
+        ({"rope_type": "linear", "factor": 4.0}, ["linear is left out, base 10000 alone"]),
+        ({"layout": "interleaved", "base": 500_000.0},
+         ["expected interleaved", "; other frequencies: base 10000, expected 500000"]),
+        ({"layout": "interleaved", "rotary_dim": 16},
+         ["it rotates half-split, 32 coordinates from 0 on",
+          "; coordinates expected to pass through, 16 to 31, do not"]),
     ],
-    ids=["base", "direction", "rotary dim", "attention factor", "scaling"],
-)
-def test_what_differs_is_named(expect: ropecli.Rotary, words: str) -> None:
-    verdict = judged(turn, expect=expect)
+    ids=str,
+)  # fmt: skip
+def test_what_differs_is_named(convention: dict[str, Any], words: list[str]) -> None:
+    options: dict[str, Any] = {"head_dim": DIM, "layout": "half"} | convention
+    make: Any = ropecli.rope if "rope_type" in options else ropecli.Rotary
+    verdict = judge_once(turn, expect=make(**options))
     assert_failed(verdict, "convention")
-    assert verdict.diagnosis is not None
-    assert words in verdict.diagnosis
+    for each in words:
+        assert each in str(verdict.diagnosis)
 
 
-def positions_as(change: Callable[[Array], Any]) -> Callable[[Array, Array], Array]:
+@pytest.mark.parametrize(("base", "right"), [(10_000.0, True), (500_000.0, False)])
+def test_what_was_found_is_compared_with_what_is_expected(base: float, right: bool) -> None:
+    expect = ropecli.Rotary(head_dim=DIM, layout="half", base=base)
+    found = judge_once(turn, expect=expect, **SHORT).identified
+    assert found is not None
+    assert [each.matches for each in found.matches if each.name == "expected"] == [right]
+
+
+@pytest.mark.parametrize(
+    ("told", "factor", "words"),
+    [
+        (False, 0, "; coordinates 16 to 31 come back as 0"),
+        (True, 3, "; coordinates that are not rotated are multiplied by 3"),
+    ],
+)
+def test_coordinates_in_no_pair_must_pass_through(told: bool, factor: int, words: str) -> None:
+    part = ropecli.Rotary(head_dim=DIM, layout="half", rotary_dim=16)
+    rest = on(slice(16, None), lambda x, _: factor * x)
+    verdict = judge_once(
+        lambda x, p: rest(turn(x, p, part.inv_freq), p), expect=part if told else None
+    )
+    assert words in str(verdict.diagnosis)
+
+
+def at(change: Callable[[Array], Any]) -> Callable[[Array, Array], Array]:
+    """Turned by other positions."""
     return lambda x, positions: turn(x, change(np.asarray(positions)))
 
 
@@ -90,37 +110,166 @@ def rounded(dtype: Any) -> Callable[[Array], Array]:
     return lambda positions: positions.astype(dtype).astype(np.float64)
 
 
+def stretched(factor: Callable[[Array], Any]) -> Callable[[Array, Array], Array]:
+    """Longer by a factor of the position."""
+    return lambda x, p: turn(x, p, factor=factor(np.asarray(p)[..., None]))
+
+
+def mixed(x: Array, positions: Array) -> Array:
+    """Tables repeated for neighbours, but x rotated by halves."""
+    angle = np.repeat(np.asarray(positions, float)[..., None] * THETA, 2, axis=-1)
+    angle = angle[:, None] if angle.ndim == 3 and x.ndim == 4 else angle
+    turned: Array = x * np.cos(angle) + rotate_half(x) * np.sin(angle)
+    return turned.astype(x.dtype)
+
+
+def runs_on(p: Array) -> Array:
+    back = np.diff(p, axis=-1, prepend=p[..., :1]) < 0
+    moved: Array = p + 5 * np.cumsum(back, axis=-1)
+    return moved
+
+
 @pytest.mark.parametrize(
-    ("target", "law", "words"),
+    ("target", "laws", "words"),
     [
-        (lambda x, p: turn(x, np.arange(x.shape[-2])), "offset positions", "ignored"),
-        (positions_as(lambda p: p + 1), "composition", "offset by 1"),
-        (positions_as(np.abs), "negative positions", "sign"),
-        (positions_as(lambda p: np.maximum(p, 0)), "negative positions", "as 0"),
-        (positions_as(lambda p: np.minimum(p, 2999)), "long positions", "2999"),
-        (positions_as(lambda p: p % 4096), "beyond the cache", "4096"),
-        (positions_as(rounded(ml_dtypes.bfloat16)), "precision", "bfloat16 positions"),
-        (positions_as(lambda p: np.sort(p, axis=-1)), "positions backwards", "sorted"),
-        (positions_as(lambda p: np.unique(p, return_inverse=True)[1].reshape(p.shape)),
-         "gaps in positions", ""),
-        (positions_as(lambda p: p if p.ndim == 1 else np.broadcast_to(p[0], p.shape)),
-         "batched positions", "batch"),
-        (lambda x, p: turn(x, p, THETA.astype(np.float16).astype(float)), "precision", "float16"),
+        (lambda x, p: x.copy(), ["rotation"], "nothing is rotated"),
+        (mixed, ["rotation", "norm", "relative position"], ""),
+        (lambda x, p: turn(x, np.arange(x.shape[-2])), ["offset positions"], "ignored"),
+        (at(np.abs), ["negative positions"], "sign"),
+        (at(lambda p: np.maximum(p, 0)), ["negative positions"], "as 0"),
+        (at(lambda p: np.minimum(p, 2999)), ["long positions"], "2999"),
+        (at(lambda p: p % CONTEXT), ["beyond the cache"], "4096"),
+        (at(rounded(ml_dtypes.bfloat16)), ["precision"], "bfloat16 positions"),
+        (at(rounded(np.float16)), ["precision"],
+         "float16 positions under float32 data: compute them in float32 at least"),
+        (lambda x, p: turn(x, p, THETA.astype(np.float16).astype(float)), ["precision"],
+         "float16"),
+        (at(lambda p: np.sort(p, axis=-1)), ["positions backwards"], "sorted"),
+        (at(lambda p: np.unique(p, return_inverse=True)[1].reshape(p.shape)),
+         ["gaps in positions"], ""),
+        (at(lambda p: p if p.ndim == 1 else np.broadcast_to(p[0], p.shape)),
+         ["batched positions"], "batch"),
+        (lambda x, p: turn(x, p if p.ndim == 1 else np.arange(x.shape[-2])), ["left padding"], ""),
+        # Seen only where one row is a call, and no batch has one row.
+        (lambda x, p: turn(x, np.asarray(p) * (x.shape[-2] > 1)), ["token by token"], ""),
+        (at(runs_on), ["packed sequences"], ""),
         (lambda x, p: turn(x, p, factor=1 + np.asarray(p)[..., None] / 1e3) if p.ndim == 1
-         else turn(x, p), "norm", "length"),
-        (lambda x, p: turn(x.astype(np.float32), p), "dtype and shape", "dtype"),
-        (lambda x, p: turn(x, p)[None], "rotation", "shape"),
+         else turn(x, p), ["norm"], "length"),
+        (lambda x, p: turn(x, p)[None], ["rotation"], "shape"),
     ],
     ids=[
-        "ignored", "from one", "abs", "clamped at 0", "clamped", "modulo", "bfloat16 positions",
-        "sorted", "ranks", "first row", "float16 frequencies", "growing", "float32", "an axis more",
+        "nothing", "mixed layout", "ignored", "abs", "clamped at 0", "clamped", "modulo",
+        "bfloat16 positions", "float16 positions", "float16 frequencies", "sorted", "ranks",
+        "first row", "columns", "a token alone", "run on", "growing", "an axis more",
     ],
 )  # fmt: skip
-def test_a_broken_law_is_found(target: Any, law: str, words: str) -> None:
-    verdict = judged(target)
-    assert_failed(verdict, law)
-    assert verdict.diagnosis is not None
-    assert words in verdict.diagnosis
+def test_a_broken_law_is_found(target: Any, laws: list[str], words: str) -> None:
+    verdict = judge_once(target)
+    assert not verdict.passed
+    for law in laws:
+        assert_failed(verdict, law)
+    assert words in str(verdict.diagnosis)
+
+
+def test_a_result_of_one_dtype_alone_is_found() -> None:
+    verdict = judge(lambda x, p: turn(x.astype(np.float32), p))
+    assert_failed(verdict, "dtype and shape")
+    assert "dtype" in str(verdict.diagnosis)
+
+
+def test_positions_that_begin_elsewhere_are_followed_all_the_same() -> None:
+    verdict = judge_once(at(lambda p: p + 1))
+    assert failures(verdict) == ["composition"]
+    assert "offset by 1" in str(verdict.diagnosis)
+
+
+def frequency(pair: int, times: float) -> Callable[[Array, Array], Array]:
+    other = THETA.copy()
+    other[pair] *= times
+    return lambda x, p: turn(x, p, other)
+
+
+#: A few times what rounding may do. Sixteen roundings of float32 are 2^-20, or 9.5e-7; 6.6 of
+#: them, 4e-7, are allowed to a frequency of 0.56.
+SLIGHT: list[tuple[Any, dict[str, Any], str]] = [
+    (stretched(lambda p: 1 + 2e-6 * np.maximum(p - 4, 0)), {}, "norm"),
+    (stretched(lambda p: 1 + 1e-3 * np.maximum(p - 4, 0)), {}, "relative position"),
+    (at(lambda p: p + 1e-3 * (p > 4)), {}, "composition"),
+    (stretched(lambda p: 1 + 1.5e-6), {"expect": HALF}, "attention factor"),
+    (stretched(lambda p: 1 + 4e-6), {"expect": HALF}, "convention"),
+    (frequency(1, 1 + 1.5e-6), {"expect": HALF}, "convention"),
+]
+
+
+@pytest.mark.parametrize(("target", "options", "law"), SLIGHT)
+def test_a_little_is_too_much(target: Any, options: dict[str, Any], law: str) -> None:
+    assert law in failures(judge_once(target, **SHORT, **options))
+
+
+#: A position that is wrong, and the law that asks for it.
+PLACES: list[tuple[str, Callable[[Array], Any]]] = [
+    ("long positions", lambda p: np.minimum(p, CONTEXT - 2)),
+    ("beyond the cache", lambda p: np.minimum(p, 2 * CONTEXT - 1)),
+    ("positions backwards", lambda p: p - (np.diff(p, axis=-1, prepend=p[..., :1]) == -1)),
+    ("left padding", lambda p: p - (p.ndim == 2) * (p[..., :1] == p[..., 1:2])),
+    ("batched positions", lambda p: p - (p.ndim == 2) * (p[..., :1] > 0)),
+]
+
+
+@pytest.mark.parametrize(("law", "change"), PLACES, ids=[law for law, _ in PLACES])
+def test_one_place_is_enough(law: str, change: Callable[[Array], Any]) -> None:
+    assert law in failures(judge_once(at(change)))
+
+
+def test_a_block_of_a_long_table_may_be_wrong_alone() -> None:
+    block = at(lambda p: p + ((p >= 16_384) & (p < 20_480)))
+    assert failures(judge_once(block, context_length=131_072)) == ["long positions"]
+
+
+def test_an_error_in_far_tables_alone_is_found() -> None:
+    case = assert_failed(judge_once(at(lambda p: p + 0.02 * (p > 3000))), "long positions")
+    assert case.note == "rows are right up to position 3000 and wrong from 3001 on"
+
+
+def test_a_few_right_rows_are_no_beginning() -> None:
+    """Eight of them are, and a row at position 0 is right in many a wrong one."""
+    notes = {}
+    for start in (5, 3000):
+        verdict = judge_once(lambda x, p, s=start: turn(x, p + 0.5 * (p >= s)), expect=HALF)
+        words = [each.note for each in verdict.checks if each.passed is False and each.note]
+        notes[start] = any(note.startswith("rows are right up to") for note in words)
+    assert notes == {5: False, 3000: True}
+
+
+def test_a_rounded_period_is_less_than_float32_keeps() -> None:
+    """Angles reduced by 2 pi in float32: 0.004 rad at 131,071, where m * 1 is exact."""
+
+    def reduced(x: Array, positions: Array) -> Array:
+        whole = angles(positions, THETA).astype(np.float32)
+        period = np.float32(2 * np.pi)
+        angle = whole - np.round(whole / period) * period
+        return half(x, np.cos(angle), np.sin(angle))
+
+    verdict = judge_once(reduced, context_length=131_072)
+    assert_failed(verdict, "long positions")
+    note = str(assert_failed(verdict, "precision").note)
+    assert note.startswith("angles lose digits that float32 keeps")
+    assert verdict.diagnosis == f"less than float32 keeps: {note}"
+
+
+def test_a_factor_that_begins_late_is_no_loss_of_digits() -> None:
+    verdict = judge_once(stretched(lambda p: np.where(p >= 3000, 1.25, 1.0)))
+    assert assert_failed(verdict, "long positions").note == (
+        "rows are right up to position 2999 and wrong from 3000 on; "
+        "their attention factor is 1.25 times that of the others"
+    )
+    assert "precision" not in failures(verdict)
+
+
+def test_what_is_not_a_number_far_out_is_wrong() -> None:
+    verdict = judge_once(stretched(lambda p: np.where(p > 3000, np.nan, 1)))
+    assert str(assert_failed(verdict, "long positions").note).endswith("rows are not finite")
+    assert failures(verdict) == ["long positions", "beyond the cache"]
 
 
 def test_writing_into_the_input_is_found() -> None:
@@ -128,129 +277,104 @@ def test_writing_into_the_input_is_found() -> None:
         x[...] = turn(x, positions)
         return x
 
-    assert assert_failed(judged(in_place), "input untouched").note == "x is written into"
-
     def shifts(x: Array, positions: Array) -> Array:
         y = turn(x, positions)
         positions += 1
         return y
 
-    assert assert_failed(judged(shifts), "input untouched").note == "positions is written into"
+    for target, name in ((in_place, "x"), (shifts, "positions")):
+        (law,) = checks_of(judge_once(target), "input untouched")
+        assert (law.passed, law.note) == (False, f"{name} is written into")
 
 
-def test_left_padding_needs_the_positions_of_each_row() -> None:
-    def columns(x: Array, positions: Array) -> Array:
-        return turn(x, positions if positions.ndim == 1 else np.arange(x.shape[-2]))
+def test_axes_say_which_pair_is_wrong() -> None:
+    right = np.repeat([0, 1], 8)
+    expect = ropecli.Rotary(head_dim=DIM, layout="half", axis=right)
+    assert failures(judge_once(along(right, THETA), expect=expect)) == []
 
-    assert_failed(judged(columns), "left padding")
-
-
-def test_a_token_alone_must_be_turned_by_its_position() -> None:
-    """Seen only where one row is a call, and no batch has one row."""
-
-    def alone(x: Array, positions: Array) -> Array:
-        return turn(x, np.asarray(positions) * (x.shape[-2] > 1))
-
-    assert_failed(judged(alone), "token by token")
-
-
-def test_packed_sequences_start_again() -> None:
-    def runs_on(x: Array, positions: Array) -> Array:
-        m = np.asarray(positions, float)
-        back = np.diff(m, axis=-1, prepend=m[..., :1]) < 0
-        return turn(x, m + 5 * np.cumsum(back, axis=-1))
-
-    assert_failed(judged(runs_on), "packed sequences")
-
-
-def test_an_error_in_far_tables_alone_is_found() -> None:
-    def far(x: Array, positions: Array) -> Array:
-        m = np.asarray(positions, float)
-        return turn(x, np.where(m > 3000, m + 0.02, m))
-
-    case = assert_failed(judged(far), "long positions")
-    assert case.note == "rows are right up to position 3000 and wrong from 3001 on"
-
-
-def test_a_rounded_period_is_less_than_float32_keeps() -> None:
-    """Angles reduced by 2 pi in float32: 0.004 rad at 131,071, where m * 1 is exact."""
-
-    def reduced(x: Array, positions: Array) -> Array:
-        whole = (np.asarray(positions, float)[..., None] * THETA).astype(np.float32)
-        period = np.float32(2 * np.pi)
-        angle = whole - np.round(whole / period) * period
-        return turned(x, angle[:, None] if angle.ndim == 3 and x.ndim == 4 else angle)
-
-    verdict = judged(reduced, context_length=131_072)
-    assert_failed(verdict, "long positions")
-    case = assert_failed(verdict, "precision")
-    assert case.note is not None
-    assert case.note.startswith("angles lose digits that float32 keeps")
-    assert verdict.diagnosis == f"less than float32 keeps: {case.note}"
-
-
-def test_a_factor_that_begins_late_is_no_loss_of_digits() -> None:
-    def late(x: Array, positions: Array) -> Array:
-        return turn(
-            x, positions, factor=np.where(np.asarray(positions)[..., None] >= 3000, 1.25, 1.0)
-        )
-
-    verdict = judged(late)
-    case = assert_failed(verdict, "long positions")
-    assert case.note == (
-        "rows are right up to position 2999 and wrong from 3000 on; "
-        "their attention factor is 1.25 times that of the others"
-    )
-    assert "precision" not in failed(verdict)
-
-
-def test_eight_roundings_are_allowed_and_no_more() -> None:
-    """4e-6 is 8 times what the attention factor may be off by, and 64 roundings of float32."""
-    verdict = judged_once(lambda x, p: turn(x, p, factor=1 + 4e-6), expect=HALF)
-    assert_failed(verdict, "attention factor")
+    verdict = judge_once(along(1 - right, THETA), expect=expect)
     assert_failed(verdict, "convention")
+    case = assert_failed(verdict, "axes")
+    assert case.counterexample == "pair 0 follows axis 1 of the position, expected 0"
+    assert verdict.diagnosis == case.counterexample
+
+    def from_its_corner(x: Array, positions: Array) -> Array:
+        grid = np.asarray(positions, float)
+        if np.ptp(grid, axis=-1).any():
+            grid = grid - grid.min(axis=-2, keepdims=True)
+        return along(right, THETA)(x, grid)
+
+    # A grid that does not begin at its corner.
+    assert failures(judge_once(from_its_corner, expect=expect)) == ["axes"]
 
 
-def test_a_frequency_that_float32_would_not_round_so_far_is_another() -> None:
-    """Off by 1.5e-6, where 6.6 roundings, 4e-7, are allowed to a frequency of 0.56."""
-    other = THETA.copy()
-    other[1] *= 1 + 1.5e-6
-    verdict = judged_once(lambda x, p: turn(x, p, other), expect=HALF)
-    assert_failed(verdict, "convention")
+def test_axes_that_are_added_up_are_named() -> None:
+    added = at(lambda p: p.sum(axis=-1))
+    diagnosis = str(judge_once(added, axes=2, **SHORT).diagnosis)
+    assert diagnosis.endswith("; pairs do not each follow one axis of the position")
 
 
-def test_axes_are_told_apart() -> None:
-    axis = np.repeat([0, 1], [8, 8])
-    expect = ropecli.Rotary(head_dim=DIM, layout="half", axis=axis)
+def test_a_batch_may_be_wrong_where_one_sequence_is_not() -> None:
+    """Rows of a batch, and its heads, each by another table; twice, and the other way round."""
 
-    def swapped(x: Array, positions: Array) -> Array:
-        angle = np.asarray(positions, float)[..., 1 - axis] * THETA
-        return turned(x, angle[:, None] if angle.ndim == 3 and x.ndim == 4 else angle)
+    def shifted(wrong: Callable[[Array, Array], Any]) -> Callable[[Array, Array], Array]:
+        return lambda x, p: turn(x, p + 1 if wrong(x, p) else p)
 
-    verdict = judged(swapped, expect=expect)
-    assert_failed(verdict, "convention")
-    assert_failed(verdict, "axes")
-    assert verdict.diagnosis == "pair 0 follows axis 1 of the position, expected 0"
+    batches = shifted(lambda x, p: x.ndim == 3 and p.ndim == 1 and len(x) > 2)
+    heads = shifted(lambda x, p: x.ndim == 4 and p.ndim == 1 and x.shape[1] > 2)
+    for target in (batches, heads):
+        assert failures(judge_once(target, **SHORT)) == ["dtype and shape"]
+
+    def of_the_first_row(ndim: int) -> Callable[[Array, Array], Array]:
+        def rotate(x: Array, positions: Array) -> Array:
+            wrong = positions.ndim == 2 and x.ndim == ndim
+            return turn(x, np.broadcast_to(positions[:1], positions.shape) if wrong else positions)
+
+        return rotate
+
+    for ndim in (3, 4):
+        names = failures(judge_once(of_the_first_row(ndim), **SHORT))
+        assert {"batched positions", "left padding"} <= set(names)
+
+
+# What a target raises or returns instead.
+
+
+def raising(
+    error: BaseException, where: Callable[[Array], Any] = np.size
+) -> Callable[[Array, Array], Array]:
+    def rotate(x: Array, positions: Array) -> Array:
+        if where(np.asarray(positions)):
+            raise error
+        return turn(x, positions)
+
+    return rotate
 
 
 def test_an_exception_is_a_failure_in_one_line() -> None:
-    def raises(x: Array, positions: Array) -> Array:
-        msg = "two\nlines"
-        raise KeyError(msg)
-
-    verdict = judged(raises)
+    verdict = judge_once(raising(KeyError("two\nlines")))
     assert verdict.diagnosis == "it can't be called: KeyError: 'two\\nlines'"
+    assert judge_once(raising(SystemExit(3))).diagnosis == "it can't be called: SystemExit: 3"
 
-    def leaves(x: Array, positions: Array) -> Array:
-        raise SystemExit(3)
 
-    assert judged(leaves).diagnosis == "it can't be called: SystemExit: 3"
+def test_what_is_promised_must_not_be_refused() -> None:
+    short = raising(IndexError("too far"), lambda p: p.max() >= CONTEXT - 1)
+    case = assert_failed(judge_once(short), "long positions")
+    assert case.note == "a call that must be answered failed: IndexError: too far"
+    assert judge_once(short, context_length=None).passed
+
+
+def test_a_law_that_the_target_raises_in_fails() -> None:
+    distinct = raising(
+        ValueError("a position twice"), lambda p: p.ndim == 1 and len(np.unique(p)) < len(p)
+    )
+    case = assert_failed(judge_once(distinct), "repeated positions")
+    assert case.note == "a call that must be answered failed: ValueError: a position twice"
 
 
 def test_what_is_no_array_is_a_failure() -> None:
-    verdict = judged(lambda x, positions: "rotated")
-    assert verdict.diagnosis is not None
-    assert "must be an array" in verdict.diagnosis
+    verdict = judge_once(lambda x, positions: "rotated")
+    assert "must be an array" in str(verdict.diagnosis)
 
 
 def test_prints_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
@@ -258,37 +382,7 @@ def test_prints_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
         print("turning")  # noqa: T201
         return turn(x, positions)
 
-    assert judged(chatty).passed
+    assert judge_once(chatty).passed
     got = capsys.readouterr()
     assert got.out == ""
     assert "turning" in got.err
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"form": "call"}, "form must be one of apply, tables, module, decoder, score, got 'call'"),
-        ({"framework": "mlx"}, "framework must be one of numpy, torch, jax, got 'mlx'"),
-        ({"tables": "wide"}, "tables must be one of half, interleaved, single, got 'wide'"),
-        ({"head_dim": 7}, "head dim must be an even number of at least 2, got 7"),
-        ({"dtypes": ["int8"]}, "dtypes must be of float64, float32, float16, bfloat16, got 'int8'"),
-        ({"dtypes": []}, "dtypes must name at least one, got none"),
-        ({"seed": -1}, "seed must be at least 0, got -1"),
-        ({"device": "cuda:0"}, "device must be cpu with numpy, got 'cuda:0'"),
-        ({"context_length": 0}, "context length must be from 1 to 2^53, got 0"),
-        ({"expect": HALF, "axes": 2}, "axes must be the 1 of what is expected, got 2"),
-        (
-            {"expect": HALF, "head_dim": 64},
-            "head dim must be the 32 of what is expected, got 64",
-        ),
-    ],
-)
-def test_options_that_are_not_allowed(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ropecli.RopecliError) as error:
-        judged(turn, **options)
-    assert str(error.value) == message
-
-
-def test_xpos_is_refused() -> None:
-    with pytest.raises(ropecli.ArgumentError, match="xPos is not a rotation"):
-        check(turn, expect=ropecli.rope("xpos", head_dim=DIM))

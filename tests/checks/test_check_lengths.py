@@ -1,4 +1,4 @@
-"""Tables that change with the length of the sequence: from where they should, or too early."""
+"""Tables that change with the length of the sequence, and what the first rows do not show."""
 
 from __future__ import annotations
 
@@ -6,8 +6,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conventions import made
-from halves import CONTEXT, DIM, HALF, Array, failed, judged, judged_once, table, turn
+from conventions import implement
+from implementations.plain import inv_freq
+from judging import (
+    CONTEXT,
+    DIM,
+    HALF,
+    THETA,
+    Array,
+    assert_failed,
+    checks_of,
+    failures,
+    judge,
+    judge_once,
+    turn,
+)
 
 import ropecli
 
@@ -20,25 +33,21 @@ class ByLength:
     """Each sequence of a batch is turned by the table of its own length."""
 
     first = ORIGINAL + 1  #: Length from which the table is another one.
+    factor = 1.0  #: Attention factor of long sequences.
 
     def stretch(self, length: int) -> float:
         return 1.5 if length >= self.first else 1.0
-
-    def factor(self, _length: int) -> float:
-        return 1.0
 
     def forward(self, x: Array, positions: Array) -> Array:
         if positions.ndim == 2:
             return np.stack([self.forward(*row) for row in zip(x, positions, strict=True)])
         length = int(positions.max()) + 1
-        return turn(x, positions, table() / self.stretch(length), self.factor(length))
+        factor = self.factor if length >= self.first else 1.0
+        return turn(x, positions, THETA / self.stretch(length), factor)
 
 
 class Longer(ByLength):
-    """With an attention factor of long sequences."""
-
-    def factor(self, length: int) -> float:
-        return 1.25 if length >= self.first else 1.0
+    factor = 1.25
 
 
 class TooEarly(ByLength):
@@ -54,21 +63,21 @@ class Growing(ByLength):
 
 def test_the_table_changes_after_the_original_length() -> None:
     options: dict[str, Any] = {"form": "module", "original_context_length": ORIGINAL}
-    assert failed(judged_once(ByLength, **options)) == []
-    assert failed(judged_once(TooEarly, **options)) == ["original length"]
+    assert failures(judge_once(ByLength, **options)) == []
+    assert failures(judge_once(TooEarly, **options)) == ["original length"]
 
 
 def test_a_table_for_each_length_is_a_convention() -> None:
-    verdict = judged(Growing, form="module", original_context_length=ORIGINAL, context_length=2048)
-    assert failed(verdict) == []
-    long = next(each for each in verdict.checks if each.name == "long positions")
+    verdict = judge(Growing, form="module", original_context_length=ORIGINAL, context_length=2048)
+    assert failures(verdict) == []
+    long = checks_of(verdict, "long positions")[0]
     assert long.note == "the frequencies change with the length of the sequence"
 
 
 @pytest.mark.parametrize("kind", [ByLength, Longer])
 @pytest.mark.parametrize("context", [None, 200, CONTEXT])
 def test_a_table_for_each_length_needs_no_original_length(kind: Any, context: int | None) -> None:
-    assert failed(judged_once(kind, form="module", context_length=context)) == []
+    assert failures(judge_once(kind, form="module", context_length=context)) == []
 
 
 @pytest.mark.parametrize("length", [ORIGINAL - 1, ORIGINAL, ORIGINAL + 1])
@@ -76,19 +85,16 @@ def test_one_length_around_the_original_may_be_wrong_alone(length: int) -> None:
     def one(x: Array, positions: Array) -> Array:
         return turn(x, positions + 1 if x.shape[-2] == length else positions)
 
-    verdict = judged_once(one, expect=HALF, original_context_length=ORIGINAL)
-    assert failed(verdict) == ["original length"]
+    verdict = judge_once(one, expect=HALF, original_context_length=ORIGINAL)
+    assert failures(verdict) == ["original length"]
 
 
 def test_dynamic_ntk_with_alpha_has_one_table() -> None:
     expect = ropecli.rope(
         "dynamic", head_dim=DIM, layout="half", alpha=1000.0, max_position_embeddings=64
     )
-
-    def rotate(x: Array, positions: Array) -> Array:
-        return turn(x, positions, expect.inv_freq)
-
-    assert failed(judged_once(rotate, expect=expect, context_length=512)) == []
+    verdict = judge_once(by(expect.inv_freq), expect=expect, context_length=512)
+    assert failures(verdict) == []
 
 
 def test_two_pairs_of_a_short_sequence_are_as_sure_as_its_rows_show_them() -> None:
@@ -105,5 +111,74 @@ def test_two_pairs_of_a_short_sequence_are_as_sure_as_its_rows_show_them() -> No
             "longrope", head_dim=4, rope_theta=1e6, sequence_length=length, **options
         )
 
-    rotate = made(at(1), at_length=at)
-    assert failed(judged_once(rotate, head_dim=4, context_length=None)) == []
+    rotate = implement(at(1), at_length=at)
+    assert failures(judge_once(rotate, head_dim=4, context_length=None)) == []
+
+
+# What the first rows do not show of a rotation may not be held against those far out.
+
+#: Frequencies that no formula gives.
+CUSTOM = THETA * np.random.default_rng(0).uniform(0.8, 1.2, DIM // 2)
+FEW: dict[str, Any] = {"original_context_length": 64, "context_length": 32_768}
+
+
+def by(theta: Array, beyond: Array | None = None) -> Any:
+    """Turned by these frequencies, or by others in a call with positions beyond 3,000."""
+
+    def rotate(x: Array, positions: Array) -> Array:
+        far = beyond is not None and positions.max() > 3000
+        return turn(x, positions, beyond if far and beyond is not None else theta)
+
+    return rotate
+
+
+@pytest.mark.parametrize("theta", [CUSTOM * THETA, inv_freq(DIM, 5e8)], ids=["custom", "slow"])
+def test_pairs_too_slow_for_half_precision_may_turn_far_out(theta: Array) -> None:
+    """64 rows of bfloat16 show a phase of 2^-8: at 32,767 it may be 2 rad."""
+    assert failures(judge(by(theta), dtypes=["bfloat16"], **FEW)) == []
+
+
+def test_coordinates_whose_pairs_do_not_show_may_turn_far_out() -> None:
+    """Pairs at random places that 64 rows of float16 do not show are coordinates in no pair."""
+    pairs = np.random.default_rng(0).permutation(DIM).reshape(-1, 2)
+    rope = ropecli.Rotary(head_dim=DIM, base=1e12, pairs_in=pairs)
+    assert failures(judge(implement(rope), dtypes=["float16"], **FEW)) == []
+
+
+def test_measured_frequencies_are_as_sure_as_the_rows_show_them() -> None:
+    """16 rows of float32 show some 2^-24 / 16 rad per position: at 2^20 it is 0.004 rad."""
+    options = {"original_context_length": 16, "context_length": 2**20}
+    assert failures(judge_once(by(CUSTOM), **options)) == []
+
+
+def scaled(pair: int, times: float) -> Array:
+    theta = THETA.copy()
+    theta[pair] *= times
+    return theta
+
+
+def test_a_frequency_that_half_precision_nearly_shows_is_measured() -> None:
+    """1 + 3e-4 times the formula's is recognised as the formula, and 0.04 rad off at 2,304."""
+    verdict = judge(by(scaled(5, 1 + 3e-4)), dtypes=["bfloat16"])
+    assert failures(verdict) == []
+    assert verdict.identified is not None
+    assert verdict.identified.rope_type == "default"
+
+
+@pytest.mark.parametrize("beyond", [scaled(0, 1 + 8e-4), -THETA], ids=["drift", "other way"])
+def test_what_only_drifts_or_turns_the_other_way_is_no_other_table(beyond: Array) -> None:
+    assert_failed(judge_once(by(THETA, beyond)), "long positions")
+
+
+@pytest.mark.parametrize("rows", [600, 100, 40])
+def test_a_rotation_is_known_by_the_rows_that_its_table_has(rows: int) -> None:
+    def looked_up(x: Array, positions: Array) -> Array:
+        if positions.max() >= rows:
+            msg = "position out of range"
+            raise IndexError(msg)
+        return turn(x, positions)
+
+    verdict = judge_once(looked_up, context_length=None)
+    assert verdict.identified is not None
+    assert verdict.identified.rope_type == "default"
+    assert "rotation" not in failures(verdict)

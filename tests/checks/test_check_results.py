@@ -9,8 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from eight import CONTEXT, DIM, ROPE, failed, judged, of, plain
-from implementations.plain import Array
+from implementations.plain import interleaved
+from judging import (
+    SMALL,
+    SMALL_CONTEXT,
+    SMALL_DIM,
+    Array,
+    checks_of,
+    failures,
+    judge_small,
+    turn_small,
+)
 
 import ropecli
 from ropecli.testing import assert_rope
@@ -18,26 +27,30 @@ from ropecli.testing import assert_rope
 
 def test_fewer_rows_are_no_refusal_of_far_positions() -> None:
     def cut(x: Array, positions: Array) -> Array:
-        return plain(x, positions)[..., positions < CONTEXT, :] if positions.ndim == 1 else x
+        return (
+            turn_small(x, positions)[..., positions < SMALL_CONTEXT, :]
+            if positions.ndim == 1
+            else x
+        )
 
     def no_negative(x: Array, positions: Array) -> Array:
-        return plain(x, positions)[..., positions >= 0, :] if positions.ndim == 1 else x
+        return turn_small(x, positions)[..., positions >= 0, :] if positions.ndim == 1 else x
 
     for target, law in ((cut, "beyond the cache"), (no_negative, "negative positions")):
-        verdict = judged(target, dtypes=["float32"])
-        assert law in failed(verdict)
-        assert "it returned shape" in str(of(verdict, law)[0].note)
+        verdict = judge_small(target)
+        assert law in failures(verdict)
+        assert "it returned shape" in str(checks_of(verdict, law)[0].note)
 
 
-@pytest.mark.parametrize("context", [CONTEXT, None])
+@pytest.mark.parametrize("context", [SMALL_CONTEXT, None])
 def test_fewer_coordinates_in_half_precision_are_a_fault(context: int | None) -> None:
     def narrow(x: Array, positions: Array) -> Array:
-        y = plain(x, positions)
-        return y[..., : DIM // 2] if x.dtype == np.float16 else y
+        y = turn_small(x, positions)
+        return y[..., : SMALL_DIM // 2] if x.dtype == np.float16 else y
 
-    verdict = judged(narrow, dtypes=["float32", "float16"], context_length=context)
-    assert {"dtype and shape", "long positions"} <= set(failed(verdict))
-    cases = {each.counterexample for each in of(verdict, "dtype and shape")}
+    verdict = judge_small(narrow, dtypes=["float32", "float16"], context_length=context)
+    assert {"dtype and shape", "long positions"} <= set(failures(verdict))
+    cases = {each.counterexample for each in checks_of(verdict, "dtype and shape")}
     assert "x of shape (6, 8): the result has shape (6, 4)" in cases
 
 
@@ -45,11 +58,11 @@ def test_a_batch_of_the_wrong_shape_is_still_a_refusal() -> None:
     """What takes one sequence may answer a batch with anything."""
 
     def one(x: Array, positions: Array) -> Array:
-        return plain(x, positions) if positions.ndim == 1 else plain(x, positions[0])[:1]
+        return turn_small(x, positions) if positions.ndim == 1 else turn_small(x, positions[0])[:1]
 
-    verdict = judged(one)
-    assert failed(verdict) == []
-    assert "refuses batched positions" in str(of(verdict, "left padding")[0].note)
+    verdict = judge_small(one)
+    assert failures(verdict) == []
+    assert "refuses batched positions" in str(checks_of(verdict, "left padding")[0].note)
 
 
 def test_infinite_rows_before_are_no_crash() -> None:
@@ -58,28 +71,27 @@ def test_infinite_rows_before_are_no_crash() -> None:
 
     def late(x: Array, positions: Array) -> Array:
         calls.append(len(x))
-        y = plain(x, positions)
+        y = turn_small(x, positions)
         if len(calls) > 5 and positions.max() > 10:
             y[..., -1, 0] = np.inf
         return y
 
-    verdict = judged(late)
-    assert not verdict.passed
+    assert not judge_small(late).passed
 
     def early(x: Array, positions: Array) -> Array:
         """Infinite in a sequence, and right alone."""
-        y = plain(x, positions)
-        if x.shape == (16, DIM):
+        y = turn_small(x, positions)
+        if x.shape == (16, SMALL_DIM):
             y[3, 0] = np.inf
         return y
 
-    assert "token by token" in failed(judged(early, expect=ROPE))
+    assert "token by token" in failures(judge_small(early, expect=SMALL))
 
 
-def scores(change: Callable[[Array], Any], rope: ropecli.Rotary = ROPE) -> Any:
+def scores(change: Callable[[Array], Any]) -> Any:
     def score(q: Array, k: Array, positions: Array) -> Any:
-        q, k = (plain(x.astype(np.float64), positions, rope.inv_freq) for x in (q, k))
-        return change(q @ k.swapaxes(-1, -2) / math.sqrt(DIM))
+        q, k = (turn_small(x.astype(np.float64), positions) for x in (q, k))
+        return change(q @ k.swapaxes(-1, -2) / math.sqrt(SMALL_DIM))
 
     return score
 
@@ -95,23 +107,23 @@ def scores(change: Callable[[Array], Any], rope: ropecli.Rotary = ROPE) -> Any:
     ids=["words", "complex", "objects", "shape"],
 )
 def test_scores_must_be_numbers(change: Callable[[Array], Any], words: str) -> None:
-    verdict = judged(scores(change), form="score", expect=ROPE)
-    assert set(failed(verdict)) == {"score", "softmax factor"}
-    assert words in str(of(verdict, "score")[0].note)
+    verdict = judge_small(scores(change), form="score", expect=SMALL)
+    assert set(failures(verdict)) == {"score", "softmax factor"}
+    assert words in str(checks_of(verdict, "score")[0].note)
 
 
 @pytest.mark.parametrize("excess", np.linspace(0.5, 3, 11).tolist())
 def test_scores_near_the_limit_are_judged_and_shown_by_one_measure(excess: float) -> None:
     """One score is off by about its tolerance: some 16 roundings of |q| |k| / sqrt(dim)."""
-    expect = ropecli.Rotary(head_dim=DIM, softmax_factor=0.5)
+    expect = ropecli.Rotary(head_dim=SMALL_DIM, softmax_factor=0.5)
 
     def change(score: Array) -> Array:
         score = 0.5 * score
         score[-1, 0] += excess * 16 * 2.0**-24 * 3
         return score
 
-    verdict = judged(scores(change), form="score", expect=expect)
-    for each in of(verdict, "score"):
+    verdict = judge_small(scores(change), form="score", expect=expect)
+    for each in checks_of(verdict, "score"):
         assert each.passed is not False or each.counterexample is not None
 
 
@@ -119,12 +131,12 @@ def test_what_half_precision_can_not_hold_is_no_warning() -> None:
     """float16 data, float32 results beyond 65,504."""
 
     def loud(x: Array, positions: Array) -> Array:
-        return 1e5 * plain(x.astype(np.float32), positions)
+        return 1e5 * turn_small(x.astype(np.float32), positions)
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(AssertionError):
-            assert_rope(loud, head_dim=DIM, context_length=CONTEXT, dtypes=["float16"])
+            assert_rope(loud, head_dim=SMALL_DIM, context_length=SMALL_CONTEXT, dtypes=["float16"])
 
 
 def test_words_of_an_exception_can_not_paint_the_terminal() -> None:
@@ -132,32 +144,29 @@ def test_words_of_an_exception_can_not_paint_the_terminal() -> None:
         msg = "\x1b[31mred\x1b[0m \u202e"
         raise ValueError(msg)
 
-    assert judged(red).diagnosis == ("it can't be called: ValueError: \\x1b[31mred\\x1b[0m \\u202e")
+    assert judge_small(red).diagnosis == (
+        "it can't be called: ValueError: \\x1b[31mred\\x1b[0m \\u202e"
+    )
 
 
 def test_far_positions_in_float32_are_right() -> None:
     """20,971,519 does not fit float32: the first pair, too, is off by a rounding of it."""
 
     def single(x: Array, positions: Array) -> Array:
-        theta = (10_000.0 ** (-np.arange(0, DIM, 2, dtype=np.float32) / DIM)).astype(np.float32)
+        exponents = np.arange(0, SMALL_DIM, 2, dtype=np.float32) / SMALL_DIM
+        theta = (10_000.0**-exponents).astype(np.float32)
         angle = positions.astype(np.float32)[..., None] * theta
-        y = np.empty_like(x)
-        c, s = np.cos(angle).astype(x.dtype), np.sin(angle).astype(x.dtype)
-        if c.ndim == 3 and x.ndim == 4:
-            c, s = c[:, None], s[:, None]
-        y[..., ::2] = x[..., ::2] * c - x[..., 1::2] * s
-        y[..., 1::2] = x[..., ::2] * s + x[..., 1::2] * c
-        return y
+        return interleaved(x, np.cos(angle), np.sin(angle))
 
-    verdict = judged(single, context_length=10_485_760, expect=ROPE)
-    assert failed(verdict) == []
+    verdict = judge_small(single, context_length=10_485_760, expect=SMALL)
+    assert failures(verdict) == []
 
 
 def test_what_float32_keeps_of_far_positions_may_not_be_lost() -> None:
     """One position more beyond 2^22, and eight beyond 2^24, where float32 counts in twos."""
 
     def shifted(by: int, beyond: int) -> Any:
-        return lambda x, p: plain(x, np.where(np.asarray(p) >= beyond, np.asarray(p) + by, p))
+        return lambda x, p: turn_small(x, np.where(np.asarray(p) >= beyond, np.asarray(p) + by, p))
 
     for by, beyond, context in ((1, 2**22, 2**23), (8, 2**24, 10_485_760)):
-        assert not judged(shifted(by, beyond), context_length=context, expect=ROPE).passed
+        assert not judge_small(shifted(by, beyond), context_length=context, expect=SMALL).passed

@@ -6,28 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conventions import Convention, conventions, made
+from conventions import Convention, conventions, implement
 from hypothesis import given, seed, settings
+from implementations.plain import half, inv_freq
+from judging import Array, checks_of, failures, refusals
 from numba import config
-from numpy.typing import NDArray
 
 import ropecli
 from ropecli.checks.implementation import Verdict
 from ropecli.checks.implementation.check import check
 from ropecli.checks.implementation.oracle import Oracle, refine_frequencies
 
-Array = NDArray[Any]
-
-BASE = 10_000.0
 COMPILED = not config.DISABLE_JIT
-
-
-def refusals(verdict: Verdict) -> list[str]:
-    return [
-        f"{c.name} ({c.dtype}): {c.note} {c.counterexample}"
-        for c in verdict.checks
-        if c.passed is False
-    ]
 
 
 ROPES = {
@@ -54,7 +44,7 @@ ROPES = {
 def test_right_in_any_convention(name: str, expected: bool) -> None:
     rope = ROPES[name]
     expect = rope if expected else None
-    verdict = check(made(rope), expect=expect, head_dim=rope.head_dim, axes=rope.axes)
+    verdict = check(implement(rope), expect=expect, head_dim=rope.head_dim, axes=rope.axes)
     assert refusals(verdict) == []
     assert verdict.diagnosis is None
     assert verdict.identified is not None
@@ -64,33 +54,23 @@ def test_right_in_any_convention(name: str, expected: bool) -> None:
 @pytest.mark.parametrize("name", ["interleaved", "half", "stretched"])
 def test_float32_tables_are_right_and_their_phase_error_is_shown(name: str) -> None:
     rope = ROPES[name]
-    verdict = check(made(rope, np.float32), expect=rope)
+    verdict = check(implement(rope, np.float32), expect=rope)
     assert refusals(verdict) == []
-    (precision,) = [c for c in verdict.checks if c.name == "precision"]
-    assert precision.note is not None
-    assert precision.note.startswith("phase off by ")
+    (precision,) = checks_of(verdict, "precision")
+    assert str(precision.note).startswith("phase off by ")
 
 
 def test_half_precision_data_may_be_turned_in_half_precision() -> None:
-    theta = BASE ** (-np.arange(0, 32, 2) / 32)
-
-    def rotate(x: Array, positions: Array) -> Array:
-        angle = np.asarray(positions, np.float64)[..., None] * theta
-        cosine, sine = np.cos(angle).astype(x.dtype), np.sin(angle).astype(x.dtype)
-        a, b = x[..., :16], x[..., 16:]
-        turned: Array = np.concatenate([a * cosine - b * sine, b * cosine + a * sine], axis=-1)
-        return turned
-
     dtypes = ["float32", "float16", "bfloat16"]
-    verdict = check(rotate, head_dim=32, dtypes=dtypes)
+    verdict = check(implement(ROPES["interleaved"], own_dtype=True), head_dim=32, dtypes=dtypes)
     assert refusals(verdict) == []
-    long = [c for c in verdict.checks if c.name == "long positions"]
+    long = checks_of(verdict, "long positions")
     assert [(c.dtype, c.passed) for c in long] == [(dtype, True) for dtype in dtypes]
 
 
 def test_a_target_may_refuse_what_it_does_not_do() -> None:
     """A table of 8,192 rows, no negative positions, no batches, no float16: all said aloud."""
-    rotate = made(ROPES["half"])
+    rotate = implement(ROPES["half"])
 
     def picky(x: Array, positions: Array) -> Array:
         if positions.ndim > 1:
@@ -123,7 +103,7 @@ def test_a_target_may_refuse_what_it_does_not_do() -> None:
 @given(convention=conventions(largest=32))
 def test_no_right_one_is_refused(convention: Convention) -> None:
     """1,000 of them are in the soak tier."""
-    assert refusals(convention.judged()) == []
+    assert refusals(convention.verdict()) == []
 
 
 @pytest.mark.slow
@@ -131,14 +111,14 @@ def test_no_right_one_is_refused(convention: Convention) -> None:
 @settings(max_examples=50 if COMPILED else 2, derandomize=False, database=None)
 @given(convention=conventions(largest=64))
 def test_no_right_one_of_fifty_is_refused(convention: Convention) -> None:
-    assert refusals(convention.judged()) == []
+    assert refusals(convention.verdict()) == []
 
 
 def test_pairs_of_axes_may_be_listed_in_any_order() -> None:
     """Pairs of one frequency and two axes: which comes first is nobody's business."""
     pairs = np.random.default_rng(0).permutation(16).reshape(-1, 2)
     rope = ropecli.rope("axial", head_dim=16, axes=2, pairs_in=pairs)
-    verdict = check(made(rope), expect=rope, axes=2, context_length=2048)
+    verdict = check(implement(rope), expect=rope, axes=2, context_length=2048)
     assert refusals(verdict) == []
 
 
@@ -146,49 +126,48 @@ def test_what_is_expected_is_right_even_where_vectors_show_too_little() -> None:
     """Half precision does not show where slow pairs, written elsewhere, came from."""
     written = np.random.default_rng(0).permutation(32).reshape(-1, 2)
     rope = ropecli.Rotary(head_dim=32, base=1e8, pairs_out=written)
-    verdict = check(made(rope), expect=rope, dtypes=["bfloat16"], context_length=512)
+    verdict = check(implement(rope), expect=rope, dtypes=["bfloat16"], context_length=512)
     assert refusals(verdict) == []
 
 
 def test_float32_beside_half_precision_shows_which_rotation_it_is() -> None:
     """What bfloat16 rounds of an attention factor must not count against float32 data."""
     rope = ropecli.Rotary(head_dim=32, base=80.0, attention_factor=1.24719)
-    verdict = check(made(rope), head_dim=32, dtypes=["bfloat16", "float32"], context_length=8192)
+    verdict = check(
+        implement(rope), head_dim=32, dtypes=["bfloat16", "float32"], context_length=8192
+    )
     assert refusals(verdict) == []
     assert {c.dtype for c in verdict.checks if c.name == "norm"} == {"bfloat16"}
 
 
+TRUE = ropecli.Rotary(head_dim=8)
+FIRST = np.arange(512.0)
+
+
+def refine(scale: Any, rows: Array, x: Array) -> tuple[Oracle, Oracle]:
+    """An oracle whose frequencies are off by a factor, and what becomes of it by the rows."""
+    nearly = ropecli.Rotary.from_inv_freq(TRUE.inv_freq * scale)
+    oracle = Oracle(rotary_at=lambda _length: nearly)
+    return oracle, refine_frequencies(oracle, x, rows, FIRST)
+
+
 def test_a_formula_that_is_nearly_right_is_put_right_by_the_rows() -> None:
-    true = ropecli.Rotary(head_dim=8, base=10_000.0)
-    nearly = ropecli.Rotary.from_inv_freq(true.inv_freq * [1, 1 + 1e-4, 1, 1])
     x = np.random.default_rng(0).standard_normal((512, 8))
-    m = np.arange(512.0)
-    rows = made(true)(x, m)
-    better = refine_frequencies(Oracle(rotary_at=lambda _length: nearly), x, rows, m).rotary_at(512)
+    rows = implement(TRUE)(x, FIRST)
+    _, better = refine([1, 1 + 1e-4, 1, 1], rows, x)
     # The rows are float64: only the phase of 512 rows, each rounded to 2^-53, is unsure.
-    assert np.abs(better.inv_freq / true.inv_freq - 1).max() < 1e-12
+    assert np.abs(better.rotary_at(512).inv_freq / TRUE.inv_freq - 1).max() < 1e-12
 
-
-def test_what_is_put_right_is_as_sure_as_the_rows() -> None:
-    """Within four deviations, and only where something was changed."""
-    true = ropecli.Rotary(head_dim=8, base=10_000.0)
-    nearly = ropecli.Rotary.from_inv_freq(true.inv_freq * [1, 1 + 1e-3, 1, 1])
-    x = np.random.default_rng(0).standard_normal((512, 8))
-    m = np.arange(512.0)
-    rows = made(true)(x, m).astype(np.float16).astype(float)
-    better = refine_frequencies(Oracle(rotary_at=lambda _length: nearly), x, rows, m)
+    # As sure as the rows: within four deviations, and only where something was changed.
+    _, better = refine([1, 1 + 1e-3, 1, 1], rows.astype(np.float16).astype(float), x)
     unsure = np.asarray(better.uncertainty)
     assert (np.flatnonzero(unsure) == [1]).all()
-    off = np.abs(better.rotary_at(512).inv_freq - true.inv_freq)
+    off = np.abs(better.rotary_at(512).inv_freq - TRUE.inv_freq)
     assert 0 < off[1] <= unsure[1] < 1e-6
 
-
-def test_what_float32_rounds_of_a_frequency_is_left_to_the_tolerance() -> None:
-    true = ropecli.Rotary(head_dim=8, base=10_000.0)
-    nearly = Oracle(rotary_at=lambda _length: true.from_inv_freq(true.inv_freq * (1 + 1e-6)))
-    x = np.random.default_rng(0).standard_normal((512, 8))
-    m = np.arange(512.0)
-    assert refine_frequencies(nearly, x, made(true)(x, m), m) is nearly
+    # What float32 rounds of a frequency is left to the tolerance.
+    nearly, better = refine(1 + 1e-6, rows, x)
+    assert better is nearly
 
 
 @pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
@@ -201,27 +180,26 @@ def test_pairs_that_stand_still_may_be_written_elsewhere(dtype: str) -> None:
         pairs_in=np.arange(64).reshape(-1, 2),
         pairs_out=np.arange(64).reshape(2, -1).T,
     )
-    verdict = check(made(rope), head_dim=64, dtypes=[dtype], context_length=2048)
+    verdict = check(implement(rope), head_dim=64, dtypes=[dtype], context_length=2048)
     assert refusals(verdict) == []
     assert verdict.identified is not None
     assert verdict.identified.rotary is not None
     assert set(verdict.identified.rotary.output_pairs) >= {(i, i + 32) for i in range(8)}
 
 
+def negative_positions(verdict: Verdict) -> tuple[bool | None, str | None]:
+    (law,) = checks_of(verdict, "negative positions")
+    return law.passed, law.note
+
+
 @pytest.mark.parametrize("rows", [4096, 5000])
 def test_negative_indices_of_a_table_are_no_fault(rows: int) -> None:
     """No model asks for them, and every table that is looked up in gives its last rows."""
-    rotate = made(ROPES["half"])
-
-    def looked_up(x: Array, positions: Array) -> Array:
-        turned: Array = rotate(x, np.arange(rows)[np.asarray(positions)])
-        return turned
-
-    verdict = check(looked_up, head_dim=32)
+    rotate = implement(ROPES["half"])
+    verdict = check(lambda x, p: rotate(x, np.arange(rows)[np.asarray(p)]), head_dim=32)
     assert refusals(verdict) == []
-    (negative,) = [each for each in verdict.checks if each.name == "negative positions"]
-    assert negative.passed is None
-    assert negative.note == f"they count from the end of a table of {rows:,} rows, as indices do"
+    note = f"they count from the end of a table of {rows:,} rows, as indices do"
+    assert negative_positions(verdict) == (None, note)
 
 
 def clamped(table: Array, index: Array) -> Array:
@@ -237,26 +215,18 @@ def clamped(table: Array, index: Array) -> Array:
 def test_negative_indices_of_a_long_table_of_float32_are_no_fault(look_up: Any) -> None:
     """So far out, what float32 loses of a phase hides which row it is."""
     rows = 163_840
-    theta = (10_000.0 ** (-np.arange(0, 32, 2) / 32)).astype(np.float32)
-    angle = np.arange(rows, dtype=np.float32)[:, None] * theta
+    angle = np.arange(rows, dtype=np.float32)[:, None] * inv_freq(32).astype(np.float32)
     table = np.concatenate([np.cos(angle), np.sin(angle)], axis=-1)
 
     def looked_up(x: Array, positions: Array) -> Array:
-        cosine, sine = np.split(look_up(table, np.asarray(positions)), 2, axis=-1)
-        if positions.ndim == 2 and x.ndim == 4:
-            cosine, sine = cosine[:, None], sine[:, None]
-        a, b = x[..., :16], x[..., 16:]
-        return np.concatenate([a * cosine - b * sine, b * cosine + a * sine], axis=-1).astype(
-            x.dtype
-        )
+        return half(x, *np.split(look_up(table, np.asarray(positions)), 2, axis=-1))
 
     verdict = check(looked_up, head_dim=32, dtypes=["float32"])
-    (negative,) = [each for each in verdict.checks if each.name == "negative positions"]
-    assert negative.passed is None
-    assert negative.note == "they count from the end of a table of 163,840 rows, as indices do"
+    note = "they count from the end of a table of 163,840 rows, as indices do"
+    assert negative_positions(verdict) == (None, note)
 
 
 def test_negative_positions_that_are_wrong_otherwise_are_a_fault() -> None:
-    rotate = made(ROPES["half"])
+    rotate = implement(ROPES["half"])
     verdict = check(lambda x, p: rotate(x, np.abs(np.asarray(p))), head_dim=32)
-    assert [each.name for each in verdict.checks if each.passed is False] == ["negative positions"]
+    assert failures(verdict) == ["negative positions"]

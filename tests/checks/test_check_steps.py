@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from eight import failed, judged, plain
-from implementations.plain import Array, inv_freq
-
-import ropecli
+from implementations.plain import inv_freq
+from judging import SMALL, SMALL_THETA, Array, failures, judge_small, turn_small
 
 
 def stepped(dim: int, step: float) -> object:
     theta = inv_freq(dim)
-    return lambda x, p: plain(x, np.asarray(p, float) * step, theta)
+    return lambda x, p: turn_small(x, np.asarray(p, float) * step, theta)
 
 
 @pytest.mark.parametrize("dim", [8, 64])
 @pytest.mark.parametrize("step", [1.5, 2.0, 3.0, 4.0, 100.0])
 def test_positions_that_count_more_than_once_are_one_fault(dim: int, step: float) -> None:
-    verdict = judged(stepped(dim, step), head_dim=dim)
-    assert failed(verdict) == ["rotation"]
+    verdict = judge_small(stepped(dim, step), head_dim=dim)
+    assert failures(verdict) == ["rotation"]
     times = "twice" if step == 2 else f"{step:g} times"
     assert verdict.diagnosis == (
         f"positions count {times}: multiplied by {step:g} before they turn"
@@ -28,14 +26,14 @@ def test_positions_that_count_more_than_once_are_one_fault(dim: int, step: float
 
 def test_pairs_that_make_whole_turns_seem_to_stand_still() -> None:
     """The first one does: what is left begins at 2 pi 10000^(-1/32)."""
-    verdict = judged(stepped(64, 2 * np.pi), head_dim=64)
-    assert failed(verdict) == ["rotation"]
+    verdict = judge_small(stepped(64, 2 * np.pi), head_dim=64)
+    assert failures(verdict) == ["rotation"]
     assert str(verdict.diagnosis).startswith("positions count 4.7117")
 
 
 @pytest.mark.parametrize("step", [0.5, 0.25, -1.0])
 def test_slower_positions_are_a_linear_factor(step: float) -> None:
-    verdict = judged(stepped(64, step), head_dim=64)
+    verdict = judge_small(stepped(64, step), head_dim=64)
     assert verdict.passed
 
 
@@ -53,21 +51,20 @@ CUSTOM = {
 @pytest.mark.parametrize("name", CUSTOM)
 def test_a_table_of_its_own_is_a_convention(name: str) -> None:
     theta: Array = CUSTOM[name]
-    verdict = judged(lambda x, p: plain(x, p, theta), head_dim=64)
+    verdict = judge_small(lambda x, p: turn_small(x, p, theta), head_dim=64)
     assert verdict.passed, verdict.diagnosis
 
 
 def test_the_step_is_part_of_the_convention_where_one_is_expected() -> None:
-    verdict = judged(stepped(8, 2.0), expect=ropecli.Rotary(head_dim=8))
-    assert failed(verdict) == ["convention"]
+    verdict = judge_small(stepped(8, 2.0), expect=SMALL)
+    assert failures(verdict) == ["convention"]
     assert str(verdict.diagnosis).startswith("positions count twice: multiplied by 2")
 
 
 def test_a_step_and_another_fault_are_told_apart() -> None:
     """Laws are judged with the step: what fails beside it fails for itself."""
-    theta = inv_freq(8)
-    verdict = judged(lambda x, p: plain(x, 2 * np.abs(p), theta))
-    assert failed(verdict) == ["rotation", "negative positions"]
+    verdict = judge_small(lambda x, p: turn_small(x, 2 * np.abs(p)))
+    assert failures(verdict) == ["rotation", "negative positions"]
 
 
 def test_a_step_stays_where_the_table_changes_with_the_length() -> None:
@@ -75,8 +72,8 @@ def test_a_step_stays_where_the_table_changes_with_the_length() -> None:
         if positions.ndim == 2:
             return np.stack([growing(*row) for row in zip(x, positions, strict=True)])
         stretch = max(1.0, (int(positions.max()) + 1) / 128)
-        return plain(x, 2 * np.asarray(positions), inv_freq(8) / stretch)
+        return turn_small(x, 2 * np.asarray(positions), SMALL_THETA / stretch)
 
-    verdict = judged(growing, original_context_length=128)
-    assert failed(verdict) == ["rotation"]
+    verdict = judge_small(growing, original_context_length=128)
+    assert failures(verdict) == ["rotation"]
     assert str(verdict.diagnosis).startswith("positions count twice")

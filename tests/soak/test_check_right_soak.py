@@ -10,6 +10,6 @@ from hypothesis import HealthCheck, given, seed, settings
 @settings(max_examples=1_000, database=None, suppress_health_check=[HealthCheck.too_slow])
 @given(convention=conventions())
 def test_a_thousand_right_ones_pass(convention: Convention) -> None:
-    verdict = convention.judged()
+    verdict = convention.verdict()
     assert verdict.passed, verdict.diagnosis
     assert verdict.diagnosis is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from implementations.case import Right, Wrong
 from implementations.registry import RIGHT, WRONG
-from zoo import assert_caught, assert_passed
+from judging import assert_caught, assert_passed
 
 
 @pytest.mark.parametrize("case", RIGHT, ids=lambda case: case.name)
