@@ -12,7 +12,7 @@ from helpers import assert_same_bits
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ropecli.models.gguf import GgufFile, Skipped, read_gguf
+from ropecli.models.gguf import GgufFile, read_gguf
 from ropecli.models.gguf.architectures import architecture
 from ropecli.models.gguf.settings import FREQS, LONG, SHORT, gguf_settings
 from ropecli.models.stacks import llama_cpp
@@ -115,18 +115,6 @@ def test_tensor_of_bfloat16(tmp_path: Path) -> None:
     out.add_tensor(FREQS, data, raw_dtype=gguf.GGMLQuantizationType.BF16)
     got = closed(tmp_path / "x.gguf", out).tensor(FREQS)
     assert_same_bits(FREQS, got=got, expected=array.astype(np.float64))
-
-
-def test_vocabulary_is_passed_over(tmp_path: Path) -> None:
-    out = writer(tmp_path / "x.gguf", "llama", "<")
-    out.add_token_list([f"token {i}" for i in range(5_000)])
-    out.add_token_scores([0.5] * 5_000)
-    out.add_token_merges([f"a{i} b" for i in range(5_000)])
-    out.add_context_length(8_192)
-    file = closed(tmp_path / "x.gguf", out)
-    assert file.metadata["tokenizer.ggml.tokens"] == Skipped(5_000, "string")
-    assert file.metadata["tokenizer.ggml.merges"] == Skipped(5_000, "string")
-    assert file.metadata["llama.context_length"] == 8_192
 
 
 @ORDERS

@@ -7,6 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from helpers import assert_within
 from oracle.released import (
     EQUINOX,
     LITGPT_YARN,
@@ -58,6 +59,26 @@ def test_right_code_passes(name: str) -> None:
     assert {"rotation", "convention", "long positions"} <= {
         each.name for each in verdict.checks if each.passed
     }
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, case in RIGHT.items() if case.expect().rope_type == "default"]
+)
+def test_rotate_does_what_right_code_does(name: str) -> None:
+    case, rotary, positions = RIGHT[name], RIGHT[name].expect(), np.arange(512)
+    x = vectors(rotary, len(positions))
+    first, second = rotary.pairs_in.T
+    length = np.hypot(x[..., first], x[..., second]).astype(np.float64)
+    # Ten roundings by 2^-24: cos, sin, two products and a sum in float32, on both sides. Angles are
+    # float32 products of a float32 table, whose power's rounding ln(base) magnifies.
+    assert rotary.base is not None
+    roundings = 0.0 if case.precision == "exact" else 2 + np.log(rotary.base)
+    bound = np.zeros(x.shape)
+    bound[..., first] = bound[..., second] = length * (
+        (10 + roundings * positions[:, None] * rotary.inv_freq) * 2.0**-24
+    )
+    got, expected = ropecli.rotate(x, rotary), turned(case, x, positions)
+    assert_within(name, got=got, expected=expected, tolerance=bound)
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,24 @@
-"""`check` on released PyTorch code: right functions pass, and what they do is named."""
+"""Tensors and functions of PyTorch: `rotate` and `decay` of the one, `check` on the other."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
+import numpy as np
 import pytest
+from helpers import assert_same_bits
 
-import ropecli
+from ropecli import ArgumentError, ArgumentTypeError, Rotary, decay, rotate
 from ropecli.checks.implementation import Verdict
 from ropecli.checks.implementation.check import check
 
 pytestmark = pytest.mark.oracle
 
-HALF = ropecli.Rotary(head_dim=64, layout="half")
-INTERLEAVED = ropecli.Rotary(head_dim=64)
+ROPE = Rotary(head_dim=8)
+HALF = Rotary(head_dim=64, layout="half")
+INTERLEAVED = Rotary(head_dim=64)
 
 
 def failures(verdict: Verdict) -> list[str]:
@@ -39,19 +43,18 @@ def llama(dtype: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
     return apply
 
 
-def test_llama_in_transformers_is_right() -> None:
+def test_tables_in_the_dtype_of_half_precision_data_are_wrong_far_out() -> None:
     import torch
 
-    verdict = check(llama(lambda _x: torch.float32), expect=HALF, framework="torch")
-    assert failures(verdict) == []
-    judged = {c.dtype for c in verdict.checks if c.name == "long positions" and c.passed}
-    assert judged == {"float64", "float32", "float16", "bfloat16"}
-
-
-def test_tables_in_the_dtype_of_half_precision_data_are_wrong_far_out() -> None:
-    verdict = check(llama(lambda x: x.dtype), expect=HALF, framework="torch")
-    wrong = {c.dtype for c in verdict.checks if c.name == "long positions" and c.passed is False}
-    assert wrong == {"float16", "bfloat16"}
+    four = {"float64", "float32", "float16", "bfloat16"}
+    for dtype, wrong in (
+        (lambda _x: torch.float32, set()),
+        (lambda x: x.dtype, {"float16", "bfloat16"}),
+    ):
+        verdict = check(llama(dtype), expect=HALF, framework="torch")
+        far = {c.dtype: c.passed for c in verdict.checks if c.name == "long positions"}
+        assert far == {name: name not in wrong for name in four}
+        assert wrong or failures(verdict) == []
 
 
 def test_transformers_apply_functions() -> None:
@@ -92,5 +95,56 @@ def test_tensors_that_need_a_gradient_and_modules() -> None:
 
 
 def test_a_device_that_is_not_there_is_one_line() -> None:
-    with pytest.raises(ropecli.ArgumentError, match="device 'nowhere' can't be used"):
+    with pytest.raises(ArgumentError, match="device 'nowhere' can't be used"):
         check(llama(lambda x: x.dtype), framework="torch", device="nowhere")
+
+
+# Tensors are taken as they are: detached, and bfloat16 bit by bit.
+
+
+def test_tensor_with_a_gradient() -> None:
+    import torch
+
+    x = torch.randn(3, 8, requires_grad=True)
+    assert_same_bits(
+        "rotate",
+        got=rotate(x, ROPE),
+        expected=rotate(x.detach().numpy(), ROPE),
+    )
+
+
+@pytest.mark.parametrize("name", ["float64", "float32", "float16"])
+def test_dtype_is_kept(name: str) -> None:
+    import torch
+
+    x = torch.randn(3, 8).to(getattr(torch, name))
+    assert rotate(x, ROPE).dtype == np.dtype(name)
+
+
+def test_bfloat16_tensor() -> None:
+    import torch
+
+    x = torch.randn(3, 8).to(torch.bfloat16)
+    array = x.float().numpy().astype(ml_dtypes.bfloat16)
+    assert_same_bits("rotate", got=rotate(x, ROPE), expected=rotate(array, ROPE))
+
+
+def test_positions_and_vectors_as_tensors() -> None:
+    import torch
+
+    x = torch.randn(3, 8)
+    expected = rotate(x, ROPE, positions=[5, 6, 7])
+    assert_same_bits(
+        "rotate",
+        got=rotate(x, ROPE, positions=torch.arange(5, 8)),
+        expected=expected,
+    )
+    assert decay(ROPE, max_distance=2, q=x[0], k=x[1]).score is not None
+
+
+def test_tensor_elsewhere_than_on_the_cpu_is_refused() -> None:
+    import torch
+
+    x = torch.empty(3, 8, device="meta")
+    with pytest.raises(ArgumentTypeError, match="x must be on the CPU, got a tensor on meta"):
+        rotate(x, ROPE)
