@@ -1,4 +1,4 @@
-"""The laws of RoFormer Eq. 11-16 as properties: one body for kernel, reference and public call."""
+"""The laws of RoFormer Eq. 11-16 as properties: one body for the public call and the reference."""
 
 from __future__ import annotations
 
@@ -15,19 +15,12 @@ from numpy.typing import NDArray
 
 from ropecli import Rotary, rotate
 from ropecli.reference import rotation as reference
-from ropecli.rotary.apply import rotate_into
 
 pytestmark = pytest.mark.slow
 
 Array = NDArray[Any]
 #: rotate one vector (head_dim,) at one position.
 Implementation = Callable[[Array, float, Rotary], Array]
-
-
-def by_kernel(x: Array, m: float, rope: Rotary) -> Array:
-    block = x.reshape(1, 1, 1, 1, -1).copy()
-    rotate_into(block, block, rope, np.array([[m]]))
-    return block.reshape(-1)
 
 
 def by_public_call(x: Array, m: float, rope: Rotary) -> Array:
@@ -45,7 +38,7 @@ def by_reference(x: Array, m: float, rope: Rotary) -> Array:
 
 
 implementations = pytest.mark.parametrize(
-    "rotated", [by_kernel, by_public_call, by_reference], ids=["kernel", "public call", "reference"]
+    "rotated", [by_public_call, by_reference], ids=["public call", "reference"]
 )
 
 # One rotation in float64 is off by 7e-16 of A|x| (see checks/accuracy.py), and its angle by

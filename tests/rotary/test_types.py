@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import assert_within_ulps
+from helpers import assert_within, assert_within_ulps
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +17,10 @@ from ropecli.rotary.types import ROPE_TYPES
 
 DIM = 64
 YARN: dict[str, Any] = {"factor": 16.0, "original_max_position_embeddings": 4096}
+YARN_10: dict[str, Any] = {"factor": 10.0, "original_max_position_embeddings": 2048}
+YARN_40: dict[str, Any] = YARN | {"factor": 40.0}
+EQUAL = {"mscale": 1.0, "mscale_all_dim": 1.0}
+SNAPSHOT = {"factor": 10.0, "max_position_embeddings": 2048, "sequence_length": 16_384}
 LISTS: dict[str, Any] = {
     "short_factor": [1.0 + i / 100 for i in range(DIM // 2)],
     "long_factor": [1.0 + i**1.3 for i in range(DIM // 2)],
@@ -100,33 +104,68 @@ def test_scaled_types_match_the_reference_anywhere(
     assert_matches_reference(name, dim, scaling | {"rope_theta": base})
 
 
-# Published numbers: bases of NTK-aware scaling (base 10,000, dim 128).
+#: What is published of a type: head dim and parameters, an attribute, its value as printed.
+PUBLISHED: list[tuple[str, int, dict[str, Any], str, float, float]] = [
+    # Bases of NTK-aware scaling, four decimals.
+    *(
+        ("ntk", 128, {"factor": factor}, "base", base, 5e-5)
+        for factor, base in (
+            (2.0, 20221.2617),
+            (4.0, 40889.9424),
+            (8.0, 82684.6226),
+            (16.0, 167198.7392),
+            (32.0, 338096.9460),
+        )
+    ),
+    # s = 10, length 16,384, context 2,048.
+    ("dynamic", 128, SNAPSHOT, "base", 759_702.23, 0.005),
+    ("dynamic", 128, SNAPSHOT, "inv_freq[-1]", 1.6265e-6, 5e-11),
+    # Context 2,048, s = 10: the paper's ramp and its code's.
+    ("yarn", 128, YARN_10, "inv_freq[32]", 4.240e-3, 5e-7),
+    ("yarn", 128, YARN_10 | {"ramp": "paper"}, "inv_freq[32]", 1.656e-3, 5e-7),
+    # Attention factors: a lone mscale does nothing.
+    ("yarn", 64, YARN_40, "attention_factor", 1.3689, 5e-5),
+    ("yarn", 64, YARN_40 | {"mscale": 0.707}, "attention_factor", 1.3689, 5e-5),
+    ("yarn", 64, YARN_40 | EQUAL, "attention_factor", 1.0, 5e-5),
+    ("yarn", 64, YARN_40 | {"attention_factor": 1.5}, "attention_factor", 1.5, 5e-5),
+    ("yarn", 64, YARN_40 | EQUAL | {"attention_factor": 1.5}, "attention_factor", 1.5, 5e-5),
+    ("deepseek_yarn", 64, YARN_40 | EQUAL, "softmax_factor", 1.8739, 5e-5),
+    ("deepseek_yarn", 64, YARN_40 | EQUAL, "attention_factor", 1.0, 0),
+    (
+        "deepseek_yarn",
+        64,
+        YARN_40 | {"mscale": 0.707, "mscale_all_dim": 0.707},
+        "softmax_factor",
+        1.5896,
+        5e-5,
+    ),
+    ("telechat3_yarn", 64, YARN, "attention_factor", 0.07 * math.log(16) + 1, 2e-15),
+]
+
+
 @pytest.mark.parametrize(
-    ("factor", "base"),
-    [(2, 20221.2617), (4, 40889.9424), (8, 82684.6226), (16, 167198.7392), (32, 338096.9460)],
+    ("name", "head_dim", "parameters", "what", "expected", "tolerance"), PUBLISHED
 )
-def test_ntk_bases_are_those_published(factor: float, base: float) -> None:
-    made = rope("ntk", head_dim=128, factor=float(factor))
-    assert made.base == pytest.approx(base, abs=5e-5)  # four decimals are printed
+def test_published_number(
+    name: str,
+    head_dim: int,
+    parameters: dict[str, Any],
+    what: str,
+    expected: float,
+    tolerance: float,
+) -> None:
+    made = rope(name, head_dim=head_dim, **parameters)
+    attribute, _, index = what.rstrip("]").partition("[")
+    value = getattr(made, attribute)
+    assert_within(
+        what, got=value[int(index)] if index else value, expected=expected, tolerance=tolerance
+    )
 
 
 def test_ntk_keeps_the_fastest_and_stretches_the_slowest_in_full() -> None:
     plain, scaled = rope("default", head_dim=128), rope("ntk", head_dim=128, factor=8.0)
     assert scaled.inv_freq[0] == plain.inv_freq[0] == 1
     assert scaled.inv_freq[-1] == pytest.approx(plain.inv_freq[-1] / 8, rel=1e-15 * 12)
-
-
-def test_dynamic_snapshot() -> None:
-    # s = 10, length 16,384, context 2,048: b' = 759,702.23 and the last frequency 1.6265e-6.
-    made = rope(
-        "dynamic",
-        head_dim=128,
-        factor=10.0,
-        max_position_embeddings=2048,
-        sequence_length=16_384,
-    )
-    assert made.base == pytest.approx(759_702.23, abs=0.005)
-    assert made.inv_freq[-1] == pytest.approx(1.6265e-6, abs=5e-11)
 
 
 def test_mixed_with_b_1_is_su_s_fixed_form() -> None:
@@ -137,16 +176,6 @@ def test_mixed_with_b_1_is_su_s_fixed_form() -> None:
     assert made.inv_freq == pytest.approx(fixed, rel=2e-15 * 12)
 
 
-def test_yarn_s_paper_and_code_part() -> None:
-    # Context 2,048, s = 10, pair 32 of 64: 1.656e-3 in the paper, 4.240e-3 in the code.
-    scaling: dict[str, Any] = {"factor": 10.0, "original_max_position_embeddings": 2048}
-    code = rope("yarn", head_dim=128, **scaling)
-    paper = rope("yarn", head_dim=128, ramp="paper", **scaling)
-    assert code.inv_freq[32] == pytest.approx(4.240e-3, abs=5e-7)
-    assert paper.inv_freq[32] == pytest.approx(1.656e-3, abs=5e-7)
-    assert paper.attention_factor == code.attention_factor
-
-
 def test_gpt_oss_needs_its_ends_untruncated() -> None:
     scaling: dict[str, Any] = YARN | {"factor": 32.0, "rope_theta": 150_000.0}
     exact = rope("yarn", head_dim=64, truncate=False, **scaling)
@@ -155,35 +184,6 @@ def test_gpt_oss_needs_its_ends_untruncated() -> None:
     assert off.argmax() == 17
     assert off.max() == pytest.approx(0.76, abs=0.005)
     assert 4096 * abs(rounded.inv_freq - exact.inv_freq).max() == pytest.approx(0.90, abs=0.005)
-
-
-@pytest.mark.parametrize(
-    ("extra", "expected"),
-    [
-        ({}, 1.3689),
-        ({"mscale": 0.707}, 1.3689),  # alone it does nothing
-        ({"mscale": 1.0, "mscale_all_dim": 1.0}, 1.0),
-        ({"attention_factor": 1.5}, 1.5),
-        ({"attention_factor": 1.5, "mscale": 1.0, "mscale_all_dim": 1.0}, 1.5),
-    ],
-)
-def test_yarn_s_attention_factor(extra: dict[str, Any], expected: float) -> None:
-    made = rope("yarn", head_dim=64, factor=40.0, original_max_position_embeddings=4096, **extra)
-    assert made.attention_factor == pytest.approx(expected, abs=5e-5)
-
-
-@pytest.mark.parametrize(("k", "softmax"), [(1.0, 1.8739), (0.707, 1.5896)])
-def test_deepseek_s_softmax_factor(k: float, softmax: float) -> None:
-    made = rope(
-        "deepseek_yarn", head_dim=64, **(YARN | {"factor": 40.0}), mscale=k, mscale_all_dim=k
-    )
-    assert made.softmax_factor == pytest.approx(softmax, abs=5e-5)
-    assert made.attention_factor == 1.0
-
-
-def test_telechat_s_factor_is_smaller() -> None:
-    made = rope("telechat3_yarn", head_dim=64, **YARN)
-    assert made.attention_factor == pytest.approx(0.07 * math.log(16) + 1, rel=1e-15)
 
 
 def test_longrope_changes_only_beyond_the_original_length() -> None:
