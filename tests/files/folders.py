@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -55,6 +56,13 @@ def read_stored(path: Path, name: str = "") -> NDArray[Any]:
 def names(folder: Path) -> list[str]:
     """All that is in a folder."""
     return sorted(path.name for path in folder.iterdir())
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    """All bytes of a file, or of the files in a folder by path."""
+    if path.is_file():
+        return {"": path.read_bytes()}
+    return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
 
 
 def refused(
@@ -118,3 +126,19 @@ def unprivileged() -> Iterator[None]:
     finally:
         if root:
             os.seteuid(0)
+
+
+@contextlib.contextmanager
+def ends() -> Iterator[None]:
+    """Assert that the block ends by itself: no thread waits for another that has gone."""
+
+    def late(*_: object) -> None:
+        pytest.fail("it hangs")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(60)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

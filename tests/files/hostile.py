@@ -7,7 +7,6 @@ import io
 import json
 import os
 import pickle
-import resource
 import shutil
 import struct
 import warnings
@@ -32,15 +31,6 @@ from ropecli.files.formats.registry import open_source
 Array = NDArray[Any]
 ROPE = Rotary(head_dim=8)
 SOUND: Array = np.random.default_rng(0).standard_normal((3, 8)).astype("<f4")
-
-
-def peak() -> float:
-    """MiB that this process had in memory at most."""
-    status = Path("/proc/self/status")
-    if status.exists():  # ru_maxrss would count this process's parent too
-        line = next(line for line in status.read_text().splitlines() if "VmHWM" in line)
-        return int(line.split()[1]) / 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # bytes on macOS
 
 
 class Payload:

@@ -27,7 +27,7 @@ from ropecli import Rotary, encode_file
 from ropecli.errors import FileError
 from ropecli.files.arrays import read_whole
 from ropecli.files.formats.registry import open_source
-from files.hostile import peak
+from files.memory import peak
 
 def arrays(path):
     with open_source(path) as source:

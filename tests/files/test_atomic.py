@@ -81,12 +81,6 @@ def test_force_replaces_and_keeps_the_permissions(tmp_path: Path) -> None:
     assert names(tmp_path) == ["x"]
 
 
-def test_force_needs_no_file_to_replace(tmp_path: Path) -> None:
-    with replacing(tmp_path / "x", force=True) as stream:
-        stream.write(b"new")
-    assert (tmp_path / "x").read_bytes() == b"new"
-
-
 def no_links(*_: object) -> None:
     raise OSError(errno.EPERM, "Operation not permitted")
 
@@ -111,20 +105,6 @@ def test_file_system_without_links_is_written_too(
         stream.write(b"whole")
     assert (tmp_path / "x").read_bytes() == b"whole"
     assert names(tmp_path) == ["x"]
-
-
-@pytest.mark.parametrize("exists", [True, False])
-def test_symbolic_link_is_followed(tmp_path: Path, exists: bool) -> None:
-    (tmp_path / "folder").mkdir()
-    real = tmp_path / "folder" / "real"
-    if exists:
-        real.write_bytes(b"old")
-    (tmp_path / "link").symlink_to(real)
-    with replacing(tmp_path / "link", force=exists) as stream:
-        stream.write(b"new")
-    assert (tmp_path / "link").is_symlink()
-    assert real.read_bytes() == b"new"
-    assert names(tmp_path / "folder") == ["real"]
 
 
 def test_targets_that_are_no_files_are_refused(tmp_path: Path) -> None:

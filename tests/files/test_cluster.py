@@ -18,8 +18,7 @@ import numpy as np
 import pytest
 import zarr
 from files.clusters import Cluster
-from files.folders import names, refused, saved
-from files.resumed import contents
+from files.folders import contents, names, refused, saved
 from helpers import ROOT
 from safetensors.numpy import save_file
 

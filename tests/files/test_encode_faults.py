@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import math
 import os
 import random
@@ -12,17 +11,16 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from files.folders import names, replaced, saved, unprivileged
-from files.resumed import contents, ends
-from helpers import ROOT, assert_refused, random_array, run_python
+from files.folders import contents, ends, names, replaced, saved, unprivileged
+from files.memory import peak_of
+from helpers import ROOT, assert_refused, random_array
 
 from ropecli import Rotary, encode_file
 from ropecli.cli.app import run
@@ -42,16 +40,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(array_job, "BLOCK_BYTES", 1_024)
     return tmp_path
-
-
-@pytest.fixture
-def open_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder with x.npy where anybody may write; the folders of tests are closed to others."""
-    with tempfile.TemporaryDirectory() as folder:
-        monkeypatch.chdir(folder)
-        Path(folder).chmod(0o777)
-        saved(Path(folder), random_array(100, 8, dtype="f8"))
-        yield Path(folder)
 
 
 def expected(folder: Path) -> dict[str, bytes]:
@@ -203,9 +191,14 @@ def test_what_happens_between_two_blocks(
 
 @PLAIN_OR_RESUME
 def test_permissions(
-    open_folder: Path, capsys: pytest.CaptureFixture[str], resume: list[str]
+    open_to_all: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    resume: list[str],
 ) -> None:
-    here = open_folder
+    here = open_to_all
+    monkeypatch.chdir(here)
+    saved(here, random_array(100, 8, dtype="f8"))
     whole = expected(here)
     (here / "closed").mkdir(mode=0o555)
     (here / "y.npy").write_bytes(b"old")
@@ -330,10 +323,8 @@ def finished(*words: object) -> int:
 
 @pytest.mark.slow
 def test_five_kills(tmp_path: Path) -> None:
-    path, output = (
-        saved(tmp_path, random_array(4_800, 8, dtype="f8")),
-        tmp_path / "y.npy",
-    )  # 150 blocks
+    path = saved(tmp_path, random_array(4_800, 8, dtype="f8"))  # 150 blocks
+    output = tmp_path / "y.npy"
     before = contents(path)
     draw = random.Random(1)
     encode_file(path, tmp_path / "expected.npy", ROPE)
@@ -417,18 +408,13 @@ def test_full_disk_keeps_what_can_be_gone_on_with(tmp_path: Path) -> None:
 
 
 MEMORY = """
-import json, resource, sys, ropecli
+import ropecli
 from pathlib import Path
-for source, target, head_dim, axis, positions, resume in json.loads(sys.argv[1]):
+for source, head_dim, axis, positions, resume in {jobs}:
     rope = ropecli.Rotary(head_dim=head_dim)
-    options = {"sequence_axis": axis, "positions": positions, "resume": resume}
-    ropecli.encode_file(source, target, rope, **options)
-    Path(target).unlink()
-status = Path("/proc/self/status")
-if status.exists():  # ru_maxrss would count this process's parent too
-    print(*[line.split()[1] for line in status.read_text().splitlines() if "VmHWM" in line])
-else:
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+    options = {{"sequence_axis": axis, "positions": positions, "resume": resume}}
+    ropecli.encode_file(source, "y.npy", rope, **options)
+    Path("y.npy").unlink()
 """
 
 
@@ -443,18 +429,14 @@ def zeros(path: Path, dtype: str, *shape: int, fortran_order: bool = False) -> s
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
-    target = str(tmp_path / "y.npy")
     places = zeros(tmp_path / "p.npy", "<i8", 12_000_000)
     plain = (None, None, False)  # sequence axis, positions, resume
     jobs = [
-        (zeros(tmp_path / "rows.npy", "<f4", 1_200_000, 128), target, 128, *plain),  # 614 MB
-        (zeros(tmp_path / "more.npy", "<f4", 600_000, 128), target, 128, None, None, True),
-        (zeros(tmp_path / "row.npy", "<f4", 1, 25_000_000), target, 50, *plain),
-        (zeros(tmp_path / "short.npy", "<f4", 12_000_000, 2), target, 2, None, places, False),
-        (zeros(tmp_path / "columns.npy", ">f4", 200_000, 2, 64, fortran_order=True), target, 32,
-         0, None, False),
-    ]  # fmt: skip
-    code = f"import sys; sys.argv.append({json.dumps(json.dumps(jobs))})\n{MEMORY}"
-    ran = run_python(code, NUMBA_DISABLE_JIT="0")  # which would take hours
-    assert ran.stderr == ""
-    assert 1_000 < int(ran.stdout) < 400_000  # kB
+        (zeros(tmp_path / "rows.npy", "<f4", 1_200_000, 128), 128, *plain),  # 614 MB
+        (zeros(tmp_path / "more.npy", "<f4", 600_000, 128), 128, None, None, True),
+        (zeros(tmp_path / "row.npy", "<f4", 1, 25_000_000), 50, *plain),
+        (zeros(tmp_path / "short.npy", "<f4", 12_000_000, 2), 2, None, places, False),
+        (zeros(tmp_path / "t.npy", ">f4", 200_000, 2, 64, fortran_order=True), 32, 0, None, False),
+    ]
+    peak, _ = peak_of(MEMORY.format(jobs=jobs), tmp_path)
+    assert peak < 400

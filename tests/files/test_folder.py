@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from files.folders import names, refused, saved, unprivileged
+from files.folders import contents, names, refused, saved, unprivileged
 from files.formats import read_zarr, write_zarr
-from files.resumed import contents
 from helpers import assert_same_bits, random_array, run_python
 
 from ropecli import FileError, Rotary, encode_file, rotate

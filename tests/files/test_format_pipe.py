@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 from files.folders import names, refused, replaced, saved, written
 from files.hostile import archive, fed, npy, saved_bytes
-from helpers import ROOT, assert_same_bits, random_array, run_python, slow, soon
+from files.memory import peak_of
+from helpers import assert_same_bits, random_array, slow, soon
 from safetensors.numpy import load_file, save
 
 from ropecli import Rotary, encode_file, rotate
@@ -204,17 +205,15 @@ def test_blocks_in_order_do_not_wait(monkeypatch: pytest.MonkeyPatch, capfdbinar
 
 PROMISE = """
 import os, pathlib, ropecli
-from files.hostile import peak
 # A pipe, not the file itself, whose size would be held against the header.
 ours, theirs = os.pipe()
-os.write(theirs, pathlib.Path({input!r}).read_bytes())
+os.write(theirs, pathlib.Path("x").read_bytes())
 os.close(theirs)
 os.dup2(ours, 0)
 try:
-    ropecli.encode_file("-", {output!r}, ropecli.Rotary(head_dim=64))
+    ropecli.encode_file("-", "y.npy", ropecli.Rotary(head_dim=64))
 except ropecli.FileError as error:
     print(error)
-print(peak())
 """
 
 
@@ -223,12 +222,9 @@ print(peak())
 def test_a_promise_takes_no_memory(tmp_path: Path, order: bool) -> None:
     header = f"{{'descr': '<f4', 'fortran_order': {order}, 'shape': (134217728, 64)}}\n"
     written(tmp_path, npy(header, bytes(1_000)), "x")
-    code = PROMISE.format(input=str(tmp_path / "x"), output=str(tmp_path / "y.npy"))
-    done = run_python(code, PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}")
-    assert done.stderr == ""
-    said, most = done.stdout.splitlines()
+    peak, said = peak_of(PROMISE, tmp_path)
     assert "stdin ends after 1,000 bytes of elements" in said
-    assert float(most) < 400
+    assert peak < 400
     assert names(tmp_path) == ["x"]
 
 

@@ -11,7 +11,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 from files.folders import names, refused
-from files.hostile import nested_safetensors
 from helpers import assert_same_bits, random_array, soon
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
@@ -21,6 +20,7 @@ from ropecli.files.formats import safetensors
 from ropecli.files.formats.safetensors import Header, read_header, serialize
 from ropecli.regular import regular_file
 
+ROPE = Rotary(head_dim=8)
 ARRAYS = {
     "b.weight": np.arange(6, dtype=np.float32).reshape(2, 3),
     "a": np.array([1.5, -2], dtype=ml_dtypes.bfloat16),
@@ -53,18 +53,6 @@ def test_what_is_written_is_read_by_the_package(tmp_path: Path) -> None:
     for name, array in ARRAYS.items():
         assert_same_bits(name, got=read[name], expected=array)
     assert serialize(ARRAYS) == serialize(ARRAYS)
-
-
-def test_what_the_package_writes_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "x.safetensors"
-    save_file(ARRAYS, path, metadata={"format": "pt"})
-    header = header_of(path)
-    assert {tensor.name for tensor in header.tensors} == set(ARRAYS)
-    content = path.read_bytes()
-    assert content.startswith(header.content)
-    for tensor in header.tensors:
-        assert tensor.shape == ARRAYS[tensor.name].shape
-        assert content[tensor.begin : tensor.end] == ARRAYS[tensor.name].tobytes()
 
 
 @pytest.mark.parametrize(
@@ -131,15 +119,11 @@ def test_more_lists_than_tensors_need_are_refused(tmp_path: Path) -> None:
         header_of(with_header(tmp_path / "x.safetensors", text))
 
 
-ROPE = Rotary(head_dim=8)
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-
-
 def tensors() -> dict[str, Any]:
     """What a dump holds: some to rotate, some not, of every kind."""
     return {
         "layers.0.q_proj": random_array(2, 5, 8),
-        "layers.0.k_proj": random_array(2, 5, 8, dtype=BFLOAT16, seed=1),
+        "layers.0.k_proj": random_array(2, 5, 8, dtype=ml_dtypes.bfloat16, seed=1),
         "layers.1.q_proj": random_array(3, 16, dtype=np.float16, seed=2),
         "layers.1.v_proj": random_array(4, 4, seed=3),
         "ids": np.arange(7),
@@ -159,30 +143,14 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def entries(path: Path) -> dict[str, Any]:
-    """The header, by name."""
-    content = path.read_bytes()
-    found: dict[str, Any] = json.loads(content[8 : 8 + struct.unpack("<Q", content[:8])[0]])
-    return found
-
-
-def data(path: Path, name: str) -> bytes:
-    """The bytes of a tensor."""
+def split(path: Path) -> tuple[bytes, dict[str, bytes]]:
+    """Return the header of a file, and the bytes of each tensor."""
     content = path.read_bytes()
     start = 8 + struct.unpack("<Q", content[:8])[0]
-    begin, end = entries(path)[name]["data_offsets"]
-    return content[start + begin : start + end]
-
-
-def assert_all_else_is_kept(before: Path, after: Path, turned: set[str]) -> None:
-    """Assert equal headers, byte for byte, and equal bytes of all other tensors."""
-    old, new = before.read_bytes(), after.read_bytes()
-    start = 8 + struct.unpack("<Q", old[:8])[0]
-    assert new[:start] == old[:start]
-    assert len(new) == len(old)
-    for name in entries(before):
-        if name != "__metadata__" and name not in turned:
-            assert data(after, name) == data(before, name), name
+    entries = json.loads(content[8:start])
+    del entries["__metadata__"]
+    places = {name: entry["data_offsets"] for name, entry in entries.items()}
+    return content[:start], {n: content[start + a : start + b] for n, (a, b) in places.items()}
 
 
 @pytest.mark.parametrize(
@@ -200,30 +168,19 @@ def test_what_matches_is_rotated_and_all_else_kept(
 ) -> None:
     output = path.with_name("y.safetensors")
     result = encode_file(path, output, ROPE, tensor=pattern)
-    assert {array.name for array in result.arrays} == set(chosen)
     assert set(result.kept) == set(tensors()) - set(chosen)
-    assert result.left_out == ()
+    (header, before), (kept_header, after) = split(path), split(output)
+    assert kept_header == header
     for name in chosen:
         x = tensors()[name]
         heads = x.reshape(*x.shape[:-1], x.shape[-1] // 8, 8)
-        expected = np.moveaxis(rotate(np.moveaxis(heads, -2, 0), ROPE), 0, -2).reshape(x.shape)
-        got = np.frombuffer(data(output, name), x.dtype).reshape(x.shape)
-        assert_same_bits(name, got=got, expected=np.ascontiguousarray(expected))
-    assert_all_else_is_kept(path, output, set(chosen))
+        expected = np.moveaxis(rotate(np.moveaxis(heads, -2, 0), ROPE), 0, -2)
+        before[name] = np.ascontiguousarray(expected).tobytes()
+    assert after == before
     with safe_open(output, framework="np") as file:
         assert file.metadata() == {"format": "pt", "é": "ü\n"}
         assert set(file.keys()) == set(tensors())
     assert names(path.parent) == ["x.safetensors", "y.safetensors"]
-
-
-@pytest.mark.parametrize("dtype", ["F8_E4M3", "F8_E5M2", "F8_E8M0"])
-def test_float8_is_refused_with_the_reason(tmp_path: Path, dtype: str) -> None:
-    path = tmp_path / "x.safetensors"
-    entry = {"dtype": dtype, "shape": [2, 8], "data_offsets": [0, 16]}
-    path.write_bytes(nested_safetensors({"q": entry}, bytes(16)))
-    said = refused(encode_file, path, tmp_path / "y.safetensors", ROPE, tensor="q")
-    assert f"x.safetensors: q holds {dtype}: rounding the rotated values to 8 bits" in said
-    assert "would lose what their scale preserves" in said
 
 
 @pytest.mark.parametrize(
@@ -233,8 +190,6 @@ def test_float8_is_refused_with_the_reason(tmp_path: Path, dtype: str) -> None:
         ("mask", "mask holds BOOL; expected"),
         ("scalar", "scalar has shape (); expected two axes or more"),
         ("*", "ids holds int64; expected"),
-        ("*.w", "holds no tensor '*.w'; expected one of bytes, ids, layers.0.k_proj"),
-        (None, "holds 10 tensors, name one of bytes, ids, layers.0.k_proj"),
     ],
 )
 def test_what_can_not_be_chosen(path: Path, name: str | None, words: str) -> None:
@@ -243,16 +198,19 @@ def test_what_can_not_be_chosen(path: Path, name: str | None, words: str) -> Non
     assert names(path.parent) == ["x.safetensors"]
 
 
+@pytest.mark.parametrize("dtype", ["F8_E4M3", "F8_E5M2", "F8_E8M0"])
+def test_float8_is_refused_with_the_reason(tmp_path: Path, dtype: str) -> None:
+    header = {"q": entry(dtype=dtype, shape=[2, 8], data_offsets=[0, 16])}
+    path = with_header(tmp_path / "x.safetensors", header, bytes(16))
+    said = refused(encode_file, path, tmp_path / "y.safetensors", ROPE, tensor="q")
+    assert f"x.safetensors: q holds {dtype}: rounding the rotated values to 8 bits" in said
+    assert "would lose what their scale preserves" in said
+
+
 def test_a_name_goes_before_a_pattern(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
-    save_file(
-        {
-            "*": random_array(2, 8),
-            "[ab]": random_array(2, 8, seed=1),
-            "a": random_array(2, 8, seed=2),
-        },
-        path,
-    )
+    arrays = {name: random_array(2, 8, seed=n) for n, name in enumerate(("*", "[ab]", "a"))}
+    save_file(arrays, path)
     for name in ("*", "[ab]"):
         output = tmp_path / "y.safetensors"
         result = encode_file(path, output, ROPE, tensor=name, force=True)

@@ -121,7 +121,7 @@ def test_arrays_by_a_pattern_are_rotated_and_the_others_kept(
     assert missing.endswith("holds no tensor 'x*'; expected one of a.q, bb.q, c.k")
 
 
-@each_format(".npy", ".npz", ".safetensors", ".bin", ".parquet")  # .npy: test_npy; .parquet: below
+@each_format(".npy", ".npz", ".safetensors", ".bin", ".parquet")  # see theirs
 def test_any_part_can_be_read(tmp_path: Path, kind: FileFormat) -> None:
     @given(st.data())
     def read(data: st.DataObject) -> None:

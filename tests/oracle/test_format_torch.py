@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import os
 import pickle
 import sys
 import warnings
@@ -14,12 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from files.folders import names, refused, saved, to_be_rotated
+from files.folders import names, refused, to_be_rotated
+from files.hostile import Payload
 from files.hostile_torch import assert_hostile_files_do_nothing, payloads
 from helpers import assert_same_bits, soon
 
 from ropecli import Rotary, encode_file, rotate
-from ropecli.arrays import BFLOAT16, as_array
+from ropecli.arrays import as_array
 from ropecli.files.arrays import read_whole
 from ropecli.files.formats.registry import open_source
 
@@ -44,9 +44,8 @@ def assert_rotated(got: torch.Tensor, before: torch.Tensor) -> None:
     assert_same_bits("the tensor", got=as_array("got", got), expected=expected)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_one_tensor(tmp_path: Path, dtype: torch.dtype) -> None:
-    x = random_tensor(50, 8, dtype=dtype)
+def test_one_tensor(tmp_path: Path) -> None:
+    x = random_tensor(50, 8, dtype=torch.bfloat16)
     torch.save(x, tmp_path / "x.pt")
     encode_file(tmp_path / "x.pt", tmp_path / "y.pth", ROPE)
     assert_rotated(torch.load(tmp_path / "y.pth"), x)
@@ -75,8 +74,7 @@ def test_structure_and_all_else_are_kept(tmp_path: Path) -> None:
     assert result.kept == ("parameter", "turned", "ids", "float8")
     got = torch.load(tmp_path / "y.pt", weights_only=True)
     assert (type(got), list(got)) == (collections.OrderedDict, list(structure))
-    for name in ("q",):
-        assert_rotated(got[name], structure[name])
+    assert_rotated(got["q"], structure["q"])
     assert_rotated(got["layer"]["q"], structure["layer"]["q"])
     assert_rotated(got["layer"][1]["q"], structure["layer"][1]["q"])
     assert isinstance(got["parameter"], torch.nn.Parameter)
@@ -94,29 +92,6 @@ def test_structure_and_all_else_are_kept(tmp_path: Path) -> None:
         assert_rotated(got[name].detach(), structure[name].detach())
 
 
-def test_conversion_there_and_back(tmp_path: Path) -> None:
-    x = random_tensor(40, 8).numpy().astype(">f4")
-    encode_file(saved(tmp_path, x), tmp_path / "x.pt", ROPE)
-    encode_file(tmp_path / "x.pt", tmp_path / "y.npy", ROPE)
-    expected = rotate(rotate(x.astype("f4"), ROPE), ROPE)
-    assert_same_bits("y.npy", got=np.load(tmp_path / "y.npy"), expected=expected)
-    encode_file(saved(tmp_path, np.ones((0, 8)), "e.npy"), tmp_path / "e.pt", ROPE)
-    assert torch.load(tmp_path / "e.pt").shape == (0, 8)
-    void = saved(tmp_path, np.ones((3, 8), BFLOAT16), "v.npy")
-    encode_file(void, tmp_path / "v.pt", ROPE, dtype="bfloat16")
-    assert torch.load(tmp_path / "v.pt").dtype == torch.bfloat16
-
-
-class _Payload:
-    """Leaves a file behind when it is unpickled."""
-
-    def __init__(self, mark: Path) -> None:
-        self.mark = mark
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os.mkdir, (str(self.mark),)
-
-
 @pytest.mark.parametrize("is_zip", [True, False])
 @pytest.mark.parametrize("place", ["alone", "beside", "key", "attribute", "within"])
 @pytest.mark.parametrize("variable", ["", "1"])
@@ -126,18 +101,18 @@ def test_no_code_is_run(
     mark = tmp_path / "code ran"
     x = random_tensor(5, 8)
     structures: dict[str, Any] = {
-        "alone": _Payload(mark),
-        "beside": {"q": x, "other": _Payload(mark)},
-        "key": {"q": x, (1, _Payload(mark)): 2},
+        "alone": Payload(mark),
+        "beside": {"q": x, "other": Payload(mark)},
+        "key": {"q": x, (1, Payload(mark)): 2},
         "attribute": collections.OrderedDict(q=x),
-        "within": {"q": x, "list": [{"a": (_Payload(mark),)}]},
+        "within": {"q": x, "list": [{"a": (Payload(mark),)}]},
     }
-    structures["attribute"]._metadata = _Payload(mark)
+    structures["attribute"]._metadata = Payload(mark)
     path = tmp_path / "x.pt"
     torch.save(structures[place], path, _use_new_zipfile_serialization=is_zip)
     torch.load(path, weights_only=False)
     assert mark.exists(), "the payload must work, or the test proves nothing"
-    mark.rmdir()
+    mark.unlink()
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", variable)
     message = refused(encode_file, path, tmp_path / "y.pt", ROPE, tensor="q")
     assert ("PyTorch refuses its pickle" if is_zip else "not a file of PyTorch 1.6") in message
@@ -157,7 +132,7 @@ def test_hostile_files_do_nothing(tmp_path: Path) -> None:
 
 def test_a_plain_pickle_is_refused(tmp_path: Path) -> None:
     mark = tmp_path / "code ran"
-    (tmp_path / "x.pt").write_bytes(pickle.dumps(_Payload(mark)))
+    (tmp_path / "x.pt").write_bytes(pickle.dumps(Payload(mark)))
     refused(to_be_rotated, tmp_path / "x.pt")
     assert not mark.exists()
 
@@ -367,15 +342,6 @@ def test_a_file_that_is_replaced_is_read_as_it_was(tmp_path: Path) -> None:
         (tmp_path / "o.pt").replace(tmp_path / "x.pt")
         got = read_whole(source.reader(source.arrays["q"]))
         assert_same_bits("q", got=got, expected=x.numpy())
-
-
-def test_tensors_of_any_dtype_follow_one_another(tmp_path: Path) -> None:
-    structure = {str(dtype): random_tensor(3, 8, dtype=dtype) for dtype in reversed(DTYPES)}
-    torch.save(structure, tmp_path / "x.pt")
-    encode_file(tmp_path / "x.pt", tmp_path / "y.pt", ROPE, tensor="*")
-    got = torch.load(tmp_path / "y.pt", weights_only=True)
-    for name, x in structure.items():
-        assert_rotated(got[name], x)
 
 
 def test_lists_too_deep_to_be_saved_are_one_line(tmp_path: Path) -> None:

@@ -16,8 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
-from files.folders import names
-from files.resumed import contents
+from files.folders import contents, names
 from helpers import ROOT
 
 from ropecli import Rotary, encode_file

@@ -32,7 +32,8 @@ MUTATIONS = """
 import tempfile, time, warnings
 from pathlib import Path
 import numpy as np
-from files.hostile import MUTATED, assert_refused_or_rotated, peak
+from files.hostile import MUTATED, assert_refused_or_rotated
+from files.memory import peak
 warnings.simplefilter("error")
 rotated, slowest = 0, 0.0
 for seed in range(1_000, 3_000):
@@ -138,7 +139,8 @@ ONE = """
 import time
 from pathlib import Path
 import numpy as np
-from files.hostile import ROPE, fed, peak
+from files.hostile import ROPE, fed
+from files.memory import peak
 from ropecli import encode_file, errors
 np.save("sound.npy", np.ones((3, 8), "f4"))
 encode_file("sound.npy", "warm.npy", ROPE)
