@@ -1,24 +1,29 @@
-"""Agreement of a recovered rotation with all vectors, and the error that they may have."""
+"""Agreement of a recovered rotation with all vectors and with known RoPEs, and what stays open."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ropecli.arrays import dtype_name
-from ropecli.checks.identify.family import FACTOR
+from ropecli.checks.identify.family import FACTOR, FLOAT32, Fit, Frequencies, fit_formulas
 from ropecli.checks.identify.lines import CLEARLY
 from ropecli.checks.identify.observe import HALVES, ROUNDINGS
 from ropecli.checks.identify.precision import angle_roundings
+from ropecli.checks.identify.table import extrapolate
 from ropecli.reference import float64
 from ropecli.units import DOUBLE, SINGLE, SMALLEST_NORMAL
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from ropecli.checks.identify.explain import Explanation
-    from ropecli.checks.identify.observe import Inputs
+    from ropecli.checks.identify.observe import Inputs, Observations
     from ropecli.checks.identify.table import Measurement
     from ropecli.rotary import Rotary
 
@@ -26,6 +31,16 @@ if TYPE_CHECKING:
 
 _FAR = 0.05  #: Error of a vector, of its pair's length, that no rounding in full precision makes.
 _FAR_IN_HALF = 0.5  #: The same in half precision, where the partner of a slow pair may be missed.
+_FORMULAS = 8  #: Formulas to compare with, at most.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Match:
+    """A known RoPE, compared with the one that was recovered."""
+
+    name: str  #: A rope type with its parameters, or a model's file and layer.
+    max_phase_error: float  #: Largest |m| * |delta inv_freq| over the rows, radians, unwrapped.
+    matches: bool  #: Whether it is within what the data can distinguish.
 
 
 def residual(inputs: Inputs, rotary: Rotary, positions: Array) -> float:
@@ -95,3 +110,150 @@ def factor_tolerance(uncertainty: float, precision: str, unit: float) -> float:
 def is_half(precision: str) -> bool:
     """Return whether anything was rounded to half precision."""
     return any(half in precision for half in HALVES)
+
+
+def compare(
+    measured: Measurement,
+    rotary: Rotary,
+    fit: Fit | None,
+    candidates: Mapping[str, Rotary],
+    *,
+    furthest: float,
+    step: float,
+    tolerance: float,
+) -> tuple[Match, ...]:
+    """Return candidates and other formulas, compared with the rotation found, best first.
+
+    Args:
+        measured: The measurement.
+        rotary: The rotation that was found.
+        fit: Its formula, if it has one.
+        candidates: Encodings to compare with, by name.
+        furthest: The largest position in magnitude.
+        step: Step of the positions.
+        tolerance: Relative difference up to which two attention factors are the same.
+    """
+    factor = rotary.attention_factor
+    table = Frequencies(
+        theta=rotary.inv_freq,
+        uncertainty=measured.pairs.slope_uncertainty / step,
+        relative=FLOAT32,
+        head_dim=rotary.head_dim,
+        axis=measured.pairs.axis,
+    )
+    found: dict[str, Match] = {}
+    if fit is not None:
+        found[_name(fit)] = Match(name=_name(fit), max_phase_error=0.0, matches=True)
+    for name, candidate in candidates.items():
+        found[name] = Match(
+            name=name,
+            max_phase_error=_phase_error(candidate.inv_freq, table.theta, furthest),
+            matches=table.misfit(candidate.inv_freq) <= 1
+            and _rotates_alike(candidate, rotary, measured)
+            and abs(candidate.attention_factor - factor) <= tolerance * factor,
+        )
+    for other in fit_formulas(table, (2 * len(table.theta),), factor)[:_FORMULAS]:
+        name = _name(other)
+        if name not in found:
+            error = _phase_error(other.table, table.theta, furthest)
+            found[name] = Match(name=name, max_phase_error=error, matches=other.misfit <= 1)
+    return tuple(
+        sorted(found.values(), key=lambda match: (not match.matches, match.max_phase_error))
+    )
+
+
+def _rotates_alike(candidate: Rotary, rotary: Rotary, measured: Measurement) -> bool:
+    """Return whether two encodings rotate the same coordinates alike, and none of them grow."""
+    return (
+        candidate.head_dim == rotary.head_dim
+        and candidate.input_pairs == rotary.input_pairs
+        and candidate.output_pairs == rotary.output_pairs
+        and candidate.direction == rotary.direction
+        and not candidate.grows
+        and _follows_same_positions(candidate, measured)
+    )
+
+
+def _follows_same_positions(candidate: Rotary, measured: Measurement) -> bool:
+    """Return whether each pair follows an axis whose positions equal those of the axis found."""
+    positions, pairs = measured.positions, measured.pairs
+    # Plain positions are the same on every axis.
+    axis = np.array(candidate.axis) if positions.shape[1] > 1 else np.zeros_like(pairs.axis)
+    if axis.max() >= positions.shape[1]:
+        return False
+    return bool((positions[:, axis] == positions[:, pairs.axis])[:, pairs.turning].all())
+
+
+def _phase_error(table: Array, theta: Array, furthest: float) -> float:
+    if len(table) != len(theta):
+        return math.inf
+    return float(np.abs(table - theta).max() * furthest)
+
+
+def _name(fit: Fit) -> str:
+    own = "".join(
+        f", {key} {_spell(value)}" for key, value in fit.parameters.items() if value is not None
+    )
+    return f"{fit.rope_type}, base {_spell(fit.base)}{own}"
+
+
+def _spell(value: Any) -> str:
+    """Return a value with enough digits to distinguish any two bases or contexts."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.12g}" if isinstance(value, float | int) else str(value)
+
+
+def undetermined_pairs(
+    measured: Measurement, rotary: Rotary, observed: Observations
+) -> tuple[tuple[int, ...], int | None]:
+    """Return pairs too slow to be distinguished from static ones, and positions to do that."""
+    pairs = measured.pairs
+    expected, ratio = rotary.inv_freq, extrapolate(pairs)
+    if rotary.formula is None and ratio is None:
+        return (), None
+    if ratio is not None:  # the frequency of a pair that may as well be static
+        expected = np.where((expected == 0) | (rotary.formula is None), ratio, expected)
+    slow = ~pairs.turning & (expected > 0) & (expected <= CLEARLY * pairs.slope_uncertainty)
+    which = np.flatnonzero(slow)
+    if not len(which):
+        return (), None
+    # Uncertainty falls with the reach of the positions, and with their number besides.
+    times = CLEARLY * pairs.slope_uncertainty[which] / expected[which]
+    return tuple(which.tolist()), math.ceil((times * _reach(measured, observed)[which]).max())
+
+
+def _reach(measured: Measurement, observed: Observations) -> Array:
+    """Return the number of positions along the axis of each pair."""
+    return np.asarray(observed.reach[measured.pairs.axis] + 1)
+
+
+def open_questions(
+    measured: Measurement,
+    observed: Observations,
+    rotary: Rotary,
+    undetermined: tuple[int, ...],
+    needed: int | None,
+) -> tuple[str, ...]:
+    """Return what no vectors, or not these, can decide, a sentence each."""
+    notes = []
+    if undetermined:
+        longest = float(_reach(measured, observed)[list(undetermined)].max())
+        notes.append(
+            f"{_count_pairs(len(undetermined))} (from {undetermined[0]}) cannot be seen rotating "
+            f"over {longest:g} positions; about {needed:,} would be enough"
+        )
+    if not observed.known:
+        notes.append(
+            "positions were not given: their step and a factor of all frequencies cannot be "
+            "distinguished"
+        )
+    if rotary.layout == "custom":
+        notes.append("a swapped pair cannot be distinguished from one that rotates the other way")
+    if assumed := int((~measured.pairs.shown).sum()):
+        notes.append(f"the layout has {_count_pairs(assumed)} that cannot be seen in the data")
+    return tuple(notes)
+
+
+def _count_pairs(count: int) -> str:
+    return "1 pair" if count == 1 else f"{count} pairs"

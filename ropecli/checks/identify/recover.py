@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.checks.identify.agreement import factor_tolerance, residual, residual_tolerance
+from ropecli.checks.identify.agreement import (
+    Match,
+    compare,
+    factor_tolerance,
+    open_questions,
+    residual,
+    residual_tolerance,
+    undetermined_pairs,
+)
 from ropecli.checks.identify.explain import attention_factor, explain
-from ropecli.checks.identify.matches import compare, open_questions, undetermined_pairs
 from ropecli.checks.identify.observe import (
     HALVES,
     Inputs,
@@ -28,9 +36,9 @@ from ropecli.checks.identify.refuse import (
     reason_from_rest,
     rejection_reason,
 )
-from ropecli.checks.identify.result import Identification
 from ropecli.checks.identify.table import measure, orient, trim_unsupported_pairs
 from ropecli.errors import ArgumentTypeError
+from ropecli.results import Result
 from ropecli.rotary import Rotary
 from ropecli.rotary.pairs import NAMED, named_pairs
 
@@ -39,6 +47,42 @@ if TYPE_CHECKING:
 
     from ropecli.checks.identify.explain import Explanation
     from ropecli.checks.identify.table import Measurement
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Identification(Result, view="identify"):
+    """The RoPE recovered from vectors before and after it, with its uncertainty.
+
+    If no rotation by position was recognised, `reason` says why, and fields that do not apply are
+    None.
+    """
+
+    recognised: bool  #: Whether a rotation by position explains the data.
+    reason: str | None = None  #: Why not, in a sentence.
+    dtype: str  #: Dtype of the vectors after.
+    rows: int  #: Positions seen.
+    vectors: int  #: Rows times heads and batches.
+    layout: str | None = None  #: "interleaved", "half" or "custom".
+    rotary_dim: int | None = None  #: Coordinates that are rotated.
+    rotary_offset: int | None = None  #: First of them.
+    direction: str | None = None  #: "forward" or "reversed".
+    base: float | None = None  #: Base of the geometric table; None if it has none.
+    attention_factor: float | None = None  #: |after| / |before| of the rotated part.
+    position_offset: float | None = None  #: Positions are offset + step * those given,
+    position_step: float | None = None  #: or, if none were given, * 0, 1, 2, ...
+    rope_type: str | None = None  #: Rope type of the best match; "custom" if none fits.
+    parameters: Mapping[str, Any] = field(default_factory=dict)  #: For `rope(rope_type, ...)`.
+    inv_freq: NDArray[np.float64] | None = None  #: (rotary_dim/2,), radians per position.
+    uncertainty: NDArray[np.float64] | None = None  #: Standard deviation of each as measured.
+    undetermined: tuple[int, ...] = ()  #: Pairs too slow to be distinguished from static ones.
+    positions_needed: int | None = None  #: Positions that would show them.
+    axis: tuple[int, ...] | None = None  #: Coordinate of the position that rotates each pair.
+    max_residual: float | None = None  #: Largest error left, in ulp of dtype of a pair's length.
+    precision: str | None = None  #: What was rounded, such as "bfloat16 positions", or "exact".
+    matches: tuple[Match, ...] = ()  #: Known RoPEs, best first.
+    notes: tuple[str, ...] = ()  #: What these data cannot decide, a sentence each.
+    rotary: Rotary | None = None  #: With `positions`, rotates before into after.
+    positions: NDArray[np.float64] | None = None  #: As `rotate` takes them.
 
 
 def identify(
