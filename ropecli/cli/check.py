@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from json import loads
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -143,19 +142,15 @@ def _expected(rope: EncodingOptions) -> NamedRotary | None:
 
 
 def _arguments(words: list[str] | None) -> dict[str, Any]:
-    """Parse KEY=VALUE words as arguments; values are JSON, or else plain words."""
+    """Parse the words of --init as keyword arguments."""
+    from ropecli.cli.encoding import key_values
     from ropecli.errors import ArgumentError
 
-    found: dict[str, Any] = {}
-    for word in words or []:
-        key, equals, value = word.partition("=")
-        if not equals or not key.isidentifier() or key in found:
-            msg = f"--init must be KEY=VALUE, each key a Python name and given once, got {word!r}"
+    found = key_values("--init", words)
+    for key in found:
+        if not key.isidentifier():
+            msg = f"--init must be KEY=VALUE, KEY a Python name, got {key!r}"
             raise ArgumentError(msg)
-        try:
-            found[key] = loads(value)
-        except (ValueError, RecursionError):
-            found[key] = value
     return found
 
 

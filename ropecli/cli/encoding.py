@@ -192,10 +192,26 @@ def _flag(name: str) -> str:
 
 
 def parameters(words: list[str] | None) -> dict[str, Any]:
-    """Parse KEY=VALUE words as parameters; values are JSON, or else plain words.
+    """Parse the words of --set as parameters of an encoding.
 
     Raises:
-        ArgumentError: A word without "=", a key twice, or one that an option sets.
+        ArgumentError: As `key_values`, or a parameter that an option of its own sets.
+    """
+    from ropecli.errors import ArgumentError
+
+    found = key_values("--set", words)
+    for key in found:
+        if key in OPTIONS:
+            msg = f"--set {key}: give it with {OPTIONS[key]}"
+            raise ArgumentError(msg)
+    return found
+
+
+def key_values(option: str, words: list[str] | None) -> dict[str, Any]:
+    """Parse KEY=VALUE words of an option; values are JSON, or else plain words.
+
+    Raises:
+        ArgumentError: A word without "=", or a key twice.
     """
     from ropecli.errors import ArgumentError
 
@@ -203,13 +219,10 @@ def parameters(words: list[str] | None) -> dict[str, Any]:
     for word in words or []:
         key, equals, value = word.partition("=")
         if not equals or not key:
-            msg = f"--set must be KEY=VALUE, got {word!r}"
-            raise ArgumentError(msg)
-        if key in OPTIONS:
-            msg = f"--set {key}: give it with {OPTIONS[key]}"
+            msg = f"{option} must be KEY=VALUE, got {word!r}"
             raise ArgumentError(msg)
         if key in found:
-            msg = f"--set {key} was given twice"
+            msg = f"{option} {key} was given twice"
             raise ArgumentError(msg)
         try:
             found[key] = json.loads(value)

@@ -48,24 +48,29 @@ def fill_offsets(inv_freq, table_cos, table_sin):
 
 
 @serial
-def _fill_rows(positions, inv_freq, table_cos, table_sin, scale, divide, turn, cos, sin):
-    """Write cos and sin of each position's angles, scaled, into the rows of cos and sin."""
+def _fill_cos_sin(positions, inv_freq, table_cos, table_sin, scale, divide, turn, cos, sin):
+    """Write cos and sin of each position's angles, scaled, into a row each.
+
+    A whole position is the start of its block plus an offset. Neighbours mostly have one start, so
+    e^{i start theta} is kept until another comes. A fraction is not in the table of offsets: it is
+    a start of its own. A negative position turns as far as a positive one, the other way.
+    """
     pairs = Index(inv_freq.shape[0])
     start_cos = np.empty(inv_freq.shape[0], np.float64)
     start_sin = np.empty(inv_freq.shape[0], np.float64)
-    current = -1.0
+    kept_start = -1.0  # no start: they are 0 or more
     for n in range(Index(positions.shape[0])):
         distance = abs(positions[n])
         sign = turn if positions[n] >= 0.0 else -turn
-        integral = distance == math.floor(distance)
-        start = math.floor(distance / BLOCK) * BLOCK if integral else distance
-        if start != current:
-            current = start
+        whole = distance == math.floor(distance)
+        start = math.floor(distance / BLOCK) * BLOCK if whole else distance
+        if start != kept_start:
+            kept_start = start
             for i in range(pairs):
                 c, s = math.cos(start * inv_freq[i]), math.sin(start * inv_freq[i])
                 start_cos[i] = c / scale if divide else c * scale
                 start_sin[i] = s / scale if divide else s * scale
-        if integral:
+        if whole:
             offset = Index(distance - start)
             for i in range(pairs):
                 c, s = table_cos[offset, i], table_sin[offset, i]
@@ -91,7 +96,7 @@ def rotate_interleaved(
         high = min(low + BLOCK, sequence)
         cos = np.empty((high - low, inv_freq.shape[0]), like.dtype)
         sin = np.empty((high - low, inv_freq.shape[0]), like.dtype)
-        _fill_rows(
+        _fill_cos_sin(
             positions[b, low:high], inv_freq, table_cos, table_sin, scale, divide, turn, cos, sin
         )
         for o in range(outer * group // groups, outer * (group + 1) // groups):
@@ -120,7 +125,7 @@ def rotate_half(
         high = min(low + BLOCK, sequence)
         cos = np.empty((high - low, inv_freq.shape[0]), like.dtype)
         sin = np.empty((high - low, inv_freq.shape[0]), like.dtype)
-        _fill_rows(
+        _fill_cos_sin(
             positions[b, low:high], inv_freq, table_cos, table_sin, scale, divide, turn, cos, sin
         )
         for o in range(outer * group // groups, outer * (group + 1) // groups):
@@ -150,7 +155,7 @@ def rotate_listed(
         cos = np.empty((high - low, inv_freq.shape[0]), like.dtype)
         sin = np.empty((high - low, inv_freq.shape[0]), like.dtype)
         held = np.empty(head_dim, x.dtype)
-        _fill_rows(
+        _fill_cos_sin(
             positions[b, low:high], inv_freq, table_cos, table_sin, scale, divide, turn, cos, sin
         )
         for o in range(outer * group // groups, outer * (group + 1) // groups):

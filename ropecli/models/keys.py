@@ -65,6 +65,8 @@ ROTARY_KEYS = (
 )
 #: Keys whose null counts: all of the head, and a head as wide as its share of hidden_size.
 NULL_COUNTS = ("head_dim", "partial_rotary_factor")
+FULL, SLIDING = "full_attention", "sliding_attention"  #: Kinds of layers.
+MOST_LAYERS = 65_536
 #: Kinds of layers in a file, all parts together; real files have up to six.
 MOST_KINDS = 64
 
@@ -144,6 +146,20 @@ class Keys:
         """
         found = self.find(name)
         return None if found is None else real(*found)
+
+    def listed(self, name: str) -> list[Any]:
+        """Return a list with an entry for each layer; an empty one without such a key.
+
+        Raises:
+            ArgumentError: Another value, or more than MOST_LAYERS entries.
+        """
+        value = self.get(name)
+        if value is None:
+            return []
+        if not isinstance(value, list) or len(value) > MOST_LAYERS:
+            msg = f"{name} must be a list of at most {MOST_LAYERS} entries, got {quote(value)}"
+            raise ArgumentError(msg)
+        return value
 
     def quotient(self, rule: str) -> int:
         """Evaluate a rule such as "hidden_size // num_attention_heads".

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.errors import RopecliError
-from ropecli.models.keys import ALIASES, ROTARY_KEYS, Keys
-from ropecli.models.layers import FULL
+from ropecli.models.keys import ALIASES, FULL, ROTARY_KEYS, Keys
 from ropecli.models.lint.values import number, positive, value_or_none, whole
 from ropecli.rotary.types import canonical, formula, own_parameters
 

@@ -1,0 +1,161 @@
+"""The place of the rotation in a head, from the keys of a config.json."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ropecli.errors import ArgumentError
+from ropecli.models.keys import FULL, Keys, real
+from ropecli.numbers import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MOST_PAIRS = 2**19  #: Half of the largest head.
+PLAIN = ("default", "axial")  #: Rope types that each architecture computes in code of its own.
+#: Facts that are parameters of axial RoPE.
+_AXIAL = ("axes", "axis_order", "take_turns", "deal_out")
+
+
+@dataclass(kw_only=True)
+class Geometry:
+    """The parameters of `ropecli.rope` that place the rotation, and what was assumed."""
+
+    parameters: dict[str, Any] = field(default_factory=dict)
+    assumed: list[str] = field(default_factory=list)
+
+
+def geometry(keys: Keys, entry: Mapping[str, Any], layer: str) -> Geometry:
+    """Return the geometry of one kind of layer.
+
+    Args:
+        keys: Of the part.
+        entry: The layer's own scaling keys.
+        layer: Its name.
+
+    Raises:
+        ArgumentError: A value that cannot be used, or keys from which no head dim follows.
+    """
+    found, facts = Geometry(), keys.architecture.facts
+    rope_dim = keys.integer("qk_rope_head_dim", least=0)
+    share = _share(keys, entry)
+    if rope_dim and keys.architecture.facts.get("head_dim") != "head_dim":
+        nope_dim = keys.integer("qk_nope_head_dim", least=0) or 0
+        found.parameters |= {"head_dim": nope_dim + rope_dim, "rotary_dim": rope_dim}
+        found.parameters["rotary_offset"] = nope_dim
+    else:
+        head_dim = _head_dim(keys, layer)
+        found.parameters["head_dim"] = head_dim
+        rule = facts.get("rotary_dim")
+        rotary_dim = keys.quotient(rule) if rule else keys.integer("rotary_dim")
+        if share is not None:
+            found.parameters["partial_rotary_factor"] = share
+        elif rotary_dim is not None and rotary_dim < head_dim:
+            found.parameters["rotary_dim"] = rotary_dim
+        if facts.get("offset") == "trailing":
+            rotated = rotary_dim or _rotated_by(share, head_dim)
+            found.parameters["rotary_offset"] = head_dim - (rotated + rotated % 2)
+    _lay_out(keys, entry, found)
+    return found
+
+
+def _rotated_by(share: float | None, head_dim: int) -> int:
+    """Return the coordinates that rotate; all where the share is out of range, refused later."""
+    return int(head_dim * share) if share is not None and 0 < share <= 1 else head_dim
+
+
+def _share(keys: Keys, entry: Mapping[str, Any]) -> float | None:
+    """Return partial_rotary_factor, where the architecture's code reads it."""
+    architecture = keys.architecture
+    plain = entry.get("rope_type", "default") in PLAIN
+    if plain and architecture.known and not architecture.facts.get("partial"):
+        return None
+    if entry.get("partial_rotary_factor") is not None:
+        return real("partial_rotary_factor", entry["partial_rotary_factor"])
+    return keys.real("partial_rotary_factor")
+
+
+def _head_dim(keys: Keys, layer: str) -> int:
+    rule = keys.architecture.facts.get("head_dim", "head_dim")
+    if rule != "head_dim":
+        return keys.quotient(rule)
+    if layer == FULL:
+        wider = keys.integer("global_head_dim")
+        if wider is not None:
+            return wider
+    given = keys.integer("head_dim")
+    if given is not None:
+        return given
+    return keys.quotient("hidden_size // num_attention_heads")
+
+
+def _lay_out(keys: Keys, entry: Mapping[str, Any], found: Geometry) -> None:
+    """Set the layout: from its keys, else from the table, else Llama's."""
+    facts = keys.architecture.facts
+    layout, output = facts.get("layout", "half"), facts.get("output")
+    interleave = keys.get("rope_interleave")
+    if interleave is not None:
+        if not isinstance(interleave, bool):
+            msg = f"rope_interleave must be true or false, got {quote(interleave)}"
+            raise ArgumentError(msg)
+        layout, output = ("interleaved", "half") if interleave else ("half", None)
+    elif keys.config.get("rotary_emb_interleaved") is not None:
+        layout = "interleaved" if keys.config["rotary_emb_interleaved"] else "half"
+    elif not keys.architecture.known:
+        found.assumed.append(
+            "layout half, as in nearly all models of Transformers: no key of config.json gives it"
+        )
+    found.parameters["layout"] = layout
+    if facts.get("pairs") == "within each axis":
+        found.parameters["pairs_in"] = _within_axes(found.parameters["head_dim"], axes=2)
+    if entry.get("rope_type", "default") in PLAIN:
+        found.parameters |= {key: facts[key] for key in _AXIAL if key in facts}
+    if output is not None and output != layout:
+        found.parameters["output"] = output
+    if facts.get("direction") is not None:
+        found.parameters["direction"] = facts["direction"]
+
+
+def _within_axes(head_dim: int, *, axes: int) -> list[tuple[int, int]]:
+    """Return the pairs of half layout in each axis's own block of coordinates."""
+    block = head_dim // axes
+    return [
+        (start + i, start + i + block // 2)
+        for start in range(0, block * axes, block)
+        for i in range(block // 2)
+    ]
+
+
+def set_axes(
+    keys: Keys, scaling: dict[str, Any], parameters: dict[str, Any], facts: Mapping[str, Any]
+) -> None:
+    """Move the sections of M-RoPE from the scaling keys to the parameters."""
+    section = scaling.pop("mrope_section", None) or scaling.pop("xdrope_section", None)
+    section = section or keys.config.get("mrope_section")
+    turns = scaling.pop("mrope_interleaved", None)
+    if section is None:
+        section = keys.architecture.defaults.get("mrope_section")
+        if section is None or sum(section) != _pairs(parameters):
+            return
+    parameters["mrope_section"] = section
+    if facts.get("mrope") == "height and width first":
+        del parameters["mrope_section"]
+        parameters["axis"] = _height_and_width_first(section)
+    elif turns if turns is not None else facts.get("mrope") == "interleaved":
+        parameters["mrope_interleaved"] = True
+
+
+def _pairs(parameters: Mapping[str, Any]) -> int:
+    share = _rotated_by(parameters.get("partial_rotary_factor"), parameters["head_dim"])
+    dim: int = parameters.get("rotary_dim", share)
+    return (dim + 1) // 2
+
+
+def _height_and_width_first(section: object) -> list[int]:
+    """Return ERNIE 4.5 VL's axes: height and width take turns, time has the slowest pairs."""
+    if not isinstance(section, list) or [type(n) for n in section] != [int, int, int]:
+        msg = f"mrope_section must be three integers, got {quote(section)}"
+        raise ArgumentError(msg)
+    height, _, time = section
+    return [1, 2] * min(height, MOST_PAIRS) + [0] * min(time, MOST_PAIRS)
