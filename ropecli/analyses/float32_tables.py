@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ropecli.rotary import Rotary
 
 
-def float32_error(rope: Rotary, positions: tuple[float, float] | None) -> float:
+def float32_error(rope: Rotary, furthest: float) -> float:
     """Return the largest error of an angle, in radians, where frequencies and angles are float32.
 
     A frequency rounds by half an ulp, which the position multiplies; the angle rounds by half an
@@ -18,9 +18,8 @@ def float32_error(rope: Rotary, positions: tuple[float, float] | None) -> float:
 
     Args:
         rope: The encoding.
-        positions: The first and the last, or None of an empty sequence.
+        furthest: The largest position in magnitude.
     """
-    furthest = 0.0 if positions is None else max(map(abs, positions))
     theta = np.abs(rope.inv_freq)
     angle = furthest * theta
     # A frequency such as 1 is exact, and so are its products with positions below 2^24.

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.analyses.adversary import projected_norms, worst_case_tokens
 from ropecli.errors import ArgumentError
 from ropecli.numbers import at_least
 from ropecli.results import Result
@@ -157,19 +156,48 @@ def _contents(
     yield x, y, m, m
     yield x * NEAR_ZERO, y * NEAR_ZERO, m, m
     for here, there in ((0.0, FAR), (FAR, 0.0)):
-        for q, k in worst_case_tokens(encoding, here, there):
+        for q, k in _worst_case_tokens(encoding, here, there):
             yield q, k, np.array([here]), np.array([there])
+
+
+def _worst_case_tokens(encoding: Encoding, m: float, n: float) -> Iterator[tuple[Array, Array]]:
+    """Yield for each head a query at m and a key at n with the largest score for their norms.
+
+    A score q^T A k is largest for the first singular vectors of A, whose entries are the scores
+    of unit vectors. For a score that is not bilinear, the pair is like any other.
+
+    Args:
+        encoding: An encoding with its weights.
+        m: Position of the query.
+        n: Position of the key.
+
+    Yields:
+        Tokens (1, model_dim) of query and key.
+    """
+    dim = encoding.sizes.head_dim
+    for head in range(encoding.sizes.heads):
+        # Tokens whose projections are the unit vectors, where the projection has full rank.
+        x, y = (np.linalg.pinv(encoding.weights[name][head]) for name in ("query", "key"))
+        table = encoding.scores(x, y, np.full(dim, m), np.full(dim, n))[head]
+        q, _, k = np.linalg.svd(np.where(np.isfinite(table), table, 0.0))
+        yield (q[:, 0] @ x)[None], (k[0] @ y)[None]
 
 
 def _excess(encoding: Encoding, x: Array, y: Array, m: Array, n: Array) -> tuple[float, float]:
     scores = encoding.scores(x, y, m, n)
     q, k = (
-        projected_norms(x, encoding.weights["query"]),
-        projected_norms(y, encoding.weights["key"]),
+        _projected_norms(x, encoding.weights["query"]),
+        _projected_norms(y, encoding.weights["key"]),
     )
     bound = q[:, :, None] * k[:, None, :] / np.sqrt(encoding.sizes.head_dim)
     beyond = np.where(np.isneginf(scores), 0.0, np.abs(scores) - bound)  # -inf: masked, no score
     return max(0.0, _largest(beyond)), _rounding_error(encoding, x, y, scores, FAR)
+
+
+def _projected_norms(x: Array, weight: Array) -> Array:
+    """Return |W x| for each head and token, (heads, tokens)."""
+    lengths: Array = np.linalg.norm(x @ weight, axis=2)
+    return lengths
 
 
 def _largest_rise(encoding: Encoding, x: Array, y: Array) -> tuple[float, float]:

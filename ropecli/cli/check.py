@@ -11,6 +11,7 @@ import typer
 
 from ropecli.cli.command import command
 from ropecli.cli.options import EncodingOptions, PageOptions, Seed
+from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,7 +145,6 @@ def _expected(rope: EncodingOptions) -> NamedRotary | None:
 def _arguments(words: list[str] | None) -> dict[str, Any]:
     """Parse the words of --init as keyword arguments."""
     from ropecli.cli.encoding import key_values
-    from ropecli.errors import ArgumentError
 
     found = key_values("--init", words)
     for key in found:

@@ -10,6 +10,7 @@ import typer
 
 from ropecli.cli.command import command
 from ropecli.cli.options import EncodingOptions, OutputOptions, Seed
+from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
     from ropecli.analyses.decay import Decay
@@ -229,6 +230,4 @@ def _load(name: str, path: Path | None, row: int | None) -> Vector | None:
 
 
 def _refuse(problem: str) -> None:
-    from ropecli.errors import ArgumentError
-
     raise ArgumentError(problem)

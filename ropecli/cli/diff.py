@@ -9,6 +9,7 @@ import typer
 from ropecli.cli import options
 from ropecli.cli.command import command
 from ropecli.cli.options import PictureOptions
+from ropecli.errors import ArgumentError
 
 
 @command
@@ -49,7 +50,6 @@ def diff(
     Show how two models differ, or one model as two stacks read it. Show which fields
     differ, by how many radians, and from which position on. Exit code 1 if the models differ.
     """
-    from ropecli.errors import ArgumentError
     from ropecli.models.diff import diff as compare
     from ropecli.models.load import check_length, compute, describe
 
@@ -72,8 +72,6 @@ def diff(
 
 def _stacks(names: list[str], *, one: bool) -> tuple[str | None, str | None]:
     """Return the stacks that read A and B; None for the one that the file is made for."""
-    from ropecli.errors import ArgumentError
-
     if len(names) > 2:
         msg = f"--as is for A and for B, twice at most, got {len(names)}: {', '.join(names)}"
         raise ArgumentError(msg)

@@ -245,7 +245,7 @@ class _Run:
             with self._progress(session.source.path.name) as progress:
                 result = _spell_notes(plan.run(progress))
         furthest = max(array.furthest for array in result.arrays)
-        tables = None if model is None else float32_error(session.rope, (0, furthest))
+        tables = None if model is None else float32_error(session.rope, furthest)
         later = later_notes([result], notes)
         self._note_results([result], later)
         self.page.note(*left_out_notes(result), *float32_notes(tables))

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ropecli.errors import ArgumentError, FileError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -56,36 +58,6 @@ class NamedRotary:
         )
 
 
-def chosen(
-    model: str | None,
-    layer: str | None,
-    sequence_length: int | None,
-    numbers: dict[str, Any],
-    *,
-    dim: int,
-) -> NamedRotary:
-    """Return the encoding of a model, or of numbers.
-
-    Args:
-        model: The model, if one is given.
-        layer: Kind of layer of the model.
-        sequence_length: Positions in use.
-        numbers: The other options by name, None where not given.
-        dim: Head dim where neither a model nor a number sets it.
-
-    Raises:
-        ArgumentError: An unusable value, or options that exclude each other.
-        ArgumentTypeError: A value of the wrong type.
-        FileError: A model that can't be read.
-    """
-    if model is not None:
-        refuse_beside_model(**numbers)
-        return from_model(model, layer=layer, sequence_length=sequence_length)
-    refuse_without_model(layer=layer)
-    settled = numbers | {"dim": dim if numbers["dim"] is None else numbers["dim"]}
-    return from_parameters(**settled, sequence_length=sequence_length)
-
-
 def from_model(source: str, *, layer: str | None, sequence_length: int | None) -> NamedRotary:
     """Return the encoding of a model's layer.
 
@@ -98,8 +70,6 @@ def from_model(source: str, *, layer: str | None, sequence_length: int | None) -
     model = load_model(source, sequence_length=sequence_length)
     found = model.layer(layer)
     if found.rotary is None:
-        from ropecli.errors import ArgumentError
-
         msg = f"layer {found.name} of {source} has no rotary position embedding"
         raise ArgumentError(msg)
     several = len([each for each in model.layers if each.rotary is not None]) > 1
@@ -169,8 +139,6 @@ def refuse_without_encoding(**options: Any) -> None:
 
 
 def _refuse_given(problem: str, options: dict[str, Any]) -> None:
-    from ropecli.errors import ArgumentError
-
     given = [_flag(name) for name, value in options.items() if value not in (None, [])]
     if given:
         them = "it" if len(given) == 1 else "them"
@@ -179,8 +147,6 @@ def _refuse_given(problem: str, options: dict[str, Any]) -> None:
 
 
 def _refuse_alone(needed: str, options: dict[str, Any]) -> None:
-    from ropecli.errors import ArgumentError
-
     for name, value in options.items():
         if value is not None:
             msg = f"{_flag(name)} needs --{needed}, got {value!r} of no {needed}"
@@ -197,8 +163,6 @@ def parameters(words: list[str] | None) -> dict[str, Any]:
     Raises:
         ArgumentError: As `key_values`, or a parameter that an option of its own sets.
     """
-    from ropecli.errors import ArgumentError
-
     found = key_values("--set", words)
     for key in found:
         if key in OPTIONS:
@@ -213,8 +177,6 @@ def key_values(option: str, words: list[str] | None) -> dict[str, Any]:
     Raises:
         ArgumentError: A word without "=", or a key twice.
     """
-    from ropecli.errors import ArgumentError
-
     found: dict[str, Any] = {}
     for word in words or []:
         key, equals, value = word.partition("=")
@@ -257,7 +219,6 @@ def named_files(value: object) -> Iterator[Path]:
     Args:
         value: A path; a model, which may be a folder that holds it; or anything else.
     """
-    from ropecli.errors import FileError
     from ropecli.models.source import STDIN, locate
 
     if isinstance(value, str | Path) and str(value) != STDIN:

@@ -11,6 +11,7 @@ import typer
 
 from ropecli.cli.command import command
 from ropecli.cli.options import Layer, PageOptions, SequenceLength
+from ropecli.errors import ArgumentError, spell_parameters
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -79,7 +80,6 @@ def identify(
     from ropecli.checks.identify import identify as recover
     from ropecli.cli.app import option_of
     from ropecli.cli.encoding import refuse_without_model
-    from ropecli.errors import ArgumentError, spell_parameters
     from ropecli.files.array_axes import axis_notes
     from ropecli.files.load import read_sequences
 
@@ -118,7 +118,6 @@ def identify(
 
 def _read_positions(path: Path) -> NDArray[Any]:
     """Return the only array of a file."""
-    from ropecli.errors import ArgumentError
     from ropecli.files.arrays import choose, read_whole
     from ropecli.files.formats.registry import open_source
     from ropecli.files.formats.stored import check_numeric
@@ -138,7 +137,6 @@ def _load_candidates(
 ) -> dict[str, NamedRotary]:
     """Return every kind of layer that rotates, of every model, by name."""
     from ropecli.cli.encoding import NamedRotary
-    from ropecli.errors import ArgumentError
     from ropecli.models.load import load_model
 
     if sources.count("-") > 1:

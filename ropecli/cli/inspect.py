@@ -9,6 +9,7 @@ import typer
 from ropecli.cli import options
 from ropecli.cli.command import command
 from ropecli.cli.options import PictureOptions
+from ropecli.errors import FileError
 
 
 @command
@@ -35,7 +36,6 @@ def inspect(
     factors, wavelengths against the context, and what lint finds. Exit code 1 if a finding
     is an error.
     """
-    from ropecli.errors import FileError
     from ropecli.models.lint.run import Inspection, lint_description
     from ropecli.models.load import check_length, compute, describe
 

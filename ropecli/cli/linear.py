@@ -9,6 +9,7 @@ import typer
 
 from ropecli.cli.command import Help, command
 from ropecli.cli.options import EncodingOptions, OutputOptions, Seed
+from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -110,7 +111,6 @@ def _read(
         ArgumentError: Some files and not all, or an unusable size.
         FileError: A file that can't be read.
     """
-    from ropecli.errors import ArgumentError
     from ropecli.files.load import load_tokens
 
     if q is None and k is None and v is None:
@@ -157,7 +157,6 @@ def _random(length: int | None, dim: int, seed: int) -> Arrays:
 
 def _check_dim(dim: int) -> None:
     """Refuse a head dim whose sums would not fit into memory."""
-    from ropecli.errors import ArgumentError
     from ropecli.numbers import even
 
     if even("head dim", dim) > LARGEST_DIM:

@@ -10,11 +10,11 @@ import typer
 
 from ropecli.cli.command import Help, command
 from ropecli.cli.options import OutputOptions
+from ropecli.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from ropecli.errors import FileError
     from ropecli.models.lint.run import LintReport
 
 
@@ -36,7 +36,6 @@ class SarifOptions(OutputOptions):
     ] = None
 
     def __post_init__(self) -> None:
-        from ropecli.errors import ArgumentError
         from ropecli.files.atomic import check_target
 
         if self.output is not None and not self.sarif:
@@ -115,8 +114,6 @@ def lint(
 
 
 def _check_sources(names: list[str]) -> None:
-    from ropecli.errors import ArgumentError
-
     if not names:
         msg = "name a config.json, a folder that holds one, a .gguf file, or - for standard input"
         raise ArgumentError(msg)
@@ -127,7 +124,6 @@ def _check_sources(names: list[str]) -> None:
 
 def _selected_rules(select: list[str], ignore: list[str]) -> set[str]:
     """Return the ids of the rules to run."""
-    from ropecli.errors import ArgumentError
     from ropecli.models.lint.rule import rules
 
     for name in (*select, *ignore):
@@ -140,7 +136,6 @@ def _selected_rules(select: list[str], ignore: list[str]) -> set[str]:
 
 def _judge(names: list[str], wanted: set[str]) -> tuple[LintReport, list[FileError]]:
     """Return the findings of each file, and the errors of files that cannot be read."""
-    from ropecli.errors import FileError
     from ropecli.models.lint.run import LintReport
     from ropecli.models.lint.run import lint as judge
 

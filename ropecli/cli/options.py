@@ -118,11 +118,17 @@ class EncodingOptions:
             ArgumentTypeError: A value of the wrong type.
             FileError: A model that can't be read.
         """
-        from ropecli.cli.encoding import chosen
+        from ropecli.cli import encoding
 
-        return chosen(
-            self.model, self.layer, self.sequence_length, self.numbers | parameters, dim=dim
-        )
+        numbers = self.numbers | parameters
+        if self.model is not None:
+            encoding.refuse_beside_model(**numbers)
+            return encoding.from_model(
+                self.model, layer=self.layer, sequence_length=self.sequence_length
+            )
+        encoding.refuse_without_model(layer=self.layer)
+        numbers["dim"] = dim if self.dim is None else self.dim
+        return encoding.from_parameters(**numbers, sequence_length=self.sequence_length)
 
     @property
     def numbers(self) -> dict[str, Any]:

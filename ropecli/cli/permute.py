@@ -10,6 +10,7 @@ import typer
 from ropecli.cli import options
 from ropecli.cli.command import command
 from ropecli.cli.options import Force, PageOptions, Seed
+from ropecli.errors import ArgumentError
 
 
 @command
@@ -69,7 +70,6 @@ def permute(
     """
     from ropecli.cli.encoding import refuse_beside_model, refuse_without_model
     from ropecli.cli.progress import progress_bar
-    from ropecli.errors import ArgumentError
     from ropecli.files.permute.moves import DEFAULT
     from ropecli.files.permute.permute import permute as convert
 

@@ -9,6 +9,7 @@ import typer
 
 from ropecli.cli.command import command
 from ropecli.cli.options import OutputOptions, Seed
+from ropecli.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -113,7 +114,6 @@ def _names(text: str) -> list[str]:
 
 
 def _load(path: Path | None, model_dim: int | None) -> NDArray[np.float64] | None:
-    from ropecli.errors import ArgumentError
     from ropecli.files.load import load_tokens
 
     if path is None:
@@ -126,7 +126,6 @@ def _load(path: Path | None, model_dim: int | None) -> NDArray[np.float64] | Non
 
 
 def _weights(path: Path | None, names: list[str]) -> dict[str, dict[str, Any]]:
-    from ropecli.errors import FileError
     from ropecli.files.load import load_weights
 
     found, rest = _by_encoding({} if path is None else load_weights(path), names)
@@ -139,7 +138,6 @@ def _weights(path: Path | None, names: list[str]) -> dict[str, dict[str, Any]]:
 def _options(words: list[str] | None, names: list[str]) -> dict[str, dict[str, Any]]:
     from ropecli.cli.encoding import parameters
     from ropecli.encodings.by_name import class_of
-    from ropecli.errors import ArgumentError
 
     found, rest = _by_encoding(parameters(words), names)
     if rest:

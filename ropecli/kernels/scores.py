@@ -50,3 +50,21 @@ def add_relative_keys(k, table, index, out):
             for c in range(k.shape[2]):
                 total += k[h, n, c] * table[h, row, c]
             out[h, m, n] += total
+
+
+@parallel
+def add_network(x, hidden, hidden_bias, output, output_bias, out):
+    """Add sum_j output_j max(0, hidden_j x + hidden_bias_j) + output_bias, a network of one number.
+
+    x (queries, keys), hidden and hidden_bias (width,), output (width, heads), output_bias (heads,).
+    """
+    heads, queries, keys = out.shape
+    for task in prange(heads * queries):
+        h, m = task // queries, task % queries
+        for n in range(keys):
+            total = output_bias[h]
+            for j in range(hidden.shape[0]):
+                unit = hidden[j] * x[m, n] + hidden_bias[j]
+                if unit > 0:
+                    total += output[j, h] * unit
+            out[h, m, n] += total

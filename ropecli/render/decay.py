@@ -12,6 +12,7 @@ from ropecli.render.figure import (
     blank_figure,
     curve_style,
     distance_label,
+    legend_below,
     plot_curve,
     styled,
 )
@@ -197,10 +198,9 @@ def figure(result: DecayCurves) -> Figure:
     for axes in picture.axes:
         axes.margins(x=0)
     picture.axes[-1].set_xlabel(distance_label(curves[0].relative_distance))
-    if legend_lines:  # where it hides no curve
+    if legend_lines:
         handles, _ = picture.axes[0].get_legend_handles_labels()
-        for text in picture.legend(handles=handles, loc="outside lower center").get_texts():
-            text.set_parse_math(False)
+        legend_below(picture, handles)
     return picture
 
 

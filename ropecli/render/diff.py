@@ -10,7 +10,7 @@ import numpy as np
 
 from ropecli.models.diff import THRESHOLDS
 from ropecli.render.console import visible, wrapped
-from ropecli.render.figure import blank_figure, curve_style, styled
+from ropecli.render.figure import blank_figure, curve_style, legend_below, legend_label, styled
 from ropecli.render.labels import shortest_repr
 from ropecli.render.table import aligned
 
@@ -162,13 +162,10 @@ def figure(result: Difference) -> Figure:
     below.set_ylabel("frequency difference\n(radians per position)")
     if titled:
         handles, _ = above.get_legend_handles_labels()
-        for text in picture.legend(handles=handles, loc="outside lower center").get_texts():
-            text.set_parse_math(False)
+        legend_below(picture, handles)
     return picture
 
 
 def _curve_label(layer: LayerDifference) -> str:
     names = dict.fromkeys(visible(name) for name in (layer.a, layer.b) if name is not None)
-    label = " / ".join(names)
-    # Matplotlib leaves a label that begins with an underscore out of the legend.
-    return f" {label}" if label.startswith("_") else label
+    return legend_label(" / ".join(names))

@@ -14,8 +14,9 @@ from platformdirs import user_cache_path
 from ropecli._version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
@@ -69,6 +70,23 @@ def blank_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
+def legend_below(picture: Figure, handles: Sequence[Artist] | None = None) -> None:
+    """Add a legend below all panels, where it hides no curve, with `$` as a plain character."""
+    own = {} if handles is None else {"handles": handles}
+    for text in picture.legend(loc="outside lower center", **own).get_texts():
+        text.set_parse_math(False)
+
+
+def legend_label(name: str) -> str:
+    """Return a name that Matplotlib shows: it leaves out those that begin with an underscore."""
+    return f" {name}" if name.startswith("_") else name
+
+
+def printable(text: str) -> str:
+    """Return the text without characters that fonts or file formats cannot hold."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
 def curve_style(index: int) -> dict[str, Any]:
     """Return colour and line style of one of several curves."""
     return {"color": COLOURS[index % len(COLOURS)], "linestyle": LINES[index % len(LINES)]}
@@ -110,8 +128,7 @@ def figure_bytes(figure: Figure, *, suffix: str, command: str) -> bytes:
     import matplotlib as mpl
 
     made_by = f"ropecli {__version__}"
-    # A file's name may hold what neither XML nor a PDF can.
-    command = "".join(letter if letter.isprintable() else "?" for letter in command)
+    command = printable(command)  # a file's name may hold what neither XML nor a PDF can
     by_suffix: dict[str, dict[str, Any]] = {
         ".png": {"Software": made_by, "Description": command},
         ".svg": {"Creator": made_by, "Description": command, "Date": None},

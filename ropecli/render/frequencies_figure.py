@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.errors import ArgumentError
-from ropecli.render.figure import blank_figure, curve_style, styled
+from ropecli.render.figure import (
+    blank_figure,
+    curve_style,
+    legend_below,
+    legend_label,
+    printable,
+    styled,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +60,7 @@ def figure(curves: Curves, contexts: Contexts = (), *, title: str = "") -> Figur
     picture = blank_figure(6.4, 3.6 + 0.22 * entries)
     axes = picture.add_subplot()
     if title:
-        lines = textwrap.wrap(_printable(title), 70)
+        lines = textwrap.wrap(printable(title), 70)
         picture.suptitle("\n".join(lines), fontsize=10, parse_math=False)
     axes.set_xlabel("pair")
     axes.set_ylabel("wavelength (positions per turn)")
@@ -62,9 +69,7 @@ def figure(curves: Curves, contexts: Contexts = (), *, title: str = "") -> Figur
     bottom, never, top = _heights(curves, contexts)
     axes.set_ylim(bottom, top)
     for index, (name, rope) in enumerate(curves):
-        # Matplotlib leaves a label that begins with an underscore out of the legend.
-        shown = f" {name}" if name.startswith("_") else name
-        _lines(axes, _printable(shown), rope, index, never=never)
+        _lines(axes, printable(legend_label(name)), rope, index, never=never)
     labels = {never: NEVER} if never < top else {}
     if contexts:
         longest = max(length for _, length in contexts)
@@ -72,10 +77,9 @@ def figure(curves: Curves, contexts: Contexts = (), *, title: str = "") -> Figur
         axes.axhspan(longest, top, color="black", alpha=0.08, linewidth=0, label=grey)
         for name, length in contexts:
             known = f"{labels[length]}, " if length in labels else ""
-            labels[length] = f"{known}{_printable(name)} {length:,}"
+            labels[length] = f"{known}{printable(name)} {length:,}"
     _label(axes, labels)
-    for text in picture.legend(loc="outside lower center").get_texts():
-        text.set_parse_math(False)
+    legend_below(picture)
     return picture
 
 
@@ -127,8 +131,3 @@ def _label(axes: Axes, labels: dict[float, str]) -> None:
             1.01, lowest, text, transform=axes.transAxes, va="center", fontsize=8, parse_math=False
         )
         lowest += APART
-
-
-def _printable(text: str) -> str:
-    """Return the text without characters that fonts or file formats cannot hold."""
-    return "".join(c if c.isprintable() else "?" for c in text)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
-from ropecli.kernels.network import add_network
+from ropecli.kernels.scores import add_network
 from ropecli.numbers import positive
 
 if TYPE_CHECKING:
