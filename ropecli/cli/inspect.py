@@ -20,7 +20,14 @@ def inspect(
             metavar="SOURCE", help="Model: config.json, its folder, .gguf, or - for stdin."
         ),
     ],
-    reading: options.Reading = None,
+    reading: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            metavar="STACK",
+            help="Stack that reads the file: transformers, vllm, llama.cpp, mlx-lm or paper.",
+        ),
+    ] = None,
     layer: options.Layer = None,
     sequence_length: options.SequenceLength = None,
     *,

@@ -16,42 +16,8 @@ if TYPE_CHECKING:
     from ropecli.cli.encoding import NamedRotary
     from ropecli.results import Result
 
-Base = Annotated[
-    float | None, typer.Option(metavar="B", help="Base (theta), above 0. [default: 10000]")
-]
-Layout = Annotated[
-    str | None,
-    typer.Option(
-        metavar="LAYOUT",
-        help="Pairing: interleaved (2i, 2i+1) or half (i, i + dim/2). [default: interleaved]",
-    ),
-]
-RotaryDim = Annotated[
-    int | None,
-    typer.Option(metavar="N", help="Number of rotated coordinates, even. [default: all of --dim]"),
-]
 RotaryOffset = Annotated[
     int | None, typer.Option(metavar="N", help="First rotated coordinate. [default: 0]")
-]
-RopeType = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="RoPE scaling type, e.g. yarn. [default: default]"),
-]
-Set = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Parameter of the scaling type, named as in config.json; repeatable.",
-    ),
-]
-Model = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        metavar="SOURCE",
-        help="Model that sets these options: config.json, its folder, .gguf, or - for stdin.",
-    ),
 ]
 Layer = Annotated[
     str | None, typer.Option(metavar="TYPE", help="Kind of layer, if the model has several.")
@@ -60,32 +26,7 @@ SequenceLength = Annotated[
     int | None,
     typer.Option(metavar="N", help="Sequence length, for dynamic NTK and LongRoPE."),
 ]
-Reading = Annotated[
-    str | None,
-    typer.Option(
-        "--as",
-        metavar="STACK",
-        help="Stack that reads the file: transformers, vllm, llama.cpp, mlx-lm or paper.",
-    ),
-]
-Output = Annotated[
-    Path | None,
-    typer.Option(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="Figure (.png .svg .pdf) or numbers (.csv .json) by suffix.",
-    ),
-]
-Picture = Annotated[
-    Path | None,
-    typer.Option("-o", "--output", metavar="FILE", help="Figure by suffix: .png .svg .pdf."),
-]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing output file.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-Quiet = Annotated[
-    bool, typer.Option("-q", "--quiet", help="Suppress notes, warnings and progress.")
-]
 Seed = Annotated[int, typer.Option(metavar="N", help="Random seed.")]
 
 
@@ -96,12 +37,42 @@ class EncodingOptions:
     dim: Annotated[
         int | None, typer.Option(metavar="N", help="Head dim, even, at least 2. [default: 64]")
     ] = None
-    base: Base = None
-    layout: Layout = None
-    rotary_dim: RotaryDim = None
-    rope_type: RopeType = None
-    set: Set = None
-    model: Model = None
+    base: Annotated[
+        float | None, typer.Option(metavar="B", help="Base (theta), above 0. [default: 10000]")
+    ] = None
+    layout: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LAYOUT",
+            help="Pairing: interleaved (2i, 2i+1) or half (i, i + dim/2). [default: interleaved]",
+        ),
+    ] = None
+    rotary_dim: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Number of rotated coordinates, even. [default: all of --dim]"
+        ),
+    ] = None
+    rope_type: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="RoPE scaling type, e.g. yarn. [default: default]"),
+    ] = None
+    set: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Parameter of the scaling type, named as in config.json; repeatable.",
+        ),
+    ] = None
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="SOURCE",
+            help="Model that sets these options: config.json, its folder, .gguf, or - for stdin.",
+        ),
+    ] = None
     layer: Layer = None
     sequence_length: SequenceLength = None
 
@@ -142,8 +113,12 @@ class PageOptions:
     """The options of a command that prints a result."""
 
     parsed: Parsed
-    json: Json = False
-    quiet: Quiet = False
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document and nothing else.")
+    ] = False
+    quiet: Annotated[
+        bool, typer.Option("-q", "--quiet", help="Suppress notes, warnings and progress.")
+    ] = False
 
     def parameters(self, *omitted: str, **resolved: Any) -> dict[str, Any]:
         """Return the `parameters` of the JSON document: the command line as it was parsed.
@@ -197,7 +172,15 @@ class OutputOptions(PageOptions):
         FileError: The output exists, is a file that the command line names, or is in no folder.
     """
 
-    output: Output = None
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Figure (.png .svg .pdf) or numbers (.csv .json) by suffix.",
+        ),
+    ] = None
     force: Force = False
     suffixes: ClassVar[tuple[str, ...]] = (".png", ".svg", ".pdf", ".csv", ".json")
 
@@ -242,5 +225,8 @@ class OutputOptions(PageOptions):
 class PictureOptions(OutputOptions):
     """The options of a command that prints a result and draws it."""
 
-    output: Picture = None
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Figure by suffix: .png .svg .pdf."),
+    ] = None
     suffixes: ClassVar[tuple[str, ...]] = (".png", ".svg", ".pdf")
