@@ -12,6 +12,7 @@ from strategies import ropes, vectors
 
 from ropecli import Rotary, decay, rotate
 from ropecli.arrays import DTYPES
+from ropecli.kernels.abel import BLOCK
 from ropecli.reference import abel as reference
 
 U = 2.0**-53
@@ -37,21 +38,44 @@ def summed(rope: Rotary, distance: float) -> float:
     return (2 * distance * float(np.abs(rope.inv_freq).max()) + 8 + pairs) * U
 
 
-def test_run_of_distances_equals_single_ones() -> None:
-    """Across blocks of 256, from a start that is not 0."""
-    rope = Rotary(head_dim=16)
-    q, k = np.arange(16.0), np.ones(16)
-    curve = decay(rope, start=3.5, max_distance=303.5, step=0.5, q=q, k=k)
-    assert curve.score is not None
-    for index in (0, 1, 255, 256, 257, 511, 512, 600):
-        r = curve.relative_distance[index]
-        single = decay(rope, start=r, max_distance=r, q=q, k=k)
-        assert single.score is not None
-        slack = 2 * summed(rope, r)
-        got, expected = curve.relative_upper_bound[index], single.relative_upper_bound[0]
-        assert_within("bound", got=got, expected=expected, tolerance=slack * 8)
-        got, expected = curve.score[index], single.score[0]
-        assert_within("score", got=got, expected=expected, tolerance=slack * weight(rope, q, k))
+@given(
+    rope=ropes(largest=16),
+    start=st.one_of(st.just(0.0), st.floats(0, 1e5)),
+    step=st.sampled_from([1.0, 0.25, 0.02, 7.0]),
+    count=st.sampled_from([1, 5, BLOCK - 1, BLOCK + 1, 2 * BLOCK + 3]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_curves_are_those_of_the_reference(
+    rope: Rotary, start: float, step: float, count: int, seed: int
+) -> None:
+    """Within blocks of distances and across them."""
+    q, k = np.random.default_rng(seed).standard_normal((2, rope.head_dim))
+    curve = decay(rope, start=start, max_distance=start + (count - 1) * step, step=step, q=q, k=k)
+    h = [rope.attention_factor**2 * each for each in reference.products(q, k, rope.pairs_in)]
+    others = np.setdiff1d(np.arange(rope.head_dim), rope.pairs_in)
+    rest = float(q[others] @ k[others])
+    turn = rope.inv_freq if rope.direction == "forward" else -rope.inv_freq
+    pairs = len(h)
+    for index in {0, len(curve.relative_distance) // 2, len(curve.relative_distance) - 1}:
+        r = float(curve.relative_distance[index])
+        abel_bound, max_bound = reference.bounds(r, rope.inv_freq, h)
+        # |S_j| is at most j, and a difference at most the sum of its two sizes, of which the
+        # largest may meet every |S_j|: a pair's rounding counts up to 2 pairs^2 times.
+        unit = summed(rope, r)
+        slack = unit * weight(rope, q, k)
+        for name, expected, tolerance in (
+            ("relative_upper_bound", reference.relative_upper_bound(r, turn), unit * pairs),
+            ("score", reference.score(r, turn, h) + rest, slack),
+            ("abel_bound", abel_bound + abs(rest), slack * 2 * pairs),
+            ("max_bound", max_bound + abs(rest), slack * 2 * pairs**2),
+        ):
+            got = getattr(curve, name)[index]
+            assert_within(f"{name} at {r}", got=got, expected=float(expected), tolerance=tolerance)
+
+
+def test_a_value_does_not_depend_on_how_many_follow() -> None:
+    short, long = (decay(ROPE, max_distance=last).relative_upper_bound for last in (299, 999))
+    assert_same_bits("bound", got=long[:300], expected=short)
 
 
 def test_sum_is_the_mean_times_the_pairs() -> None:
@@ -196,22 +220,6 @@ def test_chain_of_bounds(data: st.DataObject) -> None:
     assert (np.abs(curve.score) <= curve.abel_bound + slack).all()
     assert (curve.abel_bound <= curve.max_bound + slack).all()
     assert (curve.relative_upper_bound <= (pairs + 1) / 2 * (1 + summed(rope, 0))).all()
-
-
-def test_bounds_are_those_of_the_reference() -> None:
-    rope = ENCODINGS["partial"]
-    q, k = np.random.default_rng(3).standard_normal((2, 12))
-    rest = abs(float(np.r_[q[:4], q[10:]] @ np.r_[k[:4], k[10:]]))
-    for distance in (0.0, 3.0, 500.25):
-        curve = decay(rope, start=distance, max_distance=distance, q=q, k=k)
-        assert curve.abel_bound is not None
-        assert curve.max_bound is not None
-        h = reference.products(q, k, rope.pairs_in)
-        expected = [float(b) + rest for b in reference.bounds(distance, rope.inv_freq, h)]
-        got = [curve.abel_bound[0], curve.max_bound[0]]
-        # As in the chain of bounds; the largest difference meets every |S_j|.
-        tolerance = summed(rope, distance) * 3 * (2 * 3 + 1) * weight(rope, q, k)
-        assert_within(f"bounds at {distance}", got=got, expected=expected, tolerance=tolerance)
 
 
 def test_vectors_of_zeros() -> None:

@@ -62,28 +62,25 @@ def test_a_truncate_under_a_layer_type_is_not_read_by_transformers() -> None:
     assert rotary(nested, "vllm").inv_freq.tolist() == exact
 
 
-def test_a_lone_mscale() -> None:
-    config = yarn(40.0, mscale=0.707)
-    assert rotary(config, "transformers").attention_factor == pytest.approx(1.3689, abs=5e-5)
-    assert rotary(config, "mlx-lm").attention_factor == pytest.approx(1.2608, abs=5e-5)
+EVERY_STACK = [name for name in STACKS if name != "paper"]
 
 
-def test_an_attention_factor_that_mlx_lm_does_not_read() -> None:
-    config = yarn(64.0, attention_factor=1.0)
-    assert rotary(config, "transformers").attention_factor == 1.0
-    assert rotary(config, "mlx-lm").attention_factor == pytest.approx(1.4159, abs=5e-5)
-
-
-def test_equal_mscales_cancel_everywhere() -> None:
-    config = yarn(16.0, mscale=1.0, mscale_all_dim=1.0)
-    for stack in ("transformers", "mlx-lm", "vllm", "llama.cpp"):
-        assert rotary(config, stack).attention_factor == 1.0
-
-
-@pytest.mark.parametrize("stack", [name for name in STACKS if name != "paper"])
-def test_attn_factor_is_read_by_none(stack: str) -> None:
-    made = rotary(yarn(4.0, attn_factor=0.8782488562869419), stack)
-    assert made.attention_factor == pytest.approx(1.1386, abs=5e-5)
+@pytest.mark.parametrize(
+    ("factor", "keys", "expected"),
+    [
+        (40.0, {"mscale": 0.707}, {"transformers": 1.3689, "mlx-lm": 1.2608}),
+        (64.0, {"attention_factor": 1.0}, {"transformers": 1.0, "mlx-lm": 1.4159}),
+        (16.0, {"mscale": 1.0, "mscale_all_dim": 1.0}, dict.fromkeys(EVERY_STACK, 1.0)),
+        (4.0, {"attn_factor": 0.8782488562869419}, dict.fromkeys(EVERY_STACK, 1.1386)),  # not read
+    ],
+)
+def test_yarn_s_attention_factor(
+    factor: float, keys: dict[str, float], expected: dict[str, float]
+) -> None:
+    for stack, value in expected.items():
+        got = rotary(yarn(factor, **keys), stack).attention_factor
+        # To the printed digits; 1 is exact.
+        assert got == pytest.approx(value, abs=0 if value == 1 else 5e-5), stack
 
 
 def test_dynamic_is_static_in_vllm_and_absent_in_llama_cpp() -> None:

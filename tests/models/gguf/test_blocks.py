@@ -19,68 +19,116 @@ YARN = {
     "block_count": 8,
 }
 OF_ROPE = {name.removeprefix("rope."): value for name, value in YARN.items()}
-WINDOW = {"attention.sliding_window": 4096}
+WINDOW: dict[str, object] = {"attention.sliding_window": 4096}
 
 
-def kinds(architecture: str, **more: object) -> dict[str, tuple[int, ...] | None]:
-    keys = {**YARN, **{name.replace("__", "."): value for name, value in more.items()}}
-    return {name: layer.layers for name, layer in settings(model(architecture, keys)).items()}
-
-
-@pytest.mark.parametrize(
-    ("architecture", "full"),
-    [("gemma2", (1, 3, 5, 7)), ("gemma3n", (4,)), ("gemma3", (5,)), ("cohere2", (3, 7))],
-)
-def test_period_of_the_architecture(architecture: str, full: tuple[int, ...]) -> None:
-    found = kinds(architecture, attention__sliding_window=4096)
-    assert list(found) == ["full_attention", "sliding_attention"]
-    assert found["full_attention"] == full
-    assert found["sliding_attention"] == tuple(i for i in range(8) if i not in full)
-
-
-def test_full_block_comes_first_in_some() -> None:
-    found = kinds("modern-bert", attention__sliding_window=128)
-    assert found["full_attention"] == (0, 3, 6)
-
-
-def test_pattern_of_the_file() -> None:
-    pattern = "attention__sliding_window_pattern"
-    assert kinds("gpt-oss", **{pattern: 4})["full_attention"] == (3, 7)
-    flags = kinds("gpt-oss", **{pattern: [True, False, False]})
-    assert flags["sliding_attention"] == (0,)
-    assert kinds("gpt-oss", **{pattern: 1}) == {"all": tuple(range(8))}
-    assert kinds("gpt-oss", **{pattern: 0}) == {"all": tuple(range(8))}
-    assert kinds("gpt-oss", block_count=None) == {"full_attention": None, "sliding_attention": None}
-
-
-def test_blocks_that_draft_are_not_counted() -> None:
-    assert kinds("gpt-oss", nextn_predict_layers=2)["full_attention"] == (1, 3, 5)
+PATTERN = "attention.sliding_window_pattern"
+BASE_SWA: dict[str, object] = {"rope.freq_base_swa": 20_000.0}
+NO_TYPE: dict[str, object] = {"rope.scaling.type": "none"}
+OFF = {"rope.scaling.finetuned": False}
+FULL, SLIDING = "full_attention", "sliding_attention"
 
 
 @pytest.mark.parametrize(
-    ("architecture", "window", "slides"),
+    ("architecture", "keys", "full"),
     [
-        ("gemma3", None, False),
-        ("gemma3", 0, False),
-        ("gemma2", None, True),
-        ("llama4", None, True),
-        ("llama4", 0, False),
-        ("phi3", 4096, False),
-        ("llama", 4096, False),
-        ("exaone4", 4096, False),
+        # The architecture's period, and the file's own.
+        ("gemma2", WINDOW, (1, 3, 5, 7)),
+        ("gemma3n", WINDOW, (4,)),
+        ("gemma3", WINDOW, (5,)),
+        ("cohere2", WINDOW, (3, 7)),
+        ("modern-bert", WINDOW, (0, 3, 6)),  # full blocks come first
+        ("gpt-oss", {PATTERN: 4}, (3, 7)),
+        ("gpt-oss", {PATTERN: [True, False, False]}, tuple(range(1, 8))),
+        ("gpt-oss", {PATTERN: 1}, None),
+        ("gpt-oss", {PATTERN: 0}, None),
+        ("gpt-oss", {"nextn_predict_layers": 2}, (1, 3, 5)),  # those that draft are not counted
+        # Which files have sliding blocks.
+        ("gemma3", {}, None),
+        ("gemma3", {"attention.sliding_window": 0}, None),
+        ("gemma2", {}, (1, 3, 5, 7)),
+        ("llama4", {}, (3, 7)),
+        ("llama4", {"attention.sliding_window": 0}, None),
+        ("phi3", WINDOW, None),
+        ("llama", WINDOW, None),
+        ("exaone4", WINDOW, None),
+        ("unheard-of", WINDOW, None),
+        ("unheard-of", BASE_SWA, None),
     ],
 )
-def test_which_files_have_sliding_blocks(
-    architecture: str, window: int | None, *, slides: bool
+def test_blocks_that_slide(
+    architecture: str, keys: dict[str, object], full: tuple[int, ...] | None
 ) -> None:
-    found = kinds(architecture, attention__sliding_window=window)
-    assert ("sliding_attention" in found) is slides
+    found = settings(model(architecture, {**YARN, **keys}))
+    if full is None:
+        assert SLIDING not in found
+        return
+    sliding = set(range(6 if "nextn_predict_layers" in keys else 8)) - set(full)
+    assert {name: layer.layers for name, layer in found.items()} == {
+        FULL: full,
+        SLIDING: tuple(sorted(sliding)),
+    }
 
 
-def test_exaone_4_slides_with_64_blocks() -> None:
-    found = settings(model("exaone4", {**YARN, "block_count": 64}))
-    assert found["full_attention"].rope_type is None
-    assert rotary(found["sliding_attention"]).base == 500_000
+def test_blocks_that_nobody_counts() -> None:
+    found = settings(model("gpt-oss", {**YARN, "block_count": None}))
+    assert {name: layer.layers for name, layer in found.items()} == {FULL: None, SLIDING: None}
+
+
+@pytest.mark.parametrize(
+    ("architecture", "keys", "name", "rope_type", "layers"),
+    [
+        # Full blocks of some do not rotate.
+        ("cohere2", WINDOW, FULL, None, (3, 7)),
+        ("smallthinker", WINDOW, FULL, None, (0, 4)),
+        ("llama4", WINDOW, FULL, None, (3, 7)),
+        ("afmoe", WINDOW, FULL, None, (3, 7)),
+        ("exaone4", {"block_count": 64}, FULL, None, tuple(range(3, 64, 4))),
+        # Every fourth block, or a pattern.
+        ("smollm3", {}, "nope", None, (3, 7)),
+        ("smollm3", {}, "rope", "yarn", (0, 1, 2, 4, 5, 6)),
+        ("granite_swa", {"attention.rope_pattern": [1, 1, 0, 1, 1, 1, 0, 1]}, "nope", None, (2, 6)),
+        # All or none: a switch, a size, an architecture.
+        ("granite_swa", {}, "all", "yarn", None),
+        ("granitehybrid", OFF, "all", None, None),
+        ("granitehybrid", {}, "all", "yarn", None),
+        ("llama", OFF, "all", "yarn", None),
+        ("baichuan", {"block_count": 32}, "all", "yarn", None),
+        ("baichuan", {"block_count": 40}, "all", None, None),
+        ("gpt2", {}, "all", None, None),
+        # Type none forgets the factor, but where it is shared.
+        ("gpt-oss", WINDOW | NO_TYPE, FULL, "default", (1, 3, 5, 7)),
+        ("gpt-oss", WINDOW | NO_TYPE, SLIDING, "linear", (0, 2, 4, 6)),
+        ("cohere2", WINDOW | NO_TYPE, SLIDING, "default", (0, 1, 2, 4, 5, 6)),
+    ],
+)
+def test_rope_type_of_blocks(
+    architecture: str,
+    keys: dict[str, object],
+    name: str,
+    rope_type: str | None,
+    layers: tuple[int, ...] | None,
+) -> None:
+    layer = settings(model(architecture, {**YARN, **keys}))[name]
+    assert (layer.rope_type, layer.layers) == (rope_type, layers)
+    assert layer.context_length == 131_072
+
+
+@pytest.mark.parametrize(
+    ("architecture", "keys", "name", "base"),
+    [
+        ("exaone4", {"block_count": 64}, SLIDING, 500_000),
+        ("gemma3", WINDOW | BASE_SWA, SLIDING, 20_000),
+        ("gemma3", WINDOW | BASE_SWA, FULL, 500_000),
+        ("gpt-oss", WINDOW | BASE_SWA, SLIDING, 20_000),
+        ("olmo2", WINDOW | BASE_SWA, SLIDING, 500_000),
+        # An unknown architecture goes by its keys.
+        ("unheard-of", WINDOW | BASE_SWA, SLIDING, 20_000),
+        ("unheard-of", WINDOW | BASE_SWA, FULL, 500_000),
+    ],
+)
+def test_base_of_blocks(architecture: str, keys: dict[str, object], name: str, base: float) -> None:
+    assert rotary(settings(model(architecture, {**YARN, **keys}))[name]).base == base
 
 
 @pytest.mark.parametrize(
@@ -102,74 +150,6 @@ def test_sliding_blocks_rotate(
     keys = {"context_length": 131_072, "freq_base": base} if plain else OF_ROPE
     inv_freq, attention, _ = turned(keys, n_dims=64, sliding=(base, freq_scale))
     assert_turns(architecture, layer, inv_freq, attention)
-
-
-def test_key_of_the_sliding_base() -> None:
-    keys = {**YARN, **WINDOW, "rope.freq_base_swa": 20_000.0}
-    for architecture, base in (("gemma3", 20_000), ("gpt-oss", 20_000), ("olmo2", 500_000)):
-        layer = settings(model(architecture, keys))["sliding_attention"]
-        assert rotary(layer).base == base, architecture
-        full = settings(model("gemma3", keys))["full_attention"]
-        assert rotary(full).base == 500_000
-
-
-def test_type_none_forgets_the_factor_where_it_is_shared() -> None:
-    keys = {**YARN, **WINDOW, "rope.scaling.type": "none"}
-    found = settings(model("gpt-oss", keys))
-    assert found["full_attention"].rope_type == "default"
-    assert found["sliding_attention"].rope_type == "linear"
-    assert settings(model("cohere2", keys))["sliding_attention"].rope_type == "default"
-
-
-@pytest.mark.parametrize(
-    ("architecture", "silent"),
-    [("cohere2", (3, 7)), ("smallthinker", (0, 4)), ("llama4", (3, 7)), ("afmoe", (3, 7))],
-)
-def test_full_blocks_that_do_not_rotate(architecture: str, silent: tuple[int, ...]) -> None:
-    full = settings(model(architecture, {**YARN, **WINDOW}))["full_attention"]
-    assert (full.rope_type, full.layers) == (None, silent)
-
-
-def test_every_fourth_block_of_smollm3_does_not_rotate() -> None:
-    found = settings(model("smollm3", YARN))
-    assert {name: layer.rope_type for name, layer in found.items()} == {
-        "nope": None,
-        "rope": "yarn",
-    }
-    assert found["nope"].layers == (3, 7)
-
-
-def test_pattern_of_rotating_blocks() -> None:
-    pattern = {"attention.rope_pattern": [1, 1, 0, 1, 1, 1, 0, 1]}
-    assert settings(model("granite_swa", {**YARN, **pattern}))["nope"].layers == (2, 6)
-    assert list(settings(model("granite_swa", YARN))) == ["all"]
-
-
-def test_switch_of_granite() -> None:
-    off = {**YARN, "rope.scaling.finetuned": False}
-    assert only(model("granitehybrid", off)).rope_type is None
-    assert only(model("granitehybrid", YARN)).rope_type == "yarn"
-    assert only(model("llama", off)).rope_type == "yarn"
-
-
-def test_large_baichuan_does_not_rotate() -> None:
-    assert only(model("baichuan", {**YARN, "block_count": 32})).rope_type == "yarn"
-    assert only(model("baichuan", {**YARN, "block_count": 40})).rope_type is None
-
-
-def test_architecture_without_rotation() -> None:
-    layer = only(model("gpt2", {"context_length": 1024}))
-    assert (layer.rope_type, layer.context_length) == (None, 1024)
-
-
-def test_unknown_architecture_goes_by_its_keys() -> None:
-    keys = {**YARN, **WINDOW}
-    assert list(settings(model("unheard-of", keys))) == ["all"]
-    no_window = {**YARN, "rope.freq_base_swa": 10_000.0}
-    assert list(settings(model("unheard-of", no_window))) == ["all"]
-    found = settings(model("unheard-of", {**keys, "rope.freq_base_swa": 10_000.0}))
-    assert rotary(found["sliding_attention"]).base == 10_000
-    assert rotary(found["full_attention"]).base == 500_000
 
 
 def test_temperatures() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from models.gguf.built import assert_turns, only, rotary, settings, with_divisors
 from models.gguf.llama_cpp import turned
-from models.gguf.writer import divisors_of_llama3, float32, model
+from models.gguf.writer import Tensor, divisors_of_llama3, float32, model
 
 from ropecli.models.gguf.settings import LONG, SHORT
 
@@ -43,16 +44,10 @@ def named(architecture: str, keys: dict[str, Any], **more: object) -> dict[str, 
     return model(architecture, {"attention.key_length": N, **rope, **more})
 
 
-@given(keys())
-def test_frequencies_of_llama(keys: dict[str, Any]) -> None:
-    inv_freq, attention, _ = turned(keys, n_dims=N)
-    assert_turns(f"{keys}", only(named("llama", keys)), inv_freq, attention)
-
-
-@given(keys(), st.lists(singles, min_size=N // 2, max_size=N // 2))
-def test_frequencies_with_divisors(keys: dict[str, Any], divisors: list[float]) -> None:
+@given(keys(), st.none() | st.lists(singles, min_size=N // 2, max_size=N // 2))
+def test_frequencies_of_llama(keys: dict[str, Any], divisors: list[float] | None) -> None:
     inv_freq, attention, _ = turned(keys, n_dims=N, divisors=divisors)
-    layer = only(named("llama", keys), with_divisors(divisors))
+    layer = only(named("llama", keys), with_divisors(divisors) if divisors else None)
     assert_turns(f"{keys} {divisors}", layer, inv_freq, attention)
 
 
@@ -98,25 +93,20 @@ def test_deepseek_v3() -> None:
     assert got.softmax_factor == pytest.approx(1.8738542, abs=1e-7)
 
 
-def test_llama_3_1_is_named() -> None:
+@pytest.mark.parametrize(
+    ("changed", "rope_type", "original"), [(1.0, "llama3", 8192), (1.01, "longrope", None)]
+)
+def test_only_the_divisors_of_llama_3_1_are_named(
+    changed: float, rope_type: str, original: int | None
+) -> None:
     keys = {"context_length": 131_072, "attention.key_length": 128, "rope.freq_base": 500_000.0}
     divisors = divisors_of_llama3(64, 500_000.0)
+    divisors[40] *= changed
     layer = only(model("llama", keys), with_divisors(divisors.tolist()))
-    assert layer.rope_type == "llama3"
-    assert layer.scaling["factor"] == 8.0
-    assert layer.original_context_length == 8192
-    inv_freq = [500_000.0 ** (-i / 64) / divisors[i] for i in range(64)]
-    assert_turns("llama3", layer, inv_freq, 1.0)
-
-
-def test_divisors_of_another_model_are_not_named() -> None:
-    keys = {"context_length": 131_072, "attention.key_length": 128, "rope.freq_base": 500_000.0}
-    divisors = divisors_of_llama3(64, 500_000.0)
-    divisors[40] *= 1.01
-    layer = only(model("llama", keys), with_divisors(divisors.tolist()))
-    assert layer.rope_type == "longrope"
-    assert layer.original_context_length is None
-    assert rotary(layer).inv_freq[40] == pytest.approx(500_000.0 ** (-40 / 64) / divisors[40])
+    assert (layer.rope_type, layer.original_context_length) == (rope_type, original)
+    assert layer.scaling.get("factor") == (8.0 if changed == 1 else None)
+    inv_freq = [500_000.0 ** (-i / 64) / float(np.float32(divisors[i])) for i in range(64)]
+    assert_turns(rope_type, layer, inv_freq, 1.0)
 
 
 def test_gemma_4_is_named() -> None:
@@ -138,7 +128,28 @@ def test_gemma_4_is_named() -> None:
     assert (sliding.head_dim, sliding.base, sliding.rope_type) == (256, 10_000.0, "default")
 
 
-def test_longrope_goes_by_the_length() -> None:
+PLAIN = [10_000.0 ** (-i / 4) for i in range(4)]
+HALVED = [f / 2 for f in PLAIN]
+LISTS = {LONG: float32([1, 2, 4, 8]), SHORT: float32([1, 1, 1, 2])}
+LONG_ONE = [f / d for f, d in zip(PLAIN, (1, 2, 4, 8), strict=True)]
+SHORT_ONE = [f / d for f, d in zip(PLAIN, (1, 1, 1, 2), strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "tensors", "length", "expected"),
+    [
+        ("phi3", LISTS, 4096, SHORT_ONE),
+        ("phi3", LISTS, 4097, LONG_ONE),
+        ("phi3", {LONG: LISTS[LONG]}, 4096, PLAIN),  # one list alone leaves the other plain
+        # Only some architectures use divisors.
+        ("qwen2", with_divisors([2.0] * 4), None, PLAIN),
+        ("llama", with_divisors([2.0] * 4), None, HALVED),
+        ("unheard-of", with_divisors([2.0] * 4), None, HALVED),
+    ],
+)
+def test_divisors_that_count(
+    architecture: str, tensors: dict[str, Tensor], length: int | None, expected: list[float]
+) -> None:
     keys = {
         "context_length": 131_072,
         "attention.key_length": 8,
@@ -146,31 +157,9 @@ def test_longrope_goes_by_the_length() -> None:
         "rope.scaling.original_context_length": 4096,
         "rope.scaling.attn_factor": 1.1875,
     }
-    tensors = {LONG: float32([1, 2, 4, 8]), SHORT: float32([1, 1, 1, 2])}
-    layer = only(model("phi3", keys), tensors)
+    layer = only(model(architecture, keys), tensors)
     assert layer.original_context_length == 4096
-    plain = [10_000.0 ** (-i / 4) for i in range(4)]
-    short = [f / d for f, d in zip(plain, (1, 1, 1, 2), strict=True)]
-    long = [f / d for f, d in zip(plain, (1, 2, 4, 8), strict=True)]
-    assert_turns("short", layer, short, 1.1875, sequence_length=4096)
-    assert_turns("long", layer, long, 1.1875, sequence_length=4097)
-
-
-def test_one_list_alone_leaves_the_other_plain() -> None:
-    keys = {"context_length": 131_072, "attention.key_length": 8}
-    layer = only(model("phi3", keys), {LONG: float32([1, 2, 4, 8])})
-    plain = [10_000.0 ** (-i / 4) for i in range(4)]
-    assert_turns("short", layer, plain, 1.0, sequence_length=131_072)
-
-
-def test_only_some_architectures_use_divisors() -> None:
-    keys = {"context_length": 4096, "attention.key_length": 8}
-    divisors = with_divisors([2.0] * 4)
-    plain = [10_000.0 ** (-i / 4) for i in range(4)]
-    assert_turns("qwen2", only(model("qwen2", keys), divisors), plain, 1.0)
-    halved = [f / 2 for f in plain]
-    assert_turns("llama", only(model("llama", keys), divisors), halved, 1.0)
-    assert_turns("unknown", only(model("unheard-of", keys), divisors), halved, 1.0)
+    assert_turns(architecture, layer, expected, 1.1875, sequence_length=length)
 
 
 def test_keys_of_yarn_are_ignored_by_most() -> None:
