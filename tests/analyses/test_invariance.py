@@ -132,82 +132,73 @@ def test_theory_follows_the_options(name: str, options: dict[str, Any]) -> None:
     assert found.agrees, {k: p for k, p in found.properties.items() if not p.agrees}
 
 
-def test_a_bias_on_distance() -> None:
-    found = biased(lambda m, n: -0.5 * (m - n))
-    held = {key: each.holds for key, each in found.properties.items()}
-    assert held == {
-        "translation_invariance": True,
-        "symmetry": False,
-        "boundedness": False,
-        "decay": True,
-        "linear_shift": None,
-    }
-    # The bias is exact, and the scores are rounded: at most the tolerance, twice a rounding.
-    assert found.decay.max_error is not None
-    assert found.decay.tolerance is not None
-    assert_within(
-        "decay", got=found.decay.max_error, expected=-0.5, tolerance=-found.decay.tolerance
-    )
-    # Of 24 tokens, the two ends change places: twice a half of 23.
-    assert found.symmetry.max_error is not None
-    assert found.symmetry.tolerance is not None
-    assert_within(
-        "symmetry", got=found.symmetry.max_error, expected=23.0, tolerance=found.symmetry.tolerance
-    )
+@pytest.mark.parametrize(
+    ("bias", "expected"),
+    [
+        (
+            lambda m, n: -0.5 * (m - n),
+            {
+                "translation_invariance": True,
+                "symmetry": False,
+                "boundedness": False,
+                "decay": True,
+                "linear_shift": None,
+            },
+        ),
+        (lambda m, n: -0.5 * np.abs(m - n), {"symmetry": True, "decay": True}),
+        (lambda m, n: 0.01 * m + 0 * n, {"translation_invariance": False}),
+        # What happens far out alone is seen.
+        (
+            lambda m, n: np.where(m > 500, 0.01 * (m - 500), 0.0) + 0 * n,
+            {"translation_invariance": False, "symmetry": False},
+        ),
+        (lambda m, n: 0 * (m - n), {"decay": False}),
+        (lambda m, n: -(m - n) + 1.5 * (m - n > 30), {"decay": False}),  # one step up
+        (
+            lambda m, n: np.where(n > m, -np.inf, 0.0),
+            {"translation_invariance": True, "symmetry": False, "boundedness": True},
+        ),
+        (
+            lambda m, n: np.where(m == n, np.nan, 0.0),
+            {
+                "translation_invariance": False,
+                "symmetry": False,
+                "boundedness": False,
+                "decay": False,
+                "linear_shift": None,
+            },
+        ),
+    ],
+)
+def test_properties_of_a_bias(bias: Any, expected: dict[str, bool | None]) -> None:
+    found = biased(bias).properties
+    assert {name: found[name].holds for name in expected} == expected
 
 
-def test_a_bias_on_the_size_of_the_distance_is_symmetric() -> None:
-    found = biased(lambda m, n: -0.5 * np.abs(m - n))
-    assert found.symmetry.holds
-    assert found.decay.holds
-
-
-def test_a_bias_on_the_query_s_position_is_not_translation_invariant() -> None:
-    found = biased(lambda m, n: 0.01 * m + 0 * n)
-    assert found.translation_invariance.holds is False
-    # Each score grows by a hundredth of the shift; the far one is the larger, and by more than
-    # its tolerance, which grows with the last position, is: 1009 of it.
-    assert found.translation_invariance.max_error is not None
-    assert found.translation_invariance.tolerance is not None
-    assert_within(
-        "shift",
-        got=found.translation_invariance.max_error,
-        expected=10.09,
-        tolerance=found.translation_invariance.tolerance,
-    )
-
-
-def test_what_happens_far_out_alone_is_seen() -> None:
-    found = biased(lambda m, n: np.where(m > 500, 0.01 * (m - 500), 0.0) + 0 * n)
-    assert found.translation_invariance.holds is False
-    assert found.symmetry.holds is False
-
-
-def test_a_constant_does_not_decay() -> None:
-    found = biased(lambda m, n: 0 * (m - n))
-    assert (found.decay.holds, found.decay.max_error) == (False, 0.0)
-
-
-def test_one_step_up_is_no_decay() -> None:
-    found = biased(lambda m, n: -(m - n) + 1.5 * (m - n > 30))
-    assert found.decay.holds is False
-    # The scores and the bias are rounded: twice a rounding of either end of the step.
-    assert found.decay.tolerance is not None
-    rise = found.decay.max_error or 0.0
-    assert_within("rise", got=rise, expected=0.5, tolerance=-found.decay.tolerance)
-
-
-def test_a_masked_score_is_not_equal_to_another() -> None:
-    found = biased(lambda m, n: np.where(n > m, -np.inf, 0.0))
-    assert found.translation_invariance.holds
-    assert (found.symmetry.holds, found.symmetry.max_error) == (False, np.inf)
-    assert found.boundedness.holds
-
-
-def test_not_a_number_satisfies_nothing() -> None:
-    found = biased(lambda m, n: np.where(m == n, np.nan, 0.0))
-    held = [each.holds for each in found.properties.values()]
-    assert held == [False, False, False, False, None]
+@pytest.mark.parametrize(
+    ("bias", "name", "error"),
+    [
+        (lambda m, n: -0.5 * (m - n), "decay", -0.5),
+        # Of 24 tokens, the two ends change places: twice a half of 23.
+        (lambda m, n: -0.5 * (m - n), "symmetry", 23.0),
+        # Each score grows by a hundredth of the shift; the far one is the larger, and by more than
+        # its tolerance, which grows with the last position, is: 1009 of it.
+        (lambda m, n: 0.01 * m + 0 * n, "translation_invariance", 10.09),
+        (lambda m, n: 0 * (m - n), "decay", 0.0),
+        (lambda m, n: -(m - n) + 1.5 * (m - n > 30), "decay", 0.5),
+        (lambda m, n: np.where(n > m, -np.inf, 0.0), "symmetry", np.inf),
+    ],
+)
+def test_error_of_a_bias(bias: Any, name: str, error: float) -> None:
+    """The bias is exact, and the scores are rounded: at most the tolerance, twice a rounding."""
+    found = biased(bias).properties[name]
+    assert found.tolerance is not None
+    assert found.max_error is not None
+    if not error or np.isinf(error):
+        assert found.max_error == error
+    else:
+        tolerance = abs(found.tolerance)
+        assert_within(name, got=found.max_error, expected=error, tolerance=tolerance)
 
 
 def test_a_stretch_that_only_some_tokens_show_is_found() -> None:
@@ -271,30 +262,23 @@ def test_agreement_is_about_what_is_known() -> None:
     ]:
         found = Property(max_error=0.0 if holds else 2.0, tolerance=1.0, theory=theory)
         assert (found.holds, found.agrees) == (holds, agrees)
+    assert Property(max_error=np.nan, tolerance=1.0, theory=None).holds is False
     unknown = Property(max_error=None, tolerance=None, theory=True)
     assert (unknown.holds, unknown.agrees) == (None, True)
 
 
-def test_an_error_of_nan_does_not_hold() -> None:
-    assert Property(max_error=np.nan, tolerance=1.0, theory=None).holds is False
-
-
 @pytest.mark.parametrize(
-    ("shift", "seed", "message"),
+    ("options", "kind", "message"),
     [
-        (0, 0, "shift must be at least 1, got 0"),
-        (-1, 0, "shift must be at least 1, got -1"),
-        (1, -1, "seed must be at least 0, got -1"),
+        ({"shift": 0}, ArgumentError, "shift must be at least 1, got 0"),
+        ({"shift": -1}, ArgumentError, "shift must be at least 1, got -1"),
+        ({"seed": -1}, ArgumentError, "seed must be at least 0, got -1"),
+        ({"shift": 1.5}, ArgumentTypeError, r"shift must be an integer, got 1\.5"),
     ],
 )
-def test_numbers_out_of_range(shift: int, seed: int, message: str) -> None:
-    with pytest.raises(ArgumentError, match=message):
-        invariance(encoding("nope"), shift=shift, seed=seed)
-
-
-def test_a_shift_that_is_no_integer() -> None:
-    with pytest.raises(ArgumentTypeError, match=r"shift must be an integer, got 1\.5"):
-        invariance(encoding("nope"), shift=1.5)  # type: ignore[arg-type]
+def test_numbers_out_of_range(options: dict[str, Any], kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        invariance(encoding("nope"), **options)
 
 
 def test_a_shift_beyond_a_table_is_refused() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from models.configs import ALL, DEEPSEEK_V3, GEMMA_3, LLAMA_31, QWEN2_VL, SMOLLM3
+from models.configs import DEEPSEEK_V3, GEMMA_3, GPT_OSS, LLAMA_31, QWEN2_VL, SMOLLM3
 
 from ropecli import Rotary
 from ropecli.errors import ArgumentError, FileError
 from ropecli.models.load import load_model
+from ropecli.models.model import heads_of
 
 LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": 5e5}
 SLIDING = "sliding_attention"
@@ -139,7 +140,7 @@ def test_a_list_of_bases_needs_layer_types() -> None:
     ("config", "expected"),
     [
         (LLAMA_31, {"all": None}),
-        (ALL["gpt-oss"], {"all": None}),
+        (GPT_OSS, {"all": None}),
         (QWEN2_VL, {"all": None, "vision": None}),
         (SMOLLM3, {"rope": (0, 1, 2, 4, 5, 6), "nope": (3, 7)}),  # 1 means RoPE
         (MOLMO_2, {"scaled": (1, 3), "unscaled": (0, 2)}),
@@ -315,9 +316,55 @@ def test_where_the_original_length_stands(model_type: str, inner: int | None) ->
 
 def test_a_truncate_of_null_is_as_good_as_false() -> None:
     def table(truncate: bool | None) -> list[float]:
-        scaling = ALL["gpt-oss"]["rope_scaling"] | {"truncate": truncate}
-        rope = load_model(ALL["gpt-oss"] | {"rope_scaling": scaling}).layer().rotary
+        scaling = GPT_OSS["rope_scaling"] | {"truncate": truncate}
+        rope = load_model(GPT_OSS | {"rope_scaling": scaling}).layer().rotary
         assert rope is not None
         return list(rope.frequencies)
 
     assert table(None) == table(False) != table(True)
+
+
+# How many heads the weights of a model have.
+
+QWEN_VL: dict[str, Any] = {
+    "model_type": "some_vl",
+    "text_config": LLAMA_31 | {"num_key_value_heads": 4},
+    "vision_config": {
+        "model_type": "x",
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "rope_theta": 1e4,
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("config", "layer", "expected"),
+    [
+        (LLAMA_31, None, (32, 32, 128, 128, 0, "half")),
+        (LLAMA_31 | {"num_key_value_heads": 8}, None, (32, 8, 128, 128, 0, "half")),
+        (LLAMA_31 | {"n_kv_heads": 2, "head_dim": 64}, "all", (32, 2, 64, 64, 0, "half")),
+        (GPT_OSS, None, (64, 64, 64, 64, 0, "half")),
+        (GEMMA_3, None, (8, 8, 256, 256, 0, "half")),
+        (DEEPSEEK_V3, None, (128, 128, 192, 64, 128, "interleaved")),
+        (QWEN_VL, "all", (32, 4, 128, 128, 0, "half")),
+        (QWEN_VL, "vision", (4, 4, 16, 16, 0, "half")),
+    ],
+)
+def test_heads(config: dict[str, Any], layer: str | None, expected: tuple[Any, ...]) -> None:
+    found = heads_of(load_model(config), layer)
+    sizes = (found.heads, found.kv_heads, found.head_dim, found.rotary_dim, found.rotary_offset)
+    assert (*sizes, found.layout) == expected
+
+
+def test_layers_of_several_shapes_need_a_choice() -> None:
+    with pytest.raises(ArgumentError, match=r"\(all, vision\) have heads of several shapes"):
+        heads_of(load_model(QWEN_VL))
+    with pytest.raises(ArgumentError, match="layer must be one of all, vision"):
+        heads_of(load_model(QWEN_VL), "audio")
+
+
+def test_a_file_that_does_not_say_it() -> None:
+    config = {"model_type": "unknown", "head_dim": 64, "rope_theta": 1e4}
+    with pytest.raises(FileError, match="has no num_attention_heads; pass heads, "):
+        heads_of(load_model(config))

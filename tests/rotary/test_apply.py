@@ -10,7 +10,7 @@ import pytest
 from helpers import assert_same_bits, random_array
 from numpy.typing import NDArray
 
-from ropecli import ArgumentError, ArgumentTypeError, Rotary, rotate
+from ropecli import ArgumentError, ArgumentTypeError, Rotary, decay, rope, rotate, verify
 
 ROPE = Rotary(head_dim=4)
 DTYPES = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16]
@@ -67,13 +67,14 @@ def test_positions_of_any_kind(positions: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_into_an_array_of_the_caller_s(dtype: Any) -> None:
+@pytest.mark.parametrize("made", [ROPE, rope("xpos", head_dim=4)], ids=["RoPE", "xPos"])
+def test_into_an_array_of_the_caller_s(made: Rotary, dtype: Any) -> None:
     x = random_array(2, 3, 4, dtype=dtype)
-    expected = rotate(x, ROPE)
+    expected = rotate(x, made)
     out = np.empty_like(x)
-    assert rotate(x, ROPE, out=out) is out
+    assert rotate(x, made, out=out) is out
     assert_same_bits("out", got=out, expected=expected)
-    assert rotate(x, ROPE, out=x) is x
+    assert rotate(x, made, out=x) is x
     assert_same_bits("in place", got=x, expected=expected)
 
 
@@ -200,3 +201,48 @@ def test_type_is_refused(x: Any, keywords: dict[str, Any], message: str) -> None
     with pytest.raises(ArgumentTypeError) as caught:
         rotate(x, **{"rope": ROPE, **keywords})
     assert message in str(caught.value)
+
+
+# xPos: vectors turn and change their length with position.
+
+RNG = np.random.default_rng(9)
+
+
+def test_scores_depend_on_distance_alone_and_shrink_with_it() -> None:
+    made = rope("xpos", head_dim=16)
+    q, k = RNG.standard_normal((2, 16))
+    m, n = 700.0, 450.0
+
+    def score(m: float, n: float) -> float:
+        left = rotate(q[None], made, [m])[0]
+        return float(left @ rotate(k[None], made.for_keys, [n])[0])
+
+    # z^(m/512) z^(-n/512): at most e^(0.0025 * 700) from 1, with a few ulps each.
+    assert score(m, n) == pytest.approx(score(m + 1000, n + 1000), rel=1e-12, abs=1e-12)
+    pair = (q[0] + 1j * q[1]) * np.conj(k[0] + 1j * k[1])
+    alone = np.zeros(16)
+    alone[:2] = q[:2]
+    left = rotate(alone[None], made, [m])[0]
+    expected = (pair * np.exp(1j * (m - n))).real * (0.4 / 1.4) ** ((m - n) / 512)
+    got = float(left @ rotate(k[None], made.for_keys, [n])[0])
+    assert got == pytest.approx(expected, rel=1e-12, abs=1e-14)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+def test_back_again(dtype: str) -> None:
+    made = rope("xpos", head_dim=16, layout="half")
+    x = RNG.standard_normal((2, 300, 16)).astype(dtype)
+    there = rotate(x, made)
+    back = rotate(there, made, inverse=True)
+    # A rounding to the dtype each way, of pairs that have shrunk by up to (0.4/1.4)^(299/512).
+    unit = {"float64": 2**-46, "float32": 2**-24, "float16": 2**-11}[dtype]
+    assert np.abs(back - x).max() <= 4 * unit * np.abs(x).max()
+    assert there.dtype == x.dtype
+
+
+def test_laws_of_rotations_are_not_its_own() -> None:
+    made = rope("xpos", head_dim=8)
+    with pytest.raises(ArgumentError, match="xPos is not a rotation"):
+        verify(made)
+    with pytest.raises(ArgumentError, match="for rotations"):
+        decay(made)
