@@ -33,77 +33,54 @@ def header(tensors: int, keys: int) -> bytes:
     return b"GGUF" + struct.pack("<IQQ", 3, tensors, keys)
 
 
-def valued(code: int, data: bytes) -> bytes:
-    return header(0, 1) + text("k") + struct.pack("<I", code) + data
+def list_of(code: int, count: int, data: bytes) -> bytes:
+    """A file of one key, an array with any count."""
+    return header(0, 1) + text("k") + struct.pack("<I", ARRAY) + array(code, count, data).data
 
 
-def strings_of_nothing() -> bytes:
-    return valued(ARRAY, array(STRING, 2**34, b"").data)
+def many(count: int, keys: int, value: bytes) -> bytes:
+    """A header with so many keys of one value, or tensors where there are none."""
+    names = "key.{}" if keys else "blk.{}.weight"
+    start = header(count - keys, keys)
+    return start + b"".join(text(names.format(i)) + value for i in range(count))
 
 
-def arrays_of_nothing() -> bytes:
-    return valued(ARRAY, array(ARRAY, 2**34, b"").data)
+def of_string(value: str) -> bytes:
+    return struct.pack("<I", STRING) + text(value)
 
 
-def long_strings() -> bytes:
-    string = text(b"x" * (1 << 20))
-    return valued(ARRAY, array(STRING, 1_100, string * 20).data)
-
-
-def tree_of_arrays() -> bytes:
-    leaf = array(UINT8, 0, b"").data
-    data = leaf
-    for _ in range(2):
-        data = array(ARRAY, 1_000, data * 1_000).data
-        if len(data) > 1 << 21:
-            break
-    return valued(ARRAY, data)
-
-
-def many_keys() -> bytes:
-    value = struct.pack("<II", UINT32, 7)
-    return header(0, 16_384) + b"".join(text(f"key.{i}") + value for i in range(16_384))
-
-
-def many_tensors() -> bytes:
-    rest = struct.pack("<IQIQ", 1, 32, F32, 0)
-    return header(32_768, 0) + b"".join(text(f"blk.{i}.weight") + rest for i in range(32_768))
-
-
-def many_numbers() -> bytes:
-    numbers = struct.pack("<I", ARRAY) + array(UINT32, 65_536, bytes(4 * 65_536)).data
-    return header(0, 200) + b"".join(text(f"key.{i}") + numbers for i in range(200))
-
-
-def many_texts() -> bytes:
-    value = struct.pack("<I", STRING) + text(("x" * 65_500 + "\U0001f600").encode())
-    return header(0, 900) + b"".join(text(f"key.{i}") + value for i in range(900))
-
-
-#: Makers, and why their files are refused; None for those that are read.
-CRAFTED: dict[Callable[[], bytes], str | None] = {
-    strings_of_nothing: "too many parts",
-    arrays_of_nothing: "too many parts",
-    long_strings: "needs",
-    tree_of_arrays: "too many parts",
-    many_keys: None,
-    many_tensors: None,
-    many_numbers: "too much memory",
-    many_texts: "too much memory",
+EMPTY = array(UINT8, 0, b"").data
+NUMBERS = struct.pack("<I", ARRAY) + array(UINT32, 65_536, bytes(4 * 65_536)).data
+#: By name how a file is made, and why it is refused; None for one that is read.
+CRAFTED: dict[str, tuple[Callable[[], bytes], str | None]] = {
+    "strings of nothing": (lambda: list_of(STRING, 2**34, b""), "too many parts"),
+    "arrays of nothing": (lambda: list_of(ARRAY, 2**34, b""), "too many parts"),
+    "tree of arrays": (
+        lambda: list_of(ARRAY, 1_000, array(ARRAY, 1_000, EMPTY * 1_000).data * 1_000),
+        "too many parts",
+    ),
+    "long strings": (lambda: list_of(STRING, 1_100, text(b"x" * (1 << 20)) * 20), "needs"),
+    "many keys": (lambda: many(16_384, 16_384, struct.pack("<II", UINT32, 7)), None),
+    "many tensors": (lambda: many(32_768, 0, struct.pack("<IQIQ", 1, 32, F32, 0)), None),
+    "many numbers": (lambda: many(200, 200, NUMBERS), "too much memory"),
+    "many texts": (
+        lambda: many(900, 900, of_string("x" * 65_500 + "\U0001f600")),
+        "too much memory",
+    ),
 }
 
 
-def made(folder: Path, maker: Callable[[], bytes]) -> Path:
-    path = saved(folder, maker(), f"{maker.__name__}.gguf")
-    if CRAFTED[maker] == "too many parts":
+def craft(folder: Path, name: str) -> Path:
+    make, why = CRAFTED[name]
+    path = saved(folder, make(), f"{name}.gguf")
+    if why == "too many parts":
         os.truncate(path, 2**40)  # a hole: nothing on the disk
     return path
 
 
-@pytest.mark.parametrize("maker", CRAFTED, ids=lambda maker: maker.__name__)
-def test_crafted_header_is_soon_done_with(tmp_path: Path, maker: Callable[[], bytes]) -> None:
-    path = made(tmp_path, maker)
-    why = CRAFTED[maker]
+@pytest.mark.parametrize("name", CRAFTED)
+def test_crafted_header_is_soon_done_with(tmp_path: Path, name: str) -> None:
+    path, why = craft(tmp_path, name), CRAFTED[name][1]
     with soon(path):
         if why is None:
             read_gguf(path)
@@ -113,7 +90,7 @@ def test_crafted_header_is_soon_done_with(tmp_path: Path, maker: Callable[[], by
 
 def test_header_of_long_strings_is_not_read_for_ever(tmp_path: Path) -> None:
     path = tmp_path / "x.gguf"
-    path.write_bytes(valued(ARRAY, array(STRING, 2_000, b"").data))
+    path.write_bytes(list_of(STRING, 2_000, b""))
     with path.open("r+b") as stream:
         for i in range(2_000):  # each string a hole of a MiB
             stream.seek(49 + i * ((1 << 20) + 8))
@@ -144,7 +121,7 @@ else:
 
 
 def test_crafted_headers_stay_below_200_mb_of_memory(tmp_path: Path) -> None:
-    paths = [str(made(tmp_path, maker)) for maker in CRAFTED]
+    paths = [str(craft(tmp_path, name)) for name in CRAFTED]
     done = run_python(READ.replace("PATHS", repr(paths)))
     assert done.stderr == ""
     assert int(done.stdout) * 1024 < 200_000_000

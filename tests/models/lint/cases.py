@@ -90,8 +90,8 @@ def of_scaling(sound: Json, changes: Changes) -> dict[str, Case]:
     }
 
 
-def llama(**keys: object) -> dict[str, object]:
-    """A sound llama as GGUF, keys without the architecture's name, "__" for "."; None is out."""
+def of_architecture(architecture: str, **keys: object) -> dict[str, object]:
+    """A sound GGUF, keys without the architecture's name; None leaves one out."""
     usual: dict[str, object] = {
         "context_length": 8192,
         "embedding_length": 512,
@@ -99,13 +99,12 @@ def llama(**keys: object) -> dict[str, object]:
         "rope.dimension_count": 64,
         "rope.freq_base": 500_000.0,
     }
-    return model("llama", usual | {name.replace("__", "."): v for name, v in keys.items()})
+    return model(architecture, usual | {name.replace("__", "."): v for name, v in keys.items()})
 
 
-def _other(architecture: str, metadata: Mapping[str, object]) -> dict[str, object]:
-    """The same metadata of another architecture."""
-    keys = {name.removeprefix("llama."): v for name, v in metadata.items() if "llama." in name}
-    return model(architecture, keys)
+def llama(**keys: object) -> dict[str, object]:
+    """A sound llama as GGUF; "__" stands for "."."""
+    return of_architecture("llama", **keys)
 
 
 _ORIGINAL = "original_max_position_embeddings"
@@ -324,78 +323,58 @@ CASES: dict[str, Case] = {
     "R067": Case("rope_parameters.full_attention", nested(None), nested({"rope_theta": 1e6})),
 }
 
-_YARN_GGUF = llama(
-    rope__scaling__type="yarn",
-    rope__scaling__factor=4.0,
-    rope__scaling__original_context_length=2048,
-)
-_SECTIONS = {"rope__dimension_sections": [8, 12, 12, 0]}
+
+def of_gguf(changes: Changes, architecture: str = "llama", **sound: object) -> dict[str, GgufCase]:
+    """Cases that differ in keys of a sound GGUF."""
+    return {
+        rule: GgufCase(
+            f"{architecture}.{key}",
+            of_architecture(architecture, **sound | fires),
+            of_architecture(architecture, **sound | quiet),
+        )
+        for rule, (key, fires, quiet) in changes.items()
+    }
+
+
+_FACTOR, _TYPE, _BASE = "rope.scaling.factor", "rope.scaling.type", "rope.freq_base"
+_CONTEXT = "rope.scaling.original_context_length"
+_YARN = {_TYPE: "yarn", _FACTOR: 4.0, _CONTEXT: 2048}
+_SECTIONS = "rope.dimension_sections"
+_MULTIPLIER = "rope.scaling.yarn_log_multiplier"
+_LONG = of_architecture("phi3", **{_TYPE: "longrope"})
 _LISTS = {f"rope_factors_{name}.weight": float32([1.0] * 32) for name in ("long", "short")}
 _FREQS = {"rope_freqs.weight": float32([1.0] * 31 + [8.0])}
 _NARROW = {"rope_freqs.weight": Tensor((32,), BF16, b"\x80\x3f" * 32)}
 GGUF_CASES: dict[str, GgufCase] = {
-    "R100": GgufCase(
-        "llama.rope.scaling.factor",
-        llama(rope__scaling__factor=4.0),
-        llama(rope__scaling__factor=1.0),
+    "R103": GgufCase("general.architecture", of_architecture("my_arch"), llama()),
+    **of_gguf(
+        {
+            "R100": (_FACTOR, {_FACTOR: 4.0}, {_FACTOR: 1.0}),
+            "R101": (_FACTOR, {_TYPE: "linear"}, {_TYPE: "linear", _FACTOR: 2.0}),
+            "R102": (_BASE, {_BASE: None}, {}),
+            "R104": ("rope.dimension_count", {"rope.dimension_count": 32}, {}),
+            "R105": (_CONTEXT, {_CONTEXT: 16_384}, {_CONTEXT: 8192}),
+            "R106": (
+                "rope.scaling.attn_factor",
+                {"rope.scaling.attn_factor": 1.2},
+                {"rope.scaling.attn_factor": 1.0},
+            ),
+            "R108": (_CONTEXT, _YARN | {_CONTEXT: None}, _YARN),
+            "R109": (_FACTOR, _YARN | {"context_length": 16_384}, _YARN),
+            "R111": ("rope.scale_linear", {"rope.scale_linear": 2.0}, {_FACTOR: 1.0}),
+        }
     ),
-    "R101": GgufCase(
-        "llama.rope.scaling.factor",
-        llama(rope__scaling__type="linear"),
-        llama(rope__scaling__type="linear", rope__scaling__factor=2.0),
+    **of_gguf({"R115": (_BASE, {_BASE: 10_000.0}, {_BASE: 1_000_000.0})}, context_length=65_536),
+    **of_gguf(
+        {"R107": (_SECTIONS, {_SECTIONS: [16, 24, 24, 0]}, {_SECTIONS: [8, 12, 12, 0]})}, "qwen2vl"
     ),
-    "R102": GgufCase("llama.rope.freq_base", llama(rope__freq_base=None), llama()),
-    "R103": GgufCase("general.architecture", _other("my_arch", llama()), llama()),
-    "R104": GgufCase("llama.rope.dimension_count", llama(rope__dimension_count=32), llama()),
-    "R105": GgufCase(
-        "llama.rope.scaling.original_context_length",
-        llama(rope__scaling__original_context_length=16_384),
-        llama(rope__scaling__original_context_length=8192),
-    ),
-    "R106": GgufCase(
-        "llama.rope.scaling.attn_factor",
-        llama(rope__scaling__attn_factor=1.2),
-        llama(rope__scaling__attn_factor=1.0),
-    ),
-    "R107": GgufCase(
-        "qwen2vl.rope.dimension_sections",
-        _other("qwen2vl", llama(rope__dimension_sections=[16, 24, 24, 0])),
-        _other("qwen2vl", llama(**_SECTIONS)),
-    ),
-    "R108": GgufCase(
-        "llama.rope.scaling.original_context_length",
-        llama(rope__scaling__type="yarn", rope__scaling__factor=4.0),
-        _YARN_GGUF,
-    ),
-    "R109": GgufCase(
-        "llama.rope.scaling.factor", {**_YARN_GGUF, "llama.context_length": 16_384}, _YARN_GGUF
-    ),
+    **of_gguf({"R114": (_MULTIPLIER, _YARN, _YARN | {_MULTIPLIER: 0.1})}, "deepseek2"),
+    # Tensors make the difference.
     "R110": GgufCase(
-        "llama.rope.freq_base",
-        llama(context_length=131_072),
-        llama(context_length=131_072),
-        ({}, _FREQS),
-    ),
-    "R111": GgufCase(
-        "llama.rope.scale_linear", llama(rope__scale_linear=2.0), llama(rope__scaling__factor=1.0)
+        f"llama.{_BASE}", llama(context_length=131_072), llama(context_length=131_072), ({}, _FREQS)
     ),
     "R112": GgufCase("rope_freqs.weight", llama(), llama(), (_NARROW, _FREQS)),
-    "R113": GgufCase(
-        "phi3.rope.scaling.type",
-        _other("phi3", llama(rope__scaling__type="longrope")),
-        _other("phi3", llama(rope__scaling__type="longrope")),
-        ({}, _LISTS),
-    ),
-    "R114": GgufCase(
-        "deepseek2.rope.scaling.yarn_log_multiplier",
-        _other("deepseek2", _YARN_GGUF),
-        _other("deepseek2", {**_YARN_GGUF, "llama.rope.scaling.yarn_log_multiplier": 0.1}),
-    ),
-    "R115": GgufCase(
-        "llama.rope.freq_base",
-        llama(rope__freq_base=10_000.0, context_length=65_536),
-        llama(rope__freq_base=1_000_000.0, context_length=65_536),
-    ),
+    "R113": GgufCase(f"phi3.{_TYPE}", _LONG, _LONG, ({}, _LISTS)),
 }
 #: Fired by text, since an object can't hold a key twice.
 TEXT_CASES = {
