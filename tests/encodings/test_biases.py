@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import assert_same_bits, assert_within
+from helpers import assert_within
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -157,24 +157,6 @@ def test_a_shift_changes_fire_s_scores_beyond_the_threshold_only() -> None:
     assert_within("score", got=within, expected=start, tolerance=0)
     beyond = made.scores(x, x, positions + 500, positions + 500)
     assert np.abs(beyond - start).max() > 0.01
-
-
-def test_t5_does_not_divide_by_sqrt_d() -> None:
-    weights = {"bias": np.zeros((32, 2))}
-    t5 = encoding("t5", model_dim=8, heads=2, weights=weights)
-    nope = encoding("nope", model_dim=8, heads=2)
-    m = np.arange(5)
-    # A head dim of 4 is divided by 2, which is exact.
-    assert_same_bits("t5", got=t5.scores(X, X, m, m), expected=2 * nope.scores(X, X, m, m))
-
-
-@pytest.mark.parametrize(("bidirectional", "later"), [(True, 17), (False, 0)])
-def test_t5_s_bias_is_that_of_the_key_after_the_query(bidirectional: bool, later: int) -> None:
-    bias = np.stack([np.arange(32.0), 100 + np.arange(32.0)], axis=1)
-    t5 = encoding("t5", model_dim=8, heads=2, weights={"bias": bias}, bidirectional=bidirectional)
-    zero = np.zeros((1, 8))
-    assert t5.scores(zero, zero, [4], [5]).ravel().tolist() == [later, 100 + later]
-    assert t5.scores(zero, zero, [5], [4]).ravel().tolist() == [1, 101]
 
 
 #: The least distance of each bucket of T5, of 32 buckets and 128 positions.

@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import assert_same_bits, assert_within
-from hypothesis import given
-from hypothesis import strategies as st
+from helpers import assert_same_bits, assert_within, slow
 
 from ropecli import ArgumentError, ArgumentTypeError
 from ropecli.encodings import ENCODINGS, encoding
@@ -50,19 +48,12 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, *slow(*range(2, 25))])
 @pytest.mark.parametrize(("name", "options"), OPTIONS, ids=str)
-@given(
-    queries=st.integers(1, 6),
-    keys=st.integers(1, 6),
-    heads=st.integers(1, 3),
-    half=st.integers(1, 5),
-    seed=st.integers(0, 2**32),
-)
-def test_scores_match_the_reference(
-    name: str, options: dict[str, Any], queries: int, keys: int, heads: int, half: int, seed: int
-) -> None:
+def test_scores_match_the_reference(name: str, options: dict[str, Any], seed: int) -> None:
     random = np.random.default_rng(seed)
+    queries, keys = 1 + 5 * seed % 6, 1 + seed % 7  # one query alone has a path of its own
+    heads, half = 1 + seed % 3, 1 + seed % 5
     model_dim = 2 * half * heads
     made = encoding(name, model_dim=model_dim, heads=heads, seed=seed, **options)
     x, y = random.standard_normal((queries, model_dim)), random.standard_normal((keys, model_dim))
