@@ -20,6 +20,7 @@ YARN: dict[str, Any] = {"factor": 16.0, "original_max_position_embeddings": 4096
 YARN_10: dict[str, Any] = {"factor": 10.0, "original_max_position_embeddings": 2048}
 YARN_40: dict[str, Any] = YARN | {"factor": 40.0}
 EQUAL = {"mscale": 1.0, "mscale_all_dim": 1.0}
+LESS = {"mscale": 0.707, "mscale_all_dim": 0.707}
 SNAPSHOT = {"factor": 10.0, "max_position_embeddings": 2048, "sequence_length": 16_384}
 LISTS: dict[str, Any] = {
     "short_factor": [1.0 + i / 100 for i in range(DIM // 2)],
@@ -131,15 +132,9 @@ PUBLISHED: list[tuple[str, int, dict[str, Any], str, float, float]] = [
     ("yarn", 64, YARN_40 | EQUAL | {"attention_factor": 1.5}, "attention_factor", 1.5, 5e-5),
     ("deepseek_yarn", 64, YARN_40 | EQUAL, "softmax_factor", 1.8739, 5e-5),
     ("deepseek_yarn", 64, YARN_40 | EQUAL, "attention_factor", 1.0, 0),
-    (
-        "deepseek_yarn",
-        64,
-        YARN_40 | {"mscale": 0.707, "mscale_all_dim": 0.707},
-        "softmax_factor",
-        1.5896,
-        5e-5,
-    ),
-    ("telechat3_yarn", 64, YARN, "attention_factor", 0.07 * math.log(16) + 1, 2e-15),
+    ("deepseek_yarn", 64, YARN_40 | LESS, "softmax_factor", 1.5896, 5e-5),
+    ("deepseek_yarn", 64, YARN_40 | LESS, "attention_factor", 1.0, 0),
+    ("telechat3_yarn", 64, YARN, "attention_factor", 0.07 * math.log(16) + 1, 1e-15),
 ]
 
 
