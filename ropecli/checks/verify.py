@@ -13,7 +13,7 @@ from ropecli.analyses.decay import decay as built_in_decay
 from ropecli.arrays import DTYPES
 from ropecli.checks.law import Check, outcomes, refuse_growth, report
 from ropecli.checks.rotation_laws import LAWS
-from ropecli.checks.rotation_laws.subject import Oracle, Subject, sample
+from ropecli.checks.rotation_laws.subject import Oracle, RotationSubject, sample
 from ropecli.errors import ArgumentError
 from ropecli.numbers import at_least, between
 from ropecli.results import Result
@@ -83,7 +83,7 @@ def verify(
     checks: list[Check] = []
     for each in DTYPES if dtype is None else (dtype,):
         vectors = sample(rope.head_dim, each, max_position=max_position, seed=seed)
-        subject = Subject(rope, each, vectors, rotate=function, decay=decay, oracle=oracle)
+        subject = RotationSubject(rope, each, vectors, rotate=function, decay=decay, oracle=oracle)
         with np.errstate(over="ignore", invalid="ignore"):
             checks += [
                 report(law, outcome, dtype=each, layout=rope.layout)

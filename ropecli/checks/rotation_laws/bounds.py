@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ropecli.analyses.decay import Decay
-    from ropecli.checks.rotation_laws.subject import Sample, Subject
+    from ropecli.checks.rotation_laws.subject import RotationSubject, Sample
 
     Array = NDArray[np.float64]
 
 
-def _decays(subject: Subject, sample: Sample) -> tuple[list[Decay], Array, list[list[object]]]:
+def _decays(
+    subject: RotationSubject, sample: Sample
+) -> tuple[list[Decay], Array, list[list[object]]]:
     """Return the analysis at one distance for each row, the distances, and the reference's h."""
     distances = np.abs(sample.m - sample.n)
     results = [
@@ -31,7 +33,7 @@ def _decays(subject: Subject, sample: Sample) -> tuple[list[Decay], Array, list[
     return results, distances, h
 
 
-def _slack(subject: Subject, distances: Array, weight: Array) -> Array:
+def _slack(subject: RotationSubject, distances: Array, weight: Array) -> Array:
     """Return the error of a sum over pairs of e^{i r theta}, each pair with a weight.
 
     An angle rounds by u |r theta|, cos and sin of it and the table's product add 8 u, and each of
@@ -41,7 +43,7 @@ def _slack(subject: Subject, distances: Array, weight: Array) -> Array:
     return (2 * distances * subject.fastest + 8 + pairs) * DOUBLE * weight
 
 
-def _weights(subject: Subject, sample: Sample) -> Array:
+def _weights(subject: RotationSubject, sample: Sample) -> Array:
     """Return sum |h_i| = sum |q_i||k_i| over the pairs, and |q||k| for the rest."""
     pairs, rest = subject.oracle.pairs, subject.passed_through
     sizes = [np.hypot(x[:, pairs[:, 0]], x[:, pairs[:, 1]]) for x in (sample.q, sample.k)]
@@ -49,12 +51,12 @@ def _weights(subject: Subject, sample: Sample) -> Array:
     return np.asarray((sizes[0] * sizes[1]).sum(axis=1) + constant)
 
 
-def _constant(subject: Subject, sample: Sample) -> Array:
+def _constant(subject: RotationSubject, sample: Sample) -> Array:
     rest = subject.passed_through
     return np.asarray((sample.q[:, rest] * sample.k[:, rest]).sum(axis=1))
 
 
-def abel_identity(subject: Subject, sample: Sample) -> Rows:
+def abel_identity(subject: RotationSubject, sample: Sample) -> Rows:
     """Eq. 36: the score is -Re sum S_{i+1} (h_{i+1} - h_i), with h_{d/2} = 0."""
     results, distances, h = _decays(subject, sample)
     square = subject.rope.attention_factor**2
@@ -72,7 +74,7 @@ def abel_identity(subject: Subject, sample: Sample) -> Rows:
     )
 
 
-def chain(subject: Subject, sample: Sample) -> Rows:
+def chain(subject: RotationSubject, sample: Sample) -> Rows:
     """Eq. 37: |score| <= sum |S||dh| <= max|dh| sum |S|."""
     results, distances, _ = _decays(subject, sample)
     rows = [
@@ -91,7 +93,7 @@ def chain(subject: Subject, sample: Sample) -> Rows:
     )
 
 
-def bounds_against_reference(subject: Subject, sample: Sample) -> Rows:
+def bounds_against_reference(subject: RotationSubject, sample: Sample) -> Rows:
     """Figure 2 and both bounds of Eq. 37 in DIGITS-digit arithmetic."""
     results, distances, h = _decays(subject, sample)
     inv_freq = subject.oracle.inv_freq

@@ -21,7 +21,7 @@ from ropecli.units import DOUBLE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ropecli.checks.rotation_laws.subject import Sample, Subject
+    from ropecli.checks.rotation_laws.subject import RotationSubject, Sample
 
     Array = NDArray[np.float64]
 
@@ -31,7 +31,7 @@ COARSE = 2.0**-5
 FAR = 4096.0  #: Convention is judged up to here: float32 angles are within 2^-12 radian of right.
 
 
-def kernel_against_reference(subject: Subject, sample: Sample) -> Rows:
+def kernel_against_reference(subject: RotationSubject, sample: Sample) -> Rows:
     """R_m x element by element (Eq. 34) in DIGITS-digit arithmetic, inv_freq as given."""
     cosine, sine = subject.oracle.table(sample.m)
     factor, pairs = subject.rope.attention_factor, subject.oracle.pairs
@@ -46,7 +46,7 @@ def kernel_against_reference(subject: Subject, sample: Sample) -> Rows:
     return _worst(got, exact.astype(np.float64), error, allowed)
 
 
-def axes(subject: Subject, sample: Sample) -> Rows:
+def axes(subject: RotationSubject, sample: Sample) -> Rows:
     """Each pair follows its own axis of the position, where the axes differ."""
     places = (sample.m, sample.n, sample.shift)
     axis = np.array(subject.rope.axis)
@@ -74,7 +74,7 @@ def _worst(got: Array, expected: Array, error: Array, allowed: Array) -> Rows:
     )
 
 
-def _against(subject: Subject, sample: Sample, expected: Array, *, roundings: int) -> Rows:
+def _against(subject: RotationSubject, sample: Sample, expected: Array, *, roundings: int) -> Rows:
     """Compare with a float64 form of R_m x that rounds that many times."""
     got = subject.rotate(sample.q, sample.m)
     size = subject.rope.attention_factor * lengths(sample.q)
@@ -82,7 +82,7 @@ def _against(subject: Subject, sample: Sample, expected: Array, *, roundings: in
     return Rows(got=got, expected=expected, error=lengths(got - expected), tolerance=allowed)
 
 
-def matrix_form(subject: Subject, sample: Sample) -> Rows:
+def matrix_form(subject: RotationSubject, sample: Sample) -> Rows:
     """Eq. 34 = Eq. 15: R_m x is the block-diagonal matrix times x."""
     cosine, sine = subject.oracle.table(sample.m)
     rope, pairs = subject.rope, subject.oracle.pairs
@@ -96,7 +96,7 @@ def matrix_form(subject: Subject, sample: Sample) -> Rows:
     return _against(subject, sample, expected, roundings=5)
 
 
-def complex_form(subject: Subject, sample: Sample) -> Rows:
+def complex_form(subject: RotationSubject, sample: Sample) -> Rows:
     """Eq. 34 = Eq. 12: each pair as a complex number times e^{i m theta}."""
     cosine, sine = subject.oracle.table(sample.m)
     pairs, factor = subject.oracle.pairs, subject.rope.attention_factor
@@ -104,7 +104,7 @@ def complex_form(subject: Subject, sample: Sample) -> Rows:
     return _against(subject, sample, expected, roundings=5)
 
 
-def planar_case(subject: Subject, sample: Sample) -> Rows:
+def planar_case(subject: RotationSubject, sample: Sample) -> Rows:
     """Eq. 13: a vector on one pair stays on it and turns by the 2 x 2 matrix."""
     cosine, sine = subject.oracle.table(sample.m)
     pairs, factor = subject.oracle.pairs, subject.rope.attention_factor
@@ -116,7 +116,7 @@ def planar_case(subject: Subject, sample: Sample) -> Rows:
     return _against(subject, sample, expected, roundings=5)
 
 
-def convention(subject: Subject, sample: Sample) -> Rows:
+def convention(subject: RotationSubject, sample: Sample) -> Rows:
     """Layout, direction and frequencies are those of the encoding, rounding apart."""
     near = np.fmod(sample.m, FAR)
     cosine, sine = subject.oracle.table(near)
@@ -132,7 +132,7 @@ def convention(subject: Subject, sample: Sample) -> Rows:
     return _worst(got, expected, error, (COARSE + angle) * size)
 
 
-def frequency_table(subject: Subject, _sample: Sample) -> Rows:
+def frequency_table(subject: RotationSubject, _sample: Sample) -> Rows:
     """inv_freq is what the formula of the rope type gives; base^(-2i/rotary_dim), Eq. 15."""
     rope = subject.rope
     given = dict(rope.parameters)
@@ -151,15 +151,15 @@ def frequency_table(subject: Subject, _sample: Sample) -> Rows:
     return Rows(got=got, expected=expected, error=error, tolerance=allowed)
 
 
-def _excuse_tables(subject: Subject) -> str | None:
+def _excuse_tables(subject: RotationSubject) -> str | None:
     return None if subject.rope.parameters else "the table was given, not made from a formula"
 
 
-def _excuse_one_axis(subject: Subject) -> str | None:
+def _excuse_one_axis(subject: RotationSubject) -> str | None:
     return "positions have one axis" if subject.rope.axes == 1 else None
 
 
-def diagnose_convention(subject: Subject) -> str | None:
+def diagnose_convention(subject: RotationSubject) -> str | None:
     """Name the layout, direction or frequencies that unit vectors at position 1 show."""
     rope = subject.rope
     for layout in ("interleaved", "half"):
@@ -176,7 +176,7 @@ def diagnose_convention(subject: Subject) -> str | None:
     return None
 
 
-def _angles(subject: Subject, pairs: NDArray[np.int64]) -> Array | None:
+def _angles(subject: RotationSubject, pairs: NDArray[np.int64]) -> Array | None:
     """Return each pair's angle at position 1, or None if pairs do not stay on themselves."""
     dim = subject.rope.head_dim
     turned = subject.rotate(np.eye(dim), np.ones(dim))
@@ -193,7 +193,7 @@ def _apart(angles: Array, expected: Array) -> Array:
     return np.asarray(np.abs(np.angle(np.exp(1j * (angles - expected)))))
 
 
-def _describe(layout: str, direction: str, subject: Subject) -> str | None:
+def _describe(layout: str, direction: str, subject: RotationSubject) -> str | None:
     rope = subject.rope
     found = []
     if layout != rope.layout:
@@ -203,7 +203,7 @@ def _describe(layout: str, direction: str, subject: Subject) -> str | None:
     return "; ".join(found) or None
 
 
-def _frequencies(subject: Subject, angles: Array) -> str:
+def _frequencies(subject: RotationSubject, angles: Array) -> str:
     sign = 1 if subject.rope.direction == "forward" else -1
     off = _apart(angles, sign * subject.rope.inv_freq)
     pair = int(off.argmax())

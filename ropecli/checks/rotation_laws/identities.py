@@ -19,7 +19,7 @@ from ropecli.units import DOUBLE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ropecli.checks.rotation_laws.subject import Sample, Subject
+    from ropecli.checks.rotation_laws.subject import RotationSubject, Sample
 
     Array = NDArray[np.float64]
 
@@ -34,13 +34,13 @@ def _score_slack(q: Array, k: Array) -> Array:
     return np.asarray(DOUBLE * np.abs(q * k).sum(axis=1))
 
 
-def _stretch(subject: Subject, sample: Sample) -> float:
+def _stretch(subject: RotationSubject, sample: Sample) -> float:
     """Return the factor on lengths, which these laws are judged without."""
     factor = float(np.median(subject.stretch(sample.q, subject.rotate(sample.q, sample.m))))
     return factor if math.isfinite(factor) and factor > 0 else 1.0
 
 
-def relative_position(subject: Subject, sample: Sample) -> Rows:
+def relative_position(subject: RotationSubject, sample: Sample) -> Rows:
     """(R_m q).(R_n k) = (R_{m+s} q).(R_{n+s} k)."""
     m, n, later_m, later_n = sample.m, sample.n, sample.m + sample.shift, sample.n + sample.shift
     q, k = subject.rotate(sample.q, m), subject.rotate(sample.k, n)
@@ -58,7 +58,7 @@ def relative_position(subject: Subject, sample: Sample) -> Rows:
     )
 
 
-def orthogonality(subject: Subject, sample: Sample) -> Rows:
+def orthogonality(subject: RotationSubject, sample: Sample) -> Rows:
     """(R_m q).(R_m k) = q.k: the columns of R_m are orthonormal."""
     factor = _stretch(subject, sample)
     turned = subject.rotated
@@ -80,7 +80,7 @@ def orthogonality(subject: Subject, sample: Sample) -> Rows:
     )
 
 
-def norm(subject: Subject, sample: Sample) -> Rows:
+def norm(subject: RotationSubject, sample: Sample) -> Rows:
     """|R_m x| = |x|, at every position alike."""
     factor = _stretch(subject, sample)
     got = subject.stretch(sample.q, subject.rotate(sample.q, sample.m)) / factor
@@ -95,7 +95,7 @@ def norm(subject: Subject, sample: Sample) -> Rows:
     )
 
 
-def attention_factor(subject: Subject, sample: Sample) -> Rows:
+def attention_factor(subject: RotationSubject, sample: Sample) -> Rows:
     """|R_m x| = A |x|, with A the factor of the encoding."""
     expected = subject.rope.attention_factor
     got = subject.stretch(sample.q, subject.rotate(sample.q, sample.m))
@@ -110,7 +110,7 @@ def attention_factor(subject: Subject, sample: Sample) -> Rows:
     )
 
 
-def composition(subject: Subject, sample: Sample) -> Rows:
+def composition(subject: RotationSubject, sample: Sample) -> Rows:
     """R_n R_m x = R_{m+n} x."""
     factor = _stretch(subject, sample)
     once = subject.rotate(sample.q, sample.m)
@@ -130,7 +130,7 @@ def composition(subject: Subject, sample: Sample) -> Rows:
     )
 
 
-def inverse(subject: Subject, sample: Sample) -> Rows:
+def inverse(subject: RotationSubject, sample: Sample) -> Rows:
     """(R_m q).k = q.(R_{-m} k): the transpose is the inverse."""
     q, k = subject.rotate(sample.q, sample.m), subject.rotate(sample.k, -sample.m)
     got, expected = _scores(q, sample.k), _scores(sample.q, k)
@@ -145,7 +145,7 @@ def inverse(subject: Subject, sample: Sample) -> Rows:
     )
 
 
-def identity(subject: Subject, sample: Sample) -> Rows:
+def identity(subject: RotationSubject, sample: Sample) -> Rows:
     """R_0 x = x, to the bit where the attention factor is 1."""
     factor = subject.rope.attention_factor
     still = np.zeros_like(sample.m)
@@ -159,7 +159,7 @@ def identity(subject: Subject, sample: Sample) -> Rows:
     return Rows(got=got, expected=expected, error=lengths(got - expected), tolerance=allowed)
 
 
-def determinant(subject: Subject, sample: Sample) -> Rows:
+def determinant(subject: RotationSubject, sample: Sample) -> Rows:
     """det R_m = 1, with R_m built from its columns."""
     dim = subject.rope.head_dim
     basis = np.eye(dim)
@@ -176,7 +176,7 @@ def determinant(subject: Subject, sample: Sample) -> Rows:
     return Rows(got=got, expected=np.ones_like(got), error=np.abs(got - 1), tolerance=allowed)
 
 
-def pass_through(subject: Subject, sample: Sample) -> Rows:
+def pass_through(subject: RotationSubject, sample: Sample) -> Rows:
     """Coordinates in no pair are copied to the bit."""
     got = subject.rotate(sample.q, sample.m)[:, subject.passed_through]
     expected = sample.q[:, subject.passed_through]
@@ -188,11 +188,11 @@ def pass_through(subject: Subject, sample: Sample) -> Rows:
     )
 
 
-def _excuse_whole_head(subject: Subject) -> str | None:
+def _excuse_whole_head(subject: RotationSubject) -> str | None:
     return None if len(subject.passed_through) else "every coordinate is rotated"
 
 
-def score_bound(subject: Subject, sample: Sample) -> Rows:
+def score_bound(subject: RotationSubject, sample: Sample) -> Rows:
     """|(R_m q).(R_n k)| <= |q||k|, for vectors on one pair."""
     factor = _stretch(subject, sample)
     q, k = sample.q, sample.k

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ropecli.checks.rotation_laws.subject import Sample, Subject
+    from ropecli.checks.rotation_laws.subject import RotationSubject, Sample
 
     Array = NDArray[np.float64]
-    Measure = Callable[[Subject, Sample], "Rows"]
+    Measure = Callable[[RotationSubject, Sample], "Rows"]
 
 SHOWN = 6  #: Coordinates of a vector that are written out.
 
@@ -41,11 +41,11 @@ def law(
     equation: str,
     because: str,
     uses: tuple[str, ...],
-    prepare: Callable[[Subject, Sample], Sample] = lambda _, sample: sample,
-    excuse: Callable[[Subject], str | None] = lambda _: None,
-    explain: Callable[[Subject], str | None] = lambda _: None,
+    prepare: Callable[[RotationSubject, Sample], Sample] = lambda _, sample: sample,
+    excuse: Callable[[RotationSubject], str | None] = lambda _: None,
+    explain: Callable[[RotationSubject], str | None] = lambda _: None,
     dtypes: tuple[str, ...] | None = None,
-) -> Law[Subject]:
+) -> Law[RotationSubject]:
     """Make a law of what is measured on samples.
 
     Args:
@@ -60,7 +60,7 @@ def law(
         dtypes: Dtypes in which it says anything; None for all.
     """
 
-    def judge(subject: Subject) -> Outcome:
+    def judge(subject: RotationSubject) -> Outcome:
         sample = prepare(subject, subject.sample)
         rows = measure(subject, sample)
         share = shares(rows.error, rows.tolerance)
@@ -82,7 +82,7 @@ def law(
             note=None if passed else explain(subject),
         )
 
-    def reason(subject: Subject) -> str | None:
+    def reason(subject: RotationSubject) -> str | None:
         if dtypes is not None and subject.dtype not in dtypes:
             return f"computed in {dtypes[0]} whatever the data"
         return excuse(subject)
@@ -99,7 +99,7 @@ def law(
 
 
 def _smallest(
-    measure: Measure, uses: tuple[str, ...], subject: Subject, easy: Sample, hard: Sample
+    measure: Measure, uses: tuple[str, ...], subject: RotationSubject, easy: Sample, hard: Sample
 ) -> str:
     """Describe the first simple case that fails, or the hard one if none does."""
     rows = measure(subject, easy)

@@ -74,7 +74,7 @@ class Oracle:
         return self._tables[key]
 
 
-class Subject:
+class RotationSubject:
     """A rotation under test in one dtype, and the encoding that it should be."""
 
     def __init__(
@@ -170,7 +170,7 @@ def _positions(random: np.random.Generator, most: int) -> Array:
     return np.concatenate([np.array(fixed, dtype=np.float64), sampled])
 
 
-def simple(subject: Subject, hard: Sample, *, keys: bool) -> Sample:
+def simple(subject: RotationSubject, hard: Sample, *, keys: bool) -> Sample:
     """Return unit vectors and ones at small positions, then at the positions of one hard case.
 
     Args:
@@ -200,7 +200,7 @@ def simple(subject: Subject, hard: Sample, *, keys: bool) -> Sample:
     return Sample(q=q, k=k, m=m, n=n, shift=shift)
 
 
-def on_one_pair(subject: Subject, sample: Sample) -> Sample:
+def on_one_pair(subject: RotationSubject, sample: Sample) -> Sample:
     """Return the sample with each vector cut down to one pair, another one from row to row.
 
     A vector with nothing there gets a 1 on the pair's first coordinate.
@@ -217,6 +217,6 @@ def on_one_pair(subject: Subject, sample: Sample) -> Sample:
     return replace(sample, q=q, k=k)
 
 
-def few_where_large(subject: Subject, sample: Sample) -> Sample:
+def few_where_large(subject: RotationSubject, sample: Sample) -> Sample:
     """Return so few rows that the elimination of d x d matrices takes about a second."""
     return sample.rows(slice(max(1, 2**27 // subject.rope.head_dim**3)))

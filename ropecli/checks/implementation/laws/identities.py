@@ -321,11 +321,7 @@ ATTENTION_FACTOR = Law(
     meaning="the attention factor is not the same everywhere",
 )
 SCORE = Law(
-    name="score",
-    equation="11, 16",
-    because=BECAUSE,
-    judge=score,
-    meaning="scores are wrong",
+    name="score", equation="11, 16", because=BECAUSE, judge=score, meaning="scores are wrong"
 )
 SOFTMAX_FACTOR = Law(
     name="softmax factor",
