@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from helpers import assert_within
 from numba import config
 from numpy.typing import NDArray
 
@@ -58,10 +59,23 @@ def experiment(
     )
 
 
+def recognise(rope: Rotary, positions: Any = None, **more: Any) -> Identification:
+    """Assert that a rotation is recognised, and return its identification."""
+    found = experiment(rope, positions, **more).found
+    assert found.recognised, found.reason
+    return found
+
+
 def recover(rope: Rotary, positions: Any = None, **more: Any) -> Identification:
-    """Return the identification with known positions."""
+    """Assert that a rotation is recognised with known positions, and return its identification."""
     where = np.arange(64) if positions is None else np.asarray(positions)
-    return experiment(rope, where, given=where, **more).found
+    return recognise(rope, where, given=where, **more)
+
+
+def assert_same_table(found: Identification, expected: Rotary) -> None:
+    assert found.inv_freq is not None
+    theta = expected.inv_freq
+    assert_within("inv_freq", got=found.inv_freq, expected=theta, tolerance=SINGLE * theta)
 
 
 def refusal(before: Array, after: Array, positions: Any) -> str:

@@ -14,6 +14,7 @@ from files.folders import refused, saved
 from helpers import random_array
 from hypothesis import given
 from hypothesis import strategies as st
+from implementations.plain import half
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
@@ -99,30 +100,23 @@ def test_one_changed_number_is_found_and_named(data: st.DataObject) -> None:
     assert result.first.got == pytest.approx(float(y[place]))
 
 
-def float32_tables(x: NDArray[Any], rope: Rotary) -> NDArray[Any]:
+def float32_tables(x: NDArray[Any]) -> NDArray[Any]:
     """As models rotate: tables of cos and sin computed in float32, half-split."""
-    half = np.arange(0, rope.head_dim, 2, dtype=np.float32) / np.float32(rope.head_dim)
-    angle = np.outer(np.arange(x.shape[-2], dtype=np.float32), np.float32(1e4) ** -half)
-    cos, sin = np.cos(angle), np.sin(angle)
-    a, b = np.split(x, 2, axis=-1)
-    return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+    exponent = np.arange(0, 64, 2, dtype=np.float32) / np.float32(64)
+    angle = np.outer(np.arange(x.shape[-2], dtype=np.float32), np.float32(1e4) ** -exponent)
+    return half(x, np.cos(angle), np.sin(angle))
 
 
 def test_tables_in_float32_are_right_and_their_error_is_shown(tmp_path: Path) -> None:
     rope = Rotary(head_dim=64, layout="half")
     x = random_array(5_000, 64)
-    result = compared(tmp_path, x, float32_tables(x, rope), rope=rope)
+    result = compared(tmp_path, x, float32_tables(x), rope=rope)
     assert (result.passed, result.identical) == (True, False)
     # Half an ulp of a float32 angle of 4,999 is 2.4e-4.
     assert 1e-5 < result.max_phase_error < 1e-2
     assert result.max_length_error < 8 * 2.0**-24
-
-
-def test_tables_in_float32_are_wrong_for_float64(tmp_path: Path) -> None:
-    rope = Rotary(head_dim=64, layout="half")
-    x = random_array(50, 64, dtype="f8")
-    y = float32_tables(x, rope).astype("f8")
-    assert not compared(tmp_path, x, y, rope=rope).passed
+    wide = x[:50].astype("f8")
+    assert not compared(tmp_path, wide, float32_tables(wide), rope=rope).passed
 
 
 def turned(x: NDArray[Any], *, angle: float = 0.0, factor: float = 1.0) -> NDArray[Any]:
@@ -133,20 +127,24 @@ def turned(x: NDArray[Any], *, angle: float = 0.0, factor: float = 1.0) -> NDArr
     return y.astype(x.dtype)
 
 
-def test_angle_and_length_are_judged_apart(tmp_path: Path) -> None:
-    x = random_array(1_001, 8)
-    # Pair 0 turns by one radian a position: 4 * 2^-24 * 1,000 = 2.4e-4 are allowed.
-    assert compared(tmp_path, x, turned(x, angle=2.0e-4)).passed
-    assert not compared(tmp_path, x, turned(x, angle=2.8e-4)).passed
-    # Of the length 8 * 2^-24 = 4.8e-7, wherever it stands.
-    assert compared(tmp_path, x, turned(x, factor=1 + 2.4e-7)).passed
-    assert not compared(tmp_path, x, turned(x, factor=1 + 1e-6)).passed
-
-
-def test_angles_in_float32_are_wrong_for_float64(tmp_path: Path) -> None:
-    x = random_array(1_001, 8, dtype="f8")
-    assert compared(tmp_path, x, turned(x, angle=1e-13)).passed
-    assert not compared(tmp_path, x, turned(x, angle=1e-6)).passed
+@pytest.mark.parametrize(
+    ("dtype", "wrong", "passed"),
+    [
+        # Pair 0 turns by one radian a position: 4 * 2^-24 * 1,000 = 2.4e-4 are allowed.
+        ("f4", {"angle": 2.0e-4}, True),
+        ("f4", {"angle": 2.8e-4}, False),
+        # Of the length 8 * 2^-24 = 4.8e-7, wherever it stands.
+        ("f4", {"factor": 1 + 2.4e-7}, True),
+        ("f4", {"factor": 1 + 1e-6}, False),
+        ("f8", {"angle": 1e-13}, True),
+        ("f8", {"angle": 1e-6}, False),
+    ],
+)
+def test_angle_and_length_are_judged_apart(
+    tmp_path: Path, dtype: str, wrong: dict[str, float], passed: bool
+) -> None:
+    x = random_array(1_001, 8, dtype=dtype)
+    assert compared(tmp_path, x, turned(x, **wrong)).passed is passed
 
 
 def test_the_first_that_differs_is_named_by_its_place_in_the_array(
@@ -228,27 +226,32 @@ def test_a_packed_output_is_read_in_the_order_of_the_input(
     assert compare(job(path), tmp_path / "y.npz").identical
 
 
+def tensors(path: Path, **arrays: NDArray[Any]) -> Path:
+    save_file({name.replace("_", "."): array for name, array in arrays.items()}, path)
+    return path
+
+
 def test_tensors_are_matched_by_name(tmp_path: Path) -> None:
-    arrays = {
-        "a.q": random_array(5, 8),
-        "a.k": random_array(5, 8, seed=1),
-        "a.v": random_array(5, 8, seed=2),
-    }
-    save_file(arrays, tmp_path / "x.safetensors")
+    x = [random_array(5, 8, seed=seed) for seed in range(3)]
+    path = tensors(tmp_path / "x.safetensors", a_q=x[0], a_k=x[1], a_v=x[2])
     out = tmp_path / "y.safetensors"
-    encode_file(tmp_path / "x.safetensors", out, ROPE, tensor="a.[qk]")
-    both = Job(input=tmp_path / "x.safetensors", rope=ROPE, tensor="a.[qk]")
+    encode_file(path, out, ROPE, tensor="a.[qk]")
+    both = Job(input=path, rope=ROPE, tensor="a.[qk]")
     assert compare(both, out).tensors == ("a.k", "a.q"), "in the order of the file"
     assert compare(both, out).passed
     every = compare(dataclasses.replace(both, tensor="*"), out)
     assert (every.passed, every.first_tensor) == (False, "a.v")
 
 
-def test_other_shapes_and_dtypes_are_refused(tmp_path: Path) -> None:
+def test_what_can_not_be_compared_is_refused_before(tmp_path: Path) -> None:
     path = job(saved(tmp_path, random_array(5, 8)))
     for other in (random_array(4, 8), random_array(5, 8, dtype="f8"), random_array(40)):
         message = why_refused(path, saved(tmp_path, other, "y.npy"))
+        assert "y.npy is " in message
         assert "expected (5, 8) float32 as in" in message
+    assert "No such file" in why_refused(path, tmp_path / "none.npy")
+    wide = dataclasses.replace(path, rope=Rotary(head_dim=6))
+    assert "head dim 6" in why_refused(wide, path.input, error=ArgumentError)
 
 
 def test_an_empty_array_is_the_rotation_of_an_empty_array(tmp_path: Path) -> None:
@@ -262,14 +265,6 @@ def test_a_call_of_its_own_takes_the_options_of_encode_file(tmp_path: Path) -> N
     encode_file(path, tmp_path / "y.npy", ROPE, **how)
     assert compare_file(path, tmp_path / "y.npy", ROPE, **how).identical
     assert not compare_file(path, tmp_path / "y.npy", ROPE, **{**how, "offset": 6}).passed
-
-
-def tensors(path: Path, **arrays: NDArray[Any]) -> Path:
-    save_file({name.replace("_", "."): array for name, array in arrays.items()}, path)
-    return path
-
-
-# Tensors.
 
 
 def test_a_tensor_that_is_missing_is_not_taken_for_another(tmp_path: Path) -> None:
@@ -310,9 +305,6 @@ def test_one_tensor_may_have_another_name_in_a_file_of_one(tmp_path: Path) -> No
     assert compare(Job(input=path, rope=ROPE, tensor="a.q"), other).identical
 
 
-# Files without a header.
-
-
 def test_an_output_without_a_header_has_the_shape_of_the_input(tmp_path: Path) -> None:
     x = random_array(4, 8)
     for name in ("x.bin", "x.f32"):
@@ -340,9 +332,6 @@ def test_an_output_without_a_header_of_an_input_with_one(tmp_path: Path) -> None
     assert "y.bin holds 100 bytes, but shape (4, 8) of float64 needs 256" in said
 
 
-# Streams.
-
-
 @pytest.mark.parametrize("suffix", [".npz", ".parquet"])
 def test_what_is_read_in_order_is_not_held_in_memory(
     tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
@@ -355,9 +344,6 @@ def test_what_is_read_in_order_is_not_held_in_memory(
     assert compare(Job(input=path, rope=ROPE), tmp_path / f"y{suffix}").identical
 
 
-# Numbers that leave every range.
-
-
 @pytest.mark.parametrize("inverse", [False, True])
 def test_growth_beyond_float64_is_no_warning(tmp_path: Path, inverse: bool) -> None:
     path = saved(tmp_path, random_array(3, 8))
@@ -365,15 +351,3 @@ def test_growth_beyond_float64_is_no_warning(tmp_path: Path, inverse: bool) -> N
     xpos = rope("xpos", head_dim=8)
     encode_file(path, tmp_path / "y.npy", xpos, **how)
     assert compare_file(path, tmp_path / "y.npy", xpos, **how).passed
-
-
-# What is refused before anything is read.
-
-
-def test_what_can_not_be_compared_is_refused_before(tmp_path: Path) -> None:
-    job = Job(input=saved(tmp_path, random_array(5, 8)), rope=ROPE)
-    assert "No such file" in why_refused(job, tmp_path / "none.npy")
-    said = why_refused(job, saved(tmp_path, random_array(4, 8), "y.npy"))
-    assert "y.npy is (4, 8) float32, expected (5, 8) float32 as in" in said
-    wide = dataclasses.replace(job, rope=Rotary(head_dim=6))
-    assert "head dim 6" in why_refused(wide, job.input, error=ArgumentError)

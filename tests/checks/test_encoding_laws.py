@@ -31,37 +31,24 @@ Scores = Callable[..., Array]
 #: From an encoding's own scores, wrong ones.
 Mutation = Callable[[Scores], Scores]
 
-FAILS = {
-    "alibi": {"symmetry", "bounded", "slopes of 12 heads are geometric"},
-    "cope": {"symmetry", "bounded", "any key may be put in"},
-    "deberta": {"symmetry", "bounded", "p2c at n - m, as printed"},
-    "fire": {"translation invariance", "symmetry", "bounded", "relative beyond L"},
+#: Laws of relative encodings that theory says fail, and those of absolute ones.
+RELATIVE = {"symmetry", "bounded"}
+ABSOLUTE = RELATIVE | {"translation invariance"}
+FAILS: dict[str, set[str]] = {
+    "alibi": RELATIVE | {"slopes of 12 heads are geometric"},
+    "cope": RELATIVE | {"any key may be put in"},
+    "deberta": RELATIVE | {"p2c at n - m, as printed"},
+    "fire": ABSOLUTE | {"relative beyond L"},
     "kerple": {"bounded"},
-    "learned": {"translation invariance", "symmetry", "bounded", "shift is a matrix"},
+    "learned": ABSOLUTE | {"shift is a matrix"},
     "nope": set(),
     "rope": {"symmetry", "keys may change places"},
-    "shaw": {"symmetry", "bounded", "alike from k - 1 on"},
-    "sinusoidal": {
-        "translation invariance",
-        "symmetry",
-        "bounded",
-        "position part is relative, any W_q, W_k",
-    },
-    "t5": {
-        "symmetry",
-        "bounded",
-        "the last bucket begins at max_distance",
-        "content is q . k / sqrt(d)",
-    },
-    "transformer_xl": {"symmetry", "bounded", "relative shift, keys after the query"},
-    "tupe": {
-        "translation invariance",
-        "symmetry",
-        "bounded",
-        "shift is a matrix",
-        "[CLS] is a position",
-    },
-    "xpos": {"symmetry", "bounded", "scores = RoPE's"},
+    "shaw": RELATIVE | {"alike from k - 1 on"},
+    "sinusoidal": ABSOLUTE | {"position part is relative, any W_q, W_k"},
+    "t5": RELATIVE | {"the last bucket begins at max_distance", "content is q . k / sqrt(d)"},
+    "transformer_xl": RELATIVE | {"relative shift, keys after the query"},
+    "tupe": ABSOLUTE | {"shift is a matrix", "[CLS] is a position"},
+    "xpos": RELATIVE | {"scores = RoPE's"},
 }
 
 

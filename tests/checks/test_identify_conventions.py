@@ -9,16 +9,7 @@ import pytest
 from helpers import assert_within
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rotated import (
-    COMPILED,
-    SINGLE,
-    ULPS,
-    UNITS,
-    Array,
-    experiment,
-    normals,
-    recover,
-)
+from rotated import COMPILED, SINGLE, ULPS, UNITS, Array, experiment, normals, recover
 from strategies import dtypes, ropes
 
 from ropecli import Identification, Rotary, identify, rotate
@@ -190,21 +181,18 @@ def test_rows_beyond_those_that_are_looked_at_change_nothing() -> None:
 
 @pytest.mark.parametrize("count", [16, 17, 33])
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("dim", [64, 128] if COMPILED else [64])
-def test_sixteen_positions_are_enough(dim: int, dtype: str, count: int) -> None:
-    rope = Rotary(head_dim=dim, base=1_000_000.0, layout="half")
+@pytest.mark.parametrize(("dim", "layout"), [(64, "half"), (128, "half"), (32, "interleaved")])
+def test_sixteen_positions_are_enough(dim: int, layout: str, dtype: str, count: int) -> None:
+    rope = Rotary(head_dim=dim, base=1_000_000.0, layout=layout)
     found = recover(rope, np.arange(count), before=normals(count, dim, dtype=dtype))
     assert_found(found, rope, UNITS[dtype])
-    assert found.rope_type == "default"
-    assert found.base == 1_000_000.0
+    assert (found.rope_type, found.base) == ("default", 1_000_000.0)
 
 
 def test_before_and_after_may_have_different_dtypes() -> None:
     rope = Rotary(head_dim=32)
     before = normals(64, 32, dtype="bfloat16")
-    found = recover(rope, before=before)
-    assert found.dtype == "bfloat16"
-    wide = rotate(before.astype(np.float32), rope)
-    mixed = identify(before, wide, np.arange(64))
+    assert recover(rope, before=before).dtype == "bfloat16"
+    mixed = identify(before, rotate(before.astype(np.float32), rope), np.arange(64))
     assert_found(mixed, rope, UNITS["bfloat16"])
     assert mixed.dtype == "float32"

@@ -2,48 +2,54 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rotated import COMPILED, SINGLE, ULPS, Array, experiment, normals, recover, refusal
+from rotated import (
+    COMPILED,
+    ULPS,
+    Array,
+    assert_same_table,
+    normals,
+    recognise,
+    recover,
+    refusal,
+)
 
 from ropecli import Identification, Rotary, identify, rope, rotate
 from ropecli.arrays import DTYPES
 
 EXAMPLES = settings(max_examples=16 if COMPILED else 4)
 PLAIN = Rotary(head_dim=32, layout="half")
+FIRST = np.arange(64)
 
 
 def assert_plain(found: Identification, rope: Rotary = PLAIN) -> None:
-    assert found.recognised, found.reason
-    assert found.inv_freq is not None
     assert (found.layout, found.base, found.precision) == (rope.layout, rope.base, "exact")
-    np.testing.assert_allclose(found.inv_freq, rope.inv_freq, rtol=SINGLE)
+    assert_same_table(found, rope)
     assert found.max_residual is not None
     assert found.max_residual <= ULPS
-
-
-def progression(count: int, start: float, step: float) -> Array:
-    return start + step * np.arange(count)
 
 
 @EXAMPLES
 @given(start=st.integers(-100_000, 100_000), layout=st.sampled_from(["interleaved", "half"]))
 def test_unknown_positions_have_their_start_found(start: int, layout: str) -> None:
     rope = Rotary(head_dim=32, layout=layout)
-    found = experiment(rope, progression(64, start, 1)).found
+    found = recognise(rope, start + FIRST)
     assert_plain(found, rope)
     assert (found.position_offset, found.position_step) == (start, 1.0)
     assert found.positions is not None
-    assert found.positions.tolist() == progression(64, start, 1).tolist()
+    assert found.positions.tolist() == (start + FIRST).tolist()
 
 
 @EXAMPLES
 @given(start=st.integers(-50, 50), given_start=st.integers(0, 5000))
 def test_known_positions_that_are_off_are_found_so(start: int, given_start: int) -> None:
-    where = progression(64, given_start, 1)
-    found = experiment(PLAIN, where + start, given=where).found
+    where = given_start + FIRST
+    found = recognise(PLAIN, where + start, given=where)
     assert_plain(found)
     assert (found.position_offset, found.position_step) == (start, 1.0)
 
@@ -51,9 +57,8 @@ def test_known_positions_that_are_off_are_found_so(start: int, given_start: int)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("off", [-1, 1, 2, 511])
 def test_off_by_one_is_found_in_every_dtype(off: int, dtype: str) -> None:
-    where = np.arange(64) + 20
-    found = experiment(PLAIN, where + off, given=where, before=normals(64, 32, dtype=dtype)).found
-    assert found.recognised, found.reason
+    where = FIRST + 20
+    found = recognise(PLAIN, where + off, given=where, before=normals(64, 32, dtype=dtype))
     assert (found.position_offset, found.position_step) == (off, 1.0)
 
 
@@ -61,51 +66,41 @@ def test_off_by_one_is_found_in_every_dtype(off: int, dtype: str) -> None:
 @pytest.mark.parametrize("step", [2, 3])
 def test_positions_further_apart_are_found_so(step: int, start: int) -> None:
     """Twice as far is the same as all frequencies doubled: the fastest of which is 1 in RoPE."""
-    where = np.arange(64)
-    for known in (None, where):
-        found = experiment(PLAIN, start + step * where, given=known).found
+    for known in (None, FIRST):
+        found = recognise(PLAIN, start + step * FIRST, given=known)
         assert_plain(found)
         assert (found.position_offset, found.position_step) == (start, step)
         assert found.positions is not None
-        assert found.positions.tolist() == (start + step * where).tolist()
+        assert found.positions.tolist() == (start + step * FIRST).tolist()
 
 
 @pytest.mark.parametrize("known", [False, True])
 def test_a_smaller_step_is_a_linear_factor(known: bool) -> None:
-    where = np.arange(64)
-    found = experiment(PLAIN, where / 4, given=where if known else None).found
-    assert found.recognised, found.reason
+    found = recognise(PLAIN, FIRST / 4, given=FIRST if known else None)
     assert (found.rope_type, found.position_step) == ("linear", 1.0)
     assert dict(found.parameters) == {"factor": 4.0}
 
 
-@pytest.mark.parametrize("step", [2, 7])
-def test_positions_given_with_gaps_alone(step: int) -> None:
-    """theta and theta + 2 pi / step turn alike: the ratio of the slower pairs tells which."""
-    where = step * np.arange(64)
+@pytest.mark.parametrize(
+    "where",
+    [2 * FIRST, 7 * FIRST, FIRST / 4, FIRST[::-1], np.random.default_rng(1).integers(0, 300, 96)],
+    ids=["every second", "every seventh", "in quarters", "backwards", "any, repeated"],
+)
+def test_known_positions_may_be_any(where: Array) -> None:
+    """With gaps, theta and theta + 2 pi / step turn alike: the slower pairs tell which."""
     found = recover(PLAIN, where)
     assert_plain(found)
     assert (found.position_offset, found.position_step) == (0.0, 1.0)
 
 
-def test_positions_in_quarters() -> None:
-    assert_plain(recover(PLAIN, np.arange(64) / 4))
-
-
-@pytest.mark.parametrize("dim", [32, 64])
-def test_positions_in_any_order_and_repeated(dim: int) -> None:
-    rope = Rotary(head_dim=dim)
-    where = np.random.default_rng(1).integers(0, 300, 96)
-    assert_plain(recover(rope, where), rope)
-
-
-def test_positions_backwards() -> None:
-    assert_plain(recover(PLAIN, np.arange(64)[::-1]))
+def test_positions_far_out() -> None:
+    found = recover(PLAIN, FIRST + 1_000_000, before=normals(64, 32, dtype="float64"))
+    assert found.base == 10_000.0
+    assert (found.position_offset, found.position_step) == (0.0, 1.0)
 
 
 def test_unknown_positions_backwards_are_a_direction() -> None:
-    found = experiment(PLAIN, 63 - np.arange(64)).found
-    assert found.recognised, found.reason
+    found = recognise(PLAIN, 63 - FIRST)
     assert (found.direction, found.position_offset) == ("reversed", -63.0)
     assert found.base == 10_000.0
 
@@ -120,40 +115,29 @@ def test_each_row_of_a_batch_has_its_positions(heads: int) -> None:
     assert found.positions.tolist() == where.tolist()
 
 
-def test_positions_far_out() -> None:
-    found = recover(PLAIN, np.arange(64) + 1_000_000, before=normals(64, 32, dtype="float64"))
-    assert found.base == 10_000.0
-    assert (found.position_offset, found.position_step) == (0.0, 1.0)
-
-
 def test_the_start_of_one_axis_alone_is_found() -> None:
     expected = rope("axial", head_dim=32, layout="half")
-    where = np.stack(np.divmod(np.arange(64), 8), axis=-1)
-    found = experiment(expected, where + np.array([0, 5]), given=where).found
-    assert found.recognised, found.reason
+    where = np.stack(np.divmod(FIRST, 8), axis=-1)
+    found = recognise(expected, where + np.array([0, 5]), given=where)
     assert found.position_offset is None  # none for all axes
     assert found.positions is not None
     assert found.positions.tolist() == (where + np.array([0, 5])).tolist()
 
 
-def test_angles_of_their_own_at_position_0_are_refused() -> None:
+@pytest.mark.parametrize(
+    "first", [np.linspace(1, 3, 16), [0.1] + 15 * [0.0]], ids=["all pairs", "one pair"]
+)
+def test_angles_of_their_own_at_position_0_are_refused(first: Any) -> None:
     """Eq. 30 allows any gamma, but no start of positions gives these."""
     before = normals(64, 32)
-    turn = Rotary.from_inv_freq(np.linspace(1, 3, 16), layout="half")
+    turn = Rotary.from_inv_freq(first, layout="half")
     after = rotate(rotate(before, turn, np.ones(64)), PLAIN)
-    assert "position 0" in refusal(before, after, np.arange(64))
-
-
-def test_a_pair_that_begins_elsewhere_is_refused() -> None:
-    before = normals(64, 32)
-    turn = Rotary.from_inv_freq([0.1] + 15 * [0.0], layout="half")
-    after = rotate(rotate(before, turn, np.ones(64)), PLAIN)
-    assert "position 0" in refusal(before, after, np.arange(64))
+    assert "position 0" in refusal(before, after, FIRST)
 
 
 def test_a_start_is_kept_apart_from_a_turn_of_the_vectors_before() -> None:
     """Rotated twice is rotated once, by the sum."""
     before = normals(64, 32, dtype="float64")
     after = rotate(rotate(before, PLAIN, np.full(64, 17)), PLAIN)
-    found = identify(before, after, np.arange(64))
+    found = identify(before, after, FIRST)
     assert found.position_offset == 17.0

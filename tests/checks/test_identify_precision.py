@@ -9,7 +9,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from implementations.plain import half, interleaved
-from rotated import COMPILED, SINGLE, Array, normals, recover
+from rotated import COMPILED, ULPS, Array, assert_same_table, normals, recover
 
 from ropecli import Identification, Rotary, identify, rope
 from ropecli.arrays import DTYPES
@@ -106,23 +106,28 @@ def test_half_precision_vectors_are_not_half_precision_arithmetic() -> None:
         assert recover(PLAIN, before=normals(64, DIM, dtype=dtype)).precision == "exact"
 
 
-def test_the_tables_of_a_scaled_type_are_named() -> None:
+@pytest.mark.parametrize("what", ["tables", "angles"])
+def test_the_tables_of_a_scaled_type_are_named(what: str) -> None:
     yarn = rope(
         "yarn", head_dim=DIM, layout="half", factor=16.0, original_max_position_embeddings=4096
     )
-    found = measure("bfloat16", "tables", rope=yarn)
-    assert (found.rope_type, found.precision) == ("yarn", "bfloat16 tables")
-    found = measure("bfloat16", "angles", rope=yarn)
-    assert (found.rope_type, found.precision) == ("yarn", "bfloat16 angles")
+    found = measure("bfloat16", what, rope=yarn)
+    assert (found.rope_type, found.precision) == ("yarn", f"bfloat16 {what}")
 
 
-def single(where: Array, theta: Array, exponents: bool = True) -> Array:
+def by_angles(angle: Array, where: Array, data: str = "float32") -> Identification:
+    x = normals(len(where), DIM, dtype=data)
+    return identify(x, half(x, np.cos(angle), np.sin(angle)), where)
+
+
+def single(where: Array, exponents: bool = True) -> Array:
     """Angles in float32, as released code has them."""
+    theta = PLAIN.inv_freq.astype(np.float32)
     if exponents:
         theta = np.float32(1) / np.float32(10_000) ** (
             np.arange(0, DIM, 2).astype(np.float32) / np.float32(DIM)
         )
-    product: Array = where.astype(np.float32)[:, None] * theta.astype(np.float32)
+    product: Array = where.astype(np.float32)[:, None] * theta
     return product
 
 
@@ -130,23 +135,18 @@ def single(where: Array, theta: Array, exponents: bool = True) -> Array:
 @pytest.mark.parametrize("exponents", [False, True])
 def test_tables_in_float32_are_named_so(start: int, exponents: bool) -> None:
     where = np.arange(256) + start
-    angle = single(where, PLAIN.inv_freq, exponents)
     for data in ("float32", "float64"):
-        x = normals(256, DIM, dtype=data)
-        found = identify(x, half(x, np.cos(angle), np.sin(angle)), where)
+        found = by_angles(single(where, exponents), where, data)
         assert found.recognised, found.reason
         assert found.precision == "float32 angles"
         assert (found.base, found.position_offset) == (10_000.0, 0.0)
-        assert found.inv_freq is not None
-        np.testing.assert_allclose(found.inv_freq, PLAIN.inv_freq, rtol=SINGLE)
+        assert_same_table(found, PLAIN)
 
 
 @pytest.mark.parametrize("dtype", HALVES)
 def test_tables_in_float32_do_not_show_in_half_precision(dtype: str) -> None:
     where = np.arange(512)
-    angle = single(where, PLAIN.inv_freq)
-    x = normals(512, DIM, dtype=dtype)
-    found = identify(x, half(x, np.cos(angle), np.sin(angle)), where)
+    found = by_angles(single(where), where, dtype)
     assert (found.precision, found.base) == ("exact", 10_000.0)
 
 
@@ -162,7 +162,6 @@ def test_exact_ones_are_exact(start: int, step: int, base: float, data: str, fac
     rope = Rotary(head_dim=DIM, base=base, layout="half", attention_factor=factor)
     where = start + step * np.arange(96)
     found = recover(rope, where, before=normals(2, 96, DIM, dtype=data))
-    assert found.recognised, found.reason
     assert found.precision == "exact"
 
 
@@ -206,23 +205,19 @@ def test_the_residual_is_that_of_the_roundings_found() -> None:
     assert rounded_positions.tolist() == round_to(np.arange(COUNT), "bfloat16").tolist()
 
 
-def test_what_nothing_explains_is_said_to_be_unexplained() -> None:
-    """Angles reduced by a rounded period, as a fast unit does."""
-    where = np.arange(COUNT)
-    angle = where[:, None] * PLAIN.inv_freq
-    angle = angle - np.round(angle / 6.2832) * 6.2832
-    x = normals(COUNT, DIM)
-    found = identify(x, half(x, np.cos(angle), np.sin(angle)), where)
+#: Angles reduced by a rounded period, as a fast unit does, and with fewer bits than float32 has.
+ANGLE = np.arange(COUNT)[:, None] * PLAIN.inv_freq
+FRACTION, EXPONENT = np.frexp(ANGLE)
+UNEXPLAINED = {
+    "rounded period": ANGLE - np.round(ANGLE / 6.2832) * 6.2832,
+    "18 bits": np.ldexp(np.round(FRACTION * 2**18) / 2**18, EXPONENT),
+}
+
+
+@pytest.mark.parametrize("name", UNEXPLAINED)
+def test_what_nothing_explains_is_said_to_be_unexplained(name: str) -> None:
+    found = by_angles(UNEXPLAINED[name], np.arange(COUNT))
     assert found.recognised, found.reason
     assert found.precision == "unexplained"
     assert found.max_residual is not None
-    assert found.max_residual > 100
-
-
-def test_fewer_bits_than_float32_has_are_not_called_float32() -> None:
-    where = np.arange(COUNT)
-    fraction, exponent = np.frexp(where[:, None] * PLAIN.inv_freq)
-    angle = np.ldexp(np.round(fraction * 2**18) / 2**18, exponent)
-    x = normals(COUNT, DIM)
-    found = identify(x, half(x, np.cos(angle), np.sin(angle)), where)
-    assert (found.recognised, found.precision) == (True, "unexplained")
+    assert found.max_residual > (100 if name == "rounded period" else ULPS)
