@@ -188,7 +188,9 @@ class ByLength(WithBase):
 
     def __call__(self, x: Array, positions: Array) -> Array:
         m = np.asarray(positions, np.float64)
-        theta = np.stack([self.theta(length_of(row)) for row in np.atleast_2d(m)])
+        lengths = [length_of(row) for row in np.atleast_2d(m)]
+        tables = {length: self.theta(length) for length in set(lengths)}
+        theta = np.stack([tables[length] for length in lengths])
         angle = m[..., None] * (theta[0] if m.ndim == 1 else theta[:, None])
         return half(x, self.factor * np.cos(angle), self.factor * np.sin(angle))
 

@@ -103,7 +103,7 @@ by_length(
     at_length=intended.longrope_at,
 )(rotation(THETA / np.linspace(1.0, 32.0, DIM // 2), factor=LongRope.factor))  # fmt: skip
 # inv_freq as whatever lay in memory, next to nothing: no pair turns.
-wrong("uninitialised frequencies", "Synthyra/FastPLMs#47", "rotation", "turn", told=False)(
+wrong("uninitialised frequencies", "Synthyra/FastPLMs#47", "rotation", "is rotated", told=False)(
     rotation(np.full(DIM // 2, 6.9e-18))
 )
 
