@@ -93,7 +93,7 @@ def as_positions(value: object) -> NDArray[np.float64]:
 
 
 def is_shape(lengths: Sequence[Any]) -> bool:
-    """Whether NumPy can hold such a shape, which may come from a damaged file."""
+    """Return whether NumPy can hold such a shape, which may come from a damaged file."""
     if len(lengths) > MOST_AXES:
         return False
     whole = all(type(length) is int and 0 <= length < MOST_ELEMENTS for length in lengths)

@@ -94,7 +94,7 @@ def check(
     correct, in whatever convention; with them, only the one they describe. Exit code 1 if a law
     fails.
     """
-    expected = _expected(rope)
+    expected = _expected_encoding(rope)
     page.note(*(() if expected is None else expected.notes), f"running the code of {target}")
     arguments = _arguments(init)
     if context is None and expected is not None and expected.layer is not None:
@@ -131,7 +131,7 @@ def check(
     return result.passed
 
 
-def _expected(rope: EncodingOptions) -> NamedRotary | None:
+def _expected_encoding(rope: EncodingOptions) -> NamedRotary | None:
     """Return the encoding that is described; None where any RoPE is correct."""
     from ropecli.cli.encoding import refuse_without_model
 

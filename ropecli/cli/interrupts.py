@@ -49,7 +49,7 @@ def raise_interrupt(_signal: int, frame: FrameType | None) -> None:
 
 
 def _would_be_lost(frame: FrameType | None) -> bool:
-    """Whether C code that runs may print the exception and go on: an import, or LLVM."""
+    """Return whether C code that runs may print the exception and go on: an import, or LLVM."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib") or frame.f_globals.get(
             "__name__", ""
@@ -79,7 +79,7 @@ def raised_as_exceptions() -> Iterator[None]:
 
 
 def was_interrupted() -> bool:
-    """Whether a Ctrl-C came while the command ran."""
+    """Return whether a Ctrl-C came while the command ran."""
     return _attempts > 0
 
 

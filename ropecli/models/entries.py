@@ -148,7 +148,7 @@ def layer_override(keys: Keys, kind: str) -> Keys:
     if not isinstance(given, dict):
         return keys
     own = {int(i): extra for i, extra in given.items() if str(i).isdecimal() and len(str(i)) < 9}
-    for i, name in enumerate(keys.listed("layer_types")):
+    for i, name in enumerate(keys.per_layer("layer_types")):
         if name == kind and isinstance(extra := own.get(i), dict):
             if "head_dim" in extra:
                 extra = extra | {"global_head_dim": extra["head_dim"]}

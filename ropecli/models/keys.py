@@ -147,7 +147,7 @@ class Keys:
         found = self.find(name)
         return None if found is None else real(*found)
 
-    def listed(self, name: str) -> list[Any]:
+    def per_layer(self, name: str) -> list[Any]:
         """Return a list with an entry for each layer; an empty one without such a key.
 
         Raises:

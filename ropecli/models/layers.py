@@ -25,7 +25,7 @@ def split_by_layer(keys: Keys, found: list[Settings]) -> list[Settings]:
     if len(found) != 1 or found[0].rope_type is None:
         return [_add_indices(keys, settings) for settings in found]
     rotating = found[0]
-    scaled = keys.listed("rope_scaling_layers")
+    scaled = keys.per_layer("rope_scaling_layers")
     if scaled and rotating.rope_type != "default":
         return _split_scaled(keys, rotating, scaled)
     bases = _bases(keys, rotating)
@@ -70,7 +70,7 @@ def _split_scaled(keys: Keys, rotating: Settings, scaled: list[Any]) -> list[Set
 
 def _bases(keys: Keys, rotating: Settings) -> list[float] | None:
     """Return the base of each layer, 0 where it does not rotate; None where all are the same."""
-    thetas = keys.listed("layer_rope_theta")
+    thetas = keys.per_layer("layer_rope_theta")
     if thetas:
         return [real("layer_rope_theta", theta or 0) for theta in thetas]
     rotates = _rotating_layers(keys)
@@ -85,7 +85,7 @@ def _rotating_layers(keys: Keys) -> list[bool] | None:
 
     no_rope_layers has a 1 for a layer that DOES rotate (Llama 4, SmolLM3).
     """
-    flags = keys.listed("no_rope_layers")
+    flags = keys.per_layer("no_rope_layers")
     if flags:
         return [bool(flag) for flag in flags]
     rule = keys.architecture.facts.get("no_rope")
@@ -99,7 +99,7 @@ def _rotating_layers(keys: Keys) -> list[bool] | None:
     if needed is not None and keys.config.get(needed, 0) is None:
         return None
     dense = _dense_layers(keys) if keys.architecture.facts.get("rope_on_dense") else 0
-    kinds = keys.listed("layer_types") or _layer_pattern(keys, count)
+    kinds = keys.per_layer("layer_types") or _layer_pattern(keys, count)
     return [kind != rule or i < dense for i, kind in enumerate(kinds)] or None
 
 
@@ -123,14 +123,14 @@ def _dense_layers(keys: Keys) -> int:
     """Count the first, dense layers, which rotate whatever their kind (Cohere 2 MoE)."""
     if (keys.integer("prefix_dense_sliding_window_pattern") or 1) != 1:
         return 0
-    kinds = keys.listed("mlp_layer_types")
+    kinds = keys.per_layer("mlp_layer_types")
     if kinds:
         return next((i for i, kind in enumerate(kinds) if kind != "dense"), len(kinds))
     return keys.integer("first_k_dense_replace", least=0) or 0
 
 
 def _add_indices(keys: Keys, settings: Settings) -> Settings:
-    types = keys.listed("layer_types")
+    types = keys.per_layer("layer_types")
     indices = tuple(i for i, kind in enumerate(types) if kind == settings.name)
     return replace(settings, layers=indices or None)
 

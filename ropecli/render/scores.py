@@ -96,12 +96,12 @@ def properties(measured: Iterable[Invariance]) -> list[str]:
     rows = [["", *HEADINGS.values()]]
     for encoding in measured:
         found = [encoding.properties[name] for name in HEADINGS]
-        rows.append([encoding.name, *(_measured(each) for each in found)])
+        rows.append([encoding.name, *(_measured_cell(each) for each in found)])
         rows.append(["  theory", *(f"{WORDS[each.theory]:<8}" for each in found)])
     return aligned(rows, left=1)
 
 
-def _measured(found: Property) -> str:
+def _measured_cell(found: Property) -> str:
     if found.max_error is None:
         return f"{WORDS[None]:<8}"
     return f"{WORDS[found.holds]:<3} {found.max_error:<.0e}"

@@ -198,7 +198,7 @@ def _rest(rope: Rotary) -> tuple[slice | NDArray[np.int64], ...]:
 def _offsets(positions: NDArray[np.float64]) -> int:
     """Number of rows of the table of offsets."""
     if positions.size >= rotation.BLOCK:
-        return rotation.BLOCK  # so many positions have nearly all offsets, and this is quicker
+        return rotation.BLOCK  # that many positions have nearly all offsets, and this is quicker
     return int(np.fmod(np.abs(positions), rotation.BLOCK).max()) + 1
 
 
@@ -227,5 +227,5 @@ def _by_batch(
 
 
 def _same_memory(first: NDArray[Any], second: NDArray[Any]) -> bool:
-    """Whether two contiguous arrays of one shape share all bytes."""
+    """Return whether two contiguous arrays of one shape share all bytes."""
     return bool(first.ctypes.data == second.ctypes.data)

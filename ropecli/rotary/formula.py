@@ -87,7 +87,7 @@ class Formula:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is base^(-2i/dim), without scaling (RoFormer Eq. 15)."""
+        """True if it is base^(-2i/dim), without scaling (RoFormer Eq. 15)."""
         return self.rope_type == PLAIN
 
     @property
@@ -97,12 +97,12 @@ class Formula:
 
     @property
     def sets_axes(self) -> bool:
-        """Whether it says which axis of a position rotates each pair."""
+        """True if it says which axis of a position rotates each pair."""
         return self.table().axis is not None
 
     @cached_property
     def depends_on_length(self) -> bool:
-        """Whether sequences of another length have another table."""
+        """True if sequences of another length have another table."""
         if _LENGTH not in own_parameters(self.rope_type):
             return False
         try:

@@ -224,7 +224,7 @@ class Rotary:
 
     @property
     def depends_on_length(self) -> bool:
-        """Whether sequences of another length have another table (dynamic NTK, LongRoPE)."""
+        """True if sequences of another length have another table (dynamic NTK, LongRoPE)."""
         return self.formula is not None and self.formula.depends_on_length
 
     @property
@@ -306,7 +306,7 @@ class Rotary:
 
     @property
     def grows(self) -> bool:
-        """Whether lengths of vectors depend on position, as in xPos: then it is not a rotation."""
+        """True if lengths of vectors depend on position, as in xPos: then it is not a rotation."""
         return any(self.growth)
 
     @property
@@ -321,7 +321,7 @@ class Rotary:
 
     @property
     def reorders(self) -> bool:
-        """Whether rotated pairs are written elsewhere than they were read."""
+        """True if rotated pairs are written elsewhere than they were read."""
         return self.input_pairs != self.output_pairs
 
     @property

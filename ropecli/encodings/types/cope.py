@@ -56,7 +56,7 @@ class Cope(Encoding):
         by_row = dots(q, np.ascontiguousarray(table))
         if self.as_listed:
             content *= self._scale
-        position = np.minimum(_counted(content, m, n), self.p_max - 1)
+        position = np.minimum(_contextual_positions(content, m, n), self.p_max - 1)
         low = np.floor(position).astype(np.intp)
         high = np.ceil(position).astype(np.intp)
         share = position - low
@@ -65,7 +65,7 @@ class Cope(Encoding):
         return content + own if self.as_listed else (content + own) * self._scale
 
 
-def _counted(logits: Array, m: Array, n: Array) -> Array:
+def _contextual_positions(logits: Array, m: Array, n: Array) -> Array:
     """p_mn: gates of the keys from n to m; those after m are shut before anything is summed."""
     order = np.argsort(n, kind="stable")
     after = n[order] > m[:, None]
