@@ -89,7 +89,7 @@ def linear(
     """
     queries, keys, values = check_inputs(q, k, v, rope)
     phi_q, phi_k = features(feature_map, queries, keys)
-    rotated = _contiguous(rotate(phi_q, rope, positions), rotate(phi_k, rope.for_keys, positions))
+    rotated = rotate(phi_q, rope, positions), rotate(phi_k, rope.for_keys, positions)
     count = len(queries)
     sample = spread_rows(count, length("rows", rows))
     by_weights = _quadratic(rotated, (phi_q, phi_k), values, sample)
@@ -213,10 +213,6 @@ def _floats(name: str, value: Any) -> Array:
         msg = f"{name} must be finite"
         raise ArgumentError(msg)
     return floats
-
-
-def _contiguous(q: Array, k: Array) -> tuple[Array, Array]:
-    return np.ascontiguousarray(q), np.ascontiguousarray(k)
 
 
 def map_name(feature_map: object) -> str:

@@ -22,7 +22,7 @@ NUMBERS = (".csv", ".json")
 
 
 def check_savable(
-    output: Path | None,
+    output: Path,
     *,
     force: bool,
     sources: Sequence[Path] = (),
@@ -31,7 +31,7 @@ def check_savable(
     """Refuse a file that can't be written before anything is computed.
 
     Args:
-        output: None where nothing is to be written.
+        output: The file.
         force: Replace an existing file.
         sources: Files that are read, which nothing replaces.
         suffixes: Those that can be written.
@@ -40,8 +40,6 @@ def check_savable(
         ArgumentError: Another suffix.
         FileError: The file exists or is one of the sources, or its folder does not exist.
     """
-    if output is None:
-        return
     if output.suffix.lower() not in suffixes:
         msg = f"output must end in {', '.join(suffixes)}, got {output.name!r}"
         raise ArgumentError(msg)
