@@ -58,6 +58,11 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+def descriptors() -> list[str]:
+    """Return the numbers of all files that this process has open."""
+    return sorted(each.name for each in Path("/dev/fd").iterdir())
+
+
 def contents(path: Path) -> dict[str, bytes]:
     """All bytes of a file, or of the files in a folder by path."""
     if path.is_file():

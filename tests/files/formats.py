@@ -16,6 +16,8 @@ import zarr
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
+from ropecli import Rotary, rotate
+
 Array = NDArray[Any]
 Arrays = Mapping[str, Array]
 
@@ -28,6 +30,21 @@ NATIVE = [dtype for dtype in DTYPES if dtype.isnative]
 def native(array: Array) -> Array:
     """Return an array in native byte order."""
     return array.astype(array.dtype.newbyteorder("="))
+
+
+def rotate_heads(x: Array, rope: Rotary, *, axis: int = -2, **options: Any) -> Array:
+    """Return what a file of heads side by side should become, in native byte order.
+
+    Args:
+        x: An array as stored.
+        rope: The encoding.
+        axis: Of the sequence.
+        options: Of `rotate`.
+    """
+    heads = native(x).reshape(*x.shape[:-1], -1 if x.size else 1, rope.head_dim)
+    moved = np.moveaxis(heads, axis % x.ndim, -2)
+    turned = np.moveaxis(rotate(moved, rope, **options), -2, axis % x.ndim)
+    return np.ascontiguousarray(turned.reshape(x.shape))
 
 
 def save_npz(path: Path, arrays: Arrays) -> Path:

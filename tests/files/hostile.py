@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from files.folders import replaced, to_be_rotated
-from files.formats import native, read_hdf5, read_zarr
+from files.formats import native, read_hdf5, read_zarr, rotate_heads
 from helpers import assert_same_bits
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
@@ -294,8 +294,7 @@ def is_rotated(path: Path) -> bool:
         assert message.isprintable(), f"refused in other than one line: {message!r}"
         return False
     before, after = (native(read(each, "q")) for each in (path, output))
-    heads = before.reshape(*before.shape[:-1], -1, 8).swapaxes(-3, -2)
-    expected = rotate(heads, ROPE).swapaxes(-3, -2).reshape(before.shape)
+    expected = rotate_heads(before, ROPE)
     assert_same_bits(str(path), got=after, expected=expected)
     return True
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from files.folders import descriptors
 from helpers import random_array
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -63,11 +64,6 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Direct:
     monkeypatch.setattr(direct, "LARGE", 0)
     monkeypatch.setattr(direct, "WORTH", 1)
     return Direct(monkeypatch)
-
-
-def opened() -> list[str]:
-    """Of this process."""
-    return sorted(each.name for each in Path("/dev/fd").iterdir())
 
 
 def written(path: Path, pieces: list[tuple[int, bytes]]) -> bytes:
@@ -187,8 +183,8 @@ def test_nothing_stays_open_where_a_file_can_not_be_begun(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     np.save(tmp_path / "x.npy", random_array(3, 8, dtype="f8"))
-    before = opened()
+    before = descriptors()
     monkeypatch.setattr(os, "pwrite", full)
     with pytest.raises(Exception, match="No space left"):
         encode_file(tmp_path / "x.npy", tmp_path / f"y{suffix}", Rotary(head_dim=8))
-    assert opened() == before
+    assert descriptors() == before

@@ -9,17 +9,17 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 from files.folders import names, refused, saved
-from helpers import assert_same_bits, assert_within, slow
+from files.formats import BFLOAT16, DTYPES, native, rotate_heads
+from helpers import assert_same_bits, assert_within
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
-from ropecli import ArgumentError, ArgumentTypeError, FileError, Rotary, encode_file, rotate
+from ropecli import ArgumentError, ArgumentTypeError, FileError, Rotary, encode_file
 from ropecli.errors import RopecliError
 from ropecli.files import array_job
 from ropecli.files.encode import default_output, plan_output
@@ -27,18 +27,6 @@ from ropecli.files.formats.stored import Stored
 from ropecli.files.session import Job, opened
 
 ROPE = Rotary(head_dim=8)
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-DTYPES = [np.dtype(name) for name in ("<f8", ">f8", "<f4", ">f4", "<f2", ">f2")] + [BFLOAT16]
-
-
-def rotated(
-    array: NDArray[Any], rope: Rotary, *, axis: int, positions: Any = None, inverse: bool = False
-) -> NDArray[Any]:
-    """What the file should hold, from one call in memory."""
-    heads = array.reshape(*array.shape[:-1], -1, rope.head_dim)
-    moved = np.moveaxis(heads, axis, -2)
-    turned = rotate(moved, rope, positions, inverse=inverse)
-    return np.moveaxis(turned, -2, axis).reshape(array.shape)
 
 
 @st.composite
@@ -120,10 +108,9 @@ def test_file_holds_what_rotating_in_memory_gives(job: dict[str, Any]) -> None:
         after[-len(data) :],
         order="F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C",
     )
-    expected = rotated(
-        array, job["rope"], axis=job["axis"], positions=places, inverse=job["inverse"]
-    )
-    assert_same_bits("encode_file", got=got, expected=expected)
+    turned = {"positions": places, "inverse": job["inverse"]}
+    expected = rotate_heads(array, job["rope"], axis=job["axis"], **turned)
+    assert_same_bits("encode_file", got=native(got), expected=expected)
     assert told[-1] == (len(data), len(data))
     assert told == sorted(told)
     assert result.sequence_axis == job["axis"]
@@ -147,33 +134,6 @@ def test_file_holds_what_plain_numpy_gives(tmp_path: Path) -> None:
     length = np.repeat(np.abs(pairs), 2, axis=-1)
     tolerance = (11e-16 + 2.4e-16 * np.repeat(angle, 2, axis=-1)[:, None, :]) * length
     assert_within("encode_file", got=got, expected=expected, tolerance=tolerance)
-
-
-def test_inverse_gives_the_input_back(tmp_path: Path) -> None:
-    x = np.random.default_rng(2).standard_normal((400, 8))
-    encode_file(saved(tmp_path, x), tmp_path / "y.npy", ROPE)
-    encode_file(tmp_path / "y.npy", tmp_path / "z.npy", ROPE, inverse=True)
-    angle = np.arange(400.0)[:, None] * np.repeat(ROPE.inv_freq, 2)
-    length = np.repeat(np.hypot(x[:, 0::2], x[:, 1::2]), 2, axis=-1)
-    # Twice the bound of one rotation.
-    tolerance = 2 * (7e-16 + 1.2e-16 * angle) * length
-    got = np.load(tmp_path / "z.npy")
-    assert_within("there and back", got=got, expected=x, tolerance=tolerance)
-
-
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("block", [500, *slow(1, 3_000)])
-def test_size_of_the_blocks_changes_no_byte(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: np.dtype[Any], order: Any, block: int
-) -> None:
-    x = np.asarray(np.random.default_rng(3).standard_normal((2, 70, 16)).astype(dtype), order=order)
-    name = "bfloat16" if dtype == BFLOAT16 else None
-    path = saved(tmp_path, x)
-    encode_file(path, tmp_path / "whole.npy", ROPE, dtype=name)
-    monkeypatch.setattr(array_job, "BLOCK_BYTES", block)
-    encode_file(path, tmp_path / "cut.npy", ROPE, dtype=name)
-    assert (tmp_path / "cut.npy").read_bytes() == (tmp_path / "whole.npy").read_bytes()
 
 
 @pytest.mark.parametrize("shape", [(0, 8), (1, 8), (0, 5, 8), (5, 0, 16), (1, 1, 1, 8)])

@@ -74,6 +74,7 @@ ENOSPC = OSError(errno.ENOSPC, "No space left on device")
 @pytest.mark.parametrize(
     ("call", "error", "at", "times", "says"),
     [
+        ("pread", EIO, 1, 1, "cannot read x.npy: Input/output error"),  # the header
         ("preadv", EIO, 4, 999, "cannot read x.npy: Input/output error"),
         ("preadv", EIO, 13, 1, "cannot read x.npy: Input/output error"),
         ("pwrite", ENOSPC, 1, 1, "cannot write y.npy: No space left on device"),  # the header
@@ -103,7 +104,8 @@ def test_failing_disk(
             assert run(words) == 0
         else:
             assert assert_refused(capsys, *words, "--json") == says
-            assert names(here) == sorted(["x.npy", *(LEFT if resume else [])])
+            begun = resume and call != "pread"
+            assert names(here) == sorted(["x.npy", *(LEFT if begun else [])])
             patched.undo()
             patched.setattr(array_job, "BLOCK_BYTES", 1_024)
             assert run(words) == 0

@@ -7,17 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import ml_dtypes
 import numpy as np
 import pytest
 from files.folders import names, refused
-from files.formats import native, read_hdf5, write_hdf5, write_zarr
+from files.formats import BFLOAT16, native, read_hdf5, write_hdf5, write_zarr
 from helpers import assert_same_bits, random_array, run_python, slow, soon
 
 from ropecli import Rotary, encode_file, rotate
 
 ROPE = Rotary(head_dim=8)
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 LAYOUTS: list[dict[str, Any]] = [
     {},
     {"chunks": (7, 4)},
@@ -291,6 +289,6 @@ print(read)
 
 def test_damaged_files_are_refused_or_read(tmp_path: Path) -> None:
     tests = str(Path(__file__).parents[1])
-    ran = run_python(FUZZ.format(tests=tests, folder=str(tmp_path), first=0, last=100))
+    ran = run_python(FUZZ.format(tests=tests, folder=str(tmp_path), first=0, last=40))
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert 20 < int(ran.stdout) < 80
+    assert 8 < int(ran.stdout) < 32

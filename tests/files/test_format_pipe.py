@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 from files.folders import names, refused, replaced, saved, written
+from files.formats import BFLOAT16
 from files.hostile import archive, fed, npy, saved_bytes
 from files.memory import peak_of
 from helpers import assert_same_bits, random_array, slow, soon
@@ -27,7 +27,6 @@ from ropecli.files.formats.stored import Stored
 from ropecli.files.formats.stream import StreamReader
 
 ROPE = Rotary(head_dim=8)
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 Bytes = pytest.CaptureFixture[bytes]
 
 

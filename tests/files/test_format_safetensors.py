@@ -11,11 +11,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 from files.folders import names, refused
+from files.formats import rotate_heads
 from helpers import assert_same_bits, random_array, soon
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from ropecli import FileError, Rotary, encode_file, rotate
+from ropecli import FileError, Rotary, encode_file
 from ropecli.files.formats import safetensors
 from ropecli.files.formats.safetensors import Header, read_header, serialize
 from ropecli.regular import regular_file
@@ -172,10 +173,7 @@ def test_what_matches_is_rotated_and_all_else_kept(
     (header, before), (kept_header, after) = split(path), split(output)
     assert kept_header == header
     for name in chosen:
-        x = tensors()[name]
-        heads = x.reshape(*x.shape[:-1], x.shape[-1] // 8, 8)
-        expected = np.moveaxis(rotate(np.moveaxis(heads, -2, 0), ROPE), 0, -2)
-        before[name] = np.ascontiguousarray(expected).tobytes()
+        before[name] = rotate_heads(tensors()[name], ROPE).tobytes()
     assert after == before
     with safe_open(output, framework="np") as file:
         assert file.metadata() == {"format": "pt", "é": "ü\n"}

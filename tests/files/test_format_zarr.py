@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 import zarr
@@ -23,7 +22,7 @@ from files.folders import (
     to_be_rotated,
     unprivileged,
 )
-from files.formats import read_zarr, write_zarr
+from files.formats import BFLOAT16, read_zarr, write_zarr
 from files.hostile import Payload
 from files.memory import peak_of
 from helpers import assert_same_bits, random_array, soon
@@ -36,7 +35,6 @@ from ropecli.files.formats.stored import Stored
 from ropecli.files.formats.zarr import Zarr
 
 ROPE = Rotary(head_dim=8)
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 CODECS: list[Any] = [
     None,
     ZstdCodec(level=3, checksum=True),

@@ -15,11 +15,11 @@ from files.folders import limited_files, names, refused, saved, to_be_rotated
 from files.formats import (
     BFLOAT16,
     FORMATS,
-    Array,
     FileFormat,
     as_parameter,
     each_format,
     native,
+    rotate_heads,
     write_parquet,
     write_zarr,
 )
@@ -35,13 +35,6 @@ from ropecli.files.arrays import read_part
 from ropecli.files.formats.registry import open_source
 
 ROPE = Rotary(head_dim=8)
-
-
-def rotate_heads(x: Array, positions: Any = None, axis: int = -2) -> Array:
-    """Return what a file of heads side by side should become, in native byte order."""
-    heads = np.moveaxis(native(x).reshape(*x.shape[:-1], -1, 8), axis, -2)
-    turned = np.moveaxis(rotate(heads, ROPE, positions), -2, axis)
-    return np.ascontiguousarray(turned.reshape(x.shape))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +68,7 @@ def test_blocks_of_any_size_give_the_same_elements(
     if source == ".npy" and kind.suffix in {".pt", ".zarr"}:
         name = ""  # of one array alone
     got = kind.load(output, x, name)
-    assert_same_bits("y", got=got, expected=rotate_heads(x, axis=0))
+    assert_same_bits("y", got=got, expected=rotate_heads(x, ROPE, axis=0))
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -274,11 +267,12 @@ def damaged_files(folder: Path, suffix: str) -> list[Path]:
 @pytest.mark.parametrize(
     "suffix", [".zarr", ".parquet", pytest.param(".pt", marks=pytest.mark.oracle)]
 )
-def test_damaged_files_are_refused_or_read(tmp_path: Path, suffix: str) -> None:
+@pytest.mark.parametrize("count", [40, *slow(100)])
+def test_damaged_files_are_refused_or_read(tmp_path: Path, suffix: str, count: int) -> None:
     paths = damaged_files(tmp_path, suffix)
     read = 0
-    for seed in range(100):
+    for seed in range(count):
         copy = damage_file(paths[seed % len(paths)], tmp_path / f"copy{suffix}", seed)
         with soon(seed):
             read += is_read(copy)
-    assert 5 < read < 60
+    assert 0.05 * count < read < 0.6 * count

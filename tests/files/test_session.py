@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
-from files.folders import saved
+from files.folders import descriptors, saved
 from helpers import ROOT, random_array
 from safetensors.numpy import save_file
 
@@ -77,7 +77,7 @@ def test_each_input_is_opened_once_and_its_axes_are_worked_out_once(tmp_path: Pa
 def test_nothing_stays_open(tmp_path: Path, name: str) -> None:
     saved(tmp_path, random_array(20, 8, dtype="f8"))
     save_file({"q": random_array(20, 8, dtype="f8")}, tmp_path / "x.safetensors")
-    before = sorted(Path("/dev/fd").iterdir())
+    before = descriptors()
     for job in (
         Job(input=tmp_path / name, rope=ROPE),
         Job(input=tmp_path / name, rope=lambda width: Rotary(head_dim=width)),
@@ -90,4 +90,4 @@ def test_nothing_stays_open(tmp_path: Path, name: str) -> None:
                     _ = session.arrays
     with pytest.raises(TypeError, match="rope must be a Rotary, got str"):
         Job(input=tmp_path / name, rope="x")  # type: ignore[arg-type]
-    assert sorted(Path("/dev/fd").iterdir()) == before
+    assert descriptors() == before
