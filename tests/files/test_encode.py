@@ -207,6 +207,8 @@ def test_default_output_stands_beside_the_input() -> None:
         ({"output": "y"}, "ends in .npy"),
         ({"output": "y.txt"}, "ends in .npy"),
         ({"output": ".npy"}, "ends in .npy"),
+        ({"output": f"{'A' * 300}/y.npy"}, "File name too long"),
+        ({"output": f"{'A' * 300}/y.zarr"}, "File name too long"),
         ({"input": "none.npy"}, "No such file"),
         ({"input": "scalar.npy"}, "two axes or more"),
         ({"input": "vector.npy"}, "two axes or more"),
