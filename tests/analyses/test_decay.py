@@ -1,4 +1,4 @@
-"""What `decay` computes: the score against rotated vectors, and the bounds over it."""
+"""The curves of `decay`: scores of rotated vectors, and the bounds over them."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def at(distance: float, *, reduce: str = "mean", **rope: float) -> float:
 
 
 def half_unit(printed: str) -> float:
-    """What rounding to the printed digits hides, and 1e-10 for the sum.
+    """Half a unit of the last printed digit, and 1e-10 for the sum.
 
     A sum of d/2 <= 128 sizes |S_j| <= j is off by (2 r + 8 + d/2) u d/2 at most once divided by
     d/2, u = 2^-53: below 1e-10 up to r = 8192 and below 2e-9 at r = 70508, of which the digits

@@ -1,4 +1,4 @@
-"""What is measured of an encoding: against theory, and of encodings made to be wrong."""
+"""Measured properties of encodings: against theory, and of encodings made to be wrong."""
 
 from __future__ import annotations
 

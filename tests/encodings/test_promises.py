@@ -1,4 +1,4 @@
-"""What all encodings promise: the scores of their papers, whole positions, options refused."""
+"""Promises of all encodings: the scores of their papers, whole positions, options refused."""
 
 from __future__ import annotations
 

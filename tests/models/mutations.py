@@ -63,7 +63,7 @@ def _change(random: np.random.Generator, target: dict[str, Any]) -> None:
 
 
 def assert_judged_or_refused(data: bytes, folder: Path, fired: set[str] | None = None) -> bool:
-    """Whether the file can be computed; and that nothing but clear lines come of it if not.
+    """Assert that a file is computed, or refused in one clear line; return whether it is computed.
 
     Args:
         data: Of the file.

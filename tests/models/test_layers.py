@@ -1,4 +1,4 @@
-"""What a configuration means: where keys stand, which layers they are for, and what is assumed."""
+"""The meaning of a configuration: its keys, the layers that they are for, and assumptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loading a model: where it comes from, what is said of it, what is refused."""
+"""Loading a model: sources, lines of keys, and files that are refused."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_dynamic_is_static_in_vllm_and_absent_in_llama_cpp() -> None:
 
 
 def test_dynamic_in_vllm_needs_no_whole_length() -> None:
-    """1.3 times 2048 is no number of positions; the base follows from it all the same."""
+    """1.3 times 2048 is not a whole number of positions; the base follows from it all the same."""
     config = DYNAMIC | {"rope_scaling": {"type": "dynamic", "factor": 1.3}}
     # 1.3 * 1.3 - 0.3, and a power of it: a few roundings.
     assert rotary(config, "vllm").base == pytest.approx(

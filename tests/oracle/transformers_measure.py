@@ -1,8 +1,9 @@
-"""What an attention module of Transformers does to its queries, measured.
+"""Measure what an attention module of Transformers does to its queries.
 
 The attention runs on random vectors until it would score them. The derivatives of a query by the
 linear layer that it came from, at the origin and one step along each axis, are the rotation: which
-coordinates each one is made of, and the cosines and sines. It takes no word of the module's.
+coordinates each one is made of, and the cosines and sines. Nothing that the module says of itself
+is read.
 """
 
 from __future__ import annotations
@@ -380,7 +381,7 @@ def prepared(attention: Any, folder: str) -> Any:
 
 
 def width(attention: Any) -> int:
-    """Of the vectors that the first layer takes, the query's where it is known by name."""
+    """Width of the vectors that the first layer takes, the query's where it is known by name."""
     names = (
         "q_proj",
         "qkv",

@@ -1,4 +1,4 @@
-"""How a table was made, what follows from the length of a sequence, and who may know rope types."""
+"""Formulas of tables, tables that depend on the sequence length, and code that names rope types."""
 
 from __future__ import annotations
 

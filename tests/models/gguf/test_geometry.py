@@ -1,4 +1,4 @@
-"""Where the rotation sits in a head, and which axis turns which pair."""
+"""The place of the rotation in a head, and the axis that turns each pair."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def list_of(code: int, count: int, data: bytes) -> bytes:
 
 
 def many(count: int, keys: int, value: bytes) -> bytes:
-    """A header with so many keys of one value, or tensors where there are none."""
+    """A header with `count` entries of one value: keys, or tensors if `keys` is 0."""
     names = "key.{}" if keys else "blk.{}.weight"
     start = header(count - keys, keys)
     return start + b"".join(text(names.format(i)) + value for i in range(count))

@@ -1,4 +1,4 @@
-"""What divides the frequencies, and by whom, as llama.cpp has it."""
+"""Factors that divide the frequencies, as llama.cpp applies them."""
 
 from __future__ import annotations
 

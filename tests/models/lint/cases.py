@@ -25,7 +25,7 @@ LONG: Json = {
 
 
 class Case(NamedTuple):
-    """What a rule is tried on."""
+    """A file that fires a rule, and one that does not."""
 
     key: str  #: The dotted path that the finding names.
     fires: Json
@@ -33,7 +33,7 @@ class Case(NamedTuple):
 
 
 class GgufCase(NamedTuple):
-    """What a rule of GGUF files is tried on: metadata and tensors."""
+    """The same of GGUF files: metadata and tensors."""
 
     key: str
     fires: Mapping[str, object]

@@ -87,7 +87,7 @@ def test_an_id_is_given_once_and_a_level_is_one_of_three(id: str, level: str) ->
 # Sound configurations of released models: no error, no warning that is not deserved.
 
 PUBLISHED = list(published().values())
-#: What the data file's entries may fire beside notes, and why it is right.
+#: Warnings that entries of the data file deserve, and why.
 WARNED = {
     "llama-yarn-lone-mscale": {"R030"},  # what it is there for
     "glm4v_moe_text.Glm4vMoeTextRotaryEmbedding": {"R083", "R092"},  # class defaults: 4096 / 96

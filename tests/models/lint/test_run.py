@@ -1,4 +1,4 @@
-"""What lint does with a source, whatever the rules are."""
+"""Linting of a source, whatever the rules are."""
 
 from __future__ import annotations
 
