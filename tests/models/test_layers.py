@@ -38,6 +38,11 @@ MOLMO_2 = LLAMA | {
     "rope_scaling": {"rope_type": "linear", "factor": 2.0},
     "rope_scaling_layers": [1, 3],
 }
+LOCAL = LLAMA | {
+    "model_type": "mystery",
+    "rope_local_base_freq": 3e4,
+    "rope_scaling": {"rope_type": "linear", "factor": 2.0},
+}
 PER_LAYER = {
     "model_type": "gemma4_text",
     "layer_types": [SLIDING, FULL],
@@ -96,6 +101,9 @@ def rotary(config: dict[str, Any], name: str = "all") -> Rotary:
         # Compressed layers of DeepSeek-V4 are not stretched.
         (DEEPSEEK_V4, "main", {"rope_type": "default", "base": 1e4, "rotary_offset": 448}),
         (DEEPSEEK_V4, "compress", {"rope_type": "yarn", "base": 2e5, "attention_factor": 1.0}),
+        # A local base in a model that nobody knows: its scaling is for the full layers.
+        (LOCAL, FULL, {"base": 5e5, "inv_freq[0]": 0.5}),
+        (LOCAL, SLIDING, {"base": 3e4, "inv_freq[0]": 1.0}),
         (MODERNBERT, FULL, {"base": 2e5}),
         (MODERNBERT, SLIDING, {"base": 2e4}),
         (MODERNBERT | {"position_embedding_type": "absolute"}, FULL, {"base": 2e5}),  # not read
