@@ -130,6 +130,11 @@ GOOD: dict[str, object] = {"context_length": 4096, "attention.key_length": 16}
 
 
 SCALING = "rope.scaling."
+NO_HEADS: dict[str, object] = {
+    "attention.key_length": None,
+    "embedding_length": 64,
+    "attention.head_count": [0, 0],
+}
 YARN = {f"{SCALING}type": "yarn"}
 ALPHA = {f"{SCALING}alpha": 2.0}
 DOUBLE = Typed(12, struct.pack("<d", 1e300))
@@ -139,6 +144,7 @@ DOUBLE = Typed(12, struct.pack("<d", 1e300))
     ("architecture", "keys", "what"),
     [
         ("llama", {"attention.key_length": None}, "llama.embedding_length is missing"),
+        ("llama", NO_HEADS, "expected a number above 0"),
         ("llama", {"attention.key_length": 1}, "llama.attention.key_length is 1"),
         ("llama", {"attention.key_length": 70_000}, "attention.key_length is 70000; expected"),
         ("llama", {"attention.key_length": 16.0}, "is 16.0; expected an integer from 1"),

@@ -10,7 +10,7 @@ import pytest
 from helpers import ROOT
 from models.configs import RELEASED, published
 from models.gguf.writer import gguf, saved
-from models.lint.cases import CASES, GGUF_CASES, TEXT_CASES, Json, config
+from models.lint.cases import CASES, GGUF_CASES, TEXT_CASES, YARN, Json, config, scaled
 
 from ropecli.models.lint.rule import Finding, Hit, rule, rules
 from ropecli.models.lint.run import lint
@@ -58,6 +58,10 @@ def test_rule_of_text(rule_id: str, tmp_path: Path) -> None:
     assert_fires(rule_id, key, lint(path))
     path.write_text(quiet)
     assert_silent(rule_id, lint(path))
+
+
+def test_a_lone_mscale_without_a_stretch_is_as_good_as_none() -> None:
+    assert_silent("R030", lint(scaled(YARN, factor=1.0, mscale=0.707)))
 
 
 def test_every_rule_is_tried() -> None:
