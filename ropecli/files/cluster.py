@@ -1,7 +1,7 @@
 """Encoding on a Dask cluster: a .zarr store by its blocks, any other file as a whole.
 
-Retries, dead workers and the dashboard are Dask's. A task names files and a place in them, never
-elements, so that little goes over the network.
+Both are one `Client.map`. Retries, dead workers and the dashboard are Dask's. A task names files
+and a place in them, never elements, so that little goes over the network.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import os
 import re
 import uuid
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +22,7 @@ import numpy as np
 from ropecli._version import __version__
 from ropecli.arrays import as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError, FileError, RopecliError
-from ropecli.files.array_axes import block_shape
+from ropecli.files.array_axes import blocks
 from ropecli.files.array_job import NonFiniteCounts
 from ropecli.files.arrays import read_part
 from ropecli.files.formats.base import import_library
@@ -36,11 +36,10 @@ from ropecli.kernels.jit import on_this_thread
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
     from ropecli.files.array_job import ArrayJob
     from ropecli.files.encoded import Encoded
     from ropecli.files.formats.protocol import Reader, Writer
+    from ropecli.files.formats.stored import Box
     from ropecli.files.session import Session
 
     Progress = Callable[[int, int], None]
@@ -48,9 +47,9 @@ if TYPE_CHECKING:
 TASK_BYTES = 128 << 20  #: Of a block: seconds of work, next to which Dask's milliseconds are small.
 CONNECT_SECONDS = 5.0  #: Until a scheduler counts as absent.
 WORKER_SECONDS = 60.0  #: Until a scheduler without workers is given up.
+SILENT_SECONDS = 60.0  #: Without a result, until it is asked whether there are workers.
 _RETRIES = 3  #: Of a task that raises; one whose workers die has as many in Dask.
 _MOST_POSITIONS = 1 << 23  #: Bytes of an array of positions that is sent to workers.
-_COUNTS = np.dtype([("nonfinite", "i8"), ("overflowed", "i8"), ("bytes", "i8")])  #: Of a block.
 _ADDRESS = re.compile(r"(tcp|tls)://[^/\s]+:\d{1,5}")
 
 
@@ -83,7 +82,7 @@ class ClusterPlan(Plan):
                 raise result
             if progress is not None:
                 progress(self.bytes, self.bytes)
-            return replace(result, input=source.path, output=self.output)
+            return replace(result, input=source.path)
 
     def _run_blocks(self, cluster: Cluster, progress: Progress | None) -> Encoded:
         """Write a store of the same chunks, whose blocks workers read and write by themselves."""
@@ -97,8 +96,8 @@ class ClusterPlan(Plan):
                 for number, job in enumerate(self.session.arrays):
                     array = self.arrays[number]
                     reader, writer = source.reader(job.axes.stored), sink.writer(array.name)
-                    for *seen, size in cluster.rotate(job, reader, writer, array.chunks):
-                        counts[number] += NonFiniteCounts(*seen)
+                    for found, size in cluster.rotate(job, reader, writer, array.chunks):
+                        counts[number] += found
                         done += size
                         if progress is not None:
                             progress(done, self.bytes)
@@ -160,12 +159,9 @@ def connect(address: str) -> Iterator[Cluster]:
             msg = f"cannot reach a scheduler at {address}: {_one_line(error)}"
             raise FileError(msg) from None
         with client:
-            try:
-                client.wait_for_workers(1, timeout=WORKER_SECONDS)
-            except TimeoutError:
-                msg = f"the scheduler at {address} has no worker"
-                raise FileError(msg, f"start some with: dask worker {address}") from None
-            yield Cluster(client, address)
+            cluster = Cluster(client, address)
+            cluster.wait_for_workers()
+            yield cluster
 
 
 class Cluster:
@@ -173,9 +169,18 @@ class Cluster:
 
     def __init__(self, client: Any, address: str) -> None:
         self._client, self._address = client, address
-        distributed: Any = importlib.import_module("distributed")
-        #: Yields futures as they end; all are cancelled when the scheduler is gone.
-        self._completed = partial(distributed.as_completed, loop=client.loop)
+
+    def wait_for_workers(self) -> None:
+        """Wait until there is a worker.
+
+        Raises:
+            FileError: There is none for `WORKER_SECONDS`.
+        """
+        try:
+            self._client.wait_for_workers(1, timeout=WORKER_SECONDS)
+        except TimeoutError:
+            msg = f"the scheduler at {self._address} has no worker"
+            raise FileError(msg, f"start some with: dask worker {self._address}") from None
 
     def encode(self, jobs: Sequence[tuple[Job, Path]]) -> Iterator[tuple[int, Encoded | Exception]]:
         """Encode each of several files on one worker; yield results by number, as they come.
@@ -183,22 +188,16 @@ class Cluster:
         Raises:
             FileError: The scheduler is gone.
         """
-        futures = self._client.map(
-            _encode_file,
-            [_absolute(job) for job, _ in jobs],
-            [output.absolute() for _, output in jobs],
-            version=__version__,
-            pure=False,
-            retries=_RETRIES,
-        )
-        numbers = {future.key: number for number, future in enumerate(futures)}
-        for future in self._completed(futures):
-            number = numbers[future.key]
-            yield number, self._outcome(future, str(jobs[number][0].input))
+        inputs, outputs = [_absolute(job) for job, _ in jobs], [path.absolute() for _, path in jobs]
+        labels = [str(job.input) for job, _ in jobs]
+        for number, found in self._map(_encode_file, inputs, outputs, labels=labels):
+            job, output = jobs[number]  # with the paths as they were given
+            failed = isinstance(found, Exception)
+            yield number, found if failed else replace(found, input=job.input, output=output)
 
     def rotate(
         self, job: ArrayJob, reader: Reader, writer: Writer, chunks: tuple[int, ...] | None
-    ) -> Iterator[tuple[int, ...]]:
+    ) -> Iterator[tuple[NonFiniteCounts, int]]:
         """Rotate one array of a store in blocks of whole chunks of the output.
 
         Yield the counts and the bytes of each block, once it is written.
@@ -207,26 +206,46 @@ class Cluster:
             FileError: A block cannot be read, or the scheduler is gone.
             OSError: A block cannot be written.
         """
-        dask, array = map(importlib.import_module, ("dask", "dask.array"))
-        stored = job.axes.stored
-        shape = block_shape(replace(job.axes, stored=replace(stored, chunks=chunks)), TASK_BYTES)
-        counts = array.map_blocks(
-            _rotate_block,
-            chunks=array.core.normalize_chunks(shape, stored.shape),
-            # As tasks of their own, whose results each worker gets once.
-            task=dask.delayed(
-                (replace(job, positions=job.positions.in_memory()), reader, writer),
-                traverse=False, pure=False,
-            ),
-            version=__version__,
-            meta=np.empty((0,) * len(shape), _COUNTS),
-        )  # fmt: skip
-        stored_blocks = self._client.persist(counts, retries=_RETRIES)
-        for future in self._completed(self._client.futures_of(stored_blocks)):
-            outcome = self._outcome(future, stored.label)
-            if isinstance(outcome, Exception):
-                raise outcome
-            yield outcome.item()
+        stored = replace(job.axes.stored, chunks=chunks)
+        boxes = list(blocks(replace(job.axes, stored=stored), TASK_BYTES))
+        job = replace(job, positions=job.positions.in_memory())
+        # The result of a task of its own, which each worker gets once.
+        task = self._client.submit(_task, job, reader, writer, pure=False, retries=_RETRIES)
+        labels = [stored.label] * len(boxes)
+        for _, result in self._map(_rotate_block, [task] * len(boxes), boxes, labels=labels):
+            if isinstance(result, Exception):
+                raise result
+            yield result
+
+    def _map(
+        self, function: Callable[..., Any], *arguments: Sequence[Any], labels: Sequence[str]
+    ) -> Iterator[tuple[int, Any]]:
+        """Call a function on workers; yield its results, or exceptions of one line, as they come.
+
+        Args:
+            function: Its last argument is the version of ropecli.
+            *arguments: Its other arguments, for each call.
+            labels: What is rotated, for messages, for each call.
+
+        Raises:
+            FileError: The scheduler is gone, or has lost all workers.
+        """
+        if not labels:
+            return
+        calls = (*arguments, [__version__] * len(labels))
+        futures = self._client.map(function, *calls, pure=False, retries=_RETRIES)
+        numbers = {future.key: number for number, future in enumerate(futures)}
+        completed: SimpleQueue[Any] = SimpleQueue()
+        for future in futures:
+            future.add_done_callback(completed.put)
+        while numbers:
+            try:
+                future = completed.get(timeout=SILENT_SECONDS)
+            except Empty:  # blocks take long, or all workers are gone
+                self.wait_for_workers()
+                continue
+            number = numbers.pop(future.key)
+            yield number, self._outcome(future, labels[number])
 
     def _outcome(self, future: Any, label: str) -> Any:
         """Return the result of a task, or its failure as an exception of one line."""
@@ -241,7 +260,7 @@ class Cluster:
             return FileError(f"a worker could not rotate {label}: {_one_line(error)}")
 
 
-def _encode_file(job: Job, output: Path, *, version: str) -> Encoded:
+def _encode_file(job: Job, output: Path, version: str) -> Encoded:
     """Encode a whole file on a worker.
 
     The client has refused outputs that exist. One that is here now was written by a worker that
@@ -251,19 +270,21 @@ def _encode_file(job: Job, output: Path, *, version: str) -> Encoded:
         return Plan(session, output, force=True).run()
 
 
+def _task(*parts: Any) -> tuple[Any, ...]:
+    return parts
+
+
 def _rotate_block(
-    *, task: tuple[ArrayJob, Reader, Writer], version: str, block_info: Any = None
-) -> NDArray[Any]:
+    task: tuple[ArrayJob, Reader, Writer], box: Box, version: str
+) -> tuple[NonFiniteCounts, int]:
     """Rotate a block on a worker, from store to store; return its counts and its bytes."""
     with _on_worker(version):
         job, reader, writer = task
-        box = tuple(slice(*ends) for ends in block_info[None]["array-location"])
         before = read_part(reader, box)
         after = np.empty_like(before)
         counts = job.rotate(box, before, after)
         writer.write(box, after)
-    result = np.array((counts.nonfinite, counts.overflowed, before.nbytes), _COUNTS)
-    return result.reshape((1,) * before.ndim)
+    return counts, before.nbytes
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ropecli.files.encoded import Encoded
+    from ropecli.files.session import Session
     from ropecli.rotary import Rotary
 
     Progress = Callable[[int, int], None]
@@ -136,14 +137,12 @@ class _Run:
                 with self._one_file(number), self._planned(number, force=force) as plan:
                     shared.append((number, replace(plan.session.job, rope=plan.session.rope)))
             files = [(job, self.outputs[number]) for number, job in shared]
-            for index, result in cluster.encode(files) if files else ():
-                number, job = shared[index]
+            for index, result in cluster.encode(files):
+                number, _ = shared[index]
                 with self._one_file(number):
                     if isinstance(result, Exception):
                         raise result
-                    self._results[number] = replace(
-                        result, input=job.input, output=self.outputs[number]
-                    )
+                    self._results[number] = result
                     self._report(number, 1, 1)
                 self._done += self._sizes[number]
 
@@ -172,26 +171,36 @@ class _Run:
 
     @contextlib.contextmanager
     def _planned(self, number: int, *, force: bool, resume: bool = False) -> Iterator[Plan]:
-        """Open a file, count its positions for the next one, and plan its output."""
-        job = self.jobs[number]
-        if self._unknown is not None:
-            msg = f"{job.input} was not rotated: its first position depends on {self._unknown}"
-            raise FileError(msg)
-        offset = job.offset + self._shift
-        job = replace(job, rope=self._rope or job.rope, offset=offset)
-        if self._continue:
-            self._unknown = job.input
-        with opened(job) as session:
-            lengths = {axes.sequence for axes in session.all_axes}
-            if self._continue and len(lengths) == 1:
-                self._unknown = None
-                self._shift += lengths.pop()
+        """Open a file, and plan its output."""
+        with opened(self._job(number)) as session:
+            self._count_positions(session)
             plan = Plan(session, self.outputs[number], force=force, resume=resume)
             if self._rope is None:
                 self._rope = session.rope
                 if self._start is not None:
                     self._start(plan)
             yield plan
+
+    def _job(self, number: int) -> Job:
+        """Return the job of a file, with its first position.
+
+        Raises:
+            FileError: It depends on a file whose length is unknown.
+        """
+        job = self.jobs[number]
+        if self._unknown is not None:
+            msg = f"{job.input} was not rotated: its first position depends on {self._unknown}"
+            raise FileError(msg)
+        if self._continue:
+            self._unknown = job.input  # until it is open
+        return replace(job, rope=self._rope or job.rope, offset=job.offset + self._shift)
+
+    def _count_positions(self, session: Session) -> None:
+        """Let the next file begin where this one ends, if all its arrays have one length."""
+        lengths = {axes.sequence for axes in session.all_axes}
+        if self._continue and len(lengths) == 1:
+            self._unknown = None
+            self._shift += lengths.pop()
 
     def _report(self, number: int, count: int, total: int) -> None:
         if self._progress is not None:

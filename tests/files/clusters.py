@@ -19,7 +19,8 @@ PRELOAD = """
 import os, time
 from pathlib import Path
 from ropecli.files import array_job, cluster
-array_job.BLOCK_BYTES = cluster.TASK_BYTES = {block}
+from ropecli.files.formats import zarr
+array_job.BLOCK_BYTES = cluster.TASK_BYTES = zarr.CHUNK_BYTES = {block}
 if not hasattr(array_job, "at_once"):  # it is loaded twice
     array_job.at_once = array_job.ArrayJob.rotate
 def slowly(*words):
@@ -89,6 +90,11 @@ class Cluster:
         """Return the process ids of the workers, which their nannies replace."""
         with self.client() as client:
             return list(client.run(os.getpid).values())
+
+    def kill_workers(self) -> None:
+        """Kill all workers, with the nanny that would replace them."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._processes[1].pid, signal.SIGKILL)
 
     def _start(self, what: str, *arguments: str) -> subprocess.Popen[bytes]:
         with (self.folder / f"{what}.log").open("ab") as log:

@@ -24,6 +24,7 @@ from safetensors.numpy import save_file
 
 from ropecli import Rotary, __version__, encode_file, encode_files
 from ropecli.files import cluster as module
+from ropecli.files.formats import zarr as zarr_format
 
 pytestmark = pytest.mark.slow
 
@@ -42,6 +43,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TASK_BYTES", BLOCK)
+    monkeypatch.setattr(zarr_format, "CHUNK_BYTES", BLOCK)
 
 
 @pytest.fixture
@@ -109,6 +111,12 @@ def test_positions_of_a_store(cluster: Cluster, tmp_path: Path) -> None:
             (tmp_path / "data" / name).rename(tmp_path / f"{number}-{name}")
 
 
+def test_an_empty_store(cluster: Cluster, tmp_path: Path) -> None:
+    zarr.create_array(tmp_path / "x.zarr", shape=(2, 0, 32), dtype="f4", chunks=(1, 1, 32))
+    empty = encode_file(tmp_path / "x.zarr", tmp_path / "y.zarr", ROPE, scheduler=cluster.address)
+    assert (empty.shape, empty.bytes) == ((2, 0, 32), 0)
+
+
 @pytest.mark.parametrize("name", ["y.npy", "y.zarr", "y.npz"])
 def test_other_files_are_encoded_whole(cluster: Cluster, tmp_path: Path, name: str) -> None:
     path = saved(tmp_path, np.asfortranarray(X.astype(">f4")))
@@ -153,6 +161,7 @@ def test_a_worker_that_is_killed_half_way_is_replaced(cluster: Cluster, store: P
 
     def kill(done: int, total: int) -> None:
         if done >= total // 3 and not killed:
+            assert done < total
             killed.append(before[0])
             os.kill(before[0], signal.SIGKILL)
 
@@ -299,6 +308,23 @@ def test_a_scheduler_without_workers(tmp_path: Path, monkeypatch: pytest.MonkeyP
         f"the scheduler at {alone.address} has no worker; "
         f"start some with: dask worker {alone.address}"
     )
+
+
+def test_all_workers_are_lost(
+    store: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "WORKER_SECONDS", 0.5)
+    monkeypatch.setattr(module, "SILENT_SECONDS", 0.5)
+    own = Cluster(tmp_path_factory.mktemp("own"), block=BLOCK, pause=0.2)
+    try:
+        message = refused(
+            encode_file, store, store.with_name("y.zarr"), ROPE, tensor="q",
+            scheduler=own.address, progress=lambda *_: own.kill_workers(),
+        )  # fmt: skip
+    finally:
+        own.close()
+    assert message.startswith(f"the scheduler at {own.address} has no worker; ")
+    assert names(store.parent) == ["x.zarr"]
 
 
 def test_an_error_of_another_library_is_one_line(cluster: Cluster, store: Path) -> None:

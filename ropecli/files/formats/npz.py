@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from ropecli.files.formats.flat import FlatWriter
     from ropecli.files.formats.protocol import Reader, Source
 
 _MEMBER = ".npy"  #: What NumPy appends to the name of an array.
@@ -183,7 +182,7 @@ class _Arrays(Mapping[str, Stored]):
         return len(self._headers)
 
 
-class _Sink:
+class _Sink(Spool):
     def __init__(self, part: Path, arrays: Sequence[Stored], source: Source) -> None:
         self._part = part
         self._arrays = arrays
@@ -198,10 +197,7 @@ class _Sink:
             else header_for(array, source)
             for array in arrays
         )
-        self._spool = Spool(part.parent, zip(arrays, headers, strict=True))
-
-    def writer(self, name: str) -> FlatWriter:
-        return self._spool.writer(name)
+        super().__init__(part.parent, zip(arrays, headers, strict=True))
 
     def finish(self, source: Source, rest: Collection[str]) -> None:
         """Write all members, in the order of the archive that was read and packed as there."""
@@ -220,11 +216,8 @@ class _Sink:
 
     def _pack(self, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> None:
         with archive.open(info, "w", force_zip64=True) as packed:
-            for block in self._spool.blocks(name):
+            for block in self.blocks(name):
                 packed.write(block)
-
-    def close(self) -> None:
-        self._spool.close()
 
 
 def _copy(archive: zipfile.ZipFile, source: NpzSource, member: zipfile.ZipInfo) -> None:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
-    from ropecli.files.formats.flat import FlatWriter
     from ropecli.files.formats.protocol import Source
 
 _DTYPES: dict[str, np.dtype[Any]] = {
@@ -159,14 +158,11 @@ class _Source(FileSource):
             self.file.close()
 
 
-class _Sink:
+class _Sink(Spool):
     def __init__(self, part: Path, arrays: Sequence[Stored]) -> None:
         self._part = part
         self._arrays = {array.name: array for array in arrays}
-        self._spool = Spool(part.parent, ((array, b"") for array in arrays))
-
-    def writer(self, name: str) -> FlatWriter:
-        return self._spool.writer(name)
+        super().__init__(part.parent, ((array, b"") for array in arrays))
 
     def finish(self, source: Source, rest: Collection[str]) -> None:
         import pyarrow as pa
@@ -223,13 +219,10 @@ class _Sink:
 
         array, kind = self._arrays[name], _type(self._arrays[name])
         vector = array.shape[1] * array.dtype.itemsize
-        data = self._spool.elements(name, begin * vector, rows * vector)
+        data = self.elements(name, begin * vector, rows * vector)
         buffers = [None, pa.py_buffer(data)]
         values = pa.Array.from_buffers(kind.value_type, rows * array.shape[1], buffers)
         return pa.FixedSizeListArray.from_arrays(values, type=kind)
-
-    def close(self) -> None:
-        self._spool.close()
 
 
 def _type(array: Stored) -> Any:

@@ -42,7 +42,10 @@ class _Entry:
 
 
 class Spool:
-    """Arrays, one after another in one file, whose blocks are written in any order."""
+    """Arrays, one after another in one file, whose blocks are written in any order.
+
+    It is the base of a `Sink` whose `finish` writes the file itself.
+    """
 
     def __init__(self, folder: Path, arrays: Iterable[tuple[Stored, bytes]]) -> None:
         """Create the file.

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ropecli.files.formats.flat import FlatWriter
     from ropecli.files.formats.protocol import Source
     from ropecli.files.formats.stored import Box
 
@@ -109,20 +108,17 @@ class _Reader:
         out[...] = self._mapped[box]
 
 
-class _Sink:
+class _Sink(Spool):
     def __init__(self, part: Path, arrays: Sequence[Stored], *, alone: bool) -> None:
         self._part = part
         self._alone = alone
         self._arrays = arrays
-        self._spool = Spool(part.parent, ((array, b"") for array in arrays))
-
-    def writer(self, name: str) -> FlatWriter:
-        return self._spool.writer(name)
+        super().__init__(part.parent, ((array, b"") for array in arrays))
 
     def finish(self, source: Source, rest: Collection[str]) -> None:
         import torch
 
-        tensors = {a.name: _as_tensor(self._spool.mapped(a.name)) for a in self._arrays}
+        tensors = {a.name: _as_tensor(self.mapped(a.name)) for a in self._arrays}
         if isinstance(source, _Source):
             root = _with_tensors(source.root, "", tensors)
         else:
@@ -130,9 +126,6 @@ class _Sink:
         output = self._arrays[0].path
         with translate_write_errors(output), self._part.open("wb") as stream:
             torch.save(root, stream)
-
-    def close(self) -> None:
-        self._spool.close()
 
 
 def _check_library(path: Path, action: str) -> None:
