@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import gc
 import io
+import json
 import os
 import pty
 import re
@@ -124,7 +125,7 @@ def run_cli(
 
 
 def run_here(
-    *arguments: str | Path, stdin: str = "", **environment: str
+    *arguments: str | Path, stdin: str | None = None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run `ropecli` in this process and the current folder, without the second of a start."""
     from ropecli.cli.app import run
@@ -132,10 +133,11 @@ def run_here(
     words = list(map(str, arguments))
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="\n") for _ in range(2))
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        if stdin is not None:
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
         for name, value in environment.items():
             patch.setenv(name, value)
-        code = run(words or ["--help"])
+        code = run(words)
     texts = []
     for stream in (out, err):
         stream.flush()
@@ -144,25 +146,51 @@ def run_here(
 
 
 def read_output(
-    capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: int = 0
+    *arguments: str | Path, code: int = 0, stdin: str | None = None, **environment: str
 ) -> tuple[str, str]:
     """Assert that a command line ends with that code, and return its stdout and stderr."""
     __tracebackhide__ = True
-    from ropecli.cli.app import run
-
-    got = run(list(map(str, arguments)))
-    printed = capsys.readouterr()
-    what = f"ropecli {' '.join(map(str, arguments))}"
-    assert got == code, f"{what}: exit code {got}, expected {code}: {printed.err}"
-    return printed.out, printed.err
+    done = run_here(*arguments, stdin=stdin, **environment)
+    what = f"ropecli {' '.join(done.args)}"
+    got = f"exit code {done.returncode}, expected {code}: {done.stderr}"
+    assert done.returncode == code, f"{what}: {got}"
+    return done.stdout, done.stderr
 
 
-def read_stdout(capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: int = 0) -> str:
+def read_stdout(
+    *arguments: str | Path, code: int = 0, stdin: str | None = None, **environment: str
+) -> str:
     """Return the stdout of a command line that writes nothing on stderr."""
     __tracebackhide__ = True
-    out, err = read_output(capsys, *arguments, code=code)
+    out, err = read_output(*arguments, code=code, stdin=stdin, **environment)
     assert err == "", f"ropecli {' '.join(map(str, arguments))}: stderr says {err!r}"
     return out
+
+
+def read_json(*arguments: str | Path, code: int = 0, stdin: str | None = None) -> dict[str, Any]:
+    """Return the document of a command line, which is all that it writes on stdout."""
+    __tracebackhide__ = True
+    out, _ = read_output(*arguments, "--json", code=code, stdin=stdin)
+    document: dict[str, Any] = json.loads(out)
+    assert list(document) == ["schema", "version", "parameters", "result"]
+    assert document["schema"] == f"ropecli.{arguments[0]}/1"
+    return document
+
+
+def assert_refused(*arguments: str | Path, code: int = 2, stdin: str | None = None) -> str:
+    """Assert that a command line ends with that code, nothing on stdout, and one line on stderr.
+
+    Returns:
+        The line, without its beginning, "error: ".
+    """
+    __tracebackhide__ = True
+    out, err = read_output(*arguments, code=code, stdin=stdin)
+    what = f"ropecli {' '.join(map(str, arguments))}"
+    assert out == "", f"{what}: printed {out!r} on stdout"
+    lines = err.splitlines()
+    assert len(lines) == 1, f"{what}: {len(lines)} lines on stderr: {err!r}"
+    assert lines[0].startswith("error: "), f"{what}: stderr says {lines[0]!r}"
+    return lines[0].removeprefix("error: ")
 
 
 def run_python(
@@ -223,25 +251,3 @@ def _read(terminal: int) -> bytes:
         return os.read(terminal, 1 << 16)
     except OSError:  # Linux says so once nobody holds the other end
         return b""
-
-
-def assert_refused(
-    capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: int = 2
-) -> str:
-    """Assert that a command line ends with that code, nothing on stdout, and one line on stderr.
-
-    Returns:
-        The line, without its beginning, "error: ".
-    """
-    __tracebackhide__ = True
-    from ropecli.cli.app import run
-
-    what = f"ropecli {' '.join(map(str, arguments))}"
-    got = run(list(map(str, arguments)))
-    printed = capsys.readouterr()
-    assert got == code, f"{what}: exit code {got}, expected {code}: {printed.err}"
-    assert printed.out == "", f"{what}: printed {printed.out!r} on stdout"
-    lines = printed.err.splitlines()
-    assert len(lines) == 1, f"{what}: {len(lines)} lines on stderr: {printed.err!r}"
-    assert lines[0].startswith("error: "), f"{what}: stderr says {lines[0]!r}"
-    return lines[0].removeprefix("error: ")

@@ -99,44 +99,38 @@ def test_run_in_terminal_is_a_terminal() -> None:
     assert screen.colours == 0
 
 
-def test_refused_returns_the_message(capsys: pytest.CaptureFixture[str]) -> None:
-    got = assert_refused(capsys, "decay", "--dim", "7")
+def test_refused_returns_the_message() -> None:
+    got = assert_refused("decay", "--dim", "7")
     assert got == "head dim must be an even number of at least 2, got 7"
 
 
-def test_refused_fails_what_is_accepted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_refused_fails_what_is_accepted() -> None:
     with failure("ropecli --version: exit code 0, expected 2"):
-        assert_refused(capsys, "--version")
+        assert_refused("--version")
 
 
-def test_refused_fails_output_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+def test_refused_fails_output_on_stdout() -> None:
     with failure("ropecli --version: printed 'ropecli "):
-        assert_refused(capsys, "--version", code=0)
+        assert_refused("--version", code=0)
 
 
-def test_refused_fails_silence(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refused_fails_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ropecli.cli.app.run", lambda _: 2)
     with failure("0 lines on stderr"):
-        assert_refused(capsys, "decay")
+        assert_refused("decay")
 
 
-def test_refused_fails_several_lines(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refused_fails_several_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     monkeypatch.setattr("ropecli.cli.app.run", lambda _: sys.stderr.write("error: a\nb\n") and 2)
     with failure("2 lines on stderr"):
-        assert_refused(capsys, "decay")
+        assert_refused("decay")
 
 
-def test_refused_fails_a_line_of_another_kind(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refused_fails_a_line_of_another_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     monkeypatch.setattr("ropecli.cli.app.run", lambda _: sys.stderr.write("Traceback\n") and 2)
     with failure("stderr says 'Traceback'"):
-        assert_refused(capsys, "decay")
+        assert_refused("decay")

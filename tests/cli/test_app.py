@@ -48,25 +48,19 @@ def fails(monkeypatch: pytest.MonkeyPatch) -> Raise:
     ],
 )
 def test_error_is_one_line_and_a_code(
-    error: BaseException,
-    code: int,
-    line: str,
-    fails: Raise,
-    capsys: pytest.CaptureFixture[str],
+    error: BaseException, code: int, line: str, fails: Raise
 ) -> None:
     fails(error)
-    assert assert_refused(capsys, "info", code=code) == line
-    assert assert_refused(capsys, "info", "--json", code=code) == line
+    assert assert_refused("info", code=code) == line
+    assert assert_refused("info", "--json", code=code) == line
 
 
 @pytest.mark.parametrize(
     "error", [ZeroDivisionError("division"), ValueError("a\nb"), KeyError("k")]
 )
-def test_a_bug_says_so_and_asks_for_a_report(
-    error: Exception, fails: Raise, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bug_says_so_and_asks_for_a_report(error: Exception, fails: Raise) -> None:
     fails(error)
-    line = assert_refused(capsys, "info", "--json", code=101)
+    line = assert_refused("info", "--json", code=101)
     assert line.startswith(f"this is a bug in ropecli {__version__}: {type(error).__name__}: ")
     assert "report" in line
     assert "ROPECLI_DEBUG=1" in line
@@ -85,11 +79,9 @@ def test_debug_shows_the_traceback(
     assert printed.err.splitlines()[-1].startswith("error: this is a bug in ropecli")
 
 
-def test_debug_leaves_a_users_mistake_alone(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_debug_leaves_a_users_mistake_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROPECLI_DEBUG", "1")
-    assert assert_refused(capsys, "decay", "--dim", "7").startswith("head dim must be")
+    assert assert_refused("decay", "--dim", "7").startswith("head dim must be")
 
 
 @pytest.mark.parametrize("code", [0, 1, 7])
@@ -114,11 +106,9 @@ def test_exit_code_of_a_command_is_handed_on(
         ("", ["; see ropecli --help"]),
     ],
 )
-def test_usage_error_says_what_and_where_to_read_on(
-    line: str, parts: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_usage_error_says_what_and_where_to_read_on(line: str, parts: list[str]) -> None:
     """The wording is Typer's and changes; what was given and what is meant must be there."""
-    got = assert_refused(capsys, *line.split())
+    got = assert_refused(*line.split())
     for part in parts:
         assert part in got
 

@@ -149,28 +149,6 @@ def test_subclasses_of_arrays_are_arrays(
     printed(capfd, f"{kernel}:{name}", "--dim", "16", "--context", "512", "-q")
 
 
-@pytest.mark.parametrize(
-    ("source", "name", "message"),
-    [
-        ("import no_such_module_anywhere", "f", "can't be imported: ModuleNotFoundError"),
-        ("def f(:", "f", "can't be imported: SyntaxError"),
-        ("raise SystemExit(0)", "f", "can't be imported: SystemExit: 0"),
-        ("f = 3", "f", "must have a function 'f'"),
-        ("", "f", "must have a function 'f'"),
-    ],
-)
-def test_files_without_a_function_are_wrong_usage(
-    source: str, name: str, message: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "broken_kernel.py"
-    file.write_text(source)
-    assert run(["check", "-q", f"{file}:{name}"]) == 2
-    got = capfd.readouterr()
-    assert got.out == ""
-    assert message in got.err
-    assert got.err.count("\n") == 1
-
-
 def test_without_colour_and_in_eighty_columns(
     kernel: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,35 +168,6 @@ def test_one_dtype_and_a_context_may_be_chosen(
     out, _ = printed(capfd, *arguments)
     checks = json.loads(out)["result"]["checks"]
     assert {check["dtype"] for check in checks} == {"bfloat16"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["nowhere.py:f"], "nowhere.py is not a file"),
-        (["math"], "function must be given as module:function or file.py:function, got 'math'"),
-        (["math:sqrt", "--form", "call"], "form must be one of apply, tables, module"),
-        (["math:sqrt", "--dim", "7"], "head dim must be an even number of at least 2, got 7"),
-        (["math:sqrt", "--init", "base"], "--init must be KEY=VALUE"),
-        (["math:sqrt", "--layer", "all"], "--layer needs --model"),
-        (
-            ["math:sqrt", "--form", "score"],
-            "form score needs to know what is expected, got nothing",
-        ),
-        (["math:sqrt", "--form", "decoder"], "form decoder takes a class, got a builtin"),
-        (["math:sqrt", "--axes", "-1"], "axes must be at least 1, got -1"),
-        (["math:sqrt", "--context", "0"], "context length must be from 1 to 2^53, got 0"),
-        (["math:sqrt", "--device", "tpu"], "device must be cpu with numpy, got 'tpu'"),
-    ],
-)
-def test_mistakes_are_one_line(
-    arguments: list[str], message: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["check", "-q", *arguments]) == 2
-    got = capfd.readouterr()
-    assert got.out == ""
-    assert got.err.startswith(f"error: {message}")
-    assert got.err.count("\n") == 1
 
 
 def test_a_file_beside_it_may_be_imported_late(

@@ -1,62 +1,47 @@
-"""The decay command: what it prints, writes, and leaves alone."""
+"""The decay command: what it prints, computes, and calls its curves."""
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers import assert_refused, read_output, run_here
+from helpers import assert_refused, read_json, read_output, read_stdout
 
-import ropecli
+from ropecli import Rotary, decay
+from ropecli.analyses.expected import expected_score
+from ropecli.encodings import ENCODINGS, with_table
 
-
-def document(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> Any:
-    out, err = read_output(capsys, "decay", *arguments, "--json")
-    assert err == ""
-    assert out.count("\n") == 1
-    return json.loads(out)
+ENCODING_OPTIONS = dict.fromkeys(
+    ["layout", "rotary_dim", "rope_type", "set", "model", "layer", "sequence_length"]
+)
 
 
 @pytest.fixture
-def vectors(here: Path) -> Path:
+def vectors(here: Path) -> None:
     """q.npy, k.npy and a sequence, rows.npy."""
     rows = np.random.default_rng(5).standard_normal((3, 8))
     np.save(here / "q.npy", rows[0])
     np.save(here / "k.npy", rows[1].astype(np.float32))
     np.save(here / "rows.npy", rows.reshape(1, 3, 8))
-    return here
 
 
 def test_command_of_the_readme() -> None:
-    done = run_here("decay", "--dim", "128", "--max-dist", "512")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "dim 128, base 10000, 64 pairs\n" in done.stdout
-    assert "32.5        = (pairs + 1) / 2, exactly\n" in done.stdout
-    assert "\x1b" not in done.stdout
+    text = read_stdout("decay", "--dim", "128", "--max-dist", "512")
+    assert "dim 128, base 10000, 64 pairs\n" in text
+    assert "32.5        = (pairs + 1) / 2, exactly\n" in text
 
 
-# --json.
-
-
-def test_document_has_the_keys_of_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
-    got = document(capsys, "--dim", "8", "--max-dist", "3")
-    assert list(got) == ["schema", "version", "parameters", "result"]
-    assert got["schema"] == "ropecli.decay/1"
-    assert got["version"] == ropecli.__version__
+def test_document_has_the_keys_of_the_contract() -> None:
+    got = read_json("decay", "--dim", "8", "--max-dist", "3")
     assert list(got["result"]) == ["curves"]
     (curve,) = got["result"]["curves"]
-    assert list(curve) == [
-        "label",
-        "dim",
-        "base",
-        "rope_type",
-        "relative_distance",
-        "relative_upper_bound",
-    ]
-    assert got["parameters"] == {
+    names = ["label", "dim", "base", "rope_type", "relative_distance", "relative_upper_bound"]
+    assert list(curve) == names
+    assert got["parameters"] == ENCODING_OPTIONS | {
         "dim": [8],
         "base": [10000.0],
         "start": 0.0,
@@ -69,37 +54,32 @@ def test_document_has_the_keys_of_the_contract(capsys: pytest.CaptureFixture[str
         "q_row": None,
         "k_row": None,
         "layout": "interleaved",
-        "rotary_dim": None,
-        "rope_type": None,
-        "set": None,
-        "model": None,
-        "layer": None,
-        "sequence_length": None,
     }
 
 
-def test_document_holds_the_very_values_of_the_library(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--dim", "8", "--base", "500", "--start", "2", "--max-dist", "9", "--step", "0.7"]
-    (got,) = document(capsys, *arguments, "--reduce", "sum")["result"]["curves"]
-    rope = ropecli.Rotary(head_dim=8, base=500.0)
-    wanted = ropecli.decay(rope, start=2, max_distance=9, step=0.7, reduce="sum")
+def test_document_holds_the_very_values_of_the_library() -> None:
+    words = ["--dim", "8", "--base", "500", "--start", "2", "--max-dist", "9", "--step", "0.7"]
+    (got,) = read_json("decay", *words, "--reduce", "sum")["result"]["curves"]
+    rope = Rotary(head_dim=8, base=500.0)
+    wanted = decay(rope, start=2, max_distance=9, step=0.7, reduce="sum")
     assert got["label"] == "dim 8, base 500"
     assert (got["dim"], got["base"], got["rope_type"]) == (8, 500.0, "default")
     assert got["relative_distance"] == wanted.relative_distance.tolist()
     assert got["relative_upper_bound"] == wanted.relative_upper_bound.tolist()
 
 
-def test_one_curve_for_each_dim_and_base(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_curve_for_each_dim_and_base() -> None:
     twice = ["--dim", "4", "--base", "100"]
-    got = document(capsys, *twice, "--dim", "8", "--base", "200", *twice, "--max-dist", "1")
+    got = read_json("decay", *twice, "--dim", "8", "--base", "200", *twice, "--max-dist", "1")
     labels = [curve["label"] for curve in got["result"]["curves"]]
     assert labels == [f"dim {d}, base {b}" for d in (4, 8) for b in (100, 200)]
     assert got["parameters"]["dim"] == [4, 8]  # each once
     assert got["parameters"]["base"] == [100.0, 200.0]
 
 
-def test_papers_frame_is_continuous_to_256(capsys: pytest.CaptureFixture[str]) -> None:
-    got = document(capsys, "--figure2", "--dim", "2")
+@pytest.mark.parametrize("same", [[], ["--start", "0", "--max-dist", "256", "--step", "0.02"]])
+def test_papers_frame_is_continuous_to_256(same: list[str]) -> None:
+    got = read_json("decay", "--figure2", "--dim", "2", *same)
     distance = got["result"]["curves"][0]["relative_distance"]
     assert len(distance) == 12_801
     assert (distance[0], distance[1], distance[-1]) == (0.0, 0.02, 256.0)
@@ -107,14 +87,16 @@ def test_papers_frame_is_continuous_to_256(capsys: pytest.CaptureFixture[str]) -
     assert (got["parameters"]["max_dist"], got["parameters"]["step"]) == (256.0, 0.02)
 
 
-def test_papers_frame_may_be_spelt_out(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--figure2", "--start", "0", "--max-dist", "256", "--step", "0.02", "--dim", "2"]
-    assert len(document(capsys, *words)["result"]["curves"][0]["relative_distance"]) == 12_801
-
-
-def test_partial_rotation_has_fewer_pairs(capsys: pytest.CaptureFixture[str]) -> None:
-    out, _ = read_output(capsys, "decay", "--dim", "8", "--rotary-dim", "4", "--max-dist", "2")
+def test_partial_rotation_has_fewer_pairs() -> None:
+    out = read_stdout("decay", "--dim", "8", "--rotary-dim", "4", "--max-dist", "2")
     assert "dim 8, rotary dim 4, base 10000, 2 pairs\n" in out
+
+
+def test_quiet_leaves_the_hints_out() -> None:
+    loud, quiet = (read_stdout("decay", "--dim", "4", *extra) for extra in ([], ["-q"]))
+    assert "Save the figure" in loud
+    assert "Save the figure" not in quiet
+    assert "halved by" in quiet
 
 
 # --q and --k.
@@ -122,16 +104,15 @@ def test_partial_rotation_has_fewer_pairs(capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.mark.usefixtures("vectors")
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
-def test_vectors_add_score_and_bounds(layout: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_vectors_add_score_and_bounds(layout: str) -> None:
     words = ["--q", "q.npy", "--k", "k.npy", "--max-dist", "20", "--layout", layout]
-    got = document(capsys, *words)
+    got = read_json("decay", *words)
     (curve,) = got["result"]["curves"]
     assert list(curve)[-3:] == ["score", "abel_bound", "max_bound"]
     assert got["parameters"]["dim"] == [8]  # as long as the vectors
     assert got["parameters"]["q"] == "q.npy"
-    q, k = np.load("q.npy"), np.load("k.npy")
-    rope = ropecli.Rotary(head_dim=8, layout=layout)
-    wanted: Any = ropecli.decay(rope, max_distance=20, q=q, k=k)
+    rope = Rotary(head_dim=8, layout=layout)
+    wanted: Any = decay(rope, max_distance=20, q=np.load("q.npy"), k=np.load("k.npy"))
     for name in ("score", "abel_bound", "max_bound"):
         assert curve[name] == getattr(wanted, name).tolist()
     assert curve["score"] != curve["abel_bound"]
@@ -139,117 +120,146 @@ def test_vectors_add_score_and_bounds(layout: str, capsys: pytest.CaptureFixture
 
 @pytest.mark.usefixtures("vectors")
 @pytest.mark.parametrize(("row", "taken"), [([], 0), (["--q-row", "2"], 2), (["--q-row", "-1"], 2)])
-def test_row_of_a_sequence(row: list[str], taken: int, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--q", "rows.npy", "--k", "k.npy", "--max-dist", "5", *row]
-    got = document(capsys, *words, "-q")
-    rows = np.load("rows.npy")[0]
-    rope = ropecli.Rotary(head_dim=8)
-    wanted = ropecli.decay(rope, max_distance=5, q=rows[taken], k=np.load("k.npy"))
-    assert wanted.score is not None
+def test_row_of_a_sequence(row: list[str], taken: int) -> None:
+    got = read_json("decay", "--q", "rows.npy", "--k", "k.npy", "--max-dist", "5", *row)
+    q, k = np.load("rows.npy")[0, taken], np.load("k.npy")
+    wanted: Any = decay(Rotary(head_dim=8), max_distance=5, q=q, k=k)
     assert got["result"]["curves"][0]["score"] == wanted.score.tolist()
     assert got["parameters"]["q_row"] == taken
 
 
 @pytest.mark.usefixtures("vectors")
-def test_row_that_was_taken_is_noted_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--q", "rows.npy", "--k", "rows.npy", "--max-dist", "5"]
-    out, err = read_output(capsys, "decay", *words)
+def test_row_that_was_taken_is_noted_on_stderr() -> None:
+    words = ["decay", "--q", "rows.npy", "--k", "rows.npy", "--max-dist", "5"]
+    out, err = read_output(*words)
     assert err == "note: rows.npy: row 0 of 3 taken\n" * 2
     assert "taken" not in out
-    assert read_output(capsys, "decay", *words, "--quiet")[1] == ""
-    out, err = read_output(capsys, "decay", *words, "--json")
+    assert read_output(*words, "--quiet")[1] == ""
+    out, err = read_output(*words, "--json")
     assert json.loads(out)["parameters"]["k_row"] == 0
     assert err.count("note: ") == 2
 
 
-def test_quiet_leaves_the_hints_out(capsys: pytest.CaptureFixture[str]) -> None:
-    loud, quiet = (read_output(capsys, "decay", "--dim", "4", *extra)[0] for extra in ([], ["-q"]))
-    assert "Save the figure" in loud
-    assert "Save the figure" not in quiet
-    assert "halved by" in quiet
+# --encoding.
+
+QUICK = ["--dim", "4", "--max-dist", "20"]
 
 
-# -o.
+def test_encodings_have_rope_s_bound_and_a_curve_each() -> None:
+    got = read_json("decay", "--encoding", "t5", "--encoding", "alibi", *QUICK)
+    bound, *others = got["result"]["curves"]
+    expected = decay(Rotary(head_dim=4), max_distance=20).relative_upper_bound
+    assert bound["relative_upper_bound"] == expected.tolist()
+    assert [curve["label"] for curve in others] == ["t5", "alibi"]
+    for curve in others:
+        made = with_table(curve["label"], 21, model_dim=16, head_dim=4)
+        mine = expected_score(made, max_distance=20)
+        assert curve["expected_score"] == mine.expected_score.tolist()
+        assert curve["relative_distance"] == list(range(21))
 
 
-@pytest.mark.usefixtures("here")
+def test_table_has_a_column_for_each_encoding() -> None:
+    shown = read_stdout("decay", "--encoding", "all", *QUICK)
+    header = next(line for line in shown.splitlines() if line.startswith("distance"))
+    assert header.split()[3:] == list(ENCODINGS)
+    assert "dim 4, base 10000" in shown
+
+
+def test_parameters_hold_what_the_curves_were_made_of() -> None:
+    got = read_json("decay", "--encoding", "t5", *QUICK, "--base", "500", "--seed", "2")
+    assert got["parameters"] == ENCODING_OPTIONS | {
+        "encoding": ["t5"],
+        "max_dist": 20,
+        "dim": 4,
+        "base": 500.0,
+        "layout": "interleaved",
+        "seed": 2,
+    }
+
+
+def test_seed_is_told_and_quiet_leaves_the_table() -> None:
+    command = ["decay", "--encoding", "t5", *QUICK, "--seed", "3"]
+    assert "dim 4, base 10000, seed 3\n" in read_stdout(*command)
+    brief = read_stdout(*command, "-q")
+    assert "seed 3\n" in brief
+    assert brief.splitlines()[-1].split()[0] == "20"
+
+
+def test_notes_of_a_model_are_told(here: Path) -> None:
+    (here / "config.json").write_text(
+        '{"hidden_size": 16, "num_attention_heads": 4, "rope_theta": 10000.0}'
+    )
+    command = ["decay", "--encoding", "t5", "--max-dist", "4", "--model", "config.json"]
+    assert "assumed: an architecture like Llama's" in read_output(*command)[1]
+    assert read_output(*command, "-q")[1] == ""
+
+
+# Models that are called the same: every curve has a name of its own.
+
+CALLED = "dim 64 base 500000 llama3 factor 8"
+
+
+@pytest.fixture
+def models(here: Path) -> None:
+    """Models of one type and factor whose frequencies differ."""
+    lows = {"one.json": 1.0, "two.json": 2.0, "a/config.json": 3.0, "b/config.json": 1.5}
+    lows |= {"a,b.json": 1.25, "ab.json": 1.75, "other.json": 1.0}
+    for name, low in lows.items():
+        Path(name).parent.mkdir(exist_ok=True)
+        scaling = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": low}
+        scaling |= {"high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
+        config: dict[str, Any] = {
+            "model_type": "qwen2" if name == "other.json" else "llama",
+            "hidden_size": 512,
+        }
+        config |= {"num_attention_heads": 8, "rope_theta": 500000.0, "rope_scaling": scaling}
+        Path(name).write_text(json.dumps(config | {"max_position_embeddings": 131072}))
+
+
+def columns(*models: str) -> dict[str, list[str]]:
+    """The columns of the CSV by name."""
+    words = [word for model in models for word in ("--model", model)]
+    read_stdout("decay", *words, "--max-dist", "600", "-o", "x.csv", "--force")
+    with Path("x.csv").open(newline="") as stream:
+        heads, *rows = csv.reader(stream)
+    assert len(set(heads)) == len(heads)
+    return dict(zip(heads, map(list, zip(*rows, strict=True)), strict=True))
+
+
+@pytest.mark.usefixtures("models")
 @pytest.mark.parametrize(
-    ("name", "begin"),
+    ("names", "called"),
     [
-        ("x.png", b"\x89PNG"),
-        ("x.svg", b"<?xml"),
-        pytest.param("x.pdf", b"%PDF", marks=pytest.mark.slow),
-        ("x.csv", b"relative_distance,relative_upper_bound\n0.0,2.5\n"),
-        ("x.json", b'{"schema": "ropecli.decay/1"'),
+        (["one.json", "two.json"], ["llama (one.json)", "llama (two.json)"]),
+        (["one.json", "other.json", "two.json"], ["llama (one.json)", "qwen2", "llama (two.json)"]),
+        (["a", "b"], ["llama (a)", "llama (b)"]),
+        (
+            ["a/config.json", "b/config.json", "one.json"],
+            ["llama (a/config.json)", "llama (b/config.json)", "llama (one.json)"],
+        ),
+        (["one.json", "other.json"], ["llama", "qwen2"]),
     ],
 )
-def test_output_by_suffix(name: str, begin: bytes, capsys: pytest.CaptureFixture[str]) -> None:
-    out, err = read_output(capsys, "decay", "--dim", "8", "--max-dist", "9", "-o", name)
-    assert err == ""
-    assert out.endswith(f"\nWritten: {name}\n")
-    assert Path(name).read_bytes().startswith(begin)
-    assert [path.name for path in Path().iterdir()] == [name]
-
-
-@pytest.mark.usefixtures("here")
-def test_figure_carries_the_command_that_draws_it_again(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--dim", "8", "--base", "300", "--max-dist", "9.5", "--step", "0.5"]
-    read_output(capsys, "decay", *words, "--reduce", "sum", "-o", "first.svg")
-    text = Path("first.svg").read_text()
-    assert f"ropecli {ropecli.__version__}" in text
-    command = text.partition(">ropecli decay ")[2].partition("<")[0]
-    read_output(capsys, "decay", *command.split(), "-o", "second.svg")
-    assert Path("second.svg").read_text() == text
-
-
-@pytest.mark.usefixtures("here")
-def test_json_with_an_output_prints_the_document_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    got = document(capsys, "--dim", "8", "--max-dist", "9", "-o", "x.json")
-    assert json.loads(Path("x.json").read_text()) == got
-
-
-@pytest.mark.usefixtures("here")
-def test_existing_output_is_kept_without_force(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("x.csv").write_text("mine")
-    line = assert_refused(capsys, "decay", "--dim", "4", "-o", "x.csv")
-    assert "x.csv exists; pass --force to replace it" in line
-    assert Path("x.csv").read_text() == "mine"
-    read_output(capsys, "decay", "--dim", "4", "-o", "x.csv", "--force")
-    assert Path("x.csv").read_text().startswith("relative_distance")
-
-
-@pytest.mark.usefixtures("here")
-@pytest.mark.parametrize("force", [[], ["--force"]])
-def test_output_that_is_a_folder(force: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    Path("x.png").mkdir()
-    line = assert_refused(capsys, "decay", "--dim", "4", "-o", "x.png", *force)
-    assert line.startswith("cannot write ")
-    assert line.endswith("x.png: it is a folder")
-    assert [path.name for path in Path().iterdir()] == ["x.png"]
-
-
-@pytest.mark.usefixtures("here")
-def test_output_in_a_folder_that_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
-    line = assert_refused(capsys, "decay", "--dim", "4", "-o", "missing/x.png")
-    assert "there is no folder" in line
-    assert list(Path().iterdir()) == []
-
-
-@pytest.mark.usefixtures("here")
-def test_wrong_suffix_is_refused_before_anything_is_computed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_curves_that_are_called_the_same_are_told_apart(
+    names: list[str], called: list[str]
 ) -> None:
-    monkeypatch.setattr("ropecli.analyses.decay.decay", None)
-    assert assert_refused(capsys, "decay", "-o", "x.npy").startswith("output must end in .png")
+    found = columns(*names)
+    wanted = [f"relative_upper_bound ({name}: {CALLED})" for name in called]
+    assert list(found) == ["relative_distance", *wanted]
+    if "other.json" not in names:
+        assert len({tuple(found[name]) for name in wanted}) == len(wanted)
+    curves = read_json("decay", *(w for n in names for w in ("--model", n)))["result"]["curves"]
+    assert [each["label"].partition(": ")[0] for each in curves] == called
 
 
-@pytest.mark.usefixtures("here")
-def test_failed_drawing_leaves_no_file(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object, **__: object) -> bytes:
-        raise MemoryError
+@pytest.mark.usefixtures("models")
+def test_one_file_twice_is_one_curve() -> None:
+    assert list(columns("one.json", "one.json")) == ["relative_distance", "relative_upper_bound"]
 
-    monkeypatch.setattr("ropecli.render.decay.figure", fail)
-    assert assert_refused(capsys, "decay", "--dim", "4", "-o", "x.png") == "out of memory"
-    assert list(Path().iterdir()) == []
+
+@pytest.mark.usefixtures("models")
+def test_two_columns_of_one_name_are_refused() -> None:
+    line = assert_refused("decay", "--model", "a,b.json", "--model", "ab.json", "-o", "x.csv")
+    message = f"relative_upper_bound (llama (ab.json): {CALLED})"
+    assert f"two columns would be called {message!r}" in line
+    assert not Path("x.csv").exists()

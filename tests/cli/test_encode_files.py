@@ -1,4 +1,4 @@
-"""The encode command on tensors by name, many files, resuming, and checking."""
+"""The encode command on tensors by name and on many files: what it writes, says, and compares."""
 
 from __future__ import annotations
 
@@ -9,91 +9,102 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from helpers import ROOT, assert_same_bits, random_array, read_output
+from helpers import (
+    ROOT,
+    assert_refused,
+    assert_same_bits,
+    random_array,
+    read_json,
+    read_output,
+    read_stdout,
+)
 from safetensors.numpy import load_file, save_file
 
 from ropecli import Rotary, rotate
 from ropecli.cli.app import run
 
 ROPE = Rotary(head_dim=8)
+LLAMA = {"model_type": "llama", "hidden_size": 16, "num_attention_heads": 2, "rope_theta": 1e4}
+CONFIG = json.dumps(LLAMA | {"max_position_embeddings": 4096})
+HOSTILE = "\x1b[31mX\nerror: fake"
+SHOWN = r"\x1b[31mX\nerror: fake"
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with three shards of q, k and v, to work in."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "dump").mkdir()
+@pytest.fixture(autouse=True)
+def folder(here: Path) -> Path:
+    """The current folder: arrays that fit heads of 8 and that do not, and shards of q, k and v.
+
+    About wide.npy there is a note.
+    """
+    np.save("a.npy", random_array(4, 8))
+    np.save("b.npy", random_array(5, 8, seed=1))
+    np.save("odd.npy", random_array(4, 7))
+    np.save("wide.npy", random_array(2, 2, 2, 8))
+    (here / "dump").mkdir()
     for number, rows in ((1, 4), (2, 6), (10, 5)):
         arrays = {name: random_array(rows, 8, seed=number) for name in ("h.q", "h.k", "h.v")}
         save_file(arrays, f"dump/{number}.safetensors", metadata={"made": "by hand"})
-    return tmp_path
+    return here
 
 
-def test_tensors_are_chosen_by_name_or_pattern(
-    capsys: pytest.CaptureFixture[str], here: Path
-) -> None:
-    out, _ = read_output(capsys, "encode", "dump/1.safetensors", "--tensor", "h.[qk]")
+# Tensors by name, and shards.
+
+
+def test_tensors_are_chosen_by_name_or_pattern() -> None:
+    out, _ = read_output("encode", "dump/1.safetensors", "--tensor", "h.[qk]")
     assert "dump/1.safetensors: h.k  (4, 8) float32" in out
     before, after = load_file("dump/1.safetensors"), load_file("dump/1.rope.safetensors")
     for name in ("h.q", "h.k"):
         assert_same_bits(name, got=after[name], expected=rotate(before[name], ROPE))
     assert_same_bits("h.v", got=after["h.v"], expected=before["h.v"])
-    _, err = read_output(capsys, "encode", "dump/1.safetensors", "-o", "new.safetensors", code=2)
+    _, err = read_output("encode", "dump/1.safetensors", "-o", "new.safetensors", code=2)
     assert err.endswith("holds 3 tensors, name one of h.k, h.q, h.v\n")
-    _, err = read_output(
-        capsys, "encode", "dump/1.safetensors", "--tensor", "x*", "--force", code=2
-    )
+    _, err = read_output("encode", "dump/1.safetensors", "--tensor", "x*", "--force", code=2)
     assert "holds no tensor 'x*'; expected one of h.k, h.q, h.v" in err
 
 
-def test_what_another_format_has_no_place_for_is_named(
-    capsys: pytest.CaptureFixture[str], here: Path
-) -> None:
-    _, err = read_output(capsys, "encode", "dump/1.safetensors", "--tensor", "h.q", "-o", "q.npy")
+def test_what_another_format_has_no_place_for_is_named() -> None:
+    _, err = read_output("encode", "dump/1.safetensors", "--tensor", "h.q", "-o", "q.npy")
     assert "note: 2 other tensors of dump/1.safetensors are not in q.npy" in err
-    _, err = read_output(
-        capsys, "encode", "dump/1.safetensors", "--tensor", "*", "-o", "all.npy", code=2
-    )
+    _, err = read_output("encode", "dump/1.safetensors", "--tensor", "*", "-o", "all.npy", code=2)
     assert "holds one tensor, got 3; expected a format of many, such as .safetensors" in err
 
 
 @pytest.mark.parametrize("given", [["dump/*.safetensors"], ["dump"]])
 def test_shards_go_into_a_folder_in_the_order_of_their_numbers(
-    given: list[str], capsys: pytest.CaptureFixture[str], here: Path
+    given: list[str],
 ) -> None:
     words = [*given, "--tensor", "h.[qk]", "-o", "out", "--positions-continue"]
-    out, err = read_output(capsys, "encode", *words)
+    out, err = read_output("encode", *words)
     assert err == ""
     assert "and 2 files more, positions going on where the file before ends" in out
     assert re.search(r"3 files written to out in \d", out)
     got = load_file("out/10.safetensors")["h.q"]
     expected = rotate(load_file("dump/10.safetensors")["h.q"], ROPE, 10 + np.arange(5))
     assert_same_bits("the last", got=got, expected=expected)
-    _, err = read_output(capsys, "encode", *words, code=2)
+    _, err = read_output("encode", *words, code=2)
     assert err.count("exists; pass --force to replace it") == 3
-    read_output(capsys, "encode", *words, "--force")
+    read_output("encode", *words, "--force")
 
 
-def test_a_failure_is_told_at_the_end_and_loses_nothing(
-    capsys: pytest.CaptureFixture[str], here: Path
-) -> None:
+def test_a_failure_is_told_at_the_end_and_loses_nothing() -> None:
     Path("dump/1.safetensors").write_bytes(b"these are words")
     words = ["dump/*", "--tensor", "h.q", "-o", "out"]
-    out, err = read_output(capsys, "encode", *words, code=2)
+    out, err = read_output("encode", *words, code=2)
     assert "2 files written to out" in out
     assert err.startswith("error: dump/1.safetensors is not a whole .safetensors file")
     assert err.count("\n") == 1
-    out, err = read_output(capsys, "encode", *words, "--force", "--json", code=2)
+    out, err = read_output("encode", *words, "--force", "--json", code=2)
     assert out == ""
     assert err.startswith("error: dump/1.safetensors")
 
 
-def test_json_of_several_files(capsys: pytest.CaptureFixture[str], here: Path) -> None:
-    out, _ = read_output(capsys, "encode", "dump/*", "--tensor", "*", "-o", "out", "--json")
-    document = json.loads(out)
+def test_json_of_several_files() -> None:
+    document = read_json("encode", "dump/*", "--tensor", "*", "-o", "out")
     assert document["parameters"]["positions_continue"] is False
     files = document["result"]["files"]
     assert [each["output"] for each in files] == [f"out/{n}.safetensors" for n in (1, 2, 10)]
@@ -101,31 +112,8 @@ def test_json_of_several_files(capsys: pytest.CaptureFixture[str], here: Path) -
     assert document["result"]["failures"] == []
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("dump --tensor h.q", "needs another for the outputs: give -o FOLDER"),
-        ("dump/*.npy", "no file matches dump/*.npy"),
-        ("nowhere/x.npy", "cannot read nowhere/x.npy: No such file or directory"),
-        ("dump/1.safetensors dump/2.safetensors -o x.npy --tensor h.q", "go into a folder"),
-        ("- dump/2.safetensors --tensor h.q", "- is one file, got it among several"),
-        ("x.npy --check y.npy -o z.npy", "--check writes nothing: leave -o out"),
-        ("x.npy --check y.npy --resume", "--check writes nothing: leave --resume out"),
-        ("dump --check y.npy", "--check compares one file with one"),
-        ("dump/1.safetensors --tensor h.q --resume -o q.npz", "cannot resume q.npz"),
-    ],
-)
-def test_what_is_refused(
-    words: str, message: str, here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out, err = read_output(capsys, "encode", *words.split(), code=2)
-    assert (out, err.count("\n")) == ("", 1)
-    assert err.startswith("error: ")
-    assert message in err
-
-
 @pytest.mark.slow
-def test_an_interrupted_run_is_resumed(here: Path) -> None:
+def test_an_interrupted_run_is_resumed(folder: Path) -> None:
     np.save("x.npy", random_array(40_000, 64))
     slowly = (
         "import signal, sys, time; from ropecli.files import array_job;"
@@ -140,7 +128,7 @@ def test_an_interrupted_run_is_resumed(here: Path) -> None:
     )
     with subprocess.Popen(
         [sys.executable, "-c", slowly], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        cwd=here, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)},
     ) as process:  # fmt: skip
         assert process.stderr is not None
         for _ in range(5):
@@ -150,44 +138,327 @@ def test_an_interrupted_run_is_resumed(here: Path) -> None:
     assert process.returncode == 130
     assert "note: what is done is kept: the same command goes on with it\n" in err
     assert Path(".x.rope.npy.ropecli-part").exists()
-    assert run(["encode", "x.npy", "--resume"]) == 0
+    read_output("encode", "x.npy", "--resume")
     assert_same_bits(
         "x", got=np.load("x.rope.npy"), expected=rotate(np.load("x.npy"), Rotary(head_dim=64))
     )
-    assert [path.name for path in here.glob(".*")] == []
+    assert [path.name for path in folder.glob(".*")] == []
 
 
-def test_check_says_whether_one_file_is_the_rotation_of_another(
-    capsys: pytest.CaptureFixture[str], here: Path
-) -> None:
+def test_check_says_whether_one_file_is_the_rotation_of_another() -> None:
     np.save("x.npy", random_array(2, 30, 16))
     words = ["x.npy", "--dim", "8", "--layout", "half"]
-    read_output(capsys, "encode", *words, "-o", "y.npy")
-    out, err = read_output(capsys, "encode", *words, "--check", "y.npy")
+    read_output("encode", *words, "-o", "y.npy")
+    out, err = read_output("encode", *words, "--check", "y.npy")
     assert "y.npy is the rotation of x.npy, to the bit" in out
     assert err == ""
-    out, _ = read_output(capsys, "encode", "x.npy", "--dim", "8", "--check", "y.npy", code=1)
+    out, _ = read_output("encode", "x.npy", "--dim", "8", "--check", "y.npy", code=1)
     assert "y.npy is not the rotation of x.npy" in out
     assert "116 of 120 vectors differ; the first is row (0, 1), head 0, at position 1:" in out
     assert "ropecli identify x.npy y.npy --dim 8" in out
     y = np.load("y.npy")
     y[1, 20, 11] += 1
     np.save("y.npy", y)
-    out, _ = read_output(capsys, "encode", *words, "--check", "y.npy", "--json", code=1)
+    out, _ = read_output("encode", *words, "--check", "y.npy", "--json", code=1)
     result = json.loads(out)["result"]
     assert (result["passed"], result["differing"], result["heads"]) == (False, 1, 2)
     assert (result["first"]["index"], result["first"]["head"]) == ([1, 20], 1)
     assert (result["input"], result["output"], result["layout"]) == ("x.npy", "y.npy", "half")
 
 
-def test_check_of_another_engine_shows_how_far_its_angles_are_off(
-    capsys: pytest.CaptureFixture[str], here: Path
-) -> None:
+def test_check_of_another_engine_shows_how_far_its_angles_are_off() -> None:
     x = random_array(2_000, 8)
     np.save("x.npy", x)
     angle = np.outer(np.arange(2_000, dtype="f4"), ROPE.inv_freq.astype("f4"))
     pairs = (x[:, 0::2] + 1j * x[:, 1::2]) * np.exp(1j * angle)
     np.save("y.npy", np.stack([pairs.real, pairs.imag], -1).reshape(x.shape).astype("f4"))
-    out, _ = read_output(capsys, "encode", "x.npy", "--check", "y.npy")
+    out, _ = read_output("encode", "x.npy", "--check", "y.npy")
     assert "is the rotation of x.npy, within rounding" in out
     assert re.search(r"angles are off by up to [\d.e-]+ radian, lengths by [\d.e-]+", out)
+
+
+# One file, or several.
+
+
+@pytest.mark.parametrize("name", ["./a.npy", "sub//c.npy", "sub/./c.npy"])
+def test_one_name_is_one_file_however_it_is_spelt(name: str) -> None:
+    Path("sub").mkdir()
+    np.save("sub/c.npy", random_array(3, 8))
+    out, _ = read_output("encode", name, "-o", "out.npy")
+    assert "out.npy written in" in out
+    assert_same_bits("out", got=np.load("out.npy"), expected=rotate(np.load(name), ROPE))
+    assert read_json("encode", name)["result"]["input"] == str(Path(name))
+
+
+def test_a_folder_of_a_format_may_end_in_a_slash() -> None:
+    read_output("encode", "a.npy", "-o", "in.zarr")
+    read_output("encode", "in.zarr/", "--inverse", "-o", "back.npy")
+    # Twice 2.5 ulp of a pair's length, an ulp being at most 2^-23 of it.
+    x = np.load("a.npy")
+    assert np.abs(np.load("back.npy") - x).max() <= 5 * 2.0**-23 * np.sqrt(2) * np.abs(x).max()
+
+
+def test_a_pattern_stands_for_several_even_if_one_file_matches() -> None:
+    out, _ = read_output("encode", "a*.npy", "-o", "out", "--json")
+    assert [each["output"] for each in json.loads(out)["result"]["files"]] == ["out/a.npy"]
+
+
+# What is wrong with one.
+
+
+@pytest.mark.parametrize("names", [["odd.npy", "a.npy"], ["a.npy", "odd.npy"]])
+def test_a_file_that_does_not_fit_keeps_no_other_from_it(names: list[str]) -> None:
+    out, err = read_output("encode", *names, "--dim", "8", code=2)
+    assert out.startswith("a.npy  (4, 8) float32")
+    assert "1 file written next to the inputs" in out
+    assert err.startswith("error: the last axis must be a multiple of the head dim 8, got 7")
+    assert (err.count("\n"), "odd.npy" in err) == (1, True)
+    assert_same_bits("a", got=np.load("a.rope.npy"), expected=rotate(np.load("a.npy"), ROPE))
+
+
+def test_a_second_tensor_that_does_not_fit_keeps_no_other_file_from_it() -> None:
+    save_file({"k": random_array(4, 8), "q": random_array(4, 7)}, "1.safetensors")
+    save_file({"k": random_array(4, 8), "q": random_array(4, 8)}, "2.safetensors")
+    words = ["1.safetensors", "2.safetensors", "--tensor", "*", "--dim", "8"]
+    out, err = read_output("encode", *words, code=2)
+    assert out.startswith("2.safetensors: k  (4, 8)")
+    assert "got 7 in shape (4, 7) of 1.safetensors: q" in err
+    expected = rotate(load_file("2.safetensors")["q"], ROPE)
+    assert_same_bits("q", got=load_file("2.rope.safetensors")["q"], expected=expected)
+
+
+def test_positions_that_fit_one_file_are_not_held_against_another() -> None:
+    np.save("five.npy", np.arange(5) * 3)
+    out, err = read_output("encode", "a.npy", "b.npy", "--positions", "five.npy", code=2)
+    assert out.startswith("b.npy")
+    assert err == "error: a.npy: positions must have shape (4,), got (5,)\n"
+    expected = rotate(np.load("b.npy"), ROPE, np.arange(5) * 3)
+    assert_same_bits("b", got=np.load("b.rope.npy"), expected=expected)
+
+
+def test_where_no_file_can_be_rotated_each_says_why() -> None:
+    out, err = read_output("encode", "odd.npy", "none.npy", "--dim", "8", code=2)
+    odd, none = err.splitlines()
+    assert out == ""
+    assert odd.startswith("error: the last axis must be")
+    assert none == "error: cannot read none.npy: No such file or directory"
+    said = assert_refused("encode", "a.npy", "b.npy", "--layout", "diagonal")
+    assert said.startswith("layout must be interleaved or half")
+
+
+def test_a_failure_names_its_file_once() -> None:
+    words = ["--dim", "8", "--offset", str(2**53 - 3)]  # which 4 rows reach, and not 5
+    _, err = read_output("encode", "a.npy", "b.npy", "odd.npy", *words, code=2)
+    assert [line.count(".npy") for line in err.splitlines()] == [1, 1]
+    assert err.startswith("error: b.npy: positions must be at most 2^53 in magnitude, got ")
+
+
+@pytest.mark.parametrize("names", [["odd.npy", "a.npy", "b.npy"], ["a.npy", "b.npy"]])
+def test_a_model_on_stdin_is_read_once(names: list[str]) -> None:
+    code = 2 if "odd.npy" in names else 0
+    _, err = read_output("encode", *names, "--model", "-", stdin=CONFIG, code=code)
+    assert "standard input" not in err
+    half = Rotary(head_dim=8, layout="half")
+    for name in ("a", "b"):
+        expected = rotate(np.load(f"{name}.npy"), half)
+        assert_same_bits(name, got=np.load(f"{name}.rope.npy"), expected=expected)
+
+
+def test_a_model_that_can_not_be_read_is_told_once() -> None:
+    line = assert_refused("encode", "a.npy", "b.npy", "--model", "-", stdin="{")
+    assert line.startswith("standard input is not valid JSON")
+
+
+# Notes and warnings.
+
+
+def test_notes_of_later_files_are_said_at_the_end_each_once() -> None:
+    for name in ("c.npy", "d.npy"):
+        np.save(name, random_array(2, 3, 4, 8))
+    note = "of 4 axes, 2 (4 long) was taken for the sequence; if it is another, name it with "
+    said = f"c.npy: {note}--sequence-axis"
+    names = ["a.npy", "c.npy", "d.npy"]
+    out, err = read_output("encode", *names, "-o", "out")
+    assert err == f"note: {said}\n"
+    assert "3 files written" in out
+    out, err = read_output("encode", *names, "-o", "out", "--force", "--json")
+    assert json.loads(out)["result"]["notes"] == [said]
+    assert read_output("encode", *names, "-o", "out", "--force", "-q")[1] == ""
+
+
+def test_notes_of_later_tensors_are_said_too() -> None:
+    save_file({"k": random_array(4, 8), "q": random_array(2, 3, 4, 8)}, "x.safetensors")
+    _, err = read_output("encode", "x.safetensors", "--tensor", "*")
+    assert err.startswith("note: x.safetensors: q: of 4 axes, 2 (4 long) was taken")
+    assert err.count("\n") == 1
+    out, _ = read_output("encode", "x.safetensors", "--tensor", "*", "--json", "--force")
+    assert [f"note: {note}\n" for note in json.loads(out)["result"]["notes"]] == [err]
+
+
+def test_many_different_notes_are_cut() -> None:
+    for length in range(1, 13):
+        np.save(f"n{length}.npy", random_array(1, 1, length, 8))
+    out, err = read_output("encode", "a.npy", "n*.npy", "-o", "out")
+    assert err.count("was taken for the sequence") == 8
+    assert err.splitlines()[-1] == "note: and 4 more such notes, all in --json"
+    out, _ = read_output("encode", "a.npy", "n*.npy", "-o", "out", "--json", "--force")
+    assert len(json.loads(out)["result"]["notes"]) == 12
+
+
+def test_what_overflowed_is_counted_by_dtype() -> None:
+    # At position 1 the slower pairs turn by 0.1 and less: (1, 1) becomes at most 1.1 long.
+    np.save("a.npy", np.full((2, 8), 3e38, "f4"))
+    np.save("b.npy", np.full((2, 8), 6e4, "f2"))
+    _, err = read_output("encode", "a.npy", "b.npy", "--force")
+    assert err.splitlines() == [
+        "warning: 1 pair is too large for float32 once turned and became infinite",
+        "warning: 2 pairs are too large for float16 once turned and became infinite",
+    ]
+
+
+@pytest.mark.parametrize("names", [["a.npy"], ["a.npy", "b.npy"]])
+def test_an_interrupt_says_how_to_go_on_unless_quiet(
+    names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ropecli.files import array_job
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(array_job, "rotate_into", interrupted)
+    _, err = read_output("encode", *names, "--resume", code=130)
+    assert err == (
+        "note: what is done is kept: the same command goes on with it\nerror: interrupted\n"
+    )
+    for words in (["--resume", "-q"], []):
+        _, err = read_output("encode", *names, *words, code=130)
+        assert err == "error: interrupted\n"
+
+
+# Names that no terminal should get.
+
+
+def assert_spelt_out(text: str, times: int) -> None:
+    assert "\x1b" not in text
+    assert not any(line.startswith("error: fake") for line in text.splitlines())
+    assert text.count(SHOWN) == times
+
+
+def test_tensors_with_names_that_are_no_text() -> None:
+    save_file({HOSTILE: random_array(4, 8)}, "x.safetensors")
+    out, _ = read_output("encode", "x.safetensors")
+    assert_spelt_out(out, 1)
+    save_file({HOSTILE: random_array(4, 8)}, "y.safetensors")
+    out, _ = read_output("encode", "x.safetensors", "--check", "y.safetensors", code=1)
+    assert_spelt_out(out, 3)  # in the plan, beside the first that differs, and in the hint
+
+
+def test_files_with_names_that_are_no_text() -> None:
+    name = HOSTILE.replace("/", "")
+    Path(f"{name}.npy").write_bytes(Path("a.npy").read_bytes())
+    np.save("p.npy", np.arange(4))
+    Path(f"p{name}.npy").write_bytes(Path("p.npy").read_bytes())
+    words = [f"{name}.npy", "--positions", f"p{name}.npy"]
+    out, _ = read_output("encode", *words)
+    assert_spelt_out(out, 3)  # input, positions and output
+    out, _ = read_output("encode", *words, "--check", f"{name}.rope.npy")
+    assert_spelt_out(out, 4)
+    Path(name).mkdir()
+    out, _ = read_output("encode", f"{name}.npy", "a.npy", "-o", name)
+    assert_spelt_out(out, 2)
+    _, err = read_output("encode", f"{name}.npy", "a.npy", "-o", name, code=2)
+    assert_spelt_out(err, err.count(SHOWN))
+    assert err.count("\n") == 2
+
+
+def test_the_command_that_is_proposed_can_be_pasted() -> None:
+    Path("a.npy").rename("my keys.npy")
+    np.save("it's.npy", random_array(4, 8, seed=1))
+    out, _ = read_output("encode", "my keys.npy", "--check", "it's.npy", code=1)
+    assert """ropecli identify 'my keys.npy' 'it'"'"'s.npy' --dim 8""" in out
+
+
+def test_the_command_that_is_proposed_has_the_options_it_needs() -> None:
+    for name, seed in (("x", 0), ("y", 1)):
+        save_file(
+            {"a": random_array(4, 8, seed=seed), "b": random_array(4, 8)}, f"{name}.safetensors"
+        )
+    np.save("p.npy", np.arange(4) * 2)
+    words = ["x.safetensors", "--tensor", "*", "--sequence-axis", "0", "--positions", "p.npy"]
+    out, _ = read_output("encode", *words, "--check", "y.safetensors", code=1)
+    (hint,) = [line for line in out.splitlines() if "ropecli identify" in line]
+    assert hint.partition(": ")[2] == (
+        "ropecli identify x.safetensors y.safetensors --tensor a --dim 8 --sequence-axis 0 "
+        "--positions p.npy"
+    )
+    assert read_stdout("identify", *hint.split("identify ")[1].split(), code=1)
+    random_array(4, 8).tofile("r.bin")
+    words = ["r.bin", "--shape", "4,8", "--dtype", "float32"]
+    out, _ = read_output("encode", *words, "--check", "r.bin", code=1)
+    assert "identify" not in out, "which reads no file without a header"
+
+
+# Streams that are not there.
+
+
+def test_words_where_stderr_is_closed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    assert run(["encode", "wide.npy", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["result"]["output"] == "wide.rope.npy"
+    assert run(["encode", "wide.npy", "--force"]) == 0
+    assert "note" not in capsys.readouterr().out
+    assert run(["encode", "wide.npy"]) == 2
+    assert run(["encode", "a.npy", "wide.npy", "-o", "out"]) == 0
+    assert run(["encode", "a.npy", "--check", "a.npy"]) == 1
+
+
+# How far float32 angles may be off.
+
+
+def test_the_furthest_position_says_how_far_tables_may_be_off() -> None:
+    Path("config.json").write_text(
+        json.dumps(
+            {"model_type": "llama", "hidden_size": 16, "num_attention_heads": 2}
+            | {"rope_theta": 1e4, "max_position_embeddings": 4096}
+        )
+    )
+    np.save("p.npy", [0, 100_000, 7, 0])
+    words = ["a.npy", "--model", "config.json", "--positions", "p.npy"]
+    out, err = read_output("encode", *words, "--json")
+    result = json.loads(out)["result"]
+    assert result["positions"] == [0, 0]
+    assert [array["furthest"] for array in result["arrays"]] == [100_000]
+    told = re.search(r"off by up to ([\d.e-]+) radian", err)
+    assert told is not None
+    # Frequency 0.1 rounds by 2^-28, which 100,000 multiplies, and the angle 10,000 by 2^-11.
+    expected = 1e5 * 2.0**-28 + 2.0**-11
+    assert result["float32_table_error"] == pytest.approx(expected)
+    assert float(told[1]) == pytest.approx(expected, rel=0.05)  # two digits
+
+
+def test_furthest_counts_offset_sign_and_every_axis() -> None:
+    assert read_json("encode", "a.npy", "--offset", "-9")["result"]["arrays"][0]["furthest"] == 9
+    np.save("p.npy", [[0, 1], [2, -50], [3, 3], [4, 4]])
+    words = ["--rope-type", "axial", "--positions", "p.npy", "--force", "--json"]
+    out, _ = read_output("encode", "a.npy", *words)
+    assert json.loads(out)["result"]["arrays"][0]["furthest"] == 50
+
+
+# What is refused is refused before a word is said.
+
+
+def test_a_library_that_is_missing_is_told_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("pyarrow", "pyarrow.parquet"):
+        monkeypatch.setitem(sys.modules, module, None)
+    said = assert_refused("encode", "a.npy", "-o", "y.parquet")
+    assert said.endswith("pip install 'ropecli[parquet]'")
+
+
+def test_check_of_a_file_without_a_header() -> None:
+    random_array(4, 8).tofile("r.bin")
+    rotate(random_array(4, 8), Rotary(head_dim=8)).tofile("r2.bin")
+    words = ["r.bin", "--shape", "4,8", "--dtype", "float32"]
+    out, _ = read_output("encode", *words, "--check", "r2.bin")
+    assert "r2.bin is the rotation of r.bin" in out

@@ -5,26 +5,117 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
-from cli.rotated import CONVENTIONS, FILES, document, save
-from helpers import read_stdout, run_cli, run_in_terminal
-from models.configs import LLAMA_31
+from helpers import assert_refused, read_json, read_output, read_stdout, run_in_terminal
+from models.configs import GEMMA_3, GPT_OSS, LLAMA_31, SMOLLM3
+from numpy.typing import NDArray
 
-from ropecli import Rotary, identify
-from ropecli.cli.app import run
+from ropecli import Rotary, identify, load_model, rope, rotate
+from ropecli.files.formats.safetensors import serialize
 
 pytestmark = pytest.mark.usefixtures("here")
+
+FILES = ("before.npy", "after.npy")
+LLAMA: dict[str, Any] = {
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+}
+#: Of an image: row and column.
+GRID = np.stack([np.arange(144) // 12, np.arange(144) % 12], axis=-1)
+#: Of a video: time, height and width, none of them following from the others.
+VIDEO = np.random.default_rng(3).integers(0, 40, (128, 3))
+CONVENTIONS: dict[str, tuple[Rotary, NDArray[Any] | None, str]] = {
+    "plain": (Rotary(head_dim=16), None, "--dim 16 --layout interleaved --base 10000"),
+    "half": (
+        Rotary(head_dim=16, base=5e5, layout="half"),
+        None,
+        "--dim 16 --layout half --base 500000",
+    ),
+    "partial, last": (
+        Rotary(head_dim=32, rotary_dim=8, rotary_offset=24),
+        None,
+        "--dim 32 --layout interleaved --base 10000 --rotary-dim 8 --rotary-offset 24",
+    ),
+    "reversed": (
+        Rotary(head_dim=16, layout="half", direction="reversed"),
+        None,
+        "--dim 16 --layout half --base 10000 --set direction=reversed",
+    ),
+    "offset": (Rotary(head_dim=16), np.arange(64) + 100, "--dim 16 --layout interleaved"),
+    "attention factor": (Rotary(head_dim=16, attention_factor=1.25), None, "--rope-type yarn"),
+    "linear": (
+        rope("linear", head_dim=16, factor=4.0),
+        None,
+        "--dim 16 --layout interleaved --base 10000 --rope-type linear --set factor=4",
+    ),
+    "ntk": (rope("ntk", head_dim=16, factor=4.0), None, "--rope-type ntk --set factor=4"),
+    "llama3": (
+        rope("llama3", head_dim=64, rope_theta=5e5, layout="half", **LLAMA),
+        None,
+        "--rope-type llama3 --set factor=8 --set high_freq_factor=4 --set low_freq_factor=1",
+    ),
+    "yarn": (
+        rope("yarn", head_dim=64, factor=16.0, original_max_position_embeddings=4096),
+        None,
+        "--rope-type yarn --set factor=16 --set original_max_position_embeddings=4096",
+    ),
+    "proportional": (
+        rope("proportional", head_dim=32, layout="half", partial_rotary_factor=0.25),
+        None,
+        "--rope-type proportional --set partial_rotary_factor=0.25",
+    ),
+    "other pairs": (
+        Rotary(head_dim=8, pairs_in=[[0, 5], [7, 2], [3, 4], [1, 6]]),
+        None,
+        "--dim 8 --base 10000 --set 'pairs_in=[[0, 5], ",
+    ),
+    "written in halves": (
+        Rotary(head_dim=16, pairs_out=Rotary(head_dim=16, layout="half").pairs_in),
+        None,
+        "--set 'pairs_out=[[0, 8], ",
+    ),
+    "axial": (rope("axial", head_dim=16, layout="half"), GRID, "--rope-type axial"),
+    "M-RoPE": (
+        rope("default", head_dim=24, layout="half", mrope_section=[2, 4, 6]),
+        VIDEO,
+        "--set 'mrope_section=[2, 4, 6]'",
+    ),
+    "interleaved M-RoPE": (
+        rope("default", head_dim=24, mrope_section=[6, 4, 2], mrope_interleaved=True),
+        VIDEO,
+        "--set mrope_interleaved=true",
+    ),
+}
+
+
+def save(
+    encoding: Rotary,
+    positions: NDArray[Any] | None = None,
+    *,
+    length: int = 512,
+    dtype: Any = np.float64,
+) -> None:
+    """Write before.npy, after.npy and positions.npy into the current folder."""
+    count = length if positions is None else len(positions)
+    before = np.random.default_rng(0).standard_normal((2, count, encoding.head_dim)).astype(dtype)
+    np.save("before.npy", before)
+    np.save("after.npy", rotate(before, encoding, positions))
+    if positions is not None:
+        np.save("positions.npy", positions)
 
 
 # What is found.
 
 
-def test_the_answer_stands_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_answer_stands_first() -> None:
     save(CONVENTIONS["llama3"][0], dtype=np.float32)
-    lines = read_stdout(capsys, "identify", *FILES).splitlines()
+    lines = read_stdout("identify", *FILES).splitlines()
     assert lines[0] == "This is RoPE: Llama 3 scaling, half-split layout, all 64 dimensions."
     for row in (
         "  layout            half: pairs (i, i + 32)",
@@ -44,24 +135,20 @@ def test_the_answer_stands_first(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CONVENTIONS)
-def test_its_flags_make_the_rotation_again(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_its_flags_make_the_rotation_again(name: str) -> None:
     encoding, positions, wanted = CONVENTIONS[name]
     save(encoding, positions)
-    given = []
-    if encoding.axes > 1:
-        assert positions is not None
-        np.save("p.npy", positions)
-        given = ["--positions", "p.npy"]
-    lines = read_stdout(capsys, "identify", *FILES, *given).splitlines()
+    given = ["--positions", "positions.npy"] if encoding.axes > 1 else []
+    lines = read_stdout("identify", *FILES, *given).splitlines()
     (flags,) = (line for line in lines if line.startswith("  As flags: "))
     assert wanted in flags
     assert lines[-1] == (
         "  encode takes the positions: --offset 100" if name == "offset" else flags
     )
     words = shlex.split(flags.removeprefix("  As flags: "))
-    assert document(capsys, *FILES, *given)["result"]["flags"] == words
+    assert read_json("identify", *FILES, *given)["result"]["flags"] == words
     offset = ["--offset", "100"] if name == "offset" else []
-    assert run(["encode", "before.npy", "-o", "again.npy", *words, *given, *offset]) == 0
+    read_output("encode", "before.npy", "-o", "again.npy", *words, *given, *offset)
     again, after = np.load("again.npy"), np.load("after.npy")
     # Of an attention factor that formulas don't give, no more than 1e-9 is known from float64
     # data; all else is the same table, rotated twice to 7e-16 and 1.2e-16 of an angle below 512.
@@ -70,9 +157,9 @@ def test_its_flags_make_the_rotation_again(name: str, capsys: pytest.CaptureFixt
     assert np.abs(again - after).max() <= allowed
 
 
-def test_document_has_what_the_call_returns(capsys: pytest.CaptureFixture[str]) -> None:
+def test_document_has_what_the_call_returns() -> None:
     save(CONVENTIONS["written in halves"][0])
-    got = document(capsys, *FILES)
+    got = read_json("identify", *FILES)
     assert got["parameters"]["dim"] == 16
     assert got["parameters"]["sequence_axis"] == 1
     result = got["result"]
@@ -127,59 +214,52 @@ def test_document_has_what_the_call_returns(capsys: pytest.CaptureFixture[str]) 
         ),
     ],
 )
-def test_what_is_unusual_is_said(
-    name: str, sentence: str, row: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_unusual_is_said(name: str, sentence: str, row: str) -> None:
     encoding, positions, _ = CONVENTIONS[name]
     save(encoding, positions)
-    given = []
-    if encoding.axes > 1:
-        assert positions is not None
-        np.savez("p.npz", positions)
-        given = ["--positions", "p.npz"]
-    lines = read_stdout(capsys, "identify", *FILES, *given).splitlines()
+    given = ["--positions", "positions.npy"] if encoding.axes > 1 else []
+    lines = read_stdout("identify", *FILES, *given).splitlines()
     assert lines[0] == f"This is RoPE: {sentence}"
     assert row in lines
 
 
-def test_precision_is_in_the_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_precision_is_in_the_sentence() -> None:
     rounded = np.arange(600).astype(ml_dtypes.bfloat16).astype(np.float64)
     save(Rotary(head_dim=16), rounded, dtype=np.float32)
-    text = read_stdout(capsys, "identify", *FILES)
+    text = read_stdout("identify", *FILES)
     assert "computed with bfloat16 positions.\n" in text
     assert "  precision         bfloat16 positions\n" in text
 
 
-def test_a_step_of_the_positions(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_step_of_the_positions() -> None:
     save(Rotary(head_dim=16), np.arange(64) * 3 + 5)
-    text = read_stdout(capsys, "identify", *FILES)
+    text = read_stdout("identify", *FILES)
     assert "  position offset   5\n  position step     3\n" in text
     assert "--positions FILE, with 5 + 3 m for m\n" in text
-    np.save("p.npy", np.arange(64) * 3 + 5)
-    known = read_stdout(capsys, "identify", *FILES, "--positions", "p.npy")
+    known = read_stdout("identify", *FILES, "--positions", "positions.npy")
     assert "position step" not in known
     assert "positions were not given" in text
     assert "positions were not given" not in known
 
 
-def test_a_table_that_no_formula_gives(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_that_no_formula_gives() -> None:
     save(Rotary.from_inv_freq([0.9, 0.31, 0.3, 0.01], head_dim=8))
-    text = read_stdout(capsys, "identify", *FILES)
+    text = read_stdout("identify", *FILES)
     assert text.startswith("This is RoPE: frequencies of no known type, interleaved layout, all 8")
     assert "  base              none\n" in text
     assert (
         "No options describe this rotation; in Python: ropecli.identify(before, after).rotary."
         in text
     )
-    assert document(capsys, *FILES)["result"]["flags"] is None
+    assert read_json("identify", *FILES)["result"]["flags"] is None
 
 
-def test_what_is_left_open_is_left_out_when_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_left_open_is_left_out_when_quiet() -> None:
     save(Rotary(head_dim=64, base=1e7), length=16, dtype=np.float16)
-    text = read_stdout(capsys, "identify", *FILES)
+    text = read_stdout("identify", *FILES)
     assert "  What these tensors leave open:\n" in text
     assert "cannot be seen rotating" in text
-    quiet = read_stdout(capsys, "identify", *FILES, "-q")
+    quiet = read_stdout("identify", *FILES, "-q")
     assert "leave open" not in quiet
     assert "As flags" not in quiet
     assert quiet.splitlines()[0] == text.splitlines()[0]
@@ -188,14 +268,14 @@ def test_what_is_left_open_is_left_out_when_quiet(capsys: pytest.CaptureFixture[
 # What is not.
 
 
-def test_no_rotation_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_rotation_is_exit_code_1() -> None:
     x = np.random.default_rng(0).standard_normal((64, 8))
     np.save("before.npy", x)
     np.save("after.npy", x + np.sin(np.arange(64))[:, None])
-    text = read_stdout(capsys, "identify", *FILES, code=1)
+    text = read_stdout("identify", *FILES, code=1)
     assert text.startswith("This is not a rotation by position: ")
     assert text.endswith(".\n\n  seen: 64 vectors at 64 positions, float64\n")
-    result = document(capsys, *FILES, code=1)["result"]
+    result = read_json("identify", *FILES, code=1)["result"]
     assert result["recognised"] is False
     assert result["reason"] in text
     assert result["flags"] is result["layout"] is result["inv_freq"] is result["pairs_in"] is None
@@ -222,24 +302,165 @@ def test_eighty_columns(here: Path) -> None:
     assert json.loads(found[-1].removeprefix("pairs_out="))[0] == [0, 8]
 
 
-@pytest.mark.slow
-def test_long_flags_are_one_command_for_a_shell(here: Path) -> None:
+def test_a_pipe_gets_uncut_words() -> None:
     save(CONVENTIONS["llama3"][0])
-    lines = run_in_terminal("identify", *FILES, cwd=here).text.splitlines()
-    start = next(index for index, line in enumerate(lines) if line.startswith("  As flags: "))
-    assert max(map(len, lines)) <= 80
-    assert all(line.endswith(" \\") for line in lines[start:-1])
-    assert len(lines[start:]) > 1
+    assert max(map(len, read_stdout("identify", *FILES).splitlines())) > 80
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("FORCE_COLOR", "1")])
-def test_a_pipe_gets_plain_uncut_words(
-    name: str, value: str, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    save(CONVENTIONS["llama3"][0])
-    monkeypatch.setenv(name, value)
-    done = run_cli("identify", *FILES, cwd=here)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "\x1b" not in done.stdout
-    assert max(map(len, done.stdout.splitlines())) > 80
+# Files.
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+def test_two_tensors_of_one_file(suffix: str) -> None:
+    x = np.random.default_rng(0).standard_normal((32, 8)).astype(ml_dtypes.bfloat16)
+    x = x.astype(np.float32) if suffix == ".npz" else x
+    y = rotate(x, Rotary(head_dim=8))
+    path = f"dump{suffix}"
+    if suffix == ".npz":
+        np.savez(path, q=x, q_out=y, p=np.arange(32))
+    else:
+        Path(path).write_bytes(serialize({"q": x, "q_out": y, "p": np.arange(32)}))
+    text = read_stdout("identify", path, path, "--tensor", "q", "--tensor-after", "q_out")
+    assert text.startswith("This is RoPE: no scaling, interleaved layout, all 8 dimensions.\n")
+    assert f"ulp of {'float32' if suffix == '.npz' else 'bfloat16'} at worst" in text
+
+
+def test_one_name_is_for_both_files() -> None:
+    x = np.random.default_rng(0).standard_normal((32, 8))
+    np.savez("before.npz", q=x, k=x)
+    np.savez("after.npz", q=rotate(x, Rotary(head_dim=8)), k=x)
+    assert "This is RoPE" in read_stdout("identify", "before.npz", "after.npz", "--tensor", "q")
+    np.save("after.npy", rotate(x, Rotary(head_dim=8)))
+    assert "This is RoPE" in read_stdout("identify", "before.npz", "after.npy", "--tensor", "q")
+
+
+def test_bfloat16_as_numpy_stores_it() -> None:
+    save(Rotary(head_dim=8), length=64, dtype=ml_dtypes.bfloat16)
+    assert "before.npy holds 2-byte void" in assert_refused("identify", *FILES)
+    text = read_stdout("identify", *FILES, "--dtype", "bfloat16")
+    assert "ulp of bfloat16 at worst over 64 positions" in text
+
+
+def test_the_sequence_may_run_elsewhere() -> None:
+    x = np.random.default_rng(0).standard_normal((2, 3, 32, 8))
+    y = rotate(x, Rotary(head_dim=8))
+    for name, array in (("before", x), ("after", y)):
+        np.save(f"{name}.npy", array.swapaxes(1, 2))  # (batch, sequence, heads, dim)
+    got = read_json("identify", *FILES, "--sequence-axis", "1")
+    assert got["parameters"]["sequence_axis"] == 1
+    assert (got["result"]["rows"], got["result"]["vectors"]) == (32, 192)
+    assert got["result"]["rope_type"] == "default"
+    for name, array in (("before", x), ("after", y)):
+        np.save(f"{name}.npy", array.swapaxes(1, 2).reshape(2, 32, 24))  # heads side by side
+    got = read_json("identify", *FILES, "--dim", "8")
+    assert (got["result"]["rows"], got["result"]["vectors"]) == (32, 192)
+    assert got["result"]["rope_type"] == "default"
+
+
+def test_positions_of_each_batch() -> None:
+    x = np.random.default_rng(0).standard_normal((2, 32, 3, 8))
+    p = np.arange(32) + np.array([[0], [40]])
+    y = rotate(x.swapaxes(1, 2), Rotary(head_dim=8), p).swapaxes(1, 2)
+    np.save("before.npy", x)
+    np.save("after.npy", y)
+    np.save("p.npy", p)
+    got = read_json("identify", *FILES, "--positions", "p.npy", "--sequence-axis", "1")["result"]
+    assert (got["recognised"], got["rows"], got["position_offset"]) == (True, 64, 0)
+
+
+def test_an_axis_that_nobody_named_is_noted() -> None:
+    x = np.random.default_rng(0).standard_normal((1, 2, 32, 8))
+    np.save("before.npy", x)
+    np.save("after.npy", rotate(x, Rotary(head_dim=8)))
+    _, err = read_output("identify", *FILES)
+    assert err.startswith("note: of 4 axes, 2 (32 long) was taken for the sequence")
+    assert read_stdout("identify", *FILES, "-q")
+
+
+# Models.
+
+
+@pytest.fixture
+def models(here: Path) -> None:
+    """Configurations in the current folder."""
+    configs = {"llama": LLAMA_31, "gemma": GEMMA_3, "gpt-oss": GPT_OSS, "smollm": SMOLLM3}
+    for name, config in configs.items():
+        Path(f"{name}.json").write_text(json.dumps(config))
+    small = LLAMA_31 | {"head_dim": 16}
+    Path("small.json").write_text(json.dumps(small))
+    plain = {key: value for key, value in small.items() if key != "rope_scaling"}
+    Path("plain.json").write_text(json.dumps(plain))
+    phi = plain | {
+        "rope_scaling": {
+            "rope_type": "longrope",
+            "short_factor": [1.0, 1.1, 1.3, 1.2, 1.7, 2.0, 2.2, 3.0],
+            "long_factor": [1.0, 2.1, 3.3, 9.2, 9.7, 12.0, 22.2, 33.0],
+            "original_max_position_embeddings": 4096,
+            "attention_factor": 1.0,
+        }
+    }
+    Path("phi.json").write_text(json.dumps(phi))
+
+
+def compare_with(*sources: str, more: tuple[str, ...] = ()) -> str:
+    words = [word for source in sources for word in ("--model", source)]
+    return read_stdout("identify", *FILES, "-q", *words, *more)
+
+
+@pytest.mark.usefixtures("models")
+def test_models_are_compared() -> None:
+    save(rope("llama3", head_dim=16, rope_theta=5e5, layout="half", **LLAMA))
+    text = compare_with("small.json", "plain.json", "gemma.json", "gpt-oss.json")
+    assert "  small.json matches exactly.\n" in text
+    # The two differ most in the slowest pairs but one, by 7/8 of a frequency, at position 511.
+    assert "  plain.json differs: wrong by " in text
+    assert "rad at position 511.\n" in text
+    for layer in ("sliding_attention", "full_attention"):
+        assert f"  gemma.json ({layer}) differs: head dim 256, not 16, rotary dim 256" in text
+    assert "  gpt-oss.json differs: head dim 64, not 16, " in text
+    got = read_json("identify", *FILES, "--model", "small.json", "--model", "gemma.json")["result"]
+    found = {match["name"]: match for match in got["matches"]}
+    assert found["small.json"]["matches"] is True
+    assert found["gemma.json (full_attention)"]["max_phase_error"] is None
+
+
+@pytest.mark.usefixtures("models")
+def test_what_a_model_does_otherwise() -> None:
+    save(Rotary(head_dim=16, base=5e5, direction="reversed"))
+    text = compare_with("plain.json")
+    assert (
+        "  plain.json differs: layout half, not interleaved, direction forward, not reversed, "
+        "wrong by 0 rad at position 511.\n"
+    ) in text
+
+
+@pytest.mark.usefixtures("models")
+def test_a_model_explains_a_table() -> None:
+    encoding = load_model("phi.json", sequence_length=10_000).layer().rotary
+    assert encoding is not None
+    save(encoding)
+    length = ("--sequence-length", "10000")
+    text = compare_with("phi.json", more=length)
+    assert text.startswith("This is RoPE: the frequencies of phi.json, half-split layout")
+    result = read_json("identify", *FILES, "--model", "phi.json", *length)["result"]
+    assert result["flags"] == ["--model", "phi.json", *length]
+    read_stdout("encode", "before.npy", "-o", "again.npy", *result["flags"], "-q")
+    # The table itself, rotated twice to 7e-16 and 1.2e-16 of an angle below 512.
+    after = np.load("after.npy")
+    assert np.abs(np.load("again.npy") - after).max() <= 2e-13 * np.abs(after).max()
+    short = compare_with("phi.json")
+    assert "phi.json differs: wrong by" in short
+
+
+@pytest.mark.usefixtures("models")
+def test_one_kind_of_layer() -> None:
+    save(Rotary(head_dim=256, layout="half"), length=64)
+    text = compare_with("gemma.json", more=("--layer", "sliding_attention"))
+    assert "  gemma.json (sliding_attention) matches exactly.\n" in text
+    assert "full_attention" not in text
+
+
+@pytest.mark.usefixtures("models")
+def test_layers_without_position_are_passed_over() -> None:
+    save(Rotary(head_dim=16))
+    assert "nope" not in compare_with("smollm.json")

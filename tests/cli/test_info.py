@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
 import pytest
+from helpers import read_json, read_stdout
 
 import ropecli
-from ropecli.cli.app import run
 
 
-def test_document_has_the_keys_of_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["info", "--json"]) == 0
-    printed = capsys.readouterr()
-    assert printed.err == ""
-    assert printed.out.count("\n") == 1
-    got = json.loads(printed.out)
-    assert (got["schema"], got["version"]) == ("ropecli.info/1", ropecli.__version__)
+def test_document_has_the_keys_of_the_contract() -> None:
+    got = read_json("info")
     assert got["parameters"] == {}
     result = got["result"]
     assert set(result) == {"versions", "threads", "threading_layer", "cache_dir", "formats"}
@@ -53,10 +47,8 @@ def test_a_folder_with_the_name_of_a_library_is_not_the_library(
 
 
 @pytest.mark.parametrize("quiet", [[], ["-q"]])
-def test_words(quiet: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["info", *quiet]) == 0
-    printed = capsys.readouterr()
-    assert printed.err == ""
-    assert printed.out.startswith(f"ropecli          {ropecli.__version__}\npython           3.")
+def test_words(quiet: list[str]) -> None:
+    text = read_stdout("info", *quiet)
+    assert text.startswith(f"ropecli          {ropecli.__version__}\npython           3.")
     for fact in ("threads", "threading layer", "cache folder", "formats"):
-        assert f"\n{fact} " in printed.out
+        assert f"\n{fact} " in text

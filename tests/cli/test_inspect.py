@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import assert_refused, read_stdout, run_here, run_in_terminal
+from helpers import read_json, read_stdout, run_here
 from models.configs import ALL, DYNAMIC, GEMMA_3, GPT_OSS, LLAMA_31, PHI_3, SMOLLM3
 
 from ropecli import load_model
-from ropecli.cli.app import run
 
 
 def saved(folder: Path, config: dict[str, Any]) -> str:
@@ -22,13 +21,9 @@ def saved(folder: Path, config: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_document_has_the_keys_of_the_contract(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_document_has_the_keys_of_the_contract(name: str, tmp_path: Path) -> None:
     path = saved(tmp_path, ALL[name])
-    got = json.loads(read_stdout(capsys, "inspect", path, "--json"))
-    assert got["schema"] == "ropecli.inspect/1"
-    result = got["result"]
+    result = read_json("inspect", path)["result"]
     assert (result["source"], result["format"]) == (path, "config.json")
     assert {"layers", "findings"} <= set(result)
     for shown, layer in zip(result["layers"], load_model(ALL[name]).layers, strict=True):
@@ -47,8 +42,8 @@ def test_document_has_the_keys_of_the_contract(
         assert shown["wavelength"] == rope.wavelength.tolist()
 
 
-def test_what_is_used_stands_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = read_stdout(capsys, "inspect", saved(tmp_path, LLAMA_31))
+def test_what_is_used_stands_in_words(tmp_path: Path) -> None:
+    text = read_stdout("inspect", saved(tmp_path, LLAMA_31))
     for row in (
         "  rope type         llama3: factor 8, high_freq_factor 4, low_freq_factor 1\n",
         "  base              500000\n",
@@ -59,40 +54,31 @@ def test_what_is_used_stands_in_words(tmp_path: Path, capsys: pytest.CaptureFixt
         "lint: no findings\n",
     ):
         assert row in text
-    assert "\x1b" not in text
 
 
-def test_each_kind_of_layer_has_its_rows(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = read_stdout(capsys, "inspect", saved(tmp_path, GEMMA_3))
+def test_each_kind_of_layer_has_its_rows(tmp_path: Path) -> None:
+    text = read_stdout("inspect", saved(tmp_path, GEMMA_3))
     assert {line for line in text.splitlines() if line.startswith("layers ")} == {
         "layers full_attention",
         "layers sliding_attention",
     }
-    one = read_stdout(capsys, "inspect", saved(tmp_path, GEMMA_3), "--layer", "full_attention")
+    one = read_stdout("inspect", saved(tmp_path, GEMMA_3), "--layer", "full_attention")
     assert "linear: factor 8" in one
     assert "sliding_attention\n" not in one.partition("lint:")[0]
 
 
-def test_layers_without_position_are_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = read_stdout(capsys, "inspect", saved(tmp_path, SMOLLM3))
+def test_layers_without_position_are_said(tmp_path: Path) -> None:
+    text = read_stdout("inspect", saved(tmp_path, SMOLLM3))
     assert "layers nope: 2 (3, 7)\n  no position  these layers rotate nothing (NoPE)\n" in text
 
 
-def test_a_table_that_changes_with_length(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table_that_changes_with_length(tmp_path: Path) -> None:
     path = saved(tmp_path, PHI_3)
-    assert "the table for short sequences" in read_stdout(capsys, "inspect", path)
-    long = read_stdout(capsys, "inspect", path, "--sequence-length", "100000")
+    assert "the table for short sequences" in read_stdout("inspect", path)
+    long = read_stdout("inspect", path, "--sequence-length", "100000")
     assert "the table for sequences of 100,000" in long
-    assert "within the context, with this table\n" in read_stdout(capsys, "inspect", path)
-    assert "within the context\n" in read_stdout(
-        capsys, "inspect", path, "--sequence-length", "131072"
-    )
+    assert "within the context, with this table\n" in read_stdout("inspect", path)
+    assert "within the context\n" in read_stdout("inspect", path, "--sequence-length", "131072")
 
 
 @pytest.mark.parametrize(
@@ -106,77 +92,25 @@ def test_a_table_that_changes_with_length(
     ],
 )
 def test_which_sequences_a_table_is_for(
-    config: dict[str, Any],
-    reading: str,
-    row: str | None,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    config: dict[str, Any], reading: str, row: str | None, tmp_path: Path
 ) -> None:
-    text = read_stdout(capsys, "inspect", saved(tmp_path, config), "--as", reading)
+    text = read_stdout("inspect", saved(tmp_path, config), "--as", reading)
     assert ("at length" in text) is (row is not None)
     assert row is None or f"  at length         {row}\n" in text
 
 
-def test_another_reading(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = read_stdout(capsys, "inspect", saved(tmp_path, GPT_OSS), "--as", "llama.cpp")
+def test_another_reading(tmp_path: Path) -> None:
+    text = read_stdout("inspect", saved(tmp_path, GPT_OSS), "--as", "llama.cpp")
     assert ", as llama.cpp reads it\n" in text
     assert "truncate true" in text
 
 
-def test_an_error_of_lint_is_exit_code_1(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_error_of_lint_is_exit_code_1(tmp_path: Path) -> None:
     odd = GPT_OSS | {"rope_scaling": GPT_OSS["rope_scaling"] | {"attn_factor": 0.8782}}
-    text = read_stdout(capsys, "inspect", saved(tmp_path, odd), code=1)
+    text = read_stdout("inspect", saved(tmp_path, odd), code=1)
     assert "  error " in text
-    assert run(["inspect", saved(tmp_path, odd), "--json"]) == 1
-    levels = [f["level"] for f in json.loads(capsys.readouterr().out)["result"]["findings"]]
-    assert "error" in levels
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
-def test_the_picture(suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, picture = saved(tmp_path, GEMMA_3), tmp_path / f"w{suffix}"
-    assert f"Written: {picture}" in read_stdout(capsys, "inspect", path, "-o", str(picture))
-    first = picture.read_bytes()
-    assert len(first) > 5_000
-    read_stdout(capsys, "inspect", path, "-o", str(picture), "--force")
-    assert picture.read_bytes() == first
-    assert run(["inspect", path, "-o", str(picture)]) == 2
-    assert "--force" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_eighty_columns_break_under_the_value(tmp_path: Path) -> None:
-    saved(tmp_path, PHI_3)
-    screen = run_in_terminal("inspect", "config.json", cwd=tmp_path)
-    lines = screen.text.splitlines()
-    assert max(map(len, lines)) <= 80
-    first = next(i for i, line in enumerate(lines) if line.startswith("  rope type"))
-    assert lines[first + 1].startswith(" " * 20)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["config.json", "-o", "x.txt"], "output must end in .png, .svg, .pdf, got 'x.txt'"),
-        (["missing.json"], "cannot read missing.json: No such file or directory"),
-        (["config.json", "--as", "trt"], "reading must be one of transformers, vllm"),
-        (["config.json", "--layer", "full"], "layer must be one of all, got 'full'"),
-        (["config.json", "--sequence-length", "0"], "sequence_length must be from 1"),
-    ],
-)
-def test_what_is_refused(
-    arguments: list[str],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    saved(tmp_path, LLAMA_31)
-    monkeypatch.chdir(tmp_path)
-    assert message in assert_refused(capsys, "inspect", *arguments)
+    found = read_json("inspect", saved(tmp_path, odd), code=1)["result"]["findings"]
+    assert "error" in [each["level"] for each in found]
 
 
 def test_stdin() -> None:
@@ -185,18 +119,7 @@ def test_stdin() -> None:
     assert done.stdout.startswith("-: llama, as transformers reads it\n")
 
 
-def test_what_cannot_be_computed_points_to_lint(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    keys = LLAMA_31 | {"rope_scaling": {"rope_type": "lama3", "factor": 8.0}}
-    (tmp_path / "bad.json").write_text(json.dumps(keys))
-    bad = tmp_path / "bad.json"
-    assert assert_refused(capsys, "inspect", bad).endswith(f"; see ropecli lint {bad}")
-
-
-def test_window_of_sliding_layers_counts_for_complete_turns(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_window_of_sliding_layers_counts_for_complete_turns(tmp_path: Path) -> None:
     keys = {
         "model_type": "gemma3_text",
         "head_dim": 64,
@@ -208,19 +131,15 @@ def test_window_of_sliding_layers_counts_for_complete_turns(
         "rope_local_base_freq": 1e4,
         "sliding_window": 512,
     }
-    (tmp_path / "g.json").write_text(json.dumps(keys))
-    assert run(["inspect", str(tmp_path / "g.json")]) == 0
-    sliding, full = re.findall(r"slow pairs +(.*)\n", capsys.readouterr().out)
+    text = read_stdout("inspect", saved(tmp_path, keys))
+    sliding, full = re.findall(r"slow pairs +(.*)\n", text)
     assert full.endswith("within the context")
     # 512 / 10000^(i/32) < 2 pi from i = 15.3 on: 16 of 32 pairs.
     assert sliding == "16 of 32 never complete a turn within the window"
-    assert run(["inspect", str(tmp_path / "g.json"), "--layer", "sliding_attention"]) == 0
-    assert re.search(r"window +512 positions\n", capsys.readouterr().out)
+    one = read_stdout("inspect", saved(tmp_path, keys), "--layer", "sliding_attention")
+    assert re.search(r"window +512 positions\n", one)
 
 
-def test_base_is_written_as_options_take_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "b.json").write_text(json.dumps(LLAMA_31 | {"rope_theta": 10_000_000.0}))
-    run(["inspect", str(tmp_path / "b.json")])
-    assert re.search(r"base +10000000\n", capsys.readouterr().out)
+def test_base_is_written_as_options_take_it(tmp_path: Path) -> None:
+    text = read_stdout("inspect", saved(tmp_path, LLAMA_31 | {"rope_theta": 10_000_000.0}))
+    assert re.search(r"base +10000000\n", text)

@@ -79,11 +79,6 @@ def assert_ends(ends: list[tuple[int, str]], *, late: int) -> None:
     assert len(done) <= late
 
 
-def test_at_a_few_moments() -> None:
-    whole = duration("--version")
-    assert_ends(interrupt_at([whole * share for share in (0.2, 0.4, 0.6)], "--version"), late=2)
-
-
 @pytest.mark.slow
 def test_at_many_moments() -> None:
     words = ("verify", "--dim", "4", "--quiet")

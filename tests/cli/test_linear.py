@@ -1,30 +1,39 @@
-"""The linear command."""
+"""The linear command: what it computes, reads, and writes."""
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from helpers import assert_refused, run_cli
+from helpers import assert_refused, read_json, read_output, read_stdout, run_cli
+from models.configs import GPT_OSS, PHI_3
 
+from ropecli import load_model
 from ropecli.analyses.linear import linear
-from ropecli.cli.app import run
 from ropecli.rotary import Rotary
 
 SMALL = ["linear", "--length", "40", "--dim", "8"]
+FORMS = ["linear", "linear_causal", "linear_quadratic", "softmax"]
+FILES = ["--q", "q.npy", "--k", "k.npy", "--v", "v.npy"]
+MODEL = ["--model", "gpt-oss.json", "--length", "3"]
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    assert run([*SMALL, *arguments, "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
+@pytest.fixture(autouse=True)
+def folder(here: Path) -> Path:
+    """Queries, keys and values of 6 tokens, 3 values each, and models; the current folder."""
+    random = np.random.default_rng(1)
+    for name, width in (("q", 4), ("k", 4), ("v", 3)):
+        np.save(here / f"{name}.npy", random.standard_normal((6, width)))
+    for name, model in (("gpt-oss", GPT_OSS), ("phi", PHI_3)):
+        (here / f"{name}.json").write_text(json.dumps(model))
+    return here
 
 
-def test_document_has_the_library_s_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    got = printed(capsys, "--seed", "3", "--layout", "half", "--feature-map", "exp")
-    assert got["schema"] == "ropecli.linear/1"
+def test_document_has_the_library_s_numbers() -> None:
+    got = read_json(*SMALL, "--seed", "3", "--layout", "half", "--feature-map", "exp")
     assert got["parameters"]["layout"] == "half"
     q, k, v = np.random.default_rng(3).standard_normal((3, 40, 8))
     expected = linear(q, k, v, Rotary(head_dim=8, layout="half"), feature_map="exp")
@@ -44,26 +53,23 @@ def test_document_has_the_library_s_numbers(capsys: pytest.CaptureFixture[str]) 
     assert 0 <= result["causal_error"] < 1e-12
 
 
-def test_words_say_what_is_sampled(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([*SMALL, "--rows", "5"]) == 0
-    got = capsys.readouterr()
-    assert got.out.startswith("elu, 40 tokens\n\n")
-    assert "all keys" in got.out.splitlines()[2]
-    assert "negative terms" in got.out
-    assert got.err.startswith("note: negative terms and O(N^2) are of 5 sampled rows")
-    assert run([*SMALL, "--rows", "5", "-q"]) == 0
-    assert capsys.readouterr().err == ""
-    assert run([*SMALL, "--rows", "40"]) == 0
-    assert capsys.readouterr().err == ""
+def test_words_say_what_is_sampled() -> None:
+    out, err = read_output(*SMALL, "--rows", "5")
+    assert out.startswith("elu, 40 tokens\n\n")
+    assert "all keys" in out.splitlines()[2]
+    assert "negative terms" in out
+    assert err.startswith("note: negative terms and O(N^2) are of 5 sampled rows")
+    assert read_stdout(*SMALL, "--rows", "5", "-q")
+    assert read_stdout(*SMALL, "--rows", "40")
 
 
 @pytest.mark.slow
-def test_a_feature_map_of_one_s_own(tmp_path: Path) -> None:
-    (tmp_path / "sibling.py").write_text("def product(x, y):\n    return x * y\n")
+def test_a_feature_map_of_one_s_own(folder: Path) -> None:
+    (folder / "sibling.py").write_text("def product(x, y):\n    return x * y\n")
     body = "    import sibling  # when it is called\n    return sibling.product(x, x)\n"
-    (tmp_path / "my_maps.py").write_text(f"def squared(x):\n{body}")
+    (folder / "my_maps.py").write_text(f"def squared(x):\n{body}")
     words = [*SMALL, "--feature-map", "my_maps:squared", "--json"]
-    done = run_cli(*words, cwd=tmp_path)
+    done = run_cli(*words, cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     got = json.loads(done.stdout)["result"]
     assert got["feature_map"] == "squared"
@@ -72,41 +78,84 @@ def test_a_feature_map_of_one_s_own(tmp_path: Path) -> None:
     assert got["row_sum"]["mean"] == expected.bidirectional.row_sum.mean
 
 
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (["--length", "0"], "--length must be from 1 to 8,388,608, got 0"),
-        (
-            ["--length", "65537", "--dim", "1024"],
-            "--length must be from 1 to 65,536, got 65537",
-        ),
-        (["--dim", "1026"], "head dim must be at most 1024, got 1026"),
-        (["--dim", "7"], "head dim must be an even number of at least 2, got 7"),
-        (["--seed", "-1"], "seed must be at least 0, got -1"),
-        (["--rows", "0"], "rows must be from 1 to 2^53, got 0"),
-        (
-            ["--feature-map", "cos"],
-            "feature map must be one of elu, exp, softmax, relu, got 'cos'",
-        ),
-        (["--feature-map", "math:tau"], "math must have a function 'tau'"),
-        (
-            ["--feature-map", ":f"],
-            "function must be given as module:function or file.py:function, got ':f'",
-        ),
-        (
-            ["--feature-map", "no_such_thing:f"],
-            "no_such_thing can't be imported: ModuleNotFoundError: No module named 'no_such_thing'",
-        ),
-    ],
-)
-def test_refuses(words: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert assert_refused(capsys, *SMALL, *words) == problem
-
-
-def test_a_map_that_fails_is_the_map_s_fault(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "broken_maps.py").write_text("def f(x):\n    raise RuntimeError('no\\nmore')\n")
-    monkeypatch.chdir(tmp_path)
-    problem = assert_refused(capsys, *SMALL, "--feature-map", "broken_maps:f")
+def test_a_map_that_fails_is_the_map_s_fault(folder: Path) -> None:
+    (folder / "broken_maps.py").write_text("def f(x):\n    raise RuntimeError('no\\nmore')\n")
+    problem = assert_refused(*SMALL, "--feature-map", "broken_maps:f")
     assert problem == "feature map failed for the queries: RuntimeError: no more"
+
+
+def test_files_are_read() -> None:
+    got = read_json("linear", *FILES, "--layout", "half")
+    q, k, v = (np.load(f"{name}.npy") for name in "qkv")
+    expected = linear(q, k, v, Rotary(head_dim=4, layout="half"))
+    assert got["result"]["sequence_length"] == 6
+    assert got["result"]["row_sum"]["min"] == expected.bidirectional.row_sum.min
+    assert got["result"]["denominator_min"] == expected.bidirectional.denominator_min
+    # The output counts in it alone, so it tells that v was read.
+    assert got["result"]["quadratic_vs_linear_error"] == expected.bidirectional.error
+    parameters = got["parameters"]
+    assert (parameters["length"], parameters["dim"]) == (6, 4)
+    assert [parameters[name] for name in "qkv"] == ["q.npy", "k.npy", "v.npy"]
+    same = read_json("linear", *FILES, "--length", "6", "--dim", "4", "--layout", "half")
+    assert same["result"] == got["result"]
+
+
+def test_a_model_sets_the_encoding() -> None:
+    got = read_json("linear", "--model", "gpt-oss.json", "--length", "3")
+    made = load_model(GPT_OSS).layer().rotary
+    assert made is not None
+    q, k, v = np.random.default_rng(0).standard_normal((3, 3, made.head_dim))
+    expected = linear(q, k, v, made)
+    assert got["result"]["row_sum"]["mean"] == expected.bidirectional.row_sum.mean
+    assert got["parameters"]["model"] == "gpt-oss.json"
+    assert got["parameters"]["dim"] is None
+
+
+def test_the_sequence_length_chooses_a_model_s_table() -> None:
+    words = ["linear", "--model", "phi.json", "--length", "3"]
+    short, long = (read_json(*words, "--sequence-length", n) for n in ("4096", "4097"))
+    assert short["result"]["row_sum"]["mean"] != long["result"]["row_sum"]["mean"]
+    _, noted = read_output(*words)
+    assert noted.startswith("note: longrope changes with the length of the sequence")
+    assert read_stdout(*words, "-q")
+
+
+@pytest.mark.slow
+def test_cost_is_measured_with_an_output_only() -> None:
+    assert "cost" not in read_json(*SMALL)["result"]
+    cost = read_json(*SMALL, "--rows", "3", "-o", "x.csv")["result"]["cost"]
+    assert [each["form"] for each in cost] == FORMS
+    for each in cost:
+        by_row = each["form"] in FORMS[2:]
+        assert each["sequence_length"] == [40]
+        assert each["rows"] == [3 if by_row else 40]
+        assert each["extrapolated"] == [by_row]
+        assert each["seconds"][0] > 0
+    with Path("x.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["form"] for row in rows] == FORMS
+    for row, each in zip(rows, cost, strict=True):
+        assert float(row["seconds"]) == each["seconds"][0]
+        assert int(row["peak_bytes"]) == each["peak_bytes"][0]
+
+
+@pytest.mark.slow
+def test_the_table_of_the_cost_is_printed_beside_the_picture() -> None:
+    text, _ = read_output(*SMALL, "--rows", "2", "-o", "x.png")
+    assert text.endswith("\n~ extrapolated from 2 rows\n\nWritten: x.png\n")
+    for what in ("time", "memory"):
+        assert f"{what}, N" in text
+
+
+@pytest.mark.slow
+def test_a_picture_s_command_measures_it_again() -> None:
+    for words in ([*SMALL, "--rotary-dim", "2"], ["linear", *FILES], ["linear", *MODEL]):
+        first = read_json(*words, "-o", "a.svg", "--force")
+        drawn = Path("a.svg").read_text()
+        command = drawn.partition("<dc:description>ropecli ")[2].partition("<")[0]
+        assert command.startswith("linear --length ")
+        again = read_json(*command.split(), "-o", "b.svg", "--force")
+        for got in (first, again):  # time is never the same twice, memory nearly
+            for each in got["result"]["cost"]:
+                each["seconds"] = each["peak_bytes"] = None
+        assert again == first

@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import ROOT, run_cli, run_in_terminal
+from models.configs import GEMMA_3, PHI_3, SMOLLM3
+from models.lint.cases import CASES
 
 pytestmark = pytest.mark.slow
 
@@ -128,15 +130,34 @@ def test_a_terminal_without_braille_gets_the_table() -> None:
     assert max(map(len, screen.text.splitlines())) <= 80
 
 
-def test_verify_fits_a_terminal_with_every_option() -> None:
-    words = ["--dim", "4", "--rotary-dim", "2", "--max-position", "562949953421312"]
-    options = ["--errors", "--explain", "--dtype", "bfloat16"]
-    screen = run_in_terminal("verify", *words, *options, NO_COLOR="1")
-    assert screen.code == 0, screen.text
-    assert "PASS  pass-through" in screen.text
+@pytest.mark.parametrize(
+    ("line", "shown", "code"),
+    [
+        (
+            "verify --dim 4 --rotary-dim 2 --max-position 562949953421312 --errors --explain "
+            "--dtype bfloat16",
+            "PASS  pass-through",
+            0,
+        ),
+        (
+            "scores --encodings rope,nope,transformer_xl --model-dim 8 --heads 2 --length 4",
+            "PASS: measurement and theory agree on 3 encodings, seed 0\n",
+            0,
+        ),
+        ("inspect phi.json", "\n                    ", 0),  # breaks stand under the value
+        ("diff gemma.json smollm.json", "Different: ", 1),
+        ("lint wrong.json", "wrong.json: 1 error", 1),
+    ],
+)
+def test_a_page_fits_a_terminal(line: str, shown: str, code: int, tmp_path: Path) -> None:
+    models = {"phi": PHI_3, "gemma": GEMMA_3, "smollm": SMOLLM3, "wrong": CASES["R012"].fires}
+    for name, config in models.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(config))
+    screen = run_in_terminal(*line.split(), cwd=tmp_path, NO_COLOR="1")
+    assert screen.code == code, screen.text
+    assert shown in screen.text
     assert "…" not in screen.text  # nothing is cut
     assert max(map(len, screen.text.splitlines())) <= 80
-    assert screen.colours == 0
 
 
 def test_verify_colours_its_verdicts_in_a_terminal() -> None:
@@ -175,3 +196,9 @@ def test_an_interrupt_while_numpy_is_loaded(tmp_path: Path) -> None:
     code += f"sys.exit(run(['encode', '{tmp_path / 'x.npy'}']))"
     done = shell(f"'{sys.executable}' -c \"{code}\"")
     assert (done.returncode, done.stderr) == (130, "error: interrupted\n")
+
+
+def test_closed_stdin() -> None:
+    done = shell("ropecli inspect - <&-")
+    said = "error: cannot read standard input: it is closed\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -11,43 +10,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from helpers import ROOT, run_here
-from models.configs import GPT_OSS, LLAMA_31
+from cli.samples import FAILING, RUNS, write_files
+from helpers import ROOT, read_json
 
-from ropecli import Rotary, rotate
 from ropecli.checks.accuracy import ACCURACY, ANGLE
 from ropecli.checks.rotation_laws import LAWS
 from ropecli.checks.rotation_laws.subject import COUNT
 from ropecli.cli.app import build
-from ropecli.files.formats.safetensors import serialize
 
 pytestmark = pytest.mark.slow
 
 DOCS = ROOT / "docs"
 GROUP = build()
-ROTATION = """
-from ropecli import Rotary, rotate as turn
-rotate = lambda x, positions: turn(x, Rotary(head_dim=4), positions)
-"""
-#: Cheap runs that fill every key of a result; of other commands it is their first example.
-RUNS = {
-    "decay": ["--q", "x.npy", "--k", "x.npy", "--max-dist", "1"],
-    "verify": ["--dim", "2", "--dtype", "float64", "--layout", "half", "--max-position", "10"],
-    "scores": ["--encodings", "rope", "--length", "2", "--model-dim", "4", "--heads", "1"],
-    "linear": ["--length", "8", "--dim", "4", "-o", "x.csv"],
-    "encode": ["rows.npy"],
-    "inspect": ["model.json"],
-    "lint": ["model.json"],
-    "diff": ["model.json", "other.json"],
-    "identify": ["before.npy", "after.npy"],
-    "check": ["rotation.py:rotate", "--dim", "4", "--context", "16"],
-    "vectors": ["-o", "golden"],
-    "permute": ["weights.safetensors", "-o", "out.safetensors", "--to", "half", "--heads", "2"],
-    "info": [],
-}
-#: A second one, of what fills other keys.
+#: A second run of what fills other keys.
 MORE_RUNS = {"decay": ["--encoding", "t5", "--dim", "2", "--max-dist", "1"]}
 
 
@@ -116,32 +92,14 @@ def test_json_keys_are_those_of_the_page(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    np.save(tmp_path / "x.npy", np.arange(4.0))
-    np.save(tmp_path / "rows.npy", np.ones((2, 4)))
-    before = np.random.default_rng(0).standard_normal((16, 4))
-    np.save(tmp_path / "before.npy", before)
-    np.save(tmp_path / "after.npy", rotate(before, Rotary(head_dim=4)))
-    (tmp_path / "rotation.py").write_text(ROTATION)
-    weights = {f"{name}_proj.weight": np.ones((8, 2)) for name in "qk"}
-    (tmp_path / "weights.safetensors").write_bytes(serialize(weights))
-    config = GPT_OSS | {"rope_scaling": GPT_OSS["rope_scaling"] | {"attn_factor": 1.0}}
-    (tmp_path / "model.json").write_text(json.dumps(config))  # with something to find
-    (tmp_path / "other.json").write_text(json.dumps(LLAMA_31))
+    write_files(tmp_path)
     found = set()
-    for words in (RUNS.get(command, example(command)), MORE_RUNS.get(command)):
+    for words in (RUNS[command], MORE_RUNS.get(command)):
         if words is not None:
-            done = run_here(command, *words, "--json")
-            document = json.loads(done.stdout)
-            assert set(document) == {"schema", "version", "parameters", "result"}
-            assert document["schema"] == f"ropecli.{command}/1"
+            document = read_json(command, *words, code=int(command in FAILING))
             found |= set(keys(document["result"], "result"))
     listed = set(re.findall(r"^\| `(result\.[^`]+)` \|", page(command), re.MULTILINE))
     assert listed == found
-
-
-def example(command: str) -> list[str]:
-    """The options of the first example of a command's help."""
-    return str(GROUP.commands[command].help).splitlines()[2].split()[2:]
 
 
 def keys(value: dict[str, Any], prefix: str) -> list[str]:

@@ -88,7 +88,6 @@ ENOSPC = OSError(errno.ENOSPC, "No space left on device")
 def test_failing_disk(
     here: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
     resume: list[str],
     call: str,
     error: OSError,
@@ -103,7 +102,7 @@ def test_failing_disk(
         if says is None:
             assert run(words) == 0
         else:
-            assert assert_refused(capsys, *words, "--json") == says
+            assert assert_refused(*words, "--json") == says
             begun = resume and call != "pread"
             assert names(here) == sorted(["x.npy", *(LEFT if begun else [])])
             patched.undo()
@@ -159,12 +158,7 @@ def test_reads_and_writes_that_come_in_pieces(
 @pytest.mark.parametrize("call", ["preadv", "pwrite"])
 @pytest.mark.parametrize("event", ["shrinks", "removed"])
 def test_what_happens_between_two_blocks(
-    here: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    resume: list[str],
-    call: str,
-    event: str,
+    here: Path, monkeypatch: pytest.MonkeyPatch, resume: list[str], call: str, event: str
 ) -> None:
     (here / "out").mkdir()
     happens: dict[str, Callable[[], None]] = {
@@ -182,7 +176,7 @@ def test_what_happens_between_two_blocks(
 
     with monkeypatch.context() as patched, ends():
         patched.setattr(os, call, then)
-        said = assert_refused(capsys, "encode", "x.npy", "-o", "out/y.npy", "--json", *resume)
+        said = assert_refused("encode", "x.npy", "-o", "out/y.npy", "--json", *resume)
     if event == "shrinks":
         assert said == "x.npy became shorter while it was being read"
         assert names(here / "out") == (LEFT if resume else [])
@@ -192,12 +186,7 @@ def test_what_happens_between_two_blocks(
 
 
 @PLAIN_OR_RESUME
-def test_permissions(
-    open_to_all: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    resume: list[str],
-) -> None:
+def test_permissions(open_to_all: Path, monkeypatch: pytest.MonkeyPatch, resume: list[str]) -> None:
     here = open_to_all
     monkeypatch.chdir(here)
     saved(here, random_array(100, 8, dtype="f8"))
@@ -206,10 +195,10 @@ def test_permissions(
     (here / "y.npy").write_bytes(b"old")
     (here / "y.npy").chmod(0o444)
     with unprivileged():
-        said = assert_refused(capsys, "encode", "x.npy", "-o", "closed/y.npy", "--json", *resume)
+        said = assert_refused("encode", "x.npy", "-o", "closed/y.npy", "--json", *resume)
         assert said.startswith("cannot write closed/y.npy: Permission denied")
         # A folder that may be written is what it takes to replace a file that may not.
-        assert_refused(capsys, "encode", "x.npy", "-o", "y.npy", "--json", *resume)
+        assert_refused("encode", "x.npy", "-o", "y.npy", "--json", *resume)
         assert run(["encode", "x.npy", "-o", "y.npy", "--force", *resume]) == 0
         assert (here / "y.npy").stat().st_mode & 0o777 == 0o444
     assert contents(here / "y.npy") == whole
@@ -218,9 +207,7 @@ def test_permissions(
 
 
 @PLAIN_OR_RESUME
-def test_links_as_targets(
-    here: Path, capsys: pytest.CaptureFixture[str], resume: list[str]
-) -> None:
+def test_links_as_targets(here: Path, resume: list[str]) -> None:
     whole, before = expected(here), contents(here / "x.npy")
     (here / "far").mkdir()
     (here / "far" / "old.npy").write_bytes(b"old")
@@ -243,7 +230,7 @@ def test_links_as_targets(
     }
     for name, words in refusals.items():
         force = [] if name == "old.npy" else ["--force"]
-        said = assert_refused(capsys, "encode", "x.npy", "-o", name, "--json", *force, *resume)
+        said = assert_refused("encode", "x.npy", "-o", name, "--json", *force, *resume)
         assert words in said
     for name in ("old.npy", "new.npy"):
         assert run(["encode", "x.npy", "-o", name, "--force", *resume]) == 0
@@ -254,11 +241,9 @@ def test_links_as_targets(
     assert (here / "loop.npy").is_symlink()
 
 
-def test_stdin_cannot_be_gone_on_with(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_stdin_cannot_be_gone_on_with(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with replaced(0, os.open("x.npy", os.O_RDONLY)):
-        said = assert_refused(capsys, "encode", "-", "-o", "y.npy", "--json", "--resume")
+        said = assert_refused("encode", "-", "-o", "y.npy", "--json", "--resume")
     assert said == "cannot resume y.npy: standard input cannot be read again"
     assert names(here) == ["x.npy"]
 

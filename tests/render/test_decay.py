@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import html
+import io
 import re
 from pathlib import Path
 
@@ -15,7 +17,9 @@ from ropecli import Decay, Rotary, decay
 from ropecli.analyses.decay import DecayCurves
 from ropecli.render import decay as pages
 from ropecli.render.console import UNCUT, Screen
+from ropecli.render.save import csv as csv_text
 
+Q, K = np.random.default_rng(8).standard_normal((2, 4))
 HINTS = "Save the figure: -o figure2.png    the numbers: -o decay.csv"
 
 
@@ -247,3 +251,30 @@ def test_terminal_draws_bounds_and_score_apart() -> None:
     assert "-2.5 |" in score
     assert "  4 |" in score
     assert max(map(len, text.splitlines())) <= 80
+
+
+# CSV.
+
+
+def csv_rows(*curves: Decay) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(csv_text(pages.table(DecayCurves(curves=curves))))))
+
+
+def test_csv_holds_every_value_exactly() -> None:
+    scored = decay(Rotary(head_dim=4), max_distance=9, step=0.3, q=Q, k=K)
+    heading, *rows = csv_rows(scored)
+    assert heading == ["relative_distance", *pages.COLUMNS]
+    columns = np.array(rows, dtype=float).T
+    for name, column in zip(heading, columns, strict=True):
+        assert column.tolist() == getattr(scored, name).tolist()
+
+
+def test_csv_of_several_curves_names_them_without_commas() -> None:
+    curves = [curve([2, 1]), curve([4, 3], base=10_000.001)]
+    heading, *rows = csv_rows(*curves)
+    assert heading == [
+        "relative_distance",
+        "relative_upper_bound (dim 4 base 10000)",
+        "relative_upper_bound (dim 4 base 10000.001)",
+    ]
+    assert rows == [["0.0", "2.0", "4.0"], ["1.0", "1.0", "3.0"]]

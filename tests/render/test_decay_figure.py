@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
-import warnings
-
 import numpy as np
 import pytest
-from helpers import assert_within, run_python
+from helpers import assert_within
 
-from ropecli import Decay, Rotary, __version__, decay
+from ropecli import Rotary, decay
 from ropecli.render.decay import CLIPPED_AT, PRINTED
-from ropecli.render.figure import figure_bytes
 
 pytestmark = pytest.mark.slow
 
-COMMAND = "ropecli decay --dim 16 --base 10000"
 PLAIN = decay(Rotary(head_dim=16), max_distance=64)
 OTHER = decay(Rotary(head_dim=16, base=500.0), max_distance=64)
 Q, K = np.random.default_rng(4).standard_normal((2, 16))
 SCORED = decay(Rotary(head_dim=16), max_distance=64, q=Q, k=K)
-
-
-def draw(curve: Decay, *others: Decay, suffix: str, command: str = COMMAND) -> bytes:
-    return figure_bytes(curve.figure(*others), suffix=suffix, command=command)
 
 
 def test_axes_have_the_papers_names() -> None:
@@ -129,60 +119,3 @@ def test_several_scores_are_named() -> None:
     other = decay(Rotary(head_dim=16, base=500.0), max_distance=64, q=Q, k=K)
     (legend,) = SCORED.figure(other).legends
     assert legend.get_texts()[-1].get_text() == "|score| (dim 16, base 500)"
-
-
-@pytest.mark.parametrize(
-    ("suffix", "curves"), [(".png", [PLAIN]), (".pdf", [PLAIN, OTHER]), (".svg", [SCORED])]
-)
-def test_same_bytes_from_run_to_run(suffix: str, curves: list[Decay]) -> None:
-    once, again = (draw(*curves, suffix=suffix, command=COMMAND) for _ in range(2))
-    assert once == again
-
-
-def test_same_bytes_in_another_process_elsewhere() -> None:
-    code = """
-import hashlib
-import sys
-from ropecli import Rotary, decay
-from ropecli.render.figure import figure_bytes
-curve = decay(Rotary(head_dim=16), max_distance=64)
-for suffix in (".png", ".svg", ".pdf"):
-    content = figure_bytes(curve.figure(), suffix=suffix, command="c")
-    print(hashlib.sha256(content).hexdigest())
-assert "matplotlib.pyplot" not in sys.modules  # it would keep figures, and look for a display
-"""
-    done = run_python(code, TZ="Asia/Tokyo", PYTHONHASHSEED="5", SOURCE_DATE_EPOCH="")
-    assert done.returncode == 0, done.stderr
-    here = [draw(PLAIN, suffix=suffix, command="c") for suffix in (".png", ".svg", ".pdf")]
-    assert done.stdout.split() == [hashlib.sha256(content).hexdigest() for content in here]
-
-
-@pytest.mark.parametrize(
-    ("suffix", "begin"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")]
-)
-def test_file_says_what_made_it(suffix: str, begin: bytes) -> None:
-    content = draw(PLAIN, suffix=suffix, command=COMMAND)
-    assert content.startswith(begin)
-    text = content.decode("latin-1")
-    assert f"ropecli {__version__}" in text
-    assert COMMAND in text
-    assert not re.search(r"20\d\d-\d\d-\d\d|D:20\d\d", text)  # no date
-
-
-def test_another_command_gives_other_bytes() -> None:
-    assert draw(PLAIN, suffix=".png", command="a") != draw(PLAIN, suffix=".png", command="b")
-
-
-@pytest.mark.parametrize("suffix", [".png", ".pdf"])
-def test_scores_of_zero_draw_without_a_warning(suffix: str) -> None:
-    zeros = np.zeros(4)
-    curve = decay(Rotary(head_dim=4), max_distance=4, q=zeros, k=zeros)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert len(draw(curve, suffix=suffix)) > 1000
-
-
-def test_a_single_distance_draws_without_a_warning() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert len(draw(decay(Rotary(head_dim=4), max_distance=0), suffix=".png")) > 1000

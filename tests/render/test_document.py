@@ -1,4 +1,4 @@
-"""The JSON document: valid, complete, and every float the very same."""
+"""The JSON document, every float the very same, and the files that -o writes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ropecli import __version__
+from ropecli import ArgumentError, FileError, Rotary, __version__, decay
+from ropecli.analyses.decay import DecayCurves
+from ropecli.render import decay as pages
 from ropecli.render.document import show, text
+from ropecli.render.save import check_savable, command_line, save
 
 
 def parsed(result: dict[str, Any]) -> Any:
@@ -81,3 +84,62 @@ def test_show_writes_the_document_and_nothing_else(capsys: pytest.CaptureFixture
     printed = capsys.readouterr()
     assert printed.out == text("info", {}, {"threads": 2}) + "\n"
     assert printed.err == ""
+
+
+# Files.
+
+
+@pytest.mark.parametrize("name", ["x.png", "x.SVG", "x.pdf", "x.csv", "b.json"])
+def test_output_that_can_be_written(name: str) -> None:
+    assert not Path(name).exists()
+    check_savable(Path(name), force=False)
+
+
+@pytest.mark.parametrize("name", ["x", "x.npy", "x.png.gz", ".png", "", "x.jpeg"])
+def test_output_that_can_not_be_written(name: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        check_savable(Path(name), force=False)
+    allowed = ".png, .svg, .pdf, .csv, .json"
+    assert str(caught.value) == f"output must end in {allowed}, got {Path(name).name!r}"
+
+
+@pytest.mark.parametrize("name", ["x.CSV", "x.csv", "x.json", "x.svg"])
+def test_output_is_written_by_suffix_and_kept_without_force(name: str, tmp_path: Path) -> None:
+    curve = decay(Rotary(head_dim=4), max_distance=1)
+    target, curves = tmp_path / name, DecayCurves(curves=(curve,))
+
+    def write(*, force: bool) -> None:
+        save(
+            target,
+            document=lambda: "{}",
+            table=lambda: pages.table(curves),
+            figure=curve.figure,
+            command="ropecli decay --dim 4",
+            force=force,
+        )
+
+    target.write_text("mine")
+    with pytest.raises(FileError, match="pass force"):
+        write(force=False)
+    assert target.read_text() == "mine"
+    write(force=True)
+    begin = {".csv": "relative_distance,", ".json": "{}\n", ".svg": "<?xml"}[target.suffix.lower()]
+    assert target.read_text().startswith(begin)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_command_line_spells_the_parameters() -> None:
+    parameters = {
+        "source": "a file.json",
+        "dim": [4, 8],
+        "base": [10000.0],
+        "step": 0.02,
+        "figure2": True,
+        "force": False,
+        "q_row": None,
+        "max_dist": 512.0,
+    }
+    assert command_line("decay", parameters, {"source"}) == (
+        "ropecli decay 'a file.json' --dim 4 --dim 8 --base 10000 --step 0.02 --figure2 "
+        "--max-dist 512"
+    )

@@ -1,8 +1,117 @@
-"""What figures share."""
+"""What figures share: the same bytes each time, what made them, and curves told apart."""
 
 from __future__ import annotations
 
-from ropecli.render.figure import COLOURS, LINES, curve_style
+import hashlib
+import re
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from helpers import run_python, slow
+from matplotlib.figure import Figure
+
+from ropecli import Rotary, __version__, decay, rotation
+from ropecli.analyses.linear import linear
+from ropecli.analyses.linear_cost import FORMS, Cost, LinearCost
+from ropecli.render.figure import COLOURS, LINES, curve_style, figure_bytes
+from ropecli.render.frequencies_figure import figure as frequencies
+
+COMMAND = "ropecli decay --dim 16 --base 10000"
+BEGIN = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
+ROPE = Rotary(head_dim=16)
+Q, K = np.random.default_rng(4).standard_normal((2, 16))
+
+
+def cost() -> Figure:
+    costs = tuple(
+        Cost(form=form, sequence_length=(8,), rows=(8,), seconds=(1e-6,), peak_bytes=(64,))
+        for form in FORMS
+    )
+    ones = np.ones((2, 16))
+    attention = linear(ones, ones, ones, ROPE)
+    return LinearCost(attention=attention, rope=ROPE, costs=costs).figure()
+
+
+FIGURES: dict[str, Callable[[], Figure]] = {
+    "decay": lambda: decay(ROPE, max_distance=64).figure(),
+    "scores": lambda: decay(ROPE, max_distance=64, q=Q, k=K).figure(),
+    "frequencies": lambda: frequencies([("p", ROPE)], [("c", 2048)]),
+    "cost": cost,
+    "rotation": lambda: rotation(Q, ROPE).figure(),
+}
+
+
+@pytest.mark.parametrize("suffix", slow(*BEGIN))
+@pytest.mark.parametrize("name", FIGURES)
+def test_same_bytes_twice_and_what_made_them(name: str, suffix: str) -> None:
+    draw = FIGURES[name]
+    once, again = (figure_bytes(draw(), suffix=suffix, command=COMMAND) for _ in range(2))
+    assert once == again
+    assert once.startswith(BEGIN[suffix])
+    assert once != figure_bytes(draw(), suffix=suffix, command="b")
+    text = once.decode("latin-1")
+    assert f"ropecli {__version__}" in text
+    assert COMMAND in text
+    assert not re.search(r"20\d\d-\d\d-\d\d|D:20\d\d", text)  # no date
+
+
+@pytest.mark.slow
+def test_same_bytes_in_another_process_elsewhere() -> None:
+    code = """
+import hashlib
+import sys
+from ropecli import Rotary, decay
+from ropecli.render.figure import figure_bytes
+from ropecli.render.frequencies_figure import figure
+rope = Rotary(head_dim=16)
+for picture in (decay(rope, max_distance=64).figure(), figure([("p", rope)], [("c", 2048)])):
+    for suffix in (".png", ".svg", ".pdf"):
+        content = figure_bytes(picture, suffix=suffix, command="c")
+        print(hashlib.sha256(content).hexdigest())
+assert "matplotlib.pyplot" not in sys.modules  # it would keep figures, and look for a display
+"""
+    done = run_python(code, TZ="Asia/Tokyo", PYTHONHASHSEED="5", SOURCE_DATE_EPOCH="")
+    assert done.returncode == 0, done.stderr
+    here = [
+        figure_bytes(picture, suffix=suffix, command="c")
+        for picture in (FIGURES["decay"](), FIGURES["frequencies"]())
+        for suffix in BEGIN
+    ]
+    assert done.stdout.split() == [hashlib.sha256(content).hexdigest() for content in here]
+
+
+ZEROS = np.zeros(4)
+
+
+@pytest.mark.parametrize("suffix", slow(*BEGIN))
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: decay(Rotary(head_dim=4), max_distance=4, q=ZEROS, k=ZEROS).figure(),
+        lambda: decay(Rotary(head_dim=4), max_distance=0).figure(),
+        lambda: frequencies([("c", Rotary(head_dim=2))], [("context", 4096)]),
+        lambda: frequencies([("c", Rotary.from_inv_freq([0.0, 0.0]))], [("context", 4096)]),
+        lambda: frequencies([("c", Rotary.from_inv_freq([0.0, 0.0]))]),
+        lambda: frequencies([("c", Rotary.from_inv_freq([1e300, -1e-300]))], [("context", 4096)]),
+        lambda: frequencies([("c", Rotary.from_inv_freq([1.7e308, 3.6e-308]))], [("c", 4096)]),
+    ],
+    ids=["zeros", "one distance", "one pair", "still", "no context", "far", "as far as float64"],
+)
+def test_odd_values_draw_without_a_warning(draw: Callable[[], Figure], suffix: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(figure_bytes(draw(), suffix=suffix, command="c")) > 1000
+
+
+@pytest.mark.parametrize("suffix", slow(*BEGIN))
+def test_any_name_draws_without_a_warning(suffix: str) -> None:
+    name = "a$b$c_ 模型 line\nbreak\x00 \udcff"
+    picture = frequencies([(name, ROPE)], [(name, 2048)], title=name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(figure_bytes(picture, suffix=suffix, command=name)) > 1000
 
 
 def test_no_two_of_many_curves_look_the_same() -> None:

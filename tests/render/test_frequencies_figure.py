@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import re
-import warnings
-from typing import Any
 
 import numpy as np
 import pytest
-from helpers import run_python
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ropecli import ArgumentError, Rotary, __version__, rope
-from ropecli.render.figure import figure_bytes
+from ropecli import ArgumentError, Rotary, rope
 from ropecli.render.frequencies_figure import figure
 
 pytestmark = pytest.mark.slow
@@ -25,7 +19,6 @@ LINEAR = rope("linear", head_dim=32, factor=8.0)
 STILL = rope("proportional", head_dim=32, partial_rotary_factor=0.25)  # 4 of 16 pairs turn
 CURVES = [("default", PLAIN), ("linear, factor 8", LINEAR)]
 CONTEXTS = [("original", 2048), ("context", 16_384)]
-COMMAND = "ropecli inspect config.json -o x.png"
 
 
 def lines(axes: Axes) -> dict[str, list[tuple[float, float]]]:
@@ -34,11 +27,6 @@ def lines(axes: Axes) -> dict[str, list[tuple[float, float]]]:
         str(line.get_label()): [(float(x), float(y)) for x, y in np.asarray(line.get_xydata())]
         for line in axes.get_lines()
     }
-
-
-def saved(*curves: Any, suffix: str, title: str = "", command: str = "") -> bytes:
-    """A figure as a file."""
-    return figure_bytes(figure(*curves, title=title), suffix=suffix, command=command)
 
 
 def side_labels(axes: Axes) -> dict[str, float]:
@@ -140,75 +128,6 @@ def test_nothing_overlaps(contexts: list[tuple[str, int]]) -> None:
         assert one is not None
         assert two is not None
         assert not one.overlaps(two), f"{name} lies on {other}"
-
-
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
-def test_same_bytes_from_run_to_run(suffix: str) -> None:
-    once, again = (saved(CURVES, CONTEXTS, suffix=suffix, command=COMMAND) for _ in range(2))
-    assert once == again
-
-
-def test_same_bytes_in_another_process_elsewhere() -> None:
-    code = """
-import hashlib
-import sys
-from ropecli import Rotary
-from ropecli.render.figure import figure_bytes
-from ropecli.render.frequencies_figure import figure
-for suffix in (".png", ".svg", ".pdf"):
-    picture = figure([("p", Rotary(head_dim=32))], [("c", 2048)])
-    content = figure_bytes(picture, suffix=suffix, command="")
-    print(hashlib.sha256(content).hexdigest())
-assert "matplotlib.pyplot" not in sys.modules
-"""
-    done = run_python(code, TZ="Asia/Tokyo", PYTHONHASHSEED="5", SOURCE_DATE_EPOCH="")
-    assert done.returncode == 0, done.stderr
-    here = [saved([("p", PLAIN)], [("c", 2048)], suffix=s) for s in (".png", ".svg", ".pdf")]
-    assert done.stdout.split() == [hashlib.sha256(content).hexdigest() for content in here]
-
-
-@pytest.mark.parametrize(
-    ("suffix", "begin"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")]
-)
-def test_file_says_what_made_it(suffix: str, begin: bytes) -> None:
-    content = saved(CURVES, CONTEXTS, suffix=suffix, command=COMMAND)
-    assert content.startswith(begin)
-    text = content.decode("latin-1")
-    assert f"ropecli {__version__}" in text
-    assert COMMAND in text
-    assert not re.search(r"20\d\d-\d\d-\d\d|D:20\d\d", text)  # no date
-
-
-def test_title_and_command_are_in_the_file() -> None:
-    plain = saved(CURVES, suffix=".svg")
-    assert saved(CURVES, suffix=".svg", title="t") != plain
-    assert saved(CURVES, suffix=".svg", command="c") != plain
-
-
-@pytest.mark.parametrize(
-    "curve",
-    [
-        Rotary(head_dim=2),
-        Rotary.from_inv_freq([0.0, 0.0]),
-        Rotary.from_inv_freq([1e300, -1e-300]),
-        Rotary.from_inv_freq([1.7e308, 3.6e-308]),
-    ],
-    ids=["one pair", "all still", "far apart", "as far as float64"],
-)
-def test_any_frequencies_draw_without_a_warning(curve: Rotary) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert len(saved([("c", curve)], [("context", 4096)], suffix=".png")) > 1000
-        assert len(saved([("c", curve)], suffix=".pdf")) > 1000
-
-
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
-def test_any_name_draws_without_a_warning(suffix: str) -> None:
-    name = "a$b$c_ 模型 line\nbreak\x00 \udcff"
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        content = saved([(name, PLAIN)], [(name, 2048)], suffix=suffix, title=name, command=name)
-    assert len(content) > 1000
 
 
 def test_no_curve_is_refused() -> None:

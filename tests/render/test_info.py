@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 
 from ropecli import Info
-from ropecli.render import document
 
 FOUND = Info(
     versions={"ropecli": "1.2.3", "python": "3.99"},
@@ -31,13 +29,3 @@ def test_one_line_a_fact() -> None:
 def test_no_cache_is_said() -> None:
     text = str(dataclasses.replace(FOUND, cache_dir=None))
     assert "cache folder     none: no folder can be written\n" in text
-
-
-def test_document() -> None:
-    assert json.loads(document.text("info", {}, FOUND))["result"] == {
-        "versions": {"ropecli": "1.2.3", "python": "3.99"},
-        "threads": 2,
-        "threading_layer": "omp",
-        "cache_dir": "/home/[me]/cache",
-        "formats": [".npy", ".csv"],
-    }

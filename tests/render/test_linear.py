@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-
 import numpy as np
 import pytest
 
@@ -13,7 +10,6 @@ from ropecli.analyses.linear import linear
 from ropecli.analyses.linear_cost import Cost, LinearCost
 from ropecli.render import linear as pages
 from ropecli.render.console import Screen
-from ropecli.render.save import csv as csv_text
 
 COST = (
     Cost(
@@ -84,30 +80,6 @@ def test_time_has_a_unit(number: float, words: str) -> None:
 )
 def test_memory_has_a_unit(count: float, words: str) -> None:
     assert pages.with_bytes(count) == words
-
-
-def test_json_has_the_cost_where_it_was_measured() -> None:
-    assert "cost" not in pages.as_json(RESULT)
-    assert pages.as_json(MEASURED)["cost"][1] == {
-        "form": "softmax",
-        "sequence_length": (64, 1024),
-        "rows": (64, 16),
-        "seconds": (2.5e-7, 12.345),
-        "peak_bytes": (32_768, 8_388_608),
-        "extrapolated": (False, True),
-    }
-
-
-def test_csv_has_a_line_for_each_form_and_length() -> None:
-    rows = list(csv.DictReader(io.StringIO(csv_text(pages.table(MEASURED)))))
-    assert [row["form"] for row in rows] == ["linear", "linear", "softmax", "softmax"]
-    assert rows[-1] == {
-        "form": "softmax",
-        "sequence_length": "1024",
-        "rows": "16",
-        "seconds": "12.345",
-        "peak_bytes": "8388608",
-    }
 
 
 def test_page_has_attention_then_cost() -> None:

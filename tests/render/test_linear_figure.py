@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import re
 from typing import Any
 
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from ropecli import Rotary, __version__
+from ropecli import Rotary
 from ropecli.analyses.linear import linear
 from ropecli.analyses.linear_cost import FORMS, Cost, LinearCost
 from ropecli.render.figure import figure_bytes
@@ -138,14 +137,3 @@ def test_nothing_is_cut_or_collides(lengths: tuple[int, ...]) -> None:
     assert box.y1 <= height
     around = [axes.get_tightbbox() for axes in picture.axes]
     assert box.y1 < min(0.0 if each is None else each.y0 for each in around)
-
-
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
-def test_same_bytes_and_what_made_them(suffix: str) -> None:
-    command = "ropecli linear --length 512"
-    once, again = (draw(COST, suffix=suffix, command=command) for _ in range(2))
-    assert once == again
-    text = once.decode("latin-1")
-    assert f"ropecli {__version__}" in text
-    assert command in text
-    assert not re.search(r"20\d\d-\d\d-\d\d|D:20\d\d", text)  # no date

@@ -113,30 +113,6 @@ def test_lines_for_another_page() -> None:
     assert pages.lines_of([]) == ["lint: no findings"]
 
 
-def test_document() -> None:
-    files = (("a", (FOUND[0],)), ("b", ()), ("c", (FOUND[1],)))
-    assert pages.as_json(LintReport(files=files)) == {
-        "findings": [
-            {
-                "source": "a",
-                "rule": "R012",
-                "level": "error",
-                "key": "rope_scaling.attn_factor",
-                "message": FOUND[0].message,
-                "hint": FOUND[0].hint,
-            },
-            {
-                "source": "c",
-                "rule": "R003",
-                "level": "warning",
-                "key": "",
-                "message": "It stands twice.",
-                "hint": "Leave one.",
-            },
-        ]
-    }
-
-
 def test_rules_are_listed_with_level_and_title() -> None:
     every = RuleList(rules=tuple(rules().values()))
     lines = str(every).splitlines()

@@ -9,7 +9,6 @@ import pytest
 
 from ropecli import ArgumentError, Rotary
 from ropecli.analyses.rotation import rotation
-from ropecli.render.figure import figure_bytes
 
 ROPE = Rotary(head_dim=8)
 X = np.arange(1.0, 9.0)
@@ -55,12 +54,6 @@ def test_four_pairs_from_fast_to_slow_by_default() -> None:
     titles = [axes.get_title().splitlines()[0] for axes in figure(X, ROPE).axes]
     assert titles == ["pair 0", "pair 1", "pair 2", "pair 3"]
     assert len(figure(np.ones(2), Rotary(head_dim=2)).axes) == 1
-
-
-@pytest.mark.slow
-def test_same_bytes_twice() -> None:
-    once, again = (figure_bytes(figure(X, ROPE), suffix=".svg", command="c") for _ in range(2))
-    assert once == again
 
 
 @pytest.mark.parametrize(

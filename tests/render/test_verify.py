@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 
 from ropecli import Rotary, Verification
 from ropecli.checks.law import Check
-from ropecli.render import document
 from ropecli.render import verify as pages
 from ropecli.render.console import UNCUT, Screen
 
@@ -217,24 +215,3 @@ def test_failures_are_wrapped_at_the_terminals_width() -> None:
 def test_print_shows_the_table_and_the_failures() -> None:
     judged = result(check(), check("inverse", passed=False, max_error=1.0))
     assert f"{judged}\n" == shown(*judged.checks, brief=True)
-
-
-def test_document_has_the_fields_of_every_check() -> None:
-    judged = result(check(), check(passed=None, max_error=math.inf, note="why"))
-    got = json.loads(document.text("verify", {}, pages.as_json(judged)))["result"]
-    assert got["passed"] is True
-    assert got["seconds"] == 0.84
-    assert got["checks"][1] == {
-        "name": "norm",
-        "equation": "16",
-        "dtype": "float64",
-        "layout": "half",
-        "expected": "holds",
-        "passed": None,
-        "max_error": None,
-        "tolerance": 1e-15,
-        "samples": 10,
-        "because": "one rotation's error",
-        "counterexample": None,
-        "note": "why",
-    }

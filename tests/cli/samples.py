@@ -1,0 +1,53 @@
+"""A cheap run of every command, and the files that it reads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+from models.configs import GPT_OSS, LLAMA_31
+
+from ropecli import Rotary, rotate
+from ropecli.files.formats.safetensors import serialize
+
+ROTATION = """
+from ropecli import Rotary, rotate as turn
+rotate = lambda x, positions: turn(x, Rotary(head_dim=4), positions)
+"""
+#: Each fills every key of the result, but those of `decay --encoding`.
+RUNS = {
+    "decay": ["--q", "x.npy", "--k", "x.npy", "--max-dist", "1"],
+    "verify": ["--dim", "2", "--dtype", "float64", "--layout", "half", "--max-position", "10"],
+    "scores": ["--encodings", "rope", "--length", "2", "--model-dim", "4", "--heads", "1"],
+    "linear": ["--length", "8", "--dim", "4", "-o", "x.csv", "--force"],
+    "encode": ["rows.npy", "--force"],
+    "inspect": ["model.json"],
+    "lint": ["model.json"],
+    "diff": ["model.json", "other.json"],
+    "identify": ["before.npy", "after.npy"],
+    "check": ["rotation.py:rotate", "--dim", "4", "--context", "16"],
+    "vectors": ["-o", "golden", "--format", "json", "--force"],
+    "permute": [
+        *("weights.safetensors", "-o", "out.safetensors", "--force"),
+        *("--to", "half", "--heads", "2"),
+    ],
+    "info": [],
+}
+#: Those that end with exit code 1: they find something.
+FAILING = {"inspect", "lint", "diff"}
+
+
+def write_files(folder: Path) -> None:
+    """Write the files that the runs name into a folder."""
+    np.save(folder / "x.npy", np.arange(4.0))
+    np.save(folder / "rows.npy", np.ones((2, 4)))
+    before = np.random.default_rng(0).standard_normal((16, 4))
+    np.save(folder / "before.npy", before)
+    np.save(folder / "after.npy", rotate(before, Rotary(head_dim=4)))
+    (folder / "rotation.py").write_text(ROTATION)
+    weights = {f"{name}_proj.weight": np.ones((8, 2)) for name in "qk"}
+    (folder / "weights.safetensors").write_bytes(serialize(weights))
+    config = GPT_OSS | {"rope_scaling": GPT_OSS["rope_scaling"] | {"attn_factor": 0.9}}
+    (folder / "model.json").write_text(json.dumps(config))  # with something to find
+    (folder / "other.json").write_text(json.dumps(LLAMA_31))

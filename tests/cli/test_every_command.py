@@ -1,0 +1,155 @@
+"""What every command promises: its help, its document, its page, and its words in a pipe."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli.samples import FAILING, RUNS, write_files
+from helpers import ROOT, assert_refused, read_output, read_stdout, run_cli, run_python, slow
+
+import ropecli
+from ropecli.cli.app import COMMANDS, build
+
+GROUP = build()
+OPTIONS = [
+    (name, option)
+    for name, command in [("", GROUP), *GROUP.commands.items()]
+    for option in command.params
+]
+SLOW = ("check", "identify", "vectors", "permute")
+EACH = pytest.mark.parametrize("command", COMMANDS)
+#: Of runs, of which some take half a second.
+EACH_RUN = pytest.mark.parametrize("command", [*sorted({*COMMANDS} - {*SLOW}), *slow(*SLOW)])
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("samples")
+    write_files(folder)
+    return folder
+
+
+# Help and version.
+
+
+def test_no_arguments_and_both_spellings_give_the_same_help() -> None:
+    screens = [run_cli(*arguments) for arguments in ((), ("-h",), ("--help",))]
+    for done in screens:
+        assert (done.returncode, done.stderr) == (0, "")
+    assert len({done.stdout for done in screens}) == 1
+    assert screens[0].stdout.startswith("Usage: ropecli")
+
+
+def test_help_lists_the_built_commands_and_no_others() -> None:
+    listed = read_stdout("--help").split("Commands:\n")[1]
+    lines = [line for line in listed.splitlines() if line.strip()]
+    assert [line.split()[0] for line in lines] == list(COMMANDS)
+    assert all(len(line.split()) > 3 for line in lines)  # each with what it does
+    for command in COMMANDS:
+        assert (ROOT / "ropecli" / "cli" / f"{command}.py").exists()
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_begins_with_examples_and_fits_80_columns(command: str) -> None:
+    text = read_stdout(*command.split(), "--help")
+    usage, examples = text.split("\n\n")[:2]
+    assert usage.startswith("Usage: ropecli")
+    assert examples.strip().startswith("Examples:\n")
+    assert f"ropecli {command}".strip() in examples
+    assert max(map(len, text.splitlines())) <= 80
+    assert read_stdout(*command.split(), "-h") == text
+
+
+@pytest.mark.parametrize(
+    ("command", "option"), OPTIONS, ids=[f"{name}-{option.name}" for name, option in OPTIONS]
+)
+def test_every_option_says_what_it_does(command: str, option: Any) -> None:
+    assert option.help, f"ropecli {command}: {option.name}"
+
+
+@EACH
+def test_every_option_is_in_the_help(command: str) -> None:
+    text = read_stdout(command, "--help")
+    parameters = GROUP.commands[command].params
+    assert {"--json", "--quiet", "-q"} <= {word for option in parameters for word in option.opts}
+    for option in parameters:
+        for spelling in option.opts:
+            assert spelling in text or option.metavar in text
+
+
+@EACH
+def test_an_unknown_option_is_named_with_the_page_to_read(command: str) -> None:
+    line = assert_refused(command, "--frobnicate")
+    assert "--frobnicate" in line
+    assert line.endswith(f"; see ropecli {command} --help")
+
+
+def test_version() -> None:
+    assert read_stdout("--version") == f"ropecli {ropecli.__version__}\n"
+    assert re.fullmatch(r"\d+\.\d+\.\d+\S*", ropecli.__version__)
+
+
+def test_help_and_version_load_nothing_heavy() -> None:
+    code = f"""
+import sys
+from ropecli.cli.app import run
+for arguments in (["--help"], ["--version"], *([name, "--help"] for name in {COMMANDS})):
+    assert run(arguments) == 0
+heavy = ["numpy", "numba", "matplotlib", "mpmath", "plotille", "ml_dtypes", "llvmlite"]
+loaded = [name for name in heavy if name in sys.modules]
+sys.exit(f"loaded: {{loaded}}" if loaded else 0)
+"""
+    done = run_python(code)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.slow
+def test_completion_offers_commands_and_options() -> None:
+    for words, number, offered in [
+        ("ropecli de", "1", ["decay"]),
+        ("ropecli decay --max", "2", ["--max-dist"]),
+    ]:
+        done = run_cli(_ROPECLI_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=number)
+        assert (done.returncode, done.stdout.split()) == (0, offered)
+
+
+# Results.
+
+
+@EACH_RUN
+def test_json_is_one_document_without_colours(
+    command: str, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(files)
+    words = [command, *RUNS[command], "--json", "-q"]
+    out, err = read_output(*words, code=int(command in FAILING), FORCE_COLOR="1")
+    assert err == ""
+    assert (out.count("\n"), out.isascii()) == (1, True)
+    assert "\\u001b" not in out
+    document = json.loads(out, parse_constant=pytest.fail)  # NaN and Infinity are not JSON
+    assert list(document) == ["schema", "version", "parameters", "result"]
+    assert document["schema"] == f"ropecli.{command}/1"
+    assert document["version"] == ropecli.__version__
+
+
+@EACH_RUN
+def test_a_page_in_a_pipe_is_plain_unless_colours_are_asked_for(
+    command: str, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(files)
+    for name in ("FORCE_COLOR", "NO_COLOR", "COLORTERM", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    words, code = [command, *RUNS[command], "-q"], int(command in FAILING)
+    for variables in ({}, {"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        out, _ = read_output(*words, code=code, **variables)
+        assert "\x1b" not in out
+    out, _ = read_output(*words, code=code, FORCE_COLOR="1", NO_COLOR="1")
+    assert not re.search(r"\x1b\[[\d;]*[349]\d", out)  # bold is no colour
+    out, _ = read_output(*words, code=code, FORCE_COLOR="1")
+    has_verdict = command in {"verify", "check", "permute", "scores", "inspect"}
+    assert ("\x1b[" in out) == has_verdict

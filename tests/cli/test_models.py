@@ -1,0 +1,274 @@
+"""Models in every command that takes them: their options, and those that are odd or huge."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import assert_refused, read_json, read_output, read_stdout, soon
+from models.configs import (
+    DEEPSEEK_V3,
+    DYNAMIC,
+    GPT_OSS,
+    LLAMA_31,
+    PHI_3,
+    QWEN2_VL,
+    SMOLLM3,
+)
+
+from ropecli import decay, load_model, rope, rotate
+
+
+@pytest.fixture
+def files(here: Path) -> Path:
+    """A folder with models and arrays, which is the current one."""
+    models = {"llama": LLAMA_31, "gpt-oss": GPT_OSS, "phi": PHI_3, "qwen": QWEN2_VL}
+    for name, config in models.items():
+        (here / f"{name}.json").write_text(json.dumps(config))
+    random = np.random.default_rng(1)
+    np.save(here / "x.npy", random.standard_normal((2, 10, 128)).astype(np.float32))
+    return here
+
+
+def words(command: str) -> list[str]:
+    """A command with what it cannot do without."""
+    return [command, *{"encode": ["x.npy"], "verify": ["--dtype", "float64"]}.get(command, [])]
+
+
+def test_decay_is_that_of_the_model(files: Path) -> None:
+    got = read_json("decay", "--model", "llama.json", "--model", "gpt-oss.json")
+    for curve, config in zip(got["result"]["curves"], (LLAMA_31, GPT_OSS), strict=True):
+        made = load_model(config).layer().rotary
+        assert made is not None
+        expected = decay(made, max_distance=512).relative_upper_bound
+        assert curve["relative_upper_bound"] == expected.tolist()
+        assert curve["label"].startswith(f"{config['model_type']}: dim {made.head_dim}, ")
+    assert got["parameters"]["model"] == ["llama.json", "gpt-oss.json"]
+
+
+def test_verify_judges_the_model(files: Path) -> None:
+    got = read_json(*words("verify"), "--model", "gpt-oss.json")
+    assert got["result"]["passed"]
+    judged = {check["name"]: check for check in got["result"]["checks"]}
+    assert judged["frequencies"]["passed"] is True
+    assert {check["layout"] for check in got["result"]["checks"]} == {"half"}
+    text = read_stdout(*words("verify"), "--model", "gpt-oss.json")
+    assert "gpt_oss: dim 64, base 150000, yarn factor 32, layout half" in text
+
+
+def test_encode_rotates_as_the_model_and_says_how_far_float32_is_off(files: Path) -> None:
+    got = read_json(*words("encode"), "--model", "llama.json")
+    made = load_model(LLAMA_31).layer().rotary
+    assert made is not None
+    assert np.load("x.rope.npy").tobytes() == rotate(np.load("x.npy"), made).tobytes()
+    # Position 9, frequency 0.8: 9 times half an ulp of it, and half an ulp of 7.3.
+    error = got["result"]["float32_table_error"]
+    assert error == 9 * 2**-25 + 2**-22
+    out, err = read_output(*words("encode"), "--model", "llama.json", "--force")
+    assert "half, base 500000, llama3 factor 8" in out
+    assert "in float32 is off by up to " in err
+
+
+def test_text_positions_count_on_every_axis(files: Path) -> None:
+    read_json(*words("encode"), "--model", "qwen.json", "--layer", "all")
+    plain = rope("default", head_dim=128, rope_theta=1e6, layout="half")
+    assert np.load("x.rope.npy").tobytes() == rotate(np.load("x.npy"), plain).tobytes()
+    np.save("points.npy", np.random.default_rng(2).integers(0, 50, (10, 3)))
+    more = ["--positions", "points.npy", "--force"]
+    read_json(*words("encode"), "--model", "qwen.json", "--layer", "all", *more)
+    made = load_model(QWEN2_VL).layer("all").rotary
+    assert made is not None
+    expected = rotate(np.load("x.npy"), made, np.load("points.npy"))
+    assert np.load("x.rope.npy").tobytes() == expected.tobytes()
+
+
+def test_a_model_from_stdin() -> None:
+    text = read_stdout("decay", "--model", "-", "--max-dist", "8", stdin=json.dumps(LLAMA_31))
+    assert "llama: dim 128, base 500000, llama3 factor 8, 64 pairs" in text
+
+
+@pytest.mark.parametrize("command", ["decay", "verify", "encode"])
+def test_a_rope_type_by_its_parameters(command: str, files: Path) -> None:
+    options = ["--dim", "64", "--rope-type", "yarn", "--base", "150000", "--set", "factor=32"]
+    options += ["--set", "original_max_position_embeddings=4096", "--set", "truncate=false"]
+    got = read_json(*words(command), *options)
+    made = rope(
+        "yarn",
+        head_dim=64,
+        rope_theta=150_000.0,
+        factor=32.0,
+        original_max_position_embeddings=4096,
+        truncate=False,
+    )
+    if command == "decay":
+        (curve,) = got["result"]["curves"]
+        assert curve["relative_upper_bound"] == decay(made).relative_upper_bound.tolist()
+        assert (curve["rope_type"], curve["base"]) == ("yarn", 150_000.0)
+    elif command == "encode":
+        x = np.load("x.npy").reshape(2, 10, 2, 64).swapaxes(1, 2)
+        expected = rotate(x, made).swapaxes(1, 2).reshape(2, 10, 128)
+        assert np.load("x.rope.npy").tobytes() == expected.tobytes()
+    else:
+        assert got["result"]["passed"]
+        assert got["parameters"]["rope_type"] == "yarn"
+
+
+def test_lists_and_words_as_values() -> None:
+    got = read_json(
+        *("decay", "--dim", "8", "--rope-type", "su", "--max-dist", "2"),
+        *("--sequence-length", "200"),
+        *("--set", "short_factor=[1,1,1,1]", "--set", "long_factor=[2,2,2,2]"),
+        *("--set", "original_max_position_embeddings=100", "--set", "factor=4"),
+    )
+    (curve,) = got["result"]["curves"]
+    made = rope("linear", head_dim=8, factor=2.0)
+    expected = decay(made, max_distance=2).relative_upper_bound
+    assert curve["relative_upper_bound"] == expected.tolist()
+
+
+@pytest.mark.parametrize("length", ["4096", "4097"])
+def test_the_sequence_length_chooses_a_table(length: str, files: Path) -> None:
+    options = ["decay", "--model", "phi.json", "--max-dist", "8", "--sequence-length", length]
+    (curve,) = read_json(*options)["result"]["curves"]
+    made = load_model(PHI_3, sequence_length=int(length)).layer().rotary
+    assert made is not None
+    expected = decay(made, max_distance=8).relative_upper_bound
+    assert curve["relative_upper_bound"] == expected.tolist()
+
+
+def test_what_depends_on_a_length_nobody_gave_is_noted(files: Path) -> None:
+    words = ["decay", "--model", "phi.json", "--max-dist", "8"]
+    _, noted = read_output(*words)
+    assert noted.startswith("note: phi3: longrope changes with the length of the sequence")
+    assert read_stdout(*words, "-q")
+
+
+# Models that are hostile, odd or huge: one line, and never a bug, a hang or a blown-up page.
+
+PLAIN = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
+ODD_NAMES = ("$\\frac{$", "_y", "日本")
+
+
+def saved(folder: Path, config: dict[str, Any], name: str = "config.json") -> Path:
+    path = folder / name
+    path.write_text(json.dumps(config))
+    return path
+
+
+def scaled(config: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return config | {"rope_scaling": config["rope_scaling"] | more}
+
+
+@pytest.mark.parametrize(
+    ("config", "reading", "message"),
+    [
+        (scaled(GPT_OSS, llama_4_scaling_beta=10**400), "transformers", "beta must be finite"),
+        (scaled(GPT_OSS, llama_4_scaling_beta=1e400), "transformers", "beta must be finite"),
+        (scaled(DEEPSEEK_V3, mscale_all_dim=1e308), "transformers", "must leave the score finite"),
+        (scaled(DEEPSEEK_V3, mscale_all_dim=-1e308), "mlx-lm", "must leave the score finite"),
+        (scaled(DYNAMIC, factor=1e308), "vllm", "alpha must be finite"),
+        (scaled(GPT_OSS, beta_fast=1e308), "transformers", "no finite value"),
+    ],
+)
+def test_numbers_that_no_formula_takes(
+    config: dict[str, Any], reading: str, message: str, here: Path
+) -> None:
+    path = saved(here, config)
+    assert message in assert_refused("inspect", path, "--as", reading)
+
+
+def test_a_temperature_that_is_no_number_is_refused(here: Path) -> None:
+    tuned = SMOLLM3 | {"attn_temperature_tuning": True, "attn_scale": 0.1, "floor_scale": -1}
+    line = assert_refused("inspect", saved(here, tuned))
+    assert "floor_scale must be finite and above 0, got -1" in line
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        PLAIN | {"layer_rope_theta": [10_000 + i for i in range(65_536)]},
+        PLAIN | {"rope_parameters": {f"kind {i}": {"rope_theta": 1e4} for i in range(30_000)}},
+        PLAIN | {f"k{i}_config": PLAIN | {"rope_theta": 1e4} for i in range(20_000)},
+        PLAIN
+        | {
+            "rope_theta": [10_000 + i for i in range(65_536)],
+            "layer_types": [f"kind {i}" for i in range(65_536)],
+        },
+    ],
+    ids=["bases", "nested", "parts", "list"],
+)
+def test_every_layer_a_kind_of_its_own(config: dict[str, Any], here: Path) -> None:
+    path = saved(here, config)
+    with soon():  # a tenth of a second, mostly JSON; without the limit it would be 20
+        assert "at most 64 kinds of layers" in assert_refused("inspect", path)
+
+
+def test_as_many_kinds_as_a_file_may_have(here: Path) -> None:
+    kinds = {f"kind {i}": {"rope_type": "default", "rope_theta": 1e4 + i} for i in range(64)}
+    path = saved(here, PLAIN | {"rope_parameters": kinds})
+    assert len(read_json("inspect", path)["result"]["layers"]) == 64
+    line = assert_refused("decay", "--model", path)
+    assert "(kind 0, kind 1, kind 2, kind 3, kind 4, kind 5, kind 6, kind 7, ...)" in line
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        PLAIN | {"model_type": "m" * 201},
+        PLAIN | {"rope_parameters": {"m" * 201: {"rope_theta": 1e4}}},
+        PLAIN | {"m" * 201 + "_config": PLAIN | {"rope_theta": 1e4}},
+    ],
+)
+def test_names_as_long_as_a_page(config: dict[str, Any], here: Path) -> None:
+    line = assert_refused("inspect", saved(here, config))
+    assert line.endswith("names may have at most 200 letters, got 'mmmmmmmmmmmmmmmmmmmm'... of 201")
+
+
+def test_a_name_of_200_letters(here: Path) -> None:
+    path = saved(here, PLAIN | {"model_type": "m" * 200})
+    assert "m" * 200 in read_output("decay", "--model", path, "--max-dist", "2", "--json")[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_pictures_of_odd_names(suffix: str, here: Path) -> None:
+    """A letter that is mathematics to Matplotlib, one that hides a label, and no glyph at all."""
+    kinds = {name: {"rope_type": "default", "rope_theta": 1e4} for name in ODD_NAMES}
+    odd = saved(here, PLAIN | {"rope_parameters": kinds}, "$\\frac{$.json")
+    other = saved(here, PLAIN | {"rope_theta": 5e5}, "other.json")
+    target = here / f"x{suffix}"
+    assert read_stdout("diff", odd, other, "-o", target, code=1)
+    assert read_stdout("inspect", odd, "-o", target, "--force")
+
+
+def test_positions_with_axes_that_nobody_gave(here: Path) -> None:
+    np.save(here / "x.npy", np.ones((6, 128), np.float32))
+    path = saved(here, QWEN2_VL)
+    command: list[str | Path] = ["encode", "x.npy", "--model", path, "--layer", "all"]
+    _, err = read_output(*command)
+    assert err.startswith("note: positions have 3 axes, alike without --positions, as in text\n")
+    np.save(here / "p.npy", np.ones((6, 3)))
+    _, err = read_output(*command, "--positions", "p.npy", "--force")
+    assert "positions have" not in err
+
+
+@pytest.mark.parametrize("shape", [(6,), (3, 6), ()])
+def test_positions_of_another_shape(shape: tuple[int, ...], here: Path) -> None:
+    np.save(here / "x.npy", np.ones((6, 128), np.float32))
+    np.save(here / "p.npy", np.ones(shape))
+    path = saved(here, QWEN2_VL)
+    command: list[str | Path] = [
+        "encode",
+        "x.npy",
+        "--model",
+        path,
+        "--layer",
+        "all",
+        "--positions",
+        "p.npy",
+    ]
+    line = assert_refused(*command)
+    assert line == f"positions must have shape (6, 3), got {shape}"
