@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,40 +11,93 @@ from ropecli.cli.options import EncodingOptions, PageOptions, Seed
 from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ropecli.cli.encoding import NamedRotary
 
 
 @command
 def check(
     target: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="TARGET", help="Implementation to run: module:function or file.py:function."
+            metavar="[TARGET]",
+            help="Implementation to run: module:function, file.py:function or library.so:symbol.",
         ),
-    ],
+    ] = None,
     *,
+    command: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COMMAND",
+            help="Program to run in place of TARGET; {x}, {positions} and {out} are .npy files.",
+        ),
+    ] = None,
+    apply_with: Annotated[
+        str | None,
+        typer.Option(
+            "--with",
+            metavar="TARGET",
+            help="Function that rotates by the tables that TARGET returns.",
+        ),
+    ] = None,
     rope: EncodingOptions,
+    call: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EXPRESSION",
+            help="The call, such as 'apply(q, k, cos, sin)'. [default: found by trial]",
+        ),
+    ] = None,
+    axes_of_x: Annotated[
+        str | None,
+        typer.Option(
+            "--axes-of-x",
+            metavar="AXES",
+            help="Axes of the vectors, such as 'b s h d' or 'b*s h*d'.",
+        ),
+    ] = None,
+    axes_of_positions: Annotated[
+        str | None,
+        typer.Option(
+            "--axes-of-positions", metavar="AXES", help="Axes of positions: s, b s or b*s."
+        ),
+    ] = None,
+    axes_of_tables: Annotated[
+        str | None,
+        typer.Option(
+            "--axes-of-tables", metavar="AXES", help="Axes of cos, sin and freqs, such as 's 1 d'."
+        ),
+    ] = None,
+    freqs: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND",
+            help="What freqs are: angles, complex, 'cos sin' (..., 2) or matrix (..., 2, 2).",
+        ),
+    ] = None,
     form: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="FORM",
             help="Call signature: apply (x, positions), tables (q, k, cos, sin), module, decoder, "
-            "or score (q, k, positions).",
+            "or score (q, k, positions). [default: found by trial]",
         ),
-    ] = "apply",
+    ] = None,
     tables: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="WIDTH",
-            help="Order of the columns for --form tables: each frequency in both halves (half), "
-            "side by side (interleaved), or once (single).",
+            help="Columns of tables: each frequency in both halves (half), side by side "
+            "(interleaved), or once (single). [default: found by trial]",
         ),
-    ] = "half",
+    ] = None,
     framework: Annotated[
-        str, typer.Option(metavar="NAME", help="Framework of the arrays: numpy, torch or jax.")
-    ] = "numpy",
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Framework of the arrays: numpy, torch, jax, mlx, tensorflow or tinygrad. "
+            "[default: found by trial]",
+        ),
+    ] = None,
     device: Annotated[
         str | None, typer.Option(metavar="NAME", help="Device of the framework, e.g. cuda:0.")
     ] = None,
@@ -78,6 +128,9 @@ def check(
         int | None,
         typer.Option(metavar="N", help="Original context length, if frequencies change there."),
     ] = None,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Seconds for one call.", min=0.01)
+    ] = 60.0,
     seed: Seed = 0,
     page: PageOptions,
 ) -> bool:
@@ -86,40 +139,52 @@ def check(
       ropecli check my_kernels.rope:apply
       ropecli check my_kernels.rope:apply --model config.json
       ropecli check kernel.py:rotate --layout half --base 500000
-      ropecli check model.py:Rotary --form module --init dim=64
-      ropecli check llama.py:apply --form tables --framework torch
+      ropecli check model.py:Rotary --init dim=64
+      ropecli check llama.py:apply --call "apply(q, k, cos, sin)"
+      ropecli check librope.so:rope_f32
+      ropecli check --command "./kernel {x} {positions} {out}"
 
     Check another implementation of RoPE. Its code is run, the laws are checked, and every row that
     it rotates is compared with a float64 rotation. Without a model or parameters any RoPE is
     correct, in whatever convention; with them, only the one they describe. Exit code 1 if a law
     fails.
     """
+    from ropecli.checks.implementation.calling.find import CallError
+    from ropecli.checks.implementation.check import check as judge
+
     expected = _expected_encoding(rope)
-    page.note(*(() if expected is None else expected.notes), f"running the code of {target}")
-    arguments = _arguments(init)
+    name = target or command
+    page.note(*(() if expected is None else expected.notes), f"running the code of {name}")
     if context is None and expected is not None and expected.layer is not None:
         context = expected.layer.context_length
-    with _stdout_to_stderr():
-        from ropecli.checks.implementation.check import check as judge
-        from ropecli.files.function import in_reach, load_function
-
-        function = load_function(target)
-        with in_reach(target):
-            result = judge(
-                function,
-                expect=None if expected is None else expected.rope,
-                framework=framework,
-                form=form,
-                head_dim=rope.dim,
-                context_length=context,
-                original_context_length=original,
-                dtypes=dtype,
-                device=device,
-                init=arguments,
-                tables=tables,
-                axes=axes,
-                seed=seed,
-            )
+    try:
+        result = judge(
+            target,
+            command=command,
+            apply_with=apply_with,
+            expect=None if expected is None else expected.rope,
+            framework=framework,
+            form=form,
+            call=call,
+            axes_of_x=axes_of_x,
+            axes_of_positions=axes_of_positions,
+            axes_of_tables=axes_of_tables,
+            freqs=freqs,
+            tables=tables,
+            head_dim=rope.dim,
+            context_length=context,
+            original_context_length=original,
+            dtypes=dtype,
+            device=device,
+            init=_arguments(init),
+            axes=axes,
+            timeout=timeout,
+            echo=lambda line: page.note(line, kind="target"),
+            seed=seed,
+        )
+    except CallError as error:
+        page.note(*error.adapter.splitlines(), kind="adapter")
+        raise
     resolved = {
         "dim": result.head_dim,
         "dtype": result.dtypes,
@@ -127,7 +192,7 @@ def check(
         "context": result.context_length,
         "original": result.original_context_length,
     }
-    page.show(result, page.parameters(**resolved), target=target, model=rope.model)
+    page.show(result, page.parameters(**resolved), target=name, model=rope.model)
     return result.passed
 
 
@@ -152,21 +217,3 @@ def _arguments(words: list[str] | None) -> dict[str, Any]:
             msg = f"--init must be KEY=VALUE, KEY a Python name, got {key!r}"
             raise ArgumentError(msg)
     return found
-
-
-@contextlib.contextmanager
-def _stdout_to_stderr() -> Iterator[None]:
-    """Send what the code under test prints to stderr, from whatever language."""
-    sys.stdout.flush()
-    try:
-        out, err = os.dup(1), 2
-        os.dup2(err, 1)
-    except OSError:  # one of the two is closed
-        out = -1
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    finally:
-        if out >= 0:
-            os.dup2(out, 1)
-            os.close(out)

@@ -54,14 +54,19 @@ def load_function(target: str) -> Callable[..., Any]:
 @contextlib.contextmanager
 def in_reach(target: str) -> Iterator[None]:
     """The folder of a target's file, or the current one, in reach of what it imports."""
-    module = target.rpartition(":")[0]
-    folder = str(Path(module).resolve().parent if module.endswith(SUFFIX) else Path.cwd())
+    folder = folder_of(target)
     sys.path.append(folder)
     try:
         yield
     finally:
         if folder in sys.path:  # the last of its name: it may have been there before
             del sys.path[len(sys.path) - 1 - sys.path[::-1].index(folder)]
+
+
+def folder_of(target: str) -> str:
+    """The folder of a target's file, or the current one."""
+    module = target.rpartition(":")[0]
+    return str(Path(module).resolve().parent if module.endswith(SUFFIX) else Path.cwd())
 
 
 def _from_file(path: str) -> ModuleType:

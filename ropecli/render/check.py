@@ -24,6 +24,8 @@ def as_json(result: Verdict, **_: object) -> dict[str, Any]:
         "diagnosis": result.diagnosis,
         "checks": result.checks,
         "identified": None if identified is None else identify.as_json(identified),
+        "convention": result.convention.options(),
+        "notes": result.notes,
         "seconds": result.seconds,
     }
 
@@ -78,7 +80,8 @@ def _encodings(result: Verdict) -> list[str]:
         if found.attention_factor is not None and found.attention_factor != 1:
             more += f", attention factor {found.attention_factor:.6g}"
         rows.append(["  found", f"{label(found.rotary)}, {found.layout}{more}"])
-    return ["", *aligned(rows, left=2)] if rows else []
+    rows.append(["  called", result.convention.options()])
+    return ["", *aligned(rows, left=2)]
 
 
 def _laws(result: Verdict, width: int, *, brief: bool) -> list[str]:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+from judging import check_here
 from numpy.typing import NDArray
 
 import ropecli
 from ropecli.checks.implementation import Verdict
-from ropecli.checks.implementation.check import check
 
 Array = NDArray[Any]
 
@@ -41,7 +41,7 @@ class Convention:
 
     def verdict(self) -> Verdict:
         """The verdict of `check`."""
-        return check(
+        return check_here(
             implement(self.rope, self.table, own_dtype=self.own_dtype, at_length=self.at_length),
             expect=self.rope if self.told else None,
             head_dim=self.rope.head_dim,

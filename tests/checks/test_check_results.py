@@ -51,7 +51,7 @@ def test_fewer_coordinates_in_half_precision_are_a_fault(context: int | None) ->
     verdict = judge_small(narrow, dtypes=["float32", "float16"], context_length=context)
     assert {"dtype and shape", "long positions"} <= set(failures(verdict))
     cases = {each.counterexample for each in checks_of(verdict, "dtype and shape")}
-    assert "x of shape (6, 8): the result has shape (6, 4)" in cases
+    assert "it returned shape (1, 1, 6, 4) for x of shape (1, 1, 6, 8)" in cases
 
 
 def test_a_batch_of_the_wrong_shape_is_still_a_refusal() -> None:
@@ -81,7 +81,7 @@ def test_infinite_rows_before_are_no_crash() -> None:
     def early(x: Array, positions: Array) -> Array:
         """Infinite in a sequence, and right alone."""
         y = turn_small(x, positions)
-        if x.shape == (16, SMALL_DIM):
+        if x.shape[-2] == 16:
             y[3, 0] = np.inf
         return y
 
@@ -144,9 +144,9 @@ def test_words_of_an_exception_can_not_paint_the_terminal() -> None:
         msg = "\x1b[31mred\x1b[0m \u202e"
         raise ValueError(msg)
 
-    assert judge_small(red).diagnosis == (
-        "it can't be called: ValueError: \\x1b[31mred\\x1b[0m \\u202e"
-    )
+    with pytest.raises(ropecli.RopecliError) as error:
+        judge_small(red)
+    assert "ValueError: \\x1b[31mred\\x1b[0m \\u202e" in str(error.value)
 
 
 def test_far_positions_in_float32_are_right() -> None:

@@ -9,12 +9,11 @@ import pytest
 from conventions import Convention, conventions, implement
 from hypothesis import given, seed, settings
 from implementations.plain import half, inv_freq
-from judging import Array, checks_of, failures, refusals
+from judging import Array, check_here, checks_of, failures, refusals
 from numba import config
 
 import ropecli
 from ropecli.checks.implementation import Verdict
-from ropecli.checks.implementation.check import check
 from ropecli.checks.implementation.oracle import Oracle, refine_frequencies
 
 COMPILED = not config.DISABLE_JIT
@@ -44,7 +43,7 @@ ROPES = {
 def test_right_in_any_convention(name: str, expected: bool) -> None:
     rope = ROPES[name]
     expect = rope if expected else None
-    verdict = check(implement(rope), expect=expect, head_dim=rope.head_dim, axes=rope.axes)
+    verdict = check_here(implement(rope), expect=expect, head_dim=rope.head_dim, axes=rope.axes)
     assert refusals(verdict) == []
     assert verdict.diagnosis is None
     assert verdict.identified is not None
@@ -54,7 +53,7 @@ def test_right_in_any_convention(name: str, expected: bool) -> None:
 @pytest.mark.parametrize("name", ["interleaved", "half", "stretched"])
 def test_float32_tables_are_right_and_their_phase_error_is_shown(name: str) -> None:
     rope = ROPES[name]
-    verdict = check(implement(rope, np.float32), expect=rope)
+    verdict = check_here(implement(rope, np.float32), expect=rope)
     assert refusals(verdict) == []
     (precision,) = checks_of(verdict, "precision")
     assert str(precision.note).startswith("phase off by ")
@@ -62,7 +61,9 @@ def test_float32_tables_are_right_and_their_phase_error_is_shown(name: str) -> N
 
 def test_half_precision_data_may_be_turned_in_half_precision() -> None:
     dtypes = ["float32", "float16", "bfloat16"]
-    verdict = check(implement(ROPES["interleaved"], own_dtype=True), head_dim=32, dtypes=dtypes)
+    verdict = check_here(
+        implement(ROPES["interleaved"], own_dtype=True), head_dim=32, dtypes=dtypes
+    )
     assert refusals(verdict) == []
     long = checks_of(verdict, "long positions")
     assert [(c.dtype, c.passed) for c in long] == [(dtype, True) for dtype in dtypes]
@@ -85,7 +86,7 @@ def test_a_target_may_refuse_what_it_does_not_do() -> None:
         turned: Array = rotate(x, positions)
         return turned
 
-    verdict = check(picky, head_dim=32)
+    verdict = check_here(picky, head_dim=32)
     assert refusals(verdict) == []
     said: dict[str, str] = {}
     for each in verdict.checks:
@@ -95,7 +96,7 @@ def test_a_target_may_refuse_what_it_does_not_do() -> None:
         "refuses negative positions: IndexError: position out of range"
     )
     assert "one sequence at a time" in said["batched positions"]
-    assert not check(picky, head_dim=32, context_length=16_384).passed
+    assert not check_here(picky, head_dim=32, context_length=16_384).passed
 
 
 @seed(5)
@@ -118,7 +119,7 @@ def test_pairs_of_axes_may_be_listed_in_any_order() -> None:
     """Pairs of one frequency and two axes: which comes first is nobody's business."""
     pairs = np.random.default_rng(0).permutation(16).reshape(-1, 2)
     rope = ropecli.rope("axial", head_dim=16, axes=2, pairs_in=pairs)
-    verdict = check(implement(rope), expect=rope, axes=2, context_length=2048)
+    verdict = check_here(implement(rope), expect=rope, axes=2, context_length=2048)
     assert refusals(verdict) == []
 
 
@@ -126,14 +127,14 @@ def test_what_is_expected_is_right_even_where_vectors_show_too_little() -> None:
     """Half precision does not show where slow pairs, written elsewhere, came from."""
     written = np.random.default_rng(0).permutation(32).reshape(-1, 2)
     rope = ropecli.Rotary(head_dim=32, base=1e8, pairs_out=written)
-    verdict = check(implement(rope), expect=rope, dtypes=["bfloat16"], context_length=512)
+    verdict = check_here(implement(rope), expect=rope, dtypes=["bfloat16"], context_length=512)
     assert refusals(verdict) == []
 
 
 def test_float32_beside_half_precision_shows_which_rotation_it_is() -> None:
     """What bfloat16 rounds of an attention factor must not count against float32 data."""
     rope = ropecli.Rotary(head_dim=32, base=80.0, attention_factor=1.24719)
-    verdict = check(
+    verdict = check_here(
         implement(rope), head_dim=32, dtypes=["bfloat16", "float32"], context_length=8192
     )
     assert refusals(verdict) == []
@@ -180,7 +181,7 @@ def test_pairs_that_stand_still_may_be_written_elsewhere(dtype: str) -> None:
         pairs_in=np.arange(64).reshape(-1, 2),
         pairs_out=np.arange(64).reshape(2, -1).T,
     )
-    verdict = check(implement(rope), head_dim=64, dtypes=[dtype], context_length=2048)
+    verdict = check_here(implement(rope), head_dim=64, dtypes=[dtype], context_length=2048)
     assert refusals(verdict) == []
     assert verdict.identified is not None
     assert verdict.identified.rotary is not None
@@ -196,7 +197,7 @@ def negative_positions(verdict: Verdict) -> tuple[bool | None, str | None]:
 def test_negative_indices_of_a_table_are_no_fault(rows: int) -> None:
     """No model asks for them, and every table that is looked up in gives its last rows."""
     rotate = implement(ROPES["half"])
-    verdict = check(lambda x, p: rotate(x, np.arange(rows)[np.asarray(p)]), head_dim=32)
+    verdict = check_here(lambda x, p: rotate(x, np.arange(rows)[np.asarray(p)]), head_dim=32)
     assert refusals(verdict) == []
     note = f"they count from the end of a table of {rows:,} rows, as indices do"
     assert negative_positions(verdict) == (None, note)
@@ -221,12 +222,12 @@ def test_negative_indices_of_a_long_table_of_float32_are_no_fault(look_up: Any) 
     def looked_up(x: Array, positions: Array) -> Array:
         return half(x, *np.split(look_up(table, np.asarray(positions)), 2, axis=-1))
 
-    verdict = check(looked_up, head_dim=32, dtypes=["float32"])
+    verdict = check_here(looked_up, head_dim=32, dtypes=["float32"])
     note = "they count from the end of a table of 163,840 rows, as indices do"
     assert negative_positions(verdict) == (None, note)
 
 
 def test_negative_positions_that_are_wrong_otherwise_are_a_fault() -> None:
     rotate = implement(ROPES["half"])
-    verdict = check(lambda x, p: rotate(x, np.abs(np.asarray(p))), head_dim=32)
+    verdict = check_here(lambda x, p: rotate(x, np.abs(np.asarray(p))), head_dim=32)
     assert failures(verdict) == ["negative positions"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ropecli.checks.implementation import Verdict
+from ropecli.checks.implementation.calling.convention import Convention
 from ropecli.checks.law import Check
 from ropecli.render import check as pages
 from ropecli.render.console import Screen
@@ -32,6 +33,8 @@ def page(*checks: Check) -> list[str]:
         expect=None,
         identified=None,
         diagnosis="it is none" if failed else None,
+        convention=Convention(call="turn(x, positions)"),
+        notes=(),
         head_dim=64,
         axes=1,
         dtypes=("float32",),

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ropecli.arrays import DTYPES
+from ropecli.checks.implementation.calling.convention import FRAMEWORKS
+from ropecli.checks.implementation.calling.find import FORMS
 from ropecli.checks.law import refuse_growth
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.numbers import at_least, even, length, quote
@@ -27,7 +29,30 @@ def check_strings(**given: object) -> None:
             raise ArgumentTypeError(msg)
 
 
-def expectation(expect: object, form: str) -> Rotary | None:
+def form(given: str | None) -> str | None:
+    """Return the form of a call.
+
+    Raises:
+        ArgumentError: No such form.
+    """
+    if given is not None and given not in FORMS:
+        msg = f"form must be one of {', '.join(FORMS)}, got {given!r}"
+        raise ArgumentError(msg)
+    return given
+
+
+def framework(given: str | None) -> None:
+    """Refuse a name that is no framework's.
+
+    Raises:
+        ArgumentError: No such framework.
+    """
+    if given is not None and given not in FRAMEWORKS:
+        msg = f"framework must be one of {', '.join(FRAMEWORKS)}, got {given!r}"
+        raise ArgumentError(msg)
+
+
+def expectation(expect: object, form: str | None) -> Rotary | None:
     """Return the encoding expected of an implementation of that form.
 
     Raises:
@@ -63,7 +88,7 @@ def head_dim(given: object, expect: Rotary | None) -> int:
     return dim
 
 
-def axes(given: object, expect: Rotary | None, form: str) -> int:
+def axes(given: object, expect: Rotary | None, form: str | None) -> int:
     """Return the coordinates of a position; those of the encoding expected, or 1, by default.
 
     Raises:
@@ -119,17 +144,17 @@ def keywords(init: object) -> dict[str, Any]:
     return dict(init)
 
 
-def dtypes(given: str | Sequence[str] | None, default: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the dtypes of the data, the first one for all laws.
+def dtypes(given: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    """Return the dtypes of the data, the first one for all laws; None if the framework says them.
 
     Raises:
-        ArgumentError: None, or one that is not known, or that the framework can't hold.
+        ArgumentError: None, or one that is not known.
         ArgumentTypeError: Not strings.
     """
-    if isinstance(given, str):
-        given = (given,)
+    if given is None:
+        return None
     try:
-        chosen = default if given is None else tuple(given)
+        chosen = (given,) if isinstance(given, str) else tuple(given)
     except TypeError:
         msg = f"dtypes must be a sequence of strings, got {quote(given)}"
         raise ArgumentTypeError(msg) from None
@@ -138,9 +163,6 @@ def dtypes(given: str | Sequence[str] | None, default: tuple[str, ...]) -> tuple
         if name not in DTYPES:
             msg = f"dtypes must be of {', '.join(DTYPES)}, got {name!r}"
             raise ArgumentError(msg)
-    if "float64" in chosen and "float64" not in default:
-        msg = "float64 needs JAX's x64 mode: set JAX_ENABLE_X64=1"
-        raise ArgumentError(msg)
     if not chosen:
         msg = "dtypes must name at least one, got none"
         raise ArgumentError(msg)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.checks.implementation import arguments
-from ropecli.checks.implementation.call_adapters import adapt
-from ropecli.checks.implementation.calls import LocalImplementation
+from ropecli.checks.implementation.calling.find import find_convention, keyword_texts
+from ropecli.checks.implementation.calling.implementation import CalledImplementation
+from ropecli.checks.implementation.calling.process import TIMEOUT
+from ropecli.checks.implementation.calling.source import engine_of, source_of
 from ropecli.checks.implementation.diagnosis import diagnose
-from ropecli.checks.implementation.framework import framework as framework_by_name
 from ropecli.checks.implementation.interface import ImplementationError, Unsupported
 from ropecli.checks.implementation.judge import call_failure
 from ropecli.checks.implementation.laws import LAWS, SCORE_LAWS
@@ -24,14 +25,14 @@ from ropecli.results import Result
 from ropecli.rotary.rotary import Rotary
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ropecli.checks.identify import Identification
-    from ropecli.checks.implementation.call_adapters import Make
+    from ropecli.checks.implementation.calling.convention import Convention
     from ropecli.checks.law import Check, Law
 
 CONTEXT = 131_072
-SHAPE_ROWS = 3  #: Rows of the calls that find the shape an implementation takes.
+FIELDS = {"tables": "columns"}  #: Fields of a convention that have another name here.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,6 +43,8 @@ class Verdict(Result):
     expect: Rotary | None  #: The encoding expected; None if any RoPE is correct.
     identified: Identification | None  #: The RoPE that it is; None if rows do not show it.
     diagnosis: str | None  #: What is wrong, in a sentence; None if nothing is.
+    convention: Convention  #: How it was called.
+    notes: tuple[str, ...]  #: What a reader should know of how it was run.
     head_dim: int  #: Coordinates of the vectors that it was called with.
     axes: int  #: Coordinates of a position.
     dtypes: tuple[str, ...]  #: Dtypes of the vectors, the first one for all laws.
@@ -57,54 +60,92 @@ class Verdict(Result):
 
 
 def check(
-    target: Any,
+    target: Any = None,
     *,
     expect: Rotary | None = None,
-    framework: str = "numpy",
-    form: str = "apply",
+    command: str | None = None,
+    apply_with: Any = None,
+    framework: str | None = None,
+    form: str | None = None,
+    call: str | None = None,
+    axes_of_x: str | None = None,
+    axes_of_positions: str | None = None,
+    axes_of_tables: str | None = None,
+    freqs: str | None = None,
+    tables: str | None = None,
     head_dim: int | None = None,
     context_length: int | None = None,
     original_context_length: int | None = None,
     dtypes: str | Sequence[str] | None = None,
     device: str | None = None,
     init: Mapping[str, Any] | None = None,
-    tables: str = "half",
     axes: int | None = None,
     seed: int = 0,
+    isolated: bool = True,
+    timeout: float = TIMEOUT,
+    echo: Callable[[str], None] | None = None,
 ) -> Verdict:
     """Check an implementation of RoPE against the laws, on vectors that it rotates itself.
 
     It is called with vectors and positions of every kind, in every dtype, and each row is
-    compared with a float64 rotation: the one expected, or the one that `identify` recognises.
+    compared with a float64 rotation: the one expected, or the one that `identify` recognises. How
+    it is called is found by its signature and by trial, but for what is given here.
 
     Args:
-        target: The function or class.
+        target: The function, class or object; or "module:function", "file.py:function" or
+            "library.so:symbol".
         expect: The encoding expected; without it, any RoPE in any convention is correct.
-        framework: Framework of the arrays that it takes: "numpy", "torch" or "jax".
-        form: Form of the call. "apply": function(x, positions), x (..., sequence, head_dim).
-            "module": a class whose instances are called so, or one of them. "tables":
-            function(q, k, cos, sin). "decoder": a class with prefill(x) and step(x_one). "score":
-            function(q, k, positions) with the scores before softmax; `expect` must be given.
+        command: A program in place of a target, such as "./kernel {x} {positions} {out}".
+        apply_with: Second function, which rotates vectors by the tables that the target returns.
+        framework: Framework of the arrays that it takes: "numpy", "torch", "jax", ...
+        form: "apply": function(x, positions). "module": a class or object that is called so.
+            "tables": function(q, k, cos, sin). "decoder": a class with prefill(x) and step(x_one).
+            "score": function(q, k, positions) with the scores before softmax; `expect` must be
+            given.
+        call: The call as a Python expression, such as "apply(q, k, cos, sin)" or
+            "Rotary(dim=head_dim)(x, offset)".
+        axes_of_x: Axes of the vectors, such as "b s h d" or "b*s h*d".
+        axes_of_positions: "s", "b s" or "b*s".
+        axes_of_tables: Axes of cos, sin and freqs, such as "s 1 d".
+        freqs: What freqs are: "angles", "complex", "cos sin" (..., 2) or "matrix" (..., 2, 2).
+        tables: Columns of tables: each frequency in both "half"s, side by side ("interleaved"), or
+            once ("single").
         head_dim: Coordinates of a vector; those of `expect`, or 64, by default.
         context_length: Positions that it must take; 131,072 are tried by default.
         original_context_length: Positions of the training, at which some types change their
             frequencies; that of `expect` by default.
         dtypes: Dtypes of the data, the first one for all laws; those of the framework by default.
         device: Device, as the framework names it.
-        init: Keyword arguments for the class, or for the function after x and positions.
-        tables: With form "tables": each frequency in both "half"s, side by side
-            ("interleaved"), or once ("single").
+        init: Keyword arguments for the class, or for the function.
         axes: Coordinates of a position; those of `expect`, or 1, by default.
         seed: Seed of the vectors.
+        isolated: Run it in a process of its own, which may crash or hang. What cannot be pickled
+            runs in this one.
+        timeout: Seconds for one call in a process of its own.
+        echo: Takes each line that such a process prints, with control characters escaped.
 
     Raises:
         ArgumentError: An unusable value.
         ArgumentTypeError: An argument of the wrong type.
+        FileError: A name that can't be loaded.
+        CallError: No way to call it was found.
     """
     begin = time.perf_counter()
-    arguments.check_strings(form=form, framework=framework, tables=tables)
+    given = {
+        "framework": framework,
+        "form": form,
+        "call": call,
+        "axes_of_x": axes_of_x,
+        "axes_of_positions": axes_of_positions,
+        "axes_of_tables": axes_of_tables,
+        "freqs": freqs,
+        "tables": tables,
+    }
+    arguments.check_strings(**{k: v for k, v in given.items() if v is not None})
     if device is not None:
         arguments.check_strings(device=device)
+    arguments.framework(framework)
+    form = arguments.form(form)
     expect = arguments.expectation(expect, form)
     dim = arguments.head_dim(head_dim, expect)
     context = CONTEXT if context_length is None else length("context length", context_length)
@@ -112,33 +153,26 @@ def check(
     seed = at_least("seed", seed, 0)
     count = arguments.axes(axes, expect, form)
     keywords = arguments.keywords(init)
-    frame = framework_by_name(framework, device)
-    rope = expect or Rotary(head_dim=dim, layout="half" if tables == "half" else "interleaved")
-
-    def make_adapter(other: Any) -> Make:
-        return adapt(form, target, keywords, other, rope=rope, width=tables)
-
-    implementation = LocalImplementation(make_adapter, frame, target, form, keywords)
-    chosen = arguments.dtypes(dtypes, frame.dtypes)
-
-    def verdict(subject: Subject | None, checks: list[Check], diagnosis: str | None) -> Verdict:
-        return Verdict(
-            checks=tuple(checks),
-            expect=expect,
-            identified=None if subject is None else subject.evidence.identified,
-            diagnosis=diagnosis,
-            head_dim=dim,
+    rope = expect or Rotary(
+        head_dim=dim, layout="interleaved" if tables == "interleaved" else "half"
+    )
+    texts, objects = keyword_texts(keywords)
+    source, notes = source_of(target, command, apply_with, objects, device, isolated=isolated)
+    with engine_of(source, isolated=isolated, timeout=timeout, echo=echo) as engine:
+        known = {FIELDS.get(k, k): v for k, v in given.items() if v is not None and k != "form"}
+        convention, description, chosen = find_convention(
+            engine,
+            form,
+            known,
+            texts,
+            rope=rope,
+            context=context,
             axes=count,
-            dtypes=chosen,
-            context_length=context,
-            original_context_length=original,
-            seed=seed,
-            seconds=time.perf_counter() - begin,
+            dtypes=arguments.dtypes(dtypes),
         )
-
-    try:
-        if form != "score":
-            implementation.find_leading_axes(dim, chosen[0], count, rows=min(SHAPE_ROWS, context))
+        implementation = CalledImplementation(
+            engine, convention, description, rope, context, init=keywords
+        )
         subject = Subject(
             implementation=implementation,
             instance=implementation.fresh(),
@@ -152,20 +186,29 @@ def check(
             axes=count,
             evidence=Evidence(dtype=chosen[0]),
         )
-    except (ImplementationError, Unsupported) as error:
-        failure = Outcome(passed=False, note=str(error))
-        layout = "" if expect is None else expect.layout
-        one = report(LAWS[0], failure, dtype=chosen[0], layout=layout)
-        return verdict(None, [one], f"it can't be called: {error}")
-    if form != "score":
-        with np.errstate(all="ignore"):  # an implementation may return what is not finite
-            subject = probe(subject)
-    checks = [
-        report(law, outcome, dtype=subject.dtype, layout=subject.layout)
-        for law in (SCORE_LAWS if form == "score" else LAWS)
-        for outcome in _outcomes(law, subject)
-    ]
-    return verdict(subject, checks, diagnose(subject, checks))
+        if form != "score":
+            with np.errstate(all="ignore"):  # an implementation may return what is not finite
+                subject = probe(subject)
+        checks = [
+            report(law, outcome, dtype=subject.dtype, layout=subject.layout)
+            for law in (SCORE_LAWS if form == "score" else LAWS)
+            for outcome in _outcomes(law, subject)
+        ]
+    return Verdict(
+        checks=tuple(checks),
+        expect=expect,
+        identified=subject.evidence.identified,
+        diagnosis=diagnose(subject, checks),
+        convention=convention,
+        notes=notes,
+        head_dim=dim,
+        axes=count,
+        dtypes=chosen,
+        context_length=context,
+        original_context_length=original,
+        seed=seed,
+        seconds=time.perf_counter() - begin,
+    )
 
 
 def _outcomes(law: Law[Subject], subject: Subject) -> list[Outcome]:

@@ -78,6 +78,7 @@ class Implementation(ABC):
 
     form: str  #: "apply", "module", "tables", "decoder" or "score".
     lead: tuple[int, ...]  #: Leading axes that x needs for a single sequence.
+    takes_tables: bool  #: Whether it is given cos and sin of each position.
     renewable: bool  #: Whether a new instance is free of what earlier calls left behind.
 
     @property
@@ -106,10 +107,14 @@ class Implementation(ABC):
         """
 
     @abstractmethod
-    def arguments_after_call(
+    def changed_arguments(
         self, x: NDArray[Any], positions: NDArray[np.int64]
-    ) -> Sequence[tuple[str, NDArray[Any], NDArray[Any]]]:
-        """Call a new instance, and return each argument's name with its values before and after.
+    ) -> tuple[bool, Sequence[tuple[str, str]]]:
+        """Call a new instance, and return what it wrote into.
+
+        Returns:
+            Whether that is its way to return a result; and for each argument that changed, its name
+            and its first element that did: "x[0, 1] was 0.5, is 0.25".
 
         Raises:
             ImplementationError: It raised.

@@ -11,6 +11,7 @@ from ropecli.arrays import DTYPES
 from ropecli.checks.implementation.interface import (
     ImplementationError,
     Unsupported,
+    WrongResult,
     as_float64,
     known_dtype,
 )
@@ -40,17 +41,11 @@ def input_untouched(subject: Subject) -> Outcome:
     x = subject.vectors(count, salt=11).astype(DTYPES[subject.dtype])
     first = 0 if subject.implementation.form == "decoder" else min(3, subject.context - count)
     places = subject.on_axes(np.arange(first, first + count))
-    for name, before, now in subject.implementation.arguments_after_call(
-        x.reshape(*lead, *x.shape), places
-    ):
-        after = now.astype(np.float64)
-        changed = np.argwhere(after != before.astype(np.float64))
-        if len(changed):
-            index = tuple(int(i) for i in changed[0])
-            text = f"{name}{list(index)} was {float(before[index]):.6g}, is {after[index]:.6g}"
-            return Outcome(
-                passed=False, samples=1, counterexample=text, note=f"{name} is written into"
-            )
+    in_place, changed = subject.implementation.changed_arguments(x.reshape(*lead, *x.shape), places)
+    if in_place:
+        return no_verdict("its result is written over the argument")
+    for name, text in changed:
+        return Outcome(passed=False, samples=1, counterexample=text, note=f"{name} is written into")
     return Outcome(passed=True, samples=1)
 
 
@@ -62,6 +57,9 @@ def dtype_and_shape(subject: Subject) -> Iterator[Outcome]:
         given = x.reshape(*subject.implementation.lead, *x.shape)
         try:
             result = subject.instance.call(given, places)
+        except WrongResult as error:
+            yield Outcome(passed=False, samples=1, counterexample=str(error), dtype=dtype)
+            continue
         except ImplementationError as error:
             yield _refusal(subject, error, dtype)
             continue

@@ -1,0 +1,1 @@
+"""How an implementation is called, whatever its convention, and where its code runs."""

@@ -1,0 +1,253 @@
+"""What each name in a call stands for, made of a request: `x`, `positions`, `cos`, `freqs`, ..."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.arrays import DTYPES
+from ropecli.checks.implementation.calling.convention import CACHES, TABLES, letters
+from ropecli.checks.implementation.interface import Unsupported, WrongResult
+from ropecli.checks.implementation.oracle import by_length, sequence_length
+from ropecli.reference import float64
+
+MOST_ROWS = 8192  #: Of a cache, if no position is beyond.
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import NDArray
+
+    from ropecli.checks.implementation.calling.convention import Convention
+    from ropecli.checks.implementation.calling.request import Request
+    from ropecli.rotary.rotary import Rotary
+
+
+def arguments(
+    names: Iterable[str], request: Request, convention: Convention, rope: Rotary, context: int
+) -> dict[str, Any]:
+    """Return NumPy arrays and numbers for the names of a call.
+
+    Args:
+        names: Names of `ROLES`.
+        request: What is to be rotated.
+        convention: How arrays are laid out.
+        rope: The encoding of tables that the implementation is given.
+        context: Rows of a cache.
+
+    Raises:
+        Unsupported: The convention cannot say this request.
+    """
+    made: dict[str, Any] = {}
+    for name in names:
+        if name in {"x", "q"}:
+            made[name] = arrange(request.q, convention.axes_of_x)
+        elif name == "k":
+            keys = request.q if request.k is None else request.k
+            made[name] = arrange(keys, convention.axes_of_x)
+        elif name == "positions":
+            made[name] = _positions(request, convention)
+        elif name == "offset":
+            made[name] = consecutive(request)
+        elif name == "offsets":
+            made[name] = _offsets(request)
+        elif name in TABLES:
+            angles, given = _angles(request, rope)
+            table = _table(name, angles, given.attention_factor, request, convention)
+            made[name] = _arrange_table(table, convention.axes_of_tables)
+            if name == "freqs" and convention.freqs == "stacked":
+                made[name] = np.ascontiguousarray(np.moveaxis(made[name], -1, 0))
+        elif name in CACHES:
+            made[name] = _cache(name, request, convention, rope, context)
+        elif name == "inv_freq":
+            made[name] = rope.inv_freq.astype(np.float32)
+        else:
+            made[name] = _number(name, request, rope, context)
+    if not {"positions", "offset", "offsets", *TABLES} & made.keys() and consecutive(request):
+        msg = "it counts positions from 0 itself"
+        raise Unsupported(msg)
+    return made
+
+
+def _number(name: str, request: Request, rope: Rotary, context: int) -> Any:
+    keys = request.q if request.k is None else request.k
+    return {
+        "length": request.q.shape[2],
+        "head_dim": request.q.shape[3],
+        "rotary_dim": 2 * len(rope.inv_freq),
+        "heads": request.q.shape[1],
+        "key_heads": keys.shape[1],
+        "base": rope.base,
+        "context": context,
+    }[name]
+
+
+def arrange(array: NDArray[Any], text: str) -> NDArray[Any]:
+    """Return an array (batch, heads, sequence, head_dim) in other axes, such as "b*s h d".
+
+    Raises:
+        Unsupported: An axis that is left out is longer than 1.
+    """
+    lengths = dict(zip("bhsd", array.shape, strict=True))
+    axes = letters("axes", text)
+    order = [letter for axis in axes for letter in axis]
+    for letter, length in lengths.items():
+        if letter not in order and length > 1:
+            axis = {"b": "batch", "h": "heads"}.get(letter, letter)
+            msg = f"it takes no axis of {axis}"
+            raise Unsupported(msg)
+    kept = array.reshape([lengths[c] for c in "bhsd" if c in order])
+    turned = kept.transpose([[c for c in "bhsd" if c in order].index(c) for c in order])
+    shape = [int(np.prod([lengths[c] for c in axis], dtype=int)) for axis in axes]
+    return turned.reshape(shape)
+
+
+def restore(name: str, array: NDArray[Any], text: str, like: NDArray[Any]) -> NDArray[Any]:
+    """Return a result in other axes as (batch, heads, sequence, head_dim): `arrange` undone.
+
+    Raises:
+        WrongResult: Not of the shape of the argument.
+    """
+    lengths = dict(zip("bhsd", like.shape, strict=True))
+    axes = letters("axes", text)
+    order = [letter for axis in axes for letter in axis]
+    expected = tuple(int(np.prod([lengths[c] for c in axis], dtype=int)) for axis in axes)
+    if array.shape != expected:
+        msg = f"it returned shape {array.shape} for {name} of shape {expected}"
+        raise WrongResult(msg)
+    apart = array.reshape([lengths[c] for c in order])
+    back = apart.transpose([order.index(c) for c in "bhsd" if c in order])
+    return back.reshape(like.shape)
+
+
+def consecutive(request: Request) -> int:
+    """Return the first position of a request whose positions are consecutive, alike for all.
+
+    Raises:
+        Unsupported: They are not.
+    """
+    places = request.positions
+    if request.own:
+        if (places != places[:1]).any():
+            msg = "it takes one first position for all sequences of a batch"
+            raise Unsupported(msg)
+        places = places[0]
+    first = int(places.flat[0]) if places.size else 0
+    counted = first + np.arange(len(places))
+    if first < 0 or (places.reshape(len(places), -1) != counted[:, None]).any():
+        msg = "it takes consecutive positions only"
+        raise Unsupported(msg)
+    return first
+
+
+def _offsets(request: Request) -> NDArray[np.int64]:
+    """Return the first position of each sequence."""
+    places = request.positions
+    if not request.own:
+        return np.full(len(request.q), consecutive(request))
+    for row in places:
+        consecutive(replace(request, positions=row, own=False))
+    return np.ascontiguousarray(places[:, 0])
+
+
+def _positions(request: Request, convention: Convention) -> NDArray[Any]:
+    text, places = convention.axes_of_positions, request.positions
+    if not request.own and "b" in text:
+        places = np.broadcast_to(places, (request.q.shape[0], *places.shape))
+    if ("b" in text and "*" in text) or "tokens" in text:
+        places = places.reshape(-1, *places.shape[2:])
+    held = np.dtype(convention.positions_dtype)
+    return np.ascontiguousarray(places.astype(held))
+
+
+def _angles(request: Request, rope: Rotary) -> tuple[NDArray[np.float64], Rotary]:
+    """Return m theta, (batch or 1, sequence, pairs), radians, and the encoding at this length."""
+    places = request.positions.astype(np.float64)
+    given = by_length(rope)(sequence_length(places))
+    if not request.own:
+        places = places[None]
+    axis = given.axis if given.axes > 1 else None
+    return float64.angles(places, given.inv_freq, axis=axis, direction=given.direction), given
+
+
+def _table(
+    name: str,
+    angles: NDArray[np.float64],
+    factor: float,
+    request: Request,
+    convention: Convention,
+) -> NDArray[Any]:
+    """Return a table of angles (..., pairs) in the form of its name: (..., columns)."""
+    dtype = DTYPES[convention.tables_dtype] if convention.tables_dtype else request.q.dtype
+    columns = _columns(angles, convention.columns)
+    cosine, sine = factor * np.cos(columns), factor * np.sin(columns)
+    kind = convention.freqs if name == "freqs" else name
+    if kind == "complex":
+        wide = dtype == np.float64
+        rotations: NDArray[np.complex128] = factor * np.exp(1j * angles)
+        return rotations.astype(np.complex128 if wide else np.complex64)
+    c, s = factor * np.cos(angles), factor * np.sin(angles)
+    forms: dict[str, Callable[[], NDArray[np.float64]]] = {
+        "cos": lambda: cosine,
+        "sin": lambda: sine,
+        "angles": lambda: columns,
+        "cos sin": lambda: np.stack([cosine, sine], axis=-1),
+        "cos then sin": lambda: np.concatenate([cosine, sine], axis=-1),
+        "sin then cos": lambda: np.concatenate([sine, cosine], axis=-1),
+        "stacked": lambda: np.stack([cosine, sine], axis=-1),
+        "matrix": lambda: np.stack([c, -s, s, c], axis=-1).reshape(*angles.shape, 2, 2),
+    }
+    return forms[kind]().astype(dtype)
+
+
+def _columns(angles: NDArray[np.float64], kind: str) -> NDArray[np.float64]:
+    """Return angles (..., pairs) once, in both halves, or twice side by side."""
+    if kind == "single":
+        return angles
+    if kind == "half":
+        return np.concatenate([angles, angles], axis=-1)
+    return np.repeat(angles, 2, axis=-1)
+
+
+def _arrange_table(table: NDArray[Any], text: str) -> NDArray[Any]:
+    """Return a table (batch, sequence, ...) with its leading axes in the order of the text."""
+    words = text.replace("tokens", "b*s").split()
+    lead = [word for word in words if word != "d"]
+    if not any("b" in word for word in lead):
+        if len(table) > 1:
+            msg = "its tables have no axis of a batch"
+            raise Unsupported(msg)
+        table = table[0]
+    rest = table.shape[1:] if table.ndim and not any("b" in w for w in lead) else table.shape[2:]
+    plain = [word for word in lead if word not in {"1", "h"}]
+    if plain == ["s", "b"]:
+        table = table.swapaxes(0, 1)
+    lengths = iter(table.shape)
+    shape = []
+    for word in lead:
+        if word in {"1", "h"}:
+            shape.append(1)
+        elif word == "b*s":
+            shape.append(next(lengths) * next(lengths))
+        else:
+            shape.append(next(lengths))
+    return np.ascontiguousarray(table.reshape(*shape, *rest))
+
+
+def _cache(
+    name: str, request: Request, convention: Convention, rope: Rotary, context: int
+) -> NDArray[Any]:
+    """Return a table with a row for every position; cos and sin side by side as vLLM keeps them."""
+    furthest = int(request.positions.max(initial=0))
+    if int(request.positions.min(initial=0)) < 0:
+        msg = "its table has no rows of negative positions"
+        raise Unsupported(msg)
+    rows = max(min(context, MOST_ROWS), furthest + 1)
+    angles = float64.angles(
+        np.arange(rows, dtype=np.float64), rope.inv_freq, direction=rope.direction
+    )
+    if name == "cos_sin_cache":
+        name, convention = "freqs", replace(convention, freqs="cos then sin", columns="single")
+    return _table(name.removesuffix("_cache"), angles, rope.attention_factor, request, convention)

@@ -1,0 +1,193 @@
+"""The calling convention of an implementation: an expression, and the shapes of what it names."""
+
+from __future__ import annotations
+
+import ast
+import shlex
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from ropecli.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: What a call may name, besides the implementation itself; `arguments.py` makes them.
+ROLES = {
+    "x": "vectors",
+    "q": "queries",
+    "k": "keys",
+    "positions": "integers",
+    "offset": "the first position, where they are consecutive",
+    "offsets": "the first position of each sequence, (batch,)",
+    "length": "number of tokens",
+    "cos": "cosines, times the attention factor",
+    "sin": "sines, times the attention factor",
+    "freqs": "angles of each token, in the form of `freqs`",
+    "cos_cache": "cosines of every position, (context, columns)",
+    "sin_cache": "sines of every position, (context, columns)",
+    "cos_sin_cache": "cosines and sines of every position side by side, (context, rotary dim)",
+    "inv_freq": "inverse frequencies, (pairs,)",
+    "head_dim": "coordinates of a vector",
+    "rotary_dim": "coordinates that are rotated",
+    "heads": "heads of the queries",
+    "key_heads": "heads of the keys",
+    "base": "base of the frequencies",
+    "context": "positions that must be taken",
+}
+#: Forms of `freqs`: "cos sin" (..., pairs, 2), "matrix" (..., pairs, 2, 2), cosines and sines side
+#: by side in the last axis, or "stacked" (2, ...).
+FREQS = (
+    "angles",
+    "complex",
+    "cos sin",
+    "matrix",
+    "cos then sin",
+    "sin then cos",
+    "stacked",
+)
+#: Tables with a row for each token, and those with a row for each position.
+TABLES = ("cos", "sin", "freqs")
+CACHES = ("cos_cache", "sin_cache", "cos_sin_cache")
+COLUMNS = ("half", "interleaved", "single")
+FRAMEWORKS = ("numpy", "torch", "jax", "mlx", "tensorflow", "tinygrad")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Convention:
+    """How an implementation is called.
+
+    `call` is a Python expression over the implementation's name and the names of `ROLES`, such as
+    `apply(q, k, cos, sin)` or `Rotary(dim=head_dim)(x, positions)`. A call of a class makes an
+    instance once, which later calls use again.
+
+    Axes are written as letters: b(atch), h(eads), s(equence), d (head dim), 1, and products such as
+    b*s. Axes left out have length 1.
+    """
+
+    call: str
+    scores: bool = False  #: It returns the scores before softmax, (queries, keys).
+    step: str = ""  #: Of a decoder: the call with one more token.
+    axes_of_x: str = "b h s d"
+    axes_of_positions: str = "s"  #: With a b in it they are always given for each sequence.
+    axes_of_tables: str = "b s d"  #: Of cos, sin and freqs.
+    columns: str = "half"  #: Columns of tables: "half", "interleaved" or "single".
+    freqs: str = "angles"  #: One of `FREQS`.
+    tables_dtype: str = ""  #: Dtype of tables; that of x if empty.
+    positions_dtype: str = "int64"
+    framework: str = "numpy"
+
+    def __post_init__(self) -> None:
+        """Validate.
+
+        Raises:
+            ArgumentError: Not an expression, unknown axes or words.
+        """
+        for name, value, allowed in (
+            ("freqs", self.freqs, FREQS),
+            ("tables", self.columns, COLUMNS),
+            ("framework", self.framework, FRAMEWORKS),
+        ):
+            if value not in allowed:
+                msg = f"{name} must be one of {', '.join(allowed)}, got {value!r}"
+                raise ArgumentError(msg)
+        for text in filter(None, (self.call, self.step)):
+            parse_call(text)
+        letters("axes of x", self.axes_of_x, needed="sd")
+        letters("axes of positions", self.axes_of_positions, needed="s")
+        letters("axes of tables", self.axes_of_tables, needed="s")
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that the call mentions."""
+        found: set[str] = set()
+        for text in filter(None, (self.call, self.step)):
+            found |= {n.id for n in ast.walk(parse_call(text)) if isinstance(n, ast.Name)}
+        return frozenset(found)
+
+    def options(self) -> str:
+        """The command-line options that say this convention, as they can be pasted."""
+        names = {
+            "call": "--call",
+            "step": "--step",
+            "axes_of_x": "--axes-of-x",
+            "axes_of_positions": "--axes-of-positions",
+            "axes_of_tables": "--axes-of-tables",
+            "columns": "--tables",
+            "freqs": "--freqs",
+            "tables_dtype": "--tables-dtype",
+            "positions_dtype": "--positions-dtype",
+            "framework": "--framework",
+        }
+        unused = set()
+        if not self.names & {*TABLES, *CACHES}:
+            unused |= {"columns", "tables_dtype"}
+        if not self.names & {*TABLES}:
+            unused.add("axes_of_tables")
+        if "freqs" not in self.names:
+            unused.add("freqs")
+        if "positions" not in self.names:
+            unused |= {"axes_of_positions", "positions_dtype"}
+        words = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            shown = field.name in {"call", "axes_of_x"} or value != field.default
+            if shown and field.name not in unused:
+                words.append(f"{names[field.name]} {_quoted(value)}")
+        return " ".join(words)
+
+    def with_keywords(self, target: str, more: Mapping[str, Any]) -> Convention:
+        """The convention with other keyword arguments where the implementation itself is called."""
+        if not more:
+            return self
+        tree = parse_call(self.call)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and called_name(node) == target:
+                kept = [word for word in node.keywords if word.arg not in more]
+                added = [ast.keyword(arg=k, value=ast.Constant(v)) for k, v in more.items()]
+                node.keywords = [*kept, *added]
+        return replace(self, call=ast.unparse(tree))
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"' if " " in text and '"' not in text and "$" not in text else shlex.quote(text)
+
+
+def parse_call(text: str) -> ast.Expression:
+    """Parse an expression.
+
+    Raises:
+        ArgumentError: Not a Python expression.
+    """
+    try:
+        return ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError) as error:
+        msg = f"call must be a Python expression such as apply(x, positions), got {text!r}"
+        msg += f": {error}"
+        raise ArgumentError(msg) from None
+
+
+def called_name(node: ast.Call) -> str:
+    """The plain name that is called; empty if it is something else."""
+    return node.func.id if isinstance(node.func, ast.Name) else ""
+
+
+def letters(name: str, text: str, *, needed: str = "") -> list[tuple[str, ...]]:
+    """Return the letters of each axis: "b*s h d" becomes [("b", "s"), ("h",), ("d",)].
+
+    Raises:
+        ArgumentError: An unknown letter, one twice, or one that is needed left out.
+    """
+    words = text.replace("tokens", "b*s").split()
+    axes = [tuple(letter for letter in word.split("*") if letter != "1") for word in words]
+    flat = [letter for axis in axes for letter in axis]
+    if (
+        not words
+        or set(flat) - set("bhsd")
+        or len(set(flat)) < len(flat)
+        or set(needed) - set(flat)
+    ):
+        msg = f"{name} must be letters of b h s d, each once, such as 'b h s d' or 'b*s h*d'"
+        msg += f", got {text!r}"
+        raise ArgumentError(msg)
+    return axes

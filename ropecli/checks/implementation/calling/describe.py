@@ -1,0 +1,201 @@
+"""What an implementation looks like from outside: its parameters, and the frameworks it names."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from typing import Any
+
+from ropecli.checks.implementation.calling.convention import FRAMEWORKS
+from ropecli.checks.implementation.calling.request import Description, Parameter
+
+MOST_METHODS = 24
+#: Modules whose arrays are those of a framework.
+MODULES = {
+    "numpy": ("numpy",),
+    "torch": ("torch",),
+    "jax": ("jax", "jaxlib", "equinox", "flax"),
+    "mlx": ("mlx",),
+    "tensorflow": ("tensorflow",),
+    "tinygrad": ("tinygrad",),
+}
+_BASES = {"builtins", "torch", "abc", "typing", "equinox", "flax", "keras", "tensorflow", "mlx"}
+
+
+def describe(target: Any, name: str, other: Any = None, other_name: str = "") -> Description:
+    """Describe an implementation; its signature may be unknown, as of a compiled function."""
+    kind = "class" if inspect.isclass(target) else "instance"
+    compiled = ("__wrapped__", "schema", "__nb_signature__")
+    if kind == "instance" and (inspect.isroutine(target) or _has(target, *compiled)):
+        kind = "function"
+    owner = target if kind == "class" else type(target)
+    methods = {} if kind == "function" else _methods(owner)
+    known = parameters(target)
+    if kind == "instance" and _has(target, "__signature__") and known is not None:
+        methods = {"__call__": known}
+    return Description(
+        name=name,
+        kind=kind,
+        type_name=type(target).__name__,
+        is_callable=any("__call__" in vars(base) for base in owner.__mro__),
+        parameters=known,
+        methods=methods,
+        frameworks=frameworks(target, other),
+        other=other_name,
+        other_parameters=None if other is None else parameters(other),
+    )
+
+
+def _has(target: Any, *names: str) -> bool:
+    """Whether an object has one of these attributes; asking may run foreign code."""
+    try:
+        return any(hasattr(target, name) for name in names)
+    except Exception:
+        return False
+
+
+def _methods(owner: type) -> dict[str, tuple[Parameter, ...]]:
+    """Return the parameters of the public methods that a class has of its own module."""
+    found = {}
+    for base in owner.__mro__:
+        if base is not owner and base.__module__.partition(".")[0] in _BASES:
+            continue
+        for name, method in vars(base).items():
+            public = name == "__call__" or not name.startswith("_")
+            if public and inspect.isroutine(method) and name not in found:
+                static = isinstance(method, staticmethod)
+                known = parameters(getattr(owner, name))
+                if known is not None:
+                    bound = static or isinstance(method, classmethod)
+                    found[name] = known if bound else known[1:]  # without self
+    first = ("forward", "__call__", "call")
+    order = sorted(found, key=lambda name: first.index(name) if name in first else len(first))
+    return {name: found[name] for name in order[:MOST_METHODS]}
+
+
+def parameters(target: Any, *, configurations: bool = True) -> tuple[Parameter, ...] | None:
+    """Return the parameters of a callable; None if they are unknown.
+
+    Args:
+        target: Anything that can be called.
+        configurations: Describe the classes of annotations as well.
+    """
+    try:
+        signature = inspect.signature(target)
+    except Exception:  # a signature may run foreign code
+        return _scripted(target) or _documented(target)
+    return tuple(
+        Parameter(
+            name=each.name,
+            kind=each.kind.name,
+            required=each.default is each.empty
+            and each.kind not in {each.VAR_POSITIONAL, each.VAR_KEYWORD},
+            default=None if each.default is each.empty else _plain(each.default),
+            annotation="" if each.annotation is each.empty else _annotation(each.annotation),
+            made_by=_made_by(target, each) if configurations else None,
+        )
+        for each in signature.parameters.values()
+    )
+
+
+def _scripted(target: Any) -> tuple[Parameter, ...] | None:
+    """Return the parameters of a function of TorchScript."""
+    arguments = getattr(getattr(target, "schema", None), "arguments", None)
+    if arguments is None:
+        return None
+    return tuple(
+        Parameter(
+            name=each.name,
+            kind="KEYWORD_ONLY" if each.kwarg_only else "POSITIONAL_OR_KEYWORD",
+            required=not each.has_default_value(),
+            annotation=str(each.type),
+        )
+        for each in arguments
+    )
+
+
+def _documented(target: Any) -> tuple[Parameter, ...] | None:
+    """Return the parameters that the first line of a compiled function's docstring shows."""
+    text = (getattr(target, "__doc__", None) or "").strip().partition("\n")[0]
+    try:
+        (function,) = ast.parse(f"def {text.removeprefix('def ').rstrip(':. ')}: ...").body
+    except (SyntaxError, ValueError):
+        return None
+    if not isinstance(function, ast.FunctionDef):
+        return None
+    words = function.args
+    before = [*words.posonlyargs, *words.args]
+    defaults = len(before) - len(words.defaults)
+    return tuple(
+        Parameter(
+            name=each.arg,
+            kind="POSITIONAL_OR_KEYWORD" if each in before else "KEYWORD_ONLY",
+            required=i < defaults if each in before else words.kw_defaults[i - len(before)] is None,
+            annotation="" if each.annotation is None else ast.unparse(each.annotation),
+        )
+        for i, each in enumerate([*before, *words.kwonlyargs])
+    )
+
+
+def _made_by(target: Any, parameter: inspect.Parameter) -> tuple[str, tuple[Parameter, ...]] | None:
+    """Return the name and parameters of the class that a parameter is annotated with.
+
+    It must be a class of Python code that the target's module names, as that of a configuration.
+    """
+    function = inspect.unwrap(target.__init__ if inspect.isclass(target) else target)
+    around = getattr(function, "__globals__", {})
+    annotation = parameter.annotation
+    name = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    name = name.strip("'\"").partition(" | ")[0]
+    kind = around.get(name)
+    if not inspect.isclass(kind) or kind.__module__.partition(".")[0] in _BASES:
+        return None
+    known = parameters(kind, configurations=False)
+    return None if known is None else (name, known)
+
+
+def frameworks(*targets: Any) -> tuple[str, ...]:
+    """Return the frameworks that the code of the targets names, most likely first.
+
+    Those of annotations come first, then those of base classes, then what the module imports; last,
+    what has been loaded by it.
+    """
+    found: list[str] = []
+    for target in filter(lambda each: each is not None, targets):
+        words = [each.annotation for each in parameters(target) or ()]
+        words += [base.__module__ for base in getattr(target, "__mro__", type(target).__mro__)]
+        function = inspect.unwrap(target) if callable(target) else target
+        around = getattr(function, "__globals__", None)
+        if around is None:
+            module = sys.modules.get(getattr(target, "__module__", None) or "")
+            around = {} if module is None else vars(module)
+        values = [*around.values()]
+        words += [
+            getattr(value, "__name__", "")
+            if inspect.ismodule(value)
+            else str(getattr(value, "__module__", ""))
+            for value in values
+        ]
+        found += _named(words)
+    found += [name for name in _named([*sys.modules]) if name != "numpy"]
+    return tuple(dict.fromkeys([*(name for name in found if name != "numpy"), "numpy"]))
+
+
+def _named(words: list[str]) -> list[str]:
+    heads = {word.partition(".")[0] for word in words}
+    keras = sys.modules.get("keras")
+    if keras is not None and heads & {"keras", "keras_hub"}:
+        heads.add(keras.config.backend())  # Keras works with the arrays of its backend
+    return [name for name in FRAMEWORKS if set(MODULES[name]) & heads]
+
+
+def _annotation(annotation: Any) -> str:
+    if isinstance(annotation, str):
+        return annotation
+    module, name = getattr(annotation, "__module__", ""), getattr(annotation, "__qualname__", "")
+    return f"{module}.{name}" if name else str(annotation)
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, int | float | str | bool | None) else repr(value)[:80]

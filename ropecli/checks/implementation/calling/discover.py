@@ -1,0 +1,373 @@
+"""The calling convention of an implementation, found by its signature and by trial."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from ropecli.arrays import DTYPES
+from ropecli.checks.implementation.calling.convention import (
+    CACHES,
+    FREQS,
+    TABLES,
+    Convention,
+    letters,
+)
+from ropecli.checks.implementation.calling.expressions import PLACES, calls
+from ropecli.checks.implementation.calling.request import Request
+from ropecli.checks.implementation.calling.vocabulary import freqs_kinds, roles
+from ropecli.checks.implementation.interface import (
+    ImplementationError,
+    Unsupported,
+    real_numbers,
+)
+from ropecli.errors import ArgumentError
+from ropecli.reference import float64
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from ropecli.checks.implementation.calling.request import Description, Response
+    from ropecli.rotary.rotary import Rotary
+
+#: Axes of x, most wanted first: those that say most of what a kernel may get wrong.
+AXES_OF_X = (
+    "b h s d",
+    "b s h d",
+    "s b h d",
+    "b*s h d",
+    "b*s h*d",
+    "b s h*d",
+    "b s d",
+    "h s d",
+    "s h d",
+    "s d",
+    "b h d s",
+)
+AXES_OF_POSITIONS = ("s", "b s", "b*s")
+AXES_OF_TABLES = ("b s d", "b 1 s d", "b s 1 d", "s d", "s 1 1 d", "s 1 d", "b*s d", "s b d")
+COLUMNS = ("half", "interleaved", "single")
+POSITIONS_DTYPES = ("int64", "float32")
+#: Lengths of the trials, no two alike: an axis taken for another one does not fit.
+BATCH, HEADS, LENGTH = 2, 3, 5
+FIRST = 3  #: First position of the trials.
+CONTEXT = 64  #: Rows of caches in trials.
+PATIENCE = 150  #: Trials after one that was called, of a wrong implementation.
+MOST_TRIALS = 2500  #: In each framework.
+MOST_ALIKE = 25  #: Trials of a call in axes that fail with the same words before it is left.
+
+RAISED, SHAPED, ALONG, ROTATED, EXACT = range(5)
+
+
+class Engine(Protocol):
+    """What trials need of an engine."""
+
+    def describe(self) -> Description:
+        """Describe the implementation."""
+
+    def dtypes(self, name: str) -> tuple[str, ...]:
+        """Return the dtypes that a framework holds."""
+
+    def make(self, convention: Convention, rope: Rotary, context: int) -> int:
+        """Make an instance, and return its number."""
+
+    def call(self, number: int, request: Request) -> Response:
+        """Call an instance."""
+
+    def drop(self, number: int) -> None:
+        """Forget an instance."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """A convention that was tried."""
+
+    convention: Convention
+    level: float  #: How far it came, from `RAISED` to `EXACT`.
+    error: str = ""
+
+
+class NotCallable(Exception):
+    """No convention fits; the text says which were tried and how the nearest one failed."""
+
+    def __init__(self, tried: Sequence[Trial], missing: str) -> None:
+        super().__init__(missing)
+        self.tried = tuple(tried)
+        self.missing = missing
+
+
+def discover(
+    engine: Engine,
+    rope: Rotary,
+    context: int,
+    given: Mapping[str, Any],
+    init: Mapping[str, Any],
+    *,
+    axes: int = 1,
+    dtypes: tuple[str, ...] | None = None,
+    place: int = 0,
+) -> tuple[Convention, str]:
+    """Find the convention by which an implementation takes vectors and rotates them.
+
+    Args:
+        engine: Runs it.
+        rope: The encoding of tables that it is given.
+        context: Rows of caches that it is given.
+        given: Fields of `Convention` that are known; they are not guessed.
+        init: Keyword arguments of its own.
+        axes: Coordinates of a position.
+        dtypes: Dtypes of the data; None: those of the framework.
+        place: Which of them the trials are made in.
+
+    Returns:
+        The convention, and the dtype of the trials.
+
+    Raises:
+        NotCallable: None fits.
+    """
+    description = engine.describe()
+    half = rope.layout == "half"
+    known = [given["call"]] if "call" in given else calls(description, init, half=half)
+    frameworks = [given["framework"]] if "framework" in given else [*description.frameworks]
+    best: Trial | None = None
+    tried: list[Trial] = []
+    found = 0
+    held: dict[str, tuple[str, ...]] = {}
+    for framework in frameworks:
+        try:
+            if not _installed(engine, framework, alone=len(frameworks) == 1):
+                continue
+            held[framework] = dtypes or engine.dtypes(framework)
+        except ImplementationError as error:
+            raise NotCallable(tried, str(error)) from None
+        if place >= len(held[framework]):
+            continue
+        if {"float64"} & {*held[framework]} - {*engine.dtypes(framework)}:
+            msg = "float64 needs JAX's x64 mode: set JAX_ENABLE_X64=1"
+            raise ArgumentError(msg)
+        failures: Counter[tuple[str, ...]] = Counter()
+        for convention in _likely_first(known, framework, description, given):
+            way = (convention.call, convention.axes_of_x)
+            if failures[way] >= MOST_ALIKE:
+                continue
+            if best is not None and best.level >= ALONG and len(tried) - found > PATIENCE:
+                return best.convention, held[framework][place]
+            trial = _try(
+                engine,
+                convention,
+                rope,
+                context,
+                axes=axes,
+                dtype=held[framework][place],
+                twice=bool(description.other),
+            )
+            tried.append(trial)
+            if trial.error:  # the same words in whatever tables count up to the limit
+                failures[*way, trial.error] += 1
+                failures[way] = max(failures[way], failures[*way, trial.error])
+            if best is None or trial.level > best.level:
+                best, found = trial, len(tried)
+            if trial.level == EXACT:
+                return trial.convention, held[framework][place]
+    if best is None or best.level == RAISED:
+        raise NotCallable(tried, "" if known else _unknown(description))
+    return best.convention, held[best.convention.framework][place]
+
+
+def _installed(engine: Engine, framework: str, *, alone: bool) -> bool:
+    try:
+        engine.dtypes(framework)
+    except ArgumentError:
+        if alone:
+            raise
+        return False
+    return True
+
+
+def _likely_first(
+    known: Sequence[str], framework: str, description: Description, given: Mapping[str, Any]
+) -> Iterator[Convention]:
+    """Yield conventions by how unlikely their call, axes and tables are together."""
+    ranked: list[tuple[int, str, dict[str, str]]] = []
+    for rank, call in enumerate(known):
+        fields = _fields(call, framework, description, given)
+        for chosen in itertools.product(*(list(enumerate(values)) for values in fields.values())):
+            unlikely = rank + sum(place for place, _ in chosen)
+            values = [value for _, value in chosen]
+            ranked.append((unlikely, call, dict(zip(fields, values, strict=True))))
+    ranked.sort(key=lambda each: each[0])
+    for _, call, chosen_fields in ranked[:MOST_TRIALS]:
+        of_x = letters("axes", chosen_fields["axes_of_x"])
+        index = next(i for i, axis in enumerate(of_x) if "s" in axis)
+        fixed = {key: value for key, value in given.items() if key not in {"call", *chosen_fields}}
+        yield Convention(
+            call=call.replace("sequence axis", str(index)), **{**fixed, **chosen_fields}
+        )
+
+
+def _fields(
+    call: str, framework: str, description: Description, given: Mapping[str, Any]
+) -> dict[str, Sequence[str]]:
+    """Return what each field of the convention of a call may be, most likely first."""
+    names = Convention(call=call.replace("sequence axis", "0")).names
+    fields: dict[str, Sequence[str]] = {"framework": (framework,), "axes_of_x": AXES_OF_X}
+    if "positions" in names:
+        fields |= {"axes_of_positions": AXES_OF_POSITIONS, "positions_dtype": POSITIONS_DTYPES}
+    if "freqs" in names:
+        every = (*(description.parameters or ()), *itertools.chain(*description.methods.values()))
+        named = [p for p in every if "freqs" in roles(p.name, 1, p.annotation)]
+        fields["freqs"] = freqs_kinds(named[0].name, named[0].annotation) if named else FREQS
+    if names & {*TABLES}:
+        fields["axes_of_tables"] = AXES_OF_TABLES
+    if names & {*TABLES, "cos_cache", "sin_cache"}:
+        fields["columns"] = COLUMNS
+    return {name: (given[name],) if name in given else fields[name] for name in fields}
+
+
+def _try(
+    engine: Engine,
+    convention: Convention,
+    rope: Rotary,
+    context: int,
+    *,
+    axes: int,
+    dtype: str,
+    twice: bool,
+) -> Trial:
+    """Call it by a convention, and say how far it came.
+
+    Args:
+        engine: Runs it.
+        convention: How it is called.
+        rope: The encoding of tables that it is given.
+        context: Rows of caches that it is given.
+        axes: Coordinates of a position.
+        dtype: Dtype of the vectors.
+        twice: Whether other positions must give what belongs to them.
+    """
+    order = {letter for axis in letters("axes", convention.axes_of_x) for letter in axis}
+    length = min(LENGTH, context)
+    shape = (BATCH if "b" in order else 1, HEADS if "h" in order else 1, length, rope.head_dim)
+    results, rows = [], []
+    try:
+        x = _vectors(shape, dtype)
+        number = engine.make(convention, rope, min(context, CONTEXT))
+        try:
+            for places, own in _places(convention, shape[0], length, axes, twice=twice):
+                answer = engine.call(number, Request(q=x, positions=places, own=own))
+                results.append(real_numbers(answer.q, x))
+                each = places if own else places[None]
+                rows.append(np.broadcast_to(each, (shape[0], *each.shape[1:])))
+        finally:
+            engine.drop(number)
+    except (ImplementationError, Unsupported) as error:
+        return Trial(convention=convention, level=RAISED, error=str(error))
+    got, where = np.concatenate(results), np.concatenate(rows)
+    if convention.scores or not np.isfinite(got).all():
+        return Trial(convention=convention, level=SHAPED)
+    level = _level(got, x[0, 0, 0].astype(np.float64), where, rope, convention)
+    return Trial(convention=convention, level=level)
+
+
+def _vectors(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+    """Return one vector at every place: results that differ do so by their positions."""
+    one = np.random.default_rng(0).standard_normal(shape[-1]).astype(DTYPES[dtype])
+    return np.broadcast_to(one, shape).copy()
+
+
+def _places(
+    convention: Convention, batch: int, length: int, axes: int, *, twice: bool
+) -> list[tuple[NDArray[np.int64], bool]]:
+    """Return the positions to try, those of each sequence apart where there is room for them."""
+    names = convention.names
+    # Rows of a table for each token are not those that positions would choose from it.
+    first = FIRST if names & {*TABLES, *PLACES} and length == LENGTH else 0
+    shared = first + np.arange(length)
+    apart = shared + np.arange(batch)[:, None]
+    if names & {*TABLES}:
+        tried = [shared, apart] if "b" in convention.axes_of_tables else [shared]
+    elif "offsets" in names or ("positions" in names and "b" in convention.axes_of_positions):
+        tried = [apart]
+    else:
+        tried = [shared, shared + 1] if twice and first else [shared]
+    owned = [(each, each.ndim > 1) for each in tried]
+    if axes == 1:
+        return owned
+    return [(np.repeat(each[..., None], axes, axis=-1), own) for each, own in owned]
+
+
+def _level(
+    got: NDArray[np.float64],
+    x: NDArray[np.float64],
+    places: NDArray[np.int64],
+    rope: Rotary,
+    convention: Convention,
+) -> float:
+    """Return how much results are like a rotation of one vector by positions.
+
+    A wrong implementation is called as well, by the convention that makes most of it right.
+
+    Args:
+        got: (sequences, heads, length, head_dim).
+        x: (head_dim,), the vector.
+        places: (sequences, length), or with axes one axis more; each sequence counts up by 1.
+        rope: The encoding of tables that it was given.
+        convention: How it was called.
+    """
+    near = 1e-3 * np.abs(x).max()  # float32 keeps 1e-6, and half precision tables a few times 1e-4
+    begin = places.reshape(*places.shape[:2], -1)[:, 0, 0]
+    shared = max(1, got.shape[2] - np.ptp(begin))
+    ahead = begin.max() - begin
+    common = np.stack([rows[:, i : i + shared] for rows, i in zip(got, ahead, strict=True)])
+    usual = np.median(common, axis=(0, 1))
+    alike = np.abs(common - usual).max(axis=(-1, -2)) <= near
+    moves = bool((np.abs(np.diff(usual, axis=0)).max(axis=-1) > near).any())
+    told = convention.names & {*TABLES, *CACHES}
+    right = _rotated_as_told(got, x, places, rope, near) if told else float(alike.mean())
+    if not moves or not alike.all():
+        return SHAPED + 0.9 * right * moves
+    lengths = np.linalg.norm(got, axis=-1)
+    if np.abs(lengths - lengths[..., :1]).max() > 1e-2 * lengths.max():
+        return ALONG + 0.9 * right
+    return EXACT if right == 1 else ROTATED + 0.9 * right
+
+
+def _rotated_as_told(
+    got: NDArray[np.float64],
+    x: NDArray[np.float64],
+    places: NDArray[np.int64],
+    rope: Rotary,
+    near: float,
+) -> float:
+    """Return the part of the numbers rotated by the tables given, in any layout and direction."""
+    axis = rope.axis if rope.axes > 1 else None
+    angles = float64.angles(places.astype(np.float64), rope.inv_freq, axis=axis)[:, None]
+    count = len(rope.inv_freq)
+    half = np.stack([np.arange(count), np.arange(count) + count], axis=1)
+    beside = np.stack([2 * np.arange(count), 2 * np.arange(count) + 1], axis=1)
+    layouts = [(half, half), (beside, beside), (beside, half), (rope.pairs_in, rope.pairs_out)]
+    factor = rope.attention_factor
+    most = 0.0
+    for (pairs_in, pairs_out), sign in itertools.product(layouts, (1, -1)):
+        every = np.broadcast_to(x, (*angles.shape[:-1], len(x)))
+        rows = float64.rotate(
+            every, sign * angles, pairs_in=pairs_in, pairs_out=pairs_out, factor=factor
+        )
+        most = max(most, float((np.abs(got - rows) <= near).mean()))
+    return most
+
+
+def _unknown(description: Description) -> str:
+    """Say which required parameter has no meaning."""
+    every = description.parameters or ()
+    for place, parameter in enumerate(every):
+        if parameter.required and not roles(parameter.name, place):
+            return f"its parameter {parameter.name!r} has no known meaning"
+    names = ", ".join(parameter.name for parameter in every) or "no known parameters"
+    return f"its parameters ({names}) have no known meaning together"

@@ -1,0 +1,359 @@
+"""The engine makes instances of an implementation and calls them. It runs beside foreign code.
+
+It knows nothing of laws: requests come in as plain arrays, and responses go out as such, so that it
+may run in a process of its own (`worker.py`).
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.checks.implementation.calling.arguments import (
+    arguments,
+    arrange,
+    consecutive,
+    restore,
+)
+from ropecli.checks.implementation.calling.convention import ROLES, called_name, parse_call
+from ropecli.checks.implementation.calling.describe import describe
+from ropecli.checks.implementation.calling.foreign import translate_errors
+from ropecli.checks.implementation.calling.frameworks import Numpy, framework
+from ropecli.checks.implementation.calling.request import Response
+from ropecli.checks.implementation.interface import Unsupported, WrongResult
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from ropecli.checks.implementation.calling.convention import Convention
+    from ropecli.checks.implementation.calling.request import Description, Request
+    from ropecli.rotary.rotary import Rotary
+
+VECTORS = ("x", "q", "k")
+FURTHEST_STEP = 512  #: Largest first position that a decoder is stepped to.
+
+
+class Engine:
+    """An implementation that is here in this process, and its instances."""
+
+    def __init__(
+        self,
+        target: Any,
+        *,
+        name: str,
+        other: Any = None,
+        other_name: str = "",
+        device: str | None = None,
+        values: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Take an implementation.
+
+        Args:
+            target: The function, class or object.
+            name: By which calls name it.
+            other: Second function, which rotates by the tables of the target.
+            other_name: By which calls name that.
+            device: Device of arrays, as their framework names it.
+            values: Further objects that calls name.
+        """
+        self.target = target
+        self.name = name
+        self.other = other
+        self.other_name = other_name
+        self._device = device
+        self._values = dict(values or {})
+        self._frames: dict[str, Numpy] = {}
+        self._instances: dict[int, _Instance] = {}
+
+    def frame(self, name: str) -> Numpy:
+        """Return the framework of that name.
+
+        Raises:
+            ArgumentError: It is not installed, or has no such device.
+        """
+        if name not in self._frames:
+            self._frames[name] = framework(name, self._device)
+        return self._frames[name]
+
+    def describe(self) -> Description:
+        """Describe the implementation."""
+        with translate_errors():
+            return describe(self.target, self.name, self.other, self.other_name)
+
+    def dtypes(self, name: str) -> tuple[str, ...]:
+        """Return the dtypes that a framework holds."""
+        return self.frame(name).dtypes
+
+    def make(self, convention: Convention, rope: Rotary, context: int) -> int:
+        """Make an instance, and return the number by which calls name it.
+
+        Args:
+            convention: How it is called.
+            rope: The encoding of tables that it is given.
+            context: Rows of a cache that it is given.
+
+        Raises:
+            ImplementationError: Its constructor raised.
+            ArgumentError: A framework that is not here.
+        """
+        frame = self.frame(convention.framework)
+        number = 1 + max(self._instances, default=0)
+        with translate_errors():
+            self._instances[number] = _Instance(self, frame, convention, rope, context)
+        return number
+
+    def call(self, number: int, request: Request) -> Response:
+        """Call an instance.
+
+        Raises:
+            ImplementationError: It raised, or returned what cannot be judged.
+            Unsupported: Its convention cannot say this request.
+        """
+        return self._instances[number].call(request)
+
+    def drop(self, number: int) -> None:
+        """Forget an instance."""
+        self._instances.pop(number, None)
+
+    def names(self) -> dict[str, Any]:
+        """Return what an expression may name: the target's own module, the target, the other."""
+        module = sys.modules.get(getattr(self.target, "__module__", None) or "")
+        around = getattr(inspect.unwrap(self.target), "__globals__", None) or vars(module or object)
+        both = {self.name: self.target}
+        if self.other_name:
+            both[self.other_name] = self.other
+        return {**around, **self._values, **both}
+
+
+class _Instance:
+    """One instance: its class is called once, its calls as often as they are asked for."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        frame: Numpy,
+        convention: Convention,
+        rope: Rotary,
+        context: int,
+    ) -> None:
+        self._frame = frame
+        self._convention = convention
+        self._rope = rope
+        self._context = context
+        self._target = engine.name
+        self._names = engine.names()
+        hoist = _Hoist(engine.name if inspect.isclass(engine.target) else "")
+        self._call = _compile(hoist.visit(parse_call(convention.call)))
+        self._step = _compile(hoist.visit(parse_call(convention.step))) if convention.step else None
+        self._construction = hoist.construction
+        self._object = self._construct()
+
+    def _construct(self) -> Any:
+        if self._construction is None:
+            return None
+        sizes = {
+            "head_dim": self._rope.head_dim,
+            "rotary_dim": 2 * len(self._rope.inv_freq),
+            "base": self._rope.base,
+            "context": self._context,
+        }
+        code = _compile(ast.Expression(self._construction))
+        return eval(code, {**self._names, **sizes})
+
+    def call(self, request: Request) -> Response:
+        """Make one call, and read its result."""
+        with translate_errors():
+            if self._step is not None:
+                return self._decode(request)
+            if request.gradient is not None:
+                return self._pull_back(request)
+            handed = self._arguments(request)
+            value = self._evaluate(self._call, handed)
+            return self._response(request, handed, value)
+
+    def _arguments(self, request: Request) -> dict[str, Any]:
+        """Return the framework's arguments of a request."""
+        made = arguments(
+            self._convention.names & ROLES.keys() - {self._target},
+            request,
+            self._convention,
+            self._rope,
+            self._context,
+        )
+        memory = request.memory
+        if memory != "contiguous" and not self._frame.has_strides:
+            msg = "its framework has no arrays with strides"
+            raise Unsupported(msg)
+        return {
+            name: self._hand(value, memory if name in VECTORS else "contiguous")
+            if isinstance(value, np.ndarray)
+            else value
+            for name, value in made.items()
+        }
+
+    def _hand(self, array: NDArray[Any], memory: str) -> Any:
+        if memory == "expanded":
+            return self._frame.expand(array[:1].copy(), array.shape)
+        return self._frame.to(lay_out(array, memory))
+
+    def _evaluate(self, code: Any, handed: Mapping[str, Any]) -> Any:
+        value = eval(code, {**self._names, **handed, _OBJECT: self._object})
+        if inspect.iscoroutine(value):
+            value.close()  # otherwise Python warns that it was never awaited
+        return value
+
+    def _response(self, request: Request, handed: Mapping[str, Any], value: Any) -> Response:
+        """Read what a call returned, and what it did to its arguments."""
+        back, frame = self._read(request, handed, value), self._frame
+        reread = None
+        if request.then is not None:
+            self._evaluate(self._call, self._arguments(request.then))
+            reread = self._read(request, handed, value)[0]
+        changed = []
+        if request.watch:
+            before = self._arguments(request)
+            for name, given in handed.items():
+                if hasattr(given, "shape"):
+                    change = _first_change(name, frame.back(before[name]), frame.back(given))
+                    changed += [] if change is None else [(name, change)]
+        q, k, in_place = *back, value is None
+        return Response(q=q, k=k, in_place=in_place, changed=tuple(changed), reread=reread)
+
+    def _read(
+        self, request: Request, handed: Mapping[str, Any], value: Any
+    ) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        """Return q and k of a result in canonical axes."""
+        names = [name for name in ("x", "q") if name in handed]
+        if value is None:  # written over the arguments
+            value = tuple(handed[name] for name in [*names, "k"] if name in handed)
+            self._refuse_unchanged(value[0], request)
+        if self._convention.scores:
+            return self._frame.back(value), None
+        both = list(value) if isinstance(value, tuple | list) else [value]
+        if not both:
+            msg = "it returned nothing"
+            raise WrongResult(msg)
+        text = self._convention.axes_of_x
+        q = restore(names[0] if names else "x", self._frame.back(both[0]), text, request.q)
+        if "k" not in handed or len(both) < 2:
+            return q, None
+        keys = request.q if request.k is None else request.k
+        return q, restore("k", self._frame.back(both[1]), text, keys)
+
+    def _refuse_unchanged(self, q: Any, request: Request) -> None:
+        """Refuse a call that returned nothing and wrote nothing."""
+        given = arrange(request.q, self._convention.axes_of_x)
+        if request.positions.any() and np.array_equal(self._frame.back(q), given):
+            msg = "it must be an array of numbers, got NoneType, and nothing was written over x"
+            raise WrongResult(msg)
+
+    def _pull_back(self, request: Request) -> Response:
+        """Return the gradient of the queries."""
+        assert request.gradient is not None
+        handed = self._arguments(request)
+        name = "x" if "x" in handed else "q"
+        text = self._convention.axes_of_x
+
+        def call(x: Any) -> Any:
+            value = self._evaluate(self._call, {**handed, name: x})
+            if value is None:
+                msg = "it writes its result over the argument"
+                raise Unsupported(msg)
+            return value[0] if isinstance(value, tuple | list) else value
+
+        given = arrange(request.q, text)
+        back = self._frame.pull_back(call, given, arrange(request.gradient, text))
+        return Response(q=request.q, gradient=restore("the gradient", back, text, request.q))
+
+    def _decode(self, request: Request) -> Response:
+        """Prefill a new decoder, and step through the other tokens."""
+        self._object = self._construct()
+        if request.stepwise:
+            first, rest = np.split(request.q, [request.prefilled], axis=2)
+            parts = [self._take(self._call, first)] if request.prefilled else []
+            return Response(q=np.concatenate([*parts, *self._steps(rest)], axis=2))
+        try:
+            start = consecutive(request)
+        except Unsupported:
+            start = FURTHEST_STEP + 1
+        if request.own or start > FURTHEST_STEP:
+            msg = "a decoder counts its positions itself"
+            raise Unsupported(msg)
+        if not start:
+            return Response(q=self._take(self._call, request.q))
+        self._take(self._call, np.ones_like(request.q[:, :, :1]).repeat(start, axis=2))
+        return Response(q=np.concatenate(self._steps(request.q), axis=2))
+
+    def _steps(self, tokens: NDArray[Any]) -> list[NDArray[Any]]:
+        assert self._step is not None
+        return [self._take(self._step, tokens[:, :, i : i + 1]) for i in range(tokens.shape[2])]
+
+    def _take(self, code: Any, x: NDArray[Any]) -> NDArray[Any]:
+        """Return a decoder's rows for x, a token's without its axis too."""
+        arranged = arrange(x, self._convention.axes_of_x)
+        result = self._frame.back(self._evaluate(code, {"x": self._frame.to(arranged.copy())}))
+        if x.shape[2] == 1 and result.size == arranged.size:
+            result = result.reshape(arranged.shape)
+        return restore("x", result, self._convention.axes_of_x, x)
+
+
+_OBJECT = "_instance"
+
+
+class _Hoist(ast.NodeTransformer):
+    """Replaces calls of a class by the name of its instance, and keeps the call."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.construction: ast.Call | None = None
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if self.name and called_name(node) == self.name:
+            self.construction = node
+            return ast.copy_location(ast.Name(id=_OBJECT, ctx=ast.Load()), node)
+        return self.generic_visit(node)
+
+
+def _compile(tree: ast.Expression) -> Any:
+    return compile(ast.fix_missing_locations(tree), "<call>", "eval")
+
+
+def lay_out(array: NDArray[Any], memory: str) -> NDArray[Any]:
+    """Return the values of an array in memory of another kind.
+
+    Args:
+        array: Any array.
+        memory: "contiguous"; "transposed", its last two leading axes exchanged; "sliced", the
+            middle third of longer rows; "strided", every other number of a row; or "offset", in
+            the middle of a buffer.
+    """
+    if memory == "transposed":
+        if array.ndim < 3:
+            return np.asfortranarray(array)
+        return np.ascontiguousarray(array.swapaxes(-2, -3)).swapaxes(-2, -3)
+    *lead, dim = array.shape
+    if memory == "sliced":
+        view = np.full((*lead, 3 * dim), 7.0).astype(array.dtype)[..., dim : 2 * dim]
+    elif memory == "strided":
+        view = np.full((*lead, 2 * dim), 7.0).astype(array.dtype)[..., ::2]
+    elif memory == "offset":
+        view = np.full(array.size + 12, 7.0).astype(array.dtype)[5 : 5 + array.size]
+        view = view.reshape(array.shape)
+    else:
+        return np.ascontiguousarray(array).copy()
+    view[...] = array
+    return view
+
+
+def _first_change(name: str, before: NDArray[Any], after: NDArray[Any]) -> str | None:
+    wrong = np.argwhere(before.astype(np.complex128) != after.astype(np.complex128))
+    if not len(wrong):
+        return None
+    index = tuple(int(i) for i in wrong[0])
+    return f"{name}{list(index)} was {before[index]:.6g}, is {after[index]:.6g}"

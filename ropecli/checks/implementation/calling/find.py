@@ -1,0 +1,160 @@
+"""The convention of an implementation: what was given of it, and the rest found."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from ropecli.checks.implementation.calling.convention import Convention
+from ropecli.checks.implementation.calling.discover import NotCallable, discover
+from ropecli.checks.implementation.interface import ImplementationError
+from ropecli.errors import ArgumentError, RopecliError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ropecli.checks.implementation.calling.discover import Engine
+    from ropecli.checks.implementation.calling.request import Description
+    from ropecli.rotary.rotary import Rotary
+
+FORMS = ("apply", "tables", "module", "decoder", "score")
+#: What is tried in turn: the dtype of the data, by its place among those of the framework, and that
+#: of positions.
+DTYPES_TRIED = ((0, "int64"), (0, "int32"), (1, "int64"), (2, "int64"), (3, "int64"))
+
+
+class CallError(RopecliError, ValueError):
+    """An implementation that can't be called in any way that is known."""
+
+    def __init__(self, problem: str, advice: str, adapter: str) -> None:
+        super().__init__(problem, advice)
+        self.adapter = adapter  #: Lines of Python to fill in.
+
+
+class Verbatim(str):
+    """Text that stands in a call as it is."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def keyword_texts(init: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return keyword arguments as they stand in a call, and objects that need a name there."""
+    texts, objects = {}, {}
+    for key, value in init.items():
+        try:
+            literal = ast.literal_eval(repr(value)) == value
+        except (ValueError, SyntaxError, TypeError):
+            literal = False
+        if not literal:
+            objects[f"init_{key}"] = value
+        texts[key] = value if literal else Verbatim(f"init_{key}")
+    return texts, objects
+
+
+def find_convention(
+    engine: Engine,
+    form: str | None,
+    given: Mapping[str, Any],
+    init: Mapping[str, Any],
+    *,
+    rope: Rotary,
+    context: int,
+    axes: int,
+    dtypes: tuple[str, ...] | None,
+) -> tuple[Convention, Description, tuple[str, ...]]:
+    """Return how to call an implementation, what it looks like, and the dtypes of its data.
+
+    Args:
+        engine: Runs it.
+        form: One of `FORMS`, which says the call; None if it is to be found.
+        given: Fields of `Convention` that are not to be found.
+        init: Keyword arguments of its own, as they stand in a call.
+        rope: The encoding of tables that it is given.
+        context: Rows of caches that it is given.
+        axes: Coordinates of a position.
+        dtypes: Dtypes of the data; None: all of its framework, as far as it takes them.
+
+    Raises:
+        CallError: No convention fits.
+    """
+    try:
+        description = engine.describe()
+    except ImplementationError as error:
+        msg = f"it can't be loaded: {error}"
+        raise CallError(msg, "", "") from None
+    known = {**given}
+    if form is not None:
+        known = {**_of_form(form, description, init), **known}
+        if {"scores", "step"} & known.keys():
+            convention = Convention(**{"framework": description.frameworks[0], **known})
+            return convention, description, dtypes or engine.dtypes(convention.framework)
+    first: NotCallable | None = None
+    for place, held in DTYPES_TRIED:
+        fields = {"positions_dtype": held, **known}
+        try:
+            found, dtype = discover(
+                engine, rope, context, fields, init, axes=axes, dtypes=dtypes, place=place
+            )
+        except NotCallable as error:
+            first = first or error
+            continue
+        every = dtypes or engine.dtypes(found.framework)
+        return found, description, (dtype, *(each for each in every if each != dtype))
+    assert first is not None
+    raise _explain(first, description, known)
+
+
+def _of_form(form: str, description: Description, init: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that a form says.
+
+    Raises:
+        ArgumentError: No such form, or a target that does not fit it.
+    """
+    name, is_class = description.name, description.kind == "class"
+    words = [f"{key}={value!r}" for key, value in init.items()]
+    made = f"{name}({', '.join(words)})"
+    if form == "decoder":
+        if not is_class:
+            msg = f"form decoder takes a class, got a {description.type_name}"
+            raise ArgumentError(msg)
+        return {"call": f"{made}.prefill(x)", "step": f"{made}.step(x)"}
+    arguments = {"tables": "q, k, cos, sin", "score": "q, k, positions"}.get(form, "x, positions")
+    if is_class:
+        call = f"{made if description.is_callable else made + '.forward'}({arguments})"
+    elif form == "module":
+        if init:
+            msg = f"init needs a class with form module, got a {description.type_name}"
+            raise ArgumentError(msg)
+        call = f"{name if description.is_callable else name + '.forward'}({arguments})"
+    else:
+        call = f"{name}({', '.join([arguments, *words])})"
+    return {"call": call, **({"scores": True, "axes_of_x": "s d"} if form == "score" else {})}
+
+
+def _explain(error: NotCallable, description: Description, given: Mapping[str, Any]) -> CallError:
+    """Say which conventions were tried, and how the nearest one failed."""
+    tried: Sequence[Any] = error.tried
+    if not tried:
+        problem = f"{description.name} can't be called: {error.missing}"
+    else:
+        calls = list(dict.fromkeys(each.convention.call for each in tried))
+        shown = ", ".join(calls[:3]) + (f" and {len(calls) - 3} more" if len(calls) > 3 else "")
+        nearest = tried[0]
+        problem = (
+            f"{description.name} can't be called: {shown} failed with {len(tried)} arrangements of "
+            f"axes; {nearest.convention.options()}: {nearest.error}"
+        )
+    advice = "" if "call" in given else "give the call with `call`, or an adapter"
+    return CallError(problem, advice, ADAPTER.format(name=description.name))
+
+
+ADAPTER = """\
+# rope_under_test.py
+from ... import {name}
+
+def apply(x, positions):  # x (batch, heads, sequence, head dim), positions (sequence,)
+    return {name}(x, ...)
+"""

@@ -1,0 +1,285 @@
+"""Arrays of the frameworks that implementations work with, each imported when it is needed."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.arrays import BFLOAT16, as_array
+from ropecli.checks.implementation.interface import Unsupported
+from ropecli.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+HALF_AND_SINGLE = ("float32", "float16", "bfloat16")
+
+
+class Numpy:
+    """NumPy itself, and what every framework does unless it says otherwise."""
+
+    dtypes: tuple[str, ...] = ("float32", "float64", "float16")  #: The first one always.
+    has_strides = True  #: Whether its arrays can be views with strides.
+
+    def __init__(self, device: str | None = None) -> None:
+        if device not in {None, "cpu"}:
+            msg = f"device must be cpu with numpy, got {device!r}"
+            raise ArgumentError(msg)
+
+    def to(self, array: NDArray[Any]) -> Any:
+        """Return the framework's own array, with the strides of this one where it can."""
+        return array
+
+    def expand(self, array: NDArray[Any], shape: tuple[int, ...]) -> Any:
+        """Return an array of which one element serves a whole axis."""
+        return np.broadcast_to(array, shape)
+
+    def back(self, value: Any) -> NDArray[Any]:
+        """Return a result as a NumPy array, a copy where it shares memory."""
+        # A subclass may multiply differently.
+        return np.array(as_array("the result", value), copy=True, subok=False)
+
+    def pull_back(
+        self, call: Callable[[Any], Any], x: NDArray[Any], gradient: NDArray[Any]
+    ) -> NDArray[Any]:
+        """Return the gradient of x, given that of call(x).
+
+        Raises:
+            Unsupported: The framework has no gradients.
+        """
+        msg = "its framework has no gradients"
+        raise Unsupported(msg)
+
+
+class Torch(Numpy):
+    """PyTorch tensors."""
+
+    dtypes = ("float32", "float64", "float16", "bfloat16")
+
+    def __init__(self, device: str | None = None) -> None:
+        self._torch = _import("torch", "PyTorch")
+        try:
+            self._device = self._torch.device(device or "cpu")
+            self._torch.zeros(1, device=self._device)
+        except Exception as error:
+            raise ArgumentError(_no_device(device, error)) from None
+
+    def to(self, array: NDArray[Any]) -> Any:
+        """Return a tensor on the device; bfloat16 goes by its bits."""
+        if array.dtype == BFLOAT16:
+            bits = self._torch.from_numpy(array.view(np.int16))
+            return bits.view(self._torch.bfloat16).to(self._device)
+        return self._torch.from_numpy(array).to(self._device)
+
+    def expand(self, array: NDArray[Any], shape: tuple[int, ...]) -> Any:
+        """Return an expanded tensor."""
+        return self.to(array).expand(shape)
+
+    def back(self, value: Any) -> NDArray[Any]:
+        """Return a tensor's values from whatever device."""
+        if isinstance(value, self._torch.Tensor):
+            value = value.detach().cpu()
+        return super().back(value)
+
+    def pull_back(
+        self, call: Callable[[Any], Any], x: NDArray[Any], gradient: NDArray[Any]
+    ) -> NDArray[Any]:
+        """Return the gradient by autograd, whose own gradient must be defined as well."""
+        given = self.to(x.copy()).requires_grad_(True)
+        up = self.to(gradient.copy()).requires_grad_(True)
+        result = call(given)
+        if not result.requires_grad:
+            msg = "its result has no gradient"
+            raise Unsupported(msg)
+        (back,) = self._torch.autograd.grad(result, given, up, create_graph=True)
+        if back.requires_grad:  # double backward must not raise
+            self._torch.autograd.grad(back.sum(), up, allow_unused=True)
+        return self.back(back)
+
+
+class Jax(Numpy):
+    """JAX arrays; float64 only where its x64 mode is on."""
+
+    has_strides = False
+
+    def __init__(self, device: str | None = None) -> None:
+        jax = _import("jax", "JAX")
+        self._jax = jax
+        doubles = ("float64",) if jax.config.jax_enable_x64 else ()
+        self.dtypes = ("float32", *doubles, "float16", "bfloat16")
+        try:
+            self._device = jax.devices(device)[0]
+        except Exception as error:
+            raise ArgumentError(_no_device(device, error)) from None
+
+    def to(self, array: NDArray[Any]) -> Any:
+        """Return an array on the device."""
+        if array.dtype == np.int64 and "float64" not in self.dtypes:
+            array = array.astype(np.int32)
+        return self._jax.device_put(array.copy(), self._device)
+
+    def expand(self, array: NDArray[Any], shape: tuple[int, ...]) -> Any:
+        """Return a copy of that shape."""
+        return self.to(np.broadcast_to(array, shape))
+
+    def pull_back(
+        self, call: Callable[[Any], Any], x: NDArray[Any], gradient: NDArray[Any]
+    ) -> NDArray[Any]:
+        """Return the gradient by jax.vjp."""
+        _, back = self._jax.vjp(call, self.to(x))
+        return self.back(back(self.to(gradient))[0])
+
+
+class Mlx(Numpy):
+    """MLX arrays, on its default device."""
+
+    dtypes = HALF_AND_SINGLE
+    has_strides = False
+
+    def __init__(self, device: str | None = None) -> None:
+        self._mx = _import("mlx.core", "MLX")
+        if device is not None:
+            try:
+                self._mx.set_default_device(self._mx.Device(getattr(self._mx, device)))
+            except Exception as error:
+                raise ArgumentError(_no_device(device, error)) from None
+
+    def to(self, array: NDArray[Any]) -> Any:
+        """Return an array."""
+        return self._mx.array(np.ascontiguousarray(array))
+
+    def expand(self, array: NDArray[Any], shape: tuple[int, ...]) -> Any:
+        """Return an array of which one element serves a whole axis."""
+        return self._mx.broadcast_to(self.to(array), shape)
+
+    def back(self, value: Any) -> NDArray[Any]:
+        """Return an array's values; bfloat16 goes by its bits."""
+        if getattr(value, "dtype", None) == self._mx.bfloat16:
+            return np.array(value.view(self._mx.uint16)).view(BFLOAT16)
+        return super().back(value)
+
+    def pull_back(
+        self, call: Callable[[Any], Any], x: NDArray[Any], gradient: NDArray[Any]
+    ) -> NDArray[Any]:
+        """Return the gradient by mx.vjp."""
+        _, backs = self._mx.vjp(lambda given: [call(given)], [self.to(x)], [self.to(gradient)])
+        return self.back(backs[0])
+
+
+class TensorFlow(Numpy):
+    """TensorFlow tensors."""
+
+    dtypes = ("float32", "float64", "float16", "bfloat16")
+    has_strides = False
+
+    def __init__(self, device: str | None = None) -> None:
+        self._tf = _import("tensorflow", "TensorFlow")
+        self._device = device or "/CPU:0"
+        try:
+            with self._tf.device(self._device):
+                self._tf.zeros(1)
+        except Exception as error:
+            raise ArgumentError(_no_device(device, error)) from None
+
+    def to(self, array: NDArray[Any]) -> Any:
+        """Return a tensor on the device."""
+        with self._tf.device(self._device):
+            return self._tf.convert_to_tensor(array.copy())
+
+    def expand(self, array: NDArray[Any], shape: tuple[int, ...]) -> Any:
+        """Return a copy of that shape."""
+        return self.to(np.broadcast_to(array, shape))
+
+    def pull_back(
+        self, call: Callable[[Any], Any], x: NDArray[Any], gradient: NDArray[Any]
+    ) -> NDArray[Any]:
+        """Return the gradient by a gradient tape."""
+        given = self.to(x)
+        with self._tf.GradientTape() as tape:
+            tape.watch(given)
+            result = call(given)
+        return self.back(tape.gradient(result, given, output_gradients=self.to(gradient)))
+
+
+class Tinygrad(Numpy):
+    """Tensors of tinygrad, realized when they are read."""
+
+    dtypes = HALF_AND_SINGLE
+    has_strides = False
+
+    def __init__(self, device: str | None = None) -> None:
+        self._tinygrad = _import("tinygrad", "tinygrad")
+        self._device = device
+        try:
+            self.to(np.zeros(1, dtype=np.float32)).realize()
+        except Exception as error:
+            raise ArgumentError(_no_device(device, error)) from None
+
+    def to(self, array: NDArray[Any]) -> Any:
+        """Return a tensor on the device; bfloat16 is cast, as NumPy's name of it is not known."""
+        if array.dtype == BFLOAT16:
+            wide = self._tinygrad.Tensor(array.astype(np.float32), device=self._device)
+            return wide.cast(self._tinygrad.dtypes.bfloat16)
+        return self._tinygrad.Tensor(np.ascontiguousarray(array), device=self._device)
+
+    def expand(self, array: NDArray[Any], shape: tuple[int, ...]) -> Any:
+        """Return a tensor of which one element serves a whole axis."""
+        return self.to(array).expand(*shape)
+
+    def back(self, value: Any) -> NDArray[Any]:
+        """Return a tensor's values."""
+        if not isinstance(value, self._tinygrad.Tensor):
+            return super().back(value)
+        if value.dtype == self._tinygrad.dtypes.bfloat16:
+            return np.array(value.float().numpy()).astype(BFLOAT16)
+        return super().back(value.numpy())
+
+    def pull_back(
+        self, call: Callable[[Any], Any], x: NDArray[Any], gradient: NDArray[Any]
+    ) -> NDArray[Any]:
+        """Return the gradient by Tensor.gradient."""
+        given = self.to(x)
+        return self.back(call(given).gradient(given, gradient=self.to(gradient))[0])
+
+
+FRAMEWORKS: dict[str, Callable[[str | None], Numpy]] = {
+    "numpy": Numpy,
+    "torch": Torch,
+    "jax": Jax,
+    "mlx": Mlx,
+    "tensorflow": TensorFlow,
+    "tinygrad": Tinygrad,
+}
+
+
+def framework(name: str, device: str | None = None) -> Numpy:
+    """Return the framework of that name.
+
+    Args:
+        name: One of `FRAMEWORKS`.
+        device: Device, as the framework names it, such as "cuda:0"; the CPU or JAX's first one by
+            default.
+
+    Raises:
+        ArgumentError: No such framework or device, or one that is not installed.
+    """
+    if name not in FRAMEWORKS:
+        msg = f"framework must be one of {', '.join(FRAMEWORKS)}, got {name!r}"
+        raise ArgumentError(msg)
+    return FRAMEWORKS[name](device)
+
+
+def _import(module: str, name: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except Exception as error:  # a broken installation may raise anything
+        msg = f"framework {module} needs {name}: pip install {module.partition('.')[0]} ({error})"
+        raise ArgumentError(" ".join(msg.split())) from None
+
+
+def _no_device(device: str | None, error: Exception) -> str:
+    return " ".join(f"device {device!r} can't be used: {error}".split())

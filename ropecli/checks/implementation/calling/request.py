@@ -1,0 +1,71 @@
+"""One call of an implementation, in plain arrays: what goes in, and what comes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MEMORY = ("contiguous", "transposed", "sliced", "strided", "expanded", "offset")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Request:
+    """One call. Arrays are of NumPy, in the order batch, heads, sequence, head dim."""
+
+    q: NDArray[Any]  #: (batch, heads, length, head_dim), in the dtype of the data.
+    k: NDArray[Any] | None = None  #: (batch, key_heads, length, head_dim); None: as q.
+    positions: NDArray[np.int64]  #: (length,), with axes (length, axes).
+    own: bool = False  #: Each sequence of the batch has positions of its own: one axis more, first.
+    memory: str = "contiguous"  #: How x lies in memory, one of `MEMORY`.
+    stepwise: bool = False  #: Of a decoder: step through all but the tokens prefilled.
+    prefilled: int = 0  #: Of a decoder: tokens to prefill.
+    watch: bool = False  #: Report which arguments were written into.
+    gradient: NDArray[Any] | None = None  #: Gradient of the result, to be taken back to q.
+    then: Request | None = None  #: A second call, after which the first result is read once more.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Response:
+    """What a call returned."""
+
+    q: NDArray[Any]  #: As in the request, in the dtype of the result; scores for scores.
+    k: NDArray[Any] | None = None
+    in_place: bool = False  #: The result was written over the argument.
+    #: Arguments that were written into: name, and the first element that changed.
+    changed: tuple[tuple[str, str], ...] = ()
+    gradient: NDArray[Any] | None = None
+    reread: NDArray[Any] | None = None  #: The first result after the second call.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameter:
+    """A parameter of an implementation."""
+
+    name: str
+    kind: str  #: As in `inspect`: POSITIONAL_ONLY, POSITIONAL_OR_KEYWORD, VAR_POSITIONAL, ...
+    required: bool
+    default: Any = None  #: Numbers, strings, booleans and None; anything else as its text.
+    annotation: str = ""
+    #: Of an annotation that is a class, such as a configuration: its name and parameters.
+    made_by: tuple[str, tuple[Parameter, ...]] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """What an implementation looks like from outside."""
+
+    name: str  #: The name by which a call names it.
+    kind: str  #: "function", "class" or "instance".
+    type_name: str  #: Name of its type.
+    is_callable: bool  #: Whether it, or an instance of the class, can be called itself.
+    parameters: tuple[Parameter, ...] | None  #: Of the function, or of the class; None: unknown.
+    #: Of a class or instance: the parameters of its methods forward, __call__, ...
+    methods: dict[str, tuple[Parameter, ...]] = field(default_factory=dict)
+    frameworks: tuple[str, ...] = ()  #: That its code mentions, most likely first.
+    other: str = ""  #: Name of the second function, which turns vectors by the first one's tables.
+    other_parameters: tuple[Parameter, ...] | None = None

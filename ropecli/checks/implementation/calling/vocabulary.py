@@ -1,0 +1,168 @@
+"""What names of parameters mean: the words that implementations use for vectors, positions, ..."""
+
+from __future__ import annotations
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+VECTORS = _words(
+    "x q query queries t tensor input inputs hidden_states states xq q_states query_states qk vec "
+    "vectors emb embeddings xs data q_or_k query_layer input_tensor x_in feats features xqk xt u "
+    "query_or_key tensor_in inp input_ token tokens hidden arr array vector q_ qs image_q a y z"
+)
+#: Vectors in the first place, and anything elsewhere.
+LETTERS = _words("t u y z a arr array vector")
+QUERIES = _words("q query queries xq q_states query_states query_layer q_ qs")
+KEYS = _words("k key keys xk k_states key_states key_layer k_ ks")
+VALUES = _words("v value values value_states value_layer v_ xv")
+POSITIONS = _words(
+    "positions position_ids pos position pos_ids input_pos position_id token_positions pos_idx "
+    "cache_position position_indices positions_ids segment_pos segment_positions ids indices idx "
+    "pos_id seq_pos coords coordinates m index position_index token_pos token_indices t_pos grid"
+)
+OFFSETS = _words(
+    "offset start start_pos past past_len past_length past_key_value_length cache_len "
+    "past_key_values_length kv_offset seq_offset seqlen_offset seqlen_offsets pos_offset offsets "
+    "start_position position_offset cache_offset start_index begin step first_position cur_pos "
+    "position_start start_positions n_past num_past past_seq_len"
+)
+LENGTHS = _words(
+    "seq_len seqlen length seq_length max_len n_ctx sequence_length n_tokens num_tokens t_len "
+    "kv_seq_len seq"
+)
+LONGEST = _words(
+    "max_seq_len max_position_embeddings max_position max_positions context_length max_seqlen "
+    "max_sequence_length max_length context max_seq_length max_trained_positions num_positions "
+    "block_size end max_context seq_len_max max_pos max_context_len cache_len_max ctx_len"
+)
+BASES = _words(
+    "base theta rope_theta rope_base rotary_base freq_base rotary_emb_base freqs_base "
+    "max_wavelength base_frequency max_period rope_freq_base base_freq frequency_base period "
+    "max_timescale"
+)
+DIMS = _words(
+    "dim head_dim d d_head rotary_dim head_size dims size rope_dim dim_head embed_dim n_elem "
+    "kv_channels embedding_size embedding_dim hidden_size rotary_ndims head_dimension hidden_dim "
+    "rot_dim rotary_dims rotary_width width head_width d_k dim_per_head attention_head_size "
+    "embedding_dims d_model"
+)
+SEQUENCE_AXES = _words("seq_dim sequence_dim seq_axis sequence_axis time_dim")
+#: Flags that say the layout: true of halves, or true of neighbours.
+HALVES = _words("is_neox_style is_neox neox neox_style half rotate_half rope_half")
+NEIGHBOURS = _words(
+    "interleaved interleave traditional rotary_interleaved is_interleaved rope_interleaved"
+)
+#: Numbers that change nothing, where a function insists on one.
+NEUTRAL = {
+    "1.0": _words("scale scaling_factor factor mscale attention_scaling scaling linear_factor"),
+    "0": _words("prefix num_prefix_tokens prefix_len num_prefix prefix_length"),
+}
+PAIRS = _words(
+    "position_embeddings cos_sin freqs_cos_sin sincos cossin rope_cos_sin cos_and_sin cos_sin_pair"
+)
+CACHES = _words("cos_sin_cache cos_sin_cached")
+#: Cosines and sines side by side in one table.
+SIDE_BY_SIDE = _words("sinusoidal_pos sinusoidal sinu_pos sin_cos sinu emb rot_emb")
+FREQS = (
+    _words(
+        "freqs freq freqs_cis rope rope_cache rotary_pos_emb rope_emb rotary_emb pe pos_emb angles "
+        "angle rotary_freqs image_rotary_emb freq_cis freqs_ci position_embedding "
+        "rotary_embeddings rotary pos_embed emb_pos cis phases rotation rotations rot rot_mats "
+        "rotary_embedding rope_freqs freqs_pairs frequencies phase thetas ropes rope_embed embs "
+        "rotary_emb_freqs r"
+    )
+    | SIDE_BY_SIDE
+)
+INVERSES = _words("inv_freq inv_freqs inverse_freq inverse_frequencies")
+#: Never positions, whatever place they have: numbers that say how, not where.
+NUMBERS = (
+    BASES
+    | DIMS
+    | SEQUENCE_AXES
+    | LONGEST
+    | HALVES
+    | NEIGHBOURS
+    | _words(
+        "axis unsqueeze_dim expansion_axis device dtype conj conjugate inverse "
+        "inplace training mask attention_mask cu_seqlens dropout config config_ eps "
+        "use_real head_first out ntk_alpha alpha beta heads_first layer layer_idx"
+    )
+)
+
+
+def roles(name: str, place: int, annotation: str = "") -> tuple[str, ...]:
+    """Return what a parameter may mean, most likely first: names of roles, or of tuples of them.
+
+    Args:
+        name: Its name.
+        place: Its place, from 0.
+        annotation: Its annotation, as text.
+    """
+    word = name.lower().strip("_")
+    tables = _tables(word, place, annotation)
+    if tables:
+        return tables
+    is_number = annotation in {"int", "builtins.int"}
+    if word in LETTERS:
+        return ("x", "positions", "offset", "freqs")
+    table = (
+        (VECTORS, ("q",) if word in QUERIES else ("x",)),
+        (KEYS, ("k",)),
+        (VALUES, ("values",)),
+        (POSITIONS, ("offset", "positions") if is_number else ("positions", "offset", "freqs")),
+        (OFFSETS, ("offset",) if is_number else ("offset", "offsets", "positions")),
+        (LENGTHS, ("length",)),
+        (LONGEST, ("context",)),
+        (SEQUENCE_AXES, ("sequence axis",)),
+        (INVERSES, ("inv_freq",)),
+        (DIMS, ("head_dim", "rotary_dim")),
+        (BASES, ("base",)),
+        (HALVES, ("halves",)),
+        (NEIGHBOURS, ("neighbours",)),
+    )
+    for words, meant in table:
+        if word in words:
+            return meant
+    neutral = tuple(number for number, words in NEUTRAL.items() if word in words)
+    if neutral or word in NUMBERS:
+        return neutral
+    # A name that says nothing: the first one is the vectors, and others their positions.
+    places = ("offset",) if is_number else ("positions", "offset", "freqs", "(cos, sin)")
+    return ("x", *places) if place == 0 else places
+
+
+def _tables(word: str, place: int, annotation: str) -> tuple[str, ...]:
+    """Return what a parameter may mean that is named after cosines, sines or frequencies."""
+    if word in PAIRS:
+        return ("(cos, sin)", "freqs")
+    if word in CACHES:
+        return ("cos_sin_cache", "freqs")
+    if word not in SIDE_BY_SIDE:
+        for table, other in (("cos", "sin"), ("sin", "cos")):
+            if table in word and other not in word:
+                cached = f"{table}_cache"
+                return (cached, table) if "cache" in word else (table, cached)
+    if word in FREQS and (place > 0 or word not in VECTORS):
+        tuples = ("(cos, sin)", "freqs")
+        return tuples if "tuple[" in annotation.lower() else tuples[::-1]
+    return ()
+
+
+def freqs_kinds(name: str, annotation: str) -> tuple[str, ...]:
+    """Return the forms of frequencies, most likely first, that a parameter may want."""
+    word = name.lower()
+    first: tuple[str, ...]
+    if word in SIDE_BY_SIDE:
+        first = ("sin then cos", "cos then sin", "angles")
+    elif "cis" in word or "complex" in annotation.lower():
+        first = ("complex", "matrix", "cos sin", "cos then sin")
+    elif "cache" in word or "pairs" in word:
+        first = ("cos sin", "cos then sin", "complex")
+    elif word in {"pe", "rope", "rot", "rotation", "rot_mats"}:
+        first = ("matrix", "angles", "complex", "cos sin")
+    else:
+        first = ("angles", "complex", "matrix", "cos sin")
+    every = ("angles", "complex", "cos sin", "matrix", "cos then sin", "sin then cos", "stacked")
+    return tuple(dict.fromkeys([*first, *every]))
