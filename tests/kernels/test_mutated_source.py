@@ -32,7 +32,7 @@ MUTANTS = {
         "range(pairs - 1):\n                        j",
         "convention",
     ),
-    "start of a block forgotten": ("if start != current:", "if current < 0:", "composition"),
+    "start of a block forgotten": ("if start != kept_start:", "if kept_start < 0:", "composition"),
     "every other offset": (
         "table_cos[offset, i], table_sin[offset, i]",
         "table_cos[offset - offset % 2, i], table_sin[offset - offset % 2, i]",

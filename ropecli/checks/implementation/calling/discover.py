@@ -112,6 +112,7 @@ def discover(
     axes: int = 1,
     dtypes: tuple[str, ...] | None = None,
     place: int = 0,
+    most: int = MOST_TRIALS,
 ) -> tuple[Convention, str]:
     """Find the convention by which an implementation takes vectors and rotates them.
 
@@ -124,6 +125,7 @@ def discover(
         axes: Coordinates of a position.
         dtypes: Dtypes of the data; None: those of the framework.
         place: Which of them the trials are made in.
+        most: Trials in each framework.
 
     Returns:
         The convention, and the dtype of the trials.
@@ -152,7 +154,8 @@ def discover(
             msg = "float64 needs JAX's x64 mode: set JAX_ENABLE_X64=1"
             raise ArgumentError(msg)
         failures: Counter[tuple[str, ...]] = Counter()
-        for convention in _likely_first(known, framework, description, given):
+        every = _likely_first(known, framework, description, given)
+        for convention in itertools.islice(every, most):
             way = (convention.call, convention.axes_of_x)
             if failures[way] >= MOST_ALIKE:
                 continue

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ropecli.rotary.rotary import Rotary
 
 FORMS = ("apply", "tables", "module", "decoder", "score")
+FEW = 60  #: Trials in other dtypes than the first.
 #: What is tried in turn: the dtype of the data, by its place among those of the framework, and that
 #: of positions.
 DTYPES_TRIED = ((0, "int64"), (0, "int32"), (1, "int64"), (2, "int64"), (3, "int64"))
@@ -96,7 +97,15 @@ def find_convention(
         fields = {"positions_dtype": held, **known}
         try:
             found, dtype = discover(
-                engine, rope, context, fields, init, axes=axes, dtypes=dtypes, place=place
+                engine,
+                rope,
+                context,
+                fields,
+                init,
+                axes=axes,
+                dtypes=dtypes,
+                place=place,
+                **({} if first is None else {"most": FEW}),
             )
         except NotCallable as error:
             first = first or error
