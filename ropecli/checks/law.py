@@ -70,6 +70,7 @@ class Check:
     because: str  #: Where the tolerance comes from.
     counterexample: str | None = None  #: On failure, a case small enough to type in.
     note: str | None = None  #: What a failure, or the lack of a verdict, means.
+    follows: str | None = None  #: Of a failure that another law's explains, the name of that law.
 
     @property
     def share(self) -> float:

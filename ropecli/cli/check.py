@@ -128,6 +128,9 @@ def check(
         int | None,
         typer.Option(metavar="N", help="Original context length, if frequencies change there."),
     ] = None,
+    thorough: Annotated[
+        bool, typer.Option("--thorough", help="Make about ten times as many calls.")
+    ] = False,
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", help="Seconds for one call.", min=0.01)
     ] = 60.0,
@@ -178,6 +181,7 @@ def check(
             device=device,
             init=_arguments(init),
             axes=axes,
+            thorough=thorough,
             timeout=timeout,
             echo=lambda line: page.note(line, kind="target"),
             seed=seed,

@@ -41,6 +41,7 @@ INIT: dict[str, Any] = {"form": "module", "init": {"base": 2e4}}
         (turn, {"device": "cuda:0"}, "device must be cpu with numpy, got 'cuda:0'"),
         (turn, {"context_length": 0}, "context length must be from 1 to 2^53, got 0"),
         (turn, {"expect": HALF, "axes": 2}, "axes must be the 1 of what is expected, got 2"),
+        (turn, {"select": ["norm"], "ignore": ["norm"]}, "no law is left to judge by"),
         (turn, {"expect": HALF, "head_dim": 64},
          "head dim must be the 32 of what is expected, got 64"),
     ],
@@ -49,6 +50,18 @@ def test_values_that_are_not_allowed(target: Any, options: dict[str, Any], messa
     with pytest.raises(ropecli.ArgumentError) as error:
         judge(target, **options)
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize("word", ["select", "ignore"])
+def test_laws_that_are_not_known(word: str) -> None:
+    options: dict[str, Any] = {word: "beauty"}
+    with pytest.raises(ropecli.ArgumentError, match="got 'beauty'"):
+        judge(turn, **options)
+
+
+def test_laws_are_selected_and_ignored() -> None:
+    verdict = judge_small(turn_small, select=["norm", "score", "same twice"], ignore="score")
+    assert [each.name for each in verdict.checks] == ["norm", "same twice"]
 
 
 def test_xpos_is_refused() -> None:

@@ -26,6 +26,7 @@ CHECK = {
     "samples",
     "counterexample",
     "note",
+    "follows",
     "because",
 }
 

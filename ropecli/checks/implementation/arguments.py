@@ -16,6 +16,9 @@ from ropecli.rotary.rotary import Rotary
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ropecli.checks.implementation.subject import Subject
+    from ropecli.checks.law import Law
+
 
 def check_strings(**given: object) -> None:
     """Refuse values that are not strings.
@@ -50,6 +53,36 @@ def framework(given: str | None) -> None:
     if given is not None and given not in FRAMEWORKS:
         msg = f"framework must be one of {', '.join(FRAMEWORKS)}, got {given!r}"
         raise ArgumentError(msg)
+
+
+def laws(
+    known: Sequence[Law[Subject]], select: str | Sequence[str] | None, ignore: str | Sequence[str]
+) -> list[Law[Subject]]:
+    """Return the laws to judge by, in their order.
+
+    Args:
+        known: All laws.
+        select: Names of those to keep; None for all.
+        ignore: Names of those to leave out.
+
+    Raises:
+        ArgumentError: No law of that name, or none left.
+    """
+    names = {law.name for law in known}
+    kept = names if select is None else _as_names(select)
+    left_out = _as_names(ignore)
+    for name in sorted((kept | left_out) - names):
+        msg = f"law must be one of {', '.join(sorted(names))}, got {quote(name)}"
+        raise ArgumentError(msg)
+    chosen = [law for law in known if law.name in kept - left_out]
+    if not chosen:
+        msg = "no law is left to judge by"
+        raise ArgumentError(msg)
+    return chosen
+
+
+def _as_names(given: str | Sequence[str]) -> set[str]:
+    return {given} if isinstance(given, str) else {*given}
 
 
 def expectation(expect: object, form: str | None) -> Rotary | None:

@@ -81,6 +81,9 @@ def check(
     init: Mapping[str, Any] | None = None,
     axes: int | None = None,
     seed: int = 0,
+    select: str | Sequence[str] | None = None,
+    ignore: str | Sequence[str] = (),
+    thorough: bool = False,
     isolated: bool = True,
     timeout: float = TIMEOUT,
     echo: Callable[[str], None] | None = None,
@@ -119,6 +122,9 @@ def check(
         init: Keyword arguments for the class, or for the function.
         axes: Coordinates of a position; those of `expect`, or 1, by default.
         seed: Seed of the vectors.
+        select: Names of the laws to judge by; all by default.
+        ignore: Names of laws to leave out.
+        thorough: Make about ten times as many calls.
         isolated: Run it in a process of its own, which may crash or hang. What cannot be pickled
             runs in this one.
         timeout: Seconds for one call in a process of its own.
@@ -146,6 +152,7 @@ def check(
         arguments.check_strings(device=device)
     arguments.framework(framework)
     form = arguments.form(form)
+    laws = arguments.laws(SCORE_LAWS if form == "score" else LAWS, select, ignore)
     expect = arguments.expectation(expect, form)
     dim = arguments.head_dim(head_dim, expect)
     context = CONTEXT if context_length is None else length("context length", context_length)
@@ -184,6 +191,7 @@ def check(
             original=original,
             seed=seed,
             axes=count,
+            thorough=thorough,
             evidence=Evidence(dtype=chosen[0]),
         )
         if form != "score":
@@ -191,7 +199,7 @@ def check(
                 subject = probe(subject)
         checks = [
             report(law, outcome, dtype=subject.dtype, layout=subject.layout)
-            for law in (SCORE_LAWS if form == "score" else LAWS)
+            for law in laws
             for outcome in _outcomes(law, subject)
         ]
     return Verdict(

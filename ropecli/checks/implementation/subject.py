@@ -62,6 +62,7 @@ class Subject:
     original: int | None  #: Positions of the training; None if unknown.
     seed: int  #: Seed of the vectors.
     evidence: Evidence
+    thorough: bool = False  #: Whether to make about ten times as many calls.
     oracle: Oracle | None = None  #: The rotation that rows are compared with.
     as_expected: bool = False  #: Whether that is the one expected.
     _oracles: dict[int, Oracle | None] = field(default_factory=dict)  #: By length of the sequence.
