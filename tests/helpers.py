@@ -34,6 +34,11 @@ def slow(*values: Any) -> list[Any]:
     return [pytest.param(value, marks=pytest.mark.slow) for value in values]
 
 
+def slow_rows(*rows: tuple[Any, ...]) -> list[Any]:
+    """Return rows of several parameters that only the slow tier tries."""
+    return [pytest.param(*row, marks=pytest.mark.slow) for row in rows]
+
+
 def random_array(*shape: int, dtype: Any = "f4", order: Any = "C", seed: int = 0) -> NDArray[Any]:
     """Return normal numbers, the same for the same arguments."""
     values = np.random.default_rng(seed).standard_normal(shape)

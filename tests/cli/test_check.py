@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from cli.kernel import KERNEL
-from helpers import run_cli, slow
+from helpers import run_cli, slow_rows
 
 from ropecli.cli.app import run
 
@@ -115,7 +115,7 @@ def test_what_can_not_be_called_is_wrong_usage(
     [
         ("lists", "x of float32: the result is float64"),
         ("nans", "it gives NaN in 16 of 16 rows, first in row 0"),
-        *slow(
+        *slow_rows(
             ("infinite", "it gives infinite values in 1 of 16 rows, first in row 15"),
             ("view", "after equals before: nothing is rotated"),
             ("in_place", "the input is written into"),
@@ -140,7 +140,7 @@ def test_whatever_it_does_is_a_failure_in_a_sentence(
     [
         ("nothing", "must be an array of numbers, got NoneType"),
         ("shorter", "it returned shape (2, 3, 5, 15) for x of shape (2, 3, 5, 16)"),
-        *slow(
+        *slow_rows(
             ("objects", "it returned object for x of float32"),
             ("complexes", "it returned complex128 for x of float32"),
             ("generator", "must be an array of numbers, got generator"),
