@@ -17,7 +17,7 @@ A pair of length |pair|, turned by the angle m theta and stretched by A, may be 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from ropecli.reference import float64
 from ropecli.units import SINGLE, UNIT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -58,6 +58,30 @@ class Truth:
         return ~(np.abs(got - self.rows) <= self.tolerance)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Tolerances:
+    """Tolerances of the data of each dtype: those derived, or larger ones that a caller set."""
+
+    relative: Mapping[str, float] = field(default_factory=dict)  #: Of A|pair|, by dtype.
+    absolute: Mapping[str, float] = field(default_factory=dict)  #: Of a coordinate, by dtype.
+    result_dtype: str | None = None  #: Dtype of results; that of the data if None.
+
+    def of_pair(self, dtype: str) -> float:
+        """Return the tolerance of a coordinate over A|pair|, its angle's error apart."""
+        return max(rounding_tolerance(self.result_dtype or dtype), self.relative.get(dtype, 0.0))
+
+    def of_number(self, dtype: str) -> float:
+        """Return the least tolerance of a coordinate, whatever its pair is."""
+        return max(least_tolerance(self.result_dtype or dtype), self.absolute.get(dtype, 0.0))
+
+    def of_normal(self, dtype: str) -> float:
+        """Return the tolerance of a coordinate of normal vectors, whose pairs are about 1 long."""
+        return max(self.of_pair(dtype), self.absolute.get(dtype, 0.0))
+
+
+DERIVED = Tolerances()
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Oracle:
     """The rotation that rows of an implementation are compared with."""
@@ -67,6 +91,7 @@ class Oracle:
     offset: float = 0.0  #: and what is then added to it.
     uncertainty: Array | float = 0.0  #: Error of a measured inv_freq, radians per position.
     outside: float = 0.0  #: Rotation of unpaired coordinates too slow to see, radians per position.
+    tolerances: Tolerances = DERIVED
 
     def truth(self, x: Array, positions: Array, dtype: str) -> Truth:
         """Return R_m x, row by row, with the tolerance of each coordinate.
@@ -87,14 +112,14 @@ class Oracle:
         )
         (first, second), (to_first, to_second) = rope.pairs_in.T, rope.pairs_out.T
         # Coordinates in no pair are copied, or multiplied by a one that may be rounded.
-        unit = rounding_tolerance(dtype)
-        allowed = unit * np.abs(rows) + least_tolerance(dtype)
+        unit, least = self.tolerances.of_pair(dtype), self.tolerances.of_number(dtype)
+        allowed = unit * np.abs(rows) + least
         if self.outside:
             furthest = np.abs(positions if positions.ndim == 1 else positions.max(axis=1))
             allowed += (self.outside * furthest * np.abs(x).max(axis=1))[:, None]
         lost = phase_tolerance(angles, rope.inv_freq) + self._uncertain_phase(rope, positions)
         size = rope.attention_factor * np.hypot(x[:, first], x[:, second])
-        per_pair = (unit + lost) * size + least_tolerance(dtype)
+        per_pair = (unit + lost) * size + least
         allowed[:, to_first] = allowed[:, to_second] = per_pair
         return Truth(rows=rows, tolerance=allowed)
 
@@ -188,7 +213,7 @@ def refine_frequencies(oracle: Oracle, x: Array, y: Array, positions: Array) -> 
     return replace(oracle, rotary_at=lambda _length: better, uncertainty=uncertainty)
 
 
-def oracle_of(found: Identification) -> Oracle:
+def oracle_of(found: Identification, tolerances: Tolerances = DERIVED) -> Oracle:
     """Return the rotation that was identified, and the uncertainty of its frequencies."""
     rope = found.rotary
     assert rope is not None
@@ -198,6 +223,7 @@ def oracle_of(found: Identification) -> Oracle:
         offset=found.position_offset or 0.0,
         uncertainty=frequency_uncertainty(found),
         outside=_half_bound(found),
+        tolerances=tolerances,
     )
 
 

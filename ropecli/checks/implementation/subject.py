@@ -11,7 +11,9 @@ import numpy as np
 from ropecli.arrays import DTYPES
 from ropecli.checks.implementation.interface import ImplementationError, Unsupported, WrongResult
 from ropecli.checks.implementation.oracle import (
+    DERIVED,
     Oracle,
+    Tolerances,
     computed_in_half,
     frequency_uncertainty,
     rounding_tolerance,
@@ -63,6 +65,7 @@ class Subject:
     seed: int  #: Seed of the vectors.
     evidence: Evidence
     thorough: bool = False  #: Whether to make about ten times as many calls.
+    tolerances: Tolerances = DERIVED  #: Of rows and what follows from them.
     oracle: Oracle | None = None  #: The rotation that rows are compared with.
     as_expected: bool = False  #: Whether that is the one expected.
     _oracles: dict[int, Oracle | None] = field(default_factory=dict)  #: By length of the sequence.
@@ -133,7 +136,9 @@ class Subject:
     def repeat_tolerance(self, rows: Array, dtype: str | None = None) -> Array:
         """Return how far two results that should be equal may differ by rounding, (count, 1)."""
         most = np.abs(rows).max(axis=-1, keepdims=True)
-        return np.asarray(2 * rounding_tolerance(dtype or self.dtype) * most)
+        dtype = dtype or self.dtype
+        rounding = 2 * self.tolerances.of_pair(dtype) * most
+        return np.asarray(np.maximum(rounding, 2 * self.tolerances.absolute.get(dtype, 0.0)))
 
     def identify_at(self, length: int) -> Oracle | None:
         """Return the rotation of sequences of another length, if their table is another one.
@@ -184,7 +189,11 @@ class Subject:
         uncertainty[: len(there.frequencies)] = np.maximum(
             step * frequency_uncertainty(found), rounding_tolerance("float32") / length
         )
-        return Oracle(rotary_at=lambda _length: rope, uncertainty=uncertainty)
+        return Oracle(
+            rotary_at=lambda _length: rope,
+            uncertainty=uncertainty,
+            tolerances=self.tolerances,
+        )
 
 
 def _clearly_differ(one: Array, other: Array) -> bool:

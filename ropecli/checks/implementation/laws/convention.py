@@ -14,7 +14,6 @@ from ropecli.checks.implementation.oracle import (
     Oracle,
     by_length,
     computed_in_half,
-    rounding_tolerance,
     sequence_length,
 )
 from ropecli.checks.law import Law, Outcome, no_verdict
@@ -105,7 +104,7 @@ def convention(subject: Subject) -> Outcome:
 def as_expected(subject: Subject) -> Outcome:
     """Compare rows at the first positions with the encoding expected."""
     assert subject.expect is not None
-    oracle = Oracle(rotary_at=by_length(subject.expect))
+    oracle = Oracle(rotary_at=by_length(subject.expect), tolerances=subject.tolerances)
     places = positions(subject)
     x = subject.vectors(len(places), salt=19)
     return judge_call(replace(subject, oracle=oracle, as_expected=True), x, places)
@@ -158,7 +157,7 @@ def _judge_phases(subject: Subject, x: Array, m: Array, got: Array) -> Outcome:
         return replace(judged, note=text)
     bad = truth.wrong(got).any(axis=1)
     # Angles that lose digits drift off, little by little: DRIFT is 200 times what float32 loses.
-    if _lengths_differ(truth, got, subject.dtype):
+    if _lengths_differ(truth, got, subject.tolerances.of_normal(subject.dtype)):
         return no_verdict("lengths are wrong, and not only angles: see the other laws")
     if (off <= DRIFT * np.maximum(flat, 1)).all():
         first = int(np.where(bad, flat, np.inf).min())
@@ -167,14 +166,11 @@ def _judge_phases(subject: Subject, x: Array, m: Array, got: Array) -> Outcome:
     return no_verdict("rows are wrong by more than precision explains: see the other laws")
 
 
-def _lengths_differ(truth: Truth, got: Array, dtype: str) -> bool:
+def _lengths_differ(truth: Truth, got: Array, tolerance: float) -> bool:
     """Return True if some row has the wrong length, which no angle explains."""
     wanted = np.linalg.norm(truth.rows, axis=1)
-    return bool(
-        (
-            np.abs(np.linalg.norm(got, axis=1) - wanted) > 2 * rounding_tolerance(dtype) * wanted
-        ).any()
-    )
+    off = np.abs(np.linalg.norm(got, axis=1) - wanted)
+    return bool((off > 2 * tolerance * wanted).any())
 
 
 def _spread(subject: Subject) -> list[int]:

@@ -14,8 +14,6 @@ from ropecli.checks.implementation.judge import compare_rows
 from ropecli.checks.implementation.oracle import (
     Oracle,
     by_length,
-    least_tolerance,
-    rounding_tolerance,
     sequence_length,
 )
 from ropecli.checks.law import Law, no_verdict
@@ -57,7 +55,9 @@ def relative_position(subject: Subject) -> Outcome:
             names += [(int(m), int(m + d), swap) for m in range(1, count - int(d))]
     flat, wanted = np.concatenate(got), np.concatenate(expected)
     size = np.abs(q).max() * np.abs(k).max() * subject.dim
-    allowed = np.full_like(flat, (4 * rounding_tolerance(subject.dtype) + 4 * PHASE) * size)
+    allowed = np.full_like(
+        flat, (4 * subject.tolerances.of_normal(subject.dtype) + 4 * PHASE) * size
+    )
 
     def example(row: int, _column: int) -> str:
         low, high, swap = names[row]
@@ -79,9 +79,8 @@ def norm(subject: Subject) -> Outcome:
     lengths = np.sqrt((turned**2).sum(axis=1))
     typical = float(np.median(lengths))
     # Squares add up what each coordinate lost; a norm is off by no more than a coordinate is.
-    allowed = np.full_like(
-        lengths, 2 * rounding_tolerance(subject.dtype) * typical + least_tolerance(subject.dtype)
-    )
+    share = 2 * subject.tolerances.of_normal(subject.dtype)
+    allowed = np.full_like(lengths, share * typical + subject.tolerances.of_number(subject.dtype))
     length = float(np.sqrt((subject.vectors(1, salt=1) ** 2).sum()))
     return compare_rows(
         lengths[:, None],
@@ -116,7 +115,7 @@ def composition(subject: Subject) -> Outcome:
     size = np.abs(direct).max()
     # Three rotations, each with its rounding and its phase.
     allowed = np.full_like(
-        twice, (6 * rounding_tolerance(subject.dtype) + 3 * PHASE) * max(size, 1e-9)
+        twice, (6 * subject.tolerances.of_normal(subject.dtype) + 3 * PHASE) * max(size, 1e-9)
     )
     return compare_rows(
         twice,
@@ -143,7 +142,7 @@ def attention_factor(subject: Subject) -> Outcome:
     factor = rope.attention_factor
     if subject.expect is not None:
         factor = subject.expect.attention_factor
-    allowed = np.full_like(got, 2 * rounding_tolerance(subject.dtype) * factor)
+    allowed = np.full_like(got, 2 * subject.tolerances.of_normal(subject.dtype) * factor)
     return compare_rows(
         got[:, None],
         np.full((count, 1), factor),
@@ -230,7 +229,7 @@ def softmax_factor(subject: Subject) -> Iterator[Outcome]:
 def _scores(subject: Subject, *, ratio: bool) -> Iterator[Outcome]:
     """Judge the implementation's own scores, without their factor, or judge that factor."""
     assert subject.expect is not None  # check sees to it
-    oracle = Oracle(rotary_at=by_length(subject.expect))
+    oracle = Oracle(rotary_at=by_length(subject.expect), tolerances=subject.tolerances)
     wanted = subject.expect.softmax_factor
     for sequence in SEQUENCES:
         positions = subject.on_axes(sequence)
@@ -245,7 +244,7 @@ def _scores(subject: Subject, *, ratio: bool) -> Iterator[Outcome]:
             msg = f"it returned shape {got.shape} for scores of shape {exact.shape}"
             raise WrongResult(msg)
         allowed = _score_tolerance(true_q, true_k)
-        allowed += rounding_tolerance(subject.dtype) * np.abs(exact)
+        allowed += subject.tolerances.of_pair(subject.dtype) * np.abs(exact)
         allowed /= math.sqrt(subject.dim)
         factor = float((got * exact).sum() / (exact**2).sum())
         if ratio:
