@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ropecli.checks.implementation.calling.convention import ROLES
+from ropecli.checks.implementation.calling.vocabulary import ROLE
 from ropecli.errors import ArgumentError
 
 OUTPUTS = ("out", "out_k")
@@ -47,7 +48,7 @@ class Executable:
         self.outputs = tuple(name for name in OUTPUTS if name in named)
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         self.__signature__ = inspect.Signature(
-            [inspect.Parameter(name, kind) for name in self.inputs]
+            [inspect.Parameter(name, kind, annotation=ROLE) for name in self.inputs]
         )
 
     def __call__(self, *values: Any) -> Any:

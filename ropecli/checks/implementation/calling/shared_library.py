@@ -11,6 +11,7 @@ uint16_t. It returns 0, or another number to refuse the call.
 from __future__ import annotations
 
 import ctypes
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES
+from ropecli.checks.implementation.calling.vocabulary import ROLE
 from ropecli.errors import FileError
 
 SUFFIXES = (".so", ".dylib", ".dll")
@@ -48,9 +50,13 @@ class SharedFunction:
         self._function.restype = ctypes.c_int
         pointer, number = ctypes.c_void_p, ctypes.c_int64
         self._function.argtypes = [pointer, pointer, pointer, number, number, number, number]
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        self.__signature__ = inspect.Signature(
+            [inspect.Parameter(name, kind, annotation=ROLE) for name in ("x", "positions")]
+        )
 
     def __call__(self, x: NDArray[Any], positions: NDArray[Any]) -> NDArray[Any]:
-        """Rotate x (batch, heads, length, head_dim) by positions (batch, length).
+        """Rotate x (batch, heads, length, head_dim) by positions (length,) or (batch, length).
 
         Raises:
             TypeError: x is of another dtype.
@@ -61,7 +67,8 @@ class SharedFunction:
             raise TypeError(msg)
         given = np.ascontiguousarray(x)
         out = np.full_like(given, np.nan)
-        places = np.ascontiguousarray(positions, dtype=np.int64)
+        each = np.broadcast_to(positions, (x.shape[0], x.shape[-2]))
+        places = np.ascontiguousarray(each, dtype=np.int64)
         refused = self._function(
             given.ctypes.data, out.ctypes.data, places.ctypes.data, *given.shape
         )

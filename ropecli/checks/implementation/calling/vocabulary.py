@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+#: Annotation of a parameter whose name is that of a role.
+ROLE = "a role"
+
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -100,6 +103,8 @@ def roles(name: str, place: int, annotation: str = "") -> tuple[str, ...]:
         place: Its place, from 0.
         annotation: Its annotation, as text.
     """
+    if annotation == ROLE:
+        return (name,)
     word = name.lower().strip("_")
     tables = _tables(word, place, annotation)
     if tables:

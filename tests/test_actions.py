@@ -1,0 +1,119 @@
+"""The GitHub Action and the pre-commit hook install from the checkout and do what they say."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from helpers import ROOT
+
+pytestmark = pytest.mark.slow
+
+ACTION = ROOT / ".github" / "actions" / "check"
+KERNEL = """
+import numpy as np
+
+def apply(x, positions):
+    half = x.shape[-1] // 2
+    angles = positions[..., None] * 10000.0 ** (-np.arange(half) / half)
+    a, b = x[..., :half], x[..., half:]
+    cos, sin = np.cos(angles), np.sin(angles)
+    return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1).astype(x.dtype)
+"""
+
+
+def read(path: Path) -> Any:
+    return yaml.safe_load(path.read_text())
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A virtual environment with what ropecli needs, and without ropecli."""
+    folder = tmp_path_factory.mktemp("action") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=120)
+    where = {"base": str(folder), "platbase": str(folder)}
+    here = Path(sysconfig.get_path("purelib", "venv", where))
+    others = [path for path in sys.path if path.endswith("site-packages")]
+    (here / "others.pth").write_text("\n".join(others))
+    path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    return {
+        **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        "PATH": path,
+        "GITHUB_ACTION_PATH": str(ACTION),
+    }
+
+
+def run(script: str, folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a script as GitHub runs a step of bash."""
+    return subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env=environment,
+    )
+
+
+def test_steps_of_the_action_install_the_checkout_and_check(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    action = read(ACTION / "action.yml")
+    assert action["runs"]["using"] == "composite"
+    install, check = action["runs"]["steps"]
+    assert {step["shell"] for step in (install, check)} == {"bash"}
+    done = run(install["run"], tmp_path, environment)
+    assert done.returncode == 0, done.stderr
+    where = "import ropecli; print(ropecli.__file__)"
+    done = run(f"python -c '{where}'", tmp_path, environment)
+    assert str(Path(environment["PATH"].partition(os.pathsep)[0]).parent) in done.stdout
+
+    (tmp_path / "my kernels.py").write_text(KERNEL)
+    assert check["env"] == {"ARGUMENTS": "${{ inputs.arguments }}"}
+    for arguments, code, said in [
+        ("'my kernels.py:apply' --layout half", 0, "PASS  my kernels.py:apply"),
+        ("'my kernels.py:apply' --layout interleaved", 1, "It rotates half-split"),
+        ("'my kernels.py:none'", 2, "none"),
+        ("'my kernels.py:apply' -q; touch injected #", 2, "error"),
+    ]:
+        done = run(check["run"], tmp_path, {**environment, "ARGUMENTS": arguments})
+        assert done.returncode == code, done.stdout + done.stderr
+        assert said in done.stdout + done.stderr
+    assert not (tmp_path / "injected").exists()
+
+
+def test_the_hook_lints_configurations_and_nothing_else(tmp_path: Path) -> None:
+    (hook,) = read(ROOT / ".pre-commit-hooks.yaml")
+    assert hook["language"] == "python"
+    wanted = {"config.json", "a/config.json", "a/model.gguf"}
+    others = {"package.json", "a/my_config.json", "config.json/readme", "a.gguf.md"}
+    assert {name for name in wanted | others if re.search(hook["files"], name)} == wanted
+
+    program, *words = shlex.split(hook["entry"])
+    assert program == "ropecli"
+    config = {"model_type": "llama", "head_dim": 128, "rope_theta": 5e5}
+    right, wrong = tmp_path / "config.json", tmp_path / "wrong" / "config.json"
+    wrong.parent.mkdir()
+    right.write_text(json.dumps(config))
+    wrong.write_text(json.dumps({**config, "head_dim": 127}))
+    for files, code in [([right], 0), ([right, wrong], 1)]:
+        done = subprocess.run(
+            [sys.executable, "-m", "ropecli", *words, *map(str, files)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        assert bool(done.stdout) == bool(code)

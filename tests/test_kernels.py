@@ -1,0 +1,138 @@
+"""The kernels of examples/kernels are right, and `check` sees when they are not."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import ROOT, run_cli
+from numpy.typing import NDArray
+
+pytestmark = pytest.mark.slow
+
+KERNELS = ROOT / "examples" / "kernels"
+#: Kernels of languages that a machine may lack, and what builds or runs them. C must be there.
+OTHERS = {"kernel.cpp": "g++", "kernel.rs": "rustc", "kernel.js": "node"}
+
+
+def command(name: str, verb: str) -> list[str]:
+    """Return the words of a command that a kernel's first comment shows; none if it has none."""
+    found = re.search(rf"^// {verb}: (.*)$", (KERNELS / name).read_text(), re.MULTILINE)
+    return [] if found is None else shlex.split(found[1])
+
+
+def build(name: str, folder: Path, *, instead: tuple[str, str] = ("", "")) -> None:
+    """Build a kernel in a folder, with one text replaced."""
+    text = (KERNELS / name).read_text()
+    assert instead[0] in text
+    (folder / name).write_text(text.replace(*instead))
+    if words := command(name, "build"):
+        done = subprocess.run(
+            words, cwd=folder, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def check(name: str, folder: Path) -> tuple[int, str]:
+    """Check a built kernel by its own command; return the exit code and the page."""
+    program, *words = command(name, "check")
+    assert program == "ropecli"
+    done = run_cli(*words, cwd=folder)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", ["kernel.c", "rope.c"])
+def test_a_kernel_in_c_is_right(name: str, tmp_path: Path) -> None:
+    build(name, tmp_path)
+    code, page = check(name, tmp_path)
+    assert code == 0, page
+
+
+def test_other_kernels_are_right_where_their_compilers_are_found(tmp_path: Path) -> None:
+    for name in [name for name, tool in OTHERS.items() if shutil.which(tool)]:
+        build(name, tmp_path)
+        code, page = check(name, tmp_path)
+        assert code == 0, f"{name}: {page}"
+
+
+@pytest.mark.parametrize(
+    ("name", "instead", "said"),
+    [
+        ("kernel.c", ("pow(10000,", "pow(10007,"), "convention"),
+        ("rope.c", ("row / (heads * length) * length", "0"), "batched positions"),
+        ("rope.c", ("const double angle", "const _Float16 angle"), "precision"),
+    ],
+    ids=["base", "positions of the first sequence", "half precision"],
+)
+def test_a_wrong_kernel_is_found(
+    name: str, instead: tuple[str, str], said: str, tmp_path: Path
+) -> None:
+    build(name, tmp_path, instead=instead)
+    code, page = check(name, tmp_path)
+    assert code == 1, page
+    assert re.search(rf"FAIL  {said}", page), page
+
+
+def test_a_program_takes_the_sizes_that_its_command_names(tmp_path: Path) -> None:
+    build("kernel.c", tmp_path)
+    script = '#!/bin/sh\necho "$4 $5" >>sizes\nexec ./kernel "$1" "$2" "$3"\n'
+    (tmp_path / "sized").write_text(script)
+    (tmp_path / "sized").chmod(0o755)
+    words = "./sized {x} {positions} {out} {heads} {head_dim}"
+    done = run_cli("check", "--command", words, "--dim", "32", "-q", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    sizes = {line.split()[1] for line in (tmp_path / "sizes").read_text().splitlines()}
+    assert sizes == {"32"}
+
+
+def expected(x: NDArray[np.float32], positions: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Rotate x (batch, heads, sequence, dim) in float64."""
+    half = x.shape[-1] // 2
+    angles = positions[..., None] * 10000.0 ** (-np.arange(half) / half)
+    z = (x[..., :half] + 1j * x[..., half:]) * np.exp(1j * angles)
+    return np.concatenate([z.real, z.imag], axis=-1)
+
+
+def run_kernel(folder: Path, x: NDArray[Any], positions: NDArray[np.int64]) -> str:
+    """Run ./kernel on arrays, and return what it says on stderr."""
+    np.save(folder / "x.npy", x)
+    np.save(folder / "positions.npy", positions)
+    done = subprocess.run(
+        ["./kernel", "x.npy", "positions.npy", "out.npy"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert bool(done.returncode) == bool(done.stderr)
+    return done.stderr
+
+
+def test_a_kernel_takes_positions_of_all_sequences_and_of_each(tmp_path: Path) -> None:
+    build("kernel.c", tmp_path)
+    x = np.random.default_rng(0).standard_normal((2, 3, 5, 8)).astype(np.float32)
+    shared, own = np.arange(3, 8), np.array([[0, 1, 2, 3, 4], [9, 900, 9, 7, 0]])
+    for positions, rows in [(shared, shared), (own, own[:, None])]:
+        assert run_kernel(tmp_path, x, positions) == ""
+        got = np.load(tmp_path / "out.npy")
+        assert (got.shape, got.dtype) == (x.shape, x.dtype)
+        # Computed in float64 and rounded once, to half an ulp of a pair's length at most.
+        assert np.abs(got - expected(x, rows)).max() <= 2.0**-24 * 2 * np.abs(x).max()
+
+
+def test_a_kernel_refuses_another_dtype_in_one_line(tmp_path: Path) -> None:
+    build("kernel.c", tmp_path)
+    x = np.zeros((1, 1, 5, 8))
+    assert run_kernel(tmp_path, x, np.arange(5)) == "expected '<f4' in x.npy\n"
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in KERNELS.glob("*.*")))
+def test_a_kernel_is_short(name: str) -> None:
+    assert len((KERNELS / name).read_text().splitlines()) < 40
