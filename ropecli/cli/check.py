@@ -128,6 +128,24 @@ def check(
         int | None,
         typer.Option(metavar="N", help="Original context length, if frequencies change there."),
     ] = None,
+    result_dtype: Annotated[
+        str | None,
+        typer.Option(metavar="DTYPE", help="Dtype of results, where it is not that of the data."),
+    ] = None,
+    tolerance: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[DTYPE=]SIZE",
+            help="Least error allowed of a coordinate: 1e-3, 2ulp or float16=4ulp; repeatable.",
+        ),
+    ] = None,
+    select: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LAW", help="Judge by this law alone, e.g. norm; repeatable."),
+    ] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(metavar="LAW", help="Skip this law; repeatable.")
+    ] = None,
     thorough: Annotated[
         bool, typer.Option("--thorough", help="Make about ten times as many calls.")
     ] = False,
@@ -181,6 +199,10 @@ def check(
             device=device,
             init=_arguments(init),
             axes=axes,
+            result_dtype=result_dtype,
+            tolerance=tolerance or None,
+            select=select or None,
+            ignore=ignore or (),
             thorough=thorough,
             timeout=timeout,
             echo=lambda line: page.note(line, kind="target"),

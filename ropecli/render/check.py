@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from ropecli.render import console, identify
 from ropecli.render.labels import label
-from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
     from ropecli.checks.implementation import Verdict
@@ -26,6 +26,8 @@ def as_json(result: Verdict, **_: object) -> dict[str, Any]:
         "identified": None if identified is None else identify.as_json(identified),
         "convention": result.convention.options(),
         "notes": result.notes,
+        "findings": result.findings,
+        "loosened": result.loosened,
         "seconds": result.seconds,
     }
 
@@ -47,7 +49,9 @@ def page(
         sentence = result.diagnosis[0].upper() + result.diagnosis[1:]
         lines += ["", *console.wrapped(f"  {sentence}.", width, indent=2)]
     if not screen.brief:
-        lines += _encodings(result)
+        lines += ["", *_facts(result, width)]
+    elif result.loosened:
+        lines += ["", *_fact("  loosened  ", "; ".join(result.loosened), width)]
     lines += ["", *_laws(result, width, brief=screen.brief)]
     return lines if screen.brief else [*lines, "", _count(result)]
 
@@ -56,9 +60,13 @@ def _answer(result: Verdict, target: str, model: str | None) -> str:
     verdict = "PASS" if result.passed else "FAIL"
     if result.expect is None:
         said = "is a RoPE" if result.passed else "is not a correct RoPE"
+        if result.passed and _laws_left_out(result):
+            said = "keeps the laws that it was judged by"
     else:
         what = "what is expected" if model is None else console.visible(model)
         said = f"is {'' if result.passed else 'not '}the RoPE of {what}"
+        if result.passed and _laws_left_out(result):
+            said += " by the laws that it was judged by"
         if result.passed is False and not _of_convention(result):
             said = f"is the RoPE of {what}, but not always"
     return f"{verdict}  {target} {said}"
@@ -70,18 +78,48 @@ def _of_convention(result: Verdict) -> bool:
     return any(check.passed is False and check.name in named for check in result.checks)
 
 
-def _encodings(result: Verdict) -> list[str]:
+def _laws_left_out(result: Verdict) -> bool:
+    return any("judged by" in words for words in result.loosened)
+
+
+def _facts(result: Verdict, width: int) -> list[str]:
+    """Return what was expected and found, how it was called, and what is to be known of it."""
     rows = []
     if result.expect is not None:
-        rows.append(["  expected", f"{label(result.expect)}, {result.expect.layout}"])
+        rows.append(("expected", f"{label(result.expect)}, {result.expect.layout}"))
     found = result.identified
     if found is not None and found.rotary is not None:
         more = "" if found.direction == "forward" else f", {found.direction}"
         if found.attention_factor is not None and found.attention_factor != 1:
             more += f", attention factor {found.attention_factor:.6g}"
-        rows.append(["  found", f"{label(found.rotary)}, {found.layout}{more}"])
-    rows.append(["  called", result.convention.options()])
-    return ["", *aligned(rows, left=2)]
+        rows.append(("found", f"{label(found.rotary)}, {found.layout}{more}"))
+    rows.append(("called", result.convention.options()))
+    rows += [("note", words) for words in (*result.findings, *result.notes)]
+    if result.loosened:
+        rows.append(("loosened", "; ".join(result.loosened)))
+    column = 4 + max(len(name) for name, _ in rows)
+    page = []
+    for name, words in rows:
+        start = f"  {name}".ljust(column)
+        page += _called(start, words, width) if name == "called" else _fact(start, words, width)
+    return page
+
+
+def _fact(start: str, words: str, width: int) -> list[str]:
+    return console.wrapped(f"{start}{console.visible(words)}", width, indent=len(start))
+
+
+def _called(start: str, options: str, width: int) -> list[str]:
+    """Return the options that say the call, in lines that a shell reads as one."""
+    lines = [""]
+    for option in re.split(r" (?=--[a-z])", options):
+        longer = f"{lines[-1]} {option}".lstrip()
+        if lines[-1] and len(longer) > width - len(f"{start} \\"):
+            lines.append(option)
+        else:
+            lines[-1] = longer
+    text = [f"{line} \\" for line in lines[:-1]] + lines[-1:]
+    return [start + text[0], *(" " * len(start) + line for line in text[1:])]
 
 
 def _laws(result: Verdict, width: int, *, brief: bool) -> list[str]:
@@ -95,10 +133,17 @@ def _laws(result: Verdict, width: int, *, brief: bool) -> list[str]:
         if any(c.passed for c in checks) and all(c.passed is not False for c in checks)
     ]
     page = [] if brief else _columns([f"PASS  {name}" for name in held], width)
-    for checks in laws.values():
+    following: dict[str, list[str]] = {}
+    for name, checks in laws.items():
         failed = [check for check in checks if check.passed is False]
-        if failed:
-            page += _failure(failed, width)
+        causes = [check for check in failed if check.follows is None]
+        if causes:
+            page += _failure(causes, width)
+        elif failed:
+            following.setdefault(str(failed[0].follows), []).append(name)
+    for cause, names in following.items():
+        line = f"  FAIL  because of {cause}: {', '.join(names)}"
+        page += console.wrapped(line, width, indent=8)
     if brief:
         return page
     notes: dict[str, list[str]] = {}
@@ -146,9 +191,12 @@ def _failure(checks: list[Check], width: int) -> list[str]:
 
 def _count(result: Verdict) -> str:
     judged = {check.name for check in result.checks if check.passed is not None}
-    failed = {check.name for check in result.checks if check.passed is False}
+    wrong = {check.name for check in result.checks if check.passed is False}
+    failed = {c.name for c in result.checks if c.passed is False and c.follows is None}
     samples = sum(check.samples for check in result.checks)
     how = f"({samples:,} rows, seed {result.seed}, {result.seconds:.1f} s)"
-    if failed:
-        return f"{len(failed)} of {len(judged)} laws fail{'s' * (len(failed) == 1)} {how}."
+    if wrong:
+        more = f", {len(wrong - failed)} because of {'it' if len(failed) == 1 else 'them'}"
+        more = more if wrong - failed else ""
+        return f"{len(failed)} of {len(judged)} laws fail{'s' * (len(failed) == 1)}{more} {how}."
     return f"{len(judged)} law{' holds' if len(judged) == 1 else 's hold'} {how}."

@@ -35,6 +35,8 @@ def page(*checks: Check) -> list[str]:
         diagnosis="it is none" if failed else None,
         convention=Convention(call="turn(x, positions)"),
         notes=(),
+        findings=(),
+        loosened=(),
         head_dim=64,
         axes=1,
         dtypes=("float32",),

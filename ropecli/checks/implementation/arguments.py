@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ropecli.arrays import DTYPES
 from ropecli.checks.implementation.calling.convention import FRAMEWORKS
 from ropecli.checks.implementation.calling.find import FORMS
+from ropecli.checks.implementation.oracle import Tolerances, rounding_tolerance
 from ropecli.checks.law import refuse_growth
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.numbers import at_least, even, length, quote
 from ropecli.rotary.rotary import Rotary
+from ropecli.units import UNIT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +75,8 @@ def laws(
     kept = names if select is None else _as_names(select)
     left_out = _as_names(ignore)
     for name in sorted((kept | left_out) - names):
-        msg = f"law must be one of {', '.join(sorted(names))}, got {quote(name)}"
+        listed = ", ".join(repr(each) if "," in each else each for each in sorted(names))
+        msg = f"law must be one of {listed}, got {quote(name)}"
         raise ArgumentError(msg)
     chosen = [law for law in known if law.name in kept - left_out]
     if not chosen:
@@ -83,6 +87,94 @@ def laws(
 
 def _as_names(given: str | Sequence[str]) -> set[str]:
     return {given} if isinstance(given, str) else {*given}
+
+
+def tolerances(
+    given: float | str | Sequence[str] | Mapping[str, float | str] | None,
+    dtypes: Sequence[str],
+    result_dtype: str | None,
+) -> tuple[Tolerances, tuple[str, ...]]:
+    """Return the tolerances to judge by, and a sentence for each dtype that one was given for.
+
+    Args:
+        given: "2ulp", 1e-3, "float16=1e-3", several of these, or a mapping from dtypes.
+        dtypes: Dtypes of the data, to which a tolerance without a dtype applies.
+        result_dtype: Dtype of results; that of the data if None.
+
+    Raises:
+        ArgumentError: Not a tolerance, a dtype that is not tried, or one twice.
+    """
+    chosen: dict[str, str] = {}
+    for dtype, text in _split_tolerances(given):
+        for each in [dtype] if dtype else dtypes:
+            if each not in dtypes:
+                msg = f"tolerance must be for a dtype of the data, {', '.join(dtypes)}, "
+                msg += f"got {each!r}"
+                raise ArgumentError(msg)
+            if each in chosen:
+                msg = f"tolerance of {each} is given twice: {chosen[each]} and {text}"
+                raise ArgumentError(msg)
+            chosen[each] = text
+    relative, absolute, said = {}, {}, []
+    for dtype, text in chosen.items():
+        number, ulps = _tolerance(text)
+        words = f"{number:g} ulp" if ulps else f"{number:g}"
+        idle = ""
+        if ulps:
+            relative[dtype] = number * 2 * UNIT[result_dtype or dtype]
+            if relative[dtype] <= rounding_tolerance(result_dtype or dtype):
+                idle = ", which is no more than the derived one"
+        else:
+            absolute[dtype] = number
+        said.append(f"tolerance of {dtype} at least {words}{idle}")
+    derived = Tolerances(relative=relative, absolute=absolute, result_dtype=result_dtype)
+    return derived, tuple(said)
+
+
+def _split_tolerances(
+    given: float | str | Sequence[str] | Mapping[str, float | str] | None,
+) -> list[tuple[str, str]]:
+    """Return dtype and text of each tolerance; an empty dtype is all of them."""
+    if given is None:
+        return []
+    if isinstance(given, Mapping):
+        return [(str(dtype), str(value)) for dtype, value in given.items()]
+    several = [given] if isinstance(given, str | float | int) else [*given]
+    pairs = []
+    for each in several:
+        dtype, _, text = str(each).rpartition("=")
+        pairs.append((dtype.strip(), text.strip()))
+    return pairs
+
+
+def _tolerance(text: str) -> tuple[float, bool]:
+    """Return a number above 0, and whether it counts ulps."""
+    digits = text.removesuffix("ulp")
+    try:
+        number = float(digits)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        msg = "tolerance must be a number above 0 such as 1e-3, or 2ulp, or for one dtype "
+        msg += f"float16=1e-3, got {text!r}"
+        raise ArgumentError(msg)
+    return number, digits != text
+
+
+def result_dtype(given: object) -> str | None:
+    """Return the dtype of results; None if it is that of the data.
+
+    Raises:
+        ArgumentError: No such dtype.
+        ArgumentTypeError: Not a string.
+    """
+    if given is None:
+        return None
+    check_strings(result_dtype=given)
+    if given not in DTYPES:
+        msg = f"result dtype must be one of {', '.join(DTYPES)}, got {given!r}"
+        raise ArgumentError(msg)
+    return str(given)
 
 
 def expectation(expect: object, form: str | None) -> Rotary | None:

@@ -13,7 +13,7 @@ from ropecli.checks.implementation.calling.find import find_convention, keyword_
 from ropecli.checks.implementation.calling.implementation import CalledImplementation
 from ropecli.checks.implementation.calling.process import TIMEOUT
 from ropecli.checks.implementation.calling.source import engine_of, source_of
-from ropecli.checks.implementation.diagnosis import diagnose
+from ropecli.checks.implementation.diagnosis import diagnose, findings
 from ropecli.checks.implementation.interface import ImplementationError, Unsupported
 from ropecli.checks.implementation.judge import call_failure
 from ropecli.checks.implementation.laws import LAWS, SCORE_LAWS
@@ -45,6 +45,8 @@ class Verdict(Result):
     diagnosis: str | None  #: What is wrong, in a sentence; None if nothing is.
     convention: Convention  #: How it was called.
     notes: tuple[str, ...]  #: What a reader should know of how it was run.
+    findings: tuple[str, ...]  #: What is unusual about it, and yet no failure.
+    loosened: tuple[str, ...]  #: Tolerances that were set, and laws that were left out.
     head_dim: int  #: Coordinates of the vectors that it was called with.
     axes: int  #: Coordinates of a position.
     dtypes: tuple[str, ...]  #: Dtypes of the vectors, the first one for all laws.
@@ -81,6 +83,8 @@ def check(
     init: Mapping[str, Any] | None = None,
     axes: int | None = None,
     seed: int = 0,
+    result_dtype: str | None = None,
+    tolerance: float | str | Sequence[str] | Mapping[str, float | str] | None = None,
     select: str | Sequence[str] | None = None,
     ignore: str | Sequence[str] = (),
     thorough: bool = False,
@@ -122,6 +126,9 @@ def check(
         init: Keyword arguments for the class, or for the function.
         axes: Coordinates of a position; those of `expect`, or 1, by default.
         seed: Seed of the vectors.
+        result_dtype: Dtype of results, where it is not that of the data.
+        tolerance: Least error that is allowed of each coordinate: 1e-3, or "2ulp" of a pair's
+            length; for one dtype "float16=1e-3"; several of these, or a mapping from dtypes.
         select: Names of the laws to judge by; all by default.
         ignore: Names of laws to leave out.
         thorough: Make about ten times as many calls.
@@ -152,7 +159,8 @@ def check(
         arguments.check_strings(device=device)
     arguments.framework(framework)
     form = arguments.form(form)
-    laws = arguments.laws(SCORE_LAWS if form == "score" else LAWS, select, ignore)
+    known_laws = SCORE_LAWS if form == "score" else LAWS
+    laws = arguments.laws(known_laws, select, ignore)
     expect = arguments.expectation(expect, form)
     dim = arguments.head_dim(head_dim, expect)
     context = CONTEXT if context_length is None else length("context length", context_length)
@@ -160,6 +168,7 @@ def check(
     seed = at_least("seed", seed, 0)
     count = arguments.axes(axes, expect, form)
     keywords = arguments.keywords(init)
+    result_dtype = arguments.result_dtype(result_dtype)
     rope = expect or Rotary(
         head_dim=dim, layout="interleaved" if tables == "interleaved" else "half"
     )
@@ -177,6 +186,8 @@ def check(
             axes=count,
             dtypes=arguments.dtypes(dtypes),
         )
+        results = () if result_dtype is None else (f"results are {result_dtype}",)
+        tolerances, loosened = arguments.tolerances(tolerance, chosen, result_dtype)
         implementation = CalledImplementation(
             engine, convention, description, rope, context, init=keywords
         )
@@ -192,6 +203,8 @@ def check(
             seed=seed,
             axes=count,
             thorough=thorough,
+            tolerances=tolerances,
+            named_dtypes=arguments.dtypes(dtypes) or (),
             evidence=Evidence(dtype=chosen[0]),
         )
         if form != "score":
@@ -209,6 +222,8 @@ def check(
         diagnosis=diagnose(subject, checks),
         convention=convention,
         notes=notes,
+        findings=findings(subject, checks),
+        loosened=(*loosened, *results, *_left_out(laws, known_laws)),
         head_dim=dim,
         axes=count,
         dtypes=chosen,
@@ -217,6 +232,22 @@ def check(
         seed=seed,
         seconds=time.perf_counter() - begin,
     )
+
+
+def _left_out(kept: Sequence[Law[Subject]], known: Sequence[Law[Subject]]) -> list[str]:
+    """Describe which laws were not judged by, in the shorter way."""
+    names = list(dict.fromkeys(law.name for law in kept))
+    absent = list(dict.fromkeys(law.name for law in known if law.name not in names))
+    if not absent:
+        return []
+    if len(names) < len(absent):
+        return [f"judged by {_listed(names)} alone"]
+    return [f"not judged by {_listed(absent)}"]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return names with commas between them, in quotes where one holds a comma itself."""
+    return ", ".join(repr(name) if "," in name else name for name in names)
 
 
 def _outcomes(law: Law[Subject], subject: Subject) -> list[Outcome]:

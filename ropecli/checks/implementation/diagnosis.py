@@ -9,6 +9,7 @@ import numpy as np
 from ropecli.checks.implementation.judge import CALL_FAILED
 from ropecli.checks.implementation.laws import MOST_SPECIFIC_FIRST
 from ropecli.checks.implementation.laws.convention import describe_scale
+from ropecli.checks.implementation.laws.state import COMES_BACK
 from ropecli.checks.implementation.oracle import computed_in_half, phase_tolerance
 from ropecli.errors import RopecliError
 
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
 #: 2^-8, shows them to 1e-4 over the 2,304 rows that are looked at; factors of real types are
 #: further apart, the least of them 0.07 ln 1.1, 7e-3.
 CLOSE = 1e-3
+#: Bases of released models, from axial encodings of images to contexts of millions of tokens.
+LEAST_BASE, LARGEST_BASE = 10.0, 1e12
+#: Coordinates that a partial rotary does not leave alone on purpose: the least share that models
+#: do not rotate is a quarter, so that 2 are few in any head dim above 8.
+FORGOTTEN, LEAST_DIM = 2, 8
 SURE = 1e-4  #: Relative difference of frequencies that are said to be the same.
 
 
@@ -52,19 +58,34 @@ def diagnose(subject: Subject, checks: Sequence[Check]) -> str | None:
         sentences = _differences(subject.expect, found) + more
         if sentences:
             return "; ".join(sentences)
-    if found is not None and (begun := _wrong_offset(found)):
-        return begun
     specific = (law.name for law in MOST_SPECIFIC_FIRST)
     named = next((name for name in specific if name in failed), next(iter(failed)))
     return _sentence(failed[named])
 
 
-def _wrong_offset(found: Identification) -> str | None:
-    """Describe an offset that all positions have."""
-    offset = found.position_offset
-    if not offset:
-        return None
-    return f"positions are offset by {offset:g}: a row at position 0 is turned as at {offset:g}"
+def findings(subject: Subject, checks: Sequence[Check]) -> tuple[str, ...]:
+    """Return what is unusual about an implementation and yet no failure, a sentence each."""
+    every = [c.note for c in checks if c.passed is None and c.note and COMES_BACK in c.note]
+    sentences = list(dict.fromkeys(every))
+    found = subject.evidence.identified
+    if subject.expect is not None or found is None or not found.recognised:
+        return tuple(sentences)
+    if offset := subject.chosen_offset:
+        sentences.append(
+            f"positions are offset by {offset:g}: a row at position 0 is turned as at {offset:g}"
+        )
+    if found.base is not None and not LEAST_BASE <= found.base <= LARGEST_BASE:
+        sentences.append(
+            f"the base is {found.base:.4g}, where models have {LEAST_BASE:g} to {LARGEST_BASE:g}"
+        )
+    width = found.rotary_dim
+    if width is not None and 0 < subject.dim - width <= FORGOTTEN and subject.dim > LEAST_DIM:
+        pairs = (subject.dim - width) // 2
+        sentences.append(
+            f"{width} of {subject.dim} coordinates are rotated: "
+            f"{'a pair was' if pairs == 1 else f'{pairs} pairs were'} probably forgotten"
+        )
+    return tuple(sentences)
 
 
 def _no_rotation(subject: Subject, failed: Mapping[str, Check]) -> str:

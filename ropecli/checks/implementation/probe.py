@@ -106,7 +106,8 @@ def _identify(
         held = DTYPES[dtype]
         named = {} if subject.expect is None else {"expected": subject.expect}
         try:
-            found = identify(x.astype(held), y.astype(held), where, candidates=named)
+            after = DTYPES[subject.tolerances.result_dtype or dtype]
+            found = identify(x.astype(held), y.astype(after), where, candidates=named)
         except RopecliError as error:
             return replace(evidence, why_unidentified=str(error)), best
         evidence = replace(evidence, rows=(x, y, where.astype(np.float64)))

@@ -64,6 +64,7 @@ class Subject:
     original: int | None  #: Positions of the training; None if unknown.
     seed: int  #: Seed of the vectors.
     evidence: Evidence
+    named_dtypes: tuple[str, ...] = ()  #: Dtypes that were asked for, which results must keep.
     thorough: bool = False  #: Whether to make about ten times as many calls.
     tolerances: Tolerances = DERIVED  #: Of rows and what follows from them.
     oracle: Oracle | None = None  #: The rotation that rows are compared with.
@@ -82,6 +83,13 @@ class Subject:
         if found is not None and found.layout is not None:
             return found.layout
         return "" if self.expect is None else self.expect.layout
+
+    @property
+    def chosen_offset(self) -> float:
+        """The offset of all positions by whole or half ones, where any RoPE is correct; else 0."""
+        found = self.evidence.identified
+        offset = 0.0 if found is None else found.position_offset or 0.0
+        return offset if self.expect is None and (2 * offset).is_integer() else 0.0
 
     def vectors(self, count: int, dtype: str | None = None, *, salt: int = 0) -> Array:
         """Return normal vectors (count, dim) that the dtype holds exactly."""
@@ -166,7 +174,8 @@ class Subject:
             y = self.rotate(x, positions, self.evidence.dtype)
             # Which coordinates form a pair is known: they are moved next to each other.
             before, after = x[:, here.pairs_in.ravel()], y[:, here.pairs_out.ravel()]
-            found = identify(before.astype(held), after.astype(held), positions)
+            after = after.astype(DTYPES[self.tolerances.result_dtype or self.evidence.dtype])
+            found = identify(before.astype(held), after, positions)
         except (ImplementationError, Unsupported, RopecliError):  # also rows that are not finite
             return None
         there = found.rotary

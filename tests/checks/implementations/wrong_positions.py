@@ -130,7 +130,10 @@ def in_place_by_halves(x: Array, positions: Array) -> Array:
     return y.astype(x.dtype)
 
 
-@untold("always float32", "huggingface/transformers#25681", "dtype and shape", "dtype")
+@untold(
+    "always float32", "huggingface/transformers#25681", "dtype and shape", "dtype",
+    more={"dtypes": ["float32", "float16"]},
+)  # fmt: skip
 def always_float32(x: Array, positions: Array) -> Array:
     return turn(x.astype(np.float32), positions, THETA)
 

@@ -96,6 +96,9 @@ def norm(subject: Subject) -> Outcome:
 
 def composition(subject: Subject) -> Outcome:
     """R_m R_m x = R_2m x, so that position 0 is the identity."""
+    offset = subject.chosen_offset
+    if offset:
+        return no_verdict(f"positions are offset by {offset:g}")
     count = _count(subject)
     positions = subject.on_axes(np.arange(count))
     once = _rotate_one(subject, count, 3)

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.interface import ImplementationError, WrongResult, as_float64
+from ropecli.checks.implementation.interface import (
+    ImplementationError,
+    Unsupported,
+    WrongResult,
+    as_float64,
+)
 from ropecli.checks.implementation.judge import (
     call_failure,
     compare_repeats,
@@ -82,6 +87,8 @@ def negative(subject: Subject) -> Outcome:
     except ImplementationError as error:
         return no_verdict(f"refuses negative positions: {error}")
     if rows is None:
+        if _is_table(subject):
+            return no_verdict("it looks rows up in a table, which has none of negative positions")
         return outcome
     return no_verdict(f"they count from the end of a table of {rows:,} rows, as indices do")
 
@@ -92,6 +99,17 @@ def _table_rows(subject: Subject, x: Array, places: NDArray[np.int64], got: Arra
     m = places.astype(np.float64)
     mistake = find_mistake(subject, subject.oracle, x, m, got, subject.dtype)
     return None if mistake is None else mistake.table_rows
+
+
+def _is_table(subject: Subject) -> bool:
+    """Return True if rows far beyond the context are refused or wrong: no formula makes them."""
+    end = subject.context
+    places = subject.on_axes([0, 1, 2 * end - 1, 2 * end + 3])
+    x = subject.vectors(len(places), salt=8)
+    try:
+        return judge_rows(subject, x, places, subject.rotate(x, places)).passed is False
+    except (ImplementationError, Unsupported):
+        return True
 
 
 def _from_the_end(subject: Subject) -> int | None:
