@@ -211,6 +211,7 @@ def check(
     except CallError as error:
         page.note(*error.adapter.splitlines(), kind="adapter")
         raise
+    page.note(*result.notes)
     resolved = {
         "dim": result.head_dim,
         "dtype": result.dtypes,

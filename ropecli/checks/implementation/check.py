@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.checks.implementation import arguments
-from ropecli.checks.implementation.calling.find import find_convention, keyword_texts
-from ropecli.checks.implementation.calling.implementation import CalledImplementation
-from ropecli.checks.implementation.calling.process import TIMEOUT
+from ropecli.checks.implementation.calling.find import CallError, find_convention, keyword_texts
+from ropecli.checks.implementation.calling.implementation import (
+    CalledImplementation,
+    CalledInstance,
+)
+from ropecli.checks.implementation.calling.process import TIMEOUT, Died
 from ropecli.checks.implementation.calling.source import engine_of, source_of
 from ropecli.checks.implementation.diagnosis import diagnose, findings
 from ropecli.checks.implementation.interface import ImplementationError, Unsupported
@@ -173,8 +176,8 @@ def check(
         head_dim=dim, layout="interleaved" if tables == "interleaved" else "half"
     )
     texts, objects = keyword_texts(keywords)
-    source, notes = source_of(target, command, apply_with, objects, device, isolated=isolated)
-    with engine_of(source, isolated=isolated, timeout=timeout, echo=echo) as engine:
+    source = source_of(target, command, apply_with, objects, device)
+    with engine_of(source, isolated=isolated, timeout=timeout, echo=echo) as (engine, notes):
         known = {FIELDS.get(k, k): v for k, v in given.items() if v is not None and k != "form"}
         convention, description, chosen = find_convention(
             engine,
@@ -191,9 +194,11 @@ def check(
         implementation = CalledImplementation(
             engine, convention, description, rope, context, init=keywords
         )
+        deaths = engine.deaths
+        deaths.clear()  # a wrong convention may crash a kernel
         subject = Subject(
             implementation=implementation,
-            instance=implementation.fresh(),
+            instance=_first_instance(implementation),
             dim=dim,
             dtypes=chosen,
             expect=expect,
@@ -213,7 +218,7 @@ def check(
         checks = [
             report(law, outcome, dtype=subject.dtype, layout=subject.layout)
             for law in laws
-            for outcome in _outcomes(law, subject)
+            for outcome in _outcomes(law, subject, deaths)
         ]
     return Verdict(
         checks=tuple(checks),
@@ -221,7 +226,7 @@ def check(
         identified=subject.evidence.identified,
         diagnosis=diagnose(subject, checks),
         convention=convention,
-        notes=notes,
+        notes=tuple(notes),
         findings=findings(subject, checks),
         loosened=(*loosened, *results, *_left_out(laws, known_laws)),
         head_dim=dim,
@@ -250,8 +255,19 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(repr(name) if "," in name else name for name in names)
 
 
-def _outcomes(law: Law[Subject], subject: Subject) -> list[Outcome]:
-    """Judge by a law; an exception does not undo what was found before it."""
+def _first_instance(implementation: CalledImplementation) -> CalledInstance:
+    try:
+        return implementation.fresh()
+    except (ImplementationError, Unsupported) as error:
+        msg = f"{implementation.description.name} can't be made: {error}"
+        raise CallError(msg, "", "") from None
+
+
+def _outcomes(law: Law[Subject], subject: Subject, deaths: list[Died]) -> list[Outcome]:
+    """Judge by a law; an exception does not undo what was found before it.
+
+    A call within the context that ended its process is a failure, also where others may be refused.
+    """
     found: list[Outcome] = []
     try:
         with np.errstate(all="ignore"):  # an implementation may return what is not finite
@@ -260,4 +276,8 @@ def _outcomes(law: Law[Subject], subject: Subject) -> list[Outcome]:
         found.append(call_failure(error))
     except Unsupported as error:
         found.append(no_verdict(str(error)))
+    fatal = [death for death in deaths if death.furthest < subject.context]
+    deaths.clear()
+    if fatal and all(outcome.passed is not False for outcome in found):
+        found.append(call_failure(fatal[0]))
     return found

@@ -198,4 +198,5 @@ def _annotation(annotation: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    return value if isinstance(value, int | float | str | bool | None) else repr(value)[:80]
+    """Return a default that any process reads: subclasses, such as of an enum, are foreign."""
+    return value if type(value) in {int, float, str, bool, type(None)} else repr(value)[:80]

@@ -62,6 +62,7 @@ class Engine:
             device: Device of arrays, as their framework names it.
             values: Further objects that calls name.
         """
+        self.deaths: list[Any] = []  #: Calls that ended its process, which is this one.
         self.target = target
         self.name = name
         self.other = other

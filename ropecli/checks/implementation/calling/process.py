@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pickle
 import queue
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ropecli.checks.implementation.calling.foreign import escape_unprintable
+from ropecli.checks.implementation.calling.launch import start_worker
 from ropecli.checks.implementation.calling.worker import ANSWER, FAILED, UNSUPPORTED
 from ropecli.checks.implementation.interface import ImplementationError, Unsupported, WrongResult
 
@@ -26,62 +26,93 @@ if TYPE_CHECKING:
     from ropecli.rotary.rotary import Rotary
 
 TIMEOUT = 60.0  #: Seconds for one call.
-LOADING = 5  #: Times as many for loading the implementation, and for the first call of a process.
+LOADING = 5  #: Times as many for loading the implementation.
 #: Times the timeout that calls may cost which end their process, before no further one is made.
 PATIENCE = 3
+MOST_DEATHS = 12  #: In a row, before no further call is made.
+MOST_RENEWALS = 12  #: Processes left since something was replaced in them, likewise.
 LAST_LINES = 3  #: Of what a process printed, shown when it dies.
+MOST_LINES = 1000  #: Of what it prints that are passed on,
+MOST_CHARACTERS = 1000  #: and of each line;
+LAST_CHARACTERS = 200  #: of a line that is shown when it dies.
+GRACE = 0.5  #: Seconds between looks whether a process lives whose pipe has no answer.
+#: Packages of what answers are made of: plain data, for which no foreign module is imported.
+PLAIN = {"ropecli", "numpy", "ml_dtypes", "collections", "_codecs"}
 
 
 class Died(ImplementationError):
     """The process of the implementation crashed, exited or hung."""
+
+    furthest = -1  #: Largest position of the call that did it; -1 without one.
 
 
 class IsolatedEngine:
     """The methods of `Engine`, each done in another process.
 
     A process that dies is replaced by the next call, and instances are made anew from what they
-    were made of.
+    were made of. So is one in which a call replaced functions of NumPy or of Python itself.
     """
 
     def __init__(
         self, source: Source, *, timeout: float = TIMEOUT, echo: Callable[[str], None] | None = None
     ) -> None:
-        """Start a process.
+        """Take a source; the process starts when it is first needed.
 
         Args:
             source: Where the implementation is.
             timeout: Seconds for one call.
             echo: Takes each line that the process prints, with control characters escaped.
-
-        Raises:
-            RopecliError: The implementation can't be loaded.
         """
+        self.deaths: list[Died] = []  #: Calls that ended a process.
+        self.notes: list[str] = []  #: What a reader should know of how it ran.
         self._source = source
         self._timeout = timeout
-        self._echo = echo
-        self._process: subprocess.Popen[bytes] | None = None
-        self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._printed: deque[str] = deque(maxlen=LAST_LINES)
+        self._printed = _Printed(echo)
+        self._process: _Process | None = None
         self._recipes: dict[int, tuple[Any, ...]] = {}
         self._numbers: dict[int, int] = {}  # of the instances in the process of today
+        self._known: dict[tuple[str, ...], Any] = {}  # what was asked once
         self._lost = 0.0  # seconds, in calls that ended a process
-        self._deaths = 0
+        self._died = 0
+        self._in_a_row = 0
+        self._renewals = 0
+
+    def load(self) -> None:
+        """Start a process that has the implementation, unless there is one.
+
+        Raises:
+            ImplementationError: The implementation can't be loaded.
+            Died: The process crashed, exited or hung.
+            Unsupported: So many have died that no further one is started.
+        """
+        if self._process is not None:
+            return
+        if self._in_a_row >= MOST_DEATHS or self._lost >= PATIENCE * self._timeout:
+            msg = f"no further call was made: its process died {self._died} times"
+            raise Unsupported(msg)
+        self._numbers.clear()
+        self._process = _Process(self._printed)
+        try:
+            self._exchange("load", (self._source,), LOADING * self._timeout)
+        except BaseException:
+            self.close()
+            raise
 
     def dtypes(self, framework: str) -> tuple[str, ...]:
         """As `Engine.dtypes`."""
-        found: tuple[str, ...] = self._ask("dtypes", framework)
+        found: tuple[str, ...] = self._ask_once("dtypes", framework)
         return found
 
     def describe(self) -> Any:
         """As `Engine.describe`."""
-        return self._ask("describe")
+        return self._ask_once("describe")
 
     def make(self, convention: Convention, rope: Rotary, context: int) -> int:
         """As `Engine.make`."""
         number = 1 + max(self._recipes, default=0)
         self._recipes[number] = (convention, rope, context)
         try:
-            self._numbers[number] = self._ask("make", convention, rope, context)
+            self._remake(number)
         except BaseException:
             del self._recipes[number]
             raise
@@ -93,14 +124,19 @@ class IsolatedEngine:
         Raises:
             Died: The process crashed, exited, or took longer than the timeout.
         """
+        self.load()
+        where = f"in a call with {describe_request(request)}"
         try:
-            self._start()
             if number not in self._numbers:
-                self._numbers[number] = self._ask("make", *self._recipes[number])
-            answer: Response = self._ask("call", self._numbers[number], request)
+                self._remake(number)
+            answer: Response = self._ask("call", self._numbers[number], request, where=where)
         except Died as error:
-            msg = f"{error} in a call with {describe_request(request)}"
-            raise Died(msg) from None
+            msg = f"{error} {where}"
+            death = Died(msg)
+            death.furthest = int(request.positions.max(initial=-1))
+            self.deaths.append(death)
+            raise death from None
+        self._in_a_row = 0
         return answer
 
     def drop(self, number: int) -> None:
@@ -113,90 +149,211 @@ class IsolatedEngine:
     def close(self) -> None:
         """End the process."""
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-                with contextlib.suppress(OSError):
-                    assert pipe is not None
-                    pipe.close()
+            self._process.end()
         self._process = None
         self._numbers.clear()
 
-    def _start(self) -> None:
-        if self._process is not None:
-            return
-        if self._lost >= PATIENCE * self._timeout:
-            msg = f"no further call was made: its process died {self._deaths} times"
-            raise Died(msg)
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", f"from {_WORKER} import main; main()"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        self._answers = queue.SimpleQueue()
-        self._printed.clear()
-        for work in (_read_answers, _read_lines):
-            pipe = self._process.stdout if work is _read_answers else self._process.stderr
-            into = self._answers.put if work is _read_answers else self._print
-            threading.Thread(target=work, args=(pipe, into), daemon=True).start()
-        self._exchange("load", (self._source,), LOADING * self._timeout)
+    def _remake(self, number: int) -> None:
+        self.load()
+        made = self._ask("make", *self._recipes[number], where="when an instance was made")
+        if self._process is not None:  # not left since something was replaced in it
+            self._numbers[number] = made
 
-    def _print(self, line: str) -> None:
-        self._printed.append(line)
-        if self._echo is not None:
-            self._echo(line)
+    def _ask_once(self, *request: str) -> Any:
+        if request not in self._known:
+            try:
+                self._known[request] = self._ask(*request)
+            except Unsupported as error:
+                raise Died(str(error)) from None
+        return self._known[request]
 
-    def _ask(self, method: str, *values: Any) -> Any:
-        self._start()
-        return self._exchange(method, values, self._timeout)
+    def _ask(self, method: str, *values: Any, where: str = "") -> Any:
+        self.load()
+        return self._exchange(method, values, self._timeout, where)
 
-    def _exchange(self, method: str, values: tuple[Any, ...], seconds: float) -> Any:
+    def _exchange(
+        self, method: str, values: tuple[Any, ...], seconds: float, where: str = "when loaded"
+    ) -> Any:
         assert self._process is not None
-        assert self._process.stdin is not None
-        begin = time.perf_counter()
+        begin = time.monotonic()
         try:
-            self._process.stdin.write(pickle.dumps((method, values), protocol=5))
-            self._process.stdin.flush()
-            outcome, value = self._answers.get(timeout=seconds)
-        except queue.Empty:
-            self._bury(begin)
-            msg = f"it did not return within {seconds:g} s"
-            raise Died(msg) from None
-        except (OSError, EOFError, TypeError):  # TypeError: None, put where answers end
-            raise Died(self._bury(begin)) from None
+            outcome, value, replaced = self._process.ask(
+                pickle.dumps((method, values), protocol=5), seconds
+            )
+        except _Ended as error:
+            self._died += 1
+            self._in_a_row += 1
+            self._lost += time.monotonic() - begin
+            self.close()
+            raise Died(str(error)) from None
         except BaseException:  # an interrupt: a late answer must not be taken for the next one
             self.close()
             raise
+        if replaced:
+            self._leave(replaced, where, renew=method != "load")
         if outcome == ANSWER:
             return value
         if outcome == UNSUPPORTED:
             raise Unsupported(value)
         if outcome == FAILED:
             wrong, text = value
+            text += f" (it had replaced {_names(replaced)} {where})" if replaced else ""
             raise (WrongResult if wrong else ImplementationError)(text)
         raise value
 
-    def _bury(self, begin: float) -> str:
-        """End a process that gives no answer, and return what became of it."""
-        self._deaths += 1
-        self._lost += time.perf_counter() - begin
-        process = self._process
-        assert process is not None
-        try:
-            code: int | None = process.wait(timeout=0.2)
-        except subprocess.TimeoutExpired:
-            code = None
-        last = "; ".join(self._printed)
-        self.close()
-        if code is not None and code < 0:
+    def _leave(self, replaced: tuple[str, ...], where: str, *, renew: bool) -> None:
+        """Note which functions were replaced, and have the next call made in a new process."""
+        self.notes.append(f"it replaced {_names(replaced)} {where}")
+        self._renewals += 1
+        if renew and self._renewals < MOST_RENEWALS:
+            self.close()
+        if self._renewals > 1:  # one note is enough
+            self.notes.pop()
+
+
+class _Ended(Exception):
+    """A process that gives no answer, and what became of it."""
+
+
+class _Printed:
+    """What processes print, bounded and made harmless."""
+
+    def __init__(self, echo: Callable[[str], None] | None) -> None:
+        self._echo = echo
+        self._count = 0
+        self.last: deque[bytes] = deque(maxlen=LAST_LINES)
+
+    def add(self, lines: list[bytes]) -> None:
+        """Take lines."""
+        self.last.extend(lines[-LAST_LINES:])
+        if self._echo is None:
+            return
+        for line in lines[: max(0, MOST_LINES - self._count)]:
+            self._echo(_readable(line, MOST_CHARACTERS))
+        if self._count <= MOST_LINES < self._count + len(lines):
+            self._echo(f"... (what it prints after {MOST_LINES:,} lines is left out)")
+        self._count += len(lines)
+
+    def read(self, pipe: Any) -> None:
+        """Take lines until a pipe ends; the rest of an endless one is dropped."""
+        rest = b""
+        with contextlib.suppress(OSError, ValueError), pipe:
+            while chunk := os.read(pipe.fileno(), 2**16):
+                *lines, rest = (rest + chunk).split(b"\n")
+                self.add(lines)
+                rest = rest[: 4 * MOST_CHARACTERS + 1]
+        if rest:
+            self.add([rest])
+
+    def words(self) -> str:
+        """Return the last lines of a process that has ended, in brackets."""
+        text = "; ".join(_readable(line, LAST_CHARACTERS) for line in self.last)
+        return f" ({text})" if text else ""
+
+
+class _Process:
+    """A worker and the threads that write and read its pipes: neither may wait for the other."""
+
+    def __init__(self, printed: _Printed) -> None:
+        self._worker = start_worker()
+        self._printed = printed
+        printed.last.clear()
+        self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._threads = [
+            threading.Thread(target=self._converse, daemon=True),
+            threading.Thread(target=printed.read, args=(self._worker.stderr,), daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def ask(self, request: bytes, seconds: float) -> tuple[str, Any, tuple[str, ...]]:
+        """Make a request, and return its outcome.
+
+        Raises:
+            _Ended: There is none.
+        """
+        end = time.monotonic() + seconds
+        self._requests.put(request)
+        while True:
+            left = end - time.monotonic()
+            try:
+                answer = self._answers.get(timeout=max(0.0, min(left, GRACE)))
+            except queue.Empty:
+                if left <= GRACE:
+                    self.end()
+                    msg = f"it did not return within {seconds:g} s"
+                    raise _Ended(msg) from None
+                if self._worker.wait(0) is None:
+                    continue
+                answer = EOFError()  # whatever it started keeps its pipes open
+            if isinstance(answer, Exception):
+                raise _Ended(self._describe_end(answer))
+            outcome: tuple[str, Any, tuple[str, ...]] = answer
+            return outcome
+
+    def end(self) -> int | None:
+        """End it, and return its exit code."""
+        self._worker.kill()
+        code = self._worker.wait(10)
+        self._requests.put(None)
+        for thread in self._threads:
+            thread.join(1)
+        self._worker.release()
+        return code
+
+    def _describe_end(self, error: Exception) -> str:
+        ended = isinstance(error, EOFError | OSError)
+        code = self._worker.wait(1) if ended else None
+        self.end()
+        if not ended:
+            words = "it wrote into the pipes of its process"
+        elif code is None:
+            words = "it closed the pipes of its process"
+        elif code < 0:
             words = f"its process was killed by {signal.Signals(-code).name}"
+            words += ", perhaps for want of memory" if -code == signal.SIGKILL else ""
         else:
             words = f"its process ended with exit code {code}"
-        return words + (f" ({last})" if last else "")
+        return words + self._printed.words()
+
+    def _converse(self) -> None:
+        """Write each request and read its answer."""
+        with contextlib.suppress(OSError), self._worker.stdout as answers:
+            while (request := self._requests.get()) is not None:
+                try:
+                    self._worker.stdin.write(request)
+                    self._worker.stdin.flush()
+                    answer = _Unpickler(answers).load()
+                    answer = answer if _is_outcome(answer) else ValueError()
+                except Exception as error:
+                    answer = error
+                self._answers.put(answer)
+                if isinstance(answer, Exception):
+                    return
 
 
-_WORKER = "ropecli.checks.implementation.calling.worker"
+class _Unpickler(pickle.Unpickler):
+    """Reads answers."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module.partition(".")[0] not in PLAIN and (module, name) != ("builtins", "complex"):
+            msg = f"an answer holds {module}.{name}"
+            raise pickle.UnpicklingError(msg)
+        return super().find_class(module, name)
+
+
+def _is_outcome(answer: object) -> bool:
+    return isinstance(answer, tuple) and len(answer) == 3
+
+
+def _readable(line: bytes, most: int) -> str:
+    text = line[: 4 * most].decode(errors="replace").rstrip("\r")
+    return escape_unprintable(text[:most]) + ("..." if len(text) > most else "")
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def describe_request(request: Request) -> str:
@@ -206,17 +363,3 @@ def describe_request(request: Request) -> str:
     memory = "" if request.memory == "contiguous" else f" {request.memory}"
     shape = tuple(request.q.shape)
     return f"x of {request.q.dtype.name} {shape}{memory}, {where}"
-
-
-def _read_answers(pipe: Any, put: Callable[[Any], None]) -> None:
-    try:
-        while True:
-            put(pickle.load(pipe))
-    except Exception:  # the pipe ends, or foreign code wrote into it
-        put(None)
-
-
-def _read_lines(pipe: Any, put: Callable[[str], None]) -> None:
-    with contextlib.suppress(OSError, ValueError):
-        for line in pipe:
-            put(escape_unprintable(line.decode(errors="replace").rstrip("\r\n")))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import pickle
 import sys
@@ -12,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ropecli.checks.implementation.calling.engine import Engine
 from ropecli.checks.implementation.calling.executable import Executable
-from ropecli.checks.implementation.calling.process import IsolatedEngine
+from ropecli.checks.implementation.calling.foreign import describe_exception, translate_errors
+from ropecli.checks.implementation.calling.process import Died, IsolatedEngine
 from ropecli.checks.implementation.calling.shared_library import SUFFIXES, SharedFunction
 from ropecli.checks.implementation.calling.worker import IN_WORKER
+from ropecli.checks.implementation.interface import ImplementationError
 from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -96,15 +97,13 @@ class Here:
         """
         import cloudpickle
 
-        by_value = [
-            module
-            for module in map(_module_of, (self.target, self.other))
-            if module is not None and _is_out_of_reach(module.__name__)
-        ]
-        for module in by_value:
-            cloudpickle.register_pickle_by_value(module)
+        by_value = []
         try:
-            return Pickled(data=cloudpickle.dumps(self), path=tuple(sys.path))
+            for module in {id(m): m for m in map(_module_of, (self.target, self.other))}.values():
+                if module is not None and _is_out_of_reach(module):
+                    cloudpickle.register_pickle_by_value(module)
+                    by_value.append(module)
+            return Pickled(data=cloudpickle.dumps(self))
         finally:
             for module in by_value:
                 cloudpickle.unregister_pickle_by_value(module)
@@ -112,15 +111,18 @@ class Here:
 
 @dataclass(frozen=True, kw_only=True)
 class Pickled:
-    """A function, class or object of another process."""
+    """A function, class or object of another process, where modules are found as in this one."""
 
     data: bytes
-    path: tuple[str, ...]  #: Where that process looks for modules.
 
     def engine(self) -> Engine:
-        """Unpickle it."""
-        sys.path[:] = self.path
-        here: Here = pickle.loads(self.data)
+        """Unpickle it.
+
+        Raises:
+            ImplementationError: It raised.
+        """
+        with translate_errors():
+            here: Here = pickle.loads(self.data)
         return here.engine()
 
 
@@ -130,13 +132,12 @@ def source_of(
     other: Any,
     values: Mapping[str, Any],
     device: str | None,
-    *,
-    isolated: bool,
-) -> tuple[Source, tuple[str, ...]]:
-    """Return where an implementation is, and what a reader should know of it.
+) -> Source:
+    """Return where an implementation is.
 
     Raises:
-        ArgumentError: Neither a target nor a command, or both.
+        ArgumentError: Neither a target nor a command, or both; or a name in a worker, whose
+            module would be imported again and again.
     """
     if (target is None) == (command is None):
         msg = (
@@ -144,31 +145,58 @@ def source_of(
         )
         raise ArgumentError(msg)
     if command is not None:
-        return Command(command=command), ()
-    if isinstance(target, str):
-        return Named(target=target, other=other or "", device=device), ()
-    here = Here(target=target, other=other, device=device, values=values)
-    if not isolated or IN_WORKER in os.environ:
-        return here, ()
-    try:
-        return here.pickled(), ()
-    except Exception as error:  # foreign objects raise anything when they are pickled
-        return here, (f"it ran in this process, since it can't be pickled: {error}",)
+        return Command(command=command)
+    if not isinstance(target, str):
+        return Here(target=target, other=other, device=device, values=values)
+    if IN_WORKER in os.environ:
+        msg = "check was called by the code that is being checked"
+        raise ArgumentError(msg, "put that call under `if __name__ == '__main__':`")
+    return Named(target=target, other=other or "", device=device)
 
 
 @contextlib.contextmanager
 def engine_of(
     source: Source, *, isolated: bool, timeout: float, echo: Callable[[str], None] | None
-) -> Iterator[Engine | IsolatedEngine]:
-    """Run an engine: here if the source is or if it must be, else in a process of its own."""
-    if isinstance(source, Here) or not isolated:
-        yield source.engine()
+) -> Iterator[tuple[Engine | IsolatedEngine, list[str]]]:
+    """Run an engine in a process of its own; here if it must be, or if it can't be pickled.
+
+    Yields:
+        The engine, and what a reader should know of how it ran, which may grow.
+    """
+    if not isolated or IN_WORKER in os.environ:
+        with _kept_path():
+            yield source.engine(), []
         return
-    engine = IsolatedEngine(source, timeout=timeout, echo=echo)
     try:
-        yield engine
+        there = source.pickled() if isinstance(source, Here) else source
+    except Exception as error:  # foreign objects raise anything when they are pickled
+        yield source.engine(), [_NOT_PICKLED + describe_exception(error)]
+        return
+    engine = IsolatedEngine(there, timeout=timeout, echo=echo)
+    try:
+        try:
+            if isinstance(source, Here):
+                engine.load()
+        except Died:  # which is reported by whoever asks next
+            pass
+        except ImplementationError as error:
+            yield source.engine(), [_NOT_PICKLED + str(error)]
+            return
+        yield engine, engine.notes
     finally:
         engine.close()
+
+
+_NOT_PICKLED = "it ran in this process, since it can't be pickled for another: "
+
+
+@contextlib.contextmanager
+def _kept_path() -> Iterator[None]:
+    before = [*sys.path]
+    try:
+        yield
+    finally:
+        sys.path[:] = before
 
 
 def _last_name(target: str) -> str:
@@ -186,11 +214,19 @@ def _module_of(target: Any) -> Any:
     return sys.modules.get(getattr(kind, "__module__", None) or "")
 
 
-def _is_out_of_reach(name: str) -> bool:
-    """Whether another process cannot import a module by its name."""
-    if name == "__main__":
+def _is_out_of_reach(module: Any) -> bool:
+    """Return True if another process does not find a module, or another one, by its name."""
+    if module.__name__ == "__main__":
         return False  # pickled by value anyway
+    path: Any = None
     try:
-        return importlib.util.find_spec(name) is None
-    except (ImportError, ValueError, AttributeError):
+        parts = module.__name__.split(".")
+        for count in range(1, len(parts) + 1):
+            name = ".".join(parts[:count])
+            specs = (each.find_spec(name, path) for each in sys.meta_path)
+            spec = next(each for each in specs if each is not None)
+            path = spec.submodule_search_locations
+        origin = getattr(module, "__file__", None)
+        return origin is not None and spec.origin is not None and spec.origin != origin
+    except Exception:  # finders are foreign code, too
         return True

@@ -1,37 +1,76 @@
-"""A process that runs an implementation for its parent: `python -m ...worker`, over pipes.
+"""A process that runs an implementation for its parent, over pipes.
 
-Messages are pickles: (method, arguments) in, (outcome, value) out. What the implementation prints
-goes to stderr, from whatever language, so that it cannot disturb them.
+Messages are pickles: (method, arguments) in, (outcome, value, what was replaced) out. What the
+implementation prints goes to stderr, from whatever language, so that it cannot disturb them.
 """
 
 from __future__ import annotations
 
+import builtins
+import contextlib
+import fcntl
+import json
+import math
 import os
 import pickle
+import resource
+import signal
+import sys
+import threading
+from pathlib import Path
 from typing import Any
+
+import numpy as np
+
+from ropecli.checks.implementation.calling.foreign import describe_exception
+from ropecli.checks.implementation.interface import (
+    ImplementationError,
+    Unsupported,
+    WrongResult,
+)
+from ropecli.errors import RopecliError
 
 #: Set in a worker: code that is loaded there and calls `check` itself must not start another.
 IN_WORKER = "ROPECLI_WORKER"
 ANSWER, FAILED, UNSUPPORTED, REFUSED = "answer", "failed", "unsupported", "refused"
+OUT_OF_REACH = 512  #: First number of the pipes, above those that foreign code closes or writes to.
+WATCHED = (builtins, json, math, np, np.linalg, pickle)
 
 
-def main() -> None:
-    """Serve one parent until it closes the pipe."""
-    os.environ[IN_WORKER] = "1"
-    requests = os.fdopen(os.dup(0), "rb")
-    answers = os.fdopen(os.dup(1), "wb")
+def main(lifeline: int) -> None:
+    """Serve one parent, over stdin and stdout, until it closes them.
+
+    Args:
+        lifeline: End of a pipe that the parent holds open as long as it lives.
+    """
+    requests = os.fdopen(_move_out_of_reach(os.dup(0)), "rb")
+    answers = os.fdopen(_move_out_of_reach(os.dup(1)), "wb")
+    _end_with_parent(_move_out_of_reach(lifeline))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
+    os.close(nothing)
     os.dup2(2, 1)
-    dump, load = pickle.dumps, pickle.load  # before foreign code can replace them
+    sys.stdin, sys.stdout, sys.stderr = (
+        _open_stream(0, "r"),
+        _open_stream(1, "w"),
+        _open_stream(2, "w"),
+    )
+    _bound_memory()
+    os.environ[IN_WORKER] = "1"
+    dump, load, leave = pickle.dumps, pickle.load, os._exit  # before foreign code replaces them
     served = _Served()
     while True:
         try:
             method, values = load(requests)
         except EOFError:
-            os._exit(0)  # whatever threads and exit handlers foreign code has left
+            leave(0)  # whatever threads and exit handlers foreign code has left
         answers.write(dump(served.answer(method, values), protocol=5))
         answers.flush()
+
+
+def _open_stream(number: int, mode: str) -> Any:
+    """Return a standard stream that passes lines on at once, and takes every character."""
+    return os.fdopen(number, mode, buffering=1, errors="backslashreplace", closefd=False)
 
 
 class _Served:
@@ -39,16 +78,17 @@ class _Served:
 
     def __init__(self) -> None:
         self._engine: Any = None
+        self._known = [(module, _public(module)) for module in WATCHED]
 
-    def answer(self, method: str, values: tuple[Any, ...]) -> tuple[str, Any]:
-        """Return the outcome of a request: an answer, or what kind of error and its text."""
-        from ropecli.checks.implementation.interface import (
-            ImplementationError,
-            Unsupported,
-            WrongResult,
-        )
-        from ropecli.errors import RopecliError
+    def answer(self, method: str, values: tuple[Any, ...]) -> tuple[str, Any, tuple[str, ...]]:
+        """Return the outcome of a request, and which functions it replaced.
 
+        The outcome is an answer, or what kind of error and its text.
+        """
+        outcome, value = self._outcome(method, values)
+        return outcome, value, self._replaced()
+
+    def _outcome(self, method: str, values: tuple[Any, ...]) -> tuple[str, Any]:
         try:
             if method == "load":
                 self._engine = values[0].engine()
@@ -60,3 +100,63 @@ class _Served:
             return FAILED, (type(error) is WrongResult, str(error))
         except RopecliError as error:
             return REFUSED, error
+        except Exception as error:  # also of our own code where it meets functions replaced
+            return FAILED, (False, describe_exception(error))
+
+    def _replaced(self) -> tuple[str, ...]:
+        """Return functions that are others than after the last request."""
+        found = []
+        for place, (module, before) in enumerate(self._known):
+            now = vars(module)
+            changed = [name for name, value in before.items() if now.get(name) is not value]
+            if changed:
+                found += [f"{module.__name__}.{name}" for name in changed]
+                self._known[place] = module, _public(module)
+        return tuple(found)
+
+
+def _public(module: Any) -> dict[str, Any]:
+    return {name: value for name, value in vars(module).items() if not name.startswith("_")}
+
+
+def _move_out_of_reach(descriptor: int) -> int:
+    """Return a descriptor's copy with a high number, and close it."""
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    least = min(OUT_OF_REACH, max(3, most // 2)) if most > 0 else OUT_OF_REACH
+    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, least)
+    os.close(descriptor)
+    return moved
+
+
+def _end_with_parent(lifeline: int) -> None:
+    """End this process, and those that it started, when the parent does, even by SIGKILL.
+
+    Linux sends the signal itself, whatever foreign code is doing. Elsewhere a thread waits.
+    """
+    if hasattr(fcntl, "F_SETSIG"):
+        os.set_blocking(lifeline, False)
+        fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+        with contextlib.suppress(BlockingIOError):
+            os.read(lifeline, 1)
+            os._exit(0)  # it had ended before
+        return
+
+    def wait() -> None:
+        os.read(lifeline, 1)
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def _bound_memory() -> None:
+    """Turn a call that eats all memory into a MemoryError, or let it end this process alone."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    with contextlib.suppress(OSError):  # Linux: the first process to end when memory is short
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    with contextlib.suppress(OSError, ValueError):
+        whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        least = min(each for each in (whole, soft, hard) if each >= 0)
+        resource.setrlimit(resource.RLIMIT_DATA, (least, hard))

@@ -1,0 +1,299 @@
+"""The worker process of `check`, which may crash, hang, print or spoil things."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from judging import checks_of, failures
+
+import ropecli
+from ropecli.checks.implementation import Verdict
+from ropecli.checks.implementation.calling.find import CallError
+from ropecli.errors import FileError
+
+MODULE = Path(__file__).with_name("misbehaviour.py")
+SMALL: dict[str, Any] = {"head_dim": 8, "dtypes": "float32", "context_length": 512}
+
+
+def judged(name: str, **options: Any) -> Verdict:
+    return ropecli.check(f"{MODULE}:{name}", **SMALL, **options)
+
+
+def alive(pid: int) -> bool:
+    """True if a process runs: not one that has ended and was not waited for."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+def descendants(pid: int) -> set[int]:
+    """Processes that a process started, and those that they did."""
+    below: dict[int, set[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            below.setdefault(int(stat.read_text().rpartition(")")[2].split()[1]), set()).add(
+                int(stat.parent.name)
+            )
+        except OSError:
+            continue
+    found: set[int] = set()
+    new = {pid}
+    while new:
+        new = set().union(*(below.get(each, set()) for each in new)) - found
+        found |= new
+    return found
+
+
+def wait_for(condition: Any, seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+DEATHS = [
+    ("aborts", "its process was killed by SIGABRT"),
+    ("segfaults", "its process was killed by SIGSEGV"),
+    ("exits", "its process ended with exit code 3"),
+    ("loops", "it did not return within 0.5 s"),
+    pytest.param("overflows", "its process was killed by SIGSEGV", marks=pytest.mark.slow),
+    pytest.param("stops", "it did not return within 0.5 s", marks=pytest.mark.slow),
+    pytest.param("forks", "its process ended with exit code 4", marks=pytest.mark.slow),
+    pytest.param("closes_all", "its process ended with exit code 1", marks=pytest.mark.slow),
+    pytest.param("writes", "it wrote into the pipes of its process", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("name", "words"), DEATHS)
+def test_a_call_that_ends_its_process_is_named_and_the_other_laws_are_judged(
+    name: str, words: str
+) -> None:
+    verdict = judged(name, timeout=0.5 if "0.5" in words else 20)
+    assert "long, short, long" in failures(verdict)
+    (law,) = checks_of(verdict, "long, short, long")
+    call = "in a call with x of float32 (1, 1, 512, 8), positions 0 to 511"
+    assert law.note == f"a call that must be answered failed: {words} {call}"
+    for other in ("norm", "packed sequences", "same twice"):
+        assert {each.passed for each in checks_of(verdict, other)} == {True}, other
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("spoils", "it replaced json.dumps, numpy.array, numpy.asarray and 3 more in a call with "),
+        pytest.param(
+            "spoils_builtins",
+            "it replaced builtins.isinstance, builtins.len in a call with ",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_functions_that_a_call_replaces_are_named(name: str, words: str) -> None:
+    """The next call is made in a new process."""
+    verdict = judged(name)
+    assert len(verdict.notes) == 1
+    assert verdict.notes[0].startswith(words)
+    assert checks_of(verdict, "packed sequences")[0].passed
+    (law,) = checks_of(verdict, "long, short, long")
+    assert f"({words.replace('it', 'it had', 1)}" in str(law.note)  # after its own error
+    assert failures(verdict) == [law.name]
+
+
+@pytest.mark.parametrize(
+    "name", ["closes", "leaves", pytest.param("foreign_defaults", marks=pytest.mark.slow)]
+)
+def test_right_ones_that_do_odd_things_pass(name: str) -> None:
+    begin = time.monotonic()
+    assert failures(judged(name)) == []
+    assert time.monotonic() - begin < 60  # nobody waits for exit handlers and threads
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("prints", 50),
+        pytest.param("prints_a_line", 50, marks=pytest.mark.slow),
+        pytest.param("prints_lines", 1001, marks=pytest.mark.slow),
+    ],
+)
+def test_what_it_prints_is_bounded_and_harmless(name: str, most: int) -> None:
+    lines: list[str] = []
+    assert failures(judged(name, echo=lines.append)) == []
+    assert 0 < len(lines) <= most
+    assert all(line.isprintable() and len(line) <= 10_000 for line in lines)
+    assert (name == "prints") == any("\\x1b[31m" in line for line in lines)
+
+
+@pytest.mark.slow
+def test_memory_is_bounded() -> None:
+    """A call that takes all memory ends in one line."""
+    verdict = judged("eats")
+    (law,) = checks_of(verdict, "long, short, long")
+    assert "MemoryError: Unable to allocate" in str(law.note)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("always_aborts", "its process was killed by SIGABRT in a call with x of float32"),
+        ("returns_too_much", "MemoryError: Unable to allocate"),
+        pytest.param("always_loops", "did not return within 0.3 s", marks=pytest.mark.slow),
+        pytest.param("returns_objects", "it returned object", marks=pytest.mark.slow),
+        ("DecoderThatAborts", "its process was killed by SIGABRT"),
+    ],
+)
+def test_one_that_never_returns_can_not_be_called(name: str, words: str) -> None:
+    begin = time.monotonic()
+    options = {"form": "decoder"} if "Decoder" in name else {}
+    with pytest.raises(CallError, match=words):
+        judged(name, timeout=0.3 if "0.3" in words else 20, **options)
+    assert time.monotonic() - begin < 60
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("raise ValueError('not today')", "ValueError: not today"),
+        ("import os\nos.abort()", "it can't be loaded: its process was killed by SIGABRT"),
+        ("import sys\nsys.exit(0)", "SystemExit: 0"),
+        ("print('\\x1b[31mlast words', flush=True)\nimport os\nos._exit(7)", "exit code 7 .*last"),
+        ("while True: pass", "it can't be loaded: it did not return within 0.5 s"),
+        ("import ropecli\nropecli.check(__file__ + ':f')", "check was called by the code that is"),
+    ],
+    ids=["raises", "aborts", "exits", "last words", "hangs", "checks itself"],
+)
+def test_a_module_that_can_not_be_imported(source: str, words: str, tmp_path: Path) -> None:
+    file = tmp_path / "kernel.py"
+    file.write_text(f"{source}\ndef f(x, positions): return x\n")
+    with pytest.raises((CallError, FileError), match=words) as caught:
+        ropecli.check(f"{file}:f", timeout=0.1)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+def test_processes_and_descriptors_do_not_pile_up() -> None:
+    def kernel(x: Any, positions: Any) -> Any:
+        raise ValueError
+
+    options = {**SMALL, "call": "kernel(x, positions)", "axes_of_x": "b h s d"}
+    counts = []
+    for count in (1, 50):
+        for _ in range(count):
+            with pytest.raises(CallError, match="ValueError"):
+                ropecli.check(kernel, **options)
+        descriptors = len(list(Path("/proc/self/fd").iterdir()))
+        counts.append((descriptors, threading.active_count(), len(descendants(os.getpid()))))
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.slow
+def test_checks_in_many_threads_do_not_mix() -> None:
+    verdicts: list[Verdict] = []
+    names = ["right", "aborts", "exits", "closes", "right", "segfaults"]
+    threads = [
+        threading.Thread(target=lambda name=name: verdicts.append(judged(name))) for name in names
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(verdict.passed for verdict in verdicts) == [False] * 3 + [True] * 3
+
+
+def test_a_process_that_was_forked_has_workers_of_its_own() -> None:
+    assert judged("right").passed
+    pid = os.fork()
+    if not pid:
+        os._exit(0 if judged("right").passed else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert judged("right").passed  # with those of this one
+
+
+@pytest.mark.slow
+def test_elsewhere_than_on_linux_each_worker_is_a_new_interpreter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    verdict = judged("aborts")
+    assert "killed by SIGABRT" in str(verdict.diagnosis)
+
+
+def test_the_environment_is_that_of_the_call(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def kernel(x: Any, positions: Any) -> Any:
+        import os
+        from pathlib import Path
+
+        raise ValueError(os.environ.get("ROPE_WORD"), str(Path.cwd()))
+
+    monkeypatch.chdir(tmp_path)
+    for word in ("one", "two"):
+        monkeypatch.setenv("ROPE_WORD", word)
+        with pytest.raises(CallError) as caught:
+            ropecli.check(kernel, **SMALL)
+        assert word in str(caught.value)
+        assert str(tmp_path) in str(caught.value)
+
+
+def start(name: str, *options: str) -> subprocess.Popen[str]:
+    """Start the command line on one of the module, and wait until the call that does not end."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ropecli", "check", f"{MODULE}:{name}", "--dim", "8", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_for(lambda: len(descendants(process.pid)) >= 2)
+    time.sleep(1.5)
+    return process
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["loops", "stops", "always_loops"])
+def test_ctrl_c_ends_a_call(name: str) -> None:
+    process = start(name)
+    below = descendants(process.pid)
+    begin = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert time.monotonic() - begin < 2
+    assert process.returncode == 130
+    assert out == ""
+    assert err.splitlines()[-1] == "error: interrupted"
+    assert "Traceback" not in err
+    wait_for(lambda: not any(map(alive, below)), 5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["loops", "stops"])
+def test_workers_end_with_a_parent_that_is_killed(name: str) -> None:
+    process = start(name)
+    below = descendants(process.pid)
+    process.kill()
+    process.communicate(timeout=20)
+    wait_for(lambda: not any(map(alive, below)), 5)
+
+
+def test_arrays_that_fill_pipes_in_both_directions() -> None:
+    """While it prints more than a pipe holds."""
+
+    def kernel(x: Any, positions: Any) -> Any:
+        import sys
+
+        sys.stdout.write("y" * 200_000 + "\n")
+        return np.copy(x)
+
+    verdict = ropecli.check(kernel, **SMALL | {"head_dim": 2048, "form": "apply"})
+    assert "nothing is rotated" in str(verdict.diagnosis)
