@@ -199,13 +199,13 @@ def stale(call: Call) -> Array:
 
 
 def from_memory(call: Call, *, from_start: bool = False) -> Array:
-    """Rows as they lie one after another in memory, turned."""
+    """Rows as they lie one after another in memory, turned; beyond its end are zeros."""
     root = _root(call.x)
     begin = (call.x.ctypes.data - root.ctypes.data) // call.x.itemsize
     size = root.size if root.flags.c_contiguous else call.x.size
-    flat = as_strided(root, (size,), (call.x.itemsize,))
-    places = np.arange(call.x.size) + (0 if from_start else begin)
-    return call.turn(x=np.take(flat, places, mode="wrap").reshape(call.x.shape))
+    flat = np.append(as_strided(root, (size,), (call.x.itemsize,)), np.zeros(1, call.x.dtype))
+    places = np.minimum(np.arange(call.x.size) + (0 if from_start else begin), size)
+    return call.turn(x=flat[places].reshape(call.x.shape))
 
 
 def of_queries(call: Call) -> Array:
@@ -266,7 +266,7 @@ RUNS_ON = position_fault(
 BY_HEAD = position_fault("turned by position and head", lambda call: call.m + call.head)
 ALONG_HEADS = position_fault(
     "turned along the heads",
-    lambda call: call.m[..., np.arange(call.heads) % call.length][..., None],
+    lambda call: np.swapaxes(call.m[..., np.arange(call.heads) % call.length], 1, 2),
     spares=True,
 )
 EXCHANGED = position_fault(

@@ -104,6 +104,7 @@ def test_mutant_differs_from_its_twin_exactly_where_it_says(name: str) -> None:
             assert got.dtype == right.dtype
             assert np.array_equal(got, right)
         elif mutant.fault.effect is None:
+            assert got.shape == right.shape
             wrong = differing_rows(got.astype(np.float64), right.astype(np.float64))
             expected = np.zeros_like(wrong)
             expected[place.where] = True

@@ -1,0 +1,260 @@
+"""Kernels of PyTorch that are wrong in some memory, or whose gradient is wrong somewhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from judging import check_here, refusals
+from numpy.typing import NDArray
+from shape_mutants import (
+    DIM,
+    FACTOR,
+    NAN,
+    NEXT,
+    NOT_TURNED,
+    SHORT,
+    SIGN,
+    ZEROS,
+    Call,
+    Fault,
+    History,
+    Place,
+    Sample,
+    batch_above,
+    head_from,
+    in_dtype,
+    longer,
+    no_multiple,
+    sequence_from,
+    tail,
+)
+
+from ropecli.arrays import DTYPES
+
+pytestmark = pytest.mark.oracle
+
+Array = NDArray[Any]
+#: Of a gradient, given as a call at the positions negated, by which the right one is turned.
+FORWARD = Fault(name="turned forwards again", rows=SIGN.rows)
+RIGHT = Fault(name="right")
+GRADIENTS = (FORWARD, NOT_TURNED, ZEROS, NAN, FACTOR, NEXT)
+
+ANYWHERE = Place(
+    name="everywhere",
+    group="gradient",
+    wrong=lambda call: True,
+    says="gradient",
+    shows=Sample(),
+    where=np.s_[:],
+    hides=Sample(),
+)
+PLACES = (
+    ANYWHERE,
+    head_from(8),
+    sequence_from(1),
+    batch_above(4),
+    tail(64),
+    no_multiple(64),
+    longer(64),
+    in_dtype("float16"),
+    in_dtype("bfloat16"),
+)
+MEMORY = ("transposed", "sliced", "strided", "expanded", "offset")
+
+
+def to_numpy(tensor: Any) -> Array:
+    """A copy, with bfloat16 bit by bit."""
+    import torch
+
+    flat = tensor.detach().clone(memory_format=torch.contiguous_format)
+    if flat.dtype == torch.bfloat16:
+        return np.array(flat.view(torch.int16).numpy().view(DTYPES["bfloat16"]))
+    return np.array(flat.numpy())
+
+
+def to_torch(array: Array) -> Any:
+    import torch
+
+    if array.dtype == DTYPES["bfloat16"]:
+        return torch.from_numpy(np.ascontiguousarray(array).view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(np.ascontiguousarray(array))
+
+
+def memory_of(x: Any) -> str:
+    if any(stride == 0 for size, stride in zip(x.shape, x.stride(), strict=True) if size > 1):
+        return "expanded"
+    if x.stride(-1) != 1:
+        return "strided"
+    if x.is_contiguous():
+        return "offset" if x.storage_offset() else "contiguous"
+    long = [stride for size, stride in zip(x.shape, x.stride(), strict=True) if size > 1]
+    return "sliced" if long == sorted(long, reverse=True) else "transposed"
+
+
+def as_if_contiguous(x: Any) -> Any:
+    """The numbers one after another from where x begins; of an offset x, from its storage's."""
+    import torch
+
+    size = x.untyped_storage().nbytes() // x.element_size()
+    begin = 0 if memory_of(x) == "offset" else x.storage_offset()
+    flat = torch.as_strided(x.detach(), (size,), (1,), 0)
+    beyond = torch.nn.functional.pad(flat, (0, x.numel()))
+    return beyond[begin : begin + x.numel()].reshape(x.shape)
+
+
+def turn(x: Any, positions: Any, *, back: bool, mutant: TorchMutant | None) -> Any:
+    """RoPE whose gradient is RoPE the other way, which a mutant of gradients turns wrongly."""
+    import torch
+    from torch.autograd.function import once_differentiable
+
+    class Turn(torch.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx: Any, given: Any) -> Any:
+            m = np.atleast_2d(positions.numpy().astype(np.float64))
+            call = Call(x=to_numpy(given), positions=-m if back else m, before=History())
+            y = call.turn()
+            if mutant is not None and back and mutant.fault.rows is not None:
+                rows = np.broadcast_to(mutant.place.wrong(call), y.shape[:3])
+                y = np.where(rows[..., None], mutant.fault.rows(call), y)
+            return to_torch(y)
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            turned = turn(gradient, positions, back=not back, mutant=mutant)
+            if mutant is not None and mutant.spoils:
+                gradient.detach().zero_()
+            return turned
+
+    class Once(Turn):
+        backward = staticmethod(once_differentiable(Turn.backward))
+
+    once = mutant is not None and mutant.once and not back
+    return (Once if once else Turn).apply(x)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TorchMutant:
+    """A function of PyTorch with a fault in the gradient, or in one kind of memory."""
+
+    name: str
+    fault: Fault = RIGHT
+    place: Place = ANYWHERE
+    memory: str = ""  #: Kind of memory that is read as contiguous.
+    once: bool = False  #: Its gradient has none.
+    spoils: bool = False  #: It writes into the gradient that it is given.
+    of_keys: bool = False  #: It takes q and k, of which k's gradient is wrong.
+    escapes: str = ""  #: Why no law finds it; empty if one does.
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def says(self) -> str:
+        return self.memory or self.place.says
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        known = {"head_dim": DIM, "context_length": SHORT, "dtypes": ("float32",)}
+        return {**known, "framework": "torch", **self.place.options, **self.more}
+
+    def target(self, *, on: bool = True) -> Any:
+        def apply(x: Any, positions: Any) -> Any:
+            read = x
+            if on and self.memory and memory_of(x) == self.memory:
+                read = as_if_contiguous(x)
+            return turn(read, positions, back=False, mutant=self if on else None)
+
+        def both(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
+            right = turn(q, positions, back=False, mutant=None)
+            return right, turn(k, positions, back=False, mutant=self if on else None)
+
+        return both if self.of_keys else apply
+
+
+MUTANTS = [
+    *(
+        TorchMutant(name=f"{fault.name}: gradient of {place.name}", fault=fault, place=place)
+        for number, place in enumerate(PLACES)
+        for fault in (GRADIENTS if place is ANYWHERE else GRADIENTS[number % 5 :][:2])
+    ),
+    TorchMutant(name="no second gradient", once=True),
+    TorchMutant(
+        name="gradient written into",
+        spoils=True,
+        escapes="the gradient that is handed in is not read again",
+    ),
+    TorchMutant(
+        name="turned forwards again: gradient of k",
+        fault=FORWARD,
+        of_keys=True,
+        escapes="the gradient of q alone is taken",
+    ),
+    *(TorchMutant(name=f"read as contiguous: {kind} input", memory=kind) for kind in MEMORY),
+    *(
+        TorchMutant(
+            name=f"read as contiguous: {kind} {dtype} input",
+            memory=kind,
+            more={"dtypes": (dtype,)},
+        )
+        for kind, dtype in zip(MEMORY, ("float16", "bfloat16", "float64") * 2, strict=False)
+    ),
+]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_mutant_is_caught_and_named(mutant: TorchMutant) -> None:
+    verdict = check_here(mutant.target(), **mutant.options)
+    assert verdict.passed == bool(mutant.escapes), mutant.escapes
+    said = verdict.diagnosis or ""
+    assert mutant.escapes or re.search(mutant.says, said, re.IGNORECASE), said
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_twin_passes(mutant: TorchMutant) -> None:
+    assert refusals(check_here(mutant.target(on=False), **mutant.options)) == []
+
+
+def test_gradients_are_what_they_are_said_to_be() -> None:
+    import torch
+
+    x = torch.arange(2 * 10 * 5 * DIM, dtype=torch.float32).reshape(2, 10, 5, DIM) / 99
+    positions = torch.arange(5) + 3
+    for mutant in [each for each in MUTANTS if each.fault is not RIGHT and not each.of_keys]:
+        given = x.clone().requires_grad_(True)
+        right, wrong = (
+            torch.autograd.grad(mutant.target(on=on)(given, positions), given, x)[0]
+            for on in (False, True)
+        )
+        assert torch.allclose(mutant.target(on=False)(right, positions), x, atol=1e-3)
+        differ = ((right != wrong) & ~(right.isnan() & wrong.isnan())).any(-1).numpy()
+        expected = np.zeros_like(differ)
+        if mutant.place.name == "heads from index 8":
+            expected[:, 8:] = True
+        elif mutant.place.name == "sequences from index 1":
+            expected[1:] = True
+        elif mutant.place.group not in {"dtype", "batch"}:
+            expected[:] = mutant.place.name != "length above 64"
+        assert np.array_equal(differ, expected), mutant.name
+
+
+def test_memory_that_is_read_wrongly_is_that_alone() -> None:
+    import torch
+
+    positions = torch.arange(5) + 3
+    plain = torch.randn(2, 3, 5, DIM)
+    room = torch.randn(2, 3, 5, 3 * DIM)
+    laid_out = {
+        "contiguous": plain,
+        "transposed": torch.randn(2, 5, 3, DIM).transpose(1, 2),
+        "sliced": room[..., DIM : 2 * DIM],
+        "strided": room[..., : 2 * DIM : 2],
+        "expanded": plain[:1].expand(2, 3, 5, DIM),
+        "offset": room.flatten()[7 : 7 + plain.numel()].reshape(plain.shape),
+    }
+    for mutant in [each for each in MUTANTS if each.memory]:
+        for kind, x in laid_out.items():
+            right, got = (mutant.target(on=on)(x, positions) for on in (False, True))
+            assert torch.equal(right, got) == (kind != mutant.memory), (mutant.name, kind)
