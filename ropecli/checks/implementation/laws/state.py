@@ -121,7 +121,35 @@ def same_twice(subject: Subject) -> Outcome:
         first = subject.rotate(x, places)
     again = subject.rotate(x, places)
     outcome = compare_repeats(subject, again, first, positions=places, what="first, then")
-    return outcome if not outcome.passed else _after_another_dtype(subject, outcome)
+    if outcome.passed:
+        return _after_another_dtype(subject, outcome)
+    return replace(outcome, note=_what_changed_it(subject))
+
+
+def _what_changed_it(subject: Subject) -> str | None:
+    """Say which call between two that are alike changes the second one; None if none does."""
+    if not subject.implementation.renewable:
+        return None
+    x, places = short(subject)
+    longer = subject.on_axes(np.arange(min(8 * SHORT, subject.context)))
+    others = [dtype for dtype in subject.dtypes if dtype != subject.dtype]
+    between = [
+        ("a new instance does so from its second call on", places, subject.dtype),
+        *((f"a call in {dtype} between them does it", places, dtype) for dtype in others),
+        ("a longer call between them does it", longer, subject.dtype),
+    ]
+    for number, (words, positions, dtype) in enumerate(between):
+        try:
+            instance = subject.implementation.fresh()
+            first = instance.rows(x, places, subject.dtype)
+            if number:
+                instance.rows(subject.vectors(len(positions), dtype, salt=25), positions, dtype)
+            again = instance.rows(x, places, subject.dtype)
+        except (ImplementationError, Unsupported):
+            continue
+        if not compare_repeats(subject, again, first, positions=places, what="").passed:
+            return words
+    return None
 
 
 def _after_another_dtype(subject: Subject, right: Outcome) -> Outcome:
