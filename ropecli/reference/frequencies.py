@@ -214,10 +214,27 @@ def proportional(
         ]
 
 
-def axial(*, dim: int, base: float, axes: int = 2) -> list[mpf]:
-    """Each axis has a table of its own, over as many pairs as all can have."""
+def axial(
+    *,
+    dim: int,
+    base: float,
+    axes: int = 2,
+    take_turns: bool = False,
+    deal_out: bool = False,
+    **_order: Sequence[int] | None,
+) -> list[mpf]:
+    """Each axis has a table of its own, over as many pairs as all can have.
+
+    Dealt out, axis a has theta_a, theta_(a + axes), ... of one table over the head instead. Where
+    axes take turns, the first pairs of all of them come before the second ones.
+    """
     pairs = dim // 2 // axes
-    return default(dim=2 * pairs, base=base) * axes
+    tables = [default(dim=2 * pairs, base=base)] * axes
+    if deal_out:
+        tables = [default(dim=dim, base=base)[a : pairs * axes : axes] for a in range(axes)]
+    if take_turns:
+        return [theta for same_place in zip(*tables, strict=True) for theta in same_place]
+    return [theta for table in tables for theta in table]
 
 
 def xpos(*, dim: int, base: float, **_growth: float) -> list[mpf]:

@@ -62,6 +62,9 @@ ROWS: list[tuple[str, dict[str, Any]]] = [
     ("proportional", {"factor": 2.0}),
     ("axial", {}),
     ("axial", {"axes": 3}),
+    ("axial", {"take_turns": True, "axis_order": [1, 0]}),
+    ("axial", {"deal_out": True}),
+    ("axial", {"axes": 3, "deal_out": True, "take_turns": True}),
     ("xpos", {"scale_base": 256.0}),
 ]
 
