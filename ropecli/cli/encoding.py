@@ -14,6 +14,8 @@ from ropecli.errors import ArgumentError, FileError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from ropecli.models.model import Layer, Model
     from ropecli.rotary import Rotary
 
@@ -80,6 +82,36 @@ def from_model(source: str, *, layer: str | None, sequence_length: int | None) -
         layer=found,
         model=model,
     )
+
+
+def rotating_layers(
+    source: str, *, layer: str | None, sequence_length: int | None
+) -> list[NamedRotary]:
+    """Return the encoding of every kind of layer of a model that rotates, or of the one named.
+
+    Raises:
+        ArgumentError: No such layer, or none that rotates.
+        FileError: A file that can't be read, or a configuration that can't be computed.
+    """
+    from ropecli.models.load import load_model
+
+    model = load_model(source, sequence_length=sequence_length)
+    rotating = [each for each in model.only(layer).layers if each.rotary is not None]
+    if not rotating:
+        which = "" if layer is None else f" {layer}"
+        msg = f"{source} has no layer{which} with a rotary position embedding"
+        raise ArgumentError(msg)
+    several = len([each for each in model.layers if each.rotary is not None]) > 1
+    return [
+        NamedRotary(
+            rope=each.rotary,
+            name=f"{source} ({each.name})" if several else source,
+            layer=each,
+            model=model,
+        )
+        for each in rotating
+        if each.rotary is not None
+    ]
 
 
 def from_parameters(
@@ -224,3 +256,24 @@ def named_files(value: object) -> Iterator[Path]:
     if isinstance(value, str | Path) and str(value) != STDIN:
         with contextlib.suppress(FileError):
             yield locate(value)
+
+
+def read_positions(path: Path) -> NDArray[Any]:
+    """Return the only array of a file of positions.
+
+    Raises:
+        ArgumentError: A file of several arrays.
+        FileError: A file that can't be read, or not of numbers.
+    """
+    from ropecli.files.arrays import choose, read_whole
+    from ropecli.files.formats.registry import open_source
+    from ropecli.files.formats.stored import check_numeric
+
+    with open_source(path) as source:
+        names = list(source.arrays)
+        if len(names) > 1:
+            some = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+            msg = f"--positions must be a file of one array, got {path} with {len(names)}: {some}"
+            raise ArgumentError(msg)
+        (name,) = choose(source, None)
+        return read_whole(source.reader(check_numeric(source.arrays[name])))

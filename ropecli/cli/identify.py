@@ -14,8 +14,6 @@ from ropecli.cli.options import Layer, PageOptions, SequenceLength
 from ropecli.errors import ArgumentError, spell_parameters
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from ropecli.cli.encoding import NamedRotary
 
 
@@ -79,7 +77,7 @@ def identify(
     """
     from ropecli.checks.identify import identify as recover
     from ropecli.cli.app import option_of
-    from ropecli.cli.encoding import refuse_without_model
+    from ropecli.cli.encoding import read_positions, refuse_without_model
     from ropecli.files.array_axes import axis_notes
     from ropecli.files.load import read_sequences
 
@@ -104,7 +102,7 @@ def identify(
         *(spell_parameters(note, partial(option_of, "identify")) for note in guesses),
         *(f"{name}: {note}" for name, each in candidates.items() for note in each.notes),
     )
-    where = None if positions is None else _read_positions(positions)
+    where = None if positions is None else read_positions(positions)
     result = recover(x, y, where, candidates=ropes)
     parameters = page.parameters(
         tensor_after=tensor_after,
@@ -116,46 +114,20 @@ def identify(
     return result.recognised
 
 
-def _read_positions(path: Path) -> NDArray[Any]:
-    """Return the only array of a file."""
-    from ropecli.files.arrays import choose, read_whole
-    from ropecli.files.formats.registry import open_source
-    from ropecli.files.formats.stored import check_numeric
-
-    with open_source(path) as source:
-        names = list(source.arrays)
-        if len(names) > 1:
-            some = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-            msg = f"--positions must be a file of one array, got {path} with {len(names)}: {some}"
-            raise ArgumentError(msg)
-        (name,) = choose(source, None)
-        return read_whole(source.reader(check_numeric(source.arrays[name])))
-
-
 def _load_candidates(
     sources: list[str], layer: str | None, sequence_length: int | None
 ) -> dict[str, NamedRotary]:
     """Return every kind of layer that rotates, of every model, by name."""
-    from ropecli.cli.encoding import NamedRotary
-    from ropecli.models.load import load_model
+    from ropecli.cli.encoding import rotating_layers
 
     if sources.count("-") > 1:
         msg = f"standard input can be read once, got --model - {sources.count('-')} times"
         raise ArgumentError(msg)
-    found: dict[str, NamedRotary] = {}
-    for source in sources:
-        model = load_model(source, sequence_length=sequence_length)
-        rotating = [each for each in model.only(layer).layers if each.rotary is not None]
-        if not rotating:
-            which = "" if layer is None else f" {layer}"
-            msg = f"{source} has no layer{which} with a rotary position embedding"
-            raise ArgumentError(msg)
-        several = len([each for each in model.layers if each.rotary is not None]) > 1
-        for each in rotating:
-            assert each.rotary is not None
-            name = f"{source} ({each.name})" if several else source
-            found[name] = NamedRotary(rope=each.rotary, name=name, layer=each, model=model)
-    return found
+    return {
+        str(each.name): each
+        for source in sources
+        for each in rotating_layers(source, layer=layer, sequence_length=sequence_length)
+    }
 
 
 def _spell(candidate: NamedRotary, sequence_length: int | None) -> list[str]:

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+from dataclasses import fields
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ropecli.cli.command import command
-from ropecli.cli.options import PageOptions, Seed
+from ropecli.cli.options import EncodingOptions, PageOptions, RotaryOffset, Seed
+from ropecli.errors import ArgumentError, FileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from ropecli.checks.vectors import Case
+    from ropecli.cli.encoding import NamedRotary
+    from ropecli.models.model import Layer, Model
+
+MOST_POSITIONS = 2**22  #: More would not be rotated either.
 
 
 @command
@@ -17,26 +33,139 @@ def vectors(
         Path, typer.Option("-o", "--output", metavar="FOLDER", help="Output folder.")
     ],
     format: Annotated[
-        str, typer.Option(metavar="FORMAT", help="File format: npy, safetensors or json.")
+        str, typer.Option(metavar="FORMAT", help="File format: npy, safetensors, bin or json.")
     ] = "npy",
+    *,
+    rope: EncodingOptions,
+    rotary_offset: RotaryOffset = None,
+    positions: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST", help="Positions: 0,1,4095, ranges 0:64 or 0:64:2, or a file of them."
+        ),
+    ] = None,
+    length: Annotated[
+        int | None, typer.Option(metavar="N", help="Positions 0 ... N-1. [default: 16]")
+    ] = None,
+    dtype: Annotated[
+        list[str] | None,
+        typer.Option(metavar="DTYPE", help="Dtype to round to; repeatable. [default: all four]"),
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(metavar="N", help="Number of sequences. [default: 1]")
+    ] = None,
+    heads: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Heads of the queries. [default: the model's, or 2]"),
+    ] = None,
+    key_heads: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Heads of the keys. [default: the model's, or --heads]"),
+    ] = None,
     seed: Seed = 0,
     force: Annotated[
         bool, typer.Option("--force", help="Replace a folder that this command wrote.")
     ] = False,
-    *,
     page: PageOptions,
 ) -> None:
     """\b
     Examples:
       ropecli vectors -o golden
-      ropecli vectors -o golden --format safetensors
-      ropecli vectors -o golden --format json --force
+      ropecli vectors -o golden --model config.json --positions 0:8,4095
+      ropecli vectors -o golden --dim 128 --heads 8 --key-heads 2 --format bin
+      ropecli vectors -o golden --format safetensors --force
 
     Write golden test vectors for other implementations. They are exact rotations, rounded once
-    to each dtype: every rope type in both layouts, partial, trailing and reversed rotations,
-    M-RoPE, long positions, and ONNX's operator. A README explains how to compare.
+    to each dtype: of your own case, if a model or other options describe one, or else of every
+    rope type in both layouts, partial, trailing and reversed rotations, M-RoPE, long positions,
+    and ONNX's operator. A README explains how to compare; .bin files come with a C header.
     """
     from ropecli.checks.vectors.folder import write_vectors
 
-    result = write_vectors(output, format=format, seed=seed, force=force)
+    given: dict[str, Any] = {
+        "positions": None if positions is None else _positions(positions),
+        "length": length,
+        "dtypes": dtype or None,
+        "batch": batch,
+        "heads": heads,
+        "key_heads": key_heads,
+    }
+    described = [getattr(rope, each.name) for each in fields(rope)]
+    if all(each in (None, []) for each in [*described, rotary_offset, positions, *given.values()]):
+        result = write_vectors(output, format=format, seed=seed, force=force)
+        page.show(result, {"output": output, "format": format, "seed": seed})
+        return
+    encodings = _encodings(rope, rotary_offset)
+    page.note(*dict.fromkeys(note for each in encodings for note in each.notes))
+    make = partial(_cases, encodings, given)
+    result = write_vectors(output, make, format=format, seed=seed, force=force)
     page.show(result, page.parameters("force"))
+
+
+def _encodings(rope: EncodingOptions, rotary_offset: int | None) -> list[NamedRotary]:
+    """Return the encoding of the options, or of every kind of layer of a model that rotates."""
+    from ropecli.cli.encoding import refuse_beside_model, rotating_layers
+
+    if rope.model is None:
+        return [rope.encoding(rotary_offset=rotary_offset)]
+    refuse_beside_model(**rope.numbers, rotary_offset=rotary_offset)
+    return rotating_layers(rope.model, layer=rope.layer, sequence_length=rope.sequence_length)
+
+
+def _cases(encodings: list[NamedRotary], given: dict[str, Any], *, seed: int) -> Iterator[Case]:
+    """Yield a case for each encoding, with the heads of its model where none are given."""
+    from ropecli.checks.vectors import vectors
+
+    for each in encodings:
+        rope: Any = each.rope
+        if each.model is not None and each.layer is not None:
+            rope = {_case_name(each.model, each.layer): rope}
+        yield from vectors(rope, **given | _heads(each, given), seed=seed)
+
+
+def _case_name(model: Model, layer: Layer) -> str:
+    name = model.model_type or Path(model.source).stem
+    return name if layer.name == "all" else f"{name}-{layer.name}"
+
+
+def _heads(encoding: NamedRotary, given: dict[str, Any]) -> dict[str, int]:
+    """Return the heads of queries and keys that a model's file names, and no option does."""
+    from ropecli.models.model import heads_of
+
+    if encoding.model is None or encoding.layer is None or given["heads"] is not None:
+        return {}
+    with contextlib.suppress(ArgumentError, FileError):  # a GGUF, or a file without these keys
+        found = heads_of(encoding.model, encoding.layer.name)
+        return {"heads": found.heads, "key_heads": given["key_heads"] or found.kv_heads}
+    return {}
+
+
+def _positions(text: str) -> NDArray[Any]:
+    """Return the positions of a list of numbers and ranges, or of a file.
+
+    Raises:
+        ArgumentError: A word that is neither a number nor a range, or a file of several arrays.
+        FileError: A file that can't be read.
+    """
+    import numpy as np
+
+    from ropecli.cli.encoding import read_positions
+    from ropecli.numbers import quote
+
+    if not re.fullmatch(r"[-0-9:,. ]+", text):
+        return read_positions(Path(text))
+    found: list[float] = []
+    for word in text.split(","):
+        number = re.fullmatch(r" *(-?\d+)(\.\d*)? *", word)
+        ends = re.fullmatch(r" *(-?\d+):(-?\d+)(?::(-?[1-9]\d*))? *", word)
+        if number:
+            found.append(float(word) if number[2] else int(word))
+        elif ends:
+            found += range(int(ends[1]), int(ends[2]), int(ends[3] or 1))[: MOST_POSITIONS + 1]
+        else:
+            msg = f"--positions must be numbers and ranges, as in 0,7,100:200, got {quote(word)}"
+            raise ArgumentError(msg)
+        if len(found) > MOST_POSITIONS:
+            msg = f"--positions must be at most {MOST_POSITIONS:,}, got more in {quote(text)}"
+            raise ArgumentError(msg)
+    return np.array(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ropecli.checks.vectors.cases import Case
+from ropecli.checks.vectors.case import Case
 from ropecli.checks.vectors.folder import README
 from ropecli.files.folder import MANIFEST
 from ropecli.render.console import visible
@@ -21,6 +21,9 @@ def as_json(result: VectorFolder) -> dict[str, Any]:
         "files": list(result.files),
         "cases": [case.name for case in result.cases],
         "bytes": result.bytes,
+        "tolerances": {
+            case.name: case.facts["tolerance"] for case in result.cases if case.kind == "qk"
+        },
     }
 
 
@@ -31,13 +34,33 @@ def page(result: VectorFolder | Case, screen: Screen) -> list[str]:
         return [f"{result.name}: {result.kind}", *shapes]
     if screen.brief:
         return []
-    rotations = sum(case.kind == "rotation" for case in result.cases)
+    count = len(result.cases)
+    own = [case for case in result.cases if case.kind == "qk"]
+    lines = [
+        f"{visible(str(result.output))}: {count} case{'s' * (count > 1)} in {len(result.files)} "
+        f"files, {result.bytes / 1000:,.0f} kB, seed {result.seed}",
+        "",
+    ]
+    for case in own:
+        lines += _own(case)
+    if not own:
+        rotations = sum(case.kind == "rotation" for case in result.cases)
+        lines += [
+            f"  {rotations} rotations: every rope type in both layouts, and conventions",
+            f"  {count - rotations} inputs of ONNX's RotaryEmbedding (opset 23)",
+            "",
+        ]
+    return [*lines, f"How to read and compare them: {README}    the list of them: {MANIFEST}"]
+
+
+def _own(case: Case) -> list[str]:
+    """Return the shapes of a case, and the tolerance in each dtype."""
+    tolerance = case.facts["tolerance"]
+    queries, keys = (case.arrays[f"{role}.{next(iter(tolerance))}"].shape for role in ("q", "k"))
+    allowed = (f"{dtype} {bound:.2g}" for dtype, bound in tolerance.items())
     return [
-        f"{visible(str(result.output))}: {len(result.cases)} cases in {len(result.files)} files, "
-        f"{result.bytes / 1000:,.0f} kB, seed {result.seed}",
+        f"  {case.name}",
+        f"    queries {queries}, keys {keys}: (batch, heads, length, head_dim)",
+        f"    tolerance {', '.join(allowed)}",
         "",
-        f"  {rotations} rotations: every rope type in both layouts, and conventions",
-        f"  {len(result.cases) - rotations} inputs of ONNX's RotaryEmbedding (opset 23)",
-        "",
-        f"How to read and compare them: {README}    the list of them: {MANIFEST}",
     ]

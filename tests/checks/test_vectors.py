@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from ropecli import ArgumentError, ArgumentTypeError, Rotary, rope, rotate
 from ropecli.arrays import DTYPES
 from ropecli.checks.accuracy import ACCURACY, ANGLE
-from ropecli.checks.vectors.cases import Case, operator_cases, vectors
+from ropecli.checks.vectors.case import Case
+from ropecli.checks.vectors.cases import operator_cases, vectors
 from ropecli.checks.vectors.exact import round_to
 from ropecli.checks.vectors.folder import FORMATS, contents
 from ropecli.rotary.types import ROPE_TYPES
@@ -68,6 +69,8 @@ def stranger_reads(content: Mapping[str, bytes], entry: Mapping[str, Any]) -> Ar
         begin, end = (8 + length + offset for offset in field["data_offsets"])
         assert field["shape"] == shape
         raw = data[begin:end]
+    elif entry["file"].endswith(".bin"):
+        raw = data
     else:
         end = 10 + struct.unpack("<H", data[8:10])[0]
         header = ast.literal_eval(data[10:end].decode())

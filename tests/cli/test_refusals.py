@@ -503,7 +503,10 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("nothing.py:f", "nothing.py must have a function 'f'"),
     ],
     "vectors": [
-        ("-o golden --format yaml", "format must be one of npy, safetensors, json, got 'yaml'"),
+        (
+            "-o golden --format yaml",
+            "format must be one of npy, safetensors, bin, json, got 'yaml'",
+        ),
         ("-o golden --seed -1", "seed must be at least 0, got -1"),
         ("-o none/golden", "cannot write .../none/golden: there is no folder .../none"),
         ("-o nothing.py", "cannot write .../nothing.py: it is not a folder"),

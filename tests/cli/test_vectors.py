@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from helpers import assert_refused, read_json, read_stdout
 
 from ropecli.checks.vectors.folder import FORMATS
-
-pytestmark = pytest.mark.slow
 
 
 def everything(folder: Path) -> dict[str, bytes]:
@@ -21,6 +20,7 @@ def everything(folder: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow
 def test_a_folder_is_written_and_told_of(here: Path) -> None:
     text = read_stdout("vectors", "-o", "golden")
     assert text.startswith("golden: 57 cases in ")
@@ -30,6 +30,7 @@ def test_a_folder_is_written_and_told_of(here: Path) -> None:
     assert {path.name for path in here.iterdir()} == {"golden"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", FORMATS)
 def test_json_lists_the_files_and_two_runs_are_alike(format: str, here: Path) -> None:
     for folder in ("one", "two"):
@@ -43,6 +44,7 @@ def test_json_lists_the_files_and_two_runs_are_alike(format: str, here: Path) ->
     assert everything(here / "one") == everything(here / "two")
 
 
+@pytest.mark.slow
 def test_force_replaces_its_own_folder_alone(here: Path) -> None:
     words = ["vectors", "-o", "golden", "--format", "safetensors"]  # a tenth of the files of .npy
     assert read_stdout(*words, "-q") == ""
@@ -58,3 +60,77 @@ def test_force_replaces_its_own_folder_alone(here: Path) -> None:
     message = assert_refused("vectors", "-o", "golden", "--force")
     assert "such as notes.txt; not replaced" in message
     assert everything(here / "golden") == after | {"notes.txt": b"mine"}
+
+
+LAYERS = {
+    "model_type": "gemma3_text",
+    "head_dim": 16,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 3,
+    "num_hidden_layers": 6,
+    "rope_theta": 1_000_000.0,
+    "rope_local_base_freq": 10_000.0,
+    "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+    "sliding_window_pattern": 6,
+}
+
+
+def test_a_case_of_ones_own(here: Path) -> None:
+    words = ["vectors", "-o", "golden", "--dim", "16", "--layout", "half", "--positions", "0:3,9"]
+    words += ["--dtype", "float16", "--heads", "4", "--key-heads", "2"]
+    text = read_stdout(*words)
+    assert text.startswith("golden: 1 case in 10 files")
+    assert "queries (1, 4, 4, 16), keys (1, 2, 4, 16): (batch, heads, length, head_dim)" in text
+    document = read_json(*words, "--format", "bin", "--force")
+    assert document["parameters"]["positions"] == "0:3,9"
+    assert document["parameters"]["dtype"] == ["float16"]
+    assert document["result"]["cases"] == ["default-half"]
+    assert set(document["result"]["tolerances"]["default-half"]) == {"float16"}
+    written = everything(here / "golden")
+    assert "default-half/rope_case.h" in written
+    positions = np.frombuffer(written["default-half/positions.bin"], "<i8")
+    assert positions.tolist() == [0, 1, 2, 9]
+
+
+def test_every_layer_of_a_model_in_its_shape(here: Path) -> None:
+    (here / "config.json").write_text(json.dumps(LAYERS))
+    words = ["vectors", "-o", "golden", "--model", "config.json", "--dtype", "float32"]
+    read_stdout(*words)
+    manifest = json.loads((here / "golden" / "manifest.json").read_text())
+    names = ["gemma3_text-sliding_attention", "gemma3_text-full_attention"]
+    assert [case["name"] for case in manifest["cases"]] == names
+    for case, base in zip(manifest["cases"], (10_000.0, 1_000_000.0), strict=True):
+        assert (case["shape"]["heads"], case["shape"]["key_heads"]) == (6, 3)
+        assert case["parameters"]["rope_theta"] == base
+    read_stdout(*words, "--layer", "full_attention", "--heads", "2", "--force")
+    manifest = json.loads((here / "golden" / "manifest.json").read_text())
+    (case,) = manifest["cases"]
+    assert (case["shape"]["heads"], case["shape"]["key_heads"]) == (2, 2)
+
+
+def test_positions_from_a_file(here: Path) -> None:
+    np.save("p.npy", np.array([[0, 5], [7, 8]]))
+    read_stdout("vectors", "-o", "golden", "--positions", "p.npy", "--batch", "2", "--dim", "4")
+    positions = np.load(here / "golden" / "default-interleaved" / "positions.npy")
+    assert positions.tolist() == [[0, 5], [7, 8]]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--positions 0,,3", "--positions must be numbers and ranges, as in 0,7,100:200, got ''"),
+        ("--positions 0:9:0", "as in 0,7,100:200, got '0:9:0'"),
+        ("--positions 0:99999999999999", "--positions must be at most 4,194,304, got more in"),
+        ("--positions none.npy", "cannot read none.npy: No such file or directory"),
+        ("--layer full", "--layer needs --model"),
+        ("--format tar", "format must be one of npy, safetensors, bin, json, got 'tar'"),
+        ("--dtype int8", "dtype must be one of float64, float32, float16, bfloat16, got int8"),
+        (
+            "--rope-type xpos --positions 100000 --dtype float32",
+            "got inf in float32 at position 100000; choose nearer --positions or another --dtype",
+        ),
+    ],
+)
+def test_refusals(words: str, message: str, here: Path) -> None:
+    assert message in assert_refused("vectors", "-o", "golden", *words.split())
+    assert not list(here.iterdir())

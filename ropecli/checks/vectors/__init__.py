@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from ropecli.checks.vectors.cases import Case, vectors
+from ropecli.checks.vectors.case import Case
+from ropecli.checks.vectors.cases import vectors
 
 __all__ = ["Case", "vectors"]

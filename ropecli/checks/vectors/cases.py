@@ -7,39 +7,36 @@ real angles, so that norms and relative positions hold.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from mpmath import mpf
 
-from ropecli.checks.accuracy import ACCURACY
-from ropecli.checks.vectors.exact import rotate_exactly, round_to
+from ropecli.arrays import DTYPES
+from ropecli.checks.vectors.case import (
+    AXIS_STEP,
+    GROWING_ROUNDINGS,
+    OPERATOR_ROUNDINGS,
+    ROUNDINGS,
+    Case,
+)
+from ropecli.checks.vectors.exact import Turns, rotate_and_round, round_to, sample
+from ropecli.checks.vectors.own import name_cases, own_case
 from ropecli.checks.vectors.recipes import HEAD_DIM, LAYOUTS, POSITIONS, Recipe, recipes
+from ropecli.errors import ArgumentError
 from ropecli.numbers import at_least
 from ropecli.reference import frequencies
 from ropecli.reference.factors import factors
 from ropecli.reference.rotation import cos_sin, elementwise, pairs_of
-from ropecli.results import Result
-from ropecli.units import UNIT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-DTYPES = tuple(ACCURACY)
-#: Roundings of one coordinate in the arithmetic of a dtype, each by at most its unit roundoff:
-#: cos and sin right to an ulp 2, the attention factor 1 and its product 1, the two products 1,
-#: the sum 1, the stored output 1, and 1 for the products of these errors.
-ROUNDINGS = 8
-#: In xPos, the exponential right to an ulp 2, and its product 1.
-GROWING_ROUNDINGS = ROUNDINGS + 3
-#: Of the operator of ONNX, whose tables are inputs: products 1, sum 1, stored output 1, and 1.
-OPERATOR_ROUNDINGS = 4
+    from ropecli.rotary import Rotary
+
 HEADS = 2
-#: How far the positions of each further axis are moved along, so that all axes differ in a row.
-AXIS_STEP = 3
 #: Dtypes that the operator takes.
 OPERATOR_DTYPES = ("float32", "float16", "bfloat16")
 BATCH = 2
@@ -49,35 +46,54 @@ ROWS = (*range(24), *POSITIONS[4:])
 POSITION_IDS = ((0, 1, 2, 3, 7, 23, 26), (29, 28, 27, 5, 5, 4, 25))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Case(Result, view="vectors"):
-    """One case, of a rotation or of the operator of ONNX."""
+def vectors(
+    rope: Rotary | Mapping[str, Rotary] | None = None,
+    *,
+    positions: Any = None,
+    dtypes: Sequence[str] | None = None,
+    batch: int | None = None,
+    heads: int | None = None,
+    key_heads: int | None = None,
+    length: int | None = None,
+    seed: int = 0,
+) -> tuple[Case, ...]:
+    """Return golden vectors: of your own case, or of each rope type and convention.
 
-    name: str  #: Also the name of its files.
-    kind: str  #: "rotation" or "onnx".
-    facts: Mapping[str, Any] = field(repr=False)  #: All but the arrays.
-    arrays: Mapping[str, NDArray[Any]] = field(repr=False)  #: x, y.float64, ... by name.
-
-
-def units() -> dict[str, dict[str, float]]:
-    """Return the unit roundoff of each dtype, and the error of results too small for it."""
-    return {
-        dtype: {"unit": UNIT[dtype], "floor": accuracy.floor}
-        for dtype, accuracy in ACCURACY.items()
-    }
-
-
-def vectors(*, seed: int = 0) -> tuple[Case, ...]:
-    """Return all golden vectors: rotations of each rope type and convention, and the form of ONNX.
+    With an encoding there is one case, or one for each name: queries (batch, heads, length,
+    head_dim) and keys (batch, key_heads, length, head_dim), before and after rotation. Without one
+    there are rotations of each rope type and convention, and inputs of ONNX's operator.
 
     Args:
+        rope: The encoding of your case, or several by name.
+        positions: As `rotate` takes them; 0 ... length-1 by default, where each further axis has
+            them moved along. (length,) is the same on every axis.
+        dtypes: Names of the dtypes to round to; all four by default.
+        batch: Sequences, 1 by default.
+        heads: Heads of the queries, 2 by default.
+        key_heads: Heads of the keys, which divide those of the queries; as many by default.
+        length: Number of positions where they are not given, 16 by default.
         seed: Seed of the vectors to be rotated, at least 0.
 
     Raises:
-        ArgumentError: A seed below 0.
-        ArgumentTypeError: A seed that is not an integer.
+        ArgumentError: A value out of range, a shape without an encoding, or vectors that are not
+            finite in a dtype once they are rotated.
+        ArgumentTypeError: A value of the wrong type.
     """
     random = np.random.default_rng(at_least("seed", seed, 0))
+    own = {
+        "positions": positions,
+        "dtypes": dtypes,
+        "batch": batch,
+        "heads": heads,
+        "key_heads": key_heads,
+        "length": length,
+    }
+    if rope is not None:
+        return tuple(own_case(name, each, random, **own) for name, each in name_cases(rope).items())
+    given = next((name for name, value in own.items() if value is not None), None)
+    if given is not None:
+        msg = f"{given} is of a case of your own, which needs an encoding"
+        raise ArgumentError(msg, "pass `rope`")
     rotations = [_rotation(recipe, random) for recipe in recipes()]
     return (*rotations, *operator_cases(random))
 
@@ -106,9 +122,11 @@ def _rotation(recipe: Recipe, random: np.random.Generator) -> Case:
     }
     positions = _positions(recipe)
     x = _sample(random, len(positions))
-    truth = rotate_exactly(x, positions.astype(np.float64), inv_freq, facts)
+    turns = Turns.of_case(positions.astype(np.float64), inv_freq, facts)
+    pairs_in, pairs_out = np.array(facts["pairs_in"]), np.array(facts["pairs_out"])
+    heads = [rotate_and_round(head, turns, pairs_in, pairs_out, tuple(DTYPES)) for head in x]
     arrays: dict[str, NDArray[Any]] = {"positions": positions, "inv_freq": inv_freq, "x": x}
-    arrays |= {f"y.{dtype}": round_to(truth, dtype) for dtype in DTYPES}
+    arrays |= {f"y.{dtype}": np.stack([head[dtype] for head in heads]) for dtype in DTYPES}
     return Case(name=recipe.name, kind="rotation", facts=facts, arrays=arrays)
 
 
@@ -123,9 +141,9 @@ def _positions(recipe: Recipe) -> NDArray[np.int64]:
 def _sample(random: np.random.Generator, sequence: int) -> NDArray[np.float64]:
     """Return (heads, sequence, head_dim): 1, 2, 3, ... in the first head, random in the second.
 
-    All are whole 32nds of eight binary digits, so that every dtype holds them exactly.
+    Every dtype holds all of them exactly.
     """
-    x = random.integers(-255, 256, (HEADS, sequence, HEAD_DIM)) / 32.0
+    x = sample(random, (HEADS, sequence, HEAD_DIM))
     x[0] = np.arange(1, HEAD_DIM + 1)
     return x
 
@@ -146,7 +164,7 @@ def _operator_case(
 ) -> Case:
     ids = np.array(POSITION_IDS)
     shape = (BATCH, HEADS, ids.shape[1], HEAD_DIM)
-    x = random.integers(-255, 256, shape) / 32.0
+    x = sample(random, shape)
     inv_freq = np.array([float(f) for f in frequencies.default(dim=rotary_dim, base=10_000.0)])
     tables = cos_sin(np.array(ROWS, dtype=np.float64), inv_freq)
     arrays: dict[str, NDArray[Any]] = {

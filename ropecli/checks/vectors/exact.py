@@ -2,25 +2,40 @@
 
 The frequencies and factors of a case are rounded to float64 first and taken as given from there
 on: whoever reads them from a file has what its output was computed from.
+
+A rotation takes few operations in 40 digits: cos and sin are cut into two pieces each, whose
+products with a coordinate of eight binary digits are exact in float64. What the pieces leave over
+is bounded, and wherever it could change the rounding, 40 digits decide.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from mpmath import mp, mpf
 
 from ropecli.arrays import DTYPES
-from ropecli.reference.rotation import DIGITS, cos_sin, elementwise
+from ropecli.reference.rotation import DIGITS, cos_sin
 from ropecli.units import LEAST_EXPONENT, SIGNIFICAND_BITS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
+
+_UNIT_OF_X = 2.0**-5  #: Coordinates are whole multiples of it,
+_MOST_OF_X = 255  #: at most this many: eight binary digits.
+_PIECE = 44  #: Binary digits of a piece, so that with eight of x and a sum 53 are enough.
+_EXTREME = 900  #: Powers of two beyond which pieces of a float64 would not be exact.
+
+
+def sample(random: np.random.Generator, shape: Sequence[int]) -> Array:
+    """Return random vectors that every dtype holds exactly."""
+    return np.asarray(random.integers(-_MOST_OF_X, _MOST_OF_X + 1, shape) * _UNIT_OF_X, np.float64)
 
 
 def round_to(values: NDArray[Any], dtype: str) -> NDArray[Any]:
@@ -42,35 +57,16 @@ def _nearest(value: mpf, digits: int, least: int) -> float:
     return float(mp.ldexp(mp.nint(mp.ldexp(value, -step)), step))
 
 
-def rotate_exactly(
-    x: Array, positions: Array, inv_freq: Array, facts: Mapping[str, Any]
-) -> NDArray[Any]:
-    """Return R_m x in 40 digits.
+def cos_sin_by_axis(
+    positions: Array, inv_freq: Array, axis: Sequence[int] | None
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return cos and sin of m theta in 40 digits, each (sequence, pairs).
 
     Args:
-        x: (heads, sequence, head_dim).
-        positions: (sequence,), or (sequence, axes).
+        positions: (sequence,), or (sequence, axes) if `axis` is given.
         inv_freq: (pairs,).
-        facts: Direction, pairs and factors of the case.
+        axis: The coordinate of a position that rotates each pair.
     """
-    sign = -1 if facts["direction"] == "reversed" else 1
-    cosine, sine = _turns(positions, sign * inv_freq, facts["axis"])
-    before, after = np.array(facts["pairs_in"]), np.array(facts["pairs_out"])
-    heads = []
-    for head in x:
-        turned = elementwise(head, cosine, sine, before, facts["attention_factor"])
-        moved = turned.copy()
-        moved[:, after] = turned[:, before]
-        if facts["growth"] is not None:
-            _grow(moved, after, positions, facts["growth"])
-        heads.append(moved)
-    return np.array(heads)
-
-
-def _turns(
-    positions: Array, inv_freq: Array, axis: list[int] | None
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return cos and sin, each (sequence, pairs)."""
     if axis is None:
         return cos_sin(positions, inv_freq)
     shape = (len(positions), len(inv_freq))
@@ -81,12 +77,116 @@ def _turns(
     return cosine, sine
 
 
-def _grow(
-    out: NDArray[Any], pairs: NDArray[np.int64], positions: Array, growth: list[float]
-) -> None:
-    """Multiply pair i at position m by e^(m growth_i), in place."""
-    with mp.workdps(DIGITS):
-        for n, m in enumerate(positions):
-            for pair, rate in zip(pairs, growth, strict=True):
-                stretch = mp.exp(mpf(float(m)) * mpf(rate))
-                out[n, pair] = [value * stretch for value in out[n, pair]]
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Turns:
+    """cos and sin of every row and pair, times a factor: in 40 digits, and in pieces.
+
+    cos is `cosine[0] + cosine[1]` but for at most 2^(exponent - 2 _PIECE - 1), and so is sin.
+    """
+
+    exact: tuple[NDArray[Any], NDArray[Any]]  #: cos and sin, each (sequence, pairs).
+    cosine: tuple[Array, Array]  #: Multiples of 2^(exponent - _PIECE), and what is left.
+    sine: tuple[Array, Array]
+    exponent: NDArray[np.int64]  #: cos and sin are at most 2^exponent, (sequence, pairs).
+
+    @classmethod
+    def of(cls, cosine: NDArray[Any], sine: NDArray[Any]) -> Turns:
+        """Cut cos and sin, each (sequence, pairs) mpmath numbers."""
+        with mp.workdps(DIGITS):
+            largest = np.maximum(np.abs(cosine), np.abs(sine))
+            exponent = np.vectorize(mp.mag, otypes=[np.int64])(largest)
+            usable = np.clip(exponent, -_EXTREME, _EXTREME)
+            shift = (2 * _PIECE - usable).astype(object)
+            pieces = []
+            for table in (cosine, sine):
+                usual = np.where(exponent == usable, table, mpf(0))  # the others have no pieces
+                scaled = np.vectorize(mp.ldexp, otypes=[object])(usual, shift)
+                whole = np.vectorize(lambda value: int(mp.nint(value)), otypes=[object])(scaled)
+                high = (whole + (1 << (_PIECE - 1))) >> _PIECE
+                low = whole - (high << _PIECE)
+                pieces.append(
+                    (
+                        np.ldexp(high.astype(np.float64), usable - _PIECE),
+                        np.ldexp(low.astype(np.float64), usable - 2 * _PIECE),
+                    )
+                )
+        return cls(exact=(cosine, sine), cosine=pieces[0], sine=pieces[1], exponent=exponent)
+
+    @classmethod
+    def of_case(
+        cls, positions: Array, inv_freq: Array, facts: Mapping[str, Any], *, growth: int = 1
+    ) -> Turns:
+        """Compute the cos and sin of a case, times its attention factor and growth.
+
+        Args:
+            positions: (sequence,), or (sequence, axes) if pairs have axes.
+            inv_freq: (pairs,).
+            facts: Direction, axes and factors of the case.
+            growth: -1 for the other role's, and 0 for none.
+        """
+        sign = -1 if facts["direction"] == "reversed" else 1
+        tables = cos_sin_by_axis(positions, sign * inv_freq, facts["axis"])
+        with mp.workdps(DIGITS):
+            factor: Any = mpf(facts["attention_factor"])
+            if facts["growth"] is not None and growth:
+                rates = [mpf(growth * rate) for rate in facts["growth"]]
+                grown = [[mp.exp(mpf(float(m)) * rate) for rate in rates] for m in positions]
+                factor = factor * np.array(grown, dtype=object)
+            return cls.of(*(table * factor for table in tables))
+
+
+def rotate_and_round(
+    x: Array,
+    turns: Turns,
+    pairs_in: NDArray[np.int64],
+    pairs_out: NDArray[np.int64],
+    dtypes: Sequence[str],
+) -> dict[str, NDArray[Any]]:
+    """Return R_m x rounded once to each dtype.
+
+    Args:
+        x: (sequence, head_dim), numbers of eight binary digits, at most 16 in magnitude.
+        turns: cos and sin of each row, with the factors that multiply a pair.
+        pairs_in: (pairs, 2), the coordinates that each pair is read from.
+        pairs_out: (pairs, 2), the coordinates that it is written to; all others are copied.
+        dtypes: Names of dtypes.
+    """
+    out = {dtype: x.astype(DTYPES[dtype]) for dtype in dtypes}
+    a, b = x[:, pairs_in[:, 0]], x[:, pairs_in[:, 1]]
+    extreme = np.abs(turns.exponent) > _EXTREME
+    # 2^4 for each of two coordinates, times the 2^-1 of `Turns`, and one binary digit to spare.
+    margin = np.ldexp(1.0, np.clip(turns.exponent, -_EXTREME, _EXTREME) - 2 * _PIECE + 5)
+    cosine, sine = turns.exact
+    products = (
+        (turns.cosine, turns.sine, -1, (cosine, -sine)),
+        (turns.sine, turns.cosine, 1, (sine, cosine)),
+    )
+    for column, (of_a, of_b, sign, exact) in enumerate(products):
+        high, low = (a * p + sign * (b * q) for p, q in zip(of_a, of_b, strict=True))
+        for dtype in dtypes:
+            digits, smallest = SIGNIFICAND_BITS[dtype], LEAST_EXPONENT[dtype]
+            least = _round_sum(high, low - margin, dtype)
+            most = _round_sum(high, low + margin, dtype)
+            for row, pair in np.argwhere((least != most) | extreme):
+                with mp.workdps(DIGITS):
+                    value = a[row, pair] * exact[0][row, pair] + b[row, pair] * exact[1][row, pair]
+                    most[row, pair] = _nearest(value, digits, smallest)
+            with np.errstate(over="ignore"):
+                out[dtype][:, pairs_out[:, column]] = most
+    return out
+
+
+def _round_sum(high: Array, low: Array, dtype: str) -> Array:
+    """Round the exact sum of two float64 numbers once to the nearest of a dtype, ties to even."""
+    total = high + low
+    if dtype == "float64":
+        return total
+    # Rounded to odd, float64 keeps on which side of a tie the exact sum is (Boldo and Melquiond).
+    virtual = total - high
+    left = (high - (total - virtual)) + (low - virtual)
+    even = (total.view(np.int64) & 1) == 0
+    odd = np.where((left != 0) & even, np.nextafter(total, np.copysign(np.inf, left)), total)
+    exponent = np.frexp(odd)[1]
+    step = np.maximum(exponent - SIGNIFICAND_BITS[dtype], LEAST_EXPONENT[dtype])
+    # Adding 0 makes a zero positive, as `_nearest` does.
+    return np.asarray(np.ldexp(np.rint(np.ldexp(odd, -step)), step) + 0.0)

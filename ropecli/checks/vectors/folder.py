@@ -1,4 +1,4 @@
-"""A folder of golden vectors: arrays in one of three formats, a manifest, and a README."""
+"""A folder of golden vectors: arrays in one of four formats, a manifest, and a README."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import numpy as np
 
 from ropecli._version import __version__
 from ropecli.arrays import BFLOAT16, dtype_name
-from ropecli.checks.vectors.cases import units, vectors
+from ropecli.checks.vectors.case import units
+from ropecli.checks.vectors.cases import vectors
+from ropecli.checks.vectors.header import HEADER, c_header
 from ropecli.checks.vectors.readme import readme
 from ropecli.errors import ArgumentError
 from ropecli.files.folder import MANIFEST, check_folder, write_folder
@@ -20,14 +22,14 @@ from ropecli.files.formats.safetensors import serialize
 from ropecli.results import Result
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from ropecli.checks.vectors.cases import Case
+    from ropecli.checks.vectors.case import Case
 
-FORMATS = ("npy", "safetensors", "json")
+FORMATS = ("npy", "safetensors", "bin", "json")
 README = "README.md"
 
 
@@ -46,11 +48,19 @@ class VectorFolder(Result, view="vectors"):
         return sum(map(len, self.files.values()))
 
 
-def write_vectors(output: Path, *, format: str, seed: int, force: bool = False) -> VectorFolder:
-    """Write all golden vectors into a folder, whole or not at all.
+def write_vectors(
+    output: Path,
+    make: Callable[..., Iterable[Case]] = vectors,
+    *,
+    format: str,
+    seed: int,
+    force: bool = False,
+) -> VectorFolder:
+    """Write golden vectors into a folder, whole or not at all.
 
     Args:
         output: The folder.
+        make: Returns the cases for a seed; by default each rope type and convention.
         format: One of `FORMATS`.
         seed: Seed of the vectors to be rotated, at least 0.
         force: Replace a folder that was written here.
@@ -63,7 +73,7 @@ def write_vectors(output: Path, *, format: str, seed: int, force: bool = False) 
         msg = f"format must be one of {', '.join(FORMATS)}, got {format!r}"
         raise ArgumentError(msg)
     check_folder(output, force=force)
-    cases = vectors(seed=seed)
+    cases = tuple(make(seed=seed))
     files = contents(cases, format=format, seed=seed)
     write_folder(output, files, force=force)
     return VectorFolder(output=output, cases=cases, files=files, seed=seed)
@@ -107,10 +117,13 @@ def _lines(manifest: dict[str, Any]) -> str:
 
 def _files(case: Case, format: str) -> tuple[dict[str, bytes], dict[str, Any]]:
     """Return the files of one case, and where each of its arrays is."""
-    if format == "npy":
-        paths = {name: f"{case.name}/{name}.npy" for name in case.arrays}
-        files = {paths[name]: _npy(array) for name, array in case.arrays.items()}
+    if format in ("npy", "bin"):
+        paths = {name: f"{case.name}/{name}.{format}" for name in case.arrays}
+        write = _npy if format == "npy" else _raw
+        files = {paths[name]: write(array) for name, array in case.arrays.items()}
         keys: dict[str, str | None] = dict.fromkeys(case.arrays)
+        if format == "bin":
+            files[f"{case.name}/{HEADER}"] = c_header(case).encode()
     else:
         path = f"{case.name}.{format}"
         paths, keys = dict.fromkeys(case.arrays, path), {name: name for name in case.arrays}
@@ -133,6 +146,11 @@ def _npy(array: NDArray[Any]) -> bytes:
     stream = io.BytesIO()
     np.lib.format.write_array(stream, np.ascontiguousarray(plain), version=(1, 0))
     return stream.getvalue()
+
+
+def _raw(array: NDArray[Any]) -> bytes:
+    """Return the numbers alone, little-endian and in C order."""
+    return array.astype(array.dtype.newbyteorder("<")).tobytes()
 
 
 def _json(arrays: Any) -> bytes:

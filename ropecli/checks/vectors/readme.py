@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ropecli._version import __version__
-from ropecli.checks.vectors.cases import GROWING_ROUNDINGS, OPERATOR_ROUNDINGS, ROUNDINGS
+from ropecli.checks.vectors.case import GROWING_ROUNDINGS, OPERATOR_ROUNDINGS, ROUNDINGS
 from ropecli.checks.vectors.recipes import HEAD_DIM
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ropecli.checks.vectors.cases import Case
+    from ropecli.checks.vectors.case import Case
 
 _FORMATS = {
     "npy": """\
@@ -21,33 +21,17 @@ unsigned integers: put them before 16 zero bits and read the 32 as float32.""",
     "safetensors": """\
 Each case is a file `CASE.safetensors`, its arrays are tensors by name: eight bytes with the length
 of the header, the header in JSON, then the numbers in little-endian C order.""",
+    "bin": """\
+Each array is a file `CASE/ARRAY.bin`: the numbers alone, little-endian and in C order. Of float16
+and bfloat16 it holds the 16 bits of each number; those of bfloat16, before 16 zero bits, are a
+float32. `CASE/rope_case.h` is a C header for them: `ROPE_ARRAY_FILE` and `ROPE_ARRAY_COUNT` for
+each array, as in `ROPE_Q_FLOAT32_FILE`, and the keys below, as in `ROPE_PAIRS_IN`. Sizes are
+`ROPE_BATCH`, `ROPE_HEADS`, ..., and `ROPE_SIGN` is s of the formula.""",
     "json": """\
 Each case is a file `CASE.json`, an object with nested lists of numbers. Numbers of float32, float16
 and bfloat16 are written as float64, exactly: read as float64 and cast, nothing is rounded.""",
 }
-
-
-def readme(cases: Sequence[Case], format: str) -> str:
-    """Return the text, in Markdown."""
-    rotations = [case for case in cases if case.kind == "rotation"]
-    operators = [case for case in cases if case.kind == "onnx"]
-    plain, growing, operator = ROUNDINGS, GROWING_ROUNDINGS, OPERATOR_ROUNDINGS
-    return f"""\
-# Golden vectors of rotary position embeddings
-
-{len(rotations)} rotations and {len(operators)} inputs of ONNX's `RotaryEmbedding`, written by
-ropecli {__version__}. Their outputs were computed in 40 decimal digits and rounded once to each
-dtype, to nearest, ties to even. Nothing but the files of this folder is needed to test an
-implementation against them.
-
-## Files
-
-`manifest.json` lists the cases under `cases`, and the files with their sizes and SHA-256 under
-`files`. Of each case it says where its arrays are: `arrays.NAME` is an object with `file`, `key`
-(the name within the file, null where the file is one array), `dtype` and `shape`.
-
-{_FORMATS[format]}
-
+_ROTATIONS = f"""\
 ## Rotations (`kind` "rotation")
 
 | array | shape | what |
@@ -57,7 +41,33 @@ implementation against them.
 | `x` | (heads, sequence, {HEAD_DIM}), float64 | vectors; every dtype holds them exactly, so cast |
 | `y.DTYPE` | as `x` | the rotated vectors, rounded to float64, float32, float16, bfloat16 |
 
-A position is one of all heads. Besides the arrays, a case has in `manifest.json`:
+A position is one of all heads. `role` in `manifest.json` is "query", or "key": in xPos keys grow
+the other way, and `growth` has that sign already.
+"""
+_QUERIES_AND_KEYS = """\
+## Queries and keys (`kind` "qk")
+
+| array | shape | what |
+| ----- | ----- | ---- |
+| `positions` | (length,) or (batch, length), axes last | int64; float64 if not all are whole |
+| `inv_freq` | (pairs,), float64 | radians per position of each pair |
+| `q.DTYPE` | (batch, heads, length, head_dim) | queries, which every dtype holds exactly |
+| `k.DTYPE` | (batch, key_heads, length, head_dim) | keys, in their own number of heads |
+| `q_rotated.DTYPE`, `k_rotated.DTYPE` | as `q`, `k` | y of the formula, where these are x |
+| `cos.DTYPE`, `sin.DTYPE` | as `positions`, with (pairs) in place of axes | A cos t and A sin t |
+
+`shape` in `manifest.json` has these sizes. Positions of shape (length,) are those of every
+sequence. `growth` is that of queries; keys have the opposite sign.
+
+`tolerance.DTYPE` is the largest tolerance (below) of any coordinate of the case, with e = 2^-53:
+all others are smaller, so that |got - expected| may be compared with this one number.
+`tolerance_float32_angles.DTYPE` is that with e = 3 * 2^-24: frequencies right to an ulp of float32,
+times m in float32.
+"""
+_FORMULA = """\
+## Formula
+
+Besides the arrays, a case has in `manifest.json`:
 
 | key | what |
 | --- | ---- |
@@ -68,7 +78,6 @@ A position is one of all heads. Besides the arrays, a case has in `manifest.json
 | `attention_factor` | multiplies cos and sin |
 | `softmax_factor` | multiplies the score q.k, not y |
 | `growth` | of xPos, else null: pair i at position m is multiplied by exp(m growth[i]) |
-| `role` | "query", or "key": in xPos keys grow the other way, and `growth` has that sign already |
 | `roundings` | see Tolerance |
 
 With m the position of a row (`positions[row]`, or `positions[row][axis[i]]`), A the attention
@@ -85,7 +94,8 @@ without the last factor where `growth` is null. Coordinates in no pair are those
 Interleaved pairs are (2i, 2i + 1) and half pairs (i, i + pairs), from the first rotated coordinate
 on. A test should read `inv_freq` first and compare its own with it, then rotate: at position 2^31 a
 frequency that is off in its last digit turns a pair by another angle.
-
+"""
+_OPERATOR = """\
 ## ONNX (`kind` "onnx")
 
 Inputs of the operator `RotaryEmbedding` of opset 23 by their names there: `x` (4-D, or 3-D with
@@ -94,7 +104,8 @@ float32, float16 and bfloat16; `attributes` are its attributes, `head_dim` is th
 `x` is float64 here too: cast it. Row r of the tables is cos and sin of
 `row_positions[r] * inv_freq`, so these are real rotations. The tables being inputs, y is exact for
 the tables as stored in each dtype.
-
+"""
+_TOLERANCE = f"""\
 ## Tolerance
 
 Each `dtypes.DTYPE` of the manifest has a `unit` u, half the distance from 1 to the next number, and
@@ -104,17 +115,52 @@ a `floor`, four of the smallest numbers. One coordinate of a pair may be off by
 
 with g = exp(m growth[i]), or 1, and no growth where it is null. Coordinates in no pair are equal.
 
-* `roundings` is {plain}: cos and sin right to an ulp (2), the attention factor (1) and its product
-  (1), two products (1), their sum (1), the stored y (1), and their errors' products (1). By
+* `roundings` is {ROUNDINGS}: cos and sin right to an ulp (2), the attention factor (1) and its
+  product (1), two products (1), their sum (1), the stored y (1), and their errors' products (1). By
   Cauchy and Schwarz each counts once for a pair: |x[a] cos| + |x[b] sin| <= hypot(x[a], x[b]).
-  In xPos it is {growing}: the exponential (2) and its product (1). Arithmetic in a wider dtype,
-  rounded once at the end, is within it too.
+  In xPos it is {GROWING_ROUNDINGS}: the exponential (2) and its product (1). Arithmetic in a wider
+  dtype, rounded once at the end, is within it too.
 * e is the relative error of the angle m * inv_freq[i]: 2^-53 where it is one product in float64 and
   2^-24 where in float32. Add that of your inv_freq, if you don't read it from here. Angles in
   float16 or bfloat16 have no tolerance here: they are wrong from position 2049 or 257 on.
-* Of the operator of ONNX `roundings` is {operator}: two products (1), sum (1), stored y (1), and
-  1 more. There e is 0, the tables being given, and A is hypot(cos, sin) of the tables.
+"""
+_OPERATOR_TOLERANCE = f"""\
+* Of the operator of ONNX `roundings` is {OPERATOR_ROUNDINGS}: two products (1), sum (1), stored y
+  (1), and 1 more. There e is 0, the tables being given, and A is hypot(cos, sin) of the tables.
+"""
+#: By kind: one case, several, and how to read them.
+_KINDS = {
+    "rotation": ("rotation", "rotations", f"{_ROTATIONS}\n{_FORMULA}"),
+    "qk": ("case", "cases", f"{_QUERIES_AND_KEYS}\n{_FORMULA}"),
+    "onnx": ("input of ONNX's `RotaryEmbedding`", "inputs of ONNX's `RotaryEmbedding`", _OPERATOR),
+}
 
+
+def readme(cases: Sequence[Case], format: str) -> str:
+    """Return the text, in Markdown."""
+    kinds = [case.kind for case in cases]
+    counts, sections = [], []
+    for kind, (one, several, text) in _KINDS.items():
+        if count := kinds.count(kind):
+            counts.append(f"{count} {one if count == 1 else several}")
+            sections.append(text)
+    return f"""\
+# Golden vectors of rotary position embeddings
+
+{" and ".join(counts)}, written by ropecli {__version__}.
+Outputs were computed in 40 decimal digits and rounded once to each dtype, to nearest, ties to even.
+Nothing but the files of this folder is needed to test an implementation against them.
+
+## Files
+
+`manifest.json` lists the cases under `cases`, and the files with their sizes and SHA-256 under
+`files`. Of each case it says where its arrays are: `arrays.NAME` is an object with `file`, `key`
+(the name within the file, null where the file is one array), `dtype` and `shape`.
+
+{_FORMATS[format]}
+
+{chr(10).join(sections)}
+{_TOLERANCE}{_OPERATOR_TOLERANCE if "onnx" in kinds else ""}
 A layout, a direction or a frequency that is wrong is off by about the length of a pair, millions of
 times the tolerance of float32.
 
