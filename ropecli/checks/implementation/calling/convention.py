@@ -140,13 +140,21 @@ class Convention:
         """The convention with other keyword arguments where the implementation itself is called."""
         if not more:
             return self
-        tree = parse_call(self.call)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and called_name(node) == target:
-                kept = [word for word in node.keywords if word.arg not in more]
-                added = [ast.keyword(arg=k, value=ast.Constant(v)) for k, v in more.items()]
-                node.keywords = [*kept, *added]
-        return replace(self, call=ast.unparse(tree))
+        call, step = (_with_keywords(each, target, more) for each in (self.call, self.step))
+        return replace(self, call=call, step=step)
+
+
+def _with_keywords(text: str, target: str, more: Mapping[str, Any]) -> str:
+    """Return a call with other keyword arguments where the implementation itself is called."""
+    if not text:
+        return text
+    tree = parse_call(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and called_name(node) == target:
+            kept = [word for word in node.keywords if word.arg not in more]
+            added = [ast.keyword(arg=k, value=ast.Constant(v)) for k, v in more.items()]
+            node.keywords = [*kept, *added]
+    return ast.unparse(tree)
 
 
 def _quoted(text: str) -> str:
