@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ropecli.cli.command import command
-from ropecli.cli.options import EncodingOptions, PageOptions, Seed
+from ropecli.cli.options import EncodingOptions, Force, PageOptions, Seed
 from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -146,6 +148,13 @@ def check(
     ignore: Annotated[
         list[str] | None, typer.Option(metavar="LAW", help="Skip this law; repeatable.")
     ] = None,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write JUnit XML for CI.")
+    ] = None,
+    sarif: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write SARIF 2.1.0 for code hosts.")
+    ] = None,
+    force: Force = False,
     thorough: Annotated[
         bool, typer.Option("--thorough", help="Make about ten times as many calls.")
     ] = False,
@@ -172,9 +181,12 @@ def check(
     """
     from ropecli.checks.implementation.calling.find import CallError
     from ropecli.checks.implementation.check import check as judge
+    from ropecli.render import check_reports, console
+    from ropecli.render.save import write_output
 
+    _check_outputs(junit, sarif, force=force)
     expected = _expected_encoding(rope)
-    name = target or command
+    name = target or command or ""
     page.note(*(() if expected is None else expected.notes), f"running the code of {name}")
     if context is None and expected is not None and expected.layer is not None:
         context = expected.layer.context_length
@@ -220,7 +232,28 @@ def check(
         "original": result.original_context_length,
     }
     page.show(result, page.parameters(**resolved), target=name, model=rope.model)
+    if junit is not None:
+        write_output(junit, check_reports.junit(result, name), force=force)
+    if sarif is not None:
+        write_output(sarif, check_reports.sarif(result, name), force=force)
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        console.annotate(check_reports.github_annotations(result, name))
     return result.passed
+
+
+def _check_outputs(*outputs: Path | None, force: bool) -> None:
+    """Refuse files that can't be written before the implementation runs."""
+    from ropecli.files.atomic import check_target, resolve_target
+
+    seen = set()
+    for path in outputs:
+        if path is None:
+            continue
+        check_target(path, force=force)
+        if resolve_target(path) in seen:
+            msg = f"two outputs are the same file: {path}"
+            raise ArgumentError(msg)
+        seen.add(resolve_target(path))
 
 
 def _expected_encoding(rope: EncodingOptions) -> NamedRotary | None:

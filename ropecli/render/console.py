@@ -82,6 +82,13 @@ def note(text: str, *, kind: str = "note") -> None:
             sys.stderr.write(f"{kind}: {visible(text)}\n")
 
 
+def annotate(lines: Iterable[str]) -> None:
+    """Write lines for the runner of a CI job to stderr, which it reads like stdout."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            sys.stderr.write("".join(f"{line}\n" for line in lines))
+
+
 def visible(text: str) -> str:
     """Return the text in one line, with escapes for control characters, as in a file's name."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -79,7 +79,7 @@ def _result(file: str | None, finding: Finding, lines: Mapping[str, int]) -> dic
     if finding.key:
         location["logicalLocations"] = [{"fullyQualifiedName": finding.key}]
     if file is not None:
-        physical: dict[str, Any] = {"artifactLocation": {"uri": _uri(file)}}
+        physical: dict[str, Any] = {"artifactLocation": {"uri": file_uri(file)}}
         line = _line(finding.key, lines)
         if line is not None:
             physical["region"] = {"startLine": line}
@@ -100,7 +100,8 @@ def _line(key: str, lines: Mapping[str, int]) -> int | None:
     return lines.get(key)
 
 
-def _uri(file: str) -> str:
+def file_uri(file: str) -> str:
+    """Return the address of a file, relative if its path is."""
     path = PurePath(file)
     name = quote(os.fsencode(path.as_posix()))
     return f"file://{name}" if path.is_absolute() else name

@@ -42,6 +42,18 @@ INIT: dict[str, Any] = {"form": "module", "init": {"base": 2e4}}
         (turn, {"context_length": 0}, "context length must be from 1 to 2^53, got 0"),
         (turn, {"expect": HALF, "axes": 2}, "axes must be the 1 of what is expected, got 2"),
         (turn, {"select": ["norm"], "ignore": ["norm"]}, "no law is left to judge by"),
+        (turn, {"tolerance": "loose"},
+         "tolerance must be a number above 0 such as 1e-3, or 2ulp, or for one dtype "
+         "float16=1e-3, got 'loose'"),
+        (turn, {"tolerance": "0ulp"},
+         "tolerance must be a number above 0 such as 1e-3, or 2ulp, or for one dtype "
+         "float16=1e-3, got '0ulp'"),
+        (turn, {"tolerance": {"bfloat16": 1e-2}, "dtypes": "float32"},
+         "tolerance must be for a dtype of the data, float32, got 'bfloat16'"),
+        (turn, {"tolerance": [1e-3, "float32=2ulp"], "dtypes": "float32"},
+         "tolerance of float32 is given twice: 0.001 and 2ulp"),
+        (turn, {"result_dtype": "int8"},
+         "result dtype must be one of float64, float32, float16, bfloat16, got 'int8'"),
         (turn, {"expect": HALF, "head_dim": 64},
          "head dim must be the 32 of what is expected, got 64"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from cli.kernel import KERNEL
@@ -206,3 +207,49 @@ def test_a_process_of_its_own_keeps_stdout_clean(kernel: Path) -> None:
     assert done.returncode == 0
     assert json.loads(done.stdout)["result"]["passed"] is True
     assert "target: written past Python" in done.stderr
+
+
+def test_reports_for_ci_are_written(
+    kernel: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    junit, sarif = tmp_path / "rope.xml", tmp_path / "rope.sarif"
+    arguments = [f"{kernel}:view", "--dim", "16", "--context", "512"]
+    reports = ["--junit", str(junit), "--sarif", str(sarif)]
+    printed(capfd, *arguments, *reports, code=1)
+    assert ElementTree.parse(junit).getroot().get("failures") != "0"
+    results = json.loads(sarif.read_text())["runs"][0]["results"]
+    assert results[0]["locations"][0]["physicalLocation"]["region"]["startLine"] > 1
+    _, err = printed(capfd, *arguments, *reports, code=2)
+    assert err == [f"error: {junit} exists; pass --force to replace it"]
+    printed(capfd, *arguments, *reports, "--force", code=1)
+    _, err = printed(capfd, *arguments, "--junit", "a.xml", "--sarif", "a.xml", code=2)
+    assert err == ["error: two outputs are the same file: a.xml"]
+
+
+def test_annotations_are_for_jobs_of_github_alone(
+    kernel: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    arguments = [f"{kernel}:view", "--dim", "16", "--context", "512", "--json", "-q"]
+    out, err = printed(capfd, *arguments, code=1)
+    json.loads(out)
+    assert err
+    assert all(line.startswith(f"::error file={kernel},line=") for line in err)
+
+
+def test_what_is_loosened_is_in_the_verdict(
+    kernel: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    target = f"{kernel}:split"
+    short = ["--dim", "16", "--context", "512"]
+    loose = ["--tolerance", "float16=1e-2", "--ignore", "norm", "--ignore", "long, short, long"]
+    out, _ = printed(capfd, target, *short, *loose)
+    assert out.startswith(f"PASS  {target} keeps the laws that it was judged by\n")
+    words = " ".join(out.split())
+    said = "tolerance of float16 at least 0.01; not judged by norm, 'long, short, long'"
+    assert f"loosened {said} PASS" in words
+    out, _ = printed(capfd, target, *short, *loose, "--json", "-q")
+    assert json.loads(out)["result"]["loosened"] == said.split("; ")
+    _, err = printed(capfd, target, *short, "--select", "none", code=2)
+    assert err[-1].startswith("error: law must be one of attention factor, axes, ")
+    assert err[-1].endswith(", two instances, got 'none'")

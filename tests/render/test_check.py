@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
+
+import jsonschema
+import pytest
+from helpers import ROOT
 
 from ropecli.checks.implementation import Verdict
 from ropecli.checks.implementation.calling.convention import Convention
 from ropecli.checks.law import Check
 from ropecli.render import check as pages
+from ropecli.render import check_reports
 from ropecli.render.console import Screen
 
 
@@ -26,26 +34,30 @@ def check(name: str, **fields: Any) -> Check:
     return Check(name=name, **{**known, **fields})
 
 
-def page(*checks: Check) -> list[str]:
+def verdict(*checks: Check, **fields: Any) -> Verdict:
     failed = any(each.passed is False for each in checks)
-    verdict = Verdict(
-        checks=checks,
-        expect=None,
-        identified=None,
-        diagnosis="it is none" if failed else None,
-        convention=Convention(call="turn(x, positions)"),
-        notes=(),
-        findings=(),
-        loosened=(),
-        head_dim=64,
-        axes=1,
-        dtypes=("float32",),
-        context_length=4096,
-        original_context_length=None,
-        seed=0,
-        seconds=1.0,
-    )
-    return pages.page(verdict, Screen(), target="rope.py:turn")
+    known: dict[str, Any] = {
+        "checks": checks,
+        "expect": None,
+        "identified": None,
+        "diagnosis": "it is none" if failed else None,
+        "convention": Convention(call="turn(x, positions)"),
+        "notes": (),
+        "findings": (),
+        "loosened": (),
+        "head_dim": 64,
+        "axes": 1,
+        "dtypes": ("float32",),
+        "context_length": 4096,
+        "original_context_length": None,
+        "seed": 0,
+        "seconds": 1.0,
+    }
+    return Verdict(**{**known, **fields})
+
+
+def page(*checks: Check, **fields: Any) -> list[str]:
+    return pages.page(verdict(*checks, **fields), Screen(), target="rope.py:turn")
 
 
 def silent(name: str, note: str) -> Check:
@@ -89,3 +101,136 @@ def test_a_law_that_holds_says_only_what_it_found() -> None:
     )
     assert "  long positions: the frequencies change" in text
     assert not any("float16" in line for line in text)
+
+
+def test_failures_that_follow_from_another_are_one_line() -> None:
+    text = page(
+        check("rotation", passed=False, note="nothing is rotated"),
+        check("norm"),
+        check("score", passed=False, follows="rotation"),
+        check("long, short, long", passed=False, follows="rotation"),
+    )
+    assert "  FAIL  because of rotation: score, long, short, long" in text
+    assert text[-1] == "1 of 4 laws fails, 2 because of it (40 rows, seed 0, 1.0 s)."
+
+
+def test_findings_notes_and_what_was_loosened_are_said_in_eighty_columns() -> None:
+    text = page(
+        check("norm"),
+        findings=("positions are offset by 1: a row at position 0 is turned as at 1",),
+        notes=("it ran in this process, since it can't be pickled: cannot pickle '_x' object\x1b",),
+        loosened=("tolerance of float32 at least 0.001", "not judged by score, composition"),
+    )
+    assert text[0] == "PASS  rope.py:turn keeps the laws that it was judged by"
+    assert text[2:9] == [
+        '  called    --call "turn(x, positions)" --axes-of-x "b h s d"',
+        "  note      positions are offset by 1: a row at position 0 is turned as at 1",
+        "  note      it ran in this process, since it can't be pickled: cannot pickle",
+        "            '_x' object\\x1b",
+        "  loosened  tolerance of float32 at least 0.001; not judged by score,",
+        "            composition",
+        "",
+    ]
+
+
+def test_a_long_call_is_broken_where_a_shell_reads_on() -> None:
+    long = Convention(
+        call="apply_rotary_emb(q, k, freqs)", axes_of_x="b*s h d", freqs="complex",
+        axes_of_tables="b*s d", tables_dtype="float32", framework="torch",
+    )  # fmt: skip
+    text = page(check("norm"), convention=long)
+    first = next(i for i, line in enumerate(text) if "called" in line)
+    lines = text[first : text.index("", first)]
+    assert len(lines) > 1
+    assert all(line.endswith(" \\") for line in lines[:-1])
+    assert max(map(len, lines)) <= 80
+    joined = " ".join(line.removesuffix(" \\").strip() for line in lines)
+    assert joined == f"called  {long.options()}"
+
+
+MANY = (
+    check("rotation", passed=False, note="a <b> & ]]> \x07", counterexample="x = e_0, 100%\n"),
+    check("score", passed=False, follows="rotation"),
+    check("norm"),
+    silent("axes", "positions have one axis"),
+)
+
+
+def test_junit_has_a_case_for_each_law() -> None:
+    root = ElementTree.fromstring(check_reports.junit(verdict(*MANY), "rope.py:turn"))
+    (suite,) = root
+    assert {key: suite.get(key) for key in ("tests", "failures", "errors", "skipped")} == {
+        "tests": "4", "failures": "2", "errors": "0", "skipped": "1",
+    }  # fmt: skip
+    cases = {each.get("name"): each for each in suite.iter("testcase")}
+    failure = cases["rotation (float32)"].find("failure")
+    assert failure is not None
+    assert "a <b> & ]]> \\x07; smallest case: x = e_0" in str(failure.get("message"))
+    assert cases["score (float32)"].find("failure") is not None
+    assert cases["axes (float32)"].find("skipped") is not None
+    assert list(cases["norm (float32)"]) == []
+
+
+SCHEMA = jsonschema.Draft4Validator(
+    json.loads((ROOT / "tests" / "data" / "sarif-schema-2.1.0.json").read_text())
+)
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "pack").mkdir()
+    file = tmp_path / "pack" / "rope, 1.py"
+    file.write_text("import numpy\n\n\ndef turn(x, positions):\n    return x\n")
+    (tmp_path / "pack" / "plain.py").write_text("\nclass Turn:\n    pass\n")
+    monkeypatch.chdir(tmp_path)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("target", "uri", "line"),
+    [
+        ("pack/rope, 1.py:turn", "pack/rope%2C%201.py", 4),
+        ("pack.plain:Turn.forward", "pack/plain.py", 2),
+        ("pack.plain:absent", "pack/plain.py", None),
+        ("nowhere:turn", None, None),
+    ],
+)
+def test_sarif_is_valid_and_names_the_line(
+    target: str, uri: str | None, line: int | None, source: Path
+) -> None:
+    document = json.loads(check_reports.sarif(verdict(*MANY, findings=("odd",)), target))
+    SCHEMA.validate(document)
+    (run,) = document["runs"]
+    results = run["results"]
+    assert [(each["ruleId"], each["level"]) for each in results] == [
+        ("rotation", "error"), ("finding", "note"),
+    ]  # fmt: skip
+    for each in results:
+        assert run["tool"]["driver"]["rules"][each["ruleIndex"]]["id"] == each["ruleId"]
+        places = each.get("locations", [])
+        if uri is None:
+            assert places == []
+            continue
+        (place,) = places
+        assert place["physicalLocation"]["artifactLocation"]["uri"] == uri
+        assert place["physicalLocation"].get("region", {}).get("startLine") == line
+
+
+def test_a_function_that_was_handed_over_is_found_by_itself() -> None:
+    document = json.loads(check_reports.sarif(verdict(*MANY), "verdict", code=verdict))
+    place = document["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"].endswith("tests/render/test_check.py")
+    line = place["region"]["startLine"]
+    assert Path(__file__).read_text().splitlines()[line - 1].startswith("def verdict(")
+
+
+def test_annotations_are_escaped_as_github_reads_them(source: Path) -> None:
+    lines = check_reports.github_annotations(
+        verdict(*MANY, findings=("odd",)), "pack/rope, 1.py:turn"
+    )
+    assert len(lines) == 2
+    start = "::error file=pack/rope%2C 1.py,line=4,title=ropecli check%3A rotation::"
+    assert lines[0].startswith(start)
+    assert "100%25" in lines[0]
+    assert "::notice file=" in lines[1]
+    assert not any("\n" in line for line in lines)

@@ -78,6 +78,15 @@ class Tolerances:
         """Return the tolerance of a coordinate of normal vectors, whose pairs are about 1 long."""
         return max(self.of_pair(dtype), self.absolute.get(dtype, 0.0))
 
+    def dtypes_as_coarse(self, dtype: str) -> list[str]:
+        """Return the dtype of results, and half precisions that round no more than is allowed."""
+        coarse = [
+            each
+            for each in ("float16", "bfloat16")
+            if rounding_tolerance(each) <= self.of_normal(dtype)
+        ]
+        return list(dict.fromkeys([self.result_dtype or dtype, *coarse]))
+
 
 DERIVED = Tolerances()
 

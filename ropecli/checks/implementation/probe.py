@@ -106,8 +106,10 @@ def _identify(
         held = DTYPES[dtype]
         named = {} if subject.expect is None else {"expected": subject.expect}
         try:
-            after = DTYPES[subject.tolerances.result_dtype or dtype]
-            found = identify(x.astype(held), y.astype(after), where, candidates=named)
+            for after in subject.tolerances.dtypes_as_coarse(dtype):
+                found = identify(x.astype(held), y.astype(DTYPES[after]), where, candidates=named)
+                if found.recognised:
+                    break
         except RopecliError as error:
             return replace(evidence, why_unidentified=str(error)), best
         evidence = replace(evidence, rows=(x, y, where.astype(np.float64)))

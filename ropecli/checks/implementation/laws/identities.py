@@ -14,6 +14,7 @@ from ropecli.checks.implementation.judge import compare_rows
 from ropecli.checks.implementation.oracle import (
     Oracle,
     by_length,
+    rounding_tolerance,
     sequence_length,
 )
 from ropecli.checks.law import Law, no_verdict
@@ -116,10 +117,9 @@ def composition(subject: Subject) -> Outcome:
         turned[rope.pairs_out] = True
         twice[:, turned] /= factor
     size = np.abs(direct).max()
-    # Three rotations, each with its rounding and its phase.
-    allowed = np.full_like(
-        twice, (6 * subject.tolerances.of_normal(subject.dtype) + 3 * PHASE) * max(size, 1e-9)
-    )
+    # Three rotations, each with its rounding and its phase; a result becomes data in between.
+    unit = max(subject.tolerances.of_normal(subject.dtype), rounding_tolerance(subject.dtype))
+    allowed = np.full_like(twice, (6 * unit + 3 * PHASE) * max(size, 1e-9))
     return compare_rows(
         twice,
         direct,

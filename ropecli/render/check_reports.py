@@ -1,0 +1,210 @@
+"""Verdicts of `check` for machines: JUnit XML, SARIF 2.1.0, and annotations of GitHub Actions."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import inspect
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from ropecli._version import __version__
+from ropecli.render.console import visible
+from ropecli.render.sarif import SCHEMA, file_uri
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ropecli.checks.implementation import Verdict
+    from ropecli.checks.law import Check
+
+PAGE = "docs/commands/check.md#the-laws"  #: Describes all laws, in the documentation.
+
+
+def junit(result: Verdict, target: str) -> bytes:
+    """Return JUnit XML: a test case for each law in each dtype.
+
+    Args:
+        result: The verdict.
+        target: Name of the implementation.
+    """
+    cases: dict[tuple[str, str], list[Check]] = {}
+    for check in result.checks:
+        cases.setdefault((check.name, check.dtype), []).append(check)
+    suite = ElementTree.Element("testsuite", name="ropecli check", time=f"{result.seconds:.3f}")
+    counts = {"tests": len(cases), "failures": 0, "errors": 0, "skipped": 0}
+    for (law, dtype), checks in cases.items():
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=visible(target), name=f"{law} ({dtype})", time="0"
+        )
+        failed = [check for check in checks if check.passed is False]
+        if failed:
+            counts["failures"] += 1
+            words = _message(failed[0])
+            ElementTree.SubElement(case, "failure", message=words, type=law).text = words
+        elif all(check.passed is None for check in checks):
+            counts["skipped"] += 1
+            ElementTree.SubElement(case, "skipped", message=visible(checks[0].note or ""))
+    suite.attrib.update({name: str(count) for name, count in counts.items()})
+    said = [*result.findings, *result.notes, *result.loosened, result.diagnosis or ""]
+    if text := "\n".join(visible(line) for line in said if line):
+        ElementTree.SubElement(suite, "system-out").text = text
+    suites = ElementTree.Element("testsuites", suite.attrib)
+    suites.append(suite)
+    ElementTree.indent(suites)
+    text: bytes = ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)
+    return text + b"\n"
+
+
+def sarif(result: Verdict, target: str, code: Any = None) -> bytes:
+    """Return SARIF: a rule for each law, a result for each failure and finding.
+
+    Args:
+        result: The verdict.
+        target: Name of the implementation.
+        code: The implementation, if it is not found by its name.
+    """
+    laws = {check.name: check for check in result.checks}
+    rules = [
+        {
+            "id": _slug(check.name),
+            "shortDescription": {"text": check.name},
+            "help": {"text": f"Tolerance: {check.because}. See {PAGE}."},
+        }
+        for check in laws.values()
+    ]
+    rules.append({"id": "finding", "shortDescription": {"text": "unusual, and yet correct"}})
+    ids = [rule["id"] for rule in rules]
+    where = _location(target, code)
+    results = [
+        {
+            "ruleId": rule,
+            "ruleIndex": ids.index(rule),
+            "level": level,
+            "message": {"text": f"{visible(target)}: {text}"},
+            **({} if where is None else {"locations": [{"physicalLocation": where}]}),
+        }
+        for rule, level, text in _results(result)
+    ]
+    driver = {"name": "ropecli", "version": __version__, "rules": rules}
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    document = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+    return (json.dumps(document, indent=2) + "\n").encode()
+
+
+def github_annotations(result: Verdict, target: str, code: Any = None) -> list[str]:
+    """Return the lines by which GitHub Actions marks code: failures as errors, findings as notices.
+
+    Args:
+        result: The verdict.
+        target: Name of the implementation.
+        code: The implementation, if it is not found by its name.
+    """
+    place = _place(target, code)
+    where = ""
+    if place is not None:
+        where = f"file={_property(_relative(place[0]))},line={place[1] or 1},"
+    lines = []
+    for rule, level, text in _results(result):
+        kind = "error" if level == "error" else "notice"
+        title = _property(f"ropecli check: {rule}")
+        lines.append(f"::{kind} {where}title={title}::{_data(f'{visible(target)}: {text}')}")
+    return lines
+
+
+def _results(result: Verdict) -> Iterator[tuple[str, str, str]]:
+    """Yield rule, level and text of each failure that no other one explains, and each finding."""
+    failed: dict[str, Check] = {}
+    for check in result.checks:
+        if check.passed is False and check.follows is None:
+            failed.setdefault(check.name, check)
+    for index, check in enumerate(failed.values()):
+        cause = f"{visible(result.diagnosis)}. " if index == 0 and result.diagnosis else ""
+        yield _slug(check.name), "error", cause + _message(check)
+    for text in result.findings:
+        yield "finding", "note", visible(text)
+
+
+def _message(check: Check) -> str:
+    """Return what a failure means, and its smallest case."""
+    if check.follows is not None:
+        return f"{check.name} ({check.dtype}) fails because of {check.follows}"
+    words = check.note or f"error {check.max_error:.3g}, tolerance {check.tolerance:.3g}"
+    case = f"; smallest case: {check.counterexample}" if check.counterexample else ""
+    return visible(f"{check.name} ({check.dtype}) fails: {words}{case}")
+
+
+def _slug(law: str) -> str:
+    return law.replace(",", "").replace(" ", "-")
+
+
+def _location(target: str, code: Any) -> dict[str, Any] | None:
+    place = _place(target, code)
+    if place is None:
+        return None
+    file, line = place
+    region = {} if line is None else {"region": {"startLine": line}}
+    return {"artifactLocation": {"uri": file_uri(_relative(file))}, **region}
+
+
+def _place(target: str, code: Any) -> tuple[Path, int | None] | None:
+    """Return the file of an implementation, and the line where it begins if that is known."""
+    if code is not None and not isinstance(code, str):
+        with contextlib.suppress(TypeError, OSError):
+            unwrapped = inspect.unwrap(code) if callable(code) else type(code)
+            if not hasattr(unwrapped, "__code__") and not inspect.isclass(unwrapped):
+                unwrapped = type(unwrapped)
+            return Path(inspect.getfile(unwrapped)), inspect.getsourcelines(unwrapped)[1]
+        return None
+    name, _, attribute = target.rpartition(":")
+    file = _find_file(name)
+    return None if file is None else (file, _find_line(file, attribute))
+
+
+def _find_file(name: str) -> Path | None:
+    """Return the file of "module" or "file.py"; it is not imported."""
+    if not name or Path(name).is_file():
+        return Path(name) if name else None
+    inside = Path(*name.split("."))
+    for folder in (Path.cwd(), *map(Path, sys.path)):
+        for file in (folder / inside.with_suffix(".py"), folder / inside / "__init__.py"):
+            if file.is_file():
+                return file
+    return None
+
+
+def _find_line(file: Path, attribute: str) -> int | None:
+    """Return the line that defines the first name of an attribute."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return None
+    first = attribute.partition(".")[0]
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+            names = [node.name]
+        elif isinstance(node, ast.Assign):
+            names = [each.id for each in node.targets if isinstance(each, ast.Name)]
+        else:
+            continue
+        if first in names:
+            return node.lineno
+    return None
+
+
+def _relative(file: Path) -> str:
+    """Return a path from the working folder, as code hosts need it, where it is inside."""
+    path = Path.cwd() / file
+    inside = path.is_relative_to(Path.cwd())
+    return (path.relative_to(Path.cwd()) if inside else path).as_posix()
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
