@@ -55,8 +55,8 @@ def junit(result: Verdict, target: str) -> bytes:
     suites = ElementTree.Element("testsuites", suite.attrib)
     suites.append(suite)
     ElementTree.indent(suites)
-    text: bytes = ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)
-    return text + b"\n"
+    document: bytes = ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)
+    return document + b"\n"
 
 
 def sarif(result: Verdict, target: str, code: Any = None) -> bytes:
