@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ropecli.analyses.invariance import invariance
+from ropecli.checks.implementation.calling.convention import ROLES
 from ropecli.checks.rotation_laws import LAWS
 from ropecli.checks.verify_encoding import verify_encoding
 from ropecli.cli.app import EXIT_BUG, EXIT_INTERRUPTED, build
@@ -92,6 +93,11 @@ def exits(command: str) -> str:
     return _table(("exit code", "meaning"), rows)
 
 
+def roles(_word: str) -> str:
+    """A table of what a call may name, for `check`."""
+    return _table(("name", "what it is"), [(f"`{name}`", text) for name, text in ROLES.items()])
+
+
 def laws(_word: str) -> str:
     """A table of the laws that `verify` judges by."""
     rows = []
@@ -166,6 +172,7 @@ MAKERS: dict[str, Callable[[str], str]] = {
     "options": options,
     "commands": commands,
     "exits": exits,
+    "roles": roles,
     "laws": laws,
     "encoding_laws": encoding_laws,
     "types": types,

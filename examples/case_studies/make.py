@@ -1,11 +1,12 @@
-"""Regenerate the outputs on docs/case-studies.md; with --check, name those that are stale.
+"""Regenerate outputs on docs/case-studies.md and check.md; with --check, name those that are stale.
 
     pip install 'ropecli[oracles,safetensors]'
     pip install --no-deps torchtune litgpt lightning lightning-utilities torchmetrics psutil
 
 The page names the versions of the libraries; the defects are in these versions.
 
-The part between `<!-- output: COMMAND -->` and `<!-- end -->` is the output of the command here.
+The part between `<!-- output: COMMAND -->` and `<!-- end -->` is the output of the command here, or
+in examples/kernels for check.md.
 Numbers may differ slightly from one processor to another, so --check compares words only.
 """
 
@@ -19,8 +20,13 @@ import re
 import sys
 from pathlib import Path
 
-FOLDER = Path(__file__).parent
-PAGE = FOLDER.parent.parent / "docs" / "case-studies.md"
+EXAMPLES = Path(__file__).parent.parent
+DOCS = EXAMPLES.parent / "docs"
+#: Each page, and the folder that its commands run in.
+PAGES = {
+    DOCS / "case-studies.md": EXAMPLES / "case_studies",
+    DOCS / "commands" / "check.md": EXAMPLES / "kernels",
+}
 PART = re.compile(r"(<!-- output: (.*?) -->\n).*?(<!-- end -->)", re.DOTALL)
 NUMBER = re.compile(r"[-+]?\d[\d.,]*(e[-+]?\d+)?")
 PACKAGES = (
@@ -37,30 +43,33 @@ PACKAGES = (
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page and return 0, or with --check return 1 if its words are stale."""
-    text = PAGE.read_text()
-    fresh = PART.sub(regenerate, text)
-    if arguments != ["--check"]:
-        PAGE.write_text(fresh)
-        return 0
-    pairs = zip(PART.finditer(text), PART.finditer(fresh), strict=True)
-    stale = [now[2] for old, now in pairs if words(old[0]) != words(now[0])]
+    """Write the pages and return 0, or with --check return 1 if words of them are stale."""
+    stale = []
+    for page, folder in PAGES.items():
+        text = page.read_text()
+        fresh = PART.sub(lambda part, folder=folder: regenerate(part, folder), text)
+        if arguments == ["--check"]:
+            pairs = zip(PART.finditer(text), PART.finditer(fresh), strict=True)
+            stale += [now[2] for old, now in pairs if words(old[0]) != words(now[0])]
+        else:
+            page.write_text(fresh)
     sys.stdout.writelines(f"{command}\n" for command in stale)
     return 1 if stale else 0
 
 
-def regenerate(part: re.Match[str]) -> str:
-    """Return a part with fresh output."""
+def regenerate(part: re.Match[str], folder: Path) -> str:
+    """Return a part with fresh output of a command in a folder."""
     begin, command, end = part.groups()
-    return f"{begin}\n{versions() if command == 'versions' else output(command)}\n\n{end}"
+    fresh = versions() if command == "versions" else output(command, folder)
+    return f"{begin}\n{fresh}\n\n{end}"
 
 
-def output(command: str) -> str:
+def output(command: str, folder: Path) -> str:
     """Return a block with a command and its output, without the time that it takes."""
     from ropecli.cli.app import run
 
     here = Path.cwd()
-    os.chdir(FOLDER)
+    os.chdir(folder)
     os.environ["NO_COLOR"] = "1"
     try:
         with (

@@ -8,6 +8,8 @@ from __future__ import annotations
 import doctest
 import re
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,8 @@ MATCH = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 def run_console(example: Example) -> None:
     """Run each `$ ropecli ...` and compare what it prints; `...` stands for anything.
 
+    A line `$ gcc ...` is run too.
+
     The exit code must be 0, or what a following `$ echo $?` shows.
     """
     steps = re.split(r"^\$ ", str(example.parsed), flags=re.MULTILINE)
@@ -37,6 +41,9 @@ def run_console(example: Example) -> None:
             assert wanted.strip() == str(code), f"line {example.line}: exit code is {code}"
             continue
         program, *arguments = shlex.split(command)
+        if program == "gcc":
+            subprocess.run([program, *arguments], check=True, timeout=60)
+            continue
         assert program == "ropecli", f"line {example.line}: {command}"
         if COMPILED:
             done = run_here(*arguments, NO_COLOR="1")
@@ -59,6 +66,8 @@ def test_blocks_do_what_they_say(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    if page.name == "check.md":
+        shutil.copytree(ROOT / "examples" / "kernels", tmp_path, dirs_exist_ok=True)
     examples = list(SYBIL.parse(page).examples())
     assert examples or "```python" not in page.read_text()
     for example in examples:

@@ -1,4 +1,4 @@
-"""The page of case studies says what its commands print."""
+"""Pages about released libraries and PyTorch say what their commands print."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def script(page: Path, text: str) -> ModuleType:
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     page.write_text(text)
-    vars(module)["PAGE"] = page
+    vars(module)["PAGES"] = {page: SCRIPT.parent}
     return module
 
 
