@@ -58,6 +58,19 @@ def test_a_decoder_is_fed_token_by_token() -> None:
     assert "gaps in positions" in unasked
 
 
+def test_a_decoder_may_take_one_sequence_of_vectors_alone() -> None:
+    class Flat(Decoder):
+        def prefill(self, x: Array) -> Array:
+            if x.ndim != 2:
+                msg = f"expected (sequence, dim), got {x.shape}"
+                raise ValueError(msg)
+            return super().prefill(x)
+
+    right = judge(Flat, form="decoder", expect=HALF, **SHORT)
+    assert failures(right) == []
+    assert right.convention.axes_of_x == "s d"
+
+
 @pytest.mark.parametrize("late", [(False,), (True,), (False, True)])
 def test_steps_follow_a_prefill_or_none(late: tuple[bool, ...]) -> None:
     kind = type("Kind", (Decoder,), {"late": late})

@@ -89,7 +89,7 @@ def find_convention(
     known = {**given}
     if form is not None:
         known = {**_of_form(form, description, init), **known}
-        if {"scores", "step"} & known.keys():
+        if "scores" in known:
             convention = Convention(**{"framework": description.frameworks[0], **known})
             return convention, description, dtypes or engine.dtypes(convention.framework)
     first: NotCallable | None = None
