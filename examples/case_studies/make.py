@@ -13,6 +13,7 @@ Numbers may differ slightly from one processor to another, so --check compares w
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.metadata
 import io
 import os
@@ -47,7 +48,7 @@ def main(arguments: list[str]) -> int:
     stale = []
     for page, folder in PAGES.items():
         text = page.read_text()
-        fresh = PART.sub(lambda part, folder=folder: regenerate(part, folder), text)
+        fresh = PART.sub(functools.partial(regenerate, folder), text)
         if arguments == ["--check"]:
             pairs = zip(PART.finditer(text), PART.finditer(fresh), strict=True)
             stale += [now[2] for old, now in pairs if words(old[0]) != words(now[0])]
@@ -57,7 +58,7 @@ def main(arguments: list[str]) -> int:
     return 1 if stale else 0
 
 
-def regenerate(part: re.Match[str], folder: Path) -> str:
+def regenerate(folder: Path, part: re.Match[str]) -> str:
     """Return a part with fresh output of a command in a folder."""
     begin, command, end = part.groups()
     fresh = versions() if command == "versions" else output(command, folder)
