@@ -125,3 +125,10 @@ TWINS = {(mutant.place.name, mutant.fault.effect is None): mutant for mutant in 
 @pytest.mark.parametrize("twin", TWINS.values(), ids=lambda mutant: mutant.place.name)
 def test_twin_passes(twin: Mutant) -> None:
     assert refusals(check_here(twin.target(on=False), **twin.options)) == []
+
+
+def test_sequences_of_a_batch_are_not_taken_for_positions() -> None:
+    mutant = MUTANTS["factor: sequences from index 1"]
+    verdict = check_here(mutant.target(), **mutant.options)
+    assert verdict.convention.call == "apply(x, positions)"
+    assert verdict.convention.axes_of_x == "b h s d"
