@@ -223,7 +223,6 @@ def check(
     except CallError as error:
         page.note(*error.adapter.splitlines(), kind="adapter")
         raise
-    page.note(*result.notes)
     resolved = {
         "dim": result.head_dim,
         "dtype": result.dtypes,
