@@ -15,6 +15,7 @@ from judging import (
     THETA,
     Array,
     assert_failed,
+    check_here,
     checks_of,
     failures,
     judge,
@@ -120,6 +121,37 @@ def test_two_pairs_of_a_short_sequence_are_as_sure_as_its_rows_show_them() -> No
 #: Frequencies that no formula gives.
 CUSTOM = THETA * np.random.default_rng(0).uniform(0.8, 1.2, DIM // 2)
 FEW: dict[str, Any] = {"original_context_length": 64, "context_length": 32_768}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "base", "short", "long"),
+    [
+        ("bfloat16", 1e4, (1.5118216247002567, 1.9504636963259352), (6.622224896065716, 37.997328)),
+        ("bfloat16", 100.0, (1.2616, 1.2985), (4.5847, 32.7548)),
+        ("bfloat16", 100.0, (1.6934, 1.7299), (3.3264, 37.7349)),
+        ("float16", 160_805.0, (1.0003, 1.1607), (9.4473, 15.3531)),
+        ("float16", 1e4, (1.0772, 1.9056), (11.6302, 25.2522)),
+    ],
+)
+def test_two_pairs_that_change_with_the_length_are_measured_in_half_precision_alone(
+    dtype: str, base: float, short: tuple[float, float], long: tuple[float, float]
+) -> None:
+    """Simple formulas fit two frequencies up to the rounding of a few rows, and drift far out."""
+    given: dict[str, Any] = {
+        "head_dim": 4,
+        "rope_theta": base,
+        "short_factor": short,
+        "long_factor": long,
+        "original_max_position_embeddings": 512,
+        "max_position_embeddings": 1024,
+    }
+    rope = ropecli.rope("longrope", **given)
+    target = implement(
+        rope, at_length=lambda length: ropecli.rope("longrope", sequence_length=length, **given)
+    )
+    for seed in range(3):
+        verdict = check_here(target, head_dim=4, dtypes=dtype, seed=seed)
+        assert failures(verdict) == [], verdict.diagnosis
 
 
 def by(theta: Array, beyond: Array | None = None) -> Any:

@@ -69,7 +69,7 @@ def _hold_to(subject: Subject, *, as_expected: bool) -> Subject:
     if not as_expected and found is not None and found.recognised and found.rotary is not None:
         oracle = oracle_of(found, subject.tolerances)
         if evidence.rows is not None and not computed_in_half(found):
-            oracle = refine_frequencies(oracle, *evidence.rows)
+            oracle = refine_frequencies(oracle, *evidence.rows, evidence.dtype)
     elif subject.expect is not None:
         oracle = Oracle(rotary_at=by_length(subject.expect), tolerances=subject.tolerances)
     return replace(subject, oracle=oracle, as_expected=as_expected)

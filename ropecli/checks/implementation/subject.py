@@ -16,6 +16,7 @@ from ropecli.checks.implementation.oracle import (
     Tolerances,
     computed_in_half,
     frequency_uncertainty,
+    refine_frequencies,
     rounding_tolerance,
 )
 from ropecli.errors import RopecliError
@@ -198,11 +199,12 @@ class Subject:
         uncertainty[: len(there.frequencies)] = np.maximum(
             step * frequency_uncertainty(found), rounding_tolerance("float32") / length
         )
-        return Oracle(
-            rotary_at=lambda _length: rope,
-            uncertainty=uncertainty,
-            tolerances=self.tolerances,
+        oracle = Oracle(
+            rotary_at=lambda _length: rope, uncertainty=uncertainty, tolerances=self.tolerances
         )
+        if "16" in found.dtype:  # few rows in half precision fit many a simple formula
+            return refine_frequencies(oracle, x, y, positions.astype(np.float64), found.dtype)
+        return oracle
 
 
 def _clearly_differ(one: Array, other: Array) -> bool:
