@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.calling.convention import CACHES, TABLES, letters
+from ropecli.checks.implementation.calling.convention import CACHES, PACKED, TABLES, letters
 from ropecli.checks.implementation.interface import Unsupported, WrongResult
 from ropecli.checks.implementation.oracle import by_length, sequence_length
 from ropecli.reference import float64
@@ -47,6 +47,8 @@ def arguments(
         elif name == "k":
             keys = request.q if request.k is None else request.k
             made[name] = arrange(keys, convention.axes_of_x)
+        elif name == "qkv":
+            made[name] = pack(request, convention.axes_of_x)
         elif name == "positions":
             made[name] = _positions(request, convention)
         elif name == "offset":
@@ -58,11 +60,9 @@ def arguments(
             table = _table(name, angles, given.attention_factor, request, convention)
             made[name] = _arrange_table(table, convention.axes_of_tables)
             if name == "freqs" and convention.freqs == "stacked":
-                made[name] = np.ascontiguousarray(np.moveaxis(made[name], -1, 0))
+                made[name] = _first(made[name])
         elif name in CACHES:
             made[name] = _cache(name, request, convention, rope, context)
-        elif name == "inv_freq":
-            made[name] = rope.inv_freq.astype(np.float32)
         else:
             made[name] = _number(name, request, rope, context)
     if not {"positions", "offset", "offsets", *TABLES} & made.keys() and consecutive(request):
@@ -80,6 +80,8 @@ def _number(name: str, request: Request, rope: Rotary, context: int) -> Any:
         "heads": request.q.shape[1],
         "key_heads": keys.shape[1],
         "base": rope.base,
+        "inv_freq": rope.inv_freq.astype(np.float32),
+        "dtype": request.q.dtype,
         "context": context,
     }[name]
 
@@ -120,6 +122,37 @@ def restore(name: str, array: NDArray[Any], text: str, like: NDArray[Any]) -> ND
     apart = array.reshape([lengths[c] for c in order])
     back = apart.transpose([order.index(c) for c in "bhsd" if c in order])
     return back.reshape(like.shape)
+
+
+def pack(request: Request, text: str) -> NDArray[Any]:
+    """Return q, k and k again, as values, stacked on the axis 3 of a text such as "b s 3 h d".
+
+    Raises:
+        Unsupported: k has other heads.
+    """
+    if request.k is not None and request.k.shape != request.q.shape:
+        msg = "it takes queries and keys of as many heads"
+        raise Unsupported(msg)
+    keys = arrange(request.q if request.k is None else request.k, text)
+    return np.stack([arrange(request.q, text), keys, keys], axis=_packed_axis(text))
+
+
+def unpack(array: NDArray[Any], text: str) -> list[NDArray[Any]]:
+    """Return q and k of a stack: `pack` undone.
+
+    Raises:
+        WrongResult: It has no such axis.
+    """
+    axis = _packed_axis(text)
+    if array.ndim <= axis or array.shape[axis] < 2:
+        msg = f"it returned shape {array.shape} for q, k and v stacked as {text}"
+        raise WrongResult(msg)
+    return [array.take(0, axis=axis), array.take(1, axis=axis)]
+
+
+def _packed_axis(text: str) -> int:
+    words = text.split()
+    return words.index(PACKED) if PACKED in words else 0
 
 
 def consecutive(request: Request) -> int:
@@ -250,4 +283,13 @@ def _cache(
     )
     if name == "cos_sin_cache":
         name, convention = "freqs", replace(convention, freqs="cos then sin", columns="single")
-    return _table(name.removesuffix("_cache"), angles, rope.attention_factor, request, convention)
+    kind = name.removesuffix("_cache")
+    table = _table(kind, angles, rope.attention_factor, request, convention)
+    ones = convention.axes_of_tables.split().count("1")
+    table = table.reshape((1,) * ones + table.shape)
+    return _first(table) if kind == "freqs" and convention.freqs == "stacked" else table
+
+
+def _first(table: NDArray[Any]) -> NDArray[Any]:
+    """Return (..., 2) as (2, ...)."""
+    return np.ascontiguousarray(np.moveaxis(table, -1, 0))

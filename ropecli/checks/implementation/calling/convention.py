@@ -17,6 +17,7 @@ ROLES = {
     "x": "vectors",
     "q": "queries",
     "k": "keys",
+    "qkv": "queries, keys and values stacked on the axis 3 of `axes_of_x`",
     "positions": "integers",
     "offset": "the first position, where they are consecutive",
     "offsets": "the first position of each sequence, (batch,)",
@@ -26,6 +27,7 @@ ROLES = {
     "freqs": "angles of each token, in the form of `freqs`",
     "cos_cache": "cosines of every position, (context, columns)",
     "sin_cache": "sines of every position, (context, columns)",
+    "freqs_cache": "angles of every position, in the form of `freqs`, (context, ...)",
     "cos_sin_cache": "cosines and sines of every position side by side, (context, rotary dim)",
     "inv_freq": "inverse frequencies, (pairs,)",
     "head_dim": "coordinates of a vector",
@@ -34,6 +36,7 @@ ROLES = {
     "key_heads": "heads of the keys",
     "base": "base of the frequencies",
     "context": "positions that must be taken",
+    "dtype": "dtype of x, as the framework names it; float32 where an instance is made",
 }
 #: Forms of `freqs`: "cos sin" (..., pairs, 2), "matrix" (..., pairs, 2, 2), cosines and sines side
 #: by side in the last axis, or "stacked" (2, ...).
@@ -46,9 +49,10 @@ FREQS = (
     "sin then cos",
     "stacked",
 )
+PACKED = "3"  #: The axis on which q, k and v are stacked.
 #: Tables with a row for each token, and those with a row for each position.
 TABLES = ("cos", "sin", "freqs")
-CACHES = ("cos_cache", "sin_cache", "cos_sin_cache")
+CACHES = ("cos_cache", "sin_cache", "freqs_cache", "cos_sin_cache")
 COLUMNS = ("half", "interleaved", "single")
 FRAMEWORKS = ("numpy", "torch", "jax", "mlx", "tensorflow", "tinygrad")
 
@@ -70,7 +74,7 @@ class Convention:
     step: str = ""  #: Of a decoder: the call with one more token.
     axes_of_x: str = "b h s d"
     axes_of_positions: str = "s"  #: With a b in it they are always given for each sequence.
-    axes_of_tables: str = "b s d"  #: Of cos, sin and freqs.
+    axes_of_tables: str = "b s d"  #: Of cos, sin and freqs; of caches without b.
     columns: str = "half"  #: Columns of tables: "half", "interleaved" or "single".
     freqs: str = "angles"  #: One of `FREQS`.
     tables_dtype: str = ""  #: Dtype of tables; that of x if empty.
@@ -122,9 +126,9 @@ class Convention:
         unused = set()
         if not self.names & {*TABLES, *CACHES}:
             unused |= {"columns", "tables_dtype"}
-        if not self.names & {*TABLES}:
-            unused.add("axes_of_tables")
-        if "freqs" not in self.names:
+        if not self.names & {*TABLES} and "1" not in self.axes_of_tables:
+            unused.add("axes_of_tables")  # of a cache: (rows, columns)
+        if not self.names & {"freqs", "freqs_cache"}:
             unused.add("freqs")
         if "positions" not in self.names:
             unused |= {"axes_of_positions", "positions_dtype"}
@@ -158,7 +162,8 @@ def _with_keywords(text: str, target: str, more: Mapping[str, Any]) -> str:
 
 
 def _quoted(text: str) -> str:
-    return f'"{text}"' if " " in text and '"' not in text and "$" not in text else shlex.quote(text)
+    quoted = shlex.quote(text)
+    return f'"{text}"' if quoted != text and not set(text) & set('"$`\\!') else quoted
 
 
 def parse_call(text: str) -> ast.Expression:
@@ -187,7 +192,8 @@ def letters(name: str, text: str, *, needed: str = "") -> list[tuple[str, ...]]:
         ArgumentError: An unknown letter, one twice, or one that is needed left out.
     """
     words = text.replace("tokens", "b*s").split()
-    axes = [tuple(letter for letter in word.split("*") if letter != "1") for word in words]
+    split = [word.split("*") for word in words if word != PACKED]
+    axes = [tuple(letter for letter in word if letter != "1") for word in split]
     flat = [letter for axis in axes for letter in axis]
     if (
         not words

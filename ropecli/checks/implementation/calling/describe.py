@@ -149,6 +149,8 @@ def _made_by(target: Any, parameter: inspect.Parameter) -> tuple[str, tuple[Para
     name = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
     name = name.strip("'\"").partition(" | ")[0]
     kind = around.get(name)
+    if kind is None and inspect.isclass(getattr(target, name or "_", None)):
+        kind, name = getattr(target, name), f"{target.__name__}.{name}"
     if not inspect.isclass(kind) or kind.__module__.partition(".")[0] in _BASES:
         return None
     known = parameters(kind, configurations=False)

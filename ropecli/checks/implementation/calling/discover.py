@@ -50,6 +50,8 @@ AXES_OF_X = (
     "s d",
     "b h d s",
 )
+#: The same where q, k and v are stacked.
+AXES_OF_QKV = ("b s 3 h d", "3 b h s d", "b*s 3 h d", "b s h 3 d", "s b 3 h d", "b h 3 s d")
 AXES_OF_POSITIONS = ("s", "b s", "b*s")
 AXES_OF_TABLES = ("b s d", "b 1 s d", "b s 1 d", "s d", "s 1 1 d", "s 1 d", "b*s d", "s b d")
 COLUMNS = ("half", "interleaved", "single")
@@ -58,11 +60,12 @@ POSITIONS_DTYPES = ("int64", "float32")
 BATCH, HEADS, LENGTH = 2, 3, 5
 FIRST = 3  #: First position of the trials.
 CONTEXT = 64  #: Rows of caches in trials.
-PATIENCE = 150  #: Trials after one that was called, of a wrong implementation.
-MOST_TRIALS = 2500  #: In each framework.
+PATIENCE = 500  #: Trials after one that was called, of a wrong implementation.
+MOST_TRIALS = 2000  #: In the likeliest framework.
 MOST_ALIKE = 25  #: Trials of a call in axes that fail with the same words before it is left.
 
-RAISED, SHAPED, ALONG, ROTATED, EXACT = range(5)
+RAISED, SHAPED, ALONG, EXACT = range(4)
+MARGIN = 0.3  #: An unlikelier convention must come further by so much.
 
 
 class Engine(Protocol):
@@ -125,7 +128,7 @@ def discover(
         axes: Coordinates of a position.
         dtypes: Dtypes of the data; None: those of the framework.
         place: Which of them the trials are made in.
-        most: Trials in each framework.
+        most: Trials in the likeliest framework; each other one gets a tenth of the one before.
 
     Returns:
         The convention, and the dtype of the trials.
@@ -156,7 +159,7 @@ def discover(
         failures: Counter[tuple[str, ...]] = Counter()
         every = _likely_first(known, framework, description, given)
         for convention in itertools.islice(every, most):
-            way = (convention.call, convention.axes_of_x)
+            way = (convention.call, convention.axes_of_x, convention.freqs)
             if failures[way] >= MOST_ALIKE:
                 continue
             if best is not None and best.level >= ALONG and len(tried) - found > PATIENCE:
@@ -174,10 +177,11 @@ def discover(
             if trial.error:  # the same words in whatever tables count up to the limit
                 failures[*way, trial.error] += 1
                 failures[way] = max(failures[way], failures[*way, trial.error])
-            if best is None or trial.level > best.level:
+            if best is None or trial.level > best.level + MARGIN * (best.level > RAISED):
                 best, found = trial, len(tried)
             if trial.level == EXACT:
                 return trial.convention, held[framework][place]
+        most = -(-most // 10)
     if best is None or best.level == RAISED:
         raise NotCallable(tried, "" if known else _unknown(description))
     return best.convention, held[best.convention.framework][place]
@@ -205,30 +209,38 @@ def _likely_first(
             values = [value for _, value in chosen]
             ranked.append((unlikely, call, dict(zip(fields, values, strict=True))))
     ranked.sort(key=lambda each: each[0])
-    for _, call, chosen_fields in ranked[:MOST_TRIALS]:
-        of_x = letters("axes", chosen_fields["axes_of_x"])
-        index = next(i for i, axis in enumerate(of_x) if "s" in axis)
+    for _, call, chosen_fields in ranked:
         fixed = {key: value for key, value in given.items() if key not in {"call", *chosen_fields}}
-        yield Convention(
-            call=call.replace("sequence axis", str(index)), **{**fixed, **chosen_fields}
-        )
+        of_x = letters("axes", chosen_fields["axes_of_x"])
+        yield Convention(call=_with_axes(call, of_x), **{**fixed, **chosen_fields})
+
+
+def _with_axes(call: str, of_x: list[tuple[str, ...]]) -> str:
+    """Return a call with the indices of the axes of x that it mentions."""
+    for name, letter in (("sequence axis", "s"), ("heads axis", "h")):
+        index = next((i for i, axis in enumerate(of_x) if letter in axis), 0)
+        call = call.replace(name, str(index))
+    return call
 
 
 def _fields(
     call: str, framework: str, description: Description, given: Mapping[str, Any]
 ) -> dict[str, Sequence[str]]:
     """Return what each field of the convention of a call may be, most likely first."""
-    names = Convention(call=call.replace("sequence axis", "0")).names
-    fields: dict[str, Sequence[str]] = {"framework": (framework,), "axes_of_x": AXES_OF_X}
+    names = Convention(call=_with_axes(call, [])).names
+    of_x = AXES_OF_QKV if "qkv" in names else AXES_OF_X
+    fields: dict[str, Sequence[str]] = {"framework": (framework,), "axes_of_x": of_x}
     if "positions" in names:
         fields |= {"axes_of_positions": AXES_OF_POSITIONS, "positions_dtype": POSITIONS_DTYPES}
-    if "freqs" in names:
+    if names & {"freqs", "freqs_cache"}:
         every = (*(description.parameters or ()), *itertools.chain(*description.methods.values()))
         named = [p for p in every if "freqs" in roles(p.name, 1, p.annotation)]
         fields["freqs"] = freqs_kinds(named[0].name, named[0].annotation) if named else FREQS
     if names & {*TABLES}:
         fields["axes_of_tables"] = AXES_OF_TABLES
-    if names & {*TABLES, "cos_cache", "sin_cache"}:
+    elif names & {*CACHES}:
+        fields["axes_of_tables"] = ("s d", "1 1 s d", "1 s d")
+    if names & {*TABLES, *CACHES} - {"cos_sin_cache"}:
         fields["columns"] = COLUMNS
     return {name: (given[name],) if name in given else fields[name] for name in fields}
 
@@ -332,14 +344,13 @@ def _level(
     alike = np.abs(common - usual).max(axis=(-1, -2)) <= near
     # One step that differs is an index of a batch, taken for a position.
     moves = bool((np.abs(np.diff(usual, axis=0)).max(axis=-1) > near).mean() >= 0.5)
-    told = convention.names & {*TABLES, *CACHES}
-    right = _rotated_as_told(got, x, places, rope, near) if told else float(alike.mean())
+    if convention.names & {*TABLES, *CACHES}:
+        right = _rotated_as_told(got, x, places, rope, near)
+        return EXACT if right == 1 else SHAPED + (EXACT - SHAPED) * 0.9 * right * moves
     if not moves or not alike.all():
-        return SHAPED + 0.9 * right * moves
+        return SHAPED + 0.9 * float(alike.mean()) * moves
     lengths = np.linalg.norm(got, axis=-1)
-    if np.abs(lengths - lengths[..., :1]).max() > 1e-2 * lengths.max():
-        return ALONG + 0.9 * right
-    return EXACT if right == 1 else ROTATED + 0.9 * right
+    return ALONG if np.abs(lengths - lengths[..., :1]).max() > 1e-2 * lengths.max() else EXACT
 
 
 def _rotated_as_told(

@@ -17,7 +17,9 @@ from ropecli.checks.implementation.calling.arguments import (
     arguments,
     arrange,
     consecutive,
+    pack,
     restore,
+    unpack,
 )
 from ropecli.checks.implementation.calling.convention import ROLES, called_name, parse_call
 from ropecli.checks.implementation.calling.describe import describe
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from ropecli.checks.implementation.calling.request import Description, Request
     from ropecli.rotary.rotary import Rotary
 
-VECTORS = ("x", "q", "k")
+VECTORS = ("x", "q", "k", "qkv")
 FURTHEST_STEP = 512  #: Largest first position that a decoder is stepped to.
 
 
@@ -163,6 +165,7 @@ class _Instance:
             "rotary_dim": 2 * len(self._rope.inv_freq),
             "base": self._rope.base,
             "context": self._context,
+            "dtype": self._frame.dtype("float32"),
         }
         code = _compile(ast.Expression(self._construction))
         return eval(code, {**self._names, **sizes})
@@ -193,12 +196,15 @@ class _Instance:
             raise Unsupported(msg)
         return {
             name: self._hand(value, memory if name in VECTORS else "contiguous")
-            if isinstance(value, np.ndarray)
-            else value
             for name, value in made.items()
         }
 
-    def _hand(self, array: NDArray[Any], memory: str) -> Any:
+    def _hand(self, value: Any, memory: str) -> Any:
+        if isinstance(value, np.dtype):
+            return self._frame.dtype(value.name)
+        if not isinstance(value, np.ndarray):
+            return value
+        array = value
         if memory == "expanded":
             return self._frame.expand(array[:1].copy(), array.shape)
         return self._frame.to(lay_out(array, memory))
@@ -230,27 +236,32 @@ class _Instance:
         self, request: Request, handed: Mapping[str, Any], value: Any
     ) -> tuple[NDArray[Any], NDArray[Any] | None]:
         """Return q and k of a result in canonical axes."""
-        names = [name for name in ("x", "q") if name in handed]
+        names = [name for name in ("x", "q", "qkv") if name in handed]
         if value is None:  # written over the arguments
             value = tuple(handed[name] for name in [*names, "k"] if name in handed)
-            self._refuse_unchanged(value[0], request)
+            self._refuse_unchanged(names[0], value[0], request)
         if self._convention.scores:
             return self._frame.back(value), None
+        value = tuple(value.values()) if isinstance(value, dict) else value
         both = list(value) if isinstance(value, tuple | list) else [value]
         if not both:
             msg = "it returned nothing"
             raise WrongResult(msg)
         text = self._convention.axes_of_x
-        q = restore(names[0] if names else "x", self._frame.back(both[0]), text, request.q)
-        if "k" not in handed or len(both) < 2:
+        packed = "qkv" in handed and len(both) == 1
+        results = [self._frame.back(each) for each in both[:2]]
+        results = unpack(results[0], text) if packed else results
+        q = restore(names[0] if names else "x", results[0], text, request.q)
+        if not {"k", "qkv"} & handed.keys() or len(results) < 2:
             return q, None
         keys = request.q if request.k is None else request.k
-        return q, restore("k", self._frame.back(both[1]), text, keys)
+        return q, restore("k", results[1], text, keys)
 
-    def _refuse_unchanged(self, q: Any, request: Request) -> None:
+    def _refuse_unchanged(self, name: str, written: Any, request: Request) -> None:
         """Refuse a call that returned nothing and wrote nothing."""
-        given = arrange(request.q, self._convention.axes_of_x)
-        if request.positions.any() and np.array_equal(self._frame.back(q), given):
+        text = self._convention.axes_of_x
+        given = pack(request, text) if name == "qkv" else arrange(request.q, text)
+        if request.positions.any() and np.array_equal(self._frame.back(written), given):
             msg = "it must be an array of numbers, got NoneType, and nothing was written over x"
             raise WrongResult(msg)
 
@@ -259,6 +270,9 @@ class _Instance:
         assert request.gradient is not None
         handed = self._arguments(request)
         name = "x" if "x" in handed else "q"
+        if name not in handed:
+            msg = "it takes q, k and v in one array"
+            raise Unsupported(msg)
         text = self._convention.axes_of_x
 
         def call(x: Any) -> Any:

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 MAIN = ("forward", "__call__", "call")
 MOST_CALLS = 200
-VECTORS, PLACES = {"x", "q"}, {"positions", "offset", "offsets"}
+VECTORS, PLACES = {"x", "q", "qkv"}, {"positions", "offset", "offsets"}
 #: What an optional parameter is given; any other one keeps its default.
 OPTIONAL = {*PLACES, *TABLES, "k", "cos_sin_cache", "(cos, sin)"}
 #: What is known when an instance is made.
-SIZES = {"head_dim", "rotary_dim", "base", "context", "halves", "neighbours"}
+SIZES = {"head_dim", "rotary_dim", "base", "context", "halves", "neighbours", "dtype"}
 #: Fields of configurations.
 FIELDS = {
     "num_attention_heads": "1",
@@ -49,7 +49,9 @@ def calls(description: Description, init: Mapping[str, Any], *, half: bool) -> l
     found = _of_two(description, init) if description.other else _of_one(description, init)
     flags = {"halves": str(half), "neighbours": str(not half)}
     texts = [re.sub(r"\b(halves|neighbours)\b", lambda m: flags[m[0]], text) for text in found]
-    return [*dict.fromkeys(texts)][:MOST_CALLS]
+    # Where positions are given too, they choose rows of a cache.
+    likely = sorted(texts, key=lambda text: _mentions(text, TABLES) and _mentions(text, PLACES))
+    return [*dict.fromkeys(likely)][:MOST_CALLS]
 
 
 def _of_one(description: Description, init: Mapping[str, Any]) -> Iterator[str]:
@@ -80,7 +82,11 @@ def _of_two(description: Description, init: Mapping[str, Any]) -> Iterator[str]:
     """Yield calls of a second function with the tables that the first one returns."""
     names = [p.name for p in description.other_parameters or () if p.kind not in _REST]
     apart = any("cos" in name.lower() and "sin" not in name.lower() for name in names)
-    forms = ("*{}", "*{}[::-1]") if apart else ("{}", "*{}", "{}[:, None]", "{}[:, :, None]")
+    forms = (
+        ("*{}", "*[table[None] for table in {}]", "*{}[::-1]")
+        if apart
+        else ("{}", "*{}", "{}[:, None]", "{}[:, :, None]")
+    )
     for tables in _tables(description, init):
         for form in forms:
             yield from _given_tables(description, form.format(tables))
@@ -119,20 +125,17 @@ def _tables(description: Description, init: Mapping[str, Any]) -> Iterator[str]:
 
 def _given_tables(description: Description, tables: str) -> Iterator[str]:
     """Yield calls of the second function with an expression for its tables."""
-    words: list[list[str]] = []
-    placed = False
-    for place, parameter in enumerate(description.other_parameters or ()):
-        if parameter.kind not in _POSITIONAL:
-            continue
-        meant = roles(parameter.name, place, parameter.annotation)
-        if meant[:1] in {("freqs",), ("(cos, sin)",), ("cos",), ("sin",)}:
-            words += [] if placed else [[tables]]
-            placed = True
-        elif parameter.required or meant[:1] == ("k",):
+    every = [p for p in description.other_parameters or () if p.kind not in _REST]
+    meant = [roles(p.name, place, p.annotation) for place, p in enumerate(every)]
+    told = [i for i, each in enumerate(meant) if {*each[:1]} & {*TABLES, "(cos, sin)"}]
+    told = told or [i for i, each in enumerate(meant) if "freqs" in each][:1]
+    words: list[list[str]] = [] if told else [[tables]]
+    for i, (parameter, each) in enumerate(zip(every, meant, strict=True)):
+        if i in told:
+            words += [[tables]] if i == told[0] else []
+        elif parameter.required or each[:1] == ("k",):
             by_name = "" if parameter.required else f"{parameter.name}="
-            words.append([by_name + role for role in meant if role != "sequence axis"] + [""])
-    if not placed:
-        words.append([tables])
+            words.append([by_name + role for role in each if not role.endswith(" axis")] + [""])
     for chosen in _likely_first(words):
         given = ", ".join(filter(None, chosen))
         if _rotates(given.replace(tables, "freqs")):
@@ -149,8 +152,10 @@ def _constructions(description: Description, init: Mapping[str, Any]) -> Iterato
     for place, parameter in enumerate(description.parameters or ()):
         if parameter.name in init or parameter.kind in _REST:
             continue
-        if parameter.required:
-            meant = roles(parameter.name, place + 1, parameter.annotation)
+        meant = roles(parameter.name, place + 1, parameter.annotation)
+        if not parameter.required and meant[:1] in {("head_dim",), ("rotary_dim",)}:
+            words.append([f"{parameter.name}={meant[0]}", ""])
+        elif parameter.required:
             known = [
                 f"{parameter.name}={role}" for role in meant if role in SIZES or role in NEUTRAL
             ]
@@ -158,7 +163,7 @@ def _constructions(description: Description, init: Mapping[str, Any]) -> Iterato
             words.append(known)
     words += [[f"{key}={value!r}"] for key, value in init.items()]
     for chosen in _likely_first(words):
-        yield f"{name}({', '.join(chosen)})"
+        yield f"{name}({', '.join(filter(None, chosen))})"
 
 
 def _configuration(parameter: Parameter) -> list[str]:
@@ -175,7 +180,7 @@ def _configuration(parameter: Parameter) -> list[str]:
             words.append(f"{field.name}={meant[0]}")
         elif field.required:
             return []
-    return [f"{parameter.name}={name}({', '.join(words)})"] if words else []
+    return [f"{parameter.name}={name}({', '.join(words)})"]
 
 
 def _of(
@@ -221,7 +226,9 @@ def _words(parameter: Parameter, place: int, optional: Set[str]) -> list[str]:
     if place > 0 and roles(parameter.name, 1) == roles("", 1):
         return [""]  # its name says nothing
     given = [f"{parameter.name}={role}" for role in meant if role in optional]
-    return [*given, ""]
+    # A dim of its own is changed only where it does not fit.
+    fitting = [f"{parameter.name}={role}" for role in meant if role == "head_dim"]
+    return [*given, "", *fitting]
 
 
 def _likely_first(choices: Sequence[Sequence[str]]) -> Iterator[tuple[str, ...]]:
@@ -248,13 +255,13 @@ def _rotates(call: str) -> bool:
         count["cos"] and count["sin"],
         count["freqs"],
         count["cos_cache"] and count["sin_cache"],
-        count["cos_sin_cache"],
+        count["cos_sin_cache"] + count["freqs_cache"],
     ]
     in_pairs = count["cos"] == count["sin"] and count["cos_cache"] == count["sin_cache"]
     places = sum(count[place] for place in PLACES)
-    rows = places or not (count["cos_cache"] or count["cos_sin_cache"])
+    rows = places or not any(count[cache] for cache in CACHES)
     ways = sum(map(bool, angles))
-    once = max(count.values()) <= 1 and places <= 1 and count["x"] + count["q"] == 1
+    once = max(count.values()) <= 1 and places <= 1 and sum(count[role] for role in VECTORS) == 1
     return bool(once and in_pairs and rows and ways <= 1)
 
 

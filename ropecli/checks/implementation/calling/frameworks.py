@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.arrays import BFLOAT16, as_array
+from ropecli.arrays import BFLOAT16, DTYPES, as_array
 from ropecli.checks.implementation.interface import Unsupported
 from ropecli.errors import ArgumentError
 
@@ -33,6 +33,10 @@ class Numpy:
     def to(self, array: NDArray[Any]) -> Any:
         """Return the framework's own array, with the strides of this one where it can."""
         return array
+
+    def dtype(self, name: str) -> Any:
+        """Return a dtype as the framework names it."""
+        return DTYPES[name].type
 
     def expand(self, array: NDArray[Any], shape: tuple[int, ...]) -> Any:
         """Return an array of which one element serves a whole axis."""
@@ -67,6 +71,10 @@ class Torch(Numpy):
             self._torch.zeros(1, device=self._device)
         except Exception as error:
             raise ArgumentError(_no_device(device, error)) from None
+
+    def dtype(self, name: str) -> Any:
+        """Return a dtype as the framework names it."""
+        return getattr(self._torch, name)
 
     def to(self, array: NDArray[Any]) -> Any:
         """Return a tensor on the device; bfloat16 goes by its bits."""
@@ -148,6 +156,10 @@ class Mlx(Numpy):
             except Exception as error:
                 raise ArgumentError(_no_device(device, error)) from None
 
+    def dtype(self, name: str) -> Any:
+        """Return a dtype as the framework names it."""
+        return getattr(self._mx, name)
+
     def to(self, array: NDArray[Any]) -> Any:
         """Return an array."""
         return self._mx.array(np.ascontiguousarray(array))
@@ -185,6 +197,10 @@ class TensorFlow(Numpy):
         except Exception as error:
             raise ArgumentError(_no_device(device, error)) from None
 
+    def dtype(self, name: str) -> Any:
+        """Return a dtype as the framework names it."""
+        return getattr(self._tf, name)
+
     def to(self, array: NDArray[Any]) -> Any:
         """Return a tensor on the device."""
         with self._tf.device(self._device):
@@ -218,6 +234,10 @@ class Tinygrad(Numpy):
             self.to(np.zeros(1, dtype=np.float32)).realize()
         except Exception as error:
             raise ArgumentError(_no_device(device, error)) from None
+
+    def dtype(self, name: str) -> Any:
+        """Return a dtype as the framework names it."""
+        return getattr(self._tinygrad.dtypes, name)
 
     def to(self, array: NDArray[Any]) -> Any:
         """Return a tensor on the device; bfloat16 is cast, as NumPy's name of it is not known."""

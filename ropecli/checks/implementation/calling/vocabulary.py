@@ -18,6 +18,7 @@ VECTORS = _words(
 #: Vectors in the first place, and anything elsewhere.
 LETTERS = _words("t u y z a arr array vector")
 QUERIES = _words("q query queries xq q_states query_states query_layer q_ qs")
+STACKED = _words("qkv packed_qkv mixed_qkv qkv_states qkv_packed query_key_value")
 KEYS = _words("k key keys xk k_states key_states key_layer k_ ks")
 VALUES = _words("v value values value_states value_layer v_ xv")
 POSITIONS = _words(
@@ -49,9 +50,11 @@ DIMS = _words(
     "dim head_dim d d_head rotary_dim head_size dims size rope_dim dim_head embed_dim n_elem "
     "kv_channels embedding_size embedding_dim hidden_size rotary_ndims head_dimension hidden_dim "
     "rot_dim rotary_dims rotary_width width head_width d_k dim_per_head attention_head_size "
-    "embedding_dims d_model"
+    "embedding_dims d_model encoding_dim d_kv d_head_qk qk_rope_head_dim"
 )
 SEQUENCE_AXES = _words("seq_dim sequence_dim seq_axis sequence_axis time_dim")
+DTYPES = _words("dtype compute_dtype param_dtype cache_dtype")
+HEAD_AXES = _words("unsqueeze_dim expansion_axis head_dim_axis heads_axis head_axis")
 #: Flags that say the layout: true of halves, or true of neighbours.
 HALVES = _words("is_neox_style is_neox neox neox_style half rotate_half rope_half")
 NEIGHBOURS = _words(
@@ -59,7 +62,12 @@ NEIGHBOURS = _words(
 )
 #: Numbers that change nothing, where a function insists on one.
 NEUTRAL = {
-    "1.0": _words("scale scaling_factor factor mscale attention_scaling scaling linear_factor"),
+    "1.0": _words(
+        "scale scaling_factor factor mscale attention_scaling scaling linear_factor fraction "
+        "partial_rotary_factor rotary_pct rotary_fraction min_timescale"
+    ),
+    "False": _words("causal local inplace inverse conj conjugate training"),
+    "None": _words("device mask attention_mask cu_seqlens"),
     "0": _words("prefix num_prefix_tokens prefix_len num_prefix prefix_length"),
 }
 PAIRS = _words(
@@ -84,12 +92,14 @@ NUMBERS = (
     BASES
     | DIMS
     | SEQUENCE_AXES
+    | HEAD_AXES
     | LONGEST
     | HALVES
     | NEIGHBOURS
+    | DTYPES
     | _words(
-        "axis unsqueeze_dim expansion_axis device dtype conj conjugate inverse "
-        "inplace training mask attention_mask cu_seqlens dropout config config_ eps "
+        "axis "
+        "dropout config config_ eps "
         "use_real head_first out ntk_alpha alpha beta heads_first layer layer_idx"
     )
 )
@@ -113,19 +123,22 @@ def roles(name: str, place: int, annotation: str = "") -> tuple[str, ...]:
     if word in LETTERS:
         return ("x", "positions", "offset", "freqs")
     table = (
+        (VALUES, ("x",) if place == 0 else ("values",)),
         (VECTORS, ("q",) if word in QUERIES else ("x",)),
+        (STACKED, ("qkv",)),
         (KEYS, ("k",)),
-        (VALUES, ("values",)),
         (POSITIONS, ("offset", "positions") if is_number else ("positions", "offset", "freqs")),
         (OFFSETS, ("offset",) if is_number else ("offset", "offsets", "positions")),
         (LENGTHS, ("length",)),
         (LONGEST, ("context",)),
         (SEQUENCE_AXES, ("sequence axis",)),
+        (HEAD_AXES, ("heads axis",)),
         (INVERSES, ("inv_freq",)),
-        (DIMS, ("head_dim", "rotary_dim")),
+        (DIMS, ("rotary_dim", "head_dim") if "rot" in word else ("head_dim", "rotary_dim")),
         (BASES, ("base",)),
         (HALVES, ("halves",)),
         (NEIGHBOURS, ("neighbours",)),
+        (DTYPES, ("dtype",)),
     )
     for words, meant in table:
         if word in words:
@@ -150,8 +163,9 @@ def _tables(word: str, place: int, annotation: str) -> tuple[str, ...]:
                 cached = f"{table}_cache"
                 return (cached, table) if "cache" in word else (table, cached)
     if word in FREQS and (place > 0 or word not in VECTORS):
-        tuples = ("(cos, sin)", "freqs")
-        return tuples if "tuple[" in annotation.lower() else tuples[::-1]
+        if "tuple[" in annotation.lower():
+            return ("(cos, sin)", "freqs", "freqs_cache")
+        return ("freqs", "(cos, sin)", "freqs_cache")
     return ()
 
 

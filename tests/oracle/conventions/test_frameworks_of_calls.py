@@ -1,0 +1,108 @@
+"""A call in each framework: arrays of each dtype go in and come back, and gradients too."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ropecli import Rotary
+from ropecli.arrays import DTYPES
+from ropecli.checks.implementation.calling.discover import discover
+from ropecli.checks.implementation.calling.engine import Engine
+from ropecli.checks.implementation.calling.request import Request
+
+pytestmark = pytest.mark.oracle
+
+Array = Any
+DIM = 8
+ROPE = Rotary(head_dim=DIM, layout="half")
+THETA = ROPE.inv_freq.astype(np.float32)
+MODULES = {
+    "torch": "torch",
+    "jax": "jax.numpy",
+    "mlx": "mlx.core",
+    "tensorflow": "tensorflow",
+    "tinygrad": "tinygrad",
+}
+INSTALLED = [name for name in MODULES if find_spec(name)]
+
+
+def half(x: Array, angles: Array) -> Array:
+    """Rotate halves in float64."""
+    a, b = np.split(x.astype(np.float64), 2, axis=-1)
+    c, s = np.cos(angles), np.sin(angles)
+    return np.concatenate([a * c - b * s, a * s + b * c], axis=-1)
+
+
+def kernel(name: str) -> Any:
+    """Return a function (x, positions) of a framework."""
+    os.environ.setdefault("DEV", "PYTHON")  # tinygrad, without a compiler
+    module = importlib.import_module(MODULES[name])
+
+    def of_torch(x: Array, positions: Array) -> Array:
+        angles = positions[:, None] * module.from_numpy(THETA)
+        cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+        a, b = x.chunk(2, dim=-1)
+        return module.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
+
+    def of_arrays(x: Array, positions: Array) -> Array:
+        angles = positions[:, None] * module.array(THETA)
+        cos, sin = module.cos(angles).astype(x.dtype), module.sin(angles).astype(x.dtype)
+        a, b = module.split(x, 2, axis=-1)
+        return module.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)
+
+    def of_tensorflow(x: Array, positions: Array) -> Array:
+        angles = module.cast(positions, "float32")[:, None] * THETA
+        cos, sin = (module.cast(f(angles), x.dtype) for f in (module.cos, module.sin))
+        a, b = module.split(x, 2, axis=-1)
+        return module.concat([a * cos - b * sin, a * sin + b * cos], axis=-1)
+
+    def of_tinygrad(x: Array, positions: Array) -> Array:
+        angles = positions.float().unsqueeze(-1) * module.Tensor(THETA)
+        cos, sin = angles.cos().cast(x.dtype), angles.sin().cast(x.dtype)
+        a, b = x.chunk(2, dim=-1)
+        return (a * cos - b * sin).cat(a * sin + b * cos, dim=-1)
+
+    own = {"torch": of_torch, "tensorflow": of_tensorflow, "tinygrad": of_tinygrad}
+    return own.get(name, of_arrays)
+
+
+@pytest.fixture(params=INSTALLED)
+def called(request: pytest.FixtureRequest) -> tuple[Engine, int, tuple[str, ...]]:
+    function = kernel(request.param)
+    engine = Engine(function, name=function.__name__)
+    given = {"framework": request.param}
+    convention, _ = discover(engine, ROPE, 64, given, {})
+    assert convention.call == f"{function.__name__}(x, positions)"
+    return engine, engine.make(convention, ROPE, 64), engine.dtypes(request.param)
+
+
+def test_arrays_of_each_dtype_come_back(called: tuple[Engine, int, tuple[str, ...]]) -> None:
+    engine, number, dtypes = called
+    positions = np.arange(3, 8)
+    angles = positions[:, None] * ROPE.inv_freq
+    for dtype in dtypes:
+        x = np.random.default_rng(0).standard_normal((2, 3, 5, DIM)).astype(DTYPES[dtype])
+        got = engine.call(number, Request(q=x, positions=positions)).q
+        assert got.dtype == DTYPES[dtype]
+        # Tables and three operations, each rounded, of numbers up to 4.
+        unit = {"float64": 2.0**-23, "float32": 2.0**-23, "float16": 2.0**-10}.get(dtype, 2.0**-7)
+        assert np.abs(got.astype(np.float64) - half(x, angles)).max() < 4 * 4 * unit
+
+
+def test_gradients_are_rotated_back(called: tuple[Engine, int, tuple[str, ...]]) -> None:
+    engine, number, _ = called
+    positions = np.arange(3, 8)
+    x, up = np.random.default_rng(1).standard_normal((2, 2, 3, 5, DIM)).astype(np.float32)
+    got = engine.call(number, Request(q=x, positions=positions, gradient=up)).gradient
+    assert got is not None
+    assert np.abs(got - half(up, -positions[:, None] * ROPE.inv_freq)).max() < 16 * 2.0**-23
+
+
+def test_torch_and_jax_are_among_them() -> None:
+    assert {"torch", "jax"} <= set(INSTALLED)
