@@ -154,6 +154,13 @@ def check(
     sarif: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write SARIF 2.1.0 for code hosts.")
     ] = None,
+    save_failure: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.npz",
+            help="Write the smallest failing call, and a script that shows it without ropecli.",
+        ),
+    ] = None,
     force: Force = False,
     thorough: Annotated[
         bool, typer.Option("--thorough", help="Make about ten times as many calls.")
@@ -219,6 +226,8 @@ def check(
             timeout=timeout,
             echo=lambda line: page.note(line, kind="target"),
             seed=seed,
+            save_failure=save_failure,
+            force=force,
         )
     except CallError as error:
         page.note(*error.adapter.splitlines(), kind="adapter")

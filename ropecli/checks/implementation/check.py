@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.checks.implementation import arguments
+from ropecli.checks.implementation import arguments, failure_script
 from ropecli.checks.implementation.calling.find import CallError, find_convention, keyword_texts
 from ropecli.checks.implementation.calling.implementation import (
     CalledImplementation,
@@ -17,6 +19,7 @@ from ropecli.checks.implementation.calling.implementation import (
 from ropecli.checks.implementation.calling.process import TIMEOUT, Died
 from ropecli.checks.implementation.calling.source import engine_of, source_of
 from ropecli.checks.implementation.diagnosis import diagnose, findings
+from ropecli.checks.implementation.failing_call import Recorder, smallest
 from ropecli.checks.implementation.interface import ImplementationError, Unsupported
 from ropecli.checks.implementation.judge import call_failure
 from ropecli.checks.implementation.laws import LAWS, SCORE_LAWS
@@ -28,10 +31,14 @@ from ropecli.results import Result
 from ropecli.rotary.rotary import Rotary
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Mapping, Sequence
 
     from ropecli.checks.identify import Identification
     from ropecli.checks.implementation.calling.convention import Convention
+    from ropecli.checks.implementation.calling.engine import Engine
+    from ropecli.checks.implementation.calling.process import IsolatedEngine
+    from ropecli.checks.implementation.calling.request import Request, Response
     from ropecli.checks.law import Check, Law
 
 CONTEXT = 131_072
@@ -94,6 +101,8 @@ def check(
     isolated: bool = True,
     timeout: float = TIMEOUT,
     echo: Callable[[str], None] | None = None,
+    save_failure: str | os.PathLike[str] | None = None,
+    force: bool = False,
 ) -> Verdict:
     """Check an implementation of RoPE against the laws, on vectors that it rotates itself.
 
@@ -139,11 +148,14 @@ def check(
             runs in this one.
         timeout: Seconds for one call in a process of its own.
         echo: Takes each line that such a process prints, with control characters escaped.
+        save_failure: A .npz file for the smallest call that fails, with the result expected, and
+            next to it a script that shows it without ropecli. Without a failure nothing is written.
+        force: Replace files that exist.
 
     Raises:
         ArgumentError: An unusable value.
         ArgumentTypeError: An argument of the wrong type.
-        FileError: A name that can't be loaded.
+        FileError: A name that can't be loaded, or a file that can't be written.
         CallError: No way to call it was found.
     """
     begin = time.perf_counter()
@@ -172,6 +184,7 @@ def check(
     count = arguments.axes(axes, expect, form)
     keywords = arguments.keywords(init)
     result_dtype = arguments.result_dtype(result_dtype)
+    files = None if save_failure is None else failure_script.check_path(save_failure, force=force)
     rope = expect or Rotary(
         head_dim=dim, layout="interleaved" if tables == "interleaved" else "half"
     )
@@ -191,8 +204,14 @@ def check(
         )
         results = () if result_dtype is None else (f"results are {result_dtype}",)
         tolerances, loosened = arguments.tolerances(tolerance, chosen, result_dtype)
+        recorder = Recorder(engine)
         implementation = CalledImplementation(
-            engine, convention, description, rope, context, init=keywords
+            engine if files is None else recorder,
+            convention,
+            description,
+            rope,
+            context,
+            init=keywords,
         )
         deaths = engine.deaths
         deaths.clear()  # a wrong convention may crash a kernel
@@ -215,18 +234,34 @@ def check(
         if form != "score":
             with np.errstate(all="ignore"):  # an implementation may return what is not finite
                 subject = probe(subject)
-        checks = [
-            report(law, outcome, dtype=subject.dtype, layout=subject.layout)
-            for law in laws
-            for outcome in _outcomes(law, subject, deaths)
-        ]
+        checks = [each for law in laws for each in _judge(law, subject, deaths, recorder)]
+    told = list(notes)
+    if files is not None and any(check.passed is False for check in checks):
+        with engine_of(source, isolated=isolated, timeout=timeout, echo=echo) as (again, _):
+            answer = functools.partial(_answer, again, convention, rope, context)
+            case = smallest(recorder.kept, subject, answer)
+        if case is None:
+            told.append("no failure is saved: no call by itself shows one")
+        else:
+            told.append(f"the smallest failing call is in {files[0]}; {files[1]} shows it")
+            failure_script.write(
+                case,
+                target,
+                command=command,
+                other=apply_with,
+                convention=convention,
+                rope=rope,
+                context=context,
+                files=files,
+                force=force,
+            )
     return Verdict(
         checks=tuple(checks),
         expect=expect,
         identified=subject.evidence.identified,
         diagnosis=diagnose(subject, checks),
         convention=convention,
-        notes=tuple(notes),
+        notes=tuple(told),
         findings=findings(subject, checks),
         loosened=(*loosened, *results, *_left_out(laws, known_laws)),
         head_dim=dim,
@@ -237,6 +272,35 @@ def check(
         seed=seed,
         seconds=time.perf_counter() - begin,
     )
+
+
+def _judge(
+    law: Law[Subject], subject: Subject, deaths: list[Died], recorder: Recorder
+) -> list[Check]:
+    """Judge by a law, and keep its smallest failing call."""
+    recorder.begin(subject)
+    every = _outcomes(law, subject, deaths)
+    checks = [report(law, each, dtype=subject.dtype, layout=subject.layout) for each in every]
+    recorder.end(failed=any(check.passed is False for check in checks))
+    return checks
+
+
+def _answer(
+    engine: Engine | IsolatedEngine,
+    convention: Convention,
+    rope: Rotary,
+    context: int,
+    *requests: Request,
+) -> Response:
+    """Make requests of a new instance, and return the response to the last one."""
+    number = engine.make(convention, rope, context)
+    try:
+        for request in requests[:-1]:
+            with contextlib.suppress(ImplementationError, Unsupported):
+                engine.call(number, request)
+        return engine.call(number, requests[-1])
+    finally:
+        engine.drop(number)
 
 
 def _left_out(kept: Sequence[Law[Subject]], known: Sequence[Law[Subject]]) -> list[str]:

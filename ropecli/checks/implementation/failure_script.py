@@ -1,0 +1,297 @@
+"""A failing call as files: its arrays in .npz, and a script that shows it without ropecli."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import io
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.checks.implementation.calling.arguments import arguments, arrange
+from ropecli.checks.implementation.calling.convention import ROLES, called_name, parse_call
+from ropecli.checks.implementation.calling.engine import VECTORS
+from ropecli.errors import ArgumentError
+from ropecli.files.atomic import check_target, replacing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ropecli.checks.implementation.calling.convention import Convention
+    from ropecli.checks.implementation.calling.request import Request
+    from ropecli.checks.implementation.failing_call import FailingCall
+    from ropecli.rotary.rotary import Rotary
+
+#: Of each framework: what is imported, an array made of NumPy's `a`, and the result `y` in NumPy.
+FRAMEWORKS = {
+    "numpy": ("", "a", "np.asarray(y, np.float64)"),
+    "torch": ("import torch", "torch.from_numpy(a)", "y.detach().cpu().double().numpy()"),
+    "jax": ("import jax.numpy as jnp", "jnp.asarray(a)", "np.asarray(y, np.float64)"),
+    "mlx": ("import mlx.core as mx", "mx.array(a)", "np.array(y.astype(mx.float32))"),
+    "tensorflow": ("import tensorflow as tf", "tf.constant(a)", "tf.cast(y, tf.float64).numpy()"),
+    "tinygrad": ("from tinygrad import Tensor", "Tensor(a)", "y.float().numpy()"),
+}
+#: Arrays of bfloat16, whose bits are kept as uint16.
+BFLOAT16 = {
+    "torch": "torch.from_numpy(a.view(np.int16)).view(torch.bfloat16)",
+    "tensorflow": "tf.bitcast(tf.constant(a), tf.bfloat16)",
+}
+#: Expressions of memory of each kind, of the values `v`.
+LAID_OUT = {
+    "transposed": "np.ascontiguousarray(v.swapaxes(-2, -3)).swapaxes(-2, -3)",
+    "sliced": "np.tile(v, 3)[..., v.shape[-1] : 2 * v.shape[-1]]",
+    "strided": "np.repeat(v, 2, axis=-1)[..., ::2]",
+    "expanded": "np.broadcast_to(v[:1], v.shape)",
+    "offset": "np.append(v.ravel()[:5], v.ravel())[5:].reshape(v.shape)",
+}
+
+
+def check_path(path: str | os.PathLike[str], *, force: bool) -> tuple[Path, Path]:
+    """Return the two files, before anything is called.
+
+    Raises:
+        ArgumentError: Not a name that ends in .npz.
+        FileError: One of them exists, or can't be written.
+    """
+    arrays = Path(path)
+    if arrays.suffix != ".npz":
+        msg = f"failure must be saved as .npz, got {arrays.name!r}"
+        raise ArgumentError(msg)
+    script = arrays.with_suffix(".py")
+    for each in (arrays, script):
+        check_target(each, force=force)
+    return arrays, script
+
+
+def write(
+    call: FailingCall,
+    target: Any,
+    *,
+    command: str | None,
+    other: Any,
+    convention: Convention,
+    rope: Rotary,
+    context: int,
+    files: tuple[Path, Path],
+    force: bool,
+) -> None:
+    """Write the arrays and the script, each whole or not at all.
+
+    Args:
+        call: The call.
+        target: The implementation, or its name.
+        command: The program in place of a target.
+        other: A second function, or its name.
+        convention: How it is called.
+        rope: The encoding of tables that it is given.
+        context: Rows of caches that it is given.
+        files: Those of `check_path`.
+        force: Replace files that exist.
+
+    Raises:
+        FileError: They can't be written.
+    """
+    arrays, script = files
+    axes = convention.axes_of_x
+    held: dict[str, Any] = {
+        "expected": arrange(call.expected, axes),
+        "tolerance": arrange(call.tolerance, axes),
+    }
+    for prefix, request in _requests(call):
+        names = sorted(convention.names & ROLES.keys() - {_name(target)})
+        made = arguments(names, request, convention, rope, context)
+        held |= {prefix + name: _storable(np.asarray(value)) for name, value in made.items()}
+    stream = io.BytesIO()
+    np.savez(stream, **held)
+    lines = _script(call, target, command, other, convention, arrays, held)
+    with replacing(arrays, force=force) as file:
+        file.write(stream.getvalue())
+    with replacing(script, force=force) as file:
+        file.write("\n".join([*lines, ""]).encode())
+
+
+def _requests(call: FailingCall) -> list[tuple[str, Request]]:
+    before = [] if call.before is None else [("before_", call.before)]
+    return [*before, ("", call.request)]
+
+
+def _storable(array: Any) -> Any:
+    return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
+
+
+def _script(
+    call: FailingCall,
+    target: Any,
+    command: str | None,
+    other: Any,
+    convention: Convention,
+    arrays: Path,
+    held: dict[str, Any],
+) -> list[str]:
+    """Return the lines of the script."""
+    shown = command or (target if isinstance(target, str) else _name(target))
+    needed, convert, back = FRAMEWORKS[convention.framework]
+    lines = [
+        f'"""Shows what {_docstring(shown)} gets wrong: python {_docstring(arrays.stem)}.py"""',
+        "",
+        "import sys",
+        "from pathlib import Path",
+        "",
+        "import numpy as np",
+        *([needed] if needed else []),
+    ]
+    setup, once, run = _implementation(target, command, other, convention)
+    if convention.framework == "jax" and call.request.q.dtype == np.float64:
+        setup = ["import jax", 'jax.config.update("jax_enable_x64", True)', *setup]
+    lines += [*setup, "", 'case = np.load(Path(__file__).with_suffix(".npz"))']
+    bfloat16 = call.request.q.dtype.name == "bfloat16"
+    for prefix, request in _requests(call):
+        for name in sorted(key.removeprefix(prefix) for key in held if key.startswith(prefix)):
+            if name.startswith("before_") or name not in ROLES:
+                continue
+            value = held[prefix + name]
+            text = f'case["{prefix}{name}"]'
+            if not value.ndim and name != "cos":
+                lines.append(f"{name} = {text}.item()")
+                continue
+            if name in VECTORS and request.memory in LAID_OUT:
+                kind = LAID_OUT[request.memory]
+                if request.memory == "transposed" and value.ndim < len("hsd"):
+                    kind = "np.asfortranarray(v)"
+                text = _substitute(kind, "v", text)
+            how = convert
+            if bfloat16 and value.dtype == np.uint16:
+                how = BFLOAT16.get(
+                    convention.framework,
+                    _substitute(convert, "a", "a.view(ml_dtypes.bfloat16)"),
+                )
+            lines.append(f"{name} = {_substitute(how, 'a', text)}")
+        lines += once + run
+        once = []
+    vector = "k" if call.of_keys else "q" if "q" in convention.names else "x"
+    if call.in_place:
+        lines.append(f"y = {vector}  # the result is written over the argument")
+    elif command is None:
+        lines.append(f"y = y[{int(call.of_keys)}] if isinstance(y, (tuple, list)) else y")
+    lines += [
+        f'error = np.abs({back} - case["expected"])',
+        'wrong = ~(error <= case["tolerance"])',
+        'print(f"{wrong.sum()} of {wrong.size} numbers are wrong, by up to {error.max():.3g}")',
+        "sys.exit(bool(wrong.any()))",
+    ]
+    if any("ml_dtypes" in line for line in lines):
+        lines.insert(lines.index("import numpy as np"), "import ml_dtypes")
+    return lines
+
+
+def _implementation(
+    target: Any, command: str | None, other: Any, convention: Convention
+) -> tuple[list[str], list[str], list[str]]:
+    """Return the lines that load an implementation, that make it, and that call it."""
+    if command is not None:
+        return _program(command)
+    if isinstance(target, str) and _is_library(target):
+        return _library(target)
+    used = {n.id for n in ast.walk(parse_call(convention.call)) if isinstance(n, ast.Name)}
+    further = used - ROLES.keys() - {_name(target)}
+    setup = []
+    if other is not None:
+        setup += _import(other, set())
+        further -= {_name(other)}
+    tree = parse_call(convention.call)
+    made = next((node for node in _chain(tree.body) if called_name(node) == _name(target)), None)
+    once = []
+    if made is not None and made is not tree.body:
+        once = [f"instance = {ast.unparse(made)}"]
+        made.func, made.args, made.keywords = ast.Name("instance"), [], []
+    call = ast.unparse(tree).replace("instance()", "instance", 1) if once else convention.call
+    return [*_import(target, further), *setup], once, [f"y = {call}"]
+
+
+def _chain(node: ast.AST) -> Iterator[ast.Call]:
+    """Yield the calls that an expression begins with: f(a).g(b) begins with f(a)."""
+    while isinstance(node, ast.Call | ast.Attribute):
+        if isinstance(node, ast.Call):
+            yield node
+            node = node.func
+        else:
+            node = node.value
+
+
+def _import(target: Any, further: set[str]) -> list[str]:
+    """Return the lines that import an object, and further names of its module."""
+    if isinstance(target, str):
+        module, _, path = target.rpartition(":")
+        folder = Path.cwd()
+        if module.endswith(".py"):
+            folder, module = Path(module).absolute().parent, Path(module).stem
+    else:
+        module, path = str(getattr(target, "__module__", "")), _qualified(target)
+        file = getattr(sys.modules.get(module), "__file__", None)
+        folder = Path.cwd() if file is None else Path(file).absolute().parents[module.count(".")]
+        module = Path(file).stem if module == "__main__" and file else module
+    if not path or "<" in path or not all(word.isidentifier() for word in module.split(".")):
+        return [f"# from ... import {_name(target)}  # it was given as an object: name it here"]
+    first, *rest = path.split(".")
+    names = ", ".join(sorted({first, *(name for name in further if not _is_builtin(name))}))
+    lines = ["", f"sys.path.insert(0, {str(folder)!r})", f"from {module} import {names}"]
+    return [*lines, f"{rest[-1]} = {path}"] if rest else lines
+
+
+def _is_builtin(name: str) -> bool:
+    return hasattr(builtins, name)
+
+
+def _qualified(target: Any) -> str:
+    return str(getattr(target, "__qualname__", "")) if hasattr(target, "__name__") else ""
+
+
+def _name(target: Any) -> str:
+    if isinstance(target, str):
+        return target.rpartition(":")[2].rpartition(".")[2]
+    name = str(getattr(target, "__name__", ""))
+    return name if name.isidentifier() else "target"
+
+
+def _is_library(target: str) -> bool:
+    from ropecli.checks.implementation.calling.shared_library import SUFFIXES
+
+    return target.rpartition(":")[0].endswith(SUFFIXES)
+
+
+def _program(command: str) -> tuple[list[str], list[str], list[str]]:
+    from ropecli.checks.implementation.calling.executable import Executable
+
+    parsed = Executable(command)
+    places = ", ".join(f"{name}='{name}.npy'" for name in (*parsed.inputs, *parsed.outputs))
+    run = [f"np.save('{name}.npy', {name})" for name in parsed.inputs]
+    run += [
+        f"subprocess.run([word.format({places}) for word in {parsed.words!r}], check=True)",
+        "y = np.load('out.npy')",
+    ]
+    return ["import subprocess"], [], run
+
+
+def _library(target: str) -> tuple[list[str], list[str], list[str]]:
+    path, _, symbol = target.rpartition(":")
+    setup = ["import ctypes", "", f"kernel = ctypes.CDLL({str(Path(path).absolute())!r}).{symbol}"]
+    run = [
+        "y = np.full_like(x, 0)",
+        "pointers = [ctypes.c_void_p(each.ctypes.data) for each in (x, y, positions)]",
+        "kernel(*pointers, *map(ctypes.c_int64, x.shape))",
+    ]
+    return setup, [], run
+
+
+def _substitute(text: str, name: str, value: str) -> str:
+    """Replace a name where it is a word of its own."""
+    return re.sub(rf"(?<![\w.]){name}(?!\w)", lambda _: value, text)
+
+
+def _docstring(text: str) -> str:
+    return text.replace("\\", "/").replace('"', "'").replace("\n", " ")
