@@ -10,7 +10,7 @@ import numpy as np
 
 from ropecli.render import console
 from ropecli.render.identify_flags import FACTOR, flags
-from ropecli.render.labels import shortest_repr
+from ropecli.render.labels import frequencies, shortest_repr
 from ropecli.render.table import aligned
 from ropecli.rotary.pairs import named_pairs
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ropecli.checks.identify import Identification, Match
+    from ropecli.checks.identify.parting import Parting
     from ropecli.render.console import Screen
     from ropecli.rotary import Rotary
 
@@ -40,10 +41,12 @@ LISTED = 3  #: Pairs, frequencies or other formulas that are written out.
 
 def as_json(result: Identification, *, models: Models | None = None, **_: object) -> dict[str, Any]:
     """Return the `result` of the document; arguments as in `page`."""
-    rope = result.rotary
+    rope, parting = result.rotary, result.parting
     own = {each.name: getattr(result, each.name) for each in fields(result)}
     return {name: value for name, value in own.items() if name not in (*OMITTED, "matches")} | {
         "parameters": dict(result.parameters),
+        "parting": parting
+        and {"count": parting.count, "where": parting.where, "first": parting.first},
         "pairs_in": None if rope is None else rope.pairs_in,
         "pairs_out": None if rope is None else rope.pairs_out,
         "flags": flags(result, models),
@@ -69,6 +72,8 @@ def page(
     rope = result.rotary
     if rope is None:
         lines = [f"This is not a rotation by position: {console.visible(result.reason or '')}."]
+        if result.parting is not None:
+            lines += ["", *_parting(result.parting)]
         lines += ["", f"  {_data_size(result)}"]
     else:
         lines = [_sentence(result, rope), ""]
@@ -80,6 +85,17 @@ def page(
     if rope is not None and not screen.brief:
         lines += _as_flags(result, models, screen.width)
     return lines
+
+
+def _parting(parting: Parting) -> Iterator[str]:
+    """Yield what rotates most vectors, and which others part from it."""
+    rope = parting.rotary
+    others = parting.vectors - parting.count
+    yield (
+        f"  {others:,} of {parting.vectors:,} vectors are rotated alike: "
+        f"{LAYOUTS.get(rope.layout, 'custom pairs')}, {frequencies(rope)}."
+    )
+    yield f"  {'This one parts' if parting.count == 1 else 'These part'}: {parting.where}."
 
 
 def _sentence(result: Identification, rope: Rotary) -> str:

@@ -34,8 +34,19 @@ WRONG: list[tuple[Any, Any, Any, str]] = [
     (X[:0], X[:0], None, "got (0, 8)"),
     (X[:, :0], X[:, :0], None, "got (16, 0)"),
     (X[:, :7], X[:, :7], None, "head dim must be an even number of at least 2, got 7"),
-    (broken(np.nan), X, None, "before must be finite, got 2 non-finite values"),
-    (X, broken(np.inf), None, "after must be finite, got 2 non-finite values"),
+    (
+        broken(np.nan),
+        X,
+        None,
+        "before must be finite, got 2 non-finite values, the first nan in row 3, coordinate 5",
+    ),
+    (
+        BATCH,
+        np.where(BATCH[1, 2, 4, 6] == BATCH, -np.inf, BATCH),
+        None,
+        "after must be finite, got 1 non-finite value, the first -inf in row 4, coordinate 6 of "
+        "after[1, 2]",
+    ),
     (X, X, np.arange(15), "positions must have shape (16,)"),
     (X, X, np.arange(17), "got (17,)"),
     (X, X, np.arange(16)[None], "got (1, 16)"),

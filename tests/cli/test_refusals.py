@@ -455,7 +455,11 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("flat.npy after.npy", "flat.npy has shape (4,); expected two axes or more, the last..."),
         ("short.npy after.npy", "before and after must have one shape, got (3, 8) and (2, 512, 8)"),
         ("whole.npy after.npy", "before must be float64, float32, float16, bfloat16, got int64"),
-        ("nan.npy after.npy", "before must be finite, got 1 non-finite value"),
+        (
+            "nan.npy after.npy",
+            "before must be finite, got 1 non-finite value, the first nan in row 1, coordinate 2 "
+            "of before[0]",
+        ),
         ("odd.npy odd2.npy", "head dim must be an even number of at least 2, got 3"),
         ("before.npy after.npy --dim 6", "the last axis must be a multiple of the head dim 6,..."),
         ("before.npy after.npy --dim 0", "head dim must be an even number of at least 2, got 0"),

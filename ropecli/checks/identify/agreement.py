@@ -43,8 +43,11 @@ class Match:
     matches: bool  #: Whether it is within what the data can distinguish.
 
 
-def residual(inputs: Inputs, rotary: Rotary, positions: Array) -> float:
-    """Return the largest |after - rotate(before)|, in ulp of the dtype of a pair's length."""
+def vector_errors(inputs: Inputs, rotary: Rotary, positions: Array) -> Array:
+    """Return the largest |after - rotate(before)| of each vector, (..., sequence).
+
+    It is relative to the length of the pair.
+    """
     x = inputs.before
     axis = rotary.axis if rotary.axes > 1 else None
     angles = float64.angles(positions, rotary.inv_freq, axis=axis, direction=rotary.direction)
@@ -65,7 +68,7 @@ def residual(inputs: Inputs, rotary: Rotary, positions: Array) -> float:
     length[..., first] = length[..., second] = np.hypot(rotated[..., first], rotated[..., second])
     # Below the smallest normal number an ulp is that number's.
     normal = max(SMALLEST_NORMAL[str(dtype_name(each.dtype))] for each in (x, inputs.after))
-    return float((error / np.maximum(length, normal)).max()) / (2 * inputs.unit)
+    return np.asarray((error / np.maximum(length, normal)).max(axis=-1))
 
 
 def residual_tolerance(
@@ -83,7 +86,7 @@ def residual_tolerance(
     if is_half(precision):
         return np.inf
     if inputs.unit > SINGLE:
-        return _FAR_IN_HALF
+        return far(inputs)
     # The mean rotation at a position is off by ROUNDINGS, and each vector from that by as many.
     vectors = 2 * ROUNDINGS * inputs.unit + abs(found.factor / measured.pairing.factor - 1)
     angles = float((angle_roundings(found.table) * found.table).max()) * furthest
@@ -96,6 +99,11 @@ def residual_tolerance(
     if precision == "float32 angles":
         return vectors + 2 * SINGLE + SINGLE * angles  # cos and sin are rounded too
     return _FAR
+
+
+def far(inputs: Inputs) -> float:
+    """Return an error of a vector, of its pair's length, that no rounding makes."""
+    return _FAR_IN_HALF if inputs.unit > SINGLE else _FAR
 
 
 def factor_tolerance(uncertainty: float, precision: str, unit: float) -> float:

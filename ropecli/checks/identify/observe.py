@@ -90,8 +90,14 @@ def validate_inputs(before: Any, after: Any, positions: Any) -> Inputs:
         raise ArgumentError(msg)
     even("head dim", x.shape[-1])
     for name, array in (("before", x), ("after", y)):
-        if bad := int((~np.isfinite(array)).sum()):
-            msg = f"{name} must be finite, got {bad} non-finite value{'s' * (bad > 1)}"
+        bad = np.argwhere(~np.isfinite(array))
+        if len(bad):
+            *lead, row, coordinate = bad[0].tolist()
+            msg = (
+                f"{name} must be finite, got {len(bad)} non-finite value{'s' * (len(bad) > 1)}, "
+                f"the first {array[tuple(bad[0])]} in row {row}, coordinate {coordinate}"
+                f"{f' of {name}{lead}' if lead else ''}"
+            )
             raise ArgumentError(msg)
     if positions is None:
         counted = np.arange(float(x.shape[-2]))

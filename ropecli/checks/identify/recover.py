@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,10 +13,11 @@ from ropecli.checks.identify.agreement import (
     Match,
     compare,
     factor_tolerance,
+    far,
     open_questions,
-    residual,
     residual_tolerance,
     undetermined_pairs,
+    vector_errors,
 )
 from ropecli.checks.identify.explain import attention_factor, explain
 from ropecli.checks.identify.observe import (
@@ -29,6 +30,7 @@ from ropecli.checks.identify.observe import (
     why_unusable,
 )
 from ropecli.checks.identify.pairing import KEPT, find_pairs
+from ropecli.checks.identify.parting import Parting, find_parting, parts_of
 from ropecli.checks.identify.precision import FULL, half_frequencies
 from ropecli.checks.identify.refuse import (
     reason_from_explanation,
@@ -80,6 +82,7 @@ class Identification(Result, view="identify"):
     max_residual: float | None = None  #: Largest error left, in ulp of dtype of a pair's length.
     precision: str | None = None  #: What was rounded, such as "bfloat16 positions", or "exact".
     matches: tuple[Match, ...] = ()  #: Known RoPEs, best first.
+    parting: Parting | None = None  #: If most vectors are rotated alike, those that are not.
     notes: tuple[str, ...] = ()  #: What these data cannot decide, a sentence each.
     rotary: Rotary | None = None  #: With `positions`, rotates before into after.
     positions: NDArray[np.float64] | None = None  #: As `rotate` takes them.
@@ -109,17 +112,24 @@ def identify(
     """
     named = _validate_candidates(candidates)
     inputs = validate_inputs(before, after, positions)
-    observed = observe(inputs)
-    found = _recover(inputs, observed, named)
-    if isinstance(found, Identification):
+    found = _recover(inputs, named)
+    if found.recognised or found.parting is not None:
         return found
-    return Identification(
-        recognised=False,
-        reason=found,
-        dtype=inputs.dtype,
-        rows=len(observed.positions),
-        vectors=math.prod(inputs.before.shape[:-1]),
-    )
+    return replace(found, parting=_parting(inputs))
+
+
+def _parting(inputs: Inputs) -> Parting | None:
+    """Return the vectors that part from what rotates most others, if a part of these shows it."""
+    for part in parts_of(inputs):
+        found = _recover(part, {})
+        rotary, step, offset = found.rotary, found.position_step, found.position_offset
+        if rotary is None or step is None or offset is None:
+            continue
+        positions = _without_still_axes(inputs.positions * step + offset, inputs.axes, rotary.axes)
+        parting = find_parting(vector_errors(inputs, rotary, positions), far(inputs), rotary)
+        if parting is not None:
+            return parting
+    return None
 
 
 def _validate_candidates(candidates: Any) -> Mapping[str, Rotary]:
@@ -148,27 +158,39 @@ def _measure(observed: Observations) -> Measurement | str:
     return orient(trim_unsupported_pairs(measured, observed))
 
 
-def _recover(
-    inputs: Inputs, observed: Observations, candidates: Mapping[str, Rotary]
-) -> Identification | str:
+def _recover(inputs: Inputs, candidates: Mapping[str, Rotary]) -> Identification:
     """Return the rotation by position, or the reason why there is none."""
+    observed = observe(inputs)
+
+    def refused(reason: str, parting: Parting | None = None) -> Identification:
+        return Identification(
+            recognised=False,
+            reason=reason,
+            parting=parting,
+            dtype=inputs.dtype,
+            rows=len(observed.positions),
+            vectors=math.prod(inputs.before.shape[:-1]),
+        )
+
     measured = _measure(observed)
     if isinstance(measured, str):
-        return measured
+        return refused(measured)
     attention = attention_factor(measured.pairing, observed)
     found = explain(measured, observed, attention)
     if reason := reason_from_explanation(observed, measured, found):
-        return reason
+        return refused(reason)
     rotary = _rotary(observed, measured, found)
     if reason := reason_from_rest(observed, rotary):
-        return reason
+        return refused(reason)
     positions = _positions(inputs, measured, found, rotary.axes)
     furthest = float(np.abs(positions).max())
     precision = _precision_name(observed, measured, found)
-    left = residual(inputs, rotary, positions)
-    error = 2 * inputs.unit * left
-    if error > residual_tolerance(inputs, measured, found, precision, furthest):
-        return f"most vectors are rotated, but some are off by {error:.2g} of a pair's length"
+    errors = vector_errors(inputs, rotary, positions)
+    error = float(errors.max())
+    tolerance = residual_tolerance(inputs, measured, found, precision, furthest)
+    if error > tolerance:
+        reason = f"most vectors are rotated, but some are off by {error:.2g} of a pair's length"
+        return refused(reason, find_parting(errors, tolerance, rotary))
     undetermined, needed = undetermined_pairs(measured, rotary, observed)
     one_offset = (found.offset == found.offset[0]).all()
     return Identification(
@@ -191,7 +213,7 @@ def _recover(
         undetermined=undetermined,
         positions_needed=needed,
         axis=rotary.axis if inputs.axes > 1 else None,
-        max_residual=left,
+        max_residual=error / (2 * inputs.unit),
         precision=precision,
         matches=compare(
             measured,
@@ -238,7 +260,14 @@ def _positions(
     """Return positions as the rotation took them, without axes that rotate nothing."""
     positions = round_to(inputs.positions, measured.rounded) * found.step
     positions = positions + (found.offset if inputs.axes > 1 else found.offset[0])
-    if axes == inputs.axes:
+    return _without_still_axes(positions, inputs.axes, axes)
+
+
+def _without_still_axes(
+    positions: NDArray[np.float64], given: int, axes: int
+) -> NDArray[np.float64]:
+    """Return positions without the last of the axes given, which rotate nothing."""
+    if axes == given:
         return positions
     return positions[..., 0] if axes == 1 else positions[..., :axes]
 

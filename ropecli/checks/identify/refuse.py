@@ -10,6 +10,7 @@ import numpy as np
 from ropecli.checks.identify.lines import fit_lines, phasors
 from ropecli.checks.identify.observe import ROUNDINGS
 from ropecli.checks.identify.pairing import KEPT, find_pairs
+from ropecli.checks.identify.parting import list_indices
 from ropecli.rotary.pairs import NAMED, named_pairs
 from ropecli.units import TINY
 
@@ -79,7 +80,7 @@ def _reason_from_single(observed: Observations, measured: Measurement, alone: In
     if len(alone) == 1:
         which = f"coordinate {alone[0]} changes and is"
     else:
-        which = f"coordinates {_list_coordinates(alone)} change and are"
+        which = f"coordinates {list_indices(alone)} change and are"
     return f"{count} pairs are rotated, but {which} in none of them"
 
 
@@ -108,14 +109,7 @@ def reason_from_rest(observed: Observations, rotary: Rotary) -> str | None:
         return None
     times = float((x * y).sum() / max((x**2).sum(), TINY))
     how = f"multiplied by {times:.4g}" if np.abs(y - times * x).max() < 0.01 * size else "changed"
-    return f"coordinates that are in no pair ({_list_coordinates(rest)}) are {how}, not copied"
-
-
-def _list_coordinates(coordinates: Index) -> str:
-    """Return a run of coordinates as its ends, any others one by one, at most eight."""
-    if len(coordinates) > 2 and (np.diff(coordinates) == 1).all():
-        return f"{coordinates[0]} to {coordinates[-1]}"
-    return ", ".join(map(str, coordinates[:8])) + (", ..." if len(coordinates) > 8 else "")
+    return f"coordinates that are in no pair ({list_indices(rest)}) are {how}, not copied"
 
 
 def _explain_added(observed: Observations) -> str | None:
@@ -168,7 +162,7 @@ def _explain_partly_scaled(observed: Observations) -> str | None:
     where = np.flatnonzero(scaled)
     if not len(where) or len(where) == observed.head_dim or np.ptp(times[where]) > _CLOSE:
         return None
-    what = f"coordinates that are in no pair ({_list_coordinates(where)}) are"
+    what = f"coordinates that are in no pair ({list_indices(where)}) are"
     if len(where) == 1:
         what = f"the coordinate that is in no pair ({where[0]}) is"
     return f"{what} multiplied by {times[where].mean():.4g}, not copied"
