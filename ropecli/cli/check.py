@@ -63,6 +63,14 @@ def check(
             "--axes-of-positions", metavar="AXES", help="Axes of positions: s, b s or b*s."
         ),
     ] = None,
+    positions_dtype: Annotated[
+        str | None,
+        typer.Option(
+            "--positions-dtype",
+            metavar="DTYPE",
+            help="Dtype of positions: int64, int32 or float32. [default: found by trial]",
+        ),
+    ] = None,
     axes_of_tables: Annotated[
         str | None,
         typer.Option(
@@ -208,6 +216,7 @@ def check(
             call=call,
             axes_of_x=axes_of_x,
             axes_of_positions=axes_of_positions,
+            positions_dtype=positions_dtype,
             axes_of_tables=axes_of_tables,
             freqs=freqs,
             tables=tables,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -253,3 +254,59 @@ def test_what_is_loosened_is_in_the_verdict(
     _, err = printed(capfd, target, *short, "--select", "none", code=2)
     assert err[-1].startswith("error: law must be one of attention factor, axes, ")
     assert err[-1].endswith(", two instances, got 'none'")
+
+
+CALLED = """
+import numpy as np
+
+def turn(x, positions):
+    half = x.shape[-1] // 2
+    z = (x[..., :half] + 1j * x[..., half:])
+    z = z * np.exp(1j * positions[:, None] * 10000.0 ** (-np.arange(half) / half))
+    return np.concatenate([z.real, z.imag], axis=-1).astype(x.dtype)
+
+def of_int32(x, positions):
+    if positions.dtype != np.int32:
+        raise TypeError(f"expected int32, got {positions.dtype}")
+    return turn(x, positions)
+
+def of_tokens(x, positions):
+    batch, length, heads, dim = x.shape
+    return turn(x.swapaxes(1, 2), positions).swapaxes(1, 2)
+
+def score(q, k, positions):
+    return turn(q, positions) @ turn(k, positions).T / np.sqrt(q.shape[-1])
+
+class Decoder:
+    length = 0
+
+    def prefill(self, x):
+        self.length = x.shape[-2]
+        return turn(x, np.arange(self.length))
+
+    def step(self, x):
+        self.length += 1
+        return turn(x, np.array([self.length - 1]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "shown"),
+    slow_rows(
+        ("of_int32", "", "--positions-dtype int32"),
+        ("of_tokens", "", '--axes-of-x "b s h d"'),
+        ("score", "--form score --dtype float64", "--form score"),
+        ("Decoder", "--form decoder", "--form decoder"),
+    ),
+)
+def test_how_it_was_called_can_be_pasted(
+    name: str, given: str, shown: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "called.py").write_text(CALLED)
+    words = [f"{tmp_path / 'called.py'}:{name}", "--layout", "half", "--dim", "16", "--json", "-q"]
+    words += ["--context", "256"]
+    first = json.loads(printed(capfd, *words, *given.split())[0])["result"]
+    assert shown in first["convention"]
+    dtype = ["--dtype", "float64"] if "float64" in given else []
+    again = json.loads(printed(capfd, *words, *dtype, *shlex.split(first["convention"]))[0])
+    assert again["result"]["convention"] == first["convention"]

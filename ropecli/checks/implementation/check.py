@@ -82,6 +82,7 @@ def check(
     call: str | None = None,
     axes_of_x: str | None = None,
     axes_of_positions: str | None = None,
+    positions_dtype: str | None = None,
     axes_of_tables: str | None = None,
     freqs: str | None = None,
     tables: str | None = None,
@@ -125,6 +126,7 @@ def check(
             "Rotary(dim=head_dim)(x, offset)".
         axes_of_x: Axes of the vectors, such as "b s h d" or "b*s h*d".
         axes_of_positions: "s", "b s" or "b*s".
+        positions_dtype: Dtype of positions, such as "int32".
         axes_of_tables: Axes of cos, sin and freqs, such as "s 1 d".
         freqs: What freqs are: "angles", "complex", "cos sin" (..., 2) or "matrix" (..., 2, 2).
         tables: Columns of tables: each frequency in both "half"s, side by side ("interleaved"), or
@@ -165,6 +167,7 @@ def check(
         "call": call,
         "axes_of_x": axes_of_x,
         "axes_of_positions": axes_of_positions,
+        "positions_dtype": positions_dtype,
         "axes_of_tables": axes_of_tables,
         "freqs": freqs,
         "tables": tables,

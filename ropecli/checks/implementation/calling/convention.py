@@ -54,6 +54,7 @@ PACKED = "3"  #: The axis on which q, k and v are stacked.
 TABLES = ("cos", "sin", "freqs")
 CACHES = ("cos_cache", "sin_cache", "freqs_cache", "cos_sin_cache")
 COLUMNS = ("half", "interleaved", "single")
+POSITIONS_DTYPES = ("int64", "int32", "float32")
 FRAMEWORKS = ("numpy", "torch", "jax", "mlx", "tensorflow", "tinygrad")
 
 
@@ -91,6 +92,7 @@ class Convention:
             ("freqs", self.freqs, FREQS),
             ("tables", self.columns, COLUMNS),
             ("framework", self.framework, FRAMEWORKS),
+            ("positions dtype", self.positions_dtype, POSITIONS_DTYPES),
         ):
             if value not in allowed:
                 msg = f"{name} must be one of {', '.join(allowed)}, got {value!r}"
@@ -113,7 +115,6 @@ class Convention:
         """The command-line options that say this convention, as they can be pasted."""
         names = {
             "call": "--call",
-            "step": "--step",
             "axes_of_x": "--axes-of-x",
             "axes_of_positions": "--axes-of-positions",
             "axes_of_tables": "--axes-of-tables",
@@ -123,7 +124,7 @@ class Convention:
             "positions_dtype": "--positions-dtype",
             "framework": "--framework",
         }
-        unused = set()
+        unused = {"scores", "step"}  # a form says them
         if not self.names & {*TABLES, *CACHES}:
             unused |= {"columns", "tables_dtype"}
         if not self.names & {*TABLES} and "1" not in self.axes_of_tables:
@@ -138,7 +139,8 @@ class Convention:
             shown = field.name in {"call", "axes_of_x"} or value != field.default
             if shown and field.name not in unused:
                 words.append(f"{names[field.name]} {_quoted(value)}")
-        return " ".join(words)
+        form = "score" if self.scores else "decoder" if self.step else ""
+        return " ".join([*words, *([f"--form {form}"] if form else [])])
 
     def with_keywords(self, target: str, more: Mapping[str, Any]) -> Convention:
         """The convention with other keyword arguments where the implementation itself is called."""
