@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import sys
 from typing import Any
@@ -27,7 +28,8 @@ def describe(target: Any, name: str, other: Any = None, other_name: str = "") ->
     """Describe an implementation; its signature may be unknown, as of a compiled function."""
     kind = "class" if inspect.isclass(target) else "instance"
     compiled = ("__wrapped__", "schema", "__nb_signature__")
-    if kind == "instance" and (inspect.isroutine(target) or _has(target, *compiled)):
+    is_function = inspect.isroutine(target) or isinstance(target, functools.partial)
+    if kind == "instance" and (is_function or _has(target, *compiled)):
         kind = "function"
     owner = target if kind == "class" else type(target)
     methods = {} if kind == "function" else _methods(owner)

@@ -9,6 +9,8 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from ropecli.checks.implementation.calling.engine import Engine
 from ropecli.checks.implementation.calling.executable import Executable
 from ropecli.checks.implementation.calling.foreign import describe_exception, translate_errors
@@ -164,7 +166,7 @@ def engine_of(
         The engine, and what a reader should know of how it ran, which may grow.
     """
     if not isolated or IN_WORKER in os.environ:
-        with _kept_path():
+        with _keep_state():
             yield source.engine(), []
         return
     try:
@@ -191,10 +193,12 @@ _NOT_PICKLED = "it ran in this process, since it can't be pickled for another: "
 
 
 @contextlib.contextmanager
-def _kept_path() -> Iterator[None]:
+def _keep_state() -> Iterator[None]:
+    """Undo what loading an implementation changes here for all."""
     before = [*sys.path]
     try:
-        yield
+        with np.errstate():
+            yield
     finally:
         sys.path[:] = before
 

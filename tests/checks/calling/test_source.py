@@ -1,0 +1,178 @@
+"""Where an implementation of this process is found by another one, and what passes between them."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import subprocess
+import sys
+import threading
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from judging import SMALL_THETA, failures, turn_small
+
+import ropecli
+from ropecli.checks.implementation import Verdict
+
+SMALL: dict[str, Any] = {"head_dim": 8, "dtypes": "float32", "context_length": 512}
+RIGHT = """
+import os
+import numpy as np
+
+HERE = os.getpid()
+
+def rotate(x, positions):
+    if os.getpid() == {pid}:
+        raise RuntimeError("it ran where it should not")
+    d = x.shape[-1]
+    angle = np.asarray(positions, float)[..., None] * 1e4 ** (-np.arange(0, d, 2) / d)
+    if angle.ndim == 3 and x.ndim == 4:
+        angle = angle[:, None]
+    a, b = x[..., : d // 2].astype(float), x[..., d // 2 :].astype(float)
+    c, s = np.cos(angle), np.sin(angle)
+    return np.concatenate([a * c - b * s, b * c + a * s], axis=-1).astype(x.dtype)
+"""
+
+
+def judged(target: Any, **options: Any) -> Verdict:
+    return ropecli.check(target, **SMALL | options)
+
+
+def loaded(file: Path, name: str) -> types.ModuleType:
+    """A module from a file that no import finds."""
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def source() -> str:
+    return RIGHT.replace("{pid}", str(os.getpid()))
+
+
+def test_closures_lambdas_and_objects_run_in_another_process() -> None:
+    class Local:
+        def __init__(self) -> None:
+            self.theta = SMALL_THETA
+
+        def __call__(self, x: Any, positions: Any) -> Any:
+            return turn_small(x, positions, self.theta)
+
+    targets: list[Callable[..., Any]] = [
+        lambda x, positions: turn_small(x, positions, SMALL_THETA),
+        functools.partial(turn_small),
+        Local(),
+        Local,
+    ]
+    for target in targets:
+        verdict = judged(target)
+        assert failures(verdict) == []
+        assert verdict.notes == ()
+
+
+@pytest.mark.parametrize("name", ["a_module_of_nowhere", "json"])
+def test_modules_that_no_import_finds_are_taken_as_they_are(
+    name: str, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under a name of their own, or under that of another one."""
+    (tmp_path / "file.py").write_text(source)
+    monkeypatch.setitem(sys.modules, name, sys.modules.get(name, sys))
+    module = loaded(tmp_path / "file.py", name)
+    verdict = judged(module.rotate)
+    assert failures(verdict) == []
+    assert verdict.notes == ()
+
+
+def test_a_module_that_was_never_a_file(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("made_by_hand")
+    monkeypatch.setitem(sys.modules, "made_by_hand", module)
+    exec(source, vars(module))
+    assert failures(judged(module.rotate)) == []
+
+
+def test_functions_of_a_script(source: str, tmp_path: Path) -> None:
+    """As in a notebook, whose `__main__` nothing imports; the script is not run again."""
+    script = tmp_path / "script.py"
+    lines = [
+        source.replace("os.getpid() ==", "os.getpid() == HERE ==").replace("{pid}", "HERE"),
+        "import ropecli",
+        "print('once')",
+        "verdict = ropecli.check(rotate, head_dim=8, dtypes='float32', context_length=512)",
+        "print(verdict.passed, verdict.notes)",
+    ]
+    script.write_text("\n".join(lines))
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["once", "True ()"]
+    assert done.stderr == ""
+
+
+def test_what_can_not_be_pickled_runs_here_with_a_note() -> None:
+    lock = threading.Lock()
+
+    def rotate(x: Any, positions: Any) -> Any:
+        with lock:
+            return turn_small(x, positions)
+
+    verdict = judged(rotate)
+    assert failures(verdict) == []
+    (note,) = verdict.notes
+    assert note.startswith("it ran in this process, since it can't be pickled for another: TypeErr")
+
+
+def test_what_can_not_be_unpickled_runs_here_with_a_note() -> None:
+    class Odd:
+        def __call__(self, x: Any, positions: Any) -> Any:
+            return turn_small(x, positions)
+
+        def __reduce__(self) -> Any:
+            return int, ("x",)
+
+    verdict = judged(Odd())
+    assert failures(verdict) == []
+    assert "ValueError: invalid literal for int()" in verdict.notes[0]
+
+
+def test_nothing_of_one_check_is_left_for_the_next(tmp_path: Path, source: str) -> None:
+    """A module that counts its calls begins with none each time."""
+    file = tmp_path / "counts.py"
+    more = (
+        "\ncalls = []\n"
+        "def counted(x, positions):\n"
+        "    calls.append(0)\n"
+        "    if len(calls) > 400:\n"
+        "        raise RuntimeError('more calls than of one check')\n"
+        "    np.seterr(all='raise')\n"
+        "    return rotate(x, positions)\n"
+    )
+    file.write_text(source + more)
+    module = loaded(file, "counts")
+    try:
+        for _ in range(4):
+            assert failures(judged(f"{file}:counted")) == []
+            assert failures(judged(module.counted)) == []
+        assert module.calls == []
+    finally:
+        del sys.modules["counts"]
+
+
+def test_a_check_in_this_process_leaves_it_as_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "kernel.py"
+    file.write_text(RIGHT.replace("{pid}", "-1") + "\nnp.seterr(all='raise')\n")
+    before = [*sys.path], np.geterr(), sys.stdout
+    try:
+        assert failures(judged(f"{file}:rotate", isolated=False)) == []
+        assert [*sys.path] == before[0]
+        assert sys.stdout is before[2]
+        assert np.geterr() == before[1]
+    finally:
+        np.seterr(**before[1])
