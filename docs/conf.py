@@ -47,6 +47,7 @@ nitpick_ignore_regex = [
     ("py:class", r"Array|Decays|FeatureMap|Progress|Rotate|tuple\[\w+"),
     ("py:class", r"(collections\.abc\.)?Mapping.*"),
     ("py:class", r"(ropecli\.rotary\.\w+\.)?(Figure|Formula|Placement|Start|Table)"),
+    ("py:(class|exc)", r"(ropecli\.checks\.[\w.]+\.)?(CallError|Convention|Parting)"),
 ]
 
 
