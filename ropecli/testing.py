@@ -1,11 +1,6 @@
-"""Assert in the tests of other projects that an implementation of RoPE is correct.
+"""Checks for other projects' own tests: `assert_rope`.
 
-    from ropecli.testing import assert_rope
-
-    def test_rope():
-        assert_rope(my_kernels.apply, head_dim=128)
-
-With pytest there is also a fixture, `rope_check`, which is the same function.
+In pytest the fixture `rope_check` is `assert_rope` without an import.
 """
 
 from __future__ import annotations
@@ -13,28 +8,74 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import os
+
     from ropecli.checks.implementation import Verdict
     from ropecli.rotary.rotary import Rotary
 
 
-def assert_rope(target: Any, expect: Rotary | None = None, **options: Any) -> Verdict:
+class NotThisRope(AssertionError):
+    """A law fails; the message is what `ropecli check` prints."""
+
+    def __init__(self, page: str, verdict: Verdict, annotations: tuple[str, ...]) -> None:
+        super().__init__(page)
+        self.verdict = verdict
+        self.annotations = annotations  #: Lines by which GitHub Actions marks the code.
+
+
+def assert_rope(
+    target: Any = None,
+    expect: Rotary | None = None,
+    *,
+    junit: str | os.PathLike[str] | None = None,
+    sarif: str | os.PathLike[str] | None = None,
+    force: bool = False,
+    **options: Any,
+) -> Verdict:
     """Assert that an implementation is correct, and return the verdict.
 
     Args:
-        target: The implementation, function(x, positions) unless `form` says otherwise.
+        target: The implementation or its name, as in `ropecli.check`.
         expect: The encoding expected; without it, any RoPE in any convention is correct.
-        **options: Options of `ropecli.check`: head_dim, framework, form, context_length, ...
+        junit: A file for the verdict as JUnit XML.
+        sarif: A file for the verdict as SARIF 2.1.0.
+        force: Replace files that exist.
+        **options: Options of `ropecli.check`: head_dim, framework, call, tolerance, select, ignore,
+            save_failure, ...
 
     Raises:
         AssertionError: A law fails; the message is what `ropecli check` prints.
+        FileError: A file that can't be written.
     """
     __tracebackhide__ = True
+    from pathlib import Path
+
     from ropecli.checks.implementation.check import check
+    from ropecli.render import check_reports
     from ropecli.render.check import page
     from ropecli.render.console import Screen
+    from ropecli.render.save import write_output
 
-    verdict = check(target, expect=expect, **options)
+    reports = {
+        Path(file): make
+        for file, make in ((junit, check_reports.junit), (sarif, check_reports.sarif))
+        if file is not None
+    }
+    check_reports.check_files(reports, force=force)
+    verdict = check(target, expect=expect, force=force, **options)
+    name = _name(target, options.get("command"))
+    for file, make in reports.items():
+        write_output(file, make(verdict, name, target), force=force)
     if not verdict.passed:
-        name = getattr(target, "__qualname__", None) or type(target).__name__
-        raise AssertionError("\n".join(page(verdict, Screen(), target=name)))
+        annotations = check_reports.github_annotations(verdict, name, target)
+        text = "\n".join(page(verdict, Screen(), target=name))
+        raise NotThisRope(text, verdict, tuple(annotations))
     return verdict
+
+
+def _name(target: Any, command: str | None) -> str:
+    if target is None:
+        return command or ""
+    if isinstance(target, str):
+        return target
+    return getattr(target, "__qualname__", None) or type(target).__name__

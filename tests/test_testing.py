@@ -98,3 +98,53 @@ def test_the_fixture_in_somebody_elses_tests(tmp_path: Path) -> None:
     assert "1 failed, 1 passed" in done.stdout
     assert "negative positions" in done.stdout
     assert "the sign of the position is ignored" in " ".join(done.stdout.split())
+
+
+def test_reports_and_loosened_laws_are_options_like_any_other(tmp_path: Path) -> None:
+    files = {"junit": tmp_path / "a.xml", "sarif": tmp_path / "a.sarif"}
+    loose = {"select": ["norm", "convention"], "ignore": ["convention"], "tolerance": "1e-3"}
+    verdict = assert_rope(rotate, ropecli.Rotary(head_dim=16, layout="half"), **OPTIONS, **loose)
+    assert [each.name for each in verdict.checks] == ["norm"]
+    with pytest.raises(AssertionError) as error:
+        assert_rope(
+            rotate,
+            ropecli.Rotary(head_dim=16, layout="half"),
+            **OPTIONS,
+            **files,
+            save_failure=tmp_path / "case.npz",
+        )
+    assert str(tmp_path / "case.npz") in str(error.value)
+    assert 'name="convention (float32)"' in files["junit"].read_text()
+    assert "tests/test_testing.py" in files["sarif"].read_text()
+    with pytest.raises(ropecli.FileError, match=r"a\.xml exists"):
+        assert_rope(rotate, **OPTIONS, **files)
+
+
+def test_an_implementation_may_be_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "theirs.py").write_text(PROJECT)
+    monkeypatch.chdir(tmp_path)
+    assert assert_rope("theirs.py:rotate", **OPTIONS).passed
+    with pytest.raises(AssertionError, match=r"^FAIL  theirs\.py:rotate is not the RoPE of"):
+        assert_rope("theirs.py:rotate", ropecli.Rotary(head_dim=16, layout="half"), **OPTIONS)
+
+
+def test_the_plugin_annotates_jobs_of_github(tmp_path: Path) -> None:
+    (tmp_path / "test_theirs.py").write_text(PROJECT)
+    words = {}
+    for value in ("true", "false"):
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-p", "ropecli.pytest_plugin", "-q", "test_theirs.py"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+            env={
+                "PYTHONPATH": str(ROOT), "PATH": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+                "GITHUB_ACTIONS": value,
+            },
+        )  # fmt: skip
+        words[value] = done.stdout
+    line = "\n::error file=test_theirs.py,line=19,title=ropecli check%3A negative-positions::"
+    assert line in words["true"], words["true"]
+    assert "::error" not in words["false"]

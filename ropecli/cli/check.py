@@ -199,7 +199,7 @@ def check(
     from ropecli.render import check_reports, console
     from ropecli.render.save import write_output
 
-    _check_outputs(junit, sarif, force=force)
+    check_reports.check_files([each for each in (junit, sarif) if each is not None], force=force)
     expected = _expected_encoding(rope)
     name = target or command or ""
     page.note(*(() if expected is None else expected.notes), f"running the code of {name}")
@@ -256,21 +256,6 @@ def check(
     if os.environ.get("GITHUB_ACTIONS") == "true":
         console.annotate(check_reports.github_annotations(result, name))
     return result.passed
-
-
-def _check_outputs(*outputs: Path | None, force: bool) -> None:
-    """Refuse files that can't be written before the implementation runs."""
-    from ropecli.files.atomic import check_target, resolve_target
-
-    seen = set()
-    for path in outputs:
-        if path is None:
-            continue
-        check_target(path, force=force)
-        if resolve_target(path) in seen:
-            msg = f"two outputs are the same file: {path}"
-            raise ArgumentError(msg)
-        seen.add(resolve_target(path))
 
 
 def _expected_encoding(rope: EncodingOptions) -> NamedRotary | None:

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from ropecli._version import __version__
+from ropecli.errors import ArgumentError
+from ropecli.files.atomic import check_target, resolve_target
 from ropecli.render.console import visible
 from ropecli.render.sarif import SCHEMA, file_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ropecli.checks.implementation import Verdict
     from ropecli.checks.law import Check
@@ -24,7 +26,23 @@ if TYPE_CHECKING:
 PAGE = "docs/commands/check.md#the-laws"  #: Describes all laws, in the documentation.
 
 
-def junit(result: Verdict, target: str) -> bytes:
+def check_files(outputs: Iterable[Path], *, force: bool) -> None:
+    """Refuse files that can't be written before the implementation runs.
+
+    Raises:
+        ArgumentError: Two are the same.
+        FileError: One exists, or can't be a file.
+    """
+    seen = set()
+    for path in outputs:
+        check_target(path, force=force)
+        if resolve_target(path) in seen:
+            msg = f"two outputs are the same file: {path}"
+            raise ArgumentError(msg)
+        seen.add(resolve_target(path))
+
+
+def junit(result: Verdict, target: str, _code: Any = None) -> bytes:
     """Return JUnit XML: a test case for each law in each dtype.
 
     Args:
