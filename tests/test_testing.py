@@ -102,7 +102,11 @@ def test_the_fixture_in_somebody_elses_tests(tmp_path: Path) -> None:
 
 def test_reports_and_loosened_laws_are_options_like_any_other(tmp_path: Path) -> None:
     files: dict[str, Any] = {"junit": tmp_path / "a.xml", "sarif": tmp_path / "a.sarif"}
-    loose: dict[str, Any] = {"select": ["norm", "convention"], "ignore": ["convention"], "tolerance": "1e-3"}
+    loose: dict[str, Any] = {
+        "select": ["norm", "convention"],
+        "ignore": ["convention"],
+        "tolerance": "1e-3",
+    }
     verdict = assert_rope(rotate, ropecli.Rotary(head_dim=16, layout="half"), **OPTIONS, **loose)
     assert [each.name for each in verdict.checks] == ["norm"]
     with pytest.raises(AssertionError) as error:

@@ -20,6 +20,7 @@ import typer
 from typer.main import get_command
 
 from ropecli._version import __version__
+from ropecli.cli.command import SectionedCommand
 from ropecli.cli.interrupts import EXIT_INTERRUPTED, was_interrupted
 from ropecli.errors import RopecliError
 
@@ -77,7 +78,7 @@ def build(names: Iterable[str] = COMMANDS) -> Any:
         text = function.__doc__ or ""
         about = " ".join(text.rpartition("\n\n")[2].split())
         summary = re.split(r"\.(?= [A-Z]|$)", about)[0]
-        app.command(name=name, help=text, short_help=summary)(function)
+        app.command(name=name, cls=SectionedCommand, help=text, short_help=summary)(function)
     return get_command(app)
 
 

@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ropecli.cli.command import command
-from ropecli.cli.options import EncodingOptions, Force, PageOptions, Seed
+from ropecli.cli.command import Section, command
+from ropecli.cli.options import EncodingOptions, PageOptions
 from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
     from ropecli.cli.encoding import NamedRotary
+
+#: Headings of the options in the help.
+CALLED = "How it is called"
+EXPECTED = "What is expected"
+JUDGED = "What is judged"
+OUTPUT = "Output"
 
 
 @command
@@ -31,6 +37,7 @@ def check(
         typer.Option(
             metavar="COMMAND",
             help="Program to run in place of TARGET; {x}, {positions} and {out} are .npy files.",
+            rich_help_panel=CALLED,
         ),
     ] = None,
     apply_with: Annotated[
@@ -39,14 +46,15 @@ def check(
             "--with",
             metavar="TARGET",
             help="Function that rotates by the tables that TARGET returns.",
+            rich_help_panel=CALLED,
         ),
     ] = None,
-    rope: EncodingOptions,
     call: Annotated[
         str | None,
         typer.Option(
             metavar="EXPRESSION",
             help="The call, such as 'apply(q, k, cos, sin)'. [default: found by trial]",
+            rich_help_panel=CALLED,
         ),
     ] = None,
     axes_of_x: Annotated[
@@ -55,12 +63,16 @@ def check(
             "--axes-of-x",
             metavar="AXES",
             help="Axes of the vectors, such as 'b s h d' or 'b*s h*d'.",
+            rich_help_panel=CALLED,
         ),
     ] = None,
     axes_of_positions: Annotated[
         str | None,
         typer.Option(
-            "--axes-of-positions", metavar="AXES", help="Axes of positions: s, b s or b*s."
+            "--axes-of-positions",
+            metavar="AXES",
+            help="Axes of positions: s, b s or b*s.",
+            rich_help_panel=CALLED,
         ),
     ] = None,
     positions_dtype: Annotated[
@@ -69,12 +81,16 @@ def check(
             "--positions-dtype",
             metavar="DTYPE",
             help="Dtype of positions: int64, int32 or float32. [default: found by trial]",
+            rich_help_panel=CALLED,
         ),
     ] = None,
     axes_of_tables: Annotated[
         str | None,
         typer.Option(
-            "--axes-of-tables", metavar="AXES", help="Axes of cos, sin and freqs, such as 's 1 d'."
+            "--axes-of-tables",
+            metavar="AXES",
+            help="Axes of cos, sin and freqs, such as 's 1 d'.",
+            rich_help_panel=CALLED,
         ),
     ] = None,
     freqs: Annotated[
@@ -82,14 +98,7 @@ def check(
         typer.Option(
             metavar="KIND",
             help="What freqs are: angles, complex, 'cos sin' (..., 2) or matrix (..., 2, 2).",
-        ),
-    ] = None,
-    form: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FORM",
-            help="Call signature: apply (x, positions), tables (q, k, cos, sin), module, decoder, "
-            "or score (q, k, positions). [default: found by trial]",
+            rich_help_panel=CALLED,
         ),
     ] = None,
     tables: Annotated[
@@ -98,6 +107,16 @@ def check(
             metavar="WIDTH",
             help="Columns of tables: each frequency in both halves (half), side by side "
             "(interleaved), or once (single). [default: found by trial]",
+            rich_help_panel=CALLED,
+        ),
+    ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FORM",
+            help="Call signature: apply (x, positions), tables (q, k, cos, sin), module, decoder, "
+            "or score (q, k, positions). [default: found by trial]",
+            rich_help_panel=CALLED,
         ),
     ] = None,
     framework: Annotated[
@@ -106,10 +125,47 @@ def check(
             metavar="NAME",
             help="Framework of the arrays: numpy, torch, jax, mlx, tensorflow or tinygrad. "
             "[default: found by trial]",
+            rich_help_panel=CALLED,
         ),
     ] = None,
     device: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Device of the framework, e.g. cuda:0.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Device of the framework, e.g. cuda:0.", rich_help_panel=CALLED
+        ),
+    ] = None,
+    init: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Argument of the class or function; repeatable.",
+            rich_help_panel=CALLED,
+        ),
+    ] = None,
+    rope: Annotated[EncodingOptions, Section(EXPECTED)],
+    axes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Number of coordinates of a position. [default: 1]",
+            rich_help_panel=EXPECTED,
+        ),
+    ] = None,
+    context: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Context length to support. [default: the model's, or up to 131072]",
+            rich_help_panel=EXPECTED,
+        ),
+    ] = None,
+    original: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Original context length, if frequencies change there.",
+            rich_help_panel=EXPECTED,
+        ),
     ] = None,
     dtype: Annotated[
         list[str] | None,
@@ -117,67 +173,74 @@ def check(
             metavar="DTYPE",
             help="Dtype: float64, float32, float16 or bfloat16; repeatable. [default: those of the "
             "framework]",
+            rich_help_panel=JUDGED,
         ),
-    ] = None,
-    init: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="Argument of the class or function; repeatable."),
-    ] = None,
-    axes: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Number of coordinates of a position. [default: 1]"),
-    ] = None,
-    context: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Context length to support. [default: the model's, or up to 131072]",
-        ),
-    ] = None,
-    original: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Original context length, if frequencies change there."),
     ] = None,
     result_dtype: Annotated[
         str | None,
-        typer.Option(metavar="DTYPE", help="Dtype of results, where it is not that of the data."),
+        typer.Option(
+            metavar="DTYPE",
+            help="Dtype of results, where it is not that of the data.",
+            rich_help_panel=JUDGED,
+        ),
     ] = None,
     tolerance: Annotated[
         list[str] | None,
         typer.Option(
             metavar="[DTYPE=]SIZE",
             help="Least error allowed of a coordinate: 1e-3, 2ulp or float16=4ulp; repeatable.",
+            rich_help_panel=JUDGED,
         ),
     ] = None,
     select: Annotated[
         list[str] | None,
-        typer.Option(metavar="LAW", help="Judge by this law alone, e.g. norm; repeatable."),
+        typer.Option(
+            metavar="LAW",
+            help="Judge by this law alone, e.g. norm; repeatable.",
+            rich_help_panel=JUDGED,
+        ),
     ] = None,
     ignore: Annotated[
-        list[str] | None, typer.Option(metavar="LAW", help="Skip this law; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="LAW", help="Skip this law; repeatable.", rich_help_panel=JUDGED),
     ] = None,
+    thorough: Annotated[
+        bool,
+        typer.Option(
+            "--thorough", help="Make about ten times as many calls.", rich_help_panel=JUDGED
+        ),
+    ] = False,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", help="Seconds for one call.", min=0.01, rich_help_panel=JUDGED
+        ),
+    ] = 60.0,
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="Random seed.", rich_help_panel=JUDGED)
+    ] = 0,
     junit: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write JUnit XML for CI.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write JUnit XML for CI.", rich_help_panel=OUTPUT),
     ] = None,
     sarif: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write SARIF 2.1.0 for code hosts.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write SARIF 2.1.0 for code hosts.", rich_help_panel=OUTPUT
+        ),
     ] = None,
     save_failure: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE.npz",
             help="Write the smallest failing call, and a script that shows it without ropecli.",
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
-    force: Force = False,
-    thorough: Annotated[
-        bool, typer.Option("--thorough", help="Make about ten times as many calls.")
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace existing output files.", rich_help_panel=OUTPUT)
     ] = False,
-    timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Seconds for one call.", min=0.01)
-    ] = 60.0,
-    seed: Seed = 0,
-    page: PageOptions,
+    page: Annotated[PageOptions, Section(OUTPUT)],
 ) -> bool:
     """\b
     Examples:
@@ -196,6 +259,7 @@ def check(
     """
     from ropecli.checks.implementation.calling.find import CallError
     from ropecli.checks.implementation.check import check as judge
+    from ropecli.cli.progress import progress_bar
     from ropecli.render import check_reports, console
     from ropecli.render.save import write_output
 
@@ -206,38 +270,40 @@ def check(
     if context is None and expected is not None and expected.layer is not None:
         context = expected.layer.context_length
     try:
-        result = judge(
-            target,
-            command=command,
-            apply_with=apply_with,
-            expect=None if expected is None else expected.rope,
-            framework=framework,
-            form=form,
-            call=call,
-            axes_of_x=axes_of_x,
-            axes_of_positions=axes_of_positions,
-            positions_dtype=positions_dtype,
-            axes_of_tables=axes_of_tables,
-            freqs=freqs,
-            tables=tables,
-            head_dim=rope.dim,
-            context_length=context,
-            original_context_length=original,
-            dtypes=dtype,
-            device=device,
-            init=_arguments(init),
-            axes=axes,
-            result_dtype=result_dtype,
-            tolerance=tolerance or None,
-            select=select or None,
-            ignore=ignore or (),
-            thorough=thorough,
-            timeout=timeout,
-            echo=lambda line: page.note(line, kind="target"),
-            seed=seed,
-            save_failure=save_failure,
-            force=force,
-        )
+        with progress_bar(name, wanted=not page.quiet, of_bytes=False, after=1.0) as progress:
+            result = judge(
+                target,
+                command=command,
+                apply_with=apply_with,
+                expect=None if expected is None else expected.rope,
+                framework=framework,
+                form=form,
+                call=call,
+                axes_of_x=axes_of_x,
+                axes_of_positions=axes_of_positions,
+                positions_dtype=positions_dtype,
+                axes_of_tables=axes_of_tables,
+                freqs=freqs,
+                tables=tables,
+                head_dim=rope.dim,
+                context_length=context,
+                original_context_length=original,
+                dtypes=dtype,
+                device=device,
+                init=_arguments(init),
+                axes=axes,
+                result_dtype=result_dtype,
+                tolerance=tolerance or None,
+                select=select or None,
+                ignore=ignore or (),
+                thorough=thorough,
+                timeout=timeout,
+                echo=lambda line: page.note(line, kind="target"),
+                seed=seed,
+                save_failure=save_failure,
+                force=force,
+                progress=progress,
+            )
     except CallError as error:
         page.note(*error.adapter.splitlines(), kind="adapter")
         raise

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 from typer.models import ArgumentInfo
 
 if TYPE_CHECKING:
@@ -29,6 +30,34 @@ class Help(dict[str, str]):
 
     `rope: Annotated[EncodingOptions, Help(dim="Head dim, even. [default: 128]")]`
     """
+
+
+class Section(str):
+    """Heading of options in the help of a command: of one option, or of a group.
+
+    `rope: Annotated[EncodingOptions, Section("What is expected")]`
+    """
+
+    __slots__ = ()
+
+
+class SectionedCommand(TyperCommand):
+    """A command that lists its options under the headings that they have."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, then the options by heading."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            heading = getattr(parameter, "rich_help_panel", None)
+            plain = "Arguments" if parameter.param_type_name == "argument" else "Options"
+            if record is not None:
+                sections.setdefault(heading or plain, []).append(record)
+        if "Options" in sections:  # --help, where all others have headings
+            sections["Options"] = sections.pop("Options")
+        for heading, records in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
 
 
 def command(function: Callable[..., bool | None]) -> Callable[..., None]:
@@ -83,16 +112,18 @@ def _options(hint: Any) -> Iterator[inspect.Parameter]:
     """Yield the options of a group, those of a subclass before those of its base."""
     group = _group(hint)
     own = next((each for each in get_args(hint)[1:] if isinstance(each, Help)), Help())
+    section = next((each for each in get_args(hint)[1:] if isinstance(each, Section)), None)
     hints = get_type_hints(group, include_extras=True)
     order = [name for each in group.__mro__ for name in inspect.get_annotations(each)]
     for name in dict.fromkeys(order):
         annotation = hints[name]
         if get_origin(annotation) is not Annotated:
             continue
-        if name in own:
+        if name in own or section is not None:
             kind, option = get_args(annotation)
             option = copy(option)
-            option.help = own[name]
+            option.help = own.get(name, option.help)
+            option.rich_help_panel = section or option.rich_help_panel
             annotation = Annotated[kind, option]
         default = group.__dataclass_fields__[name].default
         yield inspect.Parameter(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,9 +18,16 @@ def is_watched() -> bool:
 
 @contextlib.contextmanager
 def progress_bar(
-    name: str, *, wanted: bool, of_bytes: bool = True
+    name: str, *, wanted: bool, of_bytes: bool = True, after: float = 0.0
 ) -> Iterator[Callable[[int, int], None] | None]:
-    """Give a function of the bytes, or steps, done and in all; None without a terminal."""
+    """Give a function of the bytes, or steps, done and in all; None without a terminal.
+
+    Args:
+        name: What is worked on.
+        wanted: Show a bar, if there is a terminal.
+        of_bytes: Bytes are counted, and not steps.
+        after: Seconds before the bar appears.
+    """
     if not wanted or not is_watched():
         yield None
         return
@@ -43,6 +51,15 @@ def progress_bar(
         *((DownloadColumn(), TransferSpeedColumn()) if of_bytes else (MofNCompleteColumn(),)),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(escape(visible(name)), total=None)
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task(escape(visible(name)), total=None)
+    appears = threading.Timer(after, bar.start)
+    appears.daemon = True
+    try:
+        (appears if after else bar).start()
         yield lambda done, total: bar.update(task, completed=done, total=total)
+    finally:
+        if after:
+            appears.cancel()
+            appears.join()
+        bar.stop()

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 from cli.kernel import KERNEL
-from helpers import run_cli, slow_rows
+from helpers import run_cli, run_in_terminal, slow_rows
 
 from ropecli.cli.app import run
 
@@ -310,3 +310,40 @@ def test_how_it_was_called_can_be_pasted(
     dtype = ["--dtype", "float64"] if "float64" in given else []
     again = json.loads(printed(capfd, *words, *dtype, *shlex.split(first["convention"]))[0])
     assert again["result"]["convention"] == first["convention"]
+
+
+def test_help_is_in_sections_of_eighty_columns() -> None:
+    done = run_cli("check", "--help", COLUMNS="80")
+    lines = done.stdout.splitlines()
+    headings = [line for line in lines if line and not line.startswith(" ")]
+    assert headings[1:] == [
+        "Arguments:",
+        "How it is called:",
+        "What is expected:",
+        "What is judged:",
+        "Output:",
+        "Options:",
+    ]
+    assert max(map(len, lines)) <= 80
+    sections = done.stdout.split("\n\n")
+    expected = next(part for part in sections if part.startswith("What is expected:"))
+    assert "--base B" in expected
+    assert "--json" in sections[-2]
+
+
+def test_progress_appears_on_a_terminal_after_a_second(tmp_path: Path) -> None:
+    target = "slow.py:turn"
+    (tmp_path / "slow.py").write_text(
+        KERNEL.replace('print("imported")', "import time\ntime.sleep(2)")
+        .replace('    print("called")\n    os.write(1, b"written past Python\\n")\n', "")
+        .replace("def split", "def turn")
+    )
+    arguments = ["check", target, "--dim", "8", "--context", "64", "--select", "norm"]
+    shown = run_in_terminal(*arguments, cwd=tmp_path)
+    assert shown.code == 0, shown.text
+    assert f"\r{target} " in shown.text
+    before, page = shown.text.split("PASS ", 1)
+    assert f"{target} " in before
+    assert "━" not in page
+    piped = run_cli(*arguments, cwd=tmp_path)
+    assert piped.stderr == f"note: running the code of {target}\n"

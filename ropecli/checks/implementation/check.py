@@ -104,6 +104,7 @@ def check(
     echo: Callable[[str], None] | None = None,
     save_failure: str | os.PathLike[str] | None = None,
     force: bool = False,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Verdict:
     """Check an implementation of RoPE against the laws, on vectors that it rotates itself.
 
@@ -153,6 +154,7 @@ def check(
         save_failure: A .npz file for the smallest call that fails, with the result expected, and
             next to it a script that shows it without ropecli. Without a failure nothing is written.
         force: Replace files that exist.
+        progress: Takes the number of laws that were judged, and of all.
 
     Raises:
         ArgumentError: An unusable value.
@@ -237,7 +239,11 @@ def check(
         if form != "score":
             with np.errstate(all="ignore"):  # an implementation may return what is not finite
                 subject = probe(subject)
-        checks = [each for law in laws for each in _judge(law, subject, deaths, recorder)]
+        checks = []
+        for done, law in enumerate(laws):
+            if progress is not None:
+                progress(done, len(laws))
+            checks += _judge(law, subject, deaths, recorder)
     told = list(notes)
     if files is not None and any(check.passed is False for check in checks):
         with engine_of(source, isolated=isolated, timeout=timeout, echo=echo) as (again, _):
