@@ -264,11 +264,12 @@ def check(
                 files=files,
                 force=force,
             )
+    diagnosis, checks = diagnose(subject, checks)
     return Verdict(
         checks=tuple(checks),
         expect=expect,
         identified=subject.evidence.identified,
-        diagnosis=diagnose(subject, checks),
+        diagnosis=diagnosis,
         convention=convention,
         notes=tuple(told),
         findings=findings(subject, checks),

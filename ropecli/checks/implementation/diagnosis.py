@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,7 @@ from ropecli.checks.implementation.laws import MOST_SPECIFIC_FIRST
 from ropecli.checks.implementation.laws.convention import describe_scale
 from ropecli.checks.implementation.laws.state import COMES_BACK
 from ropecli.checks.implementation.oracle import computed_in_half, phase_tolerance
+from ropecli.checks.implementation.shapes.blame import about
 from ropecli.errors import RopecliError
 
 if TYPE_CHECKING:
@@ -35,32 +37,69 @@ LEAST_BASE, LARGEST_BASE = 10.0, 1e12
 #: Coordinates that a partial rotary does not leave alone on purpose: the least share that models
 #: do not rotate is a quarter, so that 2 are few in any head dim above 8.
 FORGOTTEN, LEAST_DIM = 2, 8
+#: Laws that make calls of every kind, those that see more positions first.
+WHOLE_DESIGN = ("every position", "every shape")
+#: Laws of what calls leave behind, which may show in any later call.
+STATE = {"same twice", "two instances", "long, short, long", "precision", "original length"}
+#: Laws whose failure no other one explains.
+OF_THEIR_OWN = {"input untouched", "dtype and shape", "memory", "rounding", "gradient", "keys"}
+#: Laws that compare with the encoding expected, and those whose calls have heads or a batch.
+OF_WHAT_IS_EXPECTED = {"attention factor", "axes", "score", "softmax factor", "original length"}
+OF_LARGE_CALLS = {"batched positions", "left padding", *WHOLE_DESIGN}
 SURE = 1e-4  #: Relative difference of frequencies that are said to be the same.
 
 
-def diagnose(subject: Subject, checks: Sequence[Check]) -> str | None:
-    """Return the sentence; None if no law fails."""
+def diagnose(subject: Subject, checks: Sequence[Check]) -> tuple[str | None, list[Check]]:
+    """Return the sentence, None if no law fails, and the checks, with what follows from which."""
     failed: dict[str, Check] = {}
     for check in checks:
         if check.passed is False:
             failed.setdefault(check.name, check)
     if not failed:
-        return None
+        return None, [*checks]
+    cause, sentence = _cause(subject, failed)
+    followers = _followers(subject, cause, failed[cause])
+    return sentence, [
+        replace(check, follows=cause)
+        if check.passed is False and check.name in followers
+        else check
+        for check in checks
+    ]
+
+
+def _cause(subject: Subject, failed: Mapping[str, Check]) -> tuple[str, str]:
+    """Return the law that comes closest to the cause, and the sentence."""
     found = subject.evidence.identified
     first = {"decoder": "token by token"}.get(subject.implementation.form, "same twice")
-    if first in failed or "rotation" in failed:
-        return _sentence(failed[first]) if first in failed else _no_rotation(subject, failed)
+    if first in failed:
+        return first, _sentence(failed[first])
+    if "rotation" in failed:
+        return "rotation", _no_rotation(subject, failed)
     if found is not None and computed_in_half(found) and "precision" in failed:
-        return f"{found.precision} under {subject.dtype} data: compute them in float32 at least"
+        text = f"{found.precision} under {subject.dtype} data: compute them in float32 at least"
+        return "precision", text
     if "convention" in failed and subject.expect is not None and found is not None:
         stretched = _changed_pass_through(subject)
         more = [] if stretched is None else [stretched]
         sentences = _differences(subject.expect, found) + more
         if sentences:
-            return "; ".join(sentences)
-    specific = (law.name for law in MOST_SPECIFIC_FIRST)
-    named = next((name for name in specific if name in failed), next(iter(failed)))
-    return _sentence(failed[named])
+            return "convention", "; ".join(sentences)
+    specific = [law.name for law in MOST_SPECIFIC_FIRST if law.name in failed]
+    # A statement about shapes explains why calls of that shape fail other laws.
+    shapes = [each for each in WHOLE_DESIGN if each in failed and about(failed[each].note or "")]
+    named = shapes[0] if shapes and not {*specific} & STATE else (specific or [*failed])[0]
+    return named, _sentence(failed[named])
+
+
+def _followers(subject: Subject, cause: str, check: Check) -> set[str]:
+    """Return the laws whose failures another law's explains."""
+    found = subject.evidence.identified
+    laws = {law.name for law in MOST_SPECIFIC_FIRST} - OF_THEIR_OWN - {cause}
+    if cause == "convention" and found is not None and found.recognised:
+        return laws & OF_WHAT_IS_EXPECTED  # the others compare with the rotation found
+    if cause in WHOLE_DESIGN and about(check.note or "") == "heads":
+        return laws & OF_LARGE_CALLS
+    return laws
 
 
 def findings(subject: Subject, checks: Sequence[Check]) -> tuple[str, ...]:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ropecli.checks.implementation.calling.convention import Convention
+    from ropecli.checks.implementation.calling.request import Request, Response
+
 
 class ImplementationError(Exception):
     """The implementation raised, or returned no array of the right shape; in one line."""
@@ -51,6 +54,15 @@ class Instance(ABC):
             Unsupported: Its form cannot take these positions.
         """
 
+    @abstractmethod
+    def request(self, request: Request) -> Response:
+        """Make a call of any kind.
+
+        Raises:
+            ImplementationError: It raised, or returned what cannot be judged.
+            Unsupported: Its convention cannot say this request.
+        """
+
     def rows(
         self, x: NDArray[np.float64], positions: NDArray[Any], dtype: str
     ) -> NDArray[np.float64]:
@@ -79,6 +91,8 @@ class Implementation(ABC):
     form: str  #: "apply", "module", "tables", "decoder" or "score".
     lead: tuple[int, ...]  #: Leading axes that x needs for a single sequence.
     takes_tables: bool  #: Whether it is given cos and sin of each position.
+    convention: Convention  #: How it is called.
+    costly: bool  #: Whether a call in a new shape takes long, as a program or a compiler does.
     renewable: bool  #: Whether a new instance is free of what earlier calls left behind.
 
     @property

@@ -126,7 +126,7 @@ class Oracle:
         if self.outside:
             furthest = np.abs(positions if positions.ndim == 1 else positions.max(axis=1))
             allowed += (self.outside * furthest * np.abs(x).max(axis=1))[:, None]
-        lost = phase_tolerance(angles, rope.inv_freq) + self._uncertain_phase(rope, positions)
+        lost = phase_tolerance(angles, rope.inv_freq) + self.uncertain_phase(rope, positions)
         size = rope.attention_factor * np.hypot(x[:, first], x[:, second])
         per_pair = (unit + lost) * size + least
         allowed[:, to_first] = allowed[:, to_second] = per_pair
@@ -143,7 +143,8 @@ class Oracle:
         moved = positions * self.scale + self.offset
         return moved[:, list(rope.axis)] if moved.ndim == 2 else moved[:, None]
 
-    def _uncertain_phase(self, rope: Rotary, positions: Array) -> Array:
+    def uncertain_phase(self, rope: Rotary, positions: Array) -> Array:
+        """Return how far the phases of measured frequencies may be off, radians."""
         return np.asarray(self.uncertainty * np.abs(self.scaled_positions(rope, positions)))
 
 

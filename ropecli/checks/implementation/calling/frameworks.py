@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.arrays import BFLOAT16, DTYPES, as_array
-from ropecli.checks.implementation.interface import Unsupported
+from ropecli.checks.implementation.interface import Unsupported, WrongResult
 from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -105,7 +105,11 @@ class Torch(Numpy):
             raise Unsupported(msg)
         (back,) = self._torch.autograd.grad(result, given, up, create_graph=True)
         if back.requires_grad:  # double backward must not raise
-            self._torch.autograd.grad(back.sum(), up, allow_unused=True)
+            try:
+                self._torch.autograd.grad(back.sum(), up, allow_unused=True)
+            except Exception as error:
+                msg = f"its gradient cannot be differentiated: {' '.join(str(error).split())}"
+                raise WrongResult(msg) from None
         return self.back(back)
 
 

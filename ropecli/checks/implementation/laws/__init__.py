@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from ropecli.checks.implementation.laws import convention, identities, positions, state
+from ropecli.checks.implementation.laws import (
+    arithmetic,
+    convention,
+    identities,
+    positions,
+    shapes,
+    state,
+)
 from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.law import Law
 
@@ -29,6 +36,13 @@ LAWS: tuple[Law[Subject], ...] = (
     state.LONG_SHORT_LONG,
     state.TWO_INSTANCES,
     positions.MIXED_BATCHES,
+    arithmetic.ROUNDING,
+    arithmetic.GRADIENT,
+    shapes.KEYS,
+    shapes.MEMORY_HELD,
+    shapes.MANY_STEPS,
+    shapes.EVERY_POSITION,
+    shapes.EVERY_SHAPE,
 )
 SCORE_LAWS: tuple[Law[Subject], ...] = (identities.SCORE, identities.SOFTMAX_FACTOR)
 #: Laws whose failure has a meaning of its own, those that come closest to the cause first.
@@ -52,4 +66,11 @@ MOST_SPECIFIC_FIRST: tuple[Law[Subject], ...] = (
     identities.SCORE,
     state.INPUT_UNTOUCHED,
     state.DTYPE_AND_SHAPE,
+    shapes.KEYS,
+    shapes.MEMORY_HELD,
+    arithmetic.GRADIENT,
+    arithmetic.ROUNDING,
+    shapes.MANY_STEPS,
+    shapes.EVERY_POSITION,
+    shapes.EVERY_SHAPE,
 )

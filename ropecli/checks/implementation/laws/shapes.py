@@ -1,0 +1,321 @@
+"""Laws of shapes: every one is turned alike, and so is every position of the context."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.arrays import DTYPES
+from ropecli.checks.implementation.calling.request import MEMORY, Request
+from ropecli.checks.implementation.interface import (
+    ImplementationError,
+    Unsupported,
+    real_numbers,
+)
+from ropecli.checks.implementation.judge import judge_rows
+from ropecli.checks.implementation.laws.positions import AS_THE_ORACLE
+from ropecli.checks.implementation.shapes.calls import Call, Survey
+from ropecli.checks.implementation.shapes.design import (
+    BATCHES,
+    HEADS,
+    LENGTHS,
+    ROWS,
+    Case,
+    both_sides,
+    cover,
+    one_at_a_time,
+    rows,
+)
+from ropecli.checks.implementation.subject import needs_oracle
+from ropecli.checks.law import Law, Outcome, no_verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from ropecli.checks.implementation.subject import Subject
+
+    Array = NDArray[np.float64]
+
+MODES = ("prefill", "chunked prefill", "packed sequences")
+THOROUGH = 10  #: Times as many calls.
+STEPS, GROWN = 600, 130  #: Steps of decoding, and lengths of a sequence that grows by one.
+COSTLY_STEPS = 8  #: The same, where each takes long.
+STRIDE = 64  #: One step in so many is another instance's.
+WHOLE = 2**23  #: Numbers in the one long call.
+RUN = 128  #: Positions in each of the short calls.
+NEIGHBOURS = 5  #: Positions before a wrong one with which it is tried again.
+SHARE = 10  #: One position in so many is seen in a short call as well.
+PLAIN = 16  #: Tokens of a call that has nothing else to show.
+
+
+def every_shape(subject: Subject) -> Outcome:
+    """Rows are the same rotation in whatever shape, memory and dtype they come."""
+    survey = Survey(subject=subject, instance=subject.implementation.fresh())
+    for factors in (_factors(subject), _of_one_token(subject)):
+        _survey(survey, factors, subject)
+    return survey.outcome()
+
+
+def _survey(survey: Survey, factors: Mapping[str, Sequence[Any]], subject: Subject) -> None:
+    """Make calls with each value alone, and then with each pair of those that are taken."""
+
+    def within(limit: int) -> Callable[[Case], bool]:
+        return lambda case: rows(case) <= limit
+
+    singles = one_at_a_time(factors, within(ROWS[-1]))
+    taken = [case for case in singles if survey.make(_call(subject, case))]
+    if subject.implementation.costly or not taken:
+        return
+    known = {
+        name: [value for value in values if any(case[name] == value for case in taken)]
+        for name, values in factors.items()
+    }
+    random = np.random.default_rng([subject.seed, 41])
+    for number in range(THOROUGH if subject.thorough else 1):
+        if number:  # other sizes, and other partners for each
+            known["length"] = sorted({*random.integers(1, 6000, size=len(LENGTHS)).tolist()})
+        for case in cover(known, *(within(limit) for limit in ROWS), first=taken):
+            survey.make(_call(subject, case, salt=number))
+
+
+def _factors(subject: Subject) -> dict[str, Sequence[Any]]:
+    """Return the values of each factor of a call with many tokens, the plain one first."""
+    lengths = [n for n in LENGTHS if n <= subject.context]
+    plain = min(PLAIN, subject.context)
+    factors: dict[str, Sequence[Any]] = {
+        "length": [plain, *(n for n in lengths if n != plain)],
+        "heads": HEADS,
+        "batch": BATCHES,
+        "dtype": subject.dtypes,
+        "memory": MEMORY,
+        "mode": MODES,
+        "own": (False, True),
+    }
+    if "k" in subject.implementation.convention.names:
+        factors["key_heads"] = ("all", "one", "some")
+    return factors
+
+
+def _of_one_token(subject: Subject) -> dict[str, Sequence[Any]]:
+    """Return the values of each factor of a decoding step: the position in place of a length."""
+    powers = [2**i for i in range(1 + subject.context.bit_length())]
+    edges = [p for p in {0, *both_sides(*powers)} if p < subject.context]
+    return _factors(subject) | {"position": sorted(edges), "length": [1], "mode": ["decode"]}
+
+
+def _call(subject: Subject, case: Case, salt: int = 0) -> Call:
+    """Return the call of a case."""
+    length, batch, context = case["length"], case["batch"], subject.context
+    random = np.random.default_rng([subject.seed, length, batch, case["heads"]])
+    index = np.arange(length)
+    places = []
+    for b in range(batch if case["own"] else 1):
+        if case["mode"] == "prefill":  # own positions: padding on the left
+            places.append(np.maximum(index - (b % length if case["own"] else 0), 0))
+        elif case["mode"] == "decode":
+            places.append(index + max(0, case["position"] - b))
+        elif case["mode"] == "chunked prefill":
+            most = max(0, min(context - length, 4 * length + 64))
+            places.append(index + int(random.integers(min(1, most), most + 1)))
+        else:
+            places.append(index % int(random.integers(length // 3 + 1, length + 1)))
+    positions = subject.on_axes(np.stack(places) if case["own"] else places[0])
+    keys = case.get("key_heads")
+    heads = case["heads"]
+    some = next((heads // n for n in (2, 3, 5, 7, 11) if heads % n == 0), 1)
+    return Call(
+        batch=batch,
+        heads=heads,
+        key_heads=None if keys is None else {"all": heads, "one": 1, "some": some}[keys],
+        positions=positions,
+        own=case["own"],
+        dtype=case["dtype"],
+        memory=case["memory"],
+        mode=case["mode"],
+        salt=salt,
+    )
+
+
+def every_position(subject: Subject) -> Outcome:
+    """Each position of the context is right in one long call, and a tenth of them in short ones."""
+    survey = Survey(subject=subject, instance=subject.implementation.fresh())
+    length = min(subject.context, max(RUN, WHOLE // subject.dim))
+    if subject.implementation.form == "decoder":
+        length = min(length, 4096)
+    while not survey.make(_run(subject, 0, length)):
+        if length == 1:
+            return no_verdict(survey.refused() or "it cannot be called with consecutive positions")
+        length = (length + 1) // 2
+    longest = length
+    for first in range(longest, subject.context, longest):  # the rest of a context that is longer
+        if not survey.make(_run(subject, first, min(longest, subject.context - first))):
+            break
+    random = np.random.default_rng([subject.seed, 42])
+    starts = np.arange(0, max(1, subject.context - RUN + 1), RUN)
+    share = 1 if subject.thorough else SHARE
+    chosen = random.permutation(starts)[: 1 + len(starts) // share]
+    if subject.implementation.costly or subject.implementation.form == "decoder":
+        chosen = chosen[:4]
+    for first in chosen:
+        most = min(RUN, subject.context - int(first))
+        if not survey.make(_run(subject, int(first) + int(random.integers(0, 2)), most - 1 or 1)):
+            break
+    for position in survey.wrong_positions():  # in another row: is it the row or the position?
+        before = min(NEIGHBOURS, position)
+        survey.make(_run(subject, position - before, before + 1))
+    outcome = survey.outcome()
+    return replace(outcome, samples=survey.numbers // subject.dim)
+
+
+def _run(subject: Subject, first: int, length: int, mode: str = "one sequence") -> Call:
+    places = subject.on_axes(np.arange(first, first + length))
+    return Call(
+        batch=1,
+        heads=1,
+        positions=places,
+        own=False,
+        dtype=subject.dtype,
+        mode=mode,
+        key_heads=None,
+    )
+
+
+def keys(subject: Subject) -> Outcome:
+    """Keys are turned as queries are, in their own number of heads."""
+    if "k" not in subject.implementation.convention.names:
+        return no_verdict("it takes no keys")
+    instance = subject.implementation.fresh()
+    places = subject.on_axes(np.arange(min(32, subject.context)))
+    refused: list[str] = []
+    judged: list[Outcome] = []
+    for heads, key_heads in ((4, 2), (4, 1), (1, 1)):
+        q = subject.vectors(heads * len(places), salt=45).astype(DTYPES[subject.dtype])
+        k = subject.vectors(key_heads * len(places), salt=46).astype(DTYPES[subject.dtype])
+        q = q.reshape(1, heads, len(places), subject.dim)
+        try:
+            request = Request(q=q, k=k.reshape(1, key_heads, *q.shape[2:]), positions=places)
+            response = instance.request(request)
+        except (ImplementationError, Unsupported) as error:
+            refused.append(str(error))
+            continue
+        if response.k is None:
+            return no_verdict("it returns no keys")
+        judged.append(_judge_keys(subject, k, real_numbers(response.k, k), places))
+    failed = [each for each in judged if each.passed is False]
+    if failed or not judged:
+        return failed[0] if failed else no_verdict(f"refuses keys: {refused[-1]}")
+    return replace(
+        judged[0], note=f"refuses fewer heads of keys: {refused[0]}" if refused else None
+    )
+
+
+def _judge_keys(subject: Subject, k: NDArray[Any], result: Array, places: NDArray[Any]) -> Outcome:
+    """Judge keys (heads * sequence, head_dim), and name a factor that they alone have."""
+    assert subject.oracle is not None
+    x = k.astype(np.float64)
+    got = result.reshape(x.shape)
+    repeated = np.tile(places, (len(x) // len(places), *[1] * (places.ndim - 1)))
+    outcome = judge_rows(subject, x, repeated, got, where="keys: ")
+    if outcome.passed or not np.isfinite(got).all():
+        return outcome
+    truth = subject.oracle.truth(x, repeated.astype(np.float64), subject.dtype)
+    factor = float((got * truth.rows).sum() / (truth.rows**2).sum())
+    if (np.abs(got - factor * truth.rows) <= 2 * max(abs(factor), 1) * truth.tolerance).all():
+        words = f"keys are {factor:.6g} times as long as queries"
+        return replace(outcome, note=words)
+    return outcome
+
+
+def steps(subject: Subject) -> Outcome:
+    """Each of many steps is right, and so is what follows: a prefill, and sequences that grow."""
+    first, second = subject.implementation.fresh(), subject.implementation.fresh()
+    costly = subject.implementation.costly
+    many, grown = (COSTLY_STEPS, COSTLY_STEPS) if costly else (STEPS, GROWN)
+    many, grown = min(many, subject.context), min(grown, subject.context)
+    if subject.implementation.form == "decoder":
+        return _decoded(subject, many)
+    survey = Survey(subject=subject, instance=first)
+    taken = survey.make(_run(subject, 1, 1, "a step"))
+    for position in range(many if taken else 0):
+        survey.instance = second if position % STRIDE == STRIDE - 1 else first
+        survey.make(_run(subject, position, 1, "a step"))
+    survey.instance = first
+    for length in (min(PLAIN, many), min(3 * PLAIN, many), min(PLAIN, many)):
+        survey.make(_run(subject, 0, length, "a prefill after steps"))
+    survey.instance = second
+    for length in range(1, grown + 1):
+        survey.make(_run(subject, 0, length, "a sequence that grows"))
+    return survey.outcome()
+
+
+def _decoded(subject: Subject, many: int) -> Outcome:
+    """Judge a decoder's steps from the beginning."""
+    x = subject.vectors(many, salt=50)
+    given = x.astype(DTYPES[subject.dtype])
+    got = subject.implementation.decode(given[None, None], 0).reshape(x.shape)
+    return judge_rows(subject, x, np.arange(many), got, where="step by step: ")
+
+
+def memory(subject: Subject) -> Outcome:
+    """A result still holds after the next call, and input in storage of its own is not changed."""
+    count = min(16, subject.context)
+    places = subject.on_axes(np.arange(count))
+    x = subject.vectors(count, salt=43).astype(DTYPES[subject.dtype])[None, None]
+    other = subject.vectors(count, salt=44).astype(DTYPES[subject.dtype])[None, None]
+    instance = subject.implementation.fresh()
+    then = Request(q=other, positions=places)
+    response = instance.request(Request(q=x, positions=places, then=then))
+    if response.reread is not None and not response.in_place:
+        same = np.array_equal(response.reread, response.q, equal_nan=True)
+        if not same:
+            return Outcome(
+                passed=False,
+                samples=count,
+                counterexample="the result of a call, read again after a second one, is another",
+                note="every result is written into the same buffer",
+            )
+    tried = 0
+    for kind in MEMORY[1:]:
+        if kind == "expanded":
+            continue
+        try:
+            response = instance.request(Request(q=x, positions=places, memory=kind, watch=True))
+        except (ImplementationError, Unsupported):
+            continue
+        tried += 1
+        for name, text in () if response.in_place else response.changed:
+            return Outcome(
+                passed=False,
+                samples=tried,
+                counterexample=text,
+                note=f"{name} is written into where it is {kind}",
+            )
+    return Outcome(passed=True, samples=1 + tried)
+
+
+def _law(name: str, judge: Callable[[Subject], Outcome], meaning: str) -> Law[Subject]:
+    return Law(
+        name=name,
+        equation="34",
+        because=AS_THE_ORACLE,
+        judge=judge,
+        meaning=meaning,
+        excuse=needs_oracle,
+    )
+
+
+EVERY_SHAPE = _law("every shape", every_shape, "")
+EVERY_POSITION = _law("every position", every_position, "")
+MANY_STEPS = _law("many steps", steps, "many calls leave something behind")
+KEYS = _law("keys", keys, "keys are turned otherwise than queries")
+MEMORY_HELD = Law(
+    name="memory",
+    equation="34",
+    because="none",
+    judge=memory,
+    meaning="memory of other arrays is written into",
+)

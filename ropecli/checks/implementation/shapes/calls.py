@@ -1,0 +1,362 @@
+"""Calls of given shapes, each row of their results judged, and a sample of the rows kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.arrays import DTYPES
+from ropecli.checks.implementation.calling.convention import letters
+from ropecli.checks.implementation.calling.process import Died
+from ropecli.checks.implementation.calling.request import Request
+from ropecli.checks.implementation.interface import (
+    ImplementationError,
+    Unsupported,
+    WrongResult,
+    real_numbers,
+)
+from ropecli.checks.implementation.judge import format_position
+from ropecli.checks.implementation.oracle import Truth, sequence_length
+from ropecli.checks.implementation.shapes.blame import Table, as_sentence, blame
+from ropecli.checks.law import Outcome, distinguishing_digits
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ropecli.checks.implementation.interface import Instance
+    from ropecli.checks.implementation.oracle import Oracle
+    from ropecli.checks.implementation.shapes.design import Case
+    from ropecli.checks.implementation.subject import Subject
+
+    Array = NDArray[np.float64]
+
+#: Heads and sequences of a call have the same vectors times one of these, which no dtype rounds.
+SCALES = tuple(sign * 2.0**n for n in range(8) for sign in (1, -1))
+BLOCK = 1024  #: Rows that are computed at once.
+SAMPLED = 24  #: Rows that are kept of each call: wrong ones, right ones, and where both meet.
+#: Share of the rows that must be wrong for an error of all, and its largest size.
+UNIFORM, SMALL = 0.7, 2.0**-6
+MOST_LOOKED_AT = 8  #: Lengths of wrong calls that may have a table of their own.
+MOST_DEATHS = 2  #: Calls that may end the process of an implementation before no more are made.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Call:
+    """One call: the first vectors of a dtype, scaled for each head of each sequence."""
+
+    batch: int
+    heads: int
+    positions: NDArray[np.int64]  #: (length,) or (batch, length), with one more axis for several.
+    own: bool  #: Whether each sequence has positions of its own.
+    dtype: str
+    memory: str = "contiguous"
+    mode: str = "prefill"
+    key_heads: int | None = None  #: None: no keys, or as many heads as the queries.
+    salt: int = 0
+
+    @property
+    def length(self) -> int:
+        """Tokens of a sequence."""
+        return int(self.positions.shape[1 if self.own else 0])
+
+    def __str__(self) -> str:
+        """A call as a sentence says it."""
+        flat = self.positions
+        places = f"positions {flat.min():,} to {flat.max():,}" if flat.size > 1 else ""
+        places = places or f"position {int(flat.flat[0]):,}"
+        size = f"{self.batch} x {self.heads} x {self.length} vectors of {self.dtype}"
+        memory = "" if self.memory == "contiguous" else f", {self.memory}"
+        own = ", each sequence its own" if self.own and self.batch > 1 else ""
+        return f"{size}{memory}, {places}{own}"
+
+
+@dataclass(kw_only=True, eq=False)
+class Survey:
+    """What calls showed: rows right and wrong, refusals, and calls that gave nothing to judge."""
+
+    subject: Subject
+    instance: Instance
+    calls: int = 0
+    numbers: int = 0
+    #: Of a failure: the numbers of its call, and its text.
+    smallest: tuple[int, str] | None = None
+    note: str | None = None  #: Why a call gave nothing to judge at all.
+    max_error: float = 0.0
+    tolerance: float = 0.0
+    errors: list[float] = field(default_factory=list)  #: Of wrong rows, over their largest number.
+    refusals: list[str] = field(default_factory=list)
+    deaths: int = 0
+    #: Calls that were judged: which array of theirs, rows of it, and whether they are wrong.
+    _seen: list[tuple[Call, str, NDArray[np.int64], NDArray[np.bool_]]] = field(
+        default_factory=list
+    )
+    _tried: list[tuple[Call, bool]] = field(default_factory=list)  #: Calls, and those refused.
+    _other_lengths: int = MOST_LOOKED_AT
+    _vectors: dict[tuple[str, int], tuple[Array, NDArray[Any]]] = field(default_factory=dict)
+
+    def make(self, call: Call) -> bool:
+        """Make a call and judge it; return False if it was refused, or cannot be said."""
+        if self.deaths >= MOST_DEATHS:
+            return False
+        base, request, scales = self._request(call)
+        try:
+            response = self.instance.request(request)
+        except Unsupported:
+            return False
+        except (Died, WrongResult) as error:
+            self.calls += 1
+            self.deaths += isinstance(error, Died)
+            self._fail(call, f"{call}: {error}")
+            self.note = self.note or str(error)
+            self._tried.append((call, False))
+            return True
+        except ImplementationError as error:
+            self._tried.append((call, True))
+            self.refusals.append(str(error))
+            return False
+        self._tried.append((call, False))
+        self.calls += 1
+        self._judge(call, "q", request.q, response.q, base, scales)
+        if request.k is not None and response.k is not None:
+            keys = scales[:, : request.k.shape[1]]
+            self._judge(call, "k", request.k, response.k, base, keys)
+        return True
+
+    @property
+    def failed(self) -> bool:
+        """Whether some call was wrong."""
+        return self.smallest is not None
+
+    def wrong_positions(self) -> list[int]:
+        """Return some positions of wrong rows."""
+        found = [
+            self._table(call, array, chosen)["position"][wrong]
+            for call, array, chosen, wrong in self._seen
+            if wrong.any()
+        ]
+        return np.unique(np.concatenate(found))[:SAMPLED].tolist() if found else []
+
+    def statement(self) -> str | None:
+        """Return what the wrong rows share, and no right one has."""
+        if not any(wrong.any() for *_, wrong in self._seen):
+            return None
+        tables = [self._table(call, array, chosen) for call, array, chosen, _ in self._seen]
+        rows = {name: np.concatenate([each[name] for each in tables]) for name in tables[0]}
+        wrong = np.concatenate([wrong for *_, wrong in self._seen])
+        words = blame(rows, wrong)
+        return self._uniform(rows, wrong) or (words and as_sentence(words))
+
+    def _uniform(self, rows: Table, wrong: NDArray[np.bool_]) -> str | None:
+        """Describe a small error that all rows of a dtype have."""
+        dtypes = sorted(set(rows["dtype"][wrong].tolist()))
+        same = np.isin(rows["dtype"], dtypes)
+        shares = [float(wrong[w].mean()) for w in (same, same & (rows["position"] == 0))]
+        if not (min(shares) >= UNIFORM and max(self.errors) <= SMALL):
+            return None
+        typical = float(np.median(self.errors))
+        return f"every row of {' and '.join(dtypes)} is off by {typical:.1g}, position 0 too"
+
+    def refused(self) -> str | None:
+        """Return which calls are refused, and the first error."""
+        if not self.refusals:
+            return None
+        table = {
+            name: np.array([_attributes(call)[name] for call, _ in self._tried])
+            for name in _attributes(self._tried[0][0])
+        }
+        wrong = np.array([refused for _, refused in self._tried])
+        said = blame(table, wrong) or f"{int(wrong.sum())} of {len(wrong)} calls"
+        said = said if "calls" in said or "batches" in said or "sequences" in said else "calls"
+        return f"refuses {said}: {self.refusals[0]}"
+
+    def outcome(self) -> Outcome:
+        """Return the verdict on all calls together."""
+        note = None
+        if self.failed:
+            note = self.statement() or self.note or "rows of no simple pattern come out wrong"
+        return Outcome(
+            passed=None if not self.calls else not self.failed,
+            max_error=self.max_error,
+            tolerance=self.tolerance,
+            samples=self.calls,
+            counterexample=None if self.smallest is None else self.smallest[1],
+            note=note if self.failed else self.refused(),
+        )
+
+    def base(self, dtype: str, count: int, salt: int = 0) -> tuple[Array, NDArray[Any]]:
+        """Return vectors (count, head_dim), as float64 and in their dtype."""
+        key = (dtype, salt)
+        if key not in self._vectors or len(self._vectors[key][0]) < count:
+            rows = self.subject.vectors(max(count, 4200), dtype, salt=40 + salt)
+            self._vectors[key] = rows, rows.astype(DTYPES[dtype])
+        rows, held = self._vectors[key]
+        return rows[:count], held[:count]
+
+    def _request(self, call: Call) -> tuple[Array, Request, Array]:
+        """Return the vectors of each row, the request, and the scale of each head."""
+        base, held = self.base(call.dtype, call.length, call.salt)
+        random = np.random.default_rng([self.subject.seed, call.batch, call.heads, call.length])
+        most = max(call.heads, call.key_heads or 0)
+        scales = random.choice(SCALES, size=(call.batch, most))
+        if call.memory == "expanded":  # the first axis of x has one value
+            first = letters("axes", self.subject.implementation.convention.axes_of_x)[0]
+            if "b" in first:
+                scales[:] = scales[:1]
+            if "h" in first:
+                scales[:] = scales[:, :1]
+            if "s" in first:
+                base = np.broadcast_to(base[:1], base.shape)
+                held = np.broadcast_to(held[:1], held.shape)
+        factors = scales.astype(held.dtype)[:, :, None, None]
+        q = held * factors[:, : call.heads]
+        k = None if call.key_heads is None else held * factors[:, : call.key_heads]
+        request = Request(q=q, k=k, positions=call.positions, own=call.own, memory=call.memory)
+        return base, request, scales
+
+    def _judge(
+        self,
+        call: Call,
+        array: str,
+        given: NDArray[Any],
+        result: NDArray[Any],
+        base: Array,
+        scales: Array,
+    ) -> None:
+        """Compare the rows of one array."""
+        got = real_numbers(result, given)
+        got /= scales[:, : got.shape[1], None, None]
+        self.numbers += got.size
+        truth, error = self._compare(call, base, got)
+        most = error.max(axis=1)
+        ratio = most / truth.tolerance
+        right = bool((ratio <= 1).all())
+        self._count_worst(most, truth.tolerance, ratio)
+        wrong: NDArray[np.bool_] = np.zeros(error.shape[:3], dtype=bool)
+        if not right:
+            wrong = np.asarray(~(error <= truth.tolerance[:, None]).all(axis=-1))
+        self._seen.append((call, array, *_sampled(wrong, right=right)))
+        if wrong.any():
+            largest = np.abs(truth.rows).max(axis=-1)[:, None]
+            relative = (error.max(axis=-1) / largest)[wrong]
+            self.errors += relative[:: 1 + len(relative) // SAMPLED].tolist()
+            b, h, row = (int(each[0]) for each in np.nonzero(wrong))
+            scale = scales[b, h]
+            where = truth.rows[b if len(truth.rows) > 1 else 0, row]
+            j = int((~(error[b, h, row] <= truth.tolerance[b if call.own else 0, row])).argmax())
+            one, other = got[b, h, row, j] * scale, where[j] * scale
+            digits = distinguishing_digits(np.array([one]), np.array([other]))
+            places = call.positions[b] if call.own else call.positions
+            text = (
+                f"{call}: {'keys, ' if array == 'k' else ''}sequence {b}, head {h}, row {row} at "
+                f"{format_position(np.asarray(places[row], dtype=np.float64))}, coordinate {j}: "
+                f"got {one:.{digits}g}, expected {other:.{digits}g}"
+            )
+            self._fail(call, text)
+
+    def _compare(self, call: Call, base: Array, got: Array) -> tuple[Truth, Array]:
+        """Return expected rows (batch or 1, length, head_dim), and how far rows got are off.
+
+        Where another table fits a sequence of this length, its rows are expected.
+        """
+        oracle = self.subject.oracle
+        assert oracle is not None
+        truth = _expected(oracle, call, base)
+        error = np.abs(got - truth.rows[:, None])
+        if not self._other_lengths or (error <= truth.tolerance[:, None]).all():
+            return truth, error
+        other = self.subject.identify_at(sequence_length(call.positions.astype(np.float64)))
+        if other is not None:
+            at_length = _expected(other, call, base)
+            error_there = np.abs(got - at_length.rows[:, None])
+            if (error_there <= at_length.tolerance[:, None]).all():
+                return at_length, error_there
+        self._other_lengths -= 1
+        return truth, error
+
+    def _count_worst(self, error: Array, tolerance: Array, ratio: Array) -> None:
+        before = self.max_error / self.tolerance if self.tolerance else -1.0
+        if not ratio.max() <= before:
+            worst = int(np.where(np.isnan(ratio), np.inf, ratio).argmax())
+            self.max_error = float(error.flat[worst])
+            self.tolerance = float(np.broadcast_to(tolerance, error.shape).flat[worst])
+
+    def _fail(self, call: Call, text: str) -> None:
+        numbers = call.batch * call.heads * call.length
+        if self.smallest is None or numbers < self.smallest[0]:
+            self.smallest = numbers, text
+
+    def _table(self, call: Call, array: str, chosen: NDArray[np.int64]) -> Table:
+        """Return the attributes of rows of a call, by their index in it."""
+        heads = call.key_heads if array == "k" and call.key_heads else call.heads
+        shape = (call.batch, heads, call.length)
+        index = np.unravel_index(chosen, shape)
+        axes = letters("axes", self.subject.implementation.convention.axes_of_x)
+        flat = np.zeros_like(chosen)
+        for letter in [letter for axis in axes for letter in axis if letter in "bhs"]:
+            axis = "bhs".index(letter)
+            flat = flat * shape[axis] + index[axis]
+        b, h, s = index
+        places = call.positions if call.own else call.positions[None]
+        if places.ndim > 2:
+            places = places.max(axis=-1)
+        own = {
+            "sequence": b,
+            "head": h,
+            "row": s,
+            "position": places[b if call.own else 0, s],
+            "flat": flat,
+            "array": np.full(len(chosen), array),
+        }
+        return own | {name: np.full(len(b), value) for name, value in _attributes(call).items()}
+
+
+def _attributes(call: Call) -> Case:
+    """Return what a call is, by the names that `blame` knows."""
+    return {
+        "batch": call.batch,
+        "heads": call.heads,
+        "key_heads": call.heads if call.key_heads is None else call.key_heads,
+        "length": call.length,
+        "rows": call.batch * call.heads * call.length,
+        "dtype": call.dtype,
+        "memory": call.memory,
+        "mode": call.mode,
+        "positions": "own" if call.own else "shared",
+    }
+
+
+def _expected(oracle: Oracle, call: Call, base: Array) -> Truth:
+    """Return expected rows and tolerances, (batch or 1, length, head_dim)."""
+    places = call.positions.astype(np.float64)
+    count = len(places) if call.own else 1
+    flat = places.reshape(-1, *places.shape[2:]) if call.own else places
+    rows = np.broadcast_to(base, (count, *base.shape)).reshape(-1, base.shape[-1])
+    # Blocks that a cache holds, of the rotation that the whole call has.
+    rope = oracle.rotary_at(sequence_length(flat))
+    one = replace(oracle, rotary_at=lambda _length: rope)
+    starts = range(0, len(flat), BLOCK)
+    parts = [one.truth(rows[i : i + BLOCK], flat[i : i + BLOCK], call.dtype) for i in starts]
+    return Truth(
+        rows=np.concatenate([part.rows for part in parts]).reshape(count, *base.shape),
+        tolerance=np.concatenate([part.tolerance for part in parts]).reshape(count, *base.shape),
+    )
+
+
+def _sampled(
+    wrong: NDArray[np.bool_], *, right: bool
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return indices of rows, where wrong ones begin and end among them, and which are wrong."""
+    flat = wrong.ravel()
+    if right:
+        chosen = np.unique(np.linspace(0, flat.size - 1, SAMPLED // 2).astype(np.int64))
+        return chosen, flat[chosen]
+    changes = np.flatnonzero(flat[1:] != flat[:-1])
+    lists = [
+        which[np.linspace(0, len(which) - 1, SAMPLED // 3).astype(int)]
+        for which in (changes, changes + 1, np.flatnonzero(flat), np.flatnonzero(~flat))
+        if len(which)
+    ]
+    chosen = np.unique(np.concatenate([[0, flat.size - 1], *lists]).astype(np.int64))
+    return chosen, flat[chosen]
