@@ -136,7 +136,8 @@ def test_keys_must_be_turned_as_queries_are() -> None:
         return transformers(q, k, cos, sin)[0], k
 
     verdict = judge(queries_alone, form="tables", **SHORT)
-    assert "came out different" in str(verdict.diagnosis)
+    assert failures(verdict) == ["keys"]
+    assert "keys are turned otherwise than queries" in str(verdict.diagnosis)
 
 
 DYNAMIC = ropecli.rope(

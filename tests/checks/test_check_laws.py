@@ -14,6 +14,7 @@ from judging import (
     DIM,
     HALF,
     LAWS,
+    OF_CALLS,
     THETA,
     Array,
     assert_failed,
@@ -34,7 +35,7 @@ SHORT: dict[str, Any] = {"context_length": 512}
 
 def test_every_law_is_judged_and_a_right_one_passes() -> None:
     verdict = judge_once(turn)
-    assert {each.name for each in verdict.checks} == LAWS
+    assert {each.name for each in verdict.checks} == LAWS | OF_CALLS
     assert failures(verdict) == []
     assert verdict.passed
 

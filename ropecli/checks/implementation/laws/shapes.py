@@ -77,7 +77,9 @@ def _survey(survey: Survey, factors: Mapping[str, Sequence[Any]], subject: Subje
     random = np.random.default_rng([subject.seed, 41])
     for number in range(THOROUGH if subject.thorough else 1):
         if number:  # other sizes, and other partners for each
-            known["length"] = sorted({*random.integers(1, 6000, size=len(LENGTHS)).tolist()})
+            most = min(subject.context, ROWS[-1])
+            others = random.integers(1, most + 1, size=len(known["length"])).tolist()
+            known["length"] = sorted({*others})
         for case in cover(known, *(within(limit) for limit in ROWS), first=taken):
             survey.make(_call(subject, case, salt=number))
 

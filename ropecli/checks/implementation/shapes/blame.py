@@ -123,7 +123,7 @@ def _closest(simple: Sequence[Statement], wrong: Mask) -> str | None:
     count = int(wrong.sum())
     best = min(
         (each for each in (*simple, *_both(simple)) if count >= SOME * each.mask.sum()),
-        key=lambda each: (round(float(each.mask.sum() / count), 1), each.cost),
+        key=lambda each: (round(2 * float(each.mask.sum() / count)), each.cost),
         default=None,
     )
     if best is None:

@@ -152,7 +152,8 @@ class Survey:
         """Describe a small error that all rows of a dtype have."""
         dtypes = sorted(set(rows["dtype"][wrong].tolist()))
         same = np.isin(rows["dtype"], dtypes)
-        shares = [float(wrong[w].mean()) for w in (same, same & (rows["position"] == 0))]
+        at_zero = same & (rows["position"] == 0)
+        shares = [wrong[some].sum() / max(1, some.sum()) for some in (same, at_zero)]
         if not (min(shares) >= UNIFORM and max(self.errors) <= SMALL):
             return None
         typical = float(np.median(self.errors))

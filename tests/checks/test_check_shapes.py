@@ -1,0 +1,301 @@
+"""Laws that call an implementation in every shape, and what they say wrong calls have in common."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from judging import Array, assert_failed, check_here, failures, judge, turn
+
+from ropecli.checks.implementation.shapes.blame import EVERY, blame
+from ropecli.checks.implementation.shapes.design import (
+    BATCHES,
+    HEADS,
+    LENGTHS,
+    Case,
+    both_sides,
+    cover,
+    one_at_a_time,
+    rows,
+)
+
+FACTORS: dict[str, Any] = {
+    "length": LENGTHS,
+    "heads": HEADS,
+    "batch": BATCHES,
+    "dtype": ["float32", "float16"],
+    "mode": ["prefill", "packed"],
+}
+
+
+# The covering design.
+
+
+def pairs(case: Case) -> set[Any]:
+    return set(itertools.combinations(case.items(), 2))
+
+
+@pytest.mark.parametrize("limits", [(4400,), (512, 4400)], ids=["one limit", "two"])
+def test_every_pair_of_values_meets_that_fits(limits: tuple[int, ...]) -> None:
+    fits = [lambda case, limit=limit: rows(case) <= limit for limit in limits]
+    cases = cover(FACTORS, *fits)
+    met = set().union(*map(pairs, cases))
+    smallest = {
+        name: min(values) if name != "dtype" else values[0] for name, values in FACTORS.items()
+    }
+    wanted = {
+        ((one, a), (other, b))
+        for one, other in itertools.combinations(FACTORS, 2)
+        for a in FACTORS[one]
+        for b in FACTORS[other]
+        if rows({**smallest, one: a, other: b}) <= limits[-1]
+    }
+    assert wanted - met == set()
+    assert all(rows(case) <= limits[-1] for case in cases)
+    assert len(cases) < 1.2 * len(LENGTHS) * len(HEADS)
+
+
+def test_what_was_tried_already_is_not_tried_again() -> None:
+    factors = {"a": [1, 2, 3], "b": [1, 2, 3]}
+    first = one_at_a_time(factors)
+    assert len(first) == 5
+    more = cover(factors, first=first)
+    assert sorted((case["a"], case["b"]) for case in more) == [(2, 2), (2, 3), (3, 2), (3, 3)]
+
+
+def test_sizes_are_those_on_both_sides() -> None:
+    assert both_sides(1, 8) == [1, 2, 7, 8, 9]
+    assert {*both_sides(*(2**i for i in range(13)))} <= {*LENGTHS}
+    assert {47, 49, 95, 97, 191, 193, 383, 385} <= {*LENGTHS}
+    assert {1, 3, 5, 7, 9, 15, 17, 31, 33} <= {*HEADS}
+
+
+# What wrong rows have in common.
+
+
+def seen() -> dict[str, Array]:
+    """The attributes of rows of many calls."""
+    columns: dict[str, list[Any]] = {}
+    for batch, heads, length, dtype, first in itertools.product(
+        (1, 2, 5), (1, 8, 9, 12), (1, 63, 64, 65), ("float32", "float16"), (0, 100)
+    ):
+        b, h, row = (each.ravel() for each in np.indices((batch, heads, length)))
+        same = {
+            "batch": batch, "heads": heads, "length": length, "dtype": dtype,
+            "rows": batch * heads * length, "memory": "contiguous",
+            "mode": "chunked prefill" if first else "prefill", "positions": "shared",
+        }  # fmt: skip
+        own = {"sequence": b, "head": h, "row": row, "position": row + first}
+        for name, values in own.items():
+            columns.setdefault(name, []).append(values)
+        for name, value in same.items():
+            columns.setdefault(name, []).append(np.full(len(b), value))
+    return {name: np.concatenate(values) for name, values in columns.items()}
+
+
+SEEN = seen()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (lambda r: r["head"] >= 8, "heads from the 9th on"),
+        (lambda r: r["heads"] > 8, "calls with more than 8 heads"),
+        (lambda r: r["batch"] > 2, "batches of more than 2"),
+        (lambda r: r["sequence"] >= 2, "sequences of a batch from the 3rd on"),
+        (lambda r: r["length"] > 64, "sequences of more than 64 tokens"),
+        (lambda r: r["row"] >= r["length"] - r["length"] % 64,
+         "the last n mod 64 rows of a sequence of n"),
+        (lambda r: r["dtype"] == "float16", "calls of float16"),
+        (lambda r: r["mode"] == "chunked prefill", "calls in chunked prefill"),
+        (lambda r: r["position"] == 130, "position 130"),
+        (lambda r: (r["head"] == 3) & (r["dtype"] == "float16"),
+         "the 4th head, in calls of float16"),
+        (lambda r: r["head"] >= 0, EVERY),
+        (lambda r: r["position"] > 0, "every row but those at position 0"),
+        (lambda r: (r["head"] >= 8) & (r["position"] > 0), "heads from the 9th on"),
+        (lambda r: (r["position"] >= 140) & (r["position"] % 2 == 1),
+         "some of the positions from 141 on"),
+        (lambda r: np.random.default_rng(0).random(len(r["head"])) < 0.05, None),
+        (lambda r: r["head"] < 0, None),
+    ],
+    ids=itertools.count(),
+)  # fmt: skip
+def test_wrong_rows_are_named_by_what_they_share(
+    wrong: Callable[[dict[str, Array]], Array], words: str | None
+) -> None:
+    assert blame(SEEN, np.asarray(wrong(SEEN))) == words
+
+
+# The laws, each on a broken implementation. `turn` is its right twin.
+
+
+def many_heads(x: Array, positions: Any) -> Array:
+    y = turn(x, positions)
+    return np.concatenate([y[..., :8, :, :], x[..., 8:, :, :]], axis=-3) if x.ndim > 3 else y
+
+
+def last_rows(x: Array, positions: Any) -> Array:
+    y = turn(x, positions).copy()
+    n = x.shape[-2]
+    y[..., n - n % 64 :, :] = x[..., n - n % 64 :, :]
+    return y
+
+
+def one_row(x: Array, positions: Any) -> Array:
+    y = turn(x, positions).copy()
+    if np.ndim(positions) == 1:
+        y[..., np.asarray(positions) == 3333, :] *= 1.5
+    return y
+
+
+def chunked(x: Array, positions: Any) -> Array:
+    y = turn(x, positions).copy()
+    y[..., 2048:, :] = x[..., 2048:, :]
+    return y
+
+
+def far_token(x: Array, positions: Any) -> Array:
+    if x.dtype == np.float16 and x.shape[-2] == 1:
+        positions = np.asarray(positions).astype(np.float16).astype(np.float64)
+    return turn(x, positions)
+
+
+def strides_ignored(x: Array, positions: Any) -> Array:
+    if x.strides[-1] != x.itemsize:
+        x = np.lib.stride_tricks.as_strided(x, x.shape, (*x.strides[:-1], x.itemsize))
+    return turn(x, positions)
+
+
+def large_batch(x: Array, positions: Any) -> Array:
+    y = turn(x, positions).copy()
+    y[4:] = y[:1] if x.ndim > 3 else y[4:]
+    return y
+
+
+def truncated(x: Array, positions: Any) -> Array:
+    wide = turn(x.astype(np.float64), positions)
+    y = wide.astype(x.dtype)
+    if x.dtype == np.float16:
+        over = np.abs(y.astype(np.float64)) > np.abs(wide)
+        y[over] = np.nextafter(y[over], np.float16(0))
+    return y
+
+
+def imprecise(x: Array, positions: Any) -> Array:
+    y: Array = turn(x.astype(np.float64), positions) * (1 + 3e-5 * (np.arange(x.shape[-1]) % 2))
+    return y.astype(x.dtype)
+
+
+class Kept:
+    """Every result of one shape is written into the same array."""
+
+    def __init__(self) -> None:
+        self.buffers: dict[Any, Array] = {}
+
+    def __call__(self, x: Array, positions: Any) -> Array:
+        y = turn(x, positions)
+        kept = self.buffers.setdefault((y.shape, y.dtype), np.empty_like(y))
+        kept[...] = y
+        return kept
+
+
+class Tires:
+    """Wrong from the 513th call with one token on."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def __call__(self, x: Array, positions: Any) -> Array:
+        self.steps += x.shape[-2] == 1
+        return turn(x, np.asarray(positions) + (self.steps > 512))
+
+
+FAULTS: dict[str, tuple[Any, str, str]] = {
+    "heads": (many_heads, "every shape", "heads from the 9th on come out wrong"),
+    "tail": (last_rows, "every shape", "the last n mod 64 rows of a sequence of n come out wrong"),
+    "one row": (one_row, "every position", "position 3,333 comes out wrong"),
+    "chunk": (chunked, "every position", "rows of a sequence from the 2,049th on come out wrong"),
+    "far token": (far_token, "every shape", "in calls of float16"),
+    "strides": (strides_ignored, "every shape", "calls of strided input come out wrong"),
+    "batch": (large_batch, "every shape", "sequences of a batch from the 5th on come out wrong"),
+    "truncation": (truncated, "rounding", "rounded towards zero, by 0.50 ulp on average"),
+    "precision": (imprecise, "every position", "every row of float32 is off by"),
+    "buffer": (Kept(), "memory", "written into the same buffer"),
+    "steps": (Tires(), "many steps", "out wrong"),
+}  # fmt: skip
+QUICK = {"heads", "one row", "truncation", "buffer"}
+SHAPES = ("every shape", "every position", "rounding", "memory", "many steps")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=() if each in QUICK else pytest.mark.slow) for each in FAULTS]
+)
+def test_each_fault_is_caught_and_named(name: str) -> None:
+    fault, law, says = FAULTS[name]
+    verdict = judge(fault, select=law)
+    assert says in str(assert_failed(verdict, law).note)
+    assert says in str(verdict.diagnosis)
+
+
+def test_a_right_one_passes_all() -> None:
+    assert failures(judge(turn, select=SHAPES)) == []
+
+
+@pytest.mark.slow
+def test_laws_that_fail_because_of_a_shape_say_so() -> None:
+    verdict = judge(last_rows, ignore=())
+    assert verdict.diagnosis == "the last n mod 64 rows of a sequence of n come out wrong"
+    (cause,) = {each.follows for each in verdict.checks if each.follows}
+    alone = [each.name for each in verdict.checks if each.passed is False and not each.follows]
+    assert alone == [cause]
+
+
+def test_laws_of_few_heads_do_not_follow_from_many() -> None:
+    def both(x: Array, positions: Any) -> Array:
+        return many_heads(x, np.abs(positions))
+
+    verdict = check_here(
+        both, head_dim=32, context_length=512, select=["every shape", "negative positions"]
+    )
+    assert {each.name: each.follows for each in verdict.checks if each.passed is False} == {
+        "negative positions": None,
+        "every shape": None,
+    }
+
+
+def test_a_shape_may_be_refused_and_is_named() -> None:
+    def few(x: Array, positions: Any) -> Array:
+        if x.ndim > 3 and x.shape[-3] > 8:
+            msg = "at most 8 heads"
+            raise ValueError(msg)
+        return turn(x, positions)
+
+    verdict = judge(few, select="every shape")
+    (shape,) = verdict.checks
+    assert shape.passed
+    assert shape.note == "refuses calls with more than 8 heads: ValueError: at most 8 heads"
+
+
+@pytest.mark.slow
+def test_thorough_makes_ten_times_as_many_calls() -> None:
+    usual, thorough = (
+        judge(turn, select="every shape", context_length=8, dtypes=["float32"], thorough=each)
+        for each in (False, True)
+    )
+    assert thorough.checks[0].samples > 4 * usual.checks[0].samples
+
+
+def test_a_factor_on_keys_alone_is_named() -> None:
+    def stretch(q: Array, k: Array, positions: Any) -> tuple[Array, Array]:
+        return turn(q, positions), 1.5 * turn(k, positions)
+
+    def right(q: Array, k: Array, positions: Any) -> tuple[Array, Array]:
+        return turn(q, positions), turn(k, positions)
+
+    verdict = judge(stretch, select="keys")
+    assert assert_failed(verdict, "keys").note == "keys are 1.5 times as long as queries"
+    assert failures(judge(right, select="keys")) == []
