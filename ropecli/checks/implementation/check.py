@@ -16,11 +16,11 @@ from ropecli.checks.implementation.calling.implementation import (
     CalledImplementation,
     CalledInstance,
 )
-from ropecli.checks.implementation.calling.process import TIMEOUT, Died
+from ropecli.checks.implementation.calling.process import TIMEOUT
 from ropecli.checks.implementation.calling.source import engine_of, source_of
 from ropecli.checks.implementation.diagnosis import diagnose, findings
 from ropecli.checks.implementation.failing_call import Recorder, smallest
-from ropecli.checks.implementation.interface import ImplementationError, Unsupported
+from ropecli.checks.implementation.interface import Died, ImplementationError, Unsupported
 from ropecli.checks.implementation.judge import call_failure
 from ropecli.checks.implementation.laws import LAWS, SCORE_LAWS
 from ropecli.checks.implementation.probe import probe

@@ -32,6 +32,12 @@ class WrongResult(ImplementationError):
     """The implementation returned a wrong dtype or shape, which does not count as a refusal."""
 
 
+class Died(ImplementationError):
+    """The process of the implementation crashed, exited or hung."""
+
+    furthest = -1  #: Largest position of the call that did it; -1 without one.
+
+
 class Unsupported(Exception):
     """An implementation of this form cannot be called this way."""
 

@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any
 from ropecli.checks.implementation.calling.foreign import escape_unprintable
 from ropecli.checks.implementation.calling.launch import start_worker
 from ropecli.checks.implementation.calling.worker import ANSWER, FAILED, UNSUPPORTED
-from ropecli.checks.implementation.interface import ImplementationError, Unsupported, WrongResult
+from ropecli.checks.implementation.interface import (
+    Died,
+    ImplementationError,
+    Unsupported,
+    WrongResult,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,12 +43,6 @@ LAST_CHARACTERS = 200  #: of a line that is shown when it dies.
 GRACE = 0.5  #: Seconds between looks whether a process lives whose pipe has no answer.
 #: Packages of what answers are made of: plain data, for which no foreign module is imported.
 PLAIN = {"ropecli", "numpy", "ml_dtypes", "collections", "_codecs"}
-
-
-class Died(ImplementationError):
-    """The process of the implementation crashed, exited or hung."""
-
-    furthest = -1  #: Largest position of the call that did it; -1 without one.
 
 
 class IsolatedEngine:

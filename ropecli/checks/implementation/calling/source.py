@@ -14,10 +14,10 @@ import numpy as np
 from ropecli.checks.implementation.calling.engine import Engine
 from ropecli.checks.implementation.calling.executable import Executable
 from ropecli.checks.implementation.calling.foreign import describe_exception, translate_errors
-from ropecli.checks.implementation.calling.process import Died, IsolatedEngine
+from ropecli.checks.implementation.calling.process import IsolatedEngine
 from ropecli.checks.implementation.calling.shared_library import SUFFIXES, SharedFunction
 from ropecli.checks.implementation.calling.worker import IN_WORKER
-from ropecli.checks.implementation.interface import ImplementationError
+from ropecli.checks.implementation.interface import Died, ImplementationError
 from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.calling.process import Died
 from ropecli.checks.implementation.calling.request import Request
 from ropecli.checks.implementation.interface import (
+    Died,
     ImplementationError,
     Unsupported,
     WrongResult,
