@@ -12,6 +12,8 @@ import pytest
 from ropecli import Rotary
 from ropecli.checks.implementation.calling.discover import NotCallable, discover
 from ropecli.checks.implementation.calling.engine import Engine
+from ropecli.checks.implementation.calling.request import Request
+from ropecli.checks.implementation.interface import Unsupported
 
 Array = Any  # of NumPy
 CASES: list[Any] = []
@@ -553,10 +555,49 @@ def test_a_kernel_that_ignores_its_offset_is_given_one() -> None:
 
 
 def test_keys_may_have_fewer_heads() -> None:
-    assert "of_transformers(q, k, cos, sin)" in found(of_transformers)
+    engine = Engine(of_transformers, name="of_transformers")
+    rope = Rotary(head_dim=8, layout="half")
+    convention, _ = discover(engine, rope, 64, {"framework": "numpy"}, {})
+    number = engine.make(convention, rope, 64)
+    q = np.random.default_rng(0).standard_normal((2, 6, 5, 8))
+    k = np.ascontiguousarray(q[:, :2])
+    answer = engine.call(number, Request(q=q, k=k, positions=np.arange(5)))
+    assert answer.k is not None
+    np.testing.assert_array_equal(answer.k, answer.q[:, :2])
+
+
+def test_stacked_queries_and_keys_have_as_many_heads() -> None:
+    engine = Engine(packed, name="packed")
+    rope = Rotary(head_dim=8, layout="half")
+    convention, _ = discover(engine, rope, 64, {"framework": "numpy"}, {})
+    number = engine.make(convention, rope, 64)
+    q, k = np.random.default_rng(0).standard_normal((2, 2, 6, 5, 8))
+    answer = engine.call(number, Request(q=q, k=k, positions=np.arange(5)))
+    assert answer.k is not None
+    alone = engine.call(number, Request(q=k, positions=np.arange(5)))
+    np.testing.assert_array_equal(answer.k, alone.q)
+    with pytest.raises(Unsupported, match="as many heads"):
+        engine.call(number, Request(q=q, k=k[:, :2], positions=np.arange(5)))
 
 
 def test_keyword_arguments_of_its_own_are_said() -> None:
     assert found(with_defaults, init={"base": 500.0}) == (
         '--call "with_defaults(x, start_pos=offset, base=500.0)" --axes-of-x "b s h d"'
     )
+
+
+def test_angles_are_given_in_single_precision_at_least() -> None:
+    seen = []
+
+    def rotate(t: Array, freqs: Array) -> Array:
+        seen.append(freqs.dtype)
+        return t * np.cos(freqs) + swapped(t) * np.sin(freqs)
+
+    engine = Engine(rotate, name="rotate")
+    rope = Rotary(head_dim=8, layout="half")
+    convention, _ = discover(engine, rope, 64, {"framework": "numpy"}, {})
+    number = engine.make(convention, rope, 64)
+    for dtype in (np.float16, np.float32, np.float64):
+        x = np.ones((1, 1, 4, 8), dtype=dtype)
+        engine.call(number, Request(q=x, positions=np.arange(4)))
+    assert seen[-3:] == [np.float32, np.float32, np.float64]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -38,13 +39,18 @@ NAMES = (
 )
 
 
+@cache
+def _named(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return _Anything(name, (StandIn,), {})
+
+
 class _Anything(type):
-    """A class whose attributes are classes like it."""
+    """A class whose attributes are classes like it, each another one."""
 
     def __getattr__(cls, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return StandIn
+        return _named(name)
 
 
 class StandIn(metaclass=_Anything):
@@ -56,9 +62,7 @@ class StandIn(metaclass=_Anything):
         return values[0] if len(values) == 1 and callable(values[0]) else StandIn()
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return StandIn
+        return _named(name)
 
     def __class_getitem__(cls, _: Any) -> type:
         return cls
@@ -68,9 +72,7 @@ class _Module(ModuleType):
     __path__: list[str] = []  # noqa: RUF012, a package
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return StandIn
+        return _named(name)
 
 
 class _Finder:

@@ -217,6 +217,8 @@ def _table(
     columns = _columns(angles, convention.columns)
     cosine, sine = factor * np.cos(columns), factor * np.sin(columns)
     kind = convention.freqs if name == "freqs" else name
+    if kind == "angles" and not convention.tables_dtype:
+        dtype = np.promote_types(dtype, np.float32)  # half precision keeps no angle beyond a turn
     if kind == "complex":
         wide = dtype == np.float64
         rotations: NDArray[np.complex128] = factor * np.exp(1j * angles)
