@@ -194,6 +194,32 @@ def a_pair(x: Array, position_embeddings: tuple[Array, Array]) -> Array:
     return x * cos + swapped(x) * sin
 
 
+@called('--call "a_pair_of_sines_first(x, (sin, cos))" --axes-of-x "b h s d" --tables single')
+def a_pair_of_sines_first(x: Array, sincos: tuple[Array, Array]) -> Array:
+    sin, cos = sincos
+    return turned(x, cos[:, None], sin[:, None])
+
+
+@called('--call "spelt_out(x, cos, sin)" --axes-of-x "b h s d" --tables single')
+def spelt_out(value: Array, cosine: Array, sine: Array) -> Array:
+    return turned(value, cosine[:, None], sine[:, None])
+
+
+@called('--call "with_a_dim_of_its_own(x, positions, head_dim=head_dim)" --axes-of-x "b h s d"')
+def with_a_dim_of_its_own(x: Array, positions: Array, head_dim: int = 128) -> Array:
+    return by_dim_and_base(x, head_dim, positions[0], base=10000.0)
+
+
+@called(
+    '--call "of_onnxruntime(x, cos_cache, sin_cache, offset, False)" --axes-of-x "b s h d" '
+    "--tables single"
+)
+def of_onnxruntime(x: Array, cos: Array, sin: Array, pos: int, interleaved: bool) -> Array:
+    assert not interleaved
+    rows = slice(pos, pos + x.shape[1])
+    return turned(x, cos[rows, None], sin[rows, None])
+
+
 @called(
     '--call "rows_by_positions(q, k, cos_cache, sin_cache, positions)" --axes-of-x "b h s d" '
     '--axes-of-positions "b s"'

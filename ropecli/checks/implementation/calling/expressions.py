@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 MAIN = ("forward", "__call__", "call")
 MOST_CALLS = 200
 VECTORS, PLACES = {"x", "q", "qkv"}, {"positions", "offset", "offsets"}
+PAIRS = {"(cos, sin)", "(sin, cos)"}
 #: What an optional parameter is given; any other one keeps its default.
-OPTIONAL = {*PLACES, *TABLES, "k", "cos_sin_cache", "(cos, sin)"}
+OPTIONAL = {*PLACES, *TABLES, *PAIRS, "k", "cos_sin_cache"}
 #: What is known when an instance is made.
 SIZES = {"head_dim", "rotary_dim", "base", "context", "halves", "neighbours", "dtype"}
 #: Fields of configurations.
@@ -127,7 +128,7 @@ def _given_tables(description: Description, tables: str) -> Iterator[str]:
     """Yield calls of the second function with an expression for its tables."""
     every = [p for p in description.other_parameters or () if p.kind not in _REST]
     meant = [roles(p.name, place, p.annotation) for place, p in enumerate(every)]
-    told = [i for i, each in enumerate(meant) if {*each[:1]} & {*TABLES, "(cos, sin)"}]
+    told = [i for i, each in enumerate(meant) if {*each[:1]} & {*TABLES, *PAIRS}]
     told = told or [i for i, each in enumerate(meant) if "freqs" in each][:1]
     words: list[list[str]] = [] if told else [[tables]]
     for i, (parameter, each) in enumerate(zip(every, meant, strict=True)):

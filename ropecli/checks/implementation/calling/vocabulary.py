@@ -153,8 +153,10 @@ def roles(name: str, place: int, annotation: str = "") -> tuple[str, ...]:
 
 def _tables(word: str, place: int, annotation: str) -> tuple[str, ...]:
     """Return what a parameter may mean that is named after cosines, sines or frequencies."""
+    word = word.replace("cosine", "cos").replace("sine", "sin")
     if word in PAIRS:
-        return ("(cos, sin)", "freqs")
+        both = ("(cos, sin)", "(sin, cos)")
+        return (*(both[::-1] if word.startswith("sin") else both), "freqs")
     if word in CACHES:
         return ("cos_sin_cache", "freqs")
     if word not in SIDE_BY_SIDE:
