@@ -1,7 +1,8 @@
-"""Released implementations, and by which convention the code of each is to be called.
+"""Released implementations, and the convention by which each is called.
 
-Each convention was read from the code. What is found may be another one that fits as well: tables of
-each sequence, (b, 1, s, d), where a function broadcasts whatever it is given.
+The conventions are those found, held here against changes. Where tables are given, results equal a
+float64 rotation by them, but for the implementations that a note calls wrong. Another convention may
+fit as well: a function that broadcasts takes tables of each sequence, (b, 1, s, d), too.
 """
 
 # ruff: noqa: E501
