@@ -15,6 +15,8 @@ from cli.samples import FAILING, RUNS, write_files
 from helpers import ROOT, read_json
 
 from ropecli.checks.accuracy import ACCURACY, ANGLE
+from ropecli.checks.implementation.laws import LAWS as CHECK_LAWS
+from ropecli.checks.implementation.laws import SCORE_LAWS
 from ropecli.checks.rotation_laws import LAWS
 from ropecli.checks.rotation_laws.subject import COUNT
 from ropecli.cli.app import build
@@ -150,3 +152,8 @@ def test_every_equation_and_erratum_is_on_the_theory_page() -> None:
 def slug(heading: str) -> str:
     """The anchor that a heading gets."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def test_every_law_of_check_is_on_its_page() -> None:
+    listed = set(re.findall(r"`([^`]+)`", page("check").partition("## The laws")[2]))
+    assert {law.name for law in (*CHECK_LAWS, *SCORE_LAWS)} <= listed
