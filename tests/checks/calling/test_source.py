@@ -176,3 +176,39 @@ def test_a_check_in_this_process_leaves_it_as_it_was(tmp_path: Path) -> None:
         assert np.geterr() == before[1]
     finally:
         np.seterr(**before[1])
+
+
+def turned(x: Any, cos: Any, sin: Any) -> Any:
+    a, b = np.split(np.asarray(x, float), 2, axis=-1)
+    return np.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1).astype(x.dtype)
+
+
+def tables(positions: Any) -> Any:
+    angle = np.asarray(positions, float)[:, None] * SMALL_THETA
+    return np.cos(angle), np.sin(angle)
+
+
+def test_two_functions_of_one_name() -> None:
+    turned_of_that_name = types.FunctionType(turned.__code__, globals(), "tables")
+    done = ropecli.check(tables, apply_with=turned_of_that_name, isolated=False, **SMALL)
+    assert done.passed
+    assert done.convention.call == "apply_with(x, *tables(positions))"
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "message"),
+    [
+        ("numpy:sin", {"apply_with": turned}, "must both be names, or neither, got str and func"),
+        (tables, {"apply_with": "numpy:sin"}, "must both be names, or neither, got function and"),
+        ("numpy:sin", {"init": {"dtype": np.dtype("f4")}}, "lists of them, got dtype; pass the cl"),
+        (None, {"command": "./k {x} {out}", "apply_with": turned}, "leave apply_with out"),
+        (turned, {"timeout": 0}, "timeout must be finite and above 0, got 0"),
+        (turned, {"timeout": float("nan")}, "timeout must be finite and above 0, got nan"),
+    ],
+)
+def test_sources_that_exclude_each_other(
+    target: Any, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ropecli.ArgumentError) as caught:
+        ropecli.check(target, **options, **SMALL)
+    assert message in str(caught.value)

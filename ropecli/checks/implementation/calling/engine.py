@@ -68,7 +68,7 @@ class Engine:
         self.target = target
         self.name = name
         self.other = other
-        self.other_name = other_name
+        self.other_name = "apply_with" if other_name == name else other_name
         self._device = device
         self._values = dict(values or {})
         self._frames: dict[str, Numpy] = {}

@@ -19,6 +19,7 @@ from ropecli.checks.implementation.calling.shared_library import SUFFIXES, Share
 from ropecli.checks.implementation.calling.worker import IN_WORKER
 from ropecli.checks.implementation.interface import Died, ImplementationError
 from ropecli.errors import ArgumentError
+from ropecli.numbers import positive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -138,8 +139,9 @@ def source_of(
     """Return where an implementation is.
 
     Raises:
-        ArgumentError: Neither a target nor a command, or both; or a name in a worker, whose
-            module would be imported again and again.
+        ArgumentError: Neither a target nor a command, or both; a name and an object, or a name
+            with objects for its init; or a name in a worker, whose module would be imported again
+            and again.
     """
     if (target is None) == (command is None):
         msg = (
@@ -147,9 +149,20 @@ def source_of(
         )
         raise ArgumentError(msg)
     if command is not None:
+        if other is not None:
+            msg = "a command rotates by itself, got a second function to apply its tables"
+            raise ArgumentError(msg, "leave `apply_with` out")
         return Command(command=command)
+    if other is not None and isinstance(target, str) != isinstance(other, str):
+        msg = "target and apply_with must both be names, or neither, got "
+        msg += f"{type(target).__name__} and {type(other).__name__}"
+        raise ArgumentError(msg)
     if not isinstance(target, str):
         return Here(target=target, other=other, device=device, values=values)
+    if values:
+        key = next(iter(values)).removeprefix("init_")
+        msg = f"init of a target by name must be numbers, strings and lists of them, got {key}"
+        raise ArgumentError(msg, "pass the class itself as target")
     if IN_WORKER in os.environ:
         msg = "check was called by the code that is being checked"
         raise ArgumentError(msg, "put that call under `if __name__ == '__main__':`")
@@ -164,7 +177,12 @@ def engine_of(
 
     Yields:
         The engine, and what a reader should know of how it ran, which may grow.
+
+    Raises:
+        ArgumentError: A timeout that is not finite and above 0.
+        ArgumentTypeError: A timeout that is not a number.
     """
+    timeout = positive("timeout", timeout)
     if not isolated or IN_WORKER in os.environ:
         with _keep_state():
             yield source.engine(), []
