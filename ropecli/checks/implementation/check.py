@@ -258,6 +258,7 @@ def check(
                 target,
                 command=command,
                 other=apply_with,
+                device=device,
                 convention=convention,
                 rope=rope,
                 context=context,

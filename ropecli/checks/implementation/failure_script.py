@@ -74,6 +74,7 @@ def write(
     *,
     command: str | None,
     other: Any,
+    device: str | None,
     convention: Convention,
     rope: Rotary,
     context: int,
@@ -87,6 +88,7 @@ def write(
         target: The implementation, or its name.
         command: The program in place of a target.
         other: A second function, or its name.
+        device: Device of PyTorch's tensors.
         convention: How it is called.
         rope: The encoding of tables that it is given.
         context: Rows of caches that it is given.
@@ -108,7 +110,7 @@ def write(
         held |= {prefix + name: _storable(np.asarray(value)) for name, value in made.items()}
     stream = io.BytesIO()
     np.savez(stream, **held)
-    lines = _script(call, target, command, other, convention, arrays, held)
+    lines = _script(call, target, command, other, device, convention, arrays, held)
     with replacing(arrays, force=force) as file:
         file.write(stream.getvalue())
     with replacing(script, force=force) as file:
@@ -129,6 +131,7 @@ def _script(
     target: Any,
     command: str | None,
     other: Any,
+    device: str | None,
     convention: Convention,
     arrays: Path,
     held: dict[str, Any],
@@ -170,7 +173,8 @@ def _script(
                     convention.framework,
                     _substitute(convert, "a", "a.view(ml_dtypes.bfloat16)"),
                 )
-            lines.append(f"{name} = {_substitute(how, 'a', text)}")
+            moved = f".to({device!r})" if device and convention.framework == "torch" else ""
+            lines.append(f"{name} = {_substitute(how, 'a', text)}{moved}")
         lines += once + run
         once = []
     vector = "k" if call.of_keys else "q" if "q" in convention.names else "x"
@@ -199,7 +203,9 @@ def _implementation(
         return _library(target)
     used = {n.id for n in ast.walk(parse_call(convention.call)) if isinstance(n, ast.Name)}
     further = used - ROLES.keys() - {_name(target)}
-    setup = []
+    objects = sorted(name for name in further if name.startswith("init_"))
+    further -= {*objects}
+    setup = [f"{name} = ...  # an object that was given: make it here" for name in objects]
     if other is not None:
         setup += _import(other, set())
         further -= {_name(other)}
