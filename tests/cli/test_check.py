@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -347,3 +349,21 @@ def test_progress_appears_on_a_terminal_after_a_second(tmp_path: Path) -> None:
     assert "━" not in page
     piped = run_cli(*arguments, cwd=tmp_path)
     assert piped.stderr == f"note: running the code of {target}\n"
+
+
+def test_the_smallest_failing_call_is_saved(
+    kernel: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    case = tmp_path / "case.npz"
+    arguments = [f"{kernel}:split", "--dim", "8", "--context", "64", "--layout", "interleaved"]
+    out, _ = printed(capfd, *arguments, "--save-failure", str(case), code=1)
+    words = "".join(out.split())
+    assert f"thesmallestfailingcallisin{case};{case.with_suffix('.py')}showsit" in words
+    done = subprocess.run(
+        [sys.executable, case.with_suffix(".py")],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert "of 8 numbers are wrong, by up to" in done.stdout
+    _, err = printed(capfd, *arguments, "--save-failure", str(case), code=2)
+    assert err[-1] == f"error: {case} exists; pass --force to replace it"
