@@ -59,6 +59,9 @@ def diagnose(subject: Subject, checks: Sequence[Check]) -> tuple[str | None, lis
         return None, [*checks]
     cause, sentence = _cause(subject, failed)
     followers = _followers(subject, cause, failed[cause])
+    whole = failed.get("dtype and shape")
+    if cause in WHOLE_DESIGN and whole is not None and "alone" in (whole.counterexample or ""):
+        followers.add(whole.name)  # its shape is right, and not its rows
     return sentence, [
         replace(check, follows=cause)
         if check.passed is False and check.name in followers

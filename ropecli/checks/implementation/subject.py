@@ -70,6 +70,7 @@ class Subject:
     tolerances: Tolerances = DERIVED  #: Of rows and what follows from them.
     oracle: Oracle | None = None  #: The rotation that rows are compared with.
     as_expected: bool = False  #: Whether that is the one expected.
+    surveyed: list[Any] = field(default_factory=list)  #: Rows that laws of all shapes have seen.
     _oracles: dict[int, Oracle | None] = field(default_factory=dict)  #: By length of the sequence.
 
     @property

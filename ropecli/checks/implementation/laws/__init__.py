@@ -41,8 +41,8 @@ LAWS: tuple[Law[Subject], ...] = (
     shapes.KEYS,
     shapes.MEMORY_HELD,
     shapes.MANY_STEPS,
-    shapes.EVERY_POSITION,
     shapes.EVERY_SHAPE,
+    shapes.EVERY_POSITION,
 )
 SCORE_LAWS: tuple[Law[Subject], ...] = (identities.SCORE, identities.SOFTMAX_FACTOR)
 #: Laws whose failure has a meaning of its own, those that come closest to the cause first.

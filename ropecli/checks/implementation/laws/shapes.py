@@ -57,7 +57,7 @@ def every_shape(subject: Subject) -> Outcome:
     survey = Survey(subject=subject, instance=subject.implementation.fresh())
     for factors in (_factors(subject), _of_one_token(subject)):
         _survey(survey, factors, subject)
-    return survey.outcome()
+    return survey.outcome(with_others=True)
 
 
 def _survey(survey: Survey, factors: Mapping[str, Sequence[Any]], subject: Subject) -> None:
@@ -106,7 +106,7 @@ def _of_one_token(subject: Subject) -> dict[str, Sequence[Any]]:
     """Return the values of each factor of a decoding step: the position in place of a length."""
     powers = [2**i for i in range(1 + subject.context.bit_length())]
     edges = [p for p in {0, *both_sides(*powers)} if p < subject.context]
-    return _factors(subject) | {"position": sorted(edges), "length": [1], "mode": ["decode"]}
+    return _factors(subject) | {"position": sorted(edges), "length": [1], "mode": ["decoding"]}
 
 
 def _call(subject: Subject, case: Case, salt: int = 0) -> Call:
@@ -118,7 +118,7 @@ def _call(subject: Subject, case: Case, salt: int = 0) -> Call:
     for b in range(batch if case["own"] else 1):
         if case["mode"] == "prefill":  # own positions: padding on the left
             places.append(np.maximum(index - (b % length if case["own"] else 0), 0))
-        elif case["mode"] == "decode":
+        elif case["mode"] == "decoding":
             places.append(index + max(0, case["position"] - b))
         elif case["mode"] == "chunked prefill":
             most = max(0, min(context - length, 4 * length + 64))
@@ -169,7 +169,7 @@ def every_position(subject: Subject) -> Outcome:
     for position in survey.wrong_positions():  # in another row: is it the row or the position?
         before = min(NEIGHBOURS, position)
         survey.make(_run(subject, position - before, before + 1))
-    outcome = survey.outcome()
+    outcome = survey.outcome(with_others=True)
     return replace(outcome, samples=survey.numbers // subject.dim)
 
 

@@ -25,9 +25,10 @@ TILES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 WORDS = {
     "dtype": "calls of {}",
     "memory": "calls of {} input",
-    "mode": "calls in {}",
+    "mode": "calls of {}",
     "positions": "calls with {} positions",
 }
+EQUAL = {"batch": "sequences", "heads": "heads", "length": "tokens"}
 INDICES = {
     "head": "heads from the {} on",
     "sequence": "sequences of a batch from the {} on",
@@ -99,7 +100,8 @@ def blame(rows: Table, wrong: Mask) -> str | None:
 def as_sentence(words: str) -> str:
     """Return the sentence that says so of wrong rows."""
     single = re.match(r"(position|every row|the last row|the [\d,]+(st|nd|rd|th)) ", words + " ")
-    return f"{words} {'comes' if single else 'come'} out wrong"
+    rows, joint, calls = words.partition(", in ")
+    return f"{rows} {'comes' if single else 'come'} out wrong{joint}{calls}"
 
 
 def about(sentence: str) -> str:
@@ -144,6 +146,10 @@ def _statements(rows: Table, wrong: Mask) -> Iterator[Statement]:
     for name in SIZES:
         if name in rows:
             yield from _sizes(rows[name], wrong, name)
+    for one, other in itertools.combinations(EQUAL, 2):
+        if one in rows and other in rows:
+            words = f"calls with as many {EQUAL[one]} as {EQUAL[other]}"
+            yield Statement(words=words, mask=rows[one] == rows[other], cost=2)
     for name, pattern in INDICES.items():
         if name in rows:
             yield from _indices(rows[name], wrong, name, pattern)

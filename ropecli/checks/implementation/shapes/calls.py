@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES
 from ropecli.checks.implementation.calling.convention import letters
@@ -23,7 +24,7 @@ from ropecli.checks.implementation.shapes.blame import Table, as_sentence, blame
 from ropecli.checks.law import Outcome, distinguishing_digits
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Sequence
 
     from ropecli.checks.implementation.interface import Instance
     from ropecli.checks.implementation.oracle import Oracle
@@ -72,6 +73,9 @@ class Call:
         return f"{size}{memory}, {places}{own}"
 
 
+Seen = tuple[Call, str, NDArray[np.int64], NDArray[np.bool_]]
+
+
 @dataclass(kw_only=True, eq=False)
 class Survey:
     """What calls showed: rows right and wrong, refusals, and calls that gave nothing to judge."""
@@ -89,9 +93,7 @@ class Survey:
     refusals: list[str] = field(default_factory=list)
     deaths: int = 0
     #: Calls that were judged: which array of theirs, rows of it, and whether they are wrong.
-    _seen: list[tuple[Call, str, NDArray[np.int64], NDArray[np.bool_]]] = field(
-        default_factory=list
-    )
+    _seen: list[Seen] = field(default_factory=list)
     _tried: list[tuple[Call, bool]] = field(default_factory=list)  #: Calls, and those refused.
     _other_lengths: int = MOST_LOOKED_AT
     _vectors: dict[tuple[str, int], tuple[Array, NDArray[Any]]] = field(default_factory=dict)
@@ -138,13 +140,13 @@ class Survey:
         ]
         return np.unique(np.concatenate(found))[:SAMPLED].tolist() if found else []
 
-    def statement(self) -> str | None:
+    def statement(self, seen: Sequence[Seen]) -> str | None:
         """Return what the wrong rows share, and no right one has."""
-        if not any(wrong.any() for *_, wrong in self._seen):
+        if not any(wrong.any() for *_, wrong in seen):
             return None
-        tables = [self._table(call, array, chosen) for call, array, chosen, _ in self._seen]
+        tables = [self._table(call, array, chosen) for call, array, chosen, _ in seen]
         rows = {name: np.concatenate([each[name] for each in tables]) for name in tables[0]}
-        wrong = np.concatenate([wrong for *_, wrong in self._seen])
+        wrong = np.concatenate([wrong for *_, wrong in seen])
         words = blame(rows, wrong)
         return self._uniform(rows, wrong) or (words and as_sentence(words))
 
@@ -172,11 +174,18 @@ class Survey:
         said = said if "calls" in said or "batches" in said or "sequences" in said else "calls"
         return f"refuses {said}: {self.refusals[0]}"
 
-    def outcome(self) -> Outcome:
-        """Return the verdict on all calls together."""
-        note = None
+    def outcome(self, *, with_others: bool = False) -> Outcome:
+        """Return the verdict on all calls together.
+
+        Args:
+            with_others: Name what is wrong by the calls of other such surveys as well.
+        """
+        note, seen = None, self._seen
+        if with_others:
+            seen = [*self.subject.surveyed, *self._seen]
+            self.subject.surveyed.extend(self._seen)
         if self.failed:
-            note = self.statement() or self.note or "rows of no simple pattern come out wrong"
+            note = self.statement(seen) or self.note or "rows of no simple pattern come out wrong"
         return Outcome(
             passed=None if not self.calls else not self.failed,
             max_error=self.max_error,
