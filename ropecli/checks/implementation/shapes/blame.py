@@ -130,7 +130,9 @@ def _closest(simple: Sequence[Statement], wrong: Mask) -> str | None:
     )
     if best is None:
         return None
-    return best.words if count >= NEARLY * best.mask.sum() else f"some of the {best.words}"
+    if count >= NEARLY * best.mask.sum():
+        return best.words
+    return f"some of the {best.words.removeprefix('the ')}"
 
 
 def _statements(rows: Table, wrong: Mask) -> Iterator[Statement]:
