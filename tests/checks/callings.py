@@ -67,7 +67,7 @@ class Called:
     convention: Convention
     calling: Calling
 
-    def verdict(self, **options: Any) -> Verdict:
+    def verdict(self, wrap: Callable[[Any], Any] = lambda it: it, **options: Any) -> Verdict:
         """The verdict of `check`, which finds the way."""
         given = self.convention
         dtypes = given.dtypes
@@ -84,7 +84,7 @@ class Called:
         }
         if self.calling.most_rows is not None:
             told["context_length"] = self.calling.most_rows if self.calling.limit_is_told else None
-        return check_here(self.implementation(), **told | options)
+        return check_here(wrap(self.implementation()), **told | options)
 
     def implementation(self) -> Any:
         """The function."""
