@@ -137,7 +137,7 @@ def test_what_it_prints_is_bounded_and_harmless(name: str, most: int) -> None:
 def test_the_end_of_the_stack_is_a_failure_of_its_call() -> None:
     """Newer versions of Python see it coming."""
     verdict = judged("overflows")
-    assert failures(verdict) == ["long, short, long"]
+    assert "long, short, long" in failures(verdict)
     assert any(each in str(verdict.diagnosis) for each in ("killed by SIGSEGV", "RecursionError"))
 
 
