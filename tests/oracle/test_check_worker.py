@@ -13,14 +13,20 @@ from ropecli.checks.implementation import Verdict
 
 pytestmark = pytest.mark.oracle
 
-SMALL: dict[str, Any] = {"head_dim": 8, "context_length": 512, "framework": "torch"}
+LAWS = ["rotation", "norm", "packed sequences", "same twice", "long, short, long"]
+SMALL: dict[str, Any] = {
+    "head_dim": 8,
+    "context_length": 512,
+    "framework": "torch",
+    "select": LAWS,
+}
 
 
 def module(base: float = 1e4, *, aborts_after: int = 10**9, requires_pid: int = 0) -> Any:
     """A module whose frequencies are weights."""
     import torch
 
-    class Rotary(torch.nn.Module):
+    class Rotary(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.inv_freq = torch.nn.Parameter(base ** (-torch.arange(0, 8, 2).double() / 8))

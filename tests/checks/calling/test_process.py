@@ -21,7 +21,14 @@ from ropecli.checks.implementation.calling.find import CallError
 from ropecli.errors import FileError
 
 MODULE = Path(__file__).with_name("misbehaviour.py")
-SMALL: dict[str, Any] = {"head_dim": 8, "dtypes": "float32", "context_length": 512}
+#: Few laws, with a long call among them.
+LAWS = ["rotation", "norm", "packed sequences", "same twice", "long, short, long"]
+SMALL: dict[str, Any] = {
+    "head_dim": 8,
+    "dtypes": "float32",
+    "context_length": 512,
+    "select": LAWS,
+}
 
 
 def judged(name: str, **options: Any) -> Verdict:

@@ -20,7 +20,14 @@ from judging import SMALL_THETA, failures, turn_small
 import ropecli
 from ropecli.checks.implementation import Verdict
 
-SMALL: dict[str, Any] = {"head_dim": 8, "dtypes": "float32", "context_length": 512}
+#: Few laws, with a long call among them.
+LAWS = ["rotation", "norm", "packed sequences", "same twice", "long, short, long"]
+SMALL: dict[str, Any] = {
+    "head_dim": 8,
+    "dtypes": "float32",
+    "context_length": 512,
+    "select": LAWS,
+}
 RIGHT = """
 import os
 import numpy as np

@@ -214,6 +214,8 @@ def _table(
 ) -> NDArray[Any]:
     """Return a table of angles (..., pairs) in the form of its name: (..., columns)."""
     dtype = DTYPES[convention.tables_dtype] if convention.tables_dtype else request.q.dtype
+    if name == "freqs" and convention.freqs == "angles" and not convention.tables_dtype:
+        dtype = np.promote_types(dtype, np.float32)  # half precision holds no angle far out
     columns = _columns(angles, convention.columns)
     cosine, sine = factor * np.cos(columns), factor * np.sin(columns)
     kind = convention.freqs if name == "freqs" else name
