@@ -12,6 +12,7 @@ from ropecli.checks.implementation.laws import MOST_SPECIFIC_FIRST
 from ropecli.checks.implementation.laws.convention import describe_scale
 from ropecli.checks.implementation.laws.state import COMES_BACK
 from ropecli.checks.implementation.oracle import computed_in_half, phase_tolerance
+from ropecli.checks.implementation.probe import describe_non_finite
 from ropecli.checks.implementation.shapes.blame import about
 from ropecli.errors import RopecliError
 
@@ -37,8 +38,8 @@ LEAST_BASE, LARGEST_BASE = 10.0, 1e12
 #: Coordinates that a partial rotary does not leave alone on purpose: the least share that models
 #: do not rotate is a quarter, so that 2 are few in any head dim above 8.
 FORGOTTEN, LEAST_DIM = 2, 8
-#: Laws that make calls of every kind, those that see more positions first.
-WHOLE_DESIGN = ("every position", "every shape")
+#: Laws that make calls of every kind, those that see more shapes first.
+WHOLE_DESIGN = ("every shape", "every position")
 #: Laws of what calls leave behind, which may show in any later call.
 STATE = {"same twice", "two instances", "long, short, long", "precision", "original length"}
 #: Laws whose failure no other one explains.
@@ -58,6 +59,13 @@ def diagnose(subject: Subject, checks: Sequence[Check]) -> tuple[str | None, lis
     if not failed:
         return None, [*checks]
     cause, sentence = _cause(subject, failed)
+    rows = subject.evidence.first_rows
+    lost = None if rows is None else describe_non_finite(rows)
+    dtype = failed[cause].dtype
+    if dtype and dtype != subject.dtype and dtype not in sentence:
+        sentence = f"{sentence}, in {dtype}"
+    if lost is not None and lost not in sentence:
+        sentence = f"{lost}; {sentence}"
     followers = _followers(subject, cause, failed[cause])
     whole = failed.get("dtype and shape")
     if cause in WHOLE_DESIGN and whole is not None and "alone" in (whole.counterexample or ""):

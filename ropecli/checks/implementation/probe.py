@@ -40,15 +40,16 @@ def probe(subject: Subject) -> Subject:
         first = subject.rotate(*state.short(subject))
     except (ImplementationError, Unsupported) as error:
         return replace(subject, evidence=replace(evidence, why_unidentified=str(error)))
-    why = _describe_non_finite(first)
+    why = describe_non_finite(first)
     evidence = replace(evidence, first_rows=first, why_unidentified=why)
-    if why is not None:
-        return replace(subject, evidence=evidence)
+    # Rows that are not finite here may be the rest of a tile: other lengths are tried as well.
     for dtype in _dtypes_to_probe(subject):
         evidence, found = _identify(subject, evidence, dtype)
         recognised = found is not None and found.recognised
         if evidence.identified is None or recognised:
             evidence = replace(evidence, identified=found)
+        if not recognised and why is not None:
+            evidence = replace(evidence, identified=None, why_unidentified=why)
         if recognised:
             evidence = replace(evidence, dtype=dtype)
             break
@@ -99,10 +100,10 @@ def _identify(
         except (ImplementationError, Unsupported) as error:
             evidence = replace(evidence, why_unidentified=str(error))
             continue
-        why = _describe_non_finite(y)
+        why = describe_non_finite(y)
         evidence = replace(evidence, why_unidentified=why)
         if why is not None:
-            return evidence, None
+            continue
         held = DTYPES[dtype]
         named = {} if subject.expect is None else {"expected": subject.expect}
         try:
@@ -130,7 +131,7 @@ def _spread(subject: Subject, rows: int) -> NDArray[np.int64]:
     return np.stack([count, *(random.permutation(rows) for _ in range(subject.axes - 1))], axis=1)
 
 
-def _describe_non_finite(y: Array) -> str | None:
+def describe_non_finite(y: Array) -> str | None:
     """Say why rows cannot be identified at all; None if they can."""
     bad = ~np.isfinite(y)
     if not bad.any():

@@ -287,8 +287,9 @@ class _Instance:
         return Response(q=request.q, gradient=restore("the gradient", back, text, request.q))
 
     def _decode(self, request: Request) -> Response:
-        """Prefill a new decoder, and step through the other tokens."""
-        self._object = self._construct()
+        """Prefill a new decoder, or the one of before, and step through the other tokens."""
+        if not request.again:
+            self._object = self._construct()
         if request.stepwise:
             first, rest = np.split(request.q, [request.prefilled], axis=2)
             parts = [self._take(self._call, first)] if request.prefilled else []

@@ -24,6 +24,7 @@ class Request:
     memory: str = "contiguous"  #: How x lies in memory, one of `MEMORY`.
     stepwise: bool = False  #: Of a decoder: step through all but the tokens prefilled.
     prefilled: int = 0  #: Of a decoder: tokens to prefill.
+    again: bool = False  #: Of a decoder: another sequence on the instance of the call before.
     watch: bool = False  #: Report which arguments were written into.
     gradient: NDArray[Any] | None = None  #: Gradient of the result, to be taken back to q.
     then: Request | None = None  #: A second call, after which the first result is read once more.

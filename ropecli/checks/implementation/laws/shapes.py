@@ -47,6 +47,7 @@ COSTLY_STEPS = 8  #: The same, where each takes long.
 STRIDE = 64  #: One step in so many is another instance's.
 WHOLE = 2**23  #: Numbers in the one long call.
 RUN = 128  #: Positions in each of the short calls.
+SECOND = 12  #: Tokens of the second sequence of a decoder.
 NEIGHBOURS = 5  #: Positions before a wrong one with which it is tried again.
 SHARE = 10  #: One position in so many is seen in a short call as well.
 PLAIN = 16  #: Tokens of a call that has nothing else to show.
@@ -208,6 +209,10 @@ def keys(subject: Subject) -> Outcome:
             return no_verdict("it returns no keys")
         judged.append(_judge_keys(subject, k, real_numbers(response.k, k), places))
     failed = [each for each in judged if each.passed is False]
+    if failed and judged[-1].passed:  # as many as heads of queries
+        words = "keys in fewer heads than queries come out wrong"
+        detail = failed[0].note
+        return replace(failed[0], note=f"{words}: {detail}" if detail else words)
     if failed or not judged:
         return failed[0] if failed else no_verdict(f"refuses keys: {refused[-1]}")
     return replace(
@@ -259,7 +264,26 @@ def _decoded(subject: Subject, many: int) -> Outcome:
     x = subject.vectors(many, salt=50)
     given = x.astype(DTYPES[subject.dtype])
     got = subject.implementation.decode(given[None, None], 0).reshape(x.shape)
-    return judge_rows(subject, x, np.arange(many), got, where="step by step: ")
+    outcome = judge_rows(subject, x, np.arange(many), got, where="step by step: ")
+    return outcome if not outcome.passed else _second_sequence(subject, x[:SECOND], outcome)
+
+
+def _second_sequence(subject: Subject, x: Array, first: Outcome) -> Outcome:
+    """Judge a prefill after decoding, and the steps after it, on the instance of before."""
+    given = x.astype(DTYPES[subject.dtype])[None, None]
+    places, half = np.arange(len(x)), len(x) // 2
+    if not half:
+        return first
+    request = Request(q=given, positions=places, stepwise=True, prefilled=half)
+    instance = subject.implementation.fresh()
+    instance.request(request)
+    got = real_numbers(instance.request(replace(request, again=True)).q, given).reshape(x.shape)
+    for part, what in ((slice(half), "a prefill"), (slice(half, None), "a step")):
+        outcome = judge_rows(subject, x[part], places[part], got[part], where=f"{what}: ")
+        if not outcome.passed:
+            words = f"{what} of a second sequence, after decoding, comes out wrong"
+            return replace(outcome, note=words)
+    return replace(first, samples=first.samples + len(x))
 
 
 def memory(subject: Subject) -> Outcome:
