@@ -51,6 +51,7 @@ def assert_rope(
     from pathlib import Path
 
     from ropecli.checks.implementation.check import check
+    from ropecli.files.function import files_named
     from ropecli.render import check_reports
     from ropecli.render.check import page
     from ropecli.render.console import Screen
@@ -61,7 +62,8 @@ def assert_rope(
         for file, make in ((junit, check_reports.junit), (sarif, check_reports.sarif))
         if file is not None
     }
-    check_reports.check_files(reports, force=force)
+    sources = files_named(target) if isinstance(target, str) else []
+    check_reports.check_files(reports, sources=sources, force=force)
     verdict = check(target, expect=expect, force=force, **options)
     name = _name(target, options.get("command"))
     for file, make in reports.items():

@@ -83,6 +83,7 @@ def test_the_plugin_is_entered_and_light() -> None:
     assert run_python(code).stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_the_fixture_in_somebody_elses_tests(tmp_path: Path) -> None:
     (tmp_path / "test_theirs.py").write_text(PROJECT)
     done = subprocess.run(
@@ -100,6 +101,7 @@ def test_the_fixture_in_somebody_elses_tests(tmp_path: Path) -> None:
     assert "the sign of the position is ignored" in " ".join(done.stdout.split())
 
 
+@pytest.mark.slow
 def test_reports_and_loosened_laws_are_options_like_any_other(tmp_path: Path) -> None:
     files: dict[str, Any] = {"junit": tmp_path / "a.xml", "sarif": tmp_path / "a.sarif"}
     loose: dict[str, Any] = {
@@ -132,6 +134,7 @@ def test_an_implementation_may_be_a_name(tmp_path: Path, monkeypatch: pytest.Mon
         assert_rope("theirs.py:rotate", ropecli.Rotary(head_dim=16, layout="half"), **OPTIONS)
 
 
+@pytest.mark.slow
 def test_the_plugin_annotates_jobs_of_github(tmp_path: Path) -> None:
     (tmp_path / "test_theirs.py").write_text(PROJECT)
     words = {}

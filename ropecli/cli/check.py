@@ -260,10 +260,15 @@ def check(
     from ropecli.checks.implementation.calling.find import CallError
     from ropecli.checks.implementation.check import check as judge
     from ropecli.cli.progress import progress_bar
+    from ropecli.files.function import files_named
     from ropecli.render import check_reports, console
     from ropecli.render.save import write_output
 
-    check_reports.check_files([each for each in (junit, sarif) if each is not None], force=force)
+    outputs = [each for each in (junit, sarif) if each is not None]
+    if save_failure is not None:
+        outputs += [save_failure, save_failure.with_suffix(".py")]
+    sources = files_named(target, apply_with, *(command or "").split())
+    check_reports.check_files(outputs, sources=sources, force=force)
     expected = _expected_encoding(rope)
     name = target or command or ""
     page.note(*(() if expected is None else expected.notes), f"running the code of {name}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,6 +62,15 @@ def in_reach(target: str) -> Iterator[None]:
     finally:
         if folder in sys.path:  # the last of its name: it may have been there before
             del sys.path[len(sys.path) - 1 - sys.path[::-1].index(folder)]
+
+
+def files_named(*words: str | None) -> list[Path]:
+    """The files that targets and words of a command name, so far as they are here."""
+    found = []
+    for word in filter(None, words):
+        module = word.rpartition(":")[0] or word
+        found += [Path(module), Path(module.replace(".", os.sep) + SUFFIX)]
+    return [path for path in found if path.is_file()]
 
 
 def folder_of(target: str) -> str:

@@ -26,16 +26,21 @@ if TYPE_CHECKING:
 PAGE = "docs/commands/check.md#the-laws"  #: Describes all laws, in the documentation.
 
 
-def check_files(outputs: Iterable[Path], *, force: bool) -> None:
+def check_files(outputs: Iterable[Path], *, sources: Iterable[Path], force: bool) -> None:
     """Refuse files that can't be written before the implementation runs.
+
+    Args:
+        outputs: The files to write.
+        sources: Files of the implementation, which are never replaced.
+        force: Replace other files.
 
     Raises:
         ArgumentError: Two are the same.
-        FileError: One exists, or can't be a file.
+        FileError: One exists, is one of the implementation's, or can't be a file.
     """
-    seen = set()
+    seen, sources = set(), list(sources)
     for path in outputs:
-        check_target(path, force=force)
+        check_target(path, force=force, sources=sources)
         if resolve_target(path) in seen:
             msg = f"two outputs are the same file: {path}"
             raise ArgumentError(msg)

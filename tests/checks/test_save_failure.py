@@ -160,6 +160,7 @@ def test_bfloat16_is_kept_by_its_bits(source: Path, tmp_path: Path) -> None:
     assert "numbers are wrong" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_program_is_run_again(source: Path, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     kernel = tmp_path / "kernel.py"

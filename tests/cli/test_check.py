@@ -55,6 +55,7 @@ def test_another_convention_fails_with_its_cure(
     assert "1 of " in words
 
 
+@pytest.mark.slow
 def test_a_model_says_what_is_expected(
     kernel: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -97,6 +98,7 @@ def test_the_document_holds_checks_and_what_was_identified(
     assert {check["expected"] for check in result["checks"]} == {"holds"}
 
 
+@pytest.mark.slow
 def test_a_class_takes_its_arguments(kernel: Path, capfd: pytest.CaptureFixture[str]) -> None:
     options = ["--form", "module", "--dim", "32", "--base", "500", "--layout", "half"]
     printed(capfd, f"{kernel}:Split", *options, "--init", "base=500")
@@ -167,6 +169,7 @@ def test_what_gives_nothing_to_judge_is_wrong_usage(
     assert len(err) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["masked", "matrix"])
 def test_subclasses_of_arrays_are_arrays(
     name: str, kernel: Path, capfd: pytest.CaptureFixture[str]
@@ -174,6 +177,7 @@ def test_subclasses_of_arrays_are_arrays(
     printed(capfd, f"{kernel}:{name}", "--dim", "16", "--context", "512", "-q")
 
 
+@pytest.mark.slow
 def test_without_colour_and_in_eighty_columns(
     kernel: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,6 +189,7 @@ def test_without_colour_and_in_eighty_columns(
     assert max(len(line) for line in out.splitlines()[1:]) <= 80
 
 
+@pytest.mark.slow
 def test_one_dtype_and_a_context_may_be_chosen(
     kernel: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -195,6 +200,7 @@ def test_one_dtype_and_a_context_may_be_chosen(
     assert {check["dtype"] for check in checks} == {"bfloat16"}
 
 
+@pytest.mark.slow
 def test_a_file_beside_it_may_be_imported_late(
     kernel: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -205,6 +211,7 @@ def test_a_file_beside_it_may_be_imported_late(
     printed(capfd, f"{late}:rotate", "--dim", "16", "--context", "512", "-q")
 
 
+@pytest.mark.slow
 def test_a_process_of_its_own_keeps_stdout_clean(kernel: Path) -> None:
     done = run_cli("check", f"{kernel}:split", "--dim", "8", "--json", cwd=kernel.parent)
     assert done.returncode == 0
@@ -212,6 +219,7 @@ def test_a_process_of_its_own_keeps_stdout_clean(kernel: Path) -> None:
     assert "target: written past Python" in done.stderr
 
 
+@pytest.mark.slow
 def test_reports_for_ci_are_written(
     kernel: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -229,6 +237,7 @@ def test_reports_for_ci_are_written(
     assert err == ["error: two outputs are the same file: a.xml"]
 
 
+@pytest.mark.slow
 def test_annotations_are_for_jobs_of_github_alone(
     kernel: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,6 +249,7 @@ def test_annotations_are_for_jobs_of_github_alone(
     assert all(line.startswith(f"::error file={kernel},line=") for line in err)
 
 
+@pytest.mark.slow
 def test_what_is_loosened_is_in_the_verdict(
     kernel: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -333,6 +343,7 @@ def test_help_is_in_sections_of_eighty_columns() -> None:
     assert "--json" in sections[-2]
 
 
+@pytest.mark.slow
 def test_progress_appears_on_a_terminal_after_a_second(tmp_path: Path) -> None:
     target = "slow.py:turn"
     (tmp_path / "slow.py").write_text(
@@ -367,3 +378,13 @@ def test_the_smallest_failing_call_is_saved(
     assert "of 8 numbers are wrong, by up to" in done.stdout
     _, err = printed(capfd, *arguments, "--save-failure", str(case), code=2)
     assert err[-1] == f"error: {case} exists; pass --force to replace it"
+
+
+@pytest.mark.parametrize("option", ["--junit", "--sarif", "--save-failure"])
+def test_the_implementation_is_never_replaced(
+    option: str, kernel: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    output = kernel.with_suffix(".npz") if option == "--save-failure" else kernel
+    assert run(["check", "-q", f"{kernel}:split", option, str(output), "--force"]) == 2
+    assert f"input and output are the same file: {kernel}" in capfd.readouterr().err
+    assert kernel.read_text() == KERNEL

@@ -298,6 +298,7 @@ def test_workers_end_with_a_parent_that_is_killed(name: str) -> None:
     process.kill()
     process.communicate(timeout=20)
     wait_for(lambda: not any(map(alive, below)), 5)
+    assert below
 
 
 def test_arrays_that_fill_pipes_in_both_directions() -> None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ropecli.arrays import DTYPES
+from ropecli.checks.implementation.calling.discover import BATCH, HEADS, LENGTH
 from ropecli.checks.implementation.calling.request import Request
 from ropecli.checks.implementation.calling.vocabulary import BASES
 from ropecli.checks.implementation.interface import (
     BaseParameter,
+    Died,
     Implementation,
+    ImplementationError,
     Instance,
+    Unsupported,
 )
 
 if TYPE_CHECKING:
@@ -35,8 +41,8 @@ class CalledInstance(Instance):
 
     lead = ()
 
-    def __init__(self, engine: Engine, number: int, convention: Convention) -> None:
-        self._engine = engine
+    def __init__(self, owner: CalledImplementation, number: int, convention: Convention) -> None:
+        self._owner = owner
         self._number = number
         self._scores = convention.scores
 
@@ -47,7 +53,9 @@ class CalledInstance(Instance):
             ImplementationError: It raised, or returned what cannot be judged.
             Unsupported: Its convention cannot say this request.
         """
-        return self._engine.call(self._number, request)
+        if request.own and self._owner.refusal_of_own_positions is not None:
+            raise ImplementationError(self._owner.refusal_of_own_positions)
+        return self._owner.engine.call(self._number, request)
 
     def call(self, x: NDArray[Any], positions: NDArray[np.int64]) -> NDArray[Any]:
         """Return the result for x (..., sequence, head_dim); for scores, x is q and k."""
@@ -106,7 +114,35 @@ class CalledImplementation(Implementation):
         """Return a new instance, made with further parameters."""
         convention = self.convention.with_keywords(self.description.name, parameters or {})
         number = self.engine.make(convention, self._rope, self._context)
-        return CalledInstance(self.engine, number, convention)
+        return CalledInstance(self, number, convention)
+
+    @functools.cached_property
+    def refusal_of_own_positions(self) -> str | None:
+        """How it refuses positions of each sequence where no two lengths are alike, or None.
+
+        A function of positions (sequence,) may take (batch, sequence) for something else, without a
+        word, where there are as many heads as sequences.
+        """
+        convention = self.convention
+        if "positions" not in convention.names or convention.axes_of_positions != "s":
+            return None
+        if self.form != "apply" or self._rope.axes > 1 or self._context < BATCH + LENGTH:
+            return None
+        shape = (BATCH, HEADS if "h" in convention.axes_of_x else 1, LENGTH, self._rope.head_dim)
+        x = np.zeros(shape, dtype=DTYPES[self.engine.dtypes(convention.framework)[0]])
+        places = np.arange(LENGTH) + np.arange(BATCH)[:, None]
+        number = self.engine.make(convention, self._rope, self._context)
+        try:
+            self.engine.call(number, Request(q=x, positions=places, own=True))
+        except Died:
+            return None
+        except ImplementationError as error:
+            return str(error)
+        except Unsupported:
+            return None
+        finally:
+            self.engine.drop(number)
+        return None
 
     def decode(self, x: NDArray[Any], prefilled: int) -> NDArray[np.float64]:
         """Return a new decoder's rows for x (..., sequence, head_dim)."""
