@@ -8,6 +8,7 @@ it. What a kernel sees is a `Call`: vectors (batch, heads, length, head_dim) and
 from __future__ import annotations
 
 import itertools
+import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from implementations.plain import Array, inv_freq, wide
+from judging import check_here
 from ml_dtypes import bfloat16
 from numpy.lib.stride_tricks import as_strided
 
@@ -1243,3 +1245,22 @@ REPORTED = [
 ]
 MUTANTS = {mutant.name: mutant for mutant in (*GENERATED, *REPORTED)}
 assert len(MUTANTS) == len(GENERATED) + len(REPORTED)
+
+
+#: Caught, and named otherwise than by the place.
+UNNAMED = re.compile(
+    "65,535|float16: length|: length (above|not)|rows of the call from|second call on|row in 131"
+    "|packed|phase lost|in each call|beyond half|do not divide|chunk|stale: the last sequence"
+)
+#: Not caught: an input that is written into, by a kernel whose way it is to return its input.
+UNSEEN = {"written into the input: one token, in place"}
+
+
+def assert_named(mutant: Mutant) -> None:
+    """The verdict catches a mutant, and says where it is wrong."""
+    verdict = check_here(mutant.target(), **mutant.options)
+    escapes = bool(mutant.escapes) or mutant.name in UNSEEN
+    assert verdict.passed == escapes, mutant.escapes
+    said = verdict.diagnosis or ""
+    free = escapes or UNNAMED.search(mutant.name)
+    assert free or re.search(mutant.says, said, re.IGNORECASE), said

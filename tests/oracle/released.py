@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 from helpers import ROOT
+from judging import check_here
 from numpy.typing import NDArray
 
 import ropecli
 from ropecli.checks.implementation import Verdict
-from ropecli.checks.implementation.check import check
 from ropecli.files.function import load_function
 
 FOLDER = ROOT / "examples" / "case_studies"
@@ -45,7 +45,7 @@ class Case:
         """What `check` says of it."""
         known: dict[str, Any] = {"framework": self.framework, "context_length": self.context}
         known |= {**self.options, **options}
-        return check(self.function, expect=expect, **known)
+        return check_here(self.function, expect=expect, **known)
 
 
 @cache

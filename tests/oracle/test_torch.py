@@ -9,10 +9,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 from helpers import assert_same_bits
+from judging import check_here
 
 from ropecli import ArgumentError, ArgumentTypeError, Rotary, decay, rotate
 from ropecli.checks.implementation import Verdict
-from ropecli.checks.implementation.check import check
 
 pytestmark = pytest.mark.oracle
 
@@ -51,7 +51,7 @@ def test_tables_in_the_dtype_of_half_precision_data_are_wrong_far_out() -> None:
         (lambda _x: torch.float32, set()),
         (lambda x: x.dtype, {"float16", "bfloat16"}),
     ):
-        verdict = check(llama(dtype), expect=HALF, framework="torch")
+        verdict = check_here(llama(dtype), expect=HALF, framework="torch")
         far = {c.dtype: c.passed for c in verdict.checks if c.name == "long positions"}
         assert far == {name: name not in wrong for name in four}
         assert wrong or failures(verdict) == []
@@ -62,10 +62,10 @@ def test_transformers_apply_functions() -> None:
     from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
     options: dict[str, Any] = {"framework": "torch", "form": "tables"}
-    assert failures(check(apply_rotary_pos_emb, expect=HALF, **options)) == []
-    right = check(cohere, expect=INTERLEAVED, tables="interleaved", **options)
+    assert failures(check_here(apply_rotary_pos_emb, expect=HALF, **options)) == []
+    right = check_here(cohere, expect=INTERLEAVED, tables="interleaved", **options)
     assert failures(right) == []
-    mixed = check(apply_rotary_pos_emb, tables="interleaved", **options)
+    mixed = check_here(apply_rotary_pos_emb, tables="interleaved", **options)
     assert any(each.startswith("rotation") for each in failures(mixed))
 
 
@@ -88,7 +88,7 @@ def test_tensors_that_need_a_gradient_and_modules() -> None:
             c, s = angle.cos() * self.scale, angle.sin() * self.scale
             return torch.cat([a * c - b * s, b * c + a * s], dim=-1).to(x.dtype)
 
-    verdict = check(Rope, form="module", expect=HALF, framework="torch")
+    verdict = check_here(Rope, form="module", expect=HALF, framework="torch")
     assert failures(verdict) == []
     (two,) = [c for c in verdict.checks if c.name == "two instances"]
     assert two.passed is True
@@ -96,7 +96,7 @@ def test_tensors_that_need_a_gradient_and_modules() -> None:
 
 def test_a_device_that_is_not_there_is_one_line() -> None:
     with pytest.raises(ArgumentError, match="device 'nowhere' can't be used"):
-        check(llama(lambda x: x.dtype), framework="torch", device="nowhere")
+        check_here(llama(lambda x: x.dtype), framework="torch", device="nowhere")
 
 
 # Tensors are taken as they are: detached, and bfloat16 bit by bit.
