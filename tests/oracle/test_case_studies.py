@@ -22,7 +22,7 @@ def test_the_page_is_fresh() -> None:
         [sys.executable, str(SCRIPT), "--check"],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1200,
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
