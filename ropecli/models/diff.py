@@ -11,7 +11,7 @@ import numpy as np
 from ropecli.arrays import LARGEST_POSITION
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.models.model import Layer, Model
-from ropecli.models.stacks import EXTRA
+from ropecli.models.stacks.llama_cpp import EXTRA
 from ropecli.results import Drawable
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import ArgumentError, FileError, RopecliError
 from ropecli.models import config
@@ -15,6 +15,10 @@ from ropecli.models.settings import Description
 from ropecli.models.source import open_source
 from ropecli.models.stacks import NATIVE, find_stack
 from ropecli.numbers import length
+
+if TYPE_CHECKING:
+    from ropecli.models.settings import Settings
+    from ropecli.models.stacks.stack import Stack
 
 LONGEST_NAME = 200  #: Of a model_type or a kind of layer; tables and figures show it.
 
@@ -101,12 +105,11 @@ def compute(
         ArgumentError: No such stack.
         FileError: A value in the file that cannot be used.
     """
-    name = NATIVE[described.format] if reading is None else reading
-    rotary = find_stack(name)
+    stack = find_stack(NATIVE[described.format] if reading is None else reading)
     layers = []
-    for settings in described.settings:
+    for settings in _read(stack, described):
         try:
-            rope = None if settings.rope_type is None else rotary(settings, sequence_length)
+            rope = None if settings.rope_type is None else stack.rotary(settings, sequence_length)
         except RopecliError as error:
             where = "" if settings.name == "all" else f"layer {settings.name}: "
             msg = f"{described.source}: {where}{error}"
@@ -116,8 +119,17 @@ def compute(
         source=described.source,
         format=described.format,
         model_type=described.model_type,
-        reading=name,
+        reading=stack.name,
+        version=stack.version,
         sequence_length=sequence_length,
         layers=tuple(layers),
         raw=described.raw,
     )
+
+
+def _read(stack: Stack, described: Description) -> tuple[Settings, ...]:
+    try:
+        return stack.read(described)
+    except RopecliError as error:
+        msg = f"{described.source}: {error}"
+        raise FileError(msg) from None

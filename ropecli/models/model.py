@@ -61,6 +61,7 @@ class Model(Drawable, view="inspect"):
     format: str  #: "config.json" or "gguf".
     model_type: str | None  #: Or the architecture that a GGUF names.
     reading: str  #: The stack, such as "transformers" or "llama.cpp".
+    version: str | None  #: The release of the stack that the reading speaks of; None of the papers.
     sequence_length: int | None  #: Positions in use; None is the context length, where one counts.
     layers: tuple[Layer, ...]  #: In the order of the file.
     raw: Mapping[str, Any] = field(repr=False, compare=False)  #: The keys of the file.

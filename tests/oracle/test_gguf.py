@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ropecli.models.gguf import GgufFile, read_gguf
 from ropecli.models.gguf.architectures import architecture
 from ropecli.models.gguf.settings import FREQS, LONG, SHORT, gguf_settings
-from ropecli.models.stacks import llama_cpp
+from ropecli.models.stacks.llama_cpp import LLAMA_CPP
 
 pytestmark = pytest.mark.oracle
 
@@ -135,7 +135,7 @@ def test_settings_by_the_writers_own_names_of_keys(tmp_path: Path, order: str) -
     out.add_rope_scaling_yarn_beta_fast(16.0)
     out.add_rope_scaling_yarn_beta_slow(2.0)
     (layer,) = gguf_settings(closed(tmp_path / "x.gguf", out))
-    got = llama_cpp(layer, None)
+    got = LLAMA_CPP.rotary(layer, None)
     assert (got.head_dim, got.rotary_dim, got.base) == (64, 32, 500_000.0)
     assert layer.scaling["beta_fast"] == 16.0
     assert layer.scaling["beta_slow"] == 2.0

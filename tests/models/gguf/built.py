@@ -11,7 +11,7 @@ from models.gguf.writer import Tensor, float32, opened
 
 from ropecli.models.gguf.settings import FREQS, gguf_settings
 from ropecli.models.settings import Settings
-from ropecli.models.stacks import llama_cpp
+from ropecli.models.stacks.llama_cpp import LLAMA_CPP
 from ropecli.rotary import Rotary
 
 
@@ -36,7 +36,7 @@ def only(metadata: Mapping[str, object], tensors: Mapping[str, Tensor] | None = 
 def rotary(layer: Settings, sequence_length: int | None = None) -> Rotary:
     """What a kind of block rotates by, as llama.cpp reads it."""
     assert layer.rope_type is not None, f"{layer.name} does not rotate"
-    return llama_cpp(layer, sequence_length)
+    return LLAMA_CPP.rotary(layer, sequence_length)
 
 
 def with_divisors(values: Sequence[float]) -> dict[str, Tensor]:

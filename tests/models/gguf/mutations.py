@@ -12,7 +12,7 @@ from models.gguf.writer import ARRAY, STRING, array, float32, gguf, llama, model
 from ropecli.errors import FileError, RopecliError
 from ropecli.models.gguf import read_gguf
 from ropecli.models.gguf.settings import FREQS, LONG, SHORT, gguf_settings
-from ropecli.models.stacks import llama_cpp
+from ropecli.models.stacks.llama_cpp import LLAMA_CPP
 
 #: Numbers that sit at the edges of types and counts.
 EDGES = [0, 1, 2, 3, 8, 9, 13, 255, 2**16, 2**31, 2**32 - 1, 2**40, 2**62, 2**63, 2**64 - 1]
@@ -78,7 +78,7 @@ def assert_refused_or_read(path: Path) -> bool:
         try:
             for layer in gguf_settings(read_gguf(path)):
                 if layer.rope_type is not None:
-                    llama_cpp(layer, None)
+                    LLAMA_CPP.rotary(layer, None)
         except RopecliError as error:
             message, read = str(error), not isinstance(error, FileError)
     assert "\n" not in message, f"refused in several lines: {message}"

@@ -1,0 +1,40 @@
+"""The rotation that each stack computes from the same file, one stack per file.
+
+A reading contains only what the stack does differently from Transformers: in what it reads from a
+file (`Stack.read`) and in what it computes from that (`Stack.rotary`). Everything else is `build`,
+which all of them share.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ropecli.errors import ArgumentError
+from ropecli.models.stacks.llama_cpp import LLAMA_CPP
+from ropecli.models.stacks.mlx_lm import MLX_LM
+from ropecli.models.stacks.paper import PAPER
+from ropecli.models.stacks.transformers import TRANSFORMERS
+from ropecli.models.stacks.vllm import VLLM
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ropecli.models.stacks.stack import Stack
+
+STACKS: Mapping[str, Stack] = {
+    stack.name: stack for stack in (TRANSFORMERS, VLLM, LLAMA_CPP, MLX_LM, PAPER)
+}
+#: The stack that a file format is made for.
+NATIVE = {"config.json": "transformers", "gguf": "llama.cpp"}
+
+
+def find_stack(name: str) -> Stack:
+    """Return the stack of a name.
+
+    Raises:
+        ArgumentError: No such stack.
+    """
+    if name not in STACKS:
+        msg = f"reading must be one of {', '.join(STACKS)}, got {name!r}"
+        raise ArgumentError(msg)
+    return STACKS[name]

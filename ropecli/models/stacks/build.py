@@ -1,0 +1,71 @@
+"""The rotation of a rope type from settings: what all stacks share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ropecli.errors import ArgumentError
+from ropecli.numbers import positive
+from ropecli.rotary import Rotary, rope
+from ropecli.rotary.factors import softmax_factor
+from ropecli.rotary.pairs import named_pairs
+from ropecli.rotary.types import canonical, own_parameters
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ropecli.models.settings import Settings
+
+LARGEST_HEAD = 2**16  #: A hundred times any model's; larger tables take seconds.
+
+
+def build(
+    settings: Settings,
+    rope_type: str | None,
+    scaling: Mapping[str, Any],
+    sequence_length: int | None,
+) -> Rotary:
+    """Build the rotation of a rope type; keys that the type does not have are left out.
+
+    Raises:
+        ArgumentError: A value that is missing or out of range.
+        ArgumentTypeError: A value of the wrong type.
+    """
+    if rope_type is None:
+        msg = f"layer {settings.name} has no rotary position embedding"
+        raise ArgumentError(msg)
+    head_dim = settings.geometry["head_dim"]
+    if head_dim > LARGEST_HEAD:
+        msg = f"head dim must be at most {LARGEST_HEAD:,} in a model, got {head_dim:,}"
+        raise ArgumentError(msg)
+    name = canonical(rope_type)
+    own = own_parameters(name)
+    arguments = dict(settings.geometry)
+    output = arguments.pop("output", None)
+    factor = arguments.pop("softmax_factor", None) or _score_factor(settings, scaling)
+    arguments |= {
+        key: scaling[key] for key in own if scaling.get(key) is not None and key not in arguments
+    }
+    arguments |= {"rope_theta": scaling["rope_theta"], "softmax_factor": factor}
+    if "sequence_length" in own and sequence_length is not None:
+        arguments["sequence_length"] = sequence_length
+    result = rope(name, **arguments)
+    if output is None:
+        return result
+    # Read in one layout and written in another, as DeepSeek-V3 is.
+    pairs_out = named_pairs(
+        output, rotary_dim=result.rotary_dim, rotary_offset=result.rotary_offset
+    )
+    return rope(name, pairs_out=pairs_out, **arguments)
+
+
+def _score_factor(settings: Settings, scaling: Mapping[str, Any]) -> float | None:
+    """DeepSeek's factor on the score; None where the model has none."""
+    if settings.softmax is None or settings.rope_type == "default":
+        return None
+    factor = positive("factor", scaling.get("factor") or 1.0)
+    try:
+        return softmax_factor(factor, scaling.get(settings.softmax))
+    except OverflowError:
+        msg = f"{settings.softmax} must leave the score finite, got {scaling[settings.softmax]:g}"
+        raise ArgumentError(msg) from None

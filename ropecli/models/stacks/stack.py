@@ -1,0 +1,30 @@
+"""A stack: what it reads from a file, and what it computes from that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ropecli.models.settings import Description, Settings
+    from ropecli.rotary import Rotary
+
+
+def as_transformers(described: Description) -> tuple[Settings, ...]:
+    """Return the settings as Transformers reads them."""
+    return described.settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stack:
+    """One stack in one version.
+
+    `read` and `rotary` raise ArgumentError for a value that is missing or out of range,
+    ArgumentTypeError for one of the wrong type; both also for what the stack refuses.
+    """
+
+    name: str  #: As in `--as`.
+    version: str | None  #: The release that the reading was measured on; None of the papers.
+    rotary: Callable[[Settings, int | None], Rotary]  #: Of a kind of layer, at a sequence length.
+    read: Callable[[Description], tuple[Settings, ...]] = as_transformers  #: Kinds of layers.

@@ -1,0 +1,25 @@
+"""The reading of Hugging Face Transformers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ropecli.models.stacks.build import build
+from ropecli.models.stacks.stack import Stack
+
+if TYPE_CHECKING:
+    from ropecli.models.settings import Settings
+    from ropecli.rotary import Rotary
+
+
+def rotary(settings: Settings, sequence_length: int | None) -> Rotary:
+    """The rotation of Hugging Face Transformers."""
+    scaling = dict(settings.scaling)
+    if settings.nested:  # Transformers looks next to the layer types, and never finds it here
+        scaling.pop("truncate", None)
+    elif "truncate" in scaling:  # null counts as false
+        scaling["truncate"] = bool(scaling["truncate"])
+    return build(settings, settings.rope_type, scaling, sequence_length)
+
+
+TRANSFORMERS = Stack(name="transformers", version="5.23.0", rotary=rotary)
