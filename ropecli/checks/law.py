@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 Subject = TypeVar("Subject")
+#: Calls in which other laws fail for the reason of a failure: those of many heads or sequences, or
+#: all; empty for none.
+Explains = Literal["large calls", "every call", ""]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +39,7 @@ class Outcome:
     counterexample: str | None = None  #: On failure, the smallest case found.
     note: str | None = None  #: What a failure, or the lack of a verdict, means.
     dtype: str | None = None  #: Dtype of the data, where it is not the subject's own.
+    explains: Explains = ""  #: Of a failure: where other laws fail for the same reason.
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -128,7 +128,29 @@ SEEN = seen()
 def test_wrong_rows_are_named_by_what_they_share(
     wrong: Callable[[dict[str, Array]], Array], words: str | None
 ) -> None:
-    assert blame(SEEN, np.asarray(wrong(SEEN))) == words
+    found = blame(SEEN, np.asarray(wrong(SEEN)))
+    assert (found and found.words) == words
+
+
+@pytest.mark.parametrize(
+    ("wrong", "explains"),
+    [
+        (lambda r: r["head"] >= 8, "large calls"),
+        (lambda r: r["heads"] == r["batch"], "large calls"),
+        (lambda r: r["row"] >= r["length"] - r["length"] % 64, "every call"),
+        (lambda r: r["dtype"] == "float16", "every call"),
+        (lambda r: (r["head"] == 3) & (r["dtype"] == "float16"), "large calls"),
+        (lambda r: r["position"] == 130, ""),
+        (lambda r: (r["position"] >= 140) & (r["position"] % 2 == 1), ""),
+    ],
+    ids=itertools.count(),
+)
+def test_what_wrong_rows_share_explains_failures_of_other_calls(
+    wrong: Callable[[dict[str, Array]], Array], explains: str
+) -> None:
+    found = blame(SEEN, np.asarray(wrong(SEEN)))
+    assert found is not None
+    assert found.explains == explains
 
 
 # The laws, each on a broken implementation. `turn` is its right twin.

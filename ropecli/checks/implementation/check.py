@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ropecli.checks.implementation.calling.engine import Engine
     from ropecli.checks.implementation.calling.process import IsolatedEngine
     from ropecli.checks.implementation.calling.request import Request, Response
-    from ropecli.checks.law import Check, Law
+    from ropecli.checks.law import Check, Explains, Law
 
 CONTEXT = 131_072
 FIELDS = {"tables": "columns"}  #: Fields of a convention that have another name here.
@@ -239,11 +239,7 @@ def check(
         if form != "score":
             with np.errstate(all="ignore"):  # an implementation may return what is not finite
                 subject = probe(subject)
-        checks = []
-        for done, law in enumerate(laws):
-            if progress is not None:
-                progress(done, len(laws))
-            checks += _judge(law, subject, deaths, recorder)
+        checks, explains = _judge(laws, subject, deaths, recorder, progress)
     told = list(notes)
     if files is not None and any(check.passed is False for check in checks):
         with engine_of(source, isolated=isolated, timeout=timeout, echo=echo) as (again, _):
@@ -265,7 +261,7 @@ def check(
                 files=files,
                 force=force,
             )
-    diagnosis, checks = diagnose(subject, checks)
+    diagnosis, checks = diagnose(subject, checks, explains)
     return Verdict(
         checks=tuple(checks),
         expect=expect,
@@ -286,14 +282,29 @@ def check(
 
 
 def _judge(
-    law: Law[Subject], subject: Subject, deaths: list[Died], recorder: Recorder
-) -> list[Check]:
-    """Judge by a law, and keep its smallest failing call."""
-    recorder.begin(subject)
-    every = _outcomes(law, subject, deaths)
-    checks = [report(law, each, dtype=subject.dtype, layout=subject.layout) for each in every]
-    recorder.end(failed=any(check.passed is False for check in checks))
-    return checks
+    laws: Sequence[Law[Subject]],
+    subject: Subject,
+    deaths: list[Died],
+    recorder: Recorder,
+    progress: Callable[[int, int], None] | None,
+) -> tuple[list[Check], dict[str, Explains]]:
+    """Judge by each law, and keep its smallest failing call.
+
+    Returns:
+        The checks, and what the failure of a law explains of others, by its name.
+    """
+    checks: list[Check] = []
+    explains: dict[str, Explains] = {}
+    for done, law in enumerate(laws):
+        if progress is not None:
+            progress(done, len(laws))
+        recorder.begin(subject)
+        every = _outcomes(law, subject, deaths)
+        judged = [report(law, each, dtype=subject.dtype, layout=subject.layout) for each in every]
+        recorder.end(failed=any(check.passed is False for check in judged))
+        checks += judged
+        explains[law.name] = next((each.explains for each in every if each.explains), "")
+    return checks, explains
 
 
 def _answer(

@@ -13,7 +13,6 @@ from ropecli.checks.implementation.laws.convention import describe_scale
 from ropecli.checks.implementation.laws.state import COMES_BACK
 from ropecli.checks.implementation.oracle import computed_in_half, phase_tolerance
 from ropecli.checks.implementation.probe import describe_non_finite
-from ropecli.checks.implementation.shapes.blame import about
 from ropecli.errors import RopecliError
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from ropecli.checks.identify import Identification
     from ropecli.checks.implementation.subject import Subject
-    from ropecli.checks.law import Check
+    from ropecli.checks.law import Check, Explains
     from ropecli.rotary.formula import Formula
     from ropecli.rotary.rotary import Rotary
 
@@ -50,15 +49,23 @@ OF_LARGE_CALLS = {"batched positions", "left padding", *WHOLE_DESIGN}
 SURE = 1e-4  #: Relative difference of frequencies that are said to be the same.
 
 
-def diagnose(subject: Subject, checks: Sequence[Check]) -> tuple[str | None, list[Check]]:
-    """Return the sentence, None if no law fails, and the checks, with what follows from which."""
+def diagnose(
+    subject: Subject, checks: Sequence[Check], explains: Mapping[str, Explains]
+) -> tuple[str | None, list[Check]]:
+    """Return the sentence, None if no law fails, and the checks, with what follows from which.
+
+    Args:
+        subject: The implementation.
+        checks: Its checks.
+        explains: Of laws that failed, by name, the calls of others that fail for the same reason.
+    """
     failed: dict[str, Check] = {}
     for check in checks:
         if check.passed is False:
             failed.setdefault(check.name, check)
     if not failed:
         return None, [*checks]
-    cause, sentence = _cause(subject, failed)
+    cause, sentence = _cause(subject, failed, explains)
     rows = subject.evidence.first_rows
     lost = None if rows is None else describe_non_finite(rows)
     dtype = failed[cause].dtype
@@ -66,7 +73,7 @@ def diagnose(subject: Subject, checks: Sequence[Check]) -> tuple[str | None, lis
         sentence = f"{sentence}, in {dtype}"
     if lost is not None and lost not in sentence:
         sentence = f"{lost}; {sentence}"
-    followers = _followers(subject, cause, failed[cause])
+    followers = _followers(subject, cause, explains)
     whole = failed.get("dtype and shape")
     if cause in WHOLE_DESIGN and whole is not None and "alone" in (whole.counterexample or ""):
         followers.add(whole.name)  # its shape is right, and not its rows
@@ -78,7 +85,9 @@ def diagnose(subject: Subject, checks: Sequence[Check]) -> tuple[str | None, lis
     ]
 
 
-def _cause(subject: Subject, failed: Mapping[str, Check]) -> tuple[str, str]:
+def _cause(
+    subject: Subject, failed: Mapping[str, Check], explains: Mapping[str, Explains]
+) -> tuple[str, str]:
     """Return the law that comes closest to the cause, and the sentence."""
     found = subject.evidence.identified
     first = {"decoder": "token by token"}.get(subject.implementation.form, "same twice")
@@ -97,18 +106,18 @@ def _cause(subject: Subject, failed: Mapping[str, Check]) -> tuple[str, str]:
             return "convention", "; ".join(sentences)
     specific = [law.name for law in MOST_SPECIFIC_FIRST if law.name in failed]
     # A statement about shapes explains why calls of that shape fail other laws.
-    shapes = [each for each in WHOLE_DESIGN if each in failed and about(failed[each].note or "")]
+    shapes = [each for each in WHOLE_DESIGN if each in failed and explains.get(each)]
     named = shapes[0] if shapes and not {*specific} & STATE else (specific or [*failed])[0]
     return named, _sentence(failed[named])
 
 
-def _followers(subject: Subject, cause: str, check: Check) -> set[str]:
+def _followers(subject: Subject, cause: str, explains: Mapping[str, Explains]) -> set[str]:
     """Return the laws whose failures another law's explains."""
     found = subject.evidence.identified
     laws = {law.name for law in MOST_SPECIFIC_FIRST} - OF_THEIR_OWN - {cause}
     if cause == "convention" and found is not None and found.recognised:
         return laws & OF_WHAT_IS_EXPECTED  # the others compare with the rotation found
-    if cause in WHOLE_DESIGN and about(check.note or "") == "heads":
+    if explains.get(cause) == "large calls":
         return laws & OF_LARGE_CALLS
     return laws
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ropecli.checks.law import Explains
 
 Table = Mapping[str, NDArray[Any]]
 Mask = NDArray[np.bool_]
@@ -21,6 +22,9 @@ SOME = 0.25
 NEARLY = 0.8  #: Share of them that may be right by chance: another head's vectors may be its own.
 #: Sizes of tiles and blocks of which a rest may be forgotten.
 TILES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+#: Attributes of calls whose faults show in large calls alone, and those that no shape explains.
+OF_LARGE_CALLS = {"head", "heads", "key_heads", "batch", "sequence", "memory", "k"}
+OF_POSITIONS = {"position", "positions"}
 #: Attributes that are words, as a sentence says them of calls.
 WORDS = {
     "dtype": "calls of {}",
@@ -45,21 +49,61 @@ SIZES = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
+class Blame:
+    """What wrong rows share and no right one has."""
+
+    rows: str  #: Such as "heads from the 9th on".
+    calls: str = ""  #: Calls that they are in, where they are wrong in those alone.
+    attributes: frozenset[str] = frozenset()  #: Those of rows that the words are about.
+    exact: bool = True  #: Whether rows of this kind are all wrong, or nearly.
+    single: bool = False  #: Whether the rows are named in the singular.
+    of_calls: bool = False  #: Whether they are all rows of some calls.
+
+    @property
+    def words(self) -> str:
+        """The rows, and the calls that they are in."""
+        return self.rows + self._within
+
+    @property
+    def sentence(self) -> str:
+        """The sentence that says so of wrong rows."""
+        return f"{self.rows} {'comes' if self.single else 'come'} out wrong{self._within}"
+
+    @property
+    def _within(self) -> str:
+        return f", in {self.calls}" if self.calls else ""
+
+    @property
+    def explains(self) -> Explains:
+        """The failures of other laws that it explains."""
+        if not self.exact or self.attributes & OF_POSITIONS:
+            return ""
+        return "large calls" if self.attributes & OF_LARGE_CALLS else "every call"
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Statement:
     """A statement about rows: what it says, and which rows it is true of."""
 
-    words: str
+    blame: Blame
     mask: Mask
     cost: int  #: How much has to be believed: 1 for a value, more for each part.
 
-    @property
-    def is_of_calls(self) -> bool:
-        """Whether it is true of whole calls."""
-        return self.words.startswith(("calls", "batches", "sequences of more", "sequences whose"))
+
+def _state(
+    rows: str,
+    mask: Mask,
+    cost: int,
+    *attributes: str,
+    single: bool = False,
+    of_calls: bool = False,
+) -> Statement:
+    named = Blame(rows=rows, attributes=frozenset(attributes), single=single, of_calls=of_calls)
+    return Statement(blame=named, mask=mask, cost=cost)
 
 
-def blame(rows: Table, wrong: Mask) -> str | None:
+def blame(rows: Table, wrong: Mask) -> Blame | None:
     """Say which rows are wrong, if one statement is true of them and of no other row.
 
     Args:
@@ -70,18 +114,19 @@ def blame(rows: Table, wrong: Mask) -> str | None:
         wrong: Which rows are wrong, (rows,).
 
     Returns:
-        Words such as "heads from the 9th on"; "some of" those where wrong rows are but a good
+        The rows, such as "heads from the 9th on"; "some of" those where wrong rows are but a good
         share; None if nothing simple fits.
     """
     if not wrong.any():
         return None
     if wrong.all():
-        return EVERY
+        return Blame(rows=EVERY, single=True)
     # A row at position 0 looks right where it is not turned at all.
     if "position" in rows and not wrong[rows["position"] == 0].any():
         told = rows["position"] != 0
         if wrong[told].all():
-            return f"{EVERY} but those at position 0"
+            others = f"{EVERY} but those at position 0"
+            return Blame(rows=others, attributes=frozenset({"position"}), single=True)
         rows, wrong = {name: values[told] for name, values in rows.items()}, wrong[told]
     # Expanded input has the same vectors everywhere, so that it matters less which are turned.
     if "memory" in rows and not wrong[rows["memory"] == "expanded"].any():
@@ -93,34 +138,11 @@ def blame(rows: Table, wrong: Mask) -> str | None:
     exact = [each for each in simple if np.array_equal(each.mask, wrong)]
     exact = exact or [each for each in _both(simple) if np.array_equal(each.mask, wrong)]
     if exact:
-        return min(exact, key=lambda each: each.cost).words
+        return min(exact, key=lambda each: each.cost).blame
     return _closest(simple, wrong)
 
 
-def as_sentence(words: str) -> str:
-    """Return the sentence that says so of wrong rows."""
-    single = re.match(r"(position|every row|the last row|the [\d,]+(st|nd|rd|th)) ", words + " ")
-    rows, joint, calls = words.partition(", in ")
-    return f"{rows} {'comes' if single else 'come'} out wrong{joint}{calls}"
-
-
-def about(sentence: str) -> str:
-    """Return what a sentence about wrong rows is about.
-
-    Returns:
-        "heads" for heads, batches and memory, which show in large calls alone; "shape" for what any
-        call shows; "" for positions, or where no statement is true of the wrong rows alone.
-    """
-    if sentence.startswith("every row of"):  # an error of all rows
-        return "shape"
-    if not sentence.endswith("out wrong") or re.search(
-        "position|calls in|some of|no simple", sentence
-    ):
-        return ""
-    return "heads" if re.search("head|batch|number of sequences|input|keys", sentence) else "shape"
-
-
-def _closest(simple: Sequence[Statement], wrong: Mask) -> str | None:
+def _closest(simple: Sequence[Statement], wrong: Mask) -> Blame | None:
     """Return what all wrong rows have in common, if enough of such rows are wrong."""
     count = int(wrong.sum())
     best = min(
@@ -131,27 +153,29 @@ def _closest(simple: Sequence[Statement], wrong: Mask) -> str | None:
     if best is None:
         return None
     if count >= NEARLY * best.mask.sum():
-        return best.words
-    return f"some of the {best.words.removeprefix('the ')}"
+        return best.blame
+    some = f"some of the {best.blame.rows.removeprefix('the ')}"
+    return replace(best.blame, rows=some, exact=False, single=False)
 
 
 def _statements(rows: Table, wrong: Mask) -> Iterator[Statement]:
     """Yield statements of one part that may be true of every wrong row, the tightest of a kind."""
     if "array" in rows:
         for name, words in (("q", "the queries"), ("k", "the keys")):
-            yield Statement(words=words, mask=rows["array"] == name, cost=1)
+            yield _state(words, rows["array"] == name, 1, name)
     for name, pattern in WORDS.items():
         if name in rows:
             values = sorted(set(rows[name][wrong].tolist()))
             words = pattern.format(" or ".join(map(str, values)))
-            yield Statement(words=words, mask=np.isin(rows[name], values), cost=len(values))
+            mask = np.isin(rows[name], values)
+            yield _state(words, mask, len(values), name, of_calls=True)
     for name in SIZES:
         if name in rows:
             yield from _sizes(rows[name], wrong, name)
     for one, other in itertools.combinations(EQUAL, 2):
         if one in rows and other in rows:
             words = f"calls with as many {EQUAL[one]} as {EQUAL[other]}"
-            yield Statement(words=words, mask=rows[one] == rows[other], cost=2)
+            yield _state(words, rows[one] == rows[other], 2, one, other, of_calls=True)
     for name, pattern in INDICES.items():
         if name in rows:
             yield from _indices(rows[name], wrong, name, pattern)
@@ -166,23 +190,23 @@ def _sizes(values: NDArray[Any], wrong: Mask, name: str) -> Iterator[Statement]:
     smaller = values[values < least]
     if len(smaller):
         words = more.format(f"{int(smaller.max()):,}")
-        yield Statement(words=words, mask=values >= least, cost=2)
+        yield _state(words, values >= least, 2, name, of_calls=True)
     if least == most:
         words = (
             exactly.format(f"{most:,}")
             .replace("1 heads", "1 head")
             .replace(" 1 tokens", " 1 token")
         )
-        yield Statement(words=words, mask=values == most, cost=2)
+        yield _state(words, values == most, 2, name, of_calls=True)
     elif (values > most).any():
         words = more.replace("more than", "at most").format(f"{most:,}")
-        yield Statement(words=words, mask=values <= most, cost=2)
+        yield _state(words, values <= most, 2, name, of_calls=True)
     for tile in TILES if number else ():
         whole = values % tile == 0
         words = f"calls whose {number} is not a multiple of {tile}"
-        yield Statement(words=words, mask=~whole, cost=3)
+        yield _state(words, ~whole, 3, name, of_calls=True)
         words = f"calls whose {number} is a multiple of {tile}"
-        yield Statement(words=words, mask=whole, cost=3)
+        yield _state(words, whole, 3, name, of_calls=True)
 
 
 def _indices(values: NDArray[Any], wrong: Mask, name: str, pattern: str) -> Iterator[Statement]:
@@ -190,20 +214,20 @@ def _indices(values: NDArray[Any], wrong: Mask, name: str, pattern: str) -> Iter
     least, most = int(values[wrong].min()), int(values[wrong].max())
     shown = f"{least:,}" if name == "position" else _ordinal(least + 1)
     if least > values.min():
-        yield Statement(words=pattern.format(shown), mask=values >= least, cost=2)
+        yield _state(pattern.format(shown), values >= least, 2, name)
     if most < values.max():
         end = f"{most:,}" if name == "position" else _ordinal(most + 1)
         words = pattern.replace("from {} on", "up to {}").replace("from the {} on", "up to the {}")
-        yield Statement(words=words.format(end), mask=values <= most, cost=2)
+        yield _state(words.format(end), values <= most, 2, name)
     if least == most:
         one = f"position {shown}" if name == "position" else f"the {shown} {_SINGULAR[name]}"
-        yield Statement(words=one, mask=values == least, cost=1)
+        yield _state(one, values == least, 1, name, single=True)
     for tile in TILES[1:] if name in {"row", "position", "flat"} else ():
         remainder = least % tile
         if (values[wrong] % tile == remainder).all() and least != most:
             one = "positions" if name == "position" else pattern.partition(" from")[0]
             words = f"{one} {tile}n + {remainder}" if remainder else f"{one} {tile}n"
-            yield Statement(words=words, mask=values % tile == remainder, cost=3)
+            yield _state(words, values % tile == remainder, 3, name)
 
 
 _SINGULAR = {
@@ -219,23 +243,26 @@ def _tails(rows: Table) -> Iterator[Statement]:
     row, length = rows["row"], rows["length"]
     for tile in TILES:
         words = f"the last n mod {tile} rows of a sequence of n"
-        yield Statement(words=words, mask=row >= length - length % tile, cost=2)
-    yield Statement(words="the last row of a sequence", mask=row == length - 1, cost=2)
+        yield _state(words, row >= length - length % tile, 2, "row")
+    yield _state("the last row of a sequence", row == length - 1, 2, "row", single=True)
     if "flat" in rows and "rows" in rows:
         for tile in TILES:
             words = f"the last n mod {tile} rows of a call of n"
             mask = rows["flat"] >= rows["rows"] - rows["rows"] % tile
-            yield Statement(words=words, mask=mask, cost=3)
+            yield _state(words, mask, 3, "flat")
 
 
 def _both(statements: Sequence[Statement]) -> Iterator[Statement]:
     """Yield what two statements say together, rows before the calls that they are in."""
     for pair in itertools.combinations(statements, 2):
-        one, other = sorted(pair, key=lambda each: each.is_of_calls)
-        joint = ", in " if other.is_of_calls else " and "
-        mask = one.mask & other.mask
-        cost = one.cost + other.cost
-        yield Statement(words=one.words + joint + other.words, mask=mask, cost=cost)
+        first, second = sorted(pair, key=lambda each: each.blame.of_calls)
+        one, other = first.blame, second.blame
+        joint = replace(one, attributes=one.attributes | other.attributes)
+        if other.of_calls:
+            joint = replace(joint, calls=other.rows)
+        else:
+            joint = replace(joint, rows=f"{one.rows} and {other.rows}")
+        yield Statement(blame=joint, mask=first.mask & second.mask, cost=first.cost + second.cost)
 
 
 def _ordinal(number: int) -> str:

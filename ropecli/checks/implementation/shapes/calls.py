@@ -20,7 +20,7 @@ from ropecli.checks.implementation.interface import (
 )
 from ropecli.checks.implementation.judge import format_position
 from ropecli.checks.implementation.oracle import Truth, sequence_length
-from ropecli.checks.implementation.shapes.blame import Table, as_sentence, blame
+from ropecli.checks.implementation.shapes.blame import Table, blame
 from ropecli.checks.law import Outcome, distinguishing_digits
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ropecli.checks.implementation.oracle import Oracle
     from ropecli.checks.implementation.shapes.design import Case
     from ropecli.checks.implementation.subject import Subject
+    from ropecli.checks.law import Explains
 
     Array = NDArray[np.float64]
 
@@ -140,15 +141,18 @@ class Survey:
         ]
         return np.unique(np.concatenate(found))[:SAMPLED].tolist() if found else []
 
-    def statement(self, seen: Sequence[Seen]) -> str | None:
-        """Return what the wrong rows share, and no right one has."""
+    def statement(self, seen: Sequence[Seen]) -> tuple[str, Explains] | None:
+        """Return what the wrong rows share and no right one has, and what that explains."""
         if not any(wrong.any() for *_, wrong in seen):
             return None
         tables = [self._table(call, array, chosen) for call, array, chosen, _ in seen]
         rows = {name: np.concatenate([each[name] for each in tables]) for name in tables[0]}
         wrong = np.concatenate([wrong for *_, wrong in seen])
-        words = blame(rows, wrong)
-        return self._uniform(rows, wrong) or (words and as_sentence(words))
+        uniform = self._uniform(rows, wrong)
+        if uniform:
+            return uniform, "every call"
+        found = blame(rows, wrong)
+        return found and (found.sentence, found.explains)
 
     def _uniform(self, rows: Table, wrong: NDArray[np.bool_]) -> str | None:
         """Describe a small error that all rows of a dtype have."""
@@ -170,8 +174,10 @@ class Survey:
             for name in _attributes(self._tried[0][0])
         }
         wrong = np.array([refused for _, refused in self._tried])
-        said = blame(table, wrong) or f"{int(wrong.sum())} of {len(wrong)} calls"
-        said = said if "calls" in said or "batches" in said or "sequences" in said else "calls"
+        found = blame(table, wrong)
+        said = "calls" if found else f"{int(wrong.sum())} of {len(wrong)} calls"
+        if found is not None and (found.of_calls or found.calls):
+            said = found.words
         return f"refuses {said}: {self.refusals[0]}"
 
     def outcome(self, *, with_others: bool = False) -> Outcome:
@@ -181,11 +187,13 @@ class Survey:
             with_others: Name what is wrong by the calls of other such surveys as well.
         """
         note, seen = None, self._seen
+        explains: Explains = ""
         if with_others:
             seen = [*self.subject.surveyed, *self._seen]
             self.subject.surveyed.extend(self._seen)
         if self.failed:
-            note = self.statement(seen) or self.note or "rows of no simple pattern come out wrong"
+            note = self.note or "rows of no simple pattern come out wrong"
+            note, explains = self.statement(seen) or (note, "")
         return Outcome(
             passed=None if not self.calls else not self.failed,
             max_error=self.max_error,
@@ -193,6 +201,7 @@ class Survey:
             samples=self.calls,
             counterexample=None if self.smallest is None else self.smallest[1],
             note=note if self.failed else self.refused(),
+            explains=explains,
         )
 
     def base(self, dtype: str, count: int, salt: int = 0) -> tuple[Array, NDArray[Any]]:
