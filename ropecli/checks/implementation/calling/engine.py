@@ -351,8 +351,8 @@ def lay_out(array: NDArray[Any], memory: str) -> NDArray[Any]:
     """
     if memory == "transposed":
         if array.ndim < 3:
-            return np.asfortranarray(array)
-        return np.ascontiguousarray(array.swapaxes(-2, -3)).swapaxes(-2, -3)
+            return array.copy(order="F")
+        return array.swapaxes(-2, -3).copy(order="C").swapaxes(-2, -3)
     *lead, dim = array.shape
     if memory == "sliced":
         view = np.full((*lead, 3 * dim), 7.0).astype(array.dtype)[..., dim : 2 * dim]
