@@ -27,6 +27,22 @@ from numpy.typing import ArrayLike, NDArray
 from ropecli.arrays import DTYPES
 
 ROOT = Path(__file__).parent.parent
+#: Source of a right implementation, interleaved.
+TURN = """
+import numpy as np
+
+
+def turn(x, positions):
+    d = x.shape[-1]
+    angle = np.asarray(positions, float)[..., None] * 1e4 ** (-np.arange(0, d, 2) / d)
+    if angle.ndim == 3 and x.ndim == 4:
+        angle = angle[:, None]
+    y = x.astype(float)
+    a, b = y[..., ::2].copy(), y[..., 1::2].copy()
+    c, s = np.cos(angle), np.sin(angle)
+    y[..., ::2], y[..., 1::2] = a * c - b * s, b * c + a * s
+    return y.astype(x.dtype)
+"""
 
 
 def slow(*values: Any) -> list[Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import ROOT, run_python
+from helpers import ROOT, TURN, run_python
 from numpy.typing import NDArray
 
 import ropecli
@@ -20,26 +20,17 @@ from ropecli.testing import assert_rope
 Array = NDArray[Any]
 OPTIONS: dict[str, Any] = {"head_dim": 16, "context_length": 1024}
 
-PROJECT = """
-import numpy as np
-
-def rotate(x, positions):
-    d = x.shape[-1]
-    angle = np.asarray(positions, float)[..., None] * 10000.0 ** (-np.arange(0, d, 2) / d)
-    if angle.ndim == 3 and x.ndim == 4:
-        angle = angle[:, None]
-    y = x.astype(float)
-    a, b = y[..., ::2].copy(), y[..., 1::2].copy()
-    c, s = np.cos(angle), np.sin(angle)
-    y[..., ::2], y[..., 1::2] = a * c - b * s, b * c + a * s
-    return y.astype(x.dtype)
+PROJECT = (
+    TURN
+    + """
 
 def test_right(rope_check):
-    assert rope_check(rotate, head_dim=16).passed
+    assert rope_check(turn, head_dim=16).passed
 
 def test_wrong(rope_check):
-    rope_check(lambda x, positions: rotate(x, abs(positions)), head_dim=16)
+    rope_check(lambda x, positions: turn(x, abs(positions)), head_dim=16)
 """
+)
 
 
 def rotate(x: Array, positions: Array, theta: Any = None) -> Array:
@@ -129,9 +120,9 @@ def test_reports_and_loosened_laws_are_options_like_any_other(tmp_path: Path) ->
 def test_an_implementation_may_be_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "theirs.py").write_text(PROJECT)
     monkeypatch.chdir(tmp_path)
-    assert assert_rope("theirs.py:rotate", **OPTIONS).passed
-    with pytest.raises(AssertionError, match=r"^FAIL  theirs\.py:rotate is not the RoPE of"):
-        assert_rope("theirs.py:rotate", ropecli.Rotary(head_dim=16, layout="half"), **OPTIONS)
+    assert assert_rope("theirs.py:turn", **OPTIONS).passed
+    with pytest.raises(AssertionError, match=r"^FAIL  theirs\.py:turn is not the RoPE of"):
+        assert_rope("theirs.py:turn", ropecli.Rotary(head_dim=16, layout="half"), **OPTIONS)
 
 
 @pytest.mark.slow

@@ -9,25 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import TURN
 from judging import check_here, failures, turn_small
 
 import ropecli
 
-SOURCE = """
-import numpy as np
-
-
-def turn(x, positions):
-    d = x.shape[-1]
-    angle = np.asarray(positions, float)[..., None] * 1e4 ** (-np.arange(0, d, 2) / d)
-    if angle.ndim == 3 and x.ndim == 4:
-        angle = angle[:, None]
-    y = x.astype(float)
-    a, b = y[..., ::2].copy(), y[..., 1::2].copy()
-    c, s = np.cos(angle), np.sin(angle)
-    y[..., ::2], y[..., 1::2] = a * c - b * s, b * c + a * s
-    return y.astype(x.dtype)
-
+SOURCE = (
+    TURN
+    + """
 
 def twice(x, positions):
     return turn(x, 2 * positions)
@@ -74,6 +63,7 @@ def pair(x):
 def keys_backwards(q, k, cos, sin):
     return q * cos + pair(q) * sin, k * cos - pair(k) * sin
 """
+)
 ROPE = ropecli.Rotary(head_dim=8)
 SHORT: dict[str, Any] = {"context_length": 64, "expect": ROPE, "dtypes": ["float32"]}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import numpy as np
@@ -181,7 +182,7 @@ def length_of(positions: Array) -> int:
     return math.floor(float(np.max(positions))) + 1
 
 
-class ByLength(WithBase):
+class ByLength(WithBase, ABC):
     """Each sequence is turned by the frequencies of its own length."""
 
     factor = 1.0
@@ -194,8 +195,9 @@ class ByLength(WithBase):
         angle = m[..., None] * (theta[0] if m.ndim == 1 else theta[:, None])
         return half(x, self.factor * np.cos(angle), self.factor * np.sin(angle))
 
+    @abstractmethod
     def theta(self, length: int) -> Array:
-        raise NotImplementedError
+        """Return the frequencies of sequences of a length."""
 
 
 @right(
