@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ropecli.analyses.invariance import invariance
-from ropecli.checks.implementation.calling.convention import ROLES
+from ropecli.checks.implementation.calling.convention import FREQS, ROLES
 from ropecli.checks.rotation_laws import LAWS
 from ropecli.checks.verify_encoding import verify_encoding
 from ropecli.cli.app import EXIT_BUG, EXIT_INTERRUPTED, build
@@ -98,6 +98,11 @@ def roles(_word: str) -> str:
     return _table(("name", "what it is"), [(f"`{name}`", text) for name, text in ROLES.items()])
 
 
+def freqs(_word: str) -> str:
+    """A table of the forms of frequencies, for `check`."""
+    return _table(("`--freqs`", "shape"), [(f"`{name}`", text) for name, text in FREQS.items()])
+
+
 def laws(_word: str) -> str:
     """A table of the laws that `verify` judges by."""
     rows = []
@@ -173,6 +178,7 @@ MAKERS: dict[str, Callable[[str], str]] = {
     "commands": commands,
     "exits": exits,
     "roles": roles,
+    "freqs": freqs,
     "laws": laws,
     "encoding_laws": encoding_laws,
     "types": types,

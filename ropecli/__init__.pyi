@@ -27,8 +27,8 @@ from ropecli.checks.encode_check import compare_file as compare_file
 from ropecli.checks.identify import Identification as Identification
 from ropecli.checks.identify import Match as Match
 from ropecli.checks.identify import identify as identify
-from ropecli.checks.implementation import Verdict as Verdict
-from ropecli.checks.implementation import check as check
+from ropecli.checks.implementation.check import Verdict as Verdict
+from ropecli.checks.implementation.check import check as check
 from ropecli.checks.vectors import vectors as vectors
 from ropecli.checks.verify import Verification as Verification
 from ropecli.checks.verify import verify as verify

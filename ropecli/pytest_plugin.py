@@ -12,7 +12,7 @@ from ropecli.testing import NotThisRope, assert_rope
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ropecli.checks.implementation import Verdict
+    from ropecli.checks.implementation.check import Verdict
 
 ANNOTATION = "ropecli annotation"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import os
 
-    from ropecli.checks.implementation import Verdict
+    from ropecli.checks.implementation.check import Verdict
     from ropecli.rotary.rotary import Rotary
 
 

@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ropecli.checks.implementation.calling.convention import (
+    COLUMNS,
+    FORMS,
+    FRAMEWORKS,
+    FREQS,
+    POSITIONS_DTYPES,
+)
 from ropecli.cli.command import Section, command
-from ropecli.cli.options import EncodingOptions, PageOptions
+from ropecli.cli.options import EncodingOptions, PageOptions, one_of
 from ropecli.errors import ArgumentError
+from ropecli.units import UNIT
 
 if TYPE_CHECKING:
     from ropecli.cli.encoding import NamedRotary
@@ -71,7 +79,7 @@ def check(
         typer.Option(
             "--axes-of-positions",
             metavar="AXES",
-            help="Axes of positions: s, b s or b*s.",
+            help="Axes of positions, such as s, 'b s', 's b' or 'b*s'.",
             rich_help_panel=CALLED,
         ),
     ] = None,
@@ -80,7 +88,7 @@ def check(
         typer.Option(
             "--positions-dtype",
             metavar="DTYPE",
-            help="Dtype of positions: int64, int32 or float32. [default: found by trial]",
+            help=f"Dtype of positions: {one_of(POSITIONS_DTYPES)}. [default: found by trial]",
             rich_help_panel=CALLED,
         ),
     ] = None,
@@ -97,7 +105,7 @@ def check(
         str | None,
         typer.Option(
             metavar="KIND",
-            help="What freqs are: angles, complex, 'cos sin' (..., 2) or matrix (..., 2, 2).",
+            help=f"Form of freqs: {one_of([*FREQS])}. [default: found by trial]",
             rich_help_panel=CALLED,
         ),
     ] = None,
@@ -105,8 +113,7 @@ def check(
         str | None,
         typer.Option(
             metavar="WIDTH",
-            help="Columns of tables: each frequency in both halves (half), side by side "
-            "(interleaved), or once (single). [default: found by trial]",
+            help=f"Columns of tables: {one_of(COLUMNS)}. [default: found by trial]",
             rich_help_panel=CALLED,
         ),
     ] = None,
@@ -114,8 +121,7 @@ def check(
         str | None,
         typer.Option(
             metavar="FORM",
-            help="Call signature: apply (x, positions), tables (q, k, cos, sin), module, decoder, "
-            "or score (q, k, positions). [default: found by trial]",
+            help=f"Call signature: {one_of(FORMS)}. [default: found by trial]",
             rich_help_panel=CALLED,
         ),
     ] = None,
@@ -123,8 +129,7 @@ def check(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Framework of the arrays: numpy, torch, jax, mlx, tensorflow or tinygrad. "
-            "[default: found by trial]",
+            help=f"Framework of the arrays: {one_of(FRAMEWORKS)}. [default: found by trial]",
             rich_help_panel=CALLED,
         ),
     ] = None,
@@ -171,8 +176,7 @@ def check(
         list[str] | None,
         typer.Option(
             metavar="DTYPE",
-            help="Dtype: float64, float32, float16 or bfloat16; repeatable. [default: those of the "
-            "framework]",
+            help=f"Dtype: {one_of(UNIT)}; repeatable. [default: those of the framework]",
             rich_help_panel=JUDGED,
         ),
     ] = None,
@@ -180,7 +184,7 @@ def check(
         str | None,
         typer.Option(
             metavar="DTYPE",
-            help="Dtype of results, where it is not that of the data.",
+            help=f"Dtype of results: {one_of(UNIT)}. [default: that of the data]",
             rich_help_panel=JUDGED,
         ),
     ] = None,
@@ -334,7 +338,7 @@ def _expected_encoding(rope: EncodingOptions) -> NamedRotary | None:
     from ropecli.cli.encoding import refuse_without_model
 
     refuse_without_model(layer=rope.layer if rope.model is None else None)
-    describes = {name: value for name, value in rope.numbers.items() if name != "dim"}
+    describes = rope.numbers | {"dim": None, "sequence_length": rope.sequence_length}
     if rope.model is None and all(value in (None, []) for value in describes.values()):
         return None
     return rope.encoding()

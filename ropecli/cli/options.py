@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -11,10 +12,24 @@ import typer
 from ropecli.cli.command import Parsed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ropecli.cli.encoding import NamedRotary
     from ropecli.results import Result
+
+
+def one_of(values: Iterable[str]) -> str:
+    """Return the values of an option as its help lists them: "int64, int32 or float32".
+
+    Args:
+        values: The values, or a mapping from each to its meaning, which is listed, too.
+    """
+    words = {value: f"'{value}'" if " " in value else value for value in values}
+    if isinstance(values, Mapping):
+        words = {value: f"{words[value]} ({meaning})" for value, meaning in values.items()}
+    *first, last = words.values()
+    return f"{', '.join(first)} or {last}"
+
 
 RotaryOffset = Annotated[
     int | None, typer.Option(metavar="N", help="First rotated coordinate. [default: 0]")

@@ -9,7 +9,7 @@ from ropecli.render import console, identify
 from ropecli.render.labels import label
 
 if TYPE_CHECKING:
-    from ropecli.checks.implementation import Verdict
+    from ropecli.checks.implementation.check import Verdict
     from ropecli.checks.law import Check
     from ropecli.render.console import Screen
 

@@ -20,7 +20,7 @@ from ropecli.render.sarif import SCHEMA, file_uri
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ropecli.checks.implementation import Verdict
+    from ropecli.checks.implementation.check import Verdict
     from ropecli.checks.law import Check
 
 PAGE = "docs/commands/check.md#the-laws"  #: Describes all laws, in the documentation.

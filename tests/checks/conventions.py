@@ -12,7 +12,7 @@ from judging import check_here
 from numpy.typing import NDArray
 
 import ropecli
-from ropecli.checks.implementation import Verdict
+from ropecli.checks.implementation.check import Verdict
 
 Array = NDArray[Any]
 

@@ -11,8 +11,7 @@ from implementations.case import Case, Right, Wrong
 from implementations.plain import half, interleaved, inv_freq
 
 import ropecli
-from ropecli.checks.implementation import Verdict
-from ropecli.checks.implementation.check import check
+from ropecli.checks.implementation.check import Verdict, check
 from ropecli.checks.law import Check
 
 Array = plain.Array

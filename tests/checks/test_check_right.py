@@ -13,7 +13,7 @@ from judging import Array, check_here, checks_of, failures, refusals
 from numba import config
 
 import ropecli
-from ropecli.checks.implementation import Verdict
+from ropecli.checks.implementation.check import Verdict
 from ropecli.checks.implementation.oracle import Oracle, refine_frequencies
 
 COMPILED = not config.DISABLE_JIT

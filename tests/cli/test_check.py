@@ -6,6 +6,7 @@ import json
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,7 +14,15 @@ import pytest
 from cli.kernel import KERNEL
 from helpers import run_cli, run_in_terminal, slow_rows
 
-from ropecli.cli.app import run
+from ropecli.arrays import DTYPES
+from ropecli.checks.implementation.calling.convention import (
+    COLUMNS,
+    FORMS,
+    FRAMEWORKS,
+    FREQS,
+    POSITIONS_DTYPES,
+)
+from ropecli.cli.app import build, run
 
 
 @pytest.fixture
@@ -322,6 +331,29 @@ def test_how_it_was_called_can_be_pasted(
     dtype = ["--dtype", "float64"] if "float64" in given else []
     again = json.loads(printed(capfd, *words, *dtype, *shlex.split(first["convention"]))[0])
     assert again["result"]["convention"] == first["convention"]
+
+
+@pytest.mark.parametrize(
+    ("option", "values"),
+    [
+        ("--freqs", FREQS),
+        ("--tables", COLUMNS),
+        ("--form", FORMS),
+        ("--framework", FRAMEWORKS),
+        ("--positions-dtype", POSITIONS_DTYPES),
+        ("--dtype", DTYPES),
+        ("--result-dtype", DTYPES),
+    ],
+)
+def test_an_option_lists_all_its_values(option: str, values: Iterable[str]) -> None:
+    (parameter,) = (each for each in build().commands["check"].params if option in each.opts)
+    words = str(getattr(parameter, "help", "")).replace("'", "")
+    assert [value for value in values if value not in words] == []
+
+
+def test_a_sequence_length_is_not_ignored(kernel: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    _, err = printed(capfd, f"{kernel}:split", "--sequence-length", "4096", code=2)
+    assert err[-1].startswith("error: rope type default has no parameter sequence_length")
 
 
 def test_help_is_in_sections_of_eighty_columns() -> None:

@@ -18,7 +18,7 @@ from judging import check_here
 from numpy.typing import NDArray
 
 import ropecli
-from ropecli.checks.implementation import Verdict
+from ropecli.checks.implementation.check import Verdict
 from ropecli.files.function import load_function
 
 FOLDER = ROOT / "examples" / "case_studies"

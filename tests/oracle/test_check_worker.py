@@ -9,7 +9,7 @@ import pytest
 from judging import failures
 
 import ropecli
-from ropecli.checks.implementation import Verdict
+from ropecli.checks.implementation.check import Verdict
 
 pytestmark = pytest.mark.oracle
 

@@ -12,7 +12,7 @@ from helpers import assert_same_bits
 from judging import check_here
 
 from ropecli import ArgumentError, ArgumentTypeError, Rotary, decay, rotate
-from ropecli.checks.implementation import Verdict
+from ropecli.checks.implementation.check import Verdict
 
 pytestmark = pytest.mark.oracle
 

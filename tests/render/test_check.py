@@ -11,8 +11,8 @@ import jsonschema
 import pytest
 from helpers import ROOT
 
-from ropecli.checks.implementation import Verdict
 from ropecli.checks.implementation.calling.convention import Convention
+from ropecli.checks.implementation.check import Verdict
 from ropecli.checks.law import Check
 from ropecli.render import check as pages
 from ropecli.render import check_reports

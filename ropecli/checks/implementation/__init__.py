@@ -5,9 +5,3 @@ tolerance, `judge` a verdict on them, and `diagnosis` names the difference. `pro
 calls and chooses the oracle; `laws` say which calls follow. A wrong layout, for example, is found
 by `laws.convention`: rows are off by more than `Oracle.truth` allows.
 """
-
-from __future__ import annotations
-
-from ropecli.checks.implementation.check import Verdict, check
-
-__all__ = ["Verdict", "check"]

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.calling.convention import FRAMEWORKS
-from ropecli.checks.implementation.calling.find import FORMS
+from ropecli.checks.implementation.calling.convention import FORMS, FRAMEWORKS
 from ropecli.checks.implementation.oracle import Tolerances, rounding_tolerance
 from ropecli.checks.law import refuse_growth
 from ropecli.errors import ArgumentError, ArgumentTypeError

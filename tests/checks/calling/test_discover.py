@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from ropecli import Rotary
+from ropecli.checks.implementation.calling.convention import Convention
 from ropecli.checks.implementation.calling.discover import NotCallable, discover
 from ropecli.checks.implementation.calling.engine import Engine
-from ropecli.checks.implementation.calling.request import Request
+from ropecli.checks.implementation.calling.implementation import CalledImplementation
+from ropecli.checks.implementation.calling.request import MEMORY, Request
 from ropecli.checks.implementation.interface import Unsupported
 
 Array = Any  # of NumPy
@@ -517,6 +519,33 @@ def test_a_convention_is_found_as_one_line(target: Any, options: str, how: Any) 
     assert found(target, **how) == options
 
 
+@pytest.mark.parametrize(
+    ("cos", "sin"),
+    [
+        ("cos", "sin"),
+        ("cos_cache", "sin_cache"),
+        ("cos_cached", "sin_cached"),
+        ("freqs_cos", "freqs_sin"),
+        ("cos_table", "sin_table"),
+    ],
+)
+def test_who_is_given_tables_is_known(cos: str, sin: str) -> None:
+    names = {"turned": turned}
+    exec(
+        f"def rotate(x, {cos}, {sin}, offset):\n"
+        "    rows = slice(offset, offset + x.shape[1])\n"
+        f"    return turned(x, {cos}[rows, None], {sin}[rows, None])\n",
+        names,
+    )
+    engine = Engine(names["rotate"], name="rotate")
+    rope = Rotary(head_dim=8, layout="half")
+    convention, _ = discover(engine, rope, 64, {"framework": "numpy"}, {})
+    assert "cos_cache, sin_cache, offset" in convention.call
+    description = engine.describe()
+    implementation = CalledImplementation(engine, convention, description, rope, 64, init={})
+    assert implementation.takes_tables
+
+
 # What is not called, and what is called although it is wrong.
 
 
@@ -604,6 +633,17 @@ def test_stacked_queries_and_keys_have_as_many_heads() -> None:
     np.testing.assert_array_equal(answer.k, alone.q)
     with pytest.raises(Unsupported, match="as many heads"):
         engine.call(number, Request(q=q, k=k[:, :2], positions=np.arange(5)))
+
+
+@pytest.mark.parametrize("memory", [each for each in MEMORY if each != "expanded"])
+def test_what_is_written_in_place_is_not_written_into_the_request(memory: str) -> None:
+    engine = Engine(in_place, name="in_place")
+    rope = Rotary(head_dim=8, layout="half")
+    number = engine.make(Convention(call="in_place(x, positions)"), rope, 64)
+    q = np.random.default_rng(0).standard_normal((2, 2, 1, 8))
+    before = q.copy()
+    engine.call(number, Request(q=q, positions=np.array([1]), memory=memory))
+    np.testing.assert_array_equal(q, before)
 
 
 def test_keyword_arguments_of_its_own_are_said() -> None:

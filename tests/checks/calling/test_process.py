@@ -16,8 +16,8 @@ import pytest
 from judging import checks_of, failures
 
 import ropecli
-from ropecli.checks.implementation import Verdict
 from ropecli.checks.implementation.calling.find import CallError
+from ropecli.checks.implementation.check import Verdict
 from ropecli.errors import FileError
 
 MODULE = Path(__file__).with_name("misbehaviour.py")

@@ -18,7 +18,7 @@ import pytest
 from judging import SMALL_THETA, failures, turn_small
 
 import ropecli
-from ropecli.checks.implementation import Verdict
+from ropecli.checks.implementation.check import Verdict
 
 #: Few laws, with a long call among them.
 LAWS = ["rotation", "norm", "packed sequences", "same twice", "long, short, long"]

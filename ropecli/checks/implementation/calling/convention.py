@@ -38,23 +38,34 @@ ROLES = {
     "context": "positions that must be taken",
     "dtype": "dtype of x, as the framework names it; float32 where an instance is made",
 }
-#: Forms of `freqs`: "cos sin" (..., pairs, 2), "matrix" (..., pairs, 2, 2), cosines and sines side
-#: by side in the last axis, or "stacked" (2, ...).
-FREQS = (
-    "angles",
-    "complex",
-    "cos sin",
-    "matrix",
-    "cos then sin",
-    "sin then cos",
-    "stacked",
-)
+#: Forms of `freqs`, and the shape of one token's.
+FREQS = {
+    "angles": "(columns,), radians",
+    "complex": "(pairs,), cos + i sin",
+    "cos sin": "(columns, 2)",
+    "matrix": "(pairs, 2, 2), the rotation of each pair",
+    "cos then sin": "(2 columns,), the cosines first",
+    "sin then cos": "(2 columns,), the sines first",
+    "stacked": "(columns,), in an array (2, ...) of cosines and sines",
+}
 PACKED = "3"  #: The axis on which q, k and v are stacked.
 #: Tables with a row for each token, and those with a row for each position.
 TABLES = ("cos", "sin", "freqs")
 CACHES = ("cos_cache", "sin_cache", "freqs_cache", "cos_sin_cache")
-COLUMNS = ("half", "interleaved", "single")
+COLUMNS = {
+    "half": "each frequency in both halves",
+    "interleaved": "twice side by side",
+    "single": "once",
+}
 POSITIONS_DTYPES = ("int64", "int32", "float32")
+#: Calls that are met most, and their arguments.
+FORMS = {
+    "apply": "x, positions",
+    "tables": "q, k, cos, sin",
+    "module": "x, positions",
+    "decoder": "x",
+    "score": "q, k, positions",
+}
 FRAMEWORKS = ("numpy", "torch", "jax", "mlx", "tensorflow", "tinygrad")
 
 
@@ -76,7 +87,7 @@ class Convention:
     axes_of_x: str = "b h s d"
     axes_of_positions: str = "s"  #: With a b in it they are always given for each sequence.
     axes_of_tables: str = "b s d"  #: Of cos, sin and freqs; of caches without b.
-    columns: str = "half"  #: Columns of tables: "half", "interleaved" or "single".
+    columns: str = "half"  #: Columns of tables: one of `COLUMNS`.
     freqs: str = "angles"  #: One of `FREQS`.
     tables_dtype: str = ""  #: Dtype of tables; that of x if empty.
     positions_dtype: str = "int64"

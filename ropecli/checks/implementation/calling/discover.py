@@ -12,6 +12,7 @@ import numpy as np
 from ropecli.arrays import DTYPES
 from ropecli.checks.implementation.calling.convention import (
     CACHES,
+    COLUMNS,
     FREQS,
     TABLES,
     Convention,
@@ -54,7 +55,6 @@ AXES_OF_X = (
 AXES_OF_QKV = ("b s 3 h d", "3 b h s d", "b*s 3 h d", "b s h 3 d", "s b 3 h d", "b h 3 s d")
 AXES_OF_POSITIONS = ("s", "b s", "b*s")
 AXES_OF_TABLES = ("b s d", "b 1 s d", "b s 1 d", "s d", "s 1 1 d", "s 1 d", "b*s d", "s b d")
-COLUMNS = ("half", "interleaved", "single")
 POSITIONS_DTYPES = ("int64", "float32")
 #: Lengths of the trials, no two alike: an axis taken for another one does not fit.
 BATCH, HEADS, LENGTH = 2, 3, 5
@@ -235,13 +235,13 @@ def _fields(
     if names & {"freqs", "freqs_cache"}:
         every = (*(description.parameters or ()), *itertools.chain(*description.methods.values()))
         named = [p for p in every if "freqs" in roles(p.name, 1, p.annotation)]
-        fields["freqs"] = freqs_kinds(named[0].name, named[0].annotation) if named else FREQS
+        fields["freqs"] = freqs_kinds(named[0].name, named[0].annotation) if named else [*FREQS]
     if names & {*TABLES}:
         fields["axes_of_tables"] = AXES_OF_TABLES
     elif names & {*CACHES}:
         fields["axes_of_tables"] = ("s d", "1 1 s d", "1 s d")
     if names & {*TABLES, *CACHES} - {"cos_sin_cache"}:
-        fields["columns"] = COLUMNS
+        fields["columns"] = [*COLUMNS]
     return {name: (given[name],) if name in given else fields[name] for name in fields}
 
 

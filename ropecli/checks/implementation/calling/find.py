@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from ropecli.checks.implementation.calling.convention import Convention
+from ropecli.checks.implementation.calling.convention import FORMS, Convention
 from ropecli.checks.implementation.calling.discover import NotCallable, discover
 from ropecli.checks.implementation.interface import ImplementationError
 from ropecli.errors import ArgumentError, RopecliError
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ropecli.checks.implementation.calling.request import Description
     from ropecli.rotary.rotary import Rotary
 
-FORMS = ("apply", "tables", "module", "decoder", "score")
 FEW = 60  #: Trials in other dtypes than the first.
 #: What is tried in turn: the dtype of the data, by its place among those of the framework, and that
 #: of positions.
@@ -130,7 +129,7 @@ def _of_form(form: str, description: Description, init: Mapping[str, Any]) -> di
             msg = f"form decoder takes a class, got a {description.type_name}"
             raise ArgumentError(msg)
         return {"call": f"{made}.prefill(x)", "step": f"{made}.step(x)"}
-    arguments = {"tables": "q, k, cos, sin", "score": "q, k, positions"}.get(form, "x, positions")
+    arguments = FORMS[form]
     if is_class:
         call = f"{made if description.is_callable else made + '.forward'}({arguments})"
     elif form == "module":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.arrays import DTYPES
+from ropecli.checks.implementation.calling.convention import CACHES, TABLES
 from ropecli.checks.implementation.calling.discover import BATCH, HEADS, LENGTH
 from ropecli.checks.implementation.calling.request import Request
 from ropecli.checks.implementation.calling.vocabulary import BASES
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 
 PROGRAM = "program"  #: By which calls name a command.
-TABLES = {"cos", "sin", "freqs", "cos_sin_cache"}
 
 
 class CalledInstance(Instance):
@@ -89,7 +89,7 @@ class CalledImplementation(Implementation):
         self._context = context
         self._init = init
         self.form = "decoder" if convention.step else "score" if convention.scores else "apply"
-        self.takes_tables = bool(convention.names & TABLES)
+        self.takes_tables = bool(convention.names & {*TABLES, *CACHES})
         self.costly = description.name == PROGRAM or convention.framework == "jax"
         self.renewable = description.kind == "class" and not convention.step
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ropecli.checks.implementation.calling.convention import FREQS as FORMS_OF_FREQS
+
 #: Annotation of a parameter whose name is that of a role.
 ROLE = "a role"
 
@@ -185,5 +187,4 @@ def freqs_kinds(name: str, annotation: str) -> tuple[str, ...]:
         first = ("matrix", "angles", "complex", "cos sin")
     else:
         first = ("angles", "complex", "matrix", "cos sin")
-    every = ("angles", "complex", "cos sin", "matrix", "cos then sin", "sin then cos", "stacked")
-    return tuple(dict.fromkeys([*first, *every]))
+    return tuple(dict.fromkeys([*first, *FORMS_OF_FREQS]))
