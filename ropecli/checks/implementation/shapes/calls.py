@@ -152,7 +152,7 @@ class Survey:
         if uniform:
             return uniform, "every call"
         found = blame(rows, wrong)
-        return found and (found.sentence, found.explains)
+        return None if found is None else (found.sentence, found.explains)
 
     def _uniform(self, rows: Table, wrong: NDArray[np.bool_]) -> str | None:
         """Describe a small error that all rows of a dtype have."""
