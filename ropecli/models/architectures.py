@@ -29,6 +29,24 @@ class Architecture:
         """True where its code has a base that no key changes."""
         return set(BASES) <= set(self.facts.get("ignores", ()))
 
+    @property
+    def in_transformers(self) -> bool:
+        """True where Transformers has its code, which no file replaces."""
+        return self.known and not self.facts.get("outside")
+
+    def unread(self, of_some: frozenset[str]) -> frozenset[str]:
+        """Return the keys that its code does not read.
+
+        Args:
+            of_some: Keys that only the architectures that name them read. Code that came with a
+                model is not in the table, and may read all of them.
+        """
+        ignored = frozenset(self.facts.get("ignores", ()))
+        if not self.in_transformers:
+            return ignored
+        read = {*self.defaults, *self.facts.get("reads", ()), *self.facts.get("bases", {}).values()}
+        return ignored | (of_some - read)
+
 
 @cache
 def table() -> Mapping[str, Any]:

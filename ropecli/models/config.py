@@ -15,6 +15,7 @@ from ropecli.models.geometry import geometry, set_axes
 from ropecli.models.keys import SLIDING, Keys, check_kind_count
 from ropecli.models.layers import split_by_layer
 from ropecli.models.parts import Part, parts
+from ropecli.models.refusals import refusal
 from ropecli.models.settings import Settings
 from ropecli.numbers import number, quote
 from ropecli.rotary.factors import Temperature
@@ -78,6 +79,7 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
         return Settings(name=name, rope_type=None, context_length=context, nested=nested)
     placed = geometry(keys, entry, name)
     facts, assumed = keys.architecture.facts, placed.assumed
+    refused = refusal(keys, name, entry, placed.parameters["head_dim"])
     rope_type = entry.pop("rope_type", None) or facts.get("rope_type", "default")
     if not isinstance(rope_type, str):
         msg = f"rope_type must be a name, got {quote(rope_type)}"
@@ -112,6 +114,9 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
         softmax=_softmax(keys, entry),
         temperature=_temperature(entry, original),
         assumed=tuple(assumed),
+        facts=facts,
+        unread=keys.unread_keys,
+        refused=refused,
     )
 
 

@@ -100,8 +100,8 @@ def _lay_out(keys: Keys, entry: Mapping[str, Any], found: Geometry) -> None:
             msg = f"rope_interleave must be true or false, got {quote(interleave)}"
             raise ArgumentError(msg)
         layout, output = ("interleaved", "half") if interleave else ("half", None)
-    elif keys.config.get("rotary_emb_interleaved") is not None:
-        layout = "interleaved" if keys.config["rotary_emb_interleaved"] else "half"
+    elif keys.own("rotary_emb_interleaved") is not None:
+        layout = "interleaved" if keys.own("rotary_emb_interleaved") else "half"
     elif not keys.architecture.known:
         found.assumed.append(
             "layout half, as in nearly all models of Transformers: no key of config.json gives it"

@@ -63,6 +63,26 @@ ROTARY_KEYS = (
     *ALIASES["partial_rotary_factor"],
     *ALIASES["rotary_dim"],
 )
+#: Keys that the code of some architectures reads, as the table says, and that of the others not.
+OF_SOME = frozenset(
+    (
+        *(key for name in ("rope_theta", "partial_rotary_factor", "head_dim") for key in ALIASES[name]),
+        "rotary_dim",
+        *ALIASES["rotary_dim"],
+        "alpha",
+        "global_rope_theta",
+        "layer_rope_theta",
+        "local_rope_theta",
+        "no_rope_layers",
+        "qk_nope_head_dim",
+        "qk_rope_head_dim",
+        "rope_interleave",
+        "rope_local_base_freq",
+        "rope_ratio",
+        "rope_scaling_layers",
+        "rotary_emb_interleaved",
+    )
+)
 #: Keys whose null counts: all of the head, and a head as wide as its share of hidden_size.
 NULL_COUNTS = ("head_dim", "partial_rotary_factor")
 FULL, SLIDING = "full_attention", "sliding_attention"  #: Kinds of layers.
@@ -88,12 +108,8 @@ class Keys:
     def __init__(self, config: Mapping[str, Any], architecture: Architecture) -> None:
         self.config = config
         self.architecture = architecture
-
-    @property
-    def unread_keys(self) -> tuple[str, ...]:
-        """Keys that the architecture's code does not read."""
-        ignored = tuple(self.architecture.facts.get("ignores", ()))
-        return (*ignored, *ALIASES["rope_theta"]) if self.architecture.fixes_base else ignored
+        #: Keys that the architecture's code does not read.
+        self.unread_keys = architecture.unread(OF_SOME)
 
     def find(self, name: str) -> tuple[str, Any] | None:
         """Return the key that gives a value, and the value.

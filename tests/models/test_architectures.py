@@ -20,12 +20,15 @@ FACTS = {
     "layout": str,
     "like": str,
     "mrope": str,
+    "mscales": bool,
     "no_rope": str,
     "no_rope_needs": str,
     "offset": str,
     "output": str,
+    "outside": bool,
     "pairs": str,
     "partial": bool,
+    "reads": list,
     "rope_on_dense": bool,
     "rope_type": str,
     "rope_types": dict,
@@ -34,6 +37,7 @@ FACTS = {
     "softmax": str,
     "source": str,
     "take_turns": bool,
+    "types": list,
     "unstretched": list,
 }
 VALUES: dict[str, set[str]] = {

@@ -97,6 +97,7 @@ def test_layout_direction_and_factors_matter_and_names_do_not() -> None:
     scaled = LLAMA_31 | {
         "rope_scaling": {"rope_type": "linear", "factor": 1.0},
         "rope_interleave": True,
+        "model_type": "other",  # Llama's own code does not read rope_interleave
     }
     (layer,) = against(without_scaling(LLAMA_31), scaled).layers
     assert {f.name: f.matters for f in layer.fields} == {

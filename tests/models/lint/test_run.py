@@ -88,7 +88,7 @@ def test_a_source_of_another_kind_is_refused() -> None:
 
 
 def test_errors_come_first_and_a_cause_stands_for_what_follows_from_it() -> None:
-    given = scaled(CASES["R040"].fires["rope_scaling"], colour=1) | {"rotary_pct": 0.4}
+    given = scaled(CASES["R040"].fires["rope_scaling"], colour=1) | {"model_type": "other"}
     found = lint(given)
     levels = [LEVELS.index(finding.level) for finding in found]
     assert levels == sorted(levels)
