@@ -66,7 +66,11 @@ ROTARY_KEYS = (
 #: Keys that the code of some architectures reads, as the table says, and that of the others not.
 OF_SOME = frozenset(
     (
-        *(key for name in ("rope_theta", "partial_rotary_factor", "head_dim") for key in ALIASES[name]),
+        *(
+            key
+            for name in ("rope_theta", "partial_rotary_factor", "head_dim")
+            for key in ALIASES[name]
+        ),
         "rotary_dim",
         *ALIASES["rotary_dim"],
         "alpha",

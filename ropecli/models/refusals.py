@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ropecli.numbers import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from ropecli.models.keys import Keys
 
@@ -34,46 +34,71 @@ def refusal(keys: Keys, name: str, entry: Mapping[str, Any], head_dim: int) -> s
         entry: Its scaling keys, completed.
         head_dim: Coordinates of a head.
     """
-    facts = keys.architecture.facts
-    if not keys.architecture.in_transformers or keys.architecture.fixes_base:
+    if not keys.architecture.in_transformers:
         return None
-    written = _written(keys, name)
-    given = written.get("rope_type", written.get("type", "default"))
-    if given is None:
-        return "rope_type is null"
-    if not isinstance(given, str):
-        return None  # refused by every stack
-    rope_type = facts.get("rope_types", {}).get(given, given)
+    return next(_reasons(keys, name, entry, head_dim), None)
+
+
+def _reasons(keys: Keys, name: str, entry: Mapping[str, Any], head_dim: int) -> Iterator[str]:
+    facts, written = keys.architecture.facts, _written(keys, name)
+    if _is_flat(keys, name):
+        yield f"rope_parameters has no entry for layer type {name}"
+    rope_type = entry.get("rope_type", "default")
     usual = {*facts.get("types", NEEDED), facts.get("rope_type", "default")}
-    if rope_type not in usual:
-        return f"rope type {quote(given)} is not one of {', '.join(sorted(usual))}"
-    base = written.get("rope_theta", keys.config.get("rope_theta", 0))
-    if base is None and "rope_theta" not in keys.unread_keys:
-        return "rope_theta is null"
-    needed = NEEDED.get(rope_type, ())
-    if rope_type == "longrope" and given != rope_type:  # renamed after the length is filled in
-        needed = (*needed, "original_max_position_embeddings")
+    if rope_type is None:
+        yield "rope_type is null"
+    elif not isinstance(rope_type, str):
+        return  # no stack takes it
+    elif rope_type not in usual:
+        yield f"rope type {quote(rope_type)} is not one of {', '.join(sorted(usual))}"
+    if _has_null_base(keys, name, written):
+        yield "rope_theta is null"
+    needed = [*NEEDED.get(rope_type, ())]
+    renamed = str(written.get("rope_type", written.get("type"))) in facts.get("rope_types", {})
+    if renamed and rope_type == "longrope":  # after the length is filled in
+        needed.append("original_max_position_embeddings")
     if facts.get("mscales") and rope_type != "default":
-        needed = (*needed, *_MSCALES)
-    missing = [key for key in needed if key not in (written or entry)]
+        needed += _MSCALES
+    missing = [key for key in needed if key not in entry]
     if missing:
-        return f"rope type {rope_type} needs {', '.join(missing)}"
-    return _odd(keys, entry, rope_type, head_dim)
+        yield f"rope type {rope_type} needs {', '.join(missing)}"
+    absent = [key for key in facts.get("needs", ()) if keys.get(key) is None]
+    if absent:
+        yield f"model_type {keys.architecture.model_type} needs {', '.join(absent)}"
+    yield from _odd(keys, entry, rope_type, head_dim)
 
 
 def _written(keys: Keys, name: str) -> Mapping[str, Any]:
-    """Return the scaling keys of a kind of layer as the file has them."""
-    given = keys.own("rope_scaling") or keys.own("rope_parameters") or {}
-    nested = given.get(name)
+    """Return the scaling keys of a kind of layer as the file has them, or else the defaults."""
+    usual = keys.architecture.defaults.get("rope_parameters", {})
+    given = keys.own("rope_scaling") or keys.own("rope_parameters") or usual
+    nested = given.get(name, usual.get(name))
     return nested if isinstance(nested, dict) else given
 
 
-def _odd(keys: Keys, entry: Mapping[str, Any], rope_type: str, head_dim: int) -> str | None:
+def _is_flat(keys: Keys, name: str) -> bool:
+    """True if the scaling keys are not nested where the code has a table for each layer type."""
+    given = keys.own("rope_scaling") or keys.own("rope_parameters")
+    usual = keys.architecture.defaults.get("rope_parameters", {})
+    nested = isinstance(usual.get(name), dict) and not keys.architecture.facts.get("bases")
+    return nested and bool(given) and name not in given
+
+
+def _has_null_base(keys: Keys, name: str, written: Mapping[str, Any]) -> bool:
+    """True if rope_theta is null where no other value takes its place."""
+    bases = keys.architecture.facts.get("bases", {})
+    if bases and name not in bases:
+        return False
+    base_key = bases.get(name, "rope_theta")
+    if not bases and "rope_theta" in written:
+        return written["rope_theta"] is None
+    return base_key not in keys.unread_keys and keys.config.get(base_key, 0) is None
+
+
+def _odd(keys: Keys, entry: Mapping[str, Any], rope_type: object, head_dim: int) -> Iterator[str]:
     share = entry.get("partial_rotary_factor", keys.get("partial_rotary_factor"))
-    share = 1.0 if not isinstance(share, int | float) else share
-    rotated = int(head_dim * share)
+    rotated = int(head_dim * share) if isinstance(share, float) and 0 < share <= 1 else head_dim
     if rope_type == "yarn" and rotated % 2:
-        return f"rope type yarn needs an even rotary dim, got {rotated}"
+        yield f"rope type yarn needs an even rotary dim, got {rotated}"
     if keys.get("head_dim") is not None and rotated == head_dim > _TINY and head_dim % 2:
-        return f"the head dim must be even, got {head_dim}"
-    return None
+        yield f"the head dim must be even, got {head_dim}"

@@ -21,6 +21,7 @@ FACTS = {
     "like": str,
     "mrope": str,
     "mscales": bool,
+    "needs": list,
     "no_rope": str,
     "no_rope_needs": str,
     "offset": str,

@@ -16,6 +16,7 @@ from helpers import assert_within
 from oracle.transformers_classes import OFF, WITHOUT, cases, rotary_class
 from oracle.transformers_measure import built
 
+from ropecli import FileError
 from ropecli.models.load import load_model
 from ropecli.models.model import Layer, Model
 
@@ -69,7 +70,53 @@ VARIATIONS: dict[str, dict[str, Any]] = {
     "new": {"rope_parameters": {"rope_type": "default", "rope_theta": 777_777.0}},
     "new without theta": {"rope_parameters": {"rope_type": "linear", "factor": 2.0}},
     "share": {"partial_rotary_factor": 0.5},
+    "keys of other architectures": {
+        "kv_channels": 16,
+        "rope_base": 5.0,
+        "rope_interleave": True,
+        "rope_local_base_freq": 99.0,
+        "rope_pct": 0.3,
+        "rope_ratio": 3.0,
+        "rotary_emb_base": 777.0,
+        "rotary_embedding_base": 55.0,
+        "rotary_ndims": 8,
+        "rotary_pct": 0.25,
+    },
+    "rotary dim": {"rotary_dim": 8},
+    "two bases": {"global_rope_theta": 777.0, "local_rope_theta": 99.0},
+    "alpha": {
+        "rope_scaling": {"type": "dynamic", "factor": 1.0, "alpha": 100.0},
+        "max_position_embeddings": 4096,
+    },
 }
+#: What it refuses, nearly always.
+REFUSED: dict[str, dict[str, Any]] = {
+    "an unknown type": {"rope_scaling": {"rope_type": "ntk", "factor": 2.0}},
+    "mrope": {"rope_scaling": {"type": "mrope"}},
+    "vLLM's type": {"rope_scaling": {"rope_type": "deepseek_yarn", "factor": 2.0}},
+    "su": {"rope_scaling": {"type": "su", "short_factor": [1.0] * 4, "long_factor": [1.0] * 4}},
+    "a type of null": {"rope_scaling": {"rope_type": None, "factor": 2.0}},
+    "an old type of null": {"rope_scaling": {"type": None}},
+    "a base of null": {"rope_theta": None},
+    "a new base of null": {"rope_parameters": {"rope_type": "default", "rope_theta": None}},
+    "linear without factor": {"rope_scaling": {"rope_type": "linear"}},
+    "yarn without factor": {"rope_scaling": {"rope_type": "yarn"}},
+    "dynamic without factor": {"rope_scaling": {"rope_type": "dynamic", "alpha": 100.0}},
+    "llama3 without a key": {
+        "rope_scaling": {k: v for k, v in LLAMA3.items() if k != "low_freq_factor"}
+    },
+    "longrope without lists": {"rope_scaling": {"rope_type": "longrope", "factor": 8.0}},
+}
+#: They compute nothing by scaling keys, which the library validates all the same; NeoMME refuses
+#: every dictionary that is not nested.
+DEAF = ("ClvpEncoderConfig", "DINOv3ViTConfig", "NeoMMEConfig", "Sapiens2Config")
+#: Null where the library checks the type of a field.
+NULLS = {
+    "ModernBertConfig": "a new base of null",
+    "ModernBertDecoderConfig": "a new base of null",
+}
+#: Keys without which the attention of a class fails, and not its table.
+NEEDED = {"NemotronConfig": {"num_key_value_heads": 8}}
 #: Where the library's table fits no query of its own attention, or it has several rules.
 APART = {
     "CohereCompassTextConfig": "it takes one dictionary for each kind of layer",
@@ -111,10 +158,28 @@ def test_class(name: str) -> None:
     assert compared  # the library refuses some of them; not all
 
 
+def test_refusals(name: str) -> None:
+    case = cases()[name]
+    for variation, keys in REFUSED.items():
+        if name in DEAF or variation == NULLS.get(name):
+            continue
+        given = keys | NEEDED.get(name, {}) | {"model_type": case.config_class.model_type}
+        refused = False
+        try:
+            built(rotary_class(case), case.config_class.from_dict(copy.deepcopy(given)))
+        except Exception:  # whatever it is
+            refused = True
+        if refused:
+            with pytest.raises(FileError):
+                load_model(given)
+        else:
+            load_model(given)
+
+
 def compare(name: str, keys: dict[str, Any]) -> bool:
     """Whether there was anything to compare."""
     case = cases()[name]
-    given = keys | {"model_type": case.config_class.model_type}
+    given = keys | NEEDED.get(name, {}) | {"model_type": case.config_class.model_type}
     try:
         rotary = built(rotary_class(case), case.config_class.from_dict(copy.deepcopy(given)))
     except Exception:  # whatever it is, the library has no table for this
