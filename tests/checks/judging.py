@@ -36,7 +36,7 @@ LAWS = {
     "repeated positions", "positions backwards", "negative positions", "batched positions",
     "left padding", "packed sequences", "axes", "long, short, long", "original length",
     "beyond the cache", "token by token", "two instances", "input untouched",
-    "dtype and shape", "same twice", "score",
+    "dtype and shape", "same twice", "score", "two threads",
 }  # fmt: skip
 
 

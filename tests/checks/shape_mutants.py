@@ -898,8 +898,7 @@ def generate() -> list[Mutant]:
     made = []
     for place in PLACES:
         faults = place.faults or tuple(itertools.islice(turns, 3))
-        escapes = "calls come from one thread" if place.name == "another thread" else ""
-        made += [Mutant(fault=fault, place=place, escapes=escapes) for fault in faults]
+        made += [Mutant(fault=fault, place=place) for fault in faults]
     return made
 
 

@@ -95,6 +95,7 @@ class Implementation(ABC):
     """The implementation under test, of which instances are made."""
 
     form: str  #: "apply", "module", "tables", "decoder" or "score".
+    kind: str  #: "function", "class" or "instance".
     lead: tuple[int, ...]  #: Leading axes that x needs for a single sequence.
     takes_tables: bool  #: Whether it is given cos and sin of each position.
     convention: Convention  #: How it is called.

@@ -7,6 +7,7 @@ may run in a process of its own (`worker.py`).
 from __future__ import annotations
 
 import ast
+import copy
 import inspect
 import sys
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from ropecli.checks.implementation.calling.describe import describe
 from ropecli.checks.implementation.calling.foreign import translate_errors
 from ropecli.checks.implementation.calling.frameworks import Numpy, framework
 from ropecli.checks.implementation.calling.request import Response
+from ropecli.checks.implementation.calling.together import call_together
 from ropecli.checks.implementation.interface import Unsupported, WrongResult
 
 if TYPE_CHECKING:
@@ -173,13 +175,32 @@ class _Instance:
     def call(self, request: Request) -> Response:
         """Make one call, and read its result."""
         with translate_errors():
-            if self._step is not None:
-                return self._decode(request)
-            if request.gradient is not None:
-                return self._pull_back(request)
-            handed = self._arguments(request)
-            value = self._evaluate(self._call, handed)
-            return self._response(request, handed, value)
+            if request.beside is not None:
+                return self._call_beside(request, request.beside)
+            return self._respond(request)
+
+    def _respond(self, request: Request) -> Response:
+        if self._step is not None:
+            return self._decode(request)
+        if request.gradient is not None:
+            return self._pull_back(request)
+        handed = self._arguments(request)
+        value = self._evaluate(self._call, handed)
+        return self._response(request, handed, value)
+
+    def _call_beside(self, request: Request, beside: Request) -> Response:
+        """Make two calls at the same time, in two threads."""
+        other = copy.copy(self)
+        if request.apart:
+            other._object = other._construct()
+
+        def rows(instance: _Instance, alone: Request) -> NDArray[Any]:
+            response = instance._respond(alone)
+            keys = [] if response.k is None else [response.k]
+            return np.concatenate([response.q, *keys], axis=1)
+
+        unlike = call_together(lambda: rows(self, request), lambda: rows(other, beside))
+        return Response(q=request.q, unlike=unlike)
 
     def _arguments(self, request: Request) -> dict[str, Any]:
         """Return the framework's arguments of a request."""

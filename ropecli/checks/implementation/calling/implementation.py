@@ -89,6 +89,7 @@ class CalledImplementation(Implementation):
         self._context = context
         self._init = init
         self.form = "decoder" if convention.step else "score" if convention.scores else "apply"
+        self.kind = description.kind
         self.takes_tables = bool(convention.names & {*TABLES, *CACHES})
         self.costly = description.name == PROGRAM or convention.framework == "jax"
         self.renewable = description.kind == "class" and not convention.step

@@ -28,6 +28,19 @@ class Request:
     watch: bool = False  #: Report which arguments were written into.
     gradient: NDArray[Any] | None = None  #: Gradient of the result, to be taken back to q.
     then: Request | None = None  #: A second call, after which the first result is read once more.
+    beside: Request | None = None  #: A call that another thread makes at the same time,
+    apart: bool = False  #: of another instance.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Unlike:
+    """A result unlike that of the same call alone; heads of keys follow those of queries."""
+
+    when: str  #: What was otherwise.
+    second: bool  #: It is that of the second of two calls.
+    alone: NDArray[Any]
+    together: NDArray[Any] | None  #: None if it raised.
+    error: str | None  #: What it raised.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -41,6 +54,7 @@ class Response:
     changed: tuple[tuple[str, str], ...] = ()
     gradient: NDArray[Any] | None = None
     reread: NDArray[Any] | None = None  #: The first result after the second call.
+    unlike: Unlike | None = None  #: What two calls at the same time gave that they do not alone.
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,6 +43,7 @@ LAWS: tuple[Law[Subject], ...] = (
     shapes.MANY_STEPS,
     shapes.EVERY_SHAPE,
     shapes.EVERY_POSITION,
+    state.TWO_THREADS,
 )
 SCORE_LAWS: tuple[Law[Subject], ...] = (identities.SCORE, identities.SOFTMAX_FACTOR)
 #: Laws whose failure has a meaning of its own, those that come closest to the cause first.
@@ -73,4 +74,5 @@ MOST_SPECIFIC_FIRST: tuple[Law[Subject], ...] = (
     shapes.MANY_STEPS,
     shapes.EVERY_POSITION,
     shapes.EVERY_SHAPE,
+    state.TWO_THREADS,
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.arrays import DTYPES
+from ropecli.checks.implementation.calling.request import Request
 from ropecli.checks.implementation.interface import (
     ImplementationError,
     Unsupported,
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ropecli.checks.implementation.calling.request import Unlike
     from ropecli.checks.implementation.subject import Subject
 
     Array = NDArray[np.float64]
 
 SEQUENCE = 6
+SAME_LENGTH, OTHER_LENGTH = 48, 33  #: Rows of two calls at the same time.
 SHORT = 16  #: Rows of a short call.
 LONGEST = 4096  #: Rows of a long one.
 ELEMENTS = 2**21  #: Numbers in the largest array that a whole sequence is tried as.
@@ -315,6 +318,86 @@ def two_instances(subject: Subject) -> Outcome:
     return compare_repeats(subject, after, before, positions=places, what=what)
 
 
+def two_threads(subject: Subject) -> Outcome:
+    """Two calls at the same time give what each gives alone.
+
+    A function, and two instances of a class, may be called by any threads. One instance serves two
+    threads where both call it with sequences of one length: that it keeps tables of the last length
+    is a note.
+    """
+    implementation = subject.implementation
+    if implementation.costly:
+        return no_verdict("a call takes long")
+    ways = {
+        "function": [(False, OTHER_LENGTH)],
+        "class": [(True, OTHER_LENGTH), (False, SAME_LENGTH), (False, OTHER_LENGTH)],
+        "instance": [(False, SAME_LENGTH), (False, OTHER_LENGTH)],
+    }[implementation.kind]
+    if implementation.form == "decoder":  # one decoder has one sequence
+        ways = ways[:1]
+    judged = []
+    for apart, length in ways:
+        outcome = _beside(subject, apart=apart, length=min(length, subject.context))
+        judged.append(outcome)
+        if outcome.passed is False:
+            one_length = len(judged) == len(ways) > 1 and length == OTHER_LENGTH
+            if one_length:
+                words = "one instance serves two threads only with sequences of one length"
+                return Outcome(passed=True, samples=len(judged), note=words)
+            return outcome
+    if judged[0].passed is None:
+        return judged[0]
+    return Outcome(passed=True, samples=len(judged))
+
+
+def _beside(subject: Subject, *, apart: bool, length: int) -> Outcome:
+    """Make two calls at the same time, the second one of another length."""
+    count = min(SAME_LENGTH, subject.context)
+    decoder = subject.implementation.form == "decoder"
+    refused = ""
+    for heads, first in ((4, 5), (1, 5), (4, 0), (1, 0)):
+        begin = 0 if decoder else min(first, subject.context - length)
+        requests: list[Request] = []
+        for rows, start in ((count, 0), (length, begin)):
+            x = subject.vectors(heads * rows, salt=51 + len(requests)).astype(DTYPES[subject.dtype])
+            places = subject.on_axes(np.arange(start, start + rows))
+            shaped = x.reshape(1, heads, rows, subject.dim)
+            requests.append(
+                Request(q=shaped, positions=places, stepwise=decoder, prefilled=rows - 2)
+            )
+        one, other = requests
+        try:
+            response = subject.implementation.fresh().request(
+                replace(one, beside=other, apart=apart)
+            )
+        except (ImplementationError, Unsupported) as error:
+            refused = refused or str(error)
+            continue
+        unlike = response.unlike
+        if unlike is None:
+            return Outcome(passed=True, samples=1)
+        which = other if unlike.second else one
+        return _judge_beside(subject, unlike, which.positions)
+    return no_verdict(refused)
+
+
+def _judge_beside(subject: Subject, unlike: Unlike, places: NDArray[Any]) -> Outcome:
+    """Judge a result that is unlike that of the same call alone."""
+    words = f"a call comes out wrong {unlike.when}"
+    if unlike.together is None:
+        text = f"{unlike.error}"
+        return Outcome(passed=False, samples=1, counterexample=text, note=f"{words}: {text}")
+    before, got = (
+        np.asarray(each, dtype=np.float64).reshape(-1, subject.dim)
+        for each in (unlike.alone, unlike.together)
+    )
+    repeated = np.tile(places, (len(got) // len(places), *[1] * (places.ndim - 1)))
+    outcome = compare_repeats(
+        subject, got, before, positions=repeated, what="alone, beside the other one"
+    )
+    return replace(outcome, note=None if outcome.passed else words)
+
+
 def short(subject: Subject) -> tuple[Array, NDArray[Any]]:
     """Return vectors and positions of a short call: the first ones."""
     count = min(SHORT, subject.context)
@@ -369,4 +452,11 @@ TWO_INSTANCES = Law(
     because=TWICE,
     judge=two_instances,
     meaning="two instances of the same size share what should be their own",
+)
+TWO_THREADS = Law(
+    name="two threads",
+    equation="34",
+    because=TWICE,
+    judge=two_threads,
+    meaning="two threads share what should be their own",
 )

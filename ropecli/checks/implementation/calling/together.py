@@ -1,0 +1,269 @@
+"""Two calls at the same time: one is stopped at many points, and the other one made meanwhile."""
+
+from __future__ import annotations
+
+import dis
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.checks.implementation.calling.foreign import describe_exception
+from ropecli.checks.implementation.calling.request import Unlike
+from ropecli.checks.implementation.interface import ImplementationError, Unsupported
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Call = Callable[[], "NDArray[Any]"]
+
+FROM_ANOTHER = "from another thread"
+AT_ONCE = "while another thread calls it too"
+POINTS = 32  #: Points of a call at which it is stopped.
+SECONDS = 0.3  #: Of computing, for all of them.
+FREE, FREE_SECONDS = 50, 0.1  #: Calls that two threads make without a pause, and of computing.
+SWITCH = 1e-6  #: Seconds between switches of threads meanwhile.
+#: Seconds to wait for a call that may wait for a lock itself: half as long each time that it does,
+LONGEST_WAIT, SHORTEST_WAIT = 1.0, 0.002
+LOCKED = 0.005  #: and seconds where it has come to a `with`.
+HANGS = 20.0  #: Seconds after which two calls are taken to wait for each other.
+#: What may write into memory that calls share: a thread may be replaced by another one after it.
+WRITES = {"STORE_ATTR", "STORE_GLOBAL", "STORE_SUBSCR", "STORE_DEREF", "STORE_SLICE", "BINARY_OP"}
+#: Packages in which no call is stopped.
+TRUSTED = {"ropecli", "numpy", "torch", "jax", "ml_dtypes"}
+
+
+def call_together(one: Call, other: Call) -> Unlike | None:
+    """Return a result that is unlike that of the same call alone; None if all are alike.
+
+    The first call is stopped after operations that may write into memory, and the other one is
+    made by another thread before it goes on. Then both are made by two threads without a pause,
+    which shows code that is not Python's.
+
+    Raises:
+        Unsupported: It cannot be called from another thread.
+        ImplementationError: Both calls wait for each other for ever.
+    """
+    both = _Compared((one(), other()))
+    thread = _Thread()
+    thread.start(other)
+    found, error = thread.finish()
+    if error is not None:
+        msg = f"it cannot be called from another thread: {error}"
+        raise Unsupported(msg)
+    both.add(1, found, None, FROM_ANOTHER)
+    for way in (_stop_at_points, _run_freely):
+        if both.unlike is None:
+            way(one, other, thread, both)
+    thread.end()
+    return both.unlike
+
+
+class _Compared:
+    """Results beside those of the calls alone, and the one that is most unlike."""
+
+    def __init__(self, alone: tuple[NDArray[Any], NDArray[Any]]) -> None:
+        self._alone = alone
+        self._most = 0.0
+        self.unlike: Unlike | None = None
+
+    def add(self, which: int, result: Any, error: str | None, when: str) -> None:
+        """Compare a result, or what was raised in its place."""
+        alone = self._alone[which]
+        if error is not None or result.shape != alone.shape:
+            error = error or f"the result has shape {result.shape}, and {alone.shape} alone"
+            off, result = np.inf, None
+        elif np.array_equal(result, alone, equal_nan=True):
+            return
+        else:
+            with np.errstate(all="ignore"):
+                off = float(np.abs(result.astype(np.float64) - alone.astype(np.float64)).max())
+        if self.unlike is None or not off <= self._most:
+            self._most = off
+            self.unlike = Unlike(
+                when=when, second=bool(which), alone=alone, together=result, error=error
+            )
+
+
+class _Thread:
+    """A thread that makes one call after another."""
+
+    def __init__(self) -> None:
+        self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
+        self._results: queue.SimpleQueue[tuple[Any, str | None]] = queue.SimpleQueue()
+        self._waiting = 0
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def start(self, call: Call) -> None:
+        """Begin a call."""
+        self._waiting += 1
+        self._calls.put(call)
+
+    def finish(self, seconds: float = HANGS) -> tuple[Any, str | None]:
+        """Return the result of a call, or what it raised.
+
+        Raises:
+            queue.Empty: It takes longer.
+        """
+        result = self._results.get(timeout=seconds)
+        self._waiting -= 1
+        return result
+
+    def finish_unless_locked(self, seconds: float) -> tuple[Any, str | None]:
+        """Return what `finish` does, but wait less long for a call that waits for a lock.
+
+        Raises:
+            queue.Empty: It takes longer.
+        """
+        end = time.monotonic() + seconds
+        while True:
+            left = end - time.monotonic()
+            try:
+                return self.finish(max(0.0, min(left, LOCKED)))
+            except queue.Empty:
+                frame = sys._current_frames().get(self._thread.ident or 0)
+                if left <= LOCKED or (frame is not None and _enters(frame)):
+                    raise
+
+    @property
+    def idle(self) -> bool:
+        """Whether the result of each call was taken."""
+        return not self._waiting
+
+    def end(self) -> None:
+        """Let it end."""
+        self._calls.put(None)
+
+    def _run(self) -> None:
+        while (call := self._calls.get()) is not None:
+            self._results.put(_result_of(call))
+
+
+def _result_of(call: Call) -> tuple[Any, str | None]:
+    try:
+        with np.errstate(all="ignore"):  # each thread has its own
+            return call(), None
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit, and what others derive from it
+        return None, describe_exception(error)
+
+
+class _Tracer:
+    """Counts the operations of a call that may write, and stops it after one of them."""
+
+    def __init__(self, stop: Callable[[], None], point: int = -1) -> None:
+        self.count = 0
+        self._stop = stop
+        self._point = point
+        self._after: dict[FrameType, bool] = {}
+
+    def run(self, call: Call) -> tuple[Any, str | None]:
+        """Return the result of a call, or what it raised."""
+        before = sys.gettrace()
+        sys.settrace(self._trace)
+        try:
+            return _result_of(call)
+        finally:
+            sys.settrace(before)
+
+    def _trace(self, frame: FrameType, event: str, _: Any) -> Any:
+        if event == "call":
+            if frame.f_globals.get("__name__", "").partition(".")[0] in TRUSTED:
+                return None
+            frame.f_trace_opcodes = True
+        elif event == "opcode":
+            if self._after.get(frame):
+                if self.count == self._point:
+                    self._stop()
+                self.count += 1
+            self._after[frame] = frame.f_lasti in _writes(frame.f_code)
+        elif event == "return":
+            self._after.pop(frame, None)
+        return self._trace
+
+
+_known: dict[CodeType, frozenset[int]] = {}
+
+
+def _writes(code: CodeType) -> frozenset[int]:
+    """Return the places of operations in code after which a thread may see half of a change."""
+    if code not in _known:
+        _known[code] = frozenset(
+            each.offset
+            for each in dis.get_instructions(code)
+            if each.opname in WRITES or each.opname.startswith("CALL")
+        )
+    return _known[code]
+
+
+def _enters(frame: FrameType) -> bool:
+    """Whether the operation that a frame has come to is the beginning of a `with`."""
+    operation = frame.f_code.co_code[frame.f_lasti]
+    return dis.opname[operation] == "BEFORE_WITH"
+
+
+def _stop_at_points(one: Call, other: Call, thread: _Thread, both: _Compared) -> None:
+    counted = _Tracer(lambda: None)
+    thread.start(other)  # so that what is kept is of the other call, as it will be
+    thread.finish()
+    result, error = counted.run(one)
+    if error is not None:  # it cannot be traced
+        return
+    both.add(0, result, None, FROM_ANOTHER)
+    wait = LONGEST_WAIT
+
+    def stop() -> None:
+        nonlocal wait
+        thread.start(other)
+        try:
+            both.add(1, *thread.finish_unless_locked(wait), AT_ONCE)
+        except queue.Empty:  # it may wait for the call that is stopped here
+            wait = max(wait / 2, SHORTEST_WAIT)
+
+    end = time.process_time() + SECONDS
+    points = np.unique(np.linspace(0, counted.count - 1, POINTS).astype(int))
+    for point in points.tolist() if counted.count else ():
+        both.add(0, *_Tracer(stop, point).run(one), AT_ONCE)
+        _wait_for(thread, both)
+        if both.unlike is not None or time.process_time() > end:
+            return
+
+
+def _run_freely(one: Call, other: Call, thread: _Thread, both: _Compared) -> None:
+    end = time.process_time() + FREE_SECONDS
+    before = sys.getswitchinterval()
+
+    def again(which: int, call: Call) -> Any:
+        """Return the last result, or the first that is unlike the one alone."""
+        for _ in range(FREE):
+            result, error = _result_of(call)
+            both.add(which, result, error, AT_ONCE)
+            if both.unlike is not None or time.process_time() > end:
+                return
+
+    sys.setswitchinterval(SWITCH)
+    try:
+        thread.start(lambda: again(1, other))
+        again(0, one)
+        _wait_for(thread, None)
+    finally:
+        sys.setswitchinterval(before)
+
+
+def _wait_for(thread: _Thread, both: _Compared | None) -> None:
+    if thread.idle:
+        return
+    try:
+        result, error = thread.finish()
+    except queue.Empty:
+        msg = f"two calls at the same time do not end within {HANGS:g} s"
+        raise ImplementationError(msg) from None
+    if both is not None:
+        both.add(1, result, error, AT_ONCE)
