@@ -247,7 +247,7 @@ FAULTS: dict[str, tuple[Any, str, str]] = {
     "batch": (large_batch, "every shape", "sequences of a batch from the 5th on come out wrong"),
     "truncation": (truncated, "rounding", "rounded towards zero, by 0.50 ulp on average"),
     "precision": (imprecise, "every position", "every row of float32 is off by"),
-    "buffer": (Kept(), "memory", "written into the same buffer"),
+    "buffer": (Kept(), "memory", "a buffer that later calls overwrite"),
     "steps": (Tires(), "many steps", "out wrong"),
 }  # fmt: skip
 QUICK = {"heads", "one row", "truncation", "buffer"}

@@ -27,8 +27,10 @@ from shape_mutants import (
     Sample,
     batch_above,
     head_from,
+    in_dtype,
     longer,
     sequence_from,
+    tail,
 )
 
 from ropecli.arrays import DTYPES
@@ -50,7 +52,15 @@ ANYWHERE = Place(
     where=np.s_[:],
     hides=Sample(),
 )
-PLACES = (ANYWHERE, head_from(8), sequence_from(1), batch_above(4), longer(64))
+PLACES = (
+    ANYWHERE,
+    head_from(8),
+    sequence_from(1),
+    batch_above(4),
+    longer(64),
+    tail(64),
+    in_dtype("float16"),
+)
 MEMORY = ("transposed", "sliced", "strided", "expanded")
 
 
@@ -112,7 +122,9 @@ def turn(x: Any, positions: Any, *, back: bool, mutant: TorchMutant | None) -> A
 
         @staticmethod
         def backward(ctx: Any, gradient: Any) -> Any:
-            turned = turn(gradient, positions, back=not back, mutant=mutant)
+            wrongly = mutant is not None and memory_of(gradient) == mutant.memory_of_gradient
+            read = as_if_contiguous(gradient) if wrongly else gradient
+            turned = turn(read, positions, back=not back, mutant=mutant)
             if mutant is not None and mutant.spoils:
                 gradient.detach().zero_()
             return turned
@@ -132,6 +144,7 @@ class TorchMutant:
     fault: Fault = RIGHT
     place: Place = ANYWHERE
     memory: str = ""  #: Kind of memory that is read as contiguous.
+    memory_of_gradient: str = ""  #: The same of the gradient that it is given.
     once: bool = False  #: Its gradient has none.
     spoils: bool = False  #: It writes into the gradient that it is given.
     of_keys: bool = False  #: It takes q and k, of which k's gradient is wrong.
@@ -140,7 +153,7 @@ class TorchMutant:
 
     @property
     def says(self) -> str:
-        return self.memory or self.place.says
+        return self.memory or self.memory_of_gradient or self.place.says
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -167,26 +180,32 @@ MUTANTS = [
             name=f"{fault.name}: gradient of {place.name}",
             fault=fault,
             place=place,
-            escapes="" if place is ANYWHERE else "the gradient of one short sequence is taken",
+            more={} if fault is FORWARD else {"select": ("gradient",)},
         )
         for number, place in enumerate(PLACES)
-        for fault in (GRADIENTS if place is ANYWHERE else GRADIENTS[number % 5 :][:2])
+        for fault in (GRADIENTS if place is ANYWHERE else (GRADIENTS * 2)[number % 5 :][:3])
     ),
     TorchMutant(
         name="no second gradient",
         once=True,
-        escapes="a gradient that raises counts as refused",
+        escapes="a gradient need not have one itself",
     ),
     TorchMutant(
         name="gradient written into",
         spoils=True,
-        escapes="the gradient that is handed in is not read again",
     ),
     TorchMutant(
         name="turned forwards again: gradient of k",
         fault=FORWARD,
         of_keys=True,
-        escapes="the gradient of q alone is taken",
+    ),
+    *(
+        TorchMutant(
+            name=f"gradient read as contiguous: {kind}",
+            memory_of_gradient=kind,
+            more={"select": ("gradient",)},
+        )
+        for kind in MEMORY
     ),
     *(TorchMutant(name=f"read as contiguous: {kind} input", memory=kind) for kind in MEMORY),
     *(

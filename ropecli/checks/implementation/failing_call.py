@@ -75,7 +75,7 @@ class Recorder:
     def call(self, number: int, request: Request) -> Response:
         """As `Engine.call`."""
         subject, before = self._subject, self._last.get(number)
-        judged = subject is not None and request.gradient is None and request.then is None
+        judged = subject is not None and request.gradient is None and not request.then
         judged = judged and request.q.size <= LARGEST and not request.stepwise
         if request.q.size <= LARGEST:
             self._last[number] = request

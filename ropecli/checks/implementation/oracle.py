@@ -102,24 +102,24 @@ class Oracle:
     outside: float = 0.0  #: Rotation of unpaired coordinates too slow to see, radians per position.
     tolerances: Tolerances = DERIVED
 
-    def truth(self, x: Array, positions: Array, dtype: str) -> Truth:
+    def truth(self, x: Array, positions: Array, dtype: str, *, transposed: bool = False) -> Truth:
         """Return R_m x, row by row, with the tolerance of each coordinate.
 
         Args:
             x: (count, head_dim).
             positions: (count,), or (count, axes) of several axes.
             dtype: Dtype of the data, whose rounding the tolerance includes.
+            transposed: Return R_m^T x, by which a gradient goes back.
         """
         rope = self.rotary_at(sequence_length(positions))
         angles = self.angles(rope, positions)
+        pairs_in, pairs_out = rope.pairs_in, rope.pairs_out
+        if transposed:
+            angles, pairs_in, pairs_out = -angles, pairs_out, pairs_in
         rows = float64.rotate(
-            x,
-            angles,
-            pairs_in=rope.pairs_in,
-            pairs_out=rope.pairs_out,
-            factor=rope.attention_factor,
+            x, angles, pairs_in=pairs_in, pairs_out=pairs_out, factor=rope.attention_factor
         )
-        (first, second), (to_first, to_second) = rope.pairs_in.T, rope.pairs_out.T
+        (first, second), (to_first, to_second) = pairs_in.T, pairs_out.T
         # Coordinates in no pair are copied, or multiplied by a one that may be rounded.
         unit, least = self.tolerances.of_pair(dtype), self.tolerances.of_number(dtype)
         allowed = unit * np.abs(rows) + least

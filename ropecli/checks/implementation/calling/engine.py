@@ -240,8 +240,9 @@ class _Instance:
         """Read what a call returned, and what it did to its arguments."""
         back, frame = self._read(request, handed, value), self._frame
         reread = None
-        if request.then is not None:
-            self._evaluate(self._call, self._arguments(request.then))
+        if request.then:
+            for later in request.then:
+                self._evaluate(self._call, self._arguments(later))
             reread = self._read(request, handed, value)[0]
         changed = []
         if request.watch:
@@ -287,25 +288,37 @@ class _Instance:
             raise WrongResult(msg)
 
     def _pull_back(self, request: Request) -> Response:
-        """Return the gradient of the queries."""
+        """Return the gradients of the queries, and of the keys if one of their result is given."""
         assert request.gradient is not None
         handed = self._arguments(request)
-        name = "x" if "x" in handed else "q"
-        if name not in handed:
+        if "qkv" in handed:
             msg = "it takes q, k and v in one array"
             raise Unsupported(msg)
+        names = [name for name in VECTORS if name in handed][: len(request.gradient)]
         text = self._convention.axes_of_x
 
-        def call(x: Any) -> Any:
-            value = self._evaluate(self._call, {**handed, name: x})
+        def call(*vectors: Any) -> list[Any]:
+            value = self._evaluate(self._call, handed | dict(zip(names, vectors, strict=True)))
             if value is None:
                 msg = "it writes its result over the argument"
                 raise Unsupported(msg)
-            return value[0] if isinstance(value, tuple | list) else value
+            results = [*value] if isinstance(value, tuple | list) else [value]
+            return results[: len(names)]
 
-        given = arrange(request.q, text)
-        back = self._frame.pull_back(call, given, arrange(request.gradient, text))
-        return Response(q=request.q, gradient=restore("the gradient", back, text, request.q))
+        most = len(names)
+        vectors = [x for x in (request.q, request.k) if x is not None][:most]
+        given = [self._hand(arrange(x, text), "contiguous") for x in vectors]
+        ups = [self._hand(arrange(each, text), request.memory) for each in request.gradient]
+        backs, note = self._frame.pull_back(call, given, ups[:most])
+        for up, each in zip(ups, request.gradient, strict=True):
+            if not np.array_equal(self._frame.back(up), arrange(each, text), equal_nan=True):
+                msg = "the gradient that it is given is written into"
+                raise WrongResult(msg)
+        gradient = tuple(
+            restore("the gradient", self._frame.back(back), text, like)
+            for back, like in zip(backs, request.gradient, strict=False)
+        )
+        return Response(q=request.q, gradient=gradient, note=note)
 
     def _decode(self, request: Request) -> Response:
         """Prefill a new decoder, or the one of before, and step through the other tokens."""

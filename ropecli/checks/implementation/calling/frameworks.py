@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import importlib
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ropecli.arrays import BFLOAT16, DTYPES, as_array
+from ropecli.checks.implementation.calling.foreign import describe_exception
 from ropecli.checks.implementation.interface import Unsupported, WrongResult
 from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
+#: What PyTorch says of a gradient that is not meant to be differentiated: by `once_differentiable`,
+#: of an operator without a second derivative, and of compiled functions.
+NOT_MEANT = "once_differentiable|is not implemented|not support"
 HALF_AND_SINGLE = ("float32", "float16", "bfloat16")
 
 
@@ -48,12 +53,20 @@ class Numpy:
         return np.array(as_array("the result", value), copy=True, subok=False)
 
     def pull_back(
-        self, call: Callable[[Any], Any], x: NDArray[Any], gradient: NDArray[Any]
-    ) -> NDArray[Any]:
-        """Return the gradient of x, given that of call(x).
+        self, call: Callable[..., list[Any]], given: list[Any], gradients: list[Any]
+    ) -> tuple[Sequence[Any], str | None]:
+        """Return the gradients of arrays, given those of the results of a call.
+
+        Args:
+            call: Takes the arrays, and returns as many results or fewer.
+            given: The framework's arrays.
+            gradients: One for each result.
+
+        With them goes what a reader should know of them, or None.
 
         Raises:
-            Unsupported: The framework has no gradients.
+            Unsupported: The framework, or the result, has no gradients.
+            WrongResult: A gradient can't be differentiated, and not because it isn't meant to be.
         """
         msg = "its framework has no gradients"
         raise Unsupported(msg)
@@ -94,23 +107,31 @@ class Torch(Numpy):
         return super().back(value)
 
     def pull_back(
-        self, call: Callable[[Any], Any], x: NDArray[Any], gradient: NDArray[Any]
-    ) -> NDArray[Any]:
-        """Return the gradient by autograd, whose own gradient must be defined as well."""
-        given = self.to(x.copy()).requires_grad_(True)
-        up = self.to(gradient.copy()).requires_grad_(True)
-        result = call(given)
-        if not result.requires_grad:
+        self, call: Callable[..., list[Any]], given: list[Any], gradients: list[Any]
+    ) -> tuple[Sequence[Any], str | None]:
+        """Return gradients by autograd, and differentiate them once more."""
+        torch = self._torch
+        given = [each.requires_grad_(True) for each in given]
+        ups = [each.requires_grad_(True) for each in gradients]
+        both = [each for each in zip(call(*given), ups, strict=False) if each[0].requires_grad]
+        if not both:
             msg = "its result has no gradient"
             raise Unsupported(msg)
-        (back,) = self._torch.autograd.grad(result, given, up, create_graph=True)
-        if back.requires_grad:  # double backward must not raise
-            try:
-                self._torch.autograd.grad(back.sum(), up, allow_unused=True)
-            except Exception as error:
-                msg = f"its gradient cannot be differentiated: {' '.join(str(error).split())}"
+        results, ups = zip(*both, strict=True)
+        backs = torch.autograd.grad(
+            results, given, ups, create_graph=True, allow_unused=True, materialize_grads=True
+        )
+        again = [back.sum() for back in backs if back.requires_grad]
+        try:
+            if again:
+                sum(again).backward()
+        except Exception as error:
+            text = describe_exception(error)
+            if not isinstance(error, NotImplementedError) and not re.search(NOT_MEANT, text):
+                msg = f"its gradient cannot be differentiated: {text}"
                 raise WrongResult(msg) from None
-        return self.back(back)
+            return backs, f"its gradient cannot be differentiated again: {text}"
+        return backs, None
 
 
 class Jax(Numpy):
@@ -139,11 +160,11 @@ class Jax(Numpy):
         return self.to(np.broadcast_to(array, shape))
 
     def pull_back(
-        self, call: Callable[[Any], Any], x: NDArray[Any], gradient: NDArray[Any]
-    ) -> NDArray[Any]:
-        """Return the gradient by jax.vjp."""
-        _, back = self._jax.vjp(call, self.to(x))
-        return self.back(back(self.to(gradient))[0])
+        self, call: Callable[..., list[Any]], given: list[Any], gradients: list[Any]
+    ) -> tuple[Sequence[Any], str | None]:
+        """Return gradients by jax.vjp."""
+        _, back = self._jax.vjp(call, *given)
+        return back(gradients), None
 
 
 class Mlx(Numpy):
@@ -179,11 +200,10 @@ class Mlx(Numpy):
         return super().back(value)
 
     def pull_back(
-        self, call: Callable[[Any], Any], x: NDArray[Any], gradient: NDArray[Any]
-    ) -> NDArray[Any]:
-        """Return the gradient by mx.vjp."""
-        _, backs = self._mx.vjp(lambda given: [call(given)], [self.to(x)], [self.to(gradient)])
-        return self.back(backs[0])
+        self, call: Callable[..., list[Any]], given: list[Any], gradients: list[Any]
+    ) -> tuple[Sequence[Any], str | None]:
+        """Return gradients by mx.vjp."""
+        return self._mx.vjp(call, given, gradients)[1], None
 
 
 class TensorFlow(Numpy):
@@ -215,14 +235,13 @@ class TensorFlow(Numpy):
         return self.to(np.broadcast_to(array, shape))
 
     def pull_back(
-        self, call: Callable[[Any], Any], x: NDArray[Any], gradient: NDArray[Any]
-    ) -> NDArray[Any]:
-        """Return the gradient by a gradient tape."""
-        given = self.to(x)
+        self, call: Callable[..., list[Any]], given: list[Any], gradients: list[Any]
+    ) -> tuple[Sequence[Any], str | None]:
+        """Return gradients by a gradient tape."""
         with self._tf.GradientTape() as tape:
             tape.watch(given)
-            result = call(given)
-        return self.back(tape.gradient(result, given, output_gradients=self.to(gradient)))
+            results = call(*given)
+        return tape.gradient(results, given, output_gradients=gradients), None
 
 
 class Tinygrad(Numpy):
@@ -263,11 +282,11 @@ class Tinygrad(Numpy):
         return super().back(value.numpy())
 
     def pull_back(
-        self, call: Callable[[Any], Any], x: NDArray[Any], gradient: NDArray[Any]
-    ) -> NDArray[Any]:
-        """Return the gradient by Tensor.gradient."""
-        given = self.to(x)
-        return self.back(call(given).gradient(given, gradient=self.to(gradient))[0])
+        self, call: Callable[..., list[Any]], given: list[Any], gradients: list[Any]
+    ) -> tuple[Sequence[Any], str | None]:
+        """Return gradients by Tensor.gradient, each of the result in its place."""
+        each = zip(call(*given), given, gradients, strict=False)
+        return [y.gradient(x, gradient=gradient)[0] for y, x, gradient in each], None
 
 
 FRAMEWORKS: dict[str, Callable[[str | None], Numpy]] = {

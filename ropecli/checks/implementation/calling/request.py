@@ -26,8 +26,9 @@ class Request:
     prefilled: int = 0  #: Of a decoder: tokens to prefill.
     again: bool = False  #: Of a decoder: another sequence on the instance of the call before.
     watch: bool = False  #: Report which arguments were written into.
-    gradient: NDArray[Any] | None = None  #: Gradient of the result, to be taken back to q.
-    then: Request | None = None  #: A second call, after which the first result is read once more.
+    #: Gradients of the results, q's and perhaps k's, to be taken back to q and k.
+    gradient: tuple[NDArray[Any], ...] | None = None
+    then: tuple[Request, ...] = ()  #: Later calls, after which the first result is read once more.
     beside: Request | None = None  #: A call that another thread makes at the same time,
     apart: bool = False  #: of another instance.
 
@@ -52,8 +53,9 @@ class Response:
     in_place: bool = False  #: The result was written over the argument.
     #: Arguments that were written into: name, and the first element that changed.
     changed: tuple[tuple[str, str], ...] = ()
-    gradient: NDArray[Any] | None = None
-    reread: NDArray[Any] | None = None  #: The first result after the second call.
+    gradient: tuple[NDArray[Any], ...] | None = None  #: As in the request.
+    note: str | None = None  #: What a reader should know of the gradient.
+    reread: NDArray[Any] | None = None  #: The first result after the later calls.
     unlike: Unlike | None = None  #: What two calls at the same time gave that they do not alone.
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import functools
 import queue
 import sys
 import threading
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 Call = Callable[[], "NDArray[Any]"]
 
 FROM_ANOTHER = "from another thread"
+AFTER_ANOTHER = "after a call from another thread"
 AT_ONCE = "while another thread calls it too"
 POINTS = 32  #: Points of a call at which it is stopped.
 SECONDS = 0.3  #: Of computing, for all of them.
@@ -115,22 +117,6 @@ class _Thread:
         self._waiting -= 1
         return result
 
-    def finish_unless_locked(self, seconds: float) -> tuple[Any, str | None]:
-        """Return what `finish` does, but wait less long for a call that waits for a lock.
-
-        Raises:
-            queue.Empty: It takes longer.
-        """
-        end = time.monotonic() + seconds
-        while True:
-            left = end - time.monotonic()
-            try:
-                return self.finish(max(0.0, min(left, LOCKED)))
-            except queue.Empty:
-                frame = sys._current_frames().get(self._thread.ident or 0)
-                if left <= LOCKED or (frame is not None and _enters(frame)):
-                    raise
-
     @property
     def idle(self) -> bool:
         """Whether the result of each call was taken."""
@@ -158,18 +144,19 @@ def _result_of(call: Call) -> tuple[Any, str | None]:
 class _Tracer:
     """Counts the operations of a call that may write, and stops it after one of them."""
 
-    def __init__(self, stop: Callable[[], None], point: int = -1) -> None:
+    def __init__(self, stop: Callable[[], None] = lambda: None, point: int = -1) -> None:
         self.count = 0
+        self.enters = False  #: Whether it has come to the beginning of a `with`.
         self._stop = stop
         self._point = point
         self._after: dict[FrameType, bool] = {}
 
-    def run(self, call: Call) -> tuple[Any, str | None]:
-        """Return the result of a call, or what it raised."""
+    def run(self, call: Call) -> NDArray[Any]:
+        """Return the result of a call."""
         before = sys.gettrace()
         sys.settrace(self._trace)
         try:
-            return _result_of(call)
+            return call()
         finally:
             sys.settrace(before)
 
@@ -183,54 +170,52 @@ class _Tracer:
                 if self.count == self._point:
                     self._stop()
                 self.count += 1
-            self._after[frame] = frame.f_lasti in _writes(frame.f_code)
+            operation = _operations(frame.f_code).get(frame.f_lasti, "")
+            self._after[frame] = operation in WRITES or operation.startswith("CALL")
+            self.enters = operation == "BEFORE_WITH"
         elif event == "return":
             self._after.pop(frame, None)
         return self._trace
 
 
-_known: dict[CodeType, frozenset[int]] = {}
+_known: dict[CodeType, dict[int, str]] = {}
 
 
-def _writes(code: CodeType) -> frozenset[int]:
-    """Return the places of operations in code after which a thread may see half of a change."""
+def _operations(code: CodeType) -> dict[int, str]:
+    """Return the name of each operation of code, by its place."""
     if code not in _known:
-        _known[code] = frozenset(
-            each.offset
-            for each in dis.get_instructions(code)
-            if each.opname in WRITES or each.opname.startswith("CALL")
-        )
+        _known[code] = {each.offset: each.opname for each in dis.get_instructions(code)}
     return _known[code]
 
 
-def _enters(frame: FrameType) -> bool:
-    """Whether the operation that a frame has come to is the beginning of a `with`."""
-    operation = frame.f_code.co_code[frame.f_lasti]
-    return dis.opname[operation] == "BEFORE_WITH"
-
-
 def _stop_at_points(one: Call, other: Call, thread: _Thread, both: _Compared) -> None:
-    counted = _Tracer(lambda: None)
+    counted = _Tracer()
     thread.start(other)  # so that what is kept is of the other call, as it will be
     thread.finish()
-    result, error = counted.run(one)
+    result, error = _result_of(lambda: counted.run(one))
     if error is not None:  # it cannot be traced
         return
-    both.add(0, result, None, FROM_ANOTHER)
+    both.add(0, result, None, AFTER_ANOTHER)
     wait = LONGEST_WAIT
 
     def stop() -> None:
         nonlocal wait
-        thread.start(other)
-        try:
-            both.add(1, *thread.finish_unless_locked(wait), AT_ONCE)
-        except queue.Empty:  # it may wait for the call that is stopped here
-            wait = max(wait / 2, SHORTEST_WAIT)
+        meanwhile = _Tracer()
+        thread.start(lambda: meanwhile.run(other))
+        end = time.monotonic() + wait
+        while not thread.idle:
+            try:
+                both.add(1, *thread.finish(LOCKED), AT_ONCE)
+            except queue.Empty:  # it may wait for the call that is stopped here
+                if meanwhile.enters or time.monotonic() > end:
+                    wait = max(wait / 2, SHORTEST_WAIT)
+                    return
 
     end = time.process_time() + SECONDS
     points = np.unique(np.linspace(0, counted.count - 1, POINTS).astype(int))
     for point in points.tolist() if counted.count else ():
-        both.add(0, *_Tracer(stop, point).run(one), AT_ONCE)
+        stopped = _Tracer(stop, point)
+        both.add(0, *_result_of(functools.partial(stopped.run, one)), AT_ONCE)
         _wait_for(thread, both)
         if both.unlike is not None or time.process_time() > end:
             return
@@ -241,7 +226,7 @@ def _run_freely(one: Call, other: Call, thread: _Thread, both: _Compared) -> Non
     before = sys.getswitchinterval()
 
     def again(which: int, call: Call) -> Any:
-        """Return the last result, or the first that is unlike the one alone."""
+        """Make a call again and again, until a result is unlike the one alone."""
         for _ in range(FREE):
             result, error = _result_of(call)
             both.add(which, result, error, AT_ONCE)

@@ -1,4 +1,4 @@
-"""Laws of rounding and of the gradient."""
+"""The law of rounding."""
 
 from __future__ import annotations
 
@@ -6,23 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.calling.request import Request
 from ropecli.checks.implementation.interface import (
-    Died,
     ImplementationError,
     Unsupported,
-    WrongResult,
-    real_numbers,
 )
-from ropecli.checks.implementation.judge import call_failure, compare_rows, format_position
 from ropecli.checks.implementation.oracle import (
-    phase_tolerance,
     sequence_length,
 )
 from ropecli.checks.implementation.subject import needs_oracle
 from ropecli.checks.law import Law, Outcome, no_verdict
-from ropecli.reference import float64
 from ropecli.units import SIGNIFICAND_BITS, SMALLEST_NORMAL
 
 if TYPE_CHECKING:
@@ -89,63 +81,11 @@ def rounding(subject: Subject) -> Iterator[Outcome]:
         )
 
 
-def gradient(subject: Subject) -> Outcome:
-    """The gradient of the input is the one of the result, turned back and stretched as much."""
-    assert subject.oracle is not None
-    count = min(32, subject.context)
-    places = subject.on_axes(np.arange(count))
-    held = DTYPES[subject.dtype]
-    x = subject.vectors(count, salt=48).astype(held)[None, None]
-    up = subject.vectors(count, salt=49)
-    request = Request(q=x, positions=places, gradient=up.astype(held)[None, None])
-    try:
-        response = subject.implementation.fresh().request(request)
-    except Unsupported as error:
-        return no_verdict(str(error))
-    except (WrongResult, Died) as error:
-        return call_failure(error)
-    except ImplementationError as error:
-        return no_verdict(f"refuses to be differentiated: {error}")
-    if response.gradient is None:
-        return no_verdict("a decoder keeps what it is given")
-    got = real_numbers(response.gradient, x)[0, 0]
-    m = places.astype(np.float64)
-    rope = subject.oracle.rotary_at(sequence_length(m))
-    angles = subject.oracle.angles(rope, m)
-    expected = float64.rotate(
-        up, -angles, pairs_in=rope.pairs_out, pairs_out=rope.pairs_in, factor=rope.attention_factor
-    )
-    first, second = rope.pairs_out.T
-    size = rope.attention_factor * np.hypot(up[:, first], up[:, second])
-    unit = subject.tolerances.of_pair(subject.dtype)
-    least = subject.tolerances.of_number(subject.dtype)
-    tolerance = unit * np.abs(expected) + least
-    lost = phase_tolerance(angles, rope.inv_freq) + subject.oracle.uncertain_phase(rope, m)
-    for column in rope.pairs_in.T:
-        tolerance[:, column] = (unit + lost) * size + least
-
-    def example(row: int, j: int) -> str:
-        return (
-            f"{format_position(m[row])}, coordinate {j}: gradient {got[row, j]:.6g}, "
-            f"expected {expected[row, j]:.6g}"
-        )
-
-    return compare_rows(got, expected, tolerance, dtype=subject.dtype, example=example)
-
-
 ROUNDING = Law(
     name="rounding",
     equation="34",
     because="half of the mean error of digits cut off, 1/2 ulp",
     judge=rounding,
     meaning="half precision results are biased",
-    excuse=needs_oracle,
-)
-GRADIENT = Law(
-    name="gradient",
-    equation="34",
-    because="the rounding of one rotation",
-    judge=gradient,
-    meaning="the gradient is not the inverse rotation",
     excuse=needs_oracle,
 )

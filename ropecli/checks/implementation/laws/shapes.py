@@ -10,11 +10,13 @@ import numpy as np
 from ropecli.arrays import DTYPES
 from ropecli.checks.implementation.calling.request import MEMORY, Request
 from ropecli.checks.implementation.interface import (
+    Died,
     ImplementationError,
     Unsupported,
+    WrongResult,
     real_numbers,
 )
-from ropecli.checks.implementation.judge import judge_rows
+from ropecli.checks.implementation.judge import call_failure, judge_rows
 from ropecli.checks.implementation.laws.positions import AS_THE_ORACLE
 from ropecli.checks.implementation.shapes.calls import Call, Survey
 from ropecli.checks.implementation.shapes.design import (
@@ -50,6 +52,12 @@ RUN = 128  #: Positions in each of the short calls.
 SECOND = 12  #: Tokens of the second sequence of a decoder.
 NEIGHBOURS = 5  #: Positions before a wrong one with which it is tried again.
 SHARE = 10  #: One position in so many is seen in a short call as well.
+#: Sizes of calls that are differentiated, which takes longer.
+DIFFERENTIATED = {
+    "length": (1, 3, 16, 63, 64, 65, 129, 1025),
+    "heads": (1, 2, 3, 9, 17, 33),
+    "batch": (1, 2, 4, 5),
+}
 PLAIN = 16  #: Tokens of a call that has nothing else to show.
 
 
@@ -61,14 +69,23 @@ def every_shape(subject: Subject) -> Outcome:
     return survey.outcome(with_others=True)
 
 
-def _survey(survey: Survey, factors: Mapping[str, Sequence[Any]], subject: Subject) -> None:
+def _survey(
+    survey: Survey,
+    factors: Mapping[str, Sequence[Any]],
+    subject: Subject,
+    *,
+    gradient: bool = False,
+) -> None:
     """Make calls with each value alone, and then with each pair of those that are taken."""
+
+    def make(case: Case, salt: int = 0) -> bool:
+        return survey.make(replace(_call(subject, case, salt), gradient=gradient))
 
     def within(limit: int) -> Callable[[Case], bool]:
         return lambda case: rows(case) <= limit
 
     singles = one_at_a_time(factors, within(ROWS[-1]))
-    taken = [case for case in singles if survey.make(_call(subject, case))]
+    taken = [case for case in singles if make(case)]
     if subject.implementation.costly or not taken:
         return
     known = {
@@ -82,7 +99,7 @@ def _survey(survey: Survey, factors: Mapping[str, Sequence[Any]], subject: Subje
             others = random.integers(1, most + 1, size=len(known["length"])).tolist()
             known["length"] = sorted({*others})
         for case in cover(known, *(within(limit) for limit in ROWS), first=taken):
-            survey.make(_call(subject, case, salt=number))
+            make(case, number)
 
 
 def _factors(subject: Subject) -> dict[str, Sequence[Any]]:
@@ -187,6 +204,30 @@ def _run(subject: Subject, first: int, length: int, mode: str = "one sequence") 
     )
 
 
+def gradient(subject: Subject) -> Outcome:
+    """The gradient of the input is the one of the result, turned back and stretched as much."""
+    survey = Survey(subject=subject, instance=subject.implementation.fresh())
+    factors = _factors(subject)
+    for name, known in DIFFERENTIATED.items():
+        if name in factors:
+            factors[name] = [value for value in factors[name] if value in known]
+    plain = one_at_a_time(factors)[0]
+    call = replace(_call(subject, plain), gradient=True)
+    try:
+        note = survey.instance.request(survey.request(call)).note
+    except Unsupported as error:
+        return no_verdict(str(error))
+    except (WrongResult, Died) as error:
+        return call_failure(error)
+    except ImplementationError as error:
+        return no_verdict(f"refuses to be differentiated: {error}")
+    if subject.implementation.costly:
+        factors = {name: values[:1] for name, values in factors.items()}
+    _survey(survey, factors, subject, gradient=True)
+    outcome = survey.outcome()
+    return replace(outcome, note=note) if outcome.passed and note else outcome
+
+
 def keys(subject: Subject) -> Outcome:
     """Keys are turned as queries are, in their own number of heads."""
     if "k" not in subject.implementation.convention.names:
@@ -195,7 +236,7 @@ def keys(subject: Subject) -> Outcome:
     places = subject.on_axes(np.arange(min(32, subject.context)))
     refused: list[str] = []
     judged: list[Outcome] = []
-    for heads, key_heads in ((4, 2), (4, 1), (1, 1)):
+    for heads, key_heads in ((4, 2), (4, 1), (6, 4), (1, 1)):
         q = subject.vectors(heads * len(places), salt=45).astype(DTYPES[subject.dtype])
         k = subject.vectors(key_heads * len(places), salt=46).astype(DTYPES[subject.dtype])
         q = q.reshape(1, heads, len(places), subject.dim)
@@ -203,21 +244,31 @@ def keys(subject: Subject) -> Outcome:
             request = Request(q=q, k=k.reshape(1, key_heads, *q.shape[2:]), positions=places)
             response = instance.request(request)
         except (ImplementationError, Unsupported) as error:
-            refused.append(str(error))
+            refused.append(f"refuses {key_heads} heads of keys beside {heads} of queries: {error}")
             continue
         if response.k is None:
             return no_verdict("it returns no keys")
-        judged.append(_judge_keys(subject, k, real_numbers(response.k, k), places))
+        outcome = _judge_keys(subject, k, real_numbers(response.k, k), places)
+        if outcome.passed and key_heads < heads:
+            outcome = _judge_queries(subject, q, real_numbers(response.q, q), places)
+        judged.append(outcome)
     failed = [each for each in judged if each.passed is False]
     if failed and judged[-1].passed:  # as many as heads of queries
-        words = "keys in fewer heads than queries come out wrong"
+        words = "queries or keys come out wrong where keys have fewer heads"
         detail = failed[0].note
         return replace(failed[0], note=f"{words}: {detail}" if detail else words)
     if failed or not judged:
-        return failed[0] if failed else no_verdict(f"refuses keys: {refused[-1]}")
-    return replace(
-        judged[0], note=f"refuses fewer heads of keys: {refused[0]}" if refused else None
-    )
+        return failed[0] if failed else no_verdict(refused[-1])
+    return replace(judged[0], note=refused[0] if refused else None)
+
+
+def _judge_queries(
+    subject: Subject, q: NDArray[Any], result: Array, places: NDArray[Any]
+) -> Outcome:
+    x, got = (each.astype(np.float64).reshape(-1, subject.dim) for each in (q, result))
+    repeated = np.tile(places, (len(x) // len(places), *[1] * (places.ndim - 1)))
+    outcome = judge_rows(subject, x, repeated, got, where="queries: ")
+    return outcome if outcome.passed else replace(outcome, note="the queries do")
 
 
 def _judge_keys(subject: Subject, k: NDArray[Any], result: Array, places: NDArray[Any]) -> Outcome:
@@ -287,13 +338,14 @@ def _second_sequence(subject: Subject, x: Array, first: Outcome) -> Outcome:
 
 
 def memory(subject: Subject) -> Outcome:
-    """A result still holds after the next call, and input in storage of its own is not changed."""
+    """A result still holds after the next calls, and input in storage of its own is not changed."""
     count = min(16, subject.context)
     places = subject.on_axes(np.arange(count))
     x = subject.vectors(count, salt=43).astype(DTYPES[subject.dtype])[None, None]
     other = subject.vectors(count, salt=44).astype(DTYPES[subject.dtype])[None, None]
     instance = subject.implementation.fresh()
-    then = Request(q=other, positions=places)
+    fewer = Request(q=other[:, :, : -(-count // 2)], positions=places[: -(-count // 2)])
+    then = (Request(q=other, positions=places), Request(q=other, positions=places), fewer)
     response = instance.request(Request(q=x, positions=places, then=then))
     if response.reread is not None and not response.in_place:
         same = np.array_equal(response.reread, response.q, equal_nan=True)
@@ -301,8 +353,8 @@ def memory(subject: Subject) -> Outcome:
             return Outcome(
                 passed=False,
                 samples=count,
-                counterexample="the result of a call, read again after a second one, is another",
-                note="every result is written into the same buffer",
+                counterexample="the result of a call, read again after later ones, is another",
+                note="results are written into a buffer that later calls overwrite",
             )
     tried = 0
     for kind in MEMORY[1:]:
@@ -337,6 +389,14 @@ def _law(name: str, judge: Callable[[Subject], Outcome], meaning: str) -> Law[Su
 EVERY_SHAPE = _law("every shape", every_shape, "")
 EVERY_POSITION = _law("every position", every_position, "")
 MANY_STEPS = _law("many steps", steps, "many calls leave something behind")
+GRADIENT = Law(
+    name="gradient",
+    equation="34",
+    because="the rounding of one rotation",
+    judge=gradient,
+    meaning="the gradient is not the inverse rotation",
+    excuse=needs_oracle,
+)
 KEYS = _law("keys", keys, "keys are turned otherwise than queries")
 MEMORY_HELD = Law(
     name="memory",

@@ -57,6 +57,7 @@ class Call:
     mode: str = "prefill"
     key_heads: int | None = None  #: None: no keys, or as many heads as the queries.
     salt: int = 0
+    gradient: bool = False  #: It takes these vectors back, as gradients of the result.
 
     @property
     def length(self) -> int:
@@ -69,6 +70,7 @@ class Call:
         places = f"positions {flat.min():,} to {flat.max():,}" if flat.size > 1 else ""
         places = places or f"position {int(flat.flat[0]):,}"
         size = f"{self.batch} x {self.heads} x {self.length} vectors of {self.dtype}"
+        size += ", gradient" if self.gradient else ""
         memory = "" if self.memory == "contiguous" else f", {self.memory}"
         own = ", each sequence its own" if self.own and self.batch > 1 else ""
         return f"{size}{memory}, {places}{own}"
@@ -121,10 +123,13 @@ class Survey:
             return False
         self._tried.append((call, False))
         self.calls += 1
-        self._judge(call, "q", request.q, response.q, base, scales)
-        if request.k is not None and response.k is not None:
-            keys = scales[:, : request.k.shape[1]]
-            self._judge(call, "k", request.k, response.k, base, keys)
+        given: tuple[NDArray[Any] | None, ...] = (request.q, request.k)
+        results: tuple[NDArray[Any] | None, ...] = (response.q, response.k)
+        if request.gradient is not None:
+            given, results = request.gradient, response.gradient or ()
+        for array, each, result in zip("qk", given, results, strict=False):
+            if each is not None and result is not None:
+                self._judge(call, array, each, result, base, scales[:, : each.shape[1]])
         return True
 
     @property
@@ -213,6 +218,10 @@ class Survey:
         rows, held = self._vectors[key]
         return rows[:count], held[:count]
 
+    def request(self, call: Call) -> Request:
+        """Return the request of a call."""
+        return self._request(call)[1]
+
     def _request(self, call: Call) -> tuple[Array, Request, Array]:
         """Return the vectors of each row, the request, and the scale of each head."""
         base, held = self.base(call.dtype, call.length, call.salt)
@@ -232,6 +241,10 @@ class Survey:
         q = held * factors[:, : call.heads]
         k = None if call.key_heads is None else held * factors[:, : call.key_heads]
         request = Request(q=q, k=k, positions=call.positions, own=call.own, memory=call.memory)
+        if call.gradient:  # of other vectors, on which it does not depend
+            gradients = (q,) if k is None else (q, k)
+            x, *keys = (np.roll(each, 1, axis=-1) for each in gradients)
+            request = replace(request, q=x, k=next(iter(keys), None), gradient=gradients)
         return base, request, scales
 
     def _judge(
@@ -356,7 +369,10 @@ def _expected(oracle: Oracle, call: Call, base: Array) -> Truth:
     rope = oracle.rotary_at(sequence_length(flat))
     one = replace(oracle, rotary_at=lambda _length: rope)
     starts = range(0, len(flat), BLOCK)
-    parts = [one.truth(rows[i : i + BLOCK], flat[i : i + BLOCK], call.dtype) for i in starts]
+    parts = [
+        one.truth(rows[i : i + BLOCK], flat[i : i + BLOCK], call.dtype, transposed=call.gradient)
+        for i in starts
+    ]
     return Truth(
         rows=np.concatenate([part.rows for part in parts]).reshape(count, *base.shape),
         tolerance=np.concatenate([part.tolerance for part in parts]).reshape(count, *base.shape),
