@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import shlex
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -114,7 +115,7 @@ class Convention:
         letters("axes of positions", self.axes_of_positions, needed="s")
         letters("axes of tables", self.axes_of_tables, needed="s")
 
-    @property
+    @functools.cached_property
     def names(self) -> frozenset[str]:
         """The names that the call mentions."""
         found: set[str] = set()

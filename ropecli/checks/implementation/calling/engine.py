@@ -156,7 +156,9 @@ class _Instance:
         hoist = _Hoist(engine.name if inspect.isclass(engine.target) else "")
         self._call = _compile(hoist.visit(parse_call(convention.call)))
         self._step = _compile(hoist.visit(parse_call(convention.step))) if convention.step else None
-        self._construction = hoist.construction
+        # Compiled once: Python 3.11 fails to compile in one thread while another one does.
+        construction = hoist.construction
+        self._construction: Any = construction and _compile(ast.Expression(construction))
         self._object = self._construct()
 
     def _construct(self) -> Any:
@@ -169,8 +171,7 @@ class _Instance:
             "context": self._context,
             "dtype": self._frame.dtype("float32"),
         }
-        code = _compile(ast.Expression(self._construction))
-        return eval(code, {**self._names, **sizes})
+        return eval(self._construction, {**self._names, **sizes})
 
     def call(self, request: Request) -> Response:
         """Make one call, and read its result."""

@@ -117,9 +117,9 @@ class Torch(Numpy):
         if not both:
             msg = "its result has no gradient"
             raise Unsupported(msg)
-        results, ups = zip(*both, strict=True)
+        results, those = zip(*both, strict=True)
         backs = torch.autograd.grad(
-            results, given, ups, create_graph=True, allow_unused=True, materialize_grads=True
+            results, given, those, create_graph=True, allow_unused=True, materialize_grads=True
         )
         again = [back.sum() for back in backs if back.requires_grad]
         try:
