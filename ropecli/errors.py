@@ -50,6 +50,10 @@ class FileError(RopecliError, ValueError):
     """A file that cannot be read, written, or understood."""
 
 
+class NoRotaryError(FileError):
+    """A model's file that says nothing about a rotary position embedding."""
+
+
 def spell_parameters(advice: str, name: Callable[[str], str]) -> str:
     """Return advice with `name` of each parameter that it has in backquotes."""
     return re.sub(r"`(\w+)`", lambda match: name(match[1]), advice)

@@ -9,7 +9,7 @@ import typer
 from ropecli.cli import options
 from ropecli.cli.command import command
 from ropecli.cli.options import PictureOptions
-from ropecli.errors import FileError
+from ropecli.errors import FileError, NoRotaryError
 
 
 @command
@@ -41,13 +41,17 @@ def inspect(
 
     Show which RoPE a model uses. For each kind of layer: rope type, base, head dim, layout,
     factors, wavelengths against the context, and what lint finds. Exit code 1 if a finding
-    is an error.
+    is an error, or if the model has no RoPE.
     """
     from ropecli.models.lint.run import Inspection, lint_description
     from ropecli.models.load import check_length, compute, describe
 
     length = check_length(sequence_length)
-    described = describe(source)
+    try:
+        described = describe(source)
+    except NoRotaryError as error:
+        error.exit_code = 1  # an answer, and not a file that can't be read
+        raise
     try:
         model = compute(described, sequence_length=length, reading=reading).only(layer)
     except FileError as error:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_NO_KEYS: Mapping[str, Any] = MappingProxyType({})
+_TABLES = ("other", "parts")  #: Tables that are not entries.
 BASES = ("rope_theta", "rope_scaling", "rope_parameters")  #: Keys that may hold a base.
 
 
@@ -55,11 +57,18 @@ def table() -> Mapping[str, Any]:
     return MappingProxyType(tomllib.loads(text))
 
 
-def architecture(model_type: object) -> Architecture:
-    """Return the facts of a model_type; none where the table does not have it."""
+def architecture(model_type: object, config: Mapping[str, Any] = _NO_KEYS) -> Architecture:
+    """Return the facts of a model_type; none where the table does not have it.
+
+    Args:
+        model_type: As the file has it.
+        config: The keys next to it, by which some have variants.
+    """
     name = model_type if isinstance(model_type, str) else None
-    known = name is not None and name != "parts" and isinstance(table().get(name), dict)
+    known = name is not None and name not in _TABLES and isinstance(table().get(name), dict)
     facts = _entry(name) if known and name is not None else {}
+    for key, variant in facts.pop("variants", {}).items():
+        facts = _entry(variant) if config.get(key) is True else facts
     defaults = facts.pop("defaults", {})
     return Architecture(
         model_type=name,

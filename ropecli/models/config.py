@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ropecli.errors import ArgumentError
+from ropecli.errors import ArgumentError, NoRotaryError
+from ropecli.models.architectures import table
 from ropecli.models.entries import BASE, entries, layer_override
 from ropecli.models.geometry import geometry, set_axes
 from ropecli.models.keys import SLIDING, Keys, check_kind_count
@@ -31,25 +32,27 @@ def settings_of(config: Mapping[str, Any]) -> tuple[Settings, ...]:
     """Return the settings of every kind of layer in a config.json.
 
     Raises:
-        ArgumentError: No rotary embedding, or a value that cannot be used.
+        ArgumentError: A value that cannot be used.
+        NoRotaryError: No rotary embedding.
     """
     found: list[Settings] = []
     for part in parts(config):
         found += _part_settings(part)
         check_kind_count(found)
     if not found:
-        msg = (
-            "no rotary position embedding found: no rope_theta, rope_scaling or rope_parameters, "
-            f"and {_without_rotary(config.get('model_type'))}"
-        )
-        raise ArgumentError(msg)
+        msg = f"no rotary position embedding found: {_without_rotary(config.get('model_type'))}"
+        raise NoRotaryError(msg)
     return tuple(found)
 
 
 def _without_rotary(model_type: object) -> str:
+    other = table()["other"].get(model_type) if isinstance(model_type, str) else None
+    if other is not None:
+        return f"model_type {quote(model_type)} rotates {other}"
+    keys = "no rope_theta, rope_scaling or rope_parameters"
     if model_type is None:
-        return "no model_type that is known to have one"
-    return f"model_type {quote(model_type)} is not known to have one"
+        return f"{keys}, and no model_type that is known to have one"
+    return f"{keys}, and model_type {quote(model_type)} is not known to have one"
 
 
 def _part_settings(part: Part) -> list[Settings]:
@@ -96,6 +99,9 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
     scaling = entry | {"max_position_embeddings": context}
     if original is not None:
         scaling["original_max_position_embeddings"] = original
+    if "stepped_ntk" in facts:
+        scaling["base_seqlen"] = keys.integer("base_seqlen") or facts["stepped_ntk"]
+        scaling["training_seqlen"] = keys.integer("training_seqlen") or context
     set_axes(keys, scaling, placed.parameters, facts)
     if keys.architecture.model_type is None:
         assumed.append("an architecture like Llama's: no model_type")

@@ -136,6 +136,10 @@ def _complete(given: Mapping[str, Any], keys: Keys, base_key: str = "rope_theta"
             entry["rope_type"] = meant
     if entry.get("rope_theta") is None:
         entry["rope_theta"] = keys.real(base_key if keys.find(base_key) else "rope_theta")
+        within = keys.config.get(keys.architecture.facts.get("base_in", ""))
+        if entry["rope_theta"] is None and isinstance(within, dict) and "rope_theta" in within:
+            entry["rope_theta"] = real("rope_theta", within["rope_theta"])
+            entry["base_in"] = keys.architecture.facts["base_in"]
         ratio = keys.real("rope_ratio")
         if ratio is not None and keys.config.get("rope_theta") is None:
             entry["rope_theta"] = BASE * ratio

@@ -102,6 +102,9 @@ def _lay_out(keys: Keys, entry: Mapping[str, Any], found: Geometry) -> None:
         layout, output = ("interleaved", "half") if interleave else ("half", None)
     elif keys.own("rotary_emb_interleaved") is not None:
         layout = "interleaved" if keys.own("rotary_emb_interleaved") else "half"
+    elif not keys.architecture.known and keys.find("qk_rope_head_dim") is not None:
+        layout = "interleaved"
+        found.assumed.append("layout interleaved, as in nearly all models with qk_rope_head_dim")
     elif not keys.architecture.known:
         found.assumed.append(
             "layout half, as in nearly all models of Transformers: no key of config.json gives it"

@@ -45,6 +45,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     ),
     "partial_rotary_factor": ("rotary_pct", "rotary_emb_fraction", "rope_pct"),
     "rotary_dim": ("rotary_ndims",),
+    "rope_local_base_freq": ("rope_local_theta", "swa_rope_theta"),
     "sliding_window_pattern": ("global_attn_every_n_layers",),
 }
 #: Keys that only models with a rotary embedding have.

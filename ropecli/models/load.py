@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ropecli.errors import ArgumentError, FileError, RopecliError
+from ropecli.errors import ArgumentError, FileError, NoRotaryError, RopecliError
 from ropecli.models import config
 from ropecli.models.gguf import describe_gguf
 from ropecli.models.model import Layer, Model
@@ -83,6 +83,9 @@ def describe(source: object) -> Description:
 def _describe_config(name: str, keys: Mapping[str, Any]) -> Description:
     try:
         settings = config.settings_of(keys)
+    except NoRotaryError as error:
+        msg = f"{name}: {error}"
+        raise NoRotaryError(msg) from None
     except ArgumentError as error:
         msg = f"{name}: {error}"
         raise FileError(msg) from None

@@ -25,7 +25,7 @@ OTHER_POSITIONS = (
     "learned",
     "nope",
 )
-#: Objects that are not parts. DBRX has a rope_theta in attn_config that no code reads.
+#: Objects that are not parts.
 NO_PARTS = ("attn_config", "ffn_config")
 #: EsmFold2 rotates by the place of atoms in space; its frequencies are of none of the rope types.
 SPATIAL = "spatial_rope_base_frequency"
@@ -55,7 +55,7 @@ def parts(config: Mapping[str, Any]) -> list[Part]:
 
 def _architecture_of_top(config: Mapping[str, Any]) -> Architecture:
     """Return the file's architecture; the text model's where old files have its keys there."""
-    own = architecture(config.get("model_type"))
+    own = architecture(config.get("model_type"), config)
     text = table()["parts"].get(own.model_type, {}).get("text_config")
     flat = not own.known and text is not None and not any(key in config for key in TEXT)
     return architecture(text) if flat else own
@@ -63,7 +63,7 @@ def _architecture_of_top(config: Mapping[str, Any]) -> Architecture:
 
 def _architecture_of_child(config: Mapping[str, Any], key: str, parent: object) -> Architecture:
     """Return the architecture of a part, by its place where its model_type does not give it."""
-    own = architecture(config.get("model_type"))
+    own = architecture(config.get("model_type"), config)
     placed = table()["parts"].get(parent, {}).get(key) if isinstance(parent, str) else None
     return own if placed is None or own.known else architecture(placed)
 
@@ -77,7 +77,7 @@ def _walk(
         for key, value in config.items()
         if key.endswith("_config") and key not in NO_PARTS and isinstance(value, dict)
     ]
-    if _rotates(keys, alone=not any(key in TEXT for key, _ in children), top=depth == 0):
+    if _rotates(keys, alone=not any(key in TEXT for key, _ in children)):
         yield Part(path=path, name=name, keys=keys)
     if depth == DEEPEST:
         return
@@ -102,17 +102,18 @@ def _other_position(keys: Keys, key: str) -> bool:
     return read and isinstance(value, str) and value in OTHER_POSITIONS
 
 
-def _rotates(keys: Keys, *, alone: bool, top: bool) -> bool:
+def _rotates(keys: Keys, *, alone: bool) -> bool:
     """True if a part has a rotary embedding, by its keys or by its architecture."""
     if any(_other_position(keys, key) for key in POSITION_KEYS):
         return False
     if keys.config.get("alibi") is True or any(keys.get(key) is False for key in SWITCHES):
         return False
-    if keys.architecture.model_type in table()["none"] or keys.get(SPATIAL) is not None:
+    without = (*table()["none"], *table()["other"])
+    if keys.architecture.model_type in without or keys.get(SPATIAL) is not None:
+        return False
+    wanted = keys.architecture.facts.get("rotates_where", {})
+    if any(keys.config.get(key, value) != value for key, value in wanted.items()):
         return False
     if any(keys.config.get(key) is not None for key in ROTARY_KEYS):
         return True
-    if keys.architecture.known:
-        return alone
-    # An unknown architecture: a transformer, with nothing said about its positions.
-    return top and alone and None not in (keys.get("hidden_size"), keys.get("num_attention_heads"))
+    return keys.architecture.known and alone

@@ -189,7 +189,8 @@ def test_a_temperature_that_is_no_number_is_refused(here: Path) -> None:
 @pytest.mark.parametrize(
     "config",
     [
-        PLAIN | {"layer_rope_theta": [10_000 + i for i in range(65_536)]},
+        PLAIN
+        | {"model_type": "granite_swa", "layer_rope_theta": [10_000 + i for i in range(65_536)]},
         PLAIN | {"rope_parameters": {f"kind {i}": {"rope_theta": 1e4} for i in range(30_000)}},
         PLAIN | {f"k{i}_config": PLAIN | {"rope_theta": 1e4} for i in range(20_000)},
         PLAIN
@@ -217,7 +218,7 @@ def test_as_many_kinds_as_a_file_may_have(here: Path) -> None:
 @pytest.mark.parametrize(
     "config",
     [
-        PLAIN | {"model_type": "m" * 201},
+        PLAIN | {"model_type": "m" * 201, "rope_theta": 1e4},
         PLAIN | {"rope_parameters": {"m" * 201: {"rope_theta": 1e4}}},
         PLAIN | {"m" * 201 + "_config": PLAIN | {"rope_theta": 1e4}},
     ],
@@ -228,7 +229,7 @@ def test_names_as_long_as_a_page(config: dict[str, Any], here: Path) -> None:
 
 
 def test_a_name_of_200_letters(here: Path) -> None:
-    path = saved(here, PLAIN | {"model_type": "m" * 200})
+    path = saved(here, PLAIN | {"model_type": "m" * 200, "rope_theta": 1e4})
     assert "m" * 200 in read_output("decay", "--model", path, "--max-dist", "2", "--json")[0]
 
 

@@ -404,10 +404,6 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("config.json --as trt", "reading must be one of transformers, vllm, llama.cpp,..."),
         ("config.json --layer full", "layer must be one of all, got 'full'; leave --layer out"),
         ("config.json --sequence-length 0", "sequence_length must be from 1 to 2^53, got 0"),
-        (
-            "sizes.json",
-            "sizes.json: no rotary position embedding found: ... known to have one",
-        ),
         ("long.json", "long.json is not a config.json: a number in it has thousands of digits"),
         ("x.npy", "x.npy is a binary file: neither a config.json nor a GGUF"),
         ("bad.json", "...; see ropecli lint bad.json..."),
@@ -430,6 +426,10 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
     ],
     "diff": [
         ("config.json missing.json", "cannot read missing.json: No such file or directory"),
+        (
+            "config.json sizes.json",
+            "sizes.json: no rotary position embedding found: ... known to have one",
+        ),
         ("config.json --as trt", "reading must be one of transformers, vllm, llama.cpp,..."),
         (
             "config.json --as vllm --as vllm --as vllm",

@@ -11,6 +11,7 @@ from ropecli.models.architectures import architecture, table
 FACTS = {
     "axes": int,
     "axis_order": list,
+    "base_in": str,
     "bases": dict,
     "deal_out": bool,
     "defaults": dict,
@@ -34,12 +35,15 @@ FACTS = {
     "rope_type": str,
     "rope_types": dict,
     "rotary_dim": str,
+    "rotates_where": dict,
     "scaled": list,
     "softmax": str,
     "source": str,
+    "stepped_ntk": int,
     "take_turns": bool,
     "types": list,
     "unstretched": list,
+    "variants": dict,
 }
 VALUES: dict[str, set[str]] = {
     "direction": {"reversed"},
@@ -52,7 +56,9 @@ VALUES: dict[str, set[str]] = {
     "softmax": {"mscale_all_dim"},
 }
 ENTRIES: dict[str, dict[str, Any]] = {
-    name: entry for name, entry in table().items() if isinstance(entry, dict) and name != "parts"
+    name: entry
+    for name, entry in table().items()
+    if isinstance(entry, dict) and name not in ("parts", "other")
 }
 
 

@@ -303,7 +303,8 @@ def test_an_unknown_model_type_works_and_says_what_was_assumed() -> None:
 
 def test_a_missing_base_is_said() -> None:
     config = {k: v for k, v in LLAMA_31.items() if k not in ("rope_theta", "rope_scaling")}
-    (layer,) = load_model(config | {"model_type": "mystery"}).layers
+    config |= {"model_type": "mystery", "partial_rotary_factor": 1.0}
+    (layer,) = load_model(config).layers
     assert layer.rotary is not None
     assert layer.rotary.base == 10_000
     assert any("base 10000: no rope_theta" in sentence for sentence in layer.settings.assumed)

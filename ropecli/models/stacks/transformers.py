@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import ArgumentError
+from ropecli.models.entries import BASE
 from ropecli.models.stacks.build import build
 from ropecli.models.stacks.stack import Stack
+from ropecli.rotary.factors import mscale
 
 if TYPE_CHECKING:
     from ropecli.models.settings import Settings
@@ -29,7 +32,34 @@ def rotary(settings: Settings, sequence_length: int | None) -> Rotary:
         beyond = (sequence_length or 0) > (settings.original_context_length or 0)
         scaling["attention_factor"] = scaling["long_mscale" if beyond else "short_mscale"]
         scaling["long_factor"] = scaling.get("short_factor")
+    if scaling.get("base_in"):  # DBRX: a key that the older code and other stacks read
+        scaling["rope_theta"] = BASE
+    if scaling.get("training_seqlen"):
+        return _stepped(settings, scaling, sequence_length or 0)
     return build(settings, settings.rope_type, scaling, sequence_length)
+
+
+def _stepped(settings: Settings, scaling: dict[str, Any], sequence_length: int) -> Rotary:
+    """TeleChat's dynamic NTK: the base grows with each power of two, the factor from training on.
+
+    With L the positions in use, at least those of training, and L0 those where it begins, alpha is
+    2^ceil(log2(L / L0) + 1) - 1.
+    """
+    trained = scaling["training_seqlen"]
+    used = max(sequence_length, trained)
+    steps = math.ceil(math.log2(used / scaling["base_seqlen"]) + 1)
+    scaling["alpha"] = max(2**steps - 1, 1)
+    if used == trained:
+        return build(settings, "dynamic", scaling, None)
+    dim = settings.geometry["head_dim"]
+    slowed = [scaling["alpha"] ** (2 * i / (dim - 2)) for i in range(dim // 2)]
+    scaling |= {
+        "short_factor": slowed,
+        "long_factor": slowed,
+        "original_max_position_embeddings": trained,
+        "attention_factor": mscale(used / trained),
+    }
+    return build(settings, "longrope", scaling, None)
 
 
 TRANSFORMERS = Stack(name="transformers", version="5.23.0", rotary=rotary)

@@ -148,7 +148,7 @@ CASES: dict[str, Case] = {
     ),
     "R090": Case(
         "rope_theta",
-        config(model_type="my_model", rope_theta=None),
+        config(model_type="my_model", rope_theta=None, partial_rotary_factor=0.5),
         config(model_type="my_model"),
     ),
     "R092": Case(
