@@ -8,6 +8,7 @@ by u. `reference.rotation` has the same in 40 digits.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,8 +59,29 @@ def rotate(
         factor: A, the attention factor; or one for each angle, with the growth of xPos in it.
     """
     rows: Array = x.astype(np.float64)
-    a, b = rows[..., pairs_in[:, 0]], rows[..., pairs_in[:, 1]]
+    first, second = columns(pairs_in)
+    a, b = x[..., first].astype(np.float64), x[..., second].astype(np.float64)
     cosine, sine = np.cos(angles), np.sin(angles)
-    rows[..., pairs_out[:, 0]] = factor * (a * cosine - b * sine)
-    rows[..., pairs_out[:, 1]] = factor * (a * sine + b * cosine)
+    first, second = columns(pairs_out)
+    rows[..., first] = factor * (a * cosine - b * sine)
+    rows[..., second] = factor * (a * sine + b * cosine)
     return rows
+
+
+def columns(pairs: NDArray[np.int64]) -> list[NDArray[np.int64] | slice]:
+    """Return the first and the second coordinates of pairs (pairs, 2), as indices of an axis.
+
+    Those at equal distances, as in both layouts, are a slice, which NumPy reads several times as
+    fast as a list.
+    """
+    return _columns(pairs.tobytes(), len(pairs))
+
+
+@functools.lru_cache(maxsize=64)
+def _columns(pairs: bytes, count: int) -> list[NDArray[np.int64] | slice]:
+    found: list[NDArray[np.int64] | slice] = []
+    for each in np.frombuffer(pairs, dtype=np.int64).reshape(count, 2).T:
+        steps = np.diff(each)
+        regular = len(steps) > 0 and steps[0] > 0 and bool((steps == steps[0]).all())
+        found.append(slice(int(each[0]), int(each[-1]) + 1, int(steps[0])) if regular else each)
+    return found

@@ -72,6 +72,10 @@ class Recorder:
         """As `Engine.drop`."""
         self._engine.drop(number)
 
+    def announce(self, number: int, request: Request) -> None:
+        """As `Engine.announce`."""
+        self._engine.announce(number, request)
+
     def call(self, number: int, request: Request) -> Response:
         """As `Engine.call`."""
         subject, before = self._subject, self._last.get(number)

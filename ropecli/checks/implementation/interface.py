@@ -69,6 +69,10 @@ class Instance(ABC):
             Unsupported: Its convention cannot say this request.
         """
 
+    @abstractmethod
+    def announce(self, request: Request) -> None:
+        """Begin with the next call, if it can run while the last one is judged."""
+
     def rows(
         self, x: NDArray[np.float64], positions: NDArray[Any], dtype: str
     ) -> NDArray[np.float64]:
@@ -160,10 +164,19 @@ def real_numbers(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float6
     Raises:
         WrongResult: Not real.
     """
+    return check_real(result, given).astype(np.float64)
+
+
+def check_real(result: NDArray[Any], given: NDArray[Any]) -> NDArray[Any]:
+    """Return a result of any shape as it is.
+
+    Raises:
+        WrongResult: Not real.
+    """
     if result.dtype.kind not in "fiu" and known_dtype(result) not in DTYPES:
         msg = f"it returned {result.dtype} for x of {known_dtype(given)}"
         raise WrongResult(msg)
-    return result.astype(np.float64)
+    return result
 
 
 def known_dtype(array: NDArray[Any]) -> str:

@@ -119,7 +119,7 @@ class Oracle:
         rows = float64.rotate(
             x, angles, pairs_in=pairs_in, pairs_out=pairs_out, factor=rope.attention_factor
         )
-        (first, second), (to_first, to_second) = pairs_in.T, pairs_out.T
+        (first, second), to = float64.columns(pairs_in), float64.columns(pairs_out)
         # Coordinates in no pair are copied, or multiplied by a one that may be rounded.
         unit, least = self.tolerances.of_pair(dtype), self.tolerances.of_number(dtype)
         allowed = unit * np.abs(rows) + least
@@ -127,9 +127,9 @@ class Oracle:
             furthest = np.abs(positions if positions.ndim == 1 else positions.max(axis=1))
             allowed += (self.outside * furthest * np.abs(x).max(axis=1))[:, None]
         lost = phase_tolerance(angles, rope.inv_freq) + self.uncertain_phase(rope, positions)
-        size = rope.attention_factor * np.hypot(x[:, first], x[:, second])
-        per_pair = (unit + lost) * size + least
-        allowed[:, to_first] = allowed[:, to_second] = per_pair
+        size = rope.attention_factor * np.sqrt(x[:, first] ** 2 + x[:, second] ** 2)
+        for each in to:
+            allowed[:, each] = (unit + lost) * size + least
         return Truth(rows=rows, tolerance=allowed)
 
     def angles(self, rope: Rotary, positions: Array) -> Array:

@@ -312,3 +312,23 @@ def test_arrays_that_fill_pipes_in_both_directions() -> None:
 
     verdict = ropecli.check(kernel, **SMALL | {"head_dim": 2048, "form": "apply"})
     assert "nothing is rotated" in str(verdict.diagnosis)
+
+
+@pytest.mark.slow
+def test_calls_that_run_ahead_are_judged_as_those_that_do_not() -> None:
+    """Where what is judged needs a call in between, and one ahead is refused."""
+
+    def kernel(x: Any, positions: Any) -> Any:
+        if x.shape[-2] == 33:
+            msg = "no 33 tokens"
+            raise ValueError(msg)
+        theta = 100.0 ** (-np.arange(4) / 4) / (1 + (x.shape[-2] > 64))
+        angle = np.asarray(positions)[:, None] * theta
+        a, b = x[..., :4], x[..., 4:]
+        cos, sin = np.cos(angle), np.sin(angle)
+        return np.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1).astype(x.dtype)
+
+    options: dict[str, Any] = SMALL | {"context_length": 96, "select": ["every shape"]}
+    here, apart = (ropecli.check(kernel, **options, isolated=each) for each in (False, True))
+    assert here.checks == apart.checks
+    assert here.diagnosis is not None

@@ -83,6 +83,9 @@ class Engine(Protocol):
     def call(self, number: int, request: Request) -> Response:
         """Call an instance."""
 
+    def announce(self, number: int, request: Request) -> None:
+        """Begin with the next call, if it can run while the last one is judged."""
+
     def drop(self, number: int) -> None:
         """Forget an instance."""
 

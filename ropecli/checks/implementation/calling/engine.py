@@ -122,6 +122,9 @@ class Engine:
         """
         return self._instances[number].call(request)
 
+    def announce(self, number: int, request: Request) -> None:
+        """Wait for the call: it runs in this process."""
+
     def drop(self, number: int) -> None:
         """Forget an instance."""
         self._instances.pop(number, None)

@@ -57,6 +57,12 @@ class CalledInstance(Instance):
             raise ImplementationError(self._owner.refusal_of_own_positions)
         return self._owner.engine.call(self._number, request)
 
+    def announce(self, request: Request) -> None:
+        """Begin with the next call, if it can run while the last one is judged."""
+        if request.own and self._owner.refusal_of_own_positions is not None:
+            return
+        self._owner.engine.announce(self._number, request)
+
     def call(self, x: NDArray[Any], positions: NDArray[np.int64]) -> NDArray[Any]:
         """Return the result for x (..., sequence, head_dim); for scores, x is q and k."""
         if self._scores:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import importlib
 import os
 import pickle
@@ -25,6 +26,10 @@ from typing import Any, NoReturn, Protocol
 
 #: Imported before workers are forked if this process has it: the one that takes seconds.
 SLOW_TO_IMPORT = "torch"
+PIPE = 2**20  #: Bytes that a pipe holds.
+#: Arrays of a call are made in memory that the C library keeps: a page that is taken anew costs
+#: as much time as the numbers in it.
+KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
 MESSAGE = 2**17  #: Bytes of the longest message to the process that forks.
 UNLIKE = "PYTEST_CURRENT_TEST"  #: A variable that differs from test to test, and means nothing.
 
@@ -82,6 +87,10 @@ class _Pipes:
 
     def __init__(self) -> None:
         pairs = [os.pipe() for _ in range(4)]
+        if hasattr(fcntl, "F_SETPIPE_SZ"):  # Linux: otherwise a call's arrays go in 64 KiB at once
+            for _, end in pairs[:2]:
+                with contextlib.suppress(OSError):  # a user may have but so much
+                    fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, PIPE)
         (there_in, here_in), (here_out, there_out), (here_err, there_err), (end, alive) = pairs
         self.there = (there_in, there_out, there_err, end)
         self.stdin = os.fdopen(here_in, "wb")
@@ -176,7 +185,7 @@ class _Forker:
                 stderr=subprocess.DEVNULL,
                 pass_fds=(there.fileno(),),
                 start_new_session=True,
-                env=environment,
+                env=KEEP_MEMORY | environment,
             )
 
     def fork(self) -> _Forked:

@@ -44,6 +44,8 @@ GRACE = 0.5  #: Seconds between looks whether a process lives whose pipe has no 
 #: Packages of what answers are made of: plain data, for which no foreign module is imported.
 PLAIN = {"ropecli", "numpy", "ml_dtypes", "collections", "_codecs"}
 
+_Outcome = tuple[str, Any, tuple[str, ...]]  #: As `worker._Served.answer` returns it.
+
 
 class IsolatedEngine:
     """The methods of `Engine`, each done in another process.
@@ -71,6 +73,10 @@ class IsolatedEngine:
         self._recipes: dict[int, tuple[Any, ...]] = {}
         self._numbers: dict[int, int] = {}  # of the instances in the process of today
         self._known: dict[tuple[str, ...], Any] = {}  # what was asked once
+        self._ahead: Request | None = None  # the call that was announced,
+        self._early: tuple[Request, _Outcome] | None = (
+            None  # or its outcome, taken before it was asked
+        )
         self._lost = 0.0  # seconds, in calls that ended a process
         self._died = 0
         self._in_a_row = 0
@@ -138,6 +144,12 @@ class IsolatedEngine:
         self._in_a_row = 0
         return answer
 
+    def announce(self, number: int, request: Request) -> None:
+        """As `Engine.announce`."""
+        if self._process is not None and number in self._numbers and self._ahead is None:
+            self._process.put(_message("call", self._numbers[number], request))
+            self._ahead = request
+
     def drop(self, number: int) -> None:
         """As `Engine.drop`."""
         self._recipes.pop(number, None)
@@ -149,7 +161,7 @@ class IsolatedEngine:
         """End the process."""
         if self._process is not None:
             self._process.end()
-        self._process = None
+        self._process = self._ahead = self._early = None
         self._numbers.clear()
 
     def _remake(self, number: int) -> None:
@@ -176,9 +188,7 @@ class IsolatedEngine:
         assert self._process is not None
         begin = time.monotonic()
         try:
-            outcome, value, replaced = self._process.ask(
-                pickle.dumps((method, values), protocol=5), seconds
-            )
+            outcome, value, replaced = self._outcome(self._process, method, values, seconds)
         except _Ended as error:
             self._died += 1
             self._in_a_row += 1
@@ -199,6 +209,20 @@ class IsolatedEngine:
             text += f" (it had replaced {_names(replaced)} {where})" if replaced else ""
             raise (WrongResult if wrong else ImplementationError)(text)
         raise value
+
+    def _outcome(
+        self, process: _Process, method: str, values: tuple[Any, ...], seconds: float
+    ) -> _Outcome:
+        """Return the outcome of a request, which may be the one that was announced."""
+        if self._early is not None and self._early[0] is values[-1]:
+            early, self._early = self._early[1], None
+            return early
+        if self._ahead is None or self._ahead is not values[-1]:
+            if self._ahead is not None:  # answers come in the order of requests
+                self._early = self._ahead, process.get(seconds)
+            process.put(_message(method, *values))
+        self._ahead = None
+        return process.get(seconds)
 
     def _leave(self, replaced: tuple[str, ...], where: str, *, renew: bool) -> None:
         """Note which functions were replaced, and have the next call made in a new process."""
@@ -266,14 +290,17 @@ class _Process:
         for thread in self._threads:
             thread.start()
 
-    def ask(self, request: bytes, seconds: float) -> tuple[str, Any, tuple[str, ...]]:
-        """Make a request, and return its outcome.
+    def put(self, request: bytes) -> None:
+        """Make a request."""
+        self._requests.put(request)
+
+    def get(self, seconds: float) -> _Outcome:
+        """Return the outcome of the first request that has not got its own yet.
 
         Raises:
             _Ended: There is none.
         """
         end = time.monotonic() + seconds
-        self._requests.put(request)
         while True:
             left = end - time.monotonic()
             try:
@@ -288,7 +315,7 @@ class _Process:
                 answer = EOFError()  # whatever it started keeps its pipes open
             if isinstance(answer, Exception):
                 raise _Ended(self._describe_end(answer))
-            outcome: tuple[str, Any, tuple[str, ...]] = answer
+            outcome: _Outcome = answer
             return outcome
 
     def end(self) -> int | None:
@@ -340,6 +367,10 @@ class _Unpickler(pickle.Unpickler):
             msg = f"an answer holds {module}.{name}"
             raise pickle.UnpicklingError(msg)
         return super().find_class(module, name)
+
+
+def _message(method: str, *values: Any) -> bytes:
+    return pickle.dumps((method, values), protocol=5)
 
 
 def _is_outcome(answer: object) -> bool:

@@ -78,14 +78,16 @@ def _survey(
 ) -> None:
     """Make calls with each value alone, and then with each pair of those that are taken."""
 
-    def make(case: Case, salt: int = 0) -> bool:
-        return survey.make(replace(_call(subject, case, salt), gradient=gradient))
+    def make_all(cases: Sequence[Case], salt: int = 0) -> list[bool]:
+        calls = [replace(_call(subject, case, salt), gradient=gradient) for case in cases]
+        return survey.make_all(calls)
 
     def within(limit: int) -> Callable[[Case], bool]:
         return lambda case: rows(case) <= limit
 
     singles = one_at_a_time(factors, within(ROWS[-1]))
-    taken = [case for case in singles if make(case)]
+    made = make_all(singles)
+    taken = [case for case, is_taken in zip(singles, made, strict=True) if is_taken]
     if subject.implementation.costly or not taken:
         return
     known = {
@@ -98,8 +100,7 @@ def _survey(
             most = min(subject.context, ROWS[-1])
             others = random.integers(1, most + 1, size=len(known["length"])).tolist()
             known["length"] = sorted({*others})
-        for case in cover(known, *(within(limit) for limit in ROWS), first=taken):
-            make(case, number)
+        make_all(cover(known, *(within(limit) for limit in ROWS), first=taken), number)
 
 
 def _factors(subject: Subject) -> dict[str, Sequence[Any]]:

@@ -10,24 +10,24 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES
 from ropecli.checks.implementation.calling.convention import letters
-from ropecli.checks.implementation.calling.request import Request
+from ropecli.checks.implementation.calling.request import Request, Response
 from ropecli.checks.implementation.interface import (
     Died,
     ImplementationError,
     Unsupported,
     WrongResult,
-    real_numbers,
+    check_real,
 )
 from ropecli.checks.implementation.judge import format_position
-from ropecli.checks.implementation.oracle import Truth, sequence_length
+from ropecli.checks.implementation.oracle import sequence_length
 from ropecli.checks.implementation.shapes.blame import Table, blame
+from ropecli.checks.implementation.shapes.compare import Comparison, compare
 from ropecli.checks.law import Outcome, distinguishing_digits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ropecli.checks.implementation.interface import Instance
-    from ropecli.checks.implementation.oracle import Oracle
     from ropecli.checks.implementation.shapes.design import Case
     from ropecli.checks.implementation.subject import Subject
     from ropecli.checks.law import Explains
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 #: Heads and sequences of a call have the same vectors times one of these, which no dtype rounds.
 SCALES = tuple(sign * 2.0**n for n in range(8) for sign in (1, -1))
-BLOCK = 1024  #: Rows that are computed at once.
 SAMPLED = 24  #: Rows that are kept of each call: wrong ones, right ones, and where both meet.
 #: Share of the rows that must be wrong for an error of all, and its largest size.
 UNIFORM, SMALL = 0.7, 2.0**-6
@@ -103,9 +102,36 @@ class Survey:
 
     def make(self, call: Call) -> bool:
         """Make a call and judge it; return False if it was refused, or cannot be said."""
-        if self.deaths >= MOST_DEATHS:
-            return False
-        base, request, scales = self._request(call)
+        return self.make_all([call])[0]
+
+    def make_all(self, calls: Sequence[Call]) -> list[bool]:
+        """Make calls, of which the next one runs while one is judged; return as `make`."""
+        taken: list[bool] = []
+        following = self._request(calls[0]) if calls else None
+        for number, call in enumerate(calls):
+            assert following is not None
+            base, request, scales = following
+            if self.deaths >= MOST_DEATHS:
+                return taken + [False] * (len(calls) - number)
+            response = self._respond(call, request)
+            if number + 1 < len(calls):
+                following = self._request(calls[number + 1])
+                self.instance.announce(following[1])
+            if isinstance(response, bool):
+                taken.append(response)
+                continue
+            taken.append(True)
+            given: tuple[NDArray[Any] | None, ...] = (request.q, request.k)
+            results: tuple[NDArray[Any] | None, ...] = (response.q, response.k)
+            if request.gradient is not None:
+                given, results = request.gradient, response.gradient or ()
+            for array, each, result in zip("qk", given, results, strict=False):
+                if each is not None and result is not None:
+                    self._judge(call, array, each, result, base, scales[:, : each.shape[1]])
+        return taken
+
+    def _respond(self, call: Call, request: Request) -> Response | bool:
+        """Make a call; return True if it failed, and False if it was refused, instead."""
         try:
             response = self.instance.request(request)
         except Unsupported:
@@ -123,14 +149,7 @@ class Survey:
             return False
         self._tried.append((call, False))
         self.calls += 1
-        given: tuple[NDArray[Any] | None, ...] = (request.q, request.k)
-        results: tuple[NDArray[Any] | None, ...] = (response.q, response.k)
-        if request.gradient is not None:
-            given, results = request.gradient, response.gradient or ()
-        for array, each, result in zip("qk", given, results, strict=False):
-            if each is not None and result is not None:
-                self._judge(call, array, each, result, base, scales[:, : each.shape[1]])
-        return True
+        return response
 
     @property
     def failed(self) -> bool:
@@ -257,27 +276,16 @@ class Survey:
         scales: Array,
     ) -> None:
         """Compare the rows of one array."""
-        got = real_numbers(result, given)
-        got /= scales[:, : got.shape[1], None, None]
-        self.numbers += got.size
-        truth, error = self._compare(call, base, got)
-        most = error.max(axis=1)
-        ratio = most / truth.tolerance
-        right = bool((ratio <= 1).all())
-        self._count_worst(most, truth.tolerance, ratio)
-        wrong: NDArray[np.bool_] = np.zeros(error.shape[:3], dtype=bool)
-        if not right:
-            wrong = np.asarray(~(error <= truth.tolerance[:, None]).all(axis=-1))
-        self._seen.append((call, array, *_sampled(wrong, right=right)))
-        if wrong.any():
-            largest = np.abs(truth.rows).max(axis=-1)[:, None]
-            relative = (error.max(axis=-1) / largest)[wrong]
-            self.errors += relative[:: 1 + len(relative) // SAMPLED].tolist()
-            b, h, row = (int(each[0]) for each in np.nonzero(wrong))
-            scale = scales[b, h]
-            where = truth.rows[b if len(truth.rows) > 1 else 0, row]
-            j = int((~(error[b, h, row] <= truth.tolerance[b if call.own else 0, row])).argmax())
-            one, other = got[b, h, row, j] * scale, where[j] * scale
+        self.numbers += result.size
+        found = self._compare(call, base, scales, check_real(result, given))
+        if not found.ratio <= (self.max_error / self.tolerance if self.tolerance else -1.0):
+            self.max_error, self.tolerance = found.error, found.tolerance
+        right = found.first is None
+        self._seen.append((call, array, *_sampled(found.wrong, right=right)))
+        if found.first is not None:
+            self.errors += found.relative
+            (b, h, row, j), got, expected = found.first
+            one, other = got * scales[b, h], expected * scales[b, h]
             digits = distinguishing_digits(np.array([one]), np.array([other]))
             places = call.positions[b] if call.own else call.positions
             text = (
@@ -287,32 +295,20 @@ class Survey:
             )
             self._fail(call, text)
 
-    def _compare(self, call: Call, base: Array, got: Array) -> tuple[Truth, Array]:
-        """Return expected rows (batch or 1, length, head_dim), and how far rows got are off.
-
-        Where another table fits a sequence of this length, its rows are expected.
-        """
+    def _compare(self, call: Call, base: Array, scales: Array, result: NDArray[Any]) -> Comparison:
+        """Compare rows with those expected; where another table fits this length, with its rows."""
         oracle = self.subject.oracle
         assert oracle is not None
-        truth = _expected(oracle, call, base)
-        error = np.abs(got - truth.rows[:, None])
-        if not self._other_lengths or (error <= truth.tolerance[:, None]).all():
-            return truth, error
+        found = compare(oracle, call, base, scales, result)
+        if found.first is None or not self._other_lengths:
+            return found
         other = self.subject.identify_at(sequence_length(call.positions.astype(np.float64)))
         if other is not None:
-            at_length = _expected(other, call, base)
-            error_there = np.abs(got - at_length.rows[:, None])
-            if (error_there <= at_length.tolerance[:, None]).all():
-                return at_length, error_there
+            at_length = compare(other, call, base, scales, result)
+            if at_length.first is None:
+                return at_length
         self._other_lengths -= 1
-        return truth, error
-
-    def _count_worst(self, error: Array, tolerance: Array, ratio: Array) -> None:
-        before = self.max_error / self.tolerance if self.tolerance else -1.0
-        if not ratio.max() <= before:
-            worst = int(np.where(np.isnan(ratio), np.inf, ratio).argmax())
-            self.max_error = float(error.flat[worst])
-            self.tolerance = float(np.broadcast_to(tolerance, error.shape).flat[worst])
+        return found
 
     def _fail(self, call: Call, text: str) -> None:
         numbers = call.batch * call.heads * call.length
@@ -357,26 +353,6 @@ def _attributes(call: Call) -> Case:
         "mode": call.mode,
         "positions": "own" if call.own else "shared",
     }
-
-
-def _expected(oracle: Oracle, call: Call, base: Array) -> Truth:
-    """Return expected rows and tolerances, (batch or 1, length, head_dim)."""
-    places = call.positions.astype(np.float64)
-    count = len(places) if call.own else 1
-    flat = places.reshape(-1, *places.shape[2:]) if call.own else places
-    rows = np.broadcast_to(base, (count, *base.shape)).reshape(-1, base.shape[-1])
-    # Blocks that a cache holds, of the rotation that the whole call has.
-    rope = oracle.rotary_at(sequence_length(flat))
-    one = replace(oracle, rotary_at=lambda _length: rope)
-    starts = range(0, len(flat), BLOCK)
-    parts = [
-        one.truth(rows[i : i + BLOCK], flat[i : i + BLOCK], call.dtype, transposed=call.gradient)
-        for i in starts
-    ]
-    return Truth(
-        rows=np.concatenate([part.rows for part in parts]).reshape(count, *base.shape),
-        tolerance=np.concatenate([part.tolerance for part in parts]).reshape(count, *base.shape),
-    )
 
 
 def _sampled(

@@ -1,0 +1,110 @@
+"""Rows of one array of a call, compared with those expected, in blocks that a cache holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ropecli.checks.implementation.oracle import sequence_length
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ropecli.checks.implementation.oracle import Oracle
+    from ropecli.checks.implementation.shapes.calls import Call
+
+    Array = NDArray[np.float64]
+
+ROWS = 128  #: Rows that are computed at once,
+NUMBERS = 2**16  #: and numbers that are compared at once.
+SAMPLED = 24  #: Wrong rows of a block of which the error is kept.
+
+
+@dataclass(kw_only=True, eq=False)
+class Comparison:
+    """How far the rows of an array are off."""
+
+    wrong: NDArray[np.bool_]  #: (batch, heads, length), whether a row is.
+    ratio: float = -1.0  #: Largest error over its tolerance; infinite where a row is not finite.
+    error: float = 0.0  #: That error,
+    tolerance: float = 0.0  #: and that tolerance.
+    #: Errors of wrong rows, over their largest number.
+    relative: list[float] = field(default_factory=list)
+    #: Of the first wrong row that is met: sequence, head, row, coordinate; got, expected.
+    first: tuple[tuple[int, int, int, int], float, float] | None = None
+
+    def add(self, index: tuple[slice, slice, slice], got: Array, rows: Array, tol: Array) -> None:
+        """Compare a block.
+
+        Args:
+            index: Its sequences, heads and rows.
+            got: (sequences, heads, rows, head_dim).
+            rows: Expected rows, (sequences or 1, 1, rows, head_dim).
+            tol: Tolerance of each number, as rows.
+        """
+        error = np.abs(got - rows)
+        ratio = error / tol
+        if ratio.max() <= min(1.0, self.ratio):
+            return
+        ratio[np.isnan(ratio)] = np.inf
+        worst = np.unravel_index(int(ratio.argmax()), ratio.shape)
+        if ratio[worst] > self.ratio:
+            self.ratio, self.error = float(ratio[worst]), float(error[worst])
+            self.tolerance = float(np.broadcast_to(tol, ratio.shape)[worst])
+        wrong = np.asarray((ratio > 1).any(axis=-1))
+        if not wrong.any():
+            return
+        self.wrong[index] = wrong
+        largest = np.broadcast_to(np.abs(rows).max(axis=-1), wrong.shape)
+        relative = error.max(axis=-1)[wrong] / largest[wrong]
+        self.relative += relative[:: 1 + len(relative) // SAMPLED].tolist()
+        if self.first is None:
+            b, h, row = (int(each[0]) for each in np.nonzero(wrong))
+            j = int((ratio[b, h, row] > 1).argmax())
+            place = tuple(i + part.start for i, part in zip((b, h, row), index, strict=True))
+            expected = rows[b if len(rows) > 1 else 0, 0, row, j]
+            self.first = (*place, j), float(got[b, h, row, j]), float(expected)
+
+
+def compare(
+    oracle: Oracle, call: Call, base: Array, scales: Array, result: NDArray[Any]
+) -> Comparison:
+    """Compare the rows of a result.
+
+    Args:
+        oracle: The rotation.
+        call: The call, whose largest position decides on the length of the sequence.
+        base: The vectors that were rotated, (length, head_dim), before
+        scales: (batch, heads), by which those of each head were multiplied.
+        result: (batch, heads, length, head_dim).
+    """
+    rope = oracle.rotary_at(sequence_length(call.positions.astype(np.float64)))
+    one = replace(oracle, rotary_at=lambda _length: rope)
+    found = Comparison(wrong=np.zeros(result.shape[:3], dtype=bool))
+    for sequences, rows in _blocks(call):
+        places = call.positions[sequences, rows] if call.own else call.positions[None, rows]
+        count, length = places.shape[:2]
+        x = np.broadcast_to(base[rows], (count, length, base.shape[1]))
+        flat = places.reshape(count * length, *places.shape[2:]).astype(np.float64)
+        truth = one.truth(x.reshape(len(flat), -1), flat, call.dtype, transposed=call.gradient)
+        expected, tolerance = (
+            each.reshape(count, 1, length, -1) for each in (truth.rows, truth.tolerance)
+        )
+        whole = result[sequences, :, rows]
+        together = max(1, NUMBERS // max(1, whole[:, 0].size))
+        for head in range(0, whole.shape[1], together):
+            heads = slice(head, head + together)
+            got = whole[:, heads].astype(np.float64) / scales[sequences, heads, None, None]
+            found.add((sequences, heads, rows), got, expected, tolerance)
+    return found
+
+
+def _blocks(call: Call) -> Iterator[tuple[slice, slice]]:
+    """Yield sequences and rows of a call that are computed together."""
+    together = max(1, ROWS // call.length) if call.own else call.batch
+    for sequence in range(0, call.batch, together):
+        for row in range(0, call.length, ROWS):
+            yield slice(sequence, sequence + together), slice(row, row + ROWS)
