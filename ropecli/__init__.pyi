@@ -29,6 +29,11 @@ from ropecli.checks.identify import Match as Match
 from ropecli.checks.identify import identify as identify
 from ropecli.checks.implementation.check import Verdict as Verdict
 from ropecli.checks.implementation.check import check as check
+from ropecli.checks.trace import Seen as Seen
+from ropecli.checks.trace import Trace as Trace
+from ropecli.checks.trace import TracedLayer as TracedLayer
+from ropecli.checks.trace import trace as trace
+from ropecli.checks.trace import watch as watch
 from ropecli.checks.vectors import vectors as vectors
 from ropecli.checks.verify import Verification as Verification
 from ropecli.checks.verify import verify as verify

@@ -50,6 +50,11 @@ def slow(*values: Any) -> list[Any]:
     return [pytest.param(value, marks=pytest.mark.slow) for value in values]
 
 
+def oracle(*values: Any) -> list[Any]:
+    """Return values of a parameter that need other people's libraries."""
+    return [pytest.param(value, marks=pytest.mark.oracle) for value in values]
+
+
 def slow_rows(*rows: tuple[Any, ...]) -> list[Any]:
     """Return rows of several parameters that only the slow tier tries."""
     return [pytest.param(*row, marks=pytest.mark.slow) for row in rows]

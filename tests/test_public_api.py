@@ -58,6 +58,8 @@ RESULTS = [
     "Phase",
     "Rotary",
     "Settings",
+    "Trace",
+    "TracedLayer",
     "Verdict",
     "Verification",
 ]
@@ -84,6 +86,7 @@ def test_public_names_are_those_of_the_contract() -> None:
         *ERRORS,
         *RESULTS,
         "Encoding",
+        "Seen",
         "__version__",
         "check",
         "compare_file",
@@ -105,9 +108,11 @@ def test_public_names_are_those_of_the_contract() -> None:
         "rotate",
         "rotation",
         "scores",
+        "trace",
         "vectors",
         "verify",
         "verify_encoding",
+        "watch",
     }
 
 

@@ -39,6 +39,7 @@ COMMANDS = (
     "diff",
     "identify",
     "check",
+    "trace",
     "vectors",
     "permute",
     "info",

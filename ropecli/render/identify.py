@@ -108,7 +108,7 @@ def _sentence(result: Identification, rope: Rotary) -> str:
     parts.append(LAYOUTS.get(rope.layout, "custom pairs"))
     if rope.reorders:
         parts.append("written in another order")
-    parts.append(_extent(rope))
+    parts.append(extent(rope))
     if rope.direction == "reversed":
         parts.append("reversed direction")
     if rope.axes > 1:
@@ -118,7 +118,8 @@ def _sentence(result: Identification, rope: Rotary) -> str:
     return f"This is RoPE: {', '.join(parts)}."
 
 
-def _extent(rope: Rotary) -> str:
+def extent(rope: Rotary) -> str:
+    """Return how much of a head is rotated, and where that is."""
     if rope.rotary_dim == rope.head_dim:
         return f"all {rope.head_dim} dimensions"
     where = {0: "first ", rope.head_dim - rope.rotary_dim: "last "}

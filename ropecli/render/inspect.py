@@ -10,7 +10,7 @@ import numpy as np
 from ropecli.models.lint.run import Inspection
 from ropecli.render import frequencies_figure
 from ropecli.render.console import visible, wrap_rows
-from ropecli.render.labels import sequences, shortest_repr
+from ropecli.render.labels import ROPE_FIELDS, rope_as_json, sequences, shortest_repr
 from ropecli.render.lint import lines_of
 from ropecli.render.table import aligned
 
@@ -47,27 +47,11 @@ def as_json(result: Inspection) -> dict[str, Any]:
 
 def _layer_as_json(layer: Layer) -> dict[str, Any]:
     rope = layer.rotary
-    fields = (
-        "rope_type",
-        "base",
-        "head_dim",
-        "rotary_dim",
-        "rotary_offset",
-        "layout",
-        "direction",
-        "attention_factor",
-        "softmax_factor",
-        "inv_freq",
-        "wavelength",
-        "axis",
-        "pairs_in",
-        "pairs_out",
-    )
     settings = layer.settings
     temperature = settings.temperature
     return {
         "name": layer.name,
-        **{name: None if rope is None else getattr(rope, name) for name in fields},
+        **(dict.fromkeys(ROPE_FIELDS) if rope is None else rope_as_json(rope)),
         "parameters": None if rope is None else dict(rope.parameters),
         "context_length": layer.context_length,
         "original_context_length": layer.original_context_length,

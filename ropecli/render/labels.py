@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ropecli.analyses.decay import Decay
     from ropecli.rotary import Rotary
+
+#: Fields of an encoding in a document.
+ROPE_FIELDS = (
+    "rope_type",
+    "base",
+    "head_dim",
+    "rotary_dim",
+    "rotary_offset",
+    "layout",
+    "direction",
+    "attention_factor",
+    "softmax_factor",
+    "inv_freq",
+    "wavelength",
+    "axis",
+    "pairs_in",
+    "pairs_out",
+)
+
+
+def rope_as_json(rope: Rotary) -> dict[str, Any]:
+    """Return the fields of an encoding by name."""
+    return {name: getattr(rope, name) for name in ROPE_FIELDS}
 
 
 def shortest_repr(number: float) -> str:

@@ -27,6 +27,7 @@ RUNS = {
     "diff": ["model.json", "other.json"],
     "identify": ["before.npy", "after.npy"],
     "check": ["rotation.py:rotate", "--dim", "4", "--context", "16"],
+    "trace": ["small.json"],
     "vectors": ["-o", "golden", "--format", "json", "--force"],
     "permute": [
         *("weights.safetensors", "-o", "out.safetensors", "--force"),
@@ -50,4 +51,5 @@ def write_files(folder: Path) -> None:
     (folder / "weights.safetensors").write_bytes(serialize(weights))
     config = GPT_OSS | {"rope_scaling": GPT_OSS["rope_scaling"] | {"attn_factor": 0.9}}
     (folder / "model.json").write_text(json.dumps(config))  # with something to find
+    (folder / "small.json").write_text(json.dumps(LLAMA_31 | {"num_hidden_layers": 1}))
     (folder / "other.json").write_text(json.dumps(LLAMA_31))

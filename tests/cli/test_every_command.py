@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 from cli.samples import FAILING, RUNS, write_files
-from helpers import ROOT, assert_refused, read_output, read_stdout, run_cli, run_python, slow
+from helpers import (
+    ROOT,
+    assert_refused,
+    oracle,
+    read_output,
+    read_stdout,
+    run_cli,
+    run_python,
+    slow,
+)
 
 import ropecli
 from ropecli.cli.app import COMMANDS, build
@@ -23,7 +32,9 @@ OPTIONS = [
 SLOW = ("check", "identify", "vectors", "permute")
 EACH = pytest.mark.parametrize("command", COMMANDS)
 #: Of runs, of which some take half a second.
-EACH_RUN = pytest.mark.parametrize("command", [*sorted({*COMMANDS} - {*SLOW}), *slow(*SLOW)])
+EACH_RUN = pytest.mark.parametrize(
+    "command", [*sorted({*COMMANDS} - {*SLOW, "trace"}), *slow(*SLOW), *oracle("trace")]
+)
 
 
 @pytest.fixture(scope="module")
@@ -151,5 +162,5 @@ def test_a_page_in_a_pipe_is_plain_unless_colours_are_asked_for(
     out, _ = read_output(*words, code=code, FORCE_COLOR="1", NO_COLOR="1")
     assert not re.search(r"\x1b\[[\d;]*[349]\d", out)  # bold is no colour
     out, _ = read_output(*words, code=code, FORCE_COLOR="1")
-    has_verdict = command in {"verify", "check", "permute", "scores", "inspect"}
+    has_verdict = command in {"verify", "check", "permute", "scores", "inspect", "trace"}
     assert ("\x1b[" in out) == has_verdict

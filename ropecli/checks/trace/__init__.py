@@ -1,0 +1,13 @@
+"""What the layers of a running PyTorch model do with queries and keys.
+
+`watch` looks at a model while it runs, `verdict` judges what was seen by `identify`, and `small`
+builds a small model of a config.json to watch.
+"""
+
+from __future__ import annotations
+
+from ropecli.checks.trace.small import trace
+from ropecli.checks.trace.verdict import Trace, TracedLayer
+from ropecli.checks.trace.watch import Seen, watch
+
+__all__ = ["Seen", "Trace", "TracedLayer", "trace", "watch"]

@@ -1,0 +1,228 @@
+"""Trace of a config.json: its model, built by Transformers at small width, watched as it runs."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import re
+import time
+import warnings
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.checks.trace.verdict import Trace, judge, text_layers
+from ropecli.checks.trace.watch import watch
+from ropecli.errors import ArgumentError, FileError, RopecliError
+from ropecli.models.load import check_length, compute, describe
+from ropecli.numbers import at_least
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Mapping
+
+    from ropecli.models.model import Model
+
+PREFILL, CHUNKS, STEPS = 40, (9, 7), 8  #: Positions of the calls; no number of heads is one.
+FURTHEST = 32_768  #: Positions up to which a table is looked at, where no length is asked for.
+TIMEOUT = 300.0  #: Seconds for building and running a model.
+#: Widths that RoPE does not depend on, and their sizes in the small model; a smaller one is kept.
+SIZES = {
+    r"vocab_size": 64,
+    r"intermediate_size|ffn_dim|ffn_hidden_size|^d_ff$|^n_inner$": 32,
+    r"^(n|num|moe_num|num_local|n_routed)_?(routed_|local_)?experts$": 4,
+    r"experts_per_tok|top_?k_experts|^moe_?(top_?)?k$": 2,
+    r"^(n|topk|num_expert)_groups?$|^topk_group$": 1,
+    r"linear_num_(key|value)_heads": 2,
+}
+_HEADS = re.compile(r"attention_heads$|^n_heads?$|^num_heads$")
+_KEY_HEADS = re.compile(r"(key_value|kv)_(n_)?heads$|^kv_n_heads$|multi_query_group_num")
+_SPECIAL = re.compile("_token_(id|index)$")
+
+
+def trace(
+    source: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    sequence_length: int | None = None,
+    seed: int = 0,
+    timeout: float = TIMEOUT,
+) -> Trace:
+    """Trace which RoPE the layers of a model really apply, as Transformers builds it.
+
+    The text model of a config.json is built at small width with random weights; what decides RoPE
+    is kept. It runs a prefill, chunks and single steps with a cache, and positions far apart.
+
+    Args:
+        source: A config.json, as `load_model` takes it.
+        sequence_length: Positions in use, for dynamic NTK and LongRoPE.
+        seed: Seed of weights and tokens.
+        timeout: Seconds for building and running it.
+
+    Raises:
+        ArgumentError: An unusable value, or a model whose queries and keys cannot be seen.
+        ArgumentTypeError: An argument of the wrong type.
+        FileError: A file that cannot be read, or that the installed Transformers cannot build, or
+            no Transformers.
+    """
+    length = check_length(sequence_length)
+    seed = at_least("seed", seed, 0)
+    described = describe(source)
+    if described.format != "config.json":
+        msg = f"trace takes a config.json, got {described.source}"
+        raise FileError(msg)
+    end = time.monotonic() + timeout
+    torch, transformers = _libraries()
+    built = f"Transformers {transformers.__version__}"
+    model = compute(described, sequence_length=length)
+    with _quiet(), torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(seed)
+        small = _build(torch, described.source, described.raw, built)
+        small.register_forward_pre_hook(_Deadline(end, timeout))
+        with watch(small) as seen:
+            try:
+                _run(torch, small, model, length)
+            except RopecliError:
+                raise
+            except Exception as error:  # foreign code
+                msg = f"{built} cannot run a small model of {described.source}: {_line(error)}"
+                raise FileError(msg, "watch a model of your own: ropecli.watch") from None
+    return judge(seen, model, source=described.source, built=built)
+
+
+def _libraries() -> tuple[Any, Any]:
+    """Return PyTorch and Transformers."""
+    try:
+        import torch
+        import transformers
+    except ImportError as error:
+        msg = f"trace needs Transformers: pip install 'ropecli[transformers]' ({error})"
+        raise FileError(msg) from None
+    return torch, transformers
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep Transformers from logging and warning."""
+    logger = logging.getLogger("transformers")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+class _Deadline:
+    """A hook that ends a run when its time is over."""
+
+    def __init__(self, end: float, seconds: float) -> None:
+        self._end, self._seconds = end, seconds
+
+    def __call__(self, *_: object) -> None:
+        if time.monotonic() > self._end:
+            msg = f"building and running the model took more than {self._seconds:g} s"
+            raise ArgumentError(msg, "raise `timeout`")
+
+
+def _line(error: Exception) -> str:
+    """Return the kind of an error and the first line of its text."""
+    return " ".join([f"{type(error).__name__}:", *str(error).strip().splitlines()[:1]])[:300]
+
+
+def _build(torch: Any, source: str, keys: Mapping[str, Any], built: str) -> Any:
+    """Build the text model of a config.json at small width, with random weights.
+
+    Raises:
+        FileError: The installed Transformers does not know the model, or refuses the file.
+    """
+    from transformers import CONFIG_MAPPING, MODEL_MAPPING, AutoModel
+
+    model_type = keys.get("model_type")
+    if model_type not in CONFIG_MAPPING:
+        msg = f"{source}: model_type {model_type!r} is unknown to {built}"
+        raise FileError(msg, "watch a model with code of its own: ropecli.watch")
+    try:
+        config = CONFIG_MAPPING[model_type].from_dict(dict(keys))
+        text = config.get_text_config()
+    except Exception as error:  # foreign code
+        msg = f"{built} refuses {source}: {_line(error)}"
+        raise FileError(msg) from None
+    try:
+        config = text if type(text) in MODEL_MAPPING else config  # all of it, if not by itself
+        _shrink(config)
+        model = AutoModel.from_config(config, attn_implementation="eager", dtype=torch.float32)
+        return model.eval()
+    except Exception as error:  # foreign code
+        msg = f"{built} cannot build a small model of {source}: {_line(error)}"
+        raise FileError(msg, "watch a model of your own: ropecli.watch") from None
+
+
+def _shrink(config: Any) -> None:
+    """Make a configuration small in place, and keep all that decides RoPE.
+
+    A head that is hidden_size / num_attention_heads wide keeps that width.
+    """
+    hidden, heads = (getattr(config, key, None) for key in ("hidden_size", "num_attention_heads"))
+    few = 4
+    for name, value in list(vars(config).items()):
+        if hasattr(value, "to_dict") and name.endswith("_config"):
+            _shrink(value)
+        size = next((size for key, size in SIZES.items() if re.search(key, name)), value)
+        if value is None and "experts_per_tok" in name:
+            setattr(config, name, size)
+        if isinstance(value, bool) or not isinstance(value, int):
+            continue
+        if _HEADS.search(name):
+            size = few
+        if _KEY_HEADS.search(name):
+            size = few if value == heads else 1
+        if _SPECIAL.search(name):
+            size = 0  # no token that is drawn
+        if size < value:
+            setattr(config, name, size)
+    if isinstance(hidden, int) and isinstance(heads, int) and heads > few:
+        width = few * (hidden // heads)
+        own = isinstance(getattr(config, "head_dim", None), int)  # then the width is free
+        config.hidden_size = -(-width // 16) * 16 if own else width
+
+
+def _run(torch: Any, model: Any, expected: Model, length: int | None) -> None:
+    """Call a model with a prefill, chunks, single steps, and positions far apart."""
+    taken = inspect.signature(model.forward).parameters
+    total = PREFILL + sum(CHUNKS) + STEPS
+    tokens = torch.randint(2, SIZES["vocab_size"], (1, total))
+    cached = "past_key_values" in taken
+    cache, at = None, 0
+    for count in (PREFILL, *CHUNKS, *[1] * STEPS) if cached else (PREFILL,):
+        given = {"past_key_values": cache, "use_cache": True} if cached else {}
+        out = model(input_ids=tokens[:, at : at + count], **given)
+        cache, at = getattr(out, "past_key_values", None), at + count
+        if cached and cache is None:
+            break
+    if "position_ids" in taken:
+        where = _far_positions(expected, length)
+        axes = torch.from_numpy(where.T)[:, None]
+        axes = axes if len(axes) > 1 else axes[0]
+        model(
+            input_ids=tokens[:, : len(where)],
+            position_ids=axes,
+            **({"use_cache": False} if cached else {}),
+        )
+
+
+def _far_positions(expected: Model, length: int | None) -> Any:
+    """Return positions from 0 to the last in use, (PREFILL, axes), each axis in its own order."""
+    lengths = [
+        each
+        for layer in text_layers(expected)
+        for each in (layer.context_length, layer.original_context_length)
+        if each is not None
+    ]
+    last = (length or min([*lengths, FURTHEST])) - 1
+    along = np.unique(np.linspace(0, last, PREFILL).astype(np.int64))
+    axes = max((layer.rotary.axes for layer in text_layers(expected) if layer.rotary), default=1)
+    order = np.random.default_rng(0)
+    return np.stack([along, *(order.permutation(along) for _ in range(axes - 1))], axis=1)

@@ -1,0 +1,343 @@
+"""The verdict on a watched model: the RoPE that each layer applies, next to the one expected."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.checks.identify.agreement import vector_errors
+from ropecli.checks.identify.observe import ROUNDINGS, validate_inputs
+from ropecli.checks.identify.recover import Identification, identify
+from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.models.model import Layer, Model
+from ropecli.models.parts import parts
+from ropecli.results import Result
+from ropecli.rotary import Rotary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from ropecli.checks.trace.watch import Call, Seen, Vectors
+    from ropecli.rotary.factors import Temperature
+
+_OFFSET = 0.01  #: Positions; one that is off is off by a half at least.
+_FACTOR = 1e-5  #: Relative difference of two factors that are one, in sums of float32 products.
+_EXPECTED = "expected"  #: Name of the candidate.
+ROLES = ("query", "key")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TracedLayer:
+    """What one layer does with its queries and keys."""
+
+    index: int | None  #: Of the layer in its model; None where its path has no number.
+    module: str  #: Path of the module that scores.
+    name: str | None  #: The kind of layer, as `inspect` names it.
+    expected: Rotary | None  #: None for a layer without position.
+    query: Identification | None  #: None where nothing is rotated.
+    key: Identification | None  #: Likewise.
+    softmax_scale: float | None  #: What the product of query and key is multiplied by.
+    expected_scale: float | None  #: None where the size of a head was not seen.
+    agrees: bool | None  #: None where it could not be seen.
+    note: str | None  #: Where it parts from what is expected, or why it could not be seen.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trace(Result, view="trace"):
+    """The RoPE that the layers of a running model really apply."""
+
+    source: str | None  #: The file; None for a model of one's own.
+    model_type: str | None  #: As the file has it.
+    built: str | None  #: What built the model, such as "Transformers 5.0.0"; None for one's own.
+    calls: tuple[str, ...]  #: The calls of the model, such as "40 positions from 0".
+    layers: tuple[TracedLayer, ...]  #: In the order in which they ran.
+
+    @property
+    def passed(self) -> bool:
+        """True if no layer parts from what is expected of it."""
+        return all(layer.agrees is not False for layer in self.layers)
+
+
+def judge(
+    seen: Seen, expected: object, *, source: str | None = None, built: str | None = None
+) -> Trace:
+    """Judge each layer of a model that was watched; arguments as in `Seen.verdict`."""
+    if not isinstance(expected, Rotary | Model):
+        msg = f"expected must be a Rotary or a Model, got {type(expected).__name__}"
+        raise ArgumentTypeError(msg)
+    modules = list(dict.fromkeys([*(each.module for each in seen.vectors), *sorted(seen.unseen)]))
+    if not seen.vectors:
+        raise ArgumentError(*_blind(seen))
+    known: dict[tuple[Rotary | None, str], Identification] = {}
+    layers = [_layer(seen, module, expected, known) for module in modules]
+    return Trace(
+        source=source,
+        model_type=expected.model_type if isinstance(expected, Model) else None,
+        built=built,
+        calls=tuple(_describe_calls(seen.calls)),
+        layers=tuple(sorted(layers, key=lambda each: -1 if each.index is None else each.index)),
+    )
+
+
+def _blind(seen: Seen) -> tuple[str, str]:
+    """Return why nothing was seen, and what to do."""
+    if not seen.calls:
+        return "the model was not called", "call it within the block of `watch`"
+    where = f" in {sorted(seen.unseen)[0]}" if seen.unseen else ""
+    return (
+        f"cannot look: no queries and keys were seen{where}, as in a fused or compiled kernel",
+        "name the function that rotates in `wrap`, or run the model uncompiled, with eager "
+        "attention",
+    )
+
+
+def _layer(
+    seen: Seen, module: str, expected: Rotary | Model, known: dict[Any, Identification]
+) -> TracedLayer:
+    """Judge the queries and keys of one module."""
+    number = re.search(r"(?:^|\.)(\d+)(?:\.|$)", module)
+    index = None if number is None else int(number[1])
+    layer = None if isinstance(expected, Rotary) else _kind(expected, index, seen.config)
+    rope = None if layer is None else layer.rotary
+    rope = expected if isinstance(expected, Rotary) else rope
+    own = [each for each in seen.vectors if each.module == module]
+    found: dict[str, Identification | None] = {}
+    notes: dict[str, list[str]] = {}
+    for role in ROLES:
+        vectors = [each for each in own if each.role == role]
+        found[role], notes[role] = _judge_role(seen, vectors, rope, known)
+    head_dim = next((each.head_dim for each in own if each.head_dim is not None), None)
+    temperature = None if layer is None else layer.settings.temperature
+    scale, wrong = _scale(seen, own, temperature)
+    wanted = None if head_dim is None else _expected_scale(head_dim, rope, seen.config)
+    if scale is not None and wanted is not None and abs(scale / wanted - 1) > _FACTOR:
+        wrong.append(f"the score is multiplied by {scale:.6g}, not {wanted:.6g}")
+    unseen = module in seen.unseen or not all(any(v.role == r for v in own) for r in ROLES)
+    sentences = [*_merge(notes), *wrong]
+    agrees: bool | None = not sentences
+    if agrees and unseen:
+        agrees, sentences = None, ["its queries or keys were not seen: name in `wrap` what rotates"]
+    return TracedLayer(
+        index=index,
+        module=module,
+        name=None if layer is None else layer.name,
+        expected=rope,
+        query=found["query"],
+        key=found["key"],
+        softmax_scale=scale,
+        expected_scale=wanted,
+        agrees=agrees,
+        note="; ".join(sentences) or None,
+    )
+
+
+def _merge(notes: dict[str, list[str]]) -> list[str]:
+    """Return what is wrong with queries and keys, once where it is the same."""
+    query, key = (", ".join(notes[role]) for role in ROLES)
+    if query == key:
+        return [f"query and key: {query}"] if query else []
+    return [f"{role}: {text}" for role, text in zip(ROLES, (query, key), strict=True) if text]
+
+
+def text_layers(model: Model) -> list[Layer]:
+    """Return the kinds of layers of a model's text part; all of them where none is named so."""
+    other = {part.name for part in parts(model.raw)} - {""}
+    text = [each for each in model.layers if each.name.partition(".")[0] not in other]
+    return text or list(model.layers)
+
+
+def _kind(model: Model, index: int | None, config: Any) -> Layer | None:
+    """Return the kind of text layer that an index has: by the file, or else by the model."""
+    kinds = text_layers(model)
+    listed = [each for each in kinds if index in (each.settings.layers or ())]
+    types = getattr(config, "layer_types", None) or ()
+    own = types[index] if index is not None and index < len(types) else None
+    named = [each for each in kinds if each.name == own]
+    free = [each for each in kinds if each.settings.layers is None]
+    return next(iter(listed or named or free), None)
+
+
+def _judge_role(
+    seen: Seen, vectors: Sequence[Vectors], rope: Rotary | None, known: dict[Any, Identification]
+) -> tuple[Identification | None, list[str]]:
+    """Return what queries or keys get in all calls, and where it parts from the expected."""
+    rotated = [each for each in vectors if each.before is not None]
+    if not rotated:
+        return None, ["not rotated"] if rope is not None and vectors else []
+    if len(rotated) < len(vectors):
+        return None, [f"rotated in {len(rotated)} of {len(vectors)} calls"]
+    groups: dict[Rotary | None, list[Vectors]] = {}
+    for each in rotated:
+        table = rope and rope.at_length(seen.calls[each.call].length)
+        groups.setdefault(table, []).append(each)
+    first, notes = None, []
+    for table, group in groups.items():
+        found = _identify(seen, group, table, known)
+        wrong = _differences(found, table)
+        if wrong and len(group) > 1:
+            wrong = _by_call(seen, group, table, known) or wrong
+        first = first or found
+        notes += [each for each in wrong if each not in notes]
+    return first, notes
+
+
+def _by_call(
+    seen: Seen, group: Sequence[Vectors], rope: Rotary | None, known: dict[Any, Identification]
+) -> list[str]:
+    """Return where calls part, if those of several positions and those of one do not alike."""
+    wrong = []
+    for single in (False, True):
+        part = [v for v in group if (len(seen.calls[v.call].kept) == 1) is single]
+        if not part or len(part) == len(group):
+            return []
+        wrong.append(", ".join(_differences(_identify(seen, part, rope, known), rope)))
+    if wrong[0] == wrong[1]:
+        return [wrong[0]] if wrong[0] else []
+    where = ("of several positions at once", "one position at a time")
+    return [f"{text} {words}" for text, words in zip(wrong, where, strict=True) if text]
+
+
+def _identify(
+    seen: Seen, group: Sequence[Vectors], rope: Rotary | None, known: dict[Any, Identification]
+) -> Identification:
+    """Return the RoPE of vectors from several calls; that of another layer if it fits."""
+    before, after = (
+        np.concatenate([_whole_heads(each, array, rope) for each, array in pairs], axis=1)
+        for pairs in ([(v, v.before) for v in group], [(v, v.after) for v in group])
+    )
+    calls = [seen.calls[each.call] for each in group]
+    axes = max(each.positions.shape[1] for each in calls)
+    positions = np.concatenate(
+        [np.broadcast_to(c.positions[c.kept], (len(c.kept), axes)) for c in calls]
+    )
+    where = positions[:, 0] if axes == 1 else positions
+    key = (rope, before.shape, where.tobytes())
+    if key in known and _does_the_same(known[key], before, after, where):
+        return known[key]
+    found = identify(before, after, where, candidates=None if rope is None else {_EXPECTED: rope})
+    known[key] = found
+    return found
+
+
+def _whole_heads(vectors: Vectors, array: Any, rope: Rotary | None) -> NDArray[Any]:
+    """Return vectors of a whole head, with coordinates that are not handed to the rotation as 1."""
+    width = array.shape[-1]
+    head_dim, offset = vectors.head_dim or width, vectors.offset
+    if vectors.head_dim is None and rope is not None and width == rope.rotary_dim:
+        head_dim, offset = rope.head_dim, rope.rotary_offset
+    whole = np.ones((*array.shape[:-1], head_dim), array.dtype)
+    whole[..., offset : offset + width] = array
+    return whole
+
+
+def _does_the_same(found: Identification, before: Any, after: Any, positions: Any) -> bool:
+    """True if what rotates one layer rotates another within twice the error that it has there."""
+    if found.rotary is None or found.max_residual is None or found.positions is None:
+        return False
+    inputs = validate_inputs(before, after, positions)
+    error = float(vector_errors(inputs, found.rotary, found.positions).max())
+    return error <= 2 * (2 * found.max_residual + ROUNDINGS) * inputs.unit
+
+
+def _differences(found: Identification, rope: Rotary | None) -> list[str]:
+    """Return the fields in which a rotation differs from the expected."""
+    if rope is None:
+        return ["rotated, where no position is expected"]
+    rotary = found.rotary
+    if rotary is None:
+        return [found.reason or "not a rotation by position"]
+    wrong = []
+    if abs(found.position_offset or 0.0) > _OFFSET or found.position_offset is None:
+        wrong.append(f"positions are off by {found.position_offset:+.4g}")
+    if found.position_step not in (None, 1.0):
+        wrong.append(f"positions are multiplied by {found.position_step:.6g}")
+    if any(match.name == _EXPECTED and match.matches for match in found.matches):
+        return wrong
+    for name in ("head_dim", "layout", "rotary_dim", "rotary_offset", "direction"):
+        ours, theirs = getattr(rotary, name), getattr(rope, name)
+        if ours != theirs:
+            wrong.append(f"{name.replace('_', ' ')} {ours}, not {theirs}")
+    if abs(rotary.attention_factor / rope.attention_factor - 1) > _FACTOR:
+        wrong.append(
+            f"attention factor {rotary.attention_factor:.6g}, not {rope.attention_factor:.6g}"
+        )
+    wrong += _table_differences(rotary, rope)
+    if not wrong and found.precision not in ("exact", "float32 angles"):
+        wrong.append(f"computed with {found.precision}")
+    return wrong or ["another order of pairs, or other axes"]
+
+
+def _table_differences(rotary: Rotary, rope: Rotary) -> list[str]:
+    """Return how two tables of frequencies differ: by base, by formula, or by their first pair."""
+    ours, theirs = rotary.inv_freq, rope.inv_freq
+    if ours.shape == theirs.shape and np.allclose(ours, theirs, rtol=1e-3, atol=0):
+        return []
+    bases = [each.base for each in (rotary, rope)]
+    names = [None if each.formula is None else each.formula.title for each in (rotary, rope)]
+    wrong = []
+    if None not in names and names[0] != names[1]:
+        wrong.append(f"{names[0]}, not {names[1]}")
+    if None not in bases and bases[0] != bases[1]:
+        wrong.append(f"base {bases[0]:,.10g}, not {bases[1]:,.10g}")
+    if wrong:
+        return wrong
+    if ours.shape != theirs.shape:
+        return []
+    pair = int(np.argmin(np.isclose(ours, theirs, rtol=1e-3, atol=0)))
+    return [f"frequency {ours[pair]:.6g} of pair {pair}, not {theirs[pair]:.6g}"]
+
+
+def _scale(
+    seen: Seen, vectors: Sequence[Vectors], temperature: Temperature | None
+) -> tuple[float | None, list[str]]:
+    """Return the factor on the score, and what is wrong with how it depends on the position.
+
+    It is None where it was not seen, or where vectors are normalized after the rotation.
+    """
+    scales, wrong = [], []
+    for call in dict.fromkeys(each.call for each in vectors):
+        both = {each.role: each for each in vectors if each.call == call}
+        scale = next((each.scale for each in both.values() if each.scale is not None), None)
+        for role, each in both.items():
+            if each.factor is None or scale is None:
+                continue
+            expected = np.ones(each.factor.shape[1])
+            if role == "query" and temperature is not None:
+                expected = temperature(seen.calls[call].positions[seen.calls[call].kept][:, 0])
+            ratio = each.factor / expected
+            if np.ptp(ratio, axis=0).max() > _FACTOR * ratio.max():
+                return None, []  # each head by a factor of its own
+            if np.ptp(ratio) > _FACTOR * ratio.max():
+                wrong.append(f"{role} multiplied by {ratio.min():.6g} to {ratio.max():.6g}")
+            scale *= float(ratio[0, -1])
+        scales += [] if scale is None else [scale]
+    if scales and np.ptp(scales) > _FACTOR * max(scales):
+        wrong.append(f"the score is multiplied by {min(scales):.6g} to {max(scales):.6g}")
+    return (scales[0] if scales else None), list(dict.fromkeys(wrong))
+
+
+def _expected_scale(head_dim: int, rope: Rotary | None, config: Any) -> float:
+    """Return 1 / sqrt(d), or what a configuration has instead, times the encoding's factor."""
+    factor = 1.0 if rope is None else rope.softmax_factor
+    multiplier = getattr(config, "attention_multiplier", None)
+    if multiplier is not None:
+        return float(multiplier) * factor
+    return factor / math.sqrt(getattr(config, "query_pre_attn_scalar", None) or head_dim)
+
+
+def _describe_calls(calls: Sequence[Call]) -> Iterator[str]:
+    """Yield the calls of several positions, then those of one together."""
+    steps = [call for call in calls if len(call.positions) == 1]
+    for call in calls:
+        if len(call.positions) > 1:
+            first, last = call.positions[[0, -1], 0]
+            yield f"{len(call.positions)} positions, {first:,.0f} to {last:,.0f}"
+    if steps:
+        first, last = (steps[i].positions[0, 0] for i in (0, -1))
+        yield f"{len(steps)} positions one by one, {first:,.0f} to {last:,.0f}"

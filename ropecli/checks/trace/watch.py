@@ -1,0 +1,456 @@
+"""Vectors of a running PyTorch model before and after its rotation, and how they are scored.
+
+Functions of a model that are named after RoPE are wrapped while it is watched: the outermost one
+that returns tensors of the shape of its arguments rotates them. The products of matrices that
+become scores show where these vectors are in a query or a key, and what multiplies the score.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import re
+import sys
+import types
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.arrays import as_array
+from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.units import TINY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from ropecli.checks.trace.verdict import Trace
+    from ropecli.models.model import Model
+    from ropecli.rotary import Rotary
+
+_NAMED = re.compile("rot|rope", re.IGNORECASE)  #: Functions and classes that may rotate.
+#: Arguments of a model: its tokens, and their positions.
+_TOKENS = ("input_ids", "inputs_embeds", "hidden_states", "tokens", "x")
+_POSITIONS = ("position_ids", "positions", "input_pos", "start_pos")
+_ROWS = 512  #: Positions of one call that are kept, at most,
+_HEADS = 4  #: of that many heads,
+_CALLS = 256  #: in that many calls.
+_OUTPUTS = 16  #: Outputs of layers among which vectors that are not rotated are looked for.
+_CACHED = 8192  #: Last rows of keys among which the new ones are looked for.
+#: Products that may become scores, with the place of their first factor among the arguments.
+_PRODUCTS = {"matmul": 0, "__matmul__": 0, "bmm": 0, "baddbmm": 1, "einsum": 1}
+_FACTORS = ("mul", "mul_", "__mul__", "div", "div_", "__truediv__", "true_divide")
+#: 1 - cosine of two vectors that are one, up to rounding of a few coordinates in bfloat16.
+_SAME = 1e-4
+
+
+@dataclass(kw_only=True, eq=False)
+class Vectors:
+    """The queries, or the keys, of one layer in one call of the model."""
+
+    module: str  #: Path of the module that scores them.
+    call: int  #: Index of the call.
+    role: str  #: "query" or "key".
+    before: NDArray[Any] | None = None  #: (heads, sequence, width); None where nothing is rotated.
+    after: NDArray[Any] | None = None  #: The same shape.
+    head_dim: int | None = None  #: Coordinates of a whole head; None where that was not seen.
+    offset: int = 0  #: The first of them that was handed to the rotation.
+    factor: NDArray[np.float64] | None = None  #: (heads, sequence), on vectors after the rotation.
+    scale: float | None = None  #: Factor on the score; None where that was not seen.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Call:
+    """One call of the model."""
+
+    positions: NDArray[np.float64]  #: (sequence, axes).
+    kept: NDArray[np.int64]  #: Indices of the positions that are kept.
+
+    @property
+    def length(self) -> int:
+        """Positions in use, from 0 on."""
+        return int(self.positions.max()) + 1
+
+
+class Seen:
+    """What a watched model has done so far."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []  #: Calls of the model, in order.
+        self.vectors: list[Vectors] = []  #: Queries and keys, in the order of their scores.
+        self.unseen: set[str] = set()  #: Paths of modules whose scores are of unknown vectors.
+        self.functions: tuple[str, ...] = ()  #: Names of those that were wrapped.
+        self.config: Any = None  #: The configuration of a text model of Transformers.
+
+    def verdict(self, expected: Rotary | Model) -> Trace:
+        """Judge each layer by the RoPE that is expected of it.
+
+        Args:
+            expected: One encoding for all layers, or a model from `load_model`.
+
+        Raises:
+            ArgumentError: Nothing was seen.
+            ArgumentTypeError: Neither an encoding nor a model.
+        """
+        from ropecli.checks.trace.verdict import judge
+
+        return judge(self, expected)
+
+
+@contextmanager
+def watch(model: Any, *, wrap: str | Sequence[str] = ()) -> Iterator[Seen]:
+    """Watch the rotations of a PyTorch model while it runs.
+
+    Functions, methods and modules whose names contain "rot" or "rope" are wrapped until the end of
+    the block. Positions are those that the model is called with (`position_ids`), or else follow
+    those in its cache (`past_key_values`).
+
+    Args:
+        model: A `torch.nn.Module`, such as a model of Transformers.
+        wrap: Further functions that rotate, by the names that the model's code has for them.
+
+    Raises:
+        ArgumentError: A name that the model's code does not have.
+        ArgumentTypeError: Not a `torch.nn.Module`.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(model, torch.nn.Module):
+        msg = f"model must be a torch.nn.Module, got {type(model).__name__}"
+        raise ArgumentTypeError(msg)
+    names = [wrap] if isinstance(wrap, str) else list(wrap)
+    seen = Seen()
+    config: Any = getattr(model, "config", None)
+    seen.config = config.get_text_config() if hasattr(config, "get_text_config") else config
+    eyes = _Eyes(seen, model, torch)
+    with ExitStack() as stack:
+        functions = list(_functions(model, names))
+        for owner, name, function in functions:
+            stack.callback(_put, owner, name, function)
+            _put(owner, name, eyes.wrapped(function))
+        seen.functions = tuple(sorted({name for _, name, _ in functions}))
+        for handle in eyes.hooks():
+            stack.callback(handle.remove)
+        stack.enter_context(_operations(torch, eyes))
+        stack.callback(eyes.flush)
+        yield seen
+
+
+def _put(owner: Any, name: str, value: Any) -> None:
+    """Set a name of a class, or of the globals that a function reads."""
+    if isinstance(owner, dict):
+        owner[name] = value
+    else:
+        setattr(owner, name, value)
+
+
+def _functions(model: Any, names: list[str]) -> Iterator[tuple[Any, str, Any]]:
+    """Yield the owner, name and value of each function of a model's code that may rotate."""
+    classes = {base for module in model.modules() for base in type(module).__mro__}
+    own = [each for each in classes if not each.__module__.startswith(("torch.", "builtins"))]
+    methods = [each for kind in own for each in vars(kind).values() if inspect.isfunction(each)]
+    spaces = {id(space): space for space in (inspect.unwrap(m).__globals__ for m in methods)}
+    wanted = set(names)
+    for owner in [*own, *spaces.values()]:
+        module = isinstance(owner, type) and _NAMED.search(owner.__name__)
+        for name, value in list((owner if isinstance(owner, dict) else vars(owner)).items()):
+            function = isinstance(value, types.FunctionType | staticmethod)
+            if name in names or (function and _NAMED.search(name)):
+                wanted.discard(name)
+                yield owner, name, value
+            elif module and name == "forward":
+                yield owner, name, value
+    if wanted:
+        msg = f"wrap must name functions of the model's code, got {', '.join(sorted(wanted))}"
+        raise ArgumentError(msg)
+
+
+@dataclass(kw_only=True, eq=False)
+class _Rotated:
+    """A tensor that a function rotated, and that was not scored yet."""
+
+    module: str
+    before: Any  #: (heads, sequence, width), what is kept of it.
+    after: Any  #: The same shape.
+
+
+@dataclass(kw_only=True, eq=False)
+class _Product:
+    """A product of queries and keys that may become a score."""
+
+    module: str
+    query: Any
+    key: Any
+    result: Any
+    scale: float
+
+
+@dataclass(eq=False)
+class _Eyes:
+    """The hooks and wrappers of a watched model."""
+
+    seen: Seen
+    model: Any
+    torch: Any
+    running: list[Any] = field(default_factory=list)  #: Modules, outermost first.
+    rotating: bool = False  #: True within a function that rotates.
+    rotated: list[_Rotated] = field(default_factory=list)
+    outputs: list[Any] = field(default_factory=list)  #: Of the layers that ran last.
+    product: _Product | None = None  #: The last one.
+
+    def __post_init__(self) -> None:
+        self.paths = {module: name for name, module in self.model.named_modules()}
+
+    # What runs.
+
+    def hooks(self) -> Iterator[Any]:
+        """Yield the handle of each hook."""
+        for module in self.model.modules():
+            yield module.register_forward_pre_hook(self._enter, with_kwargs=True)
+            yield module.register_forward_hook(self._leave, always_call=True)
+
+    def _enter(self, module: Any, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        if module is self.model:
+            self.flush()
+            self.running = []
+            self.seen.calls.append(_call(given, named))
+        self.running.append(module)
+
+    def _leave(self, module: Any, _: Any, result: Any) -> None:
+        while self.running and self.running.pop() is not module:
+            pass  # modules that an exception left
+        if isinstance(result, self.torch.Tensor) and not any(True for _ in module.children()):
+            self.outputs = [*self.outputs, result][-_OUTPUTS:]
+
+    @property
+    def _active(self) -> bool:
+        return bool(self.running) and len(self.seen.calls) <= _CALLS
+
+    def _path(self, rotary: object = None) -> str:
+        """Return the path of the module that runs, other than one that only rotates."""
+        running = [each for each in self.running if each is not rotary]
+        return self.paths[running[-1]] if running else ""
+
+    # What rotates.
+
+    def wrapped(self, function: Any) -> Any:
+        """Return a function that is looked at when it is called."""
+        if isinstance(function, staticmethod):
+            return staticmethod(self.wrapped(function.__func__))
+
+        @functools.wraps(function)
+        def call(*given: Any, **named: Any) -> Any:
+            helper = len(given) + len(named) < 2  # rotate_half(x) has no positions
+            if helper or not given or self.rotating or not self._active:
+                return function(*given, **named)
+            inputs = [(each, self._kept(each)) for each in self._tensors(given, named.values())]
+            self.rotating = True
+            try:
+                result = function(*given, **named)
+            finally:
+                self.rotating = False
+            self.rotated += self._match(self._path(given[0]), inputs, result)
+            return result
+
+        return call
+
+    def _tensors(self, *values: Any) -> list[Any]:
+        kind = self.torch.Tensor
+        return [
+            each
+            for group in values
+            for each in group
+            if isinstance(each, kind) and each.is_floating_point() and each.ndim >= 3
+        ]
+
+    def _match(self, path: str, inputs: list[tuple[Any, Any]], result: Any) -> list[_Rotated]:
+        """Return the arguments that came back in their shape, or were changed in place."""
+        results = self._tensors(result if isinstance(result, list | tuple) else [result])
+        left = list(inputs)
+        found = []
+        for each in results if result is not None else [tensor for tensor, _ in inputs]:
+            same = [pair for pair in left if pair[0].shape == each.shape and pair[1] is not None]
+            if not same:
+                return []  # tables of cos and sin
+            left.remove(same[0])
+            found.append(_Rotated(module=path, before=same[0][1], after=self._kept(each)))
+        return found
+
+    def _kept(self, tensor: Any) -> Any:
+        """Return what is kept of vectors, (heads, sequence, width); None for another tensor."""
+        call = self.seen.calls[-1]
+        vectors = _by_head(tensor.detach(), len(call.positions))
+        if vectors is None:
+            return None
+        return vectors[:_HEADS, call.kept.tolist()].clone()
+
+    # What is scored.
+
+    def operation(self, name: str, given: tuple[Any, ...], named: dict[str, Any], out: Any) -> None:
+        """Look at a function of PyTorch that was called."""
+        if not self._active or self.rotating:
+            return
+        if name == "scaled_dot_product_attention":
+            query, key = (*given, *named.values())[:2]
+            scale = named.get("scale")
+            self._attend(query, key, query.shape[-1] ** -0.5 if scale is None else float(scale))
+            return
+        if name in _PRODUCTS:
+            factors = given[_PRODUCTS[name] :][:2]
+            if not any(isinstance(_base(each), self.torch.nn.Parameter) for each in factors):
+                turned = name != "einsum" or factors[0].shape[-1] != factors[1].shape[-1]
+                key = factors[1].transpose(-1, -2) if turned else factors[1]
+                self.product = _Product(
+                    module=self._path(),
+                    query=factors[0],
+                    key=key,
+                    result=out,
+                    scale=float(named.get("alpha", 1.0)),
+                )
+            return
+        if self.product is None or self.product.module != self._path():
+            return
+        if name in _FACTORS and given[0] is self.product.result and _is_number(given[1]):
+            factor = float(given[1])
+            self.product.scale *= 1 / factor if "div" in name else factor
+            self.product.result = out
+        elif given[0] is self.product.result and getattr(out, "shape", 0) == given[0].shape:
+            self.product.result = out  # with a mask, or in another dtype
+        if name == "softmax":
+            self._attend(self.product.query, self.product.key, self.product.scale)
+            self.product = None
+
+    def _attend(self, query: Any, key: Any, scale: float) -> None:
+        """Record the queries and keys of scores."""
+        path = self._path()
+        for role, vectors in (("query", query), ("key", key)):
+            seen = self._rotated(vectors) or self._copied(vectors)
+            if seen is None:
+                self.seen.unseen.add(path)
+                continue
+            seen |= {"module": path, "call": len(self.seen.calls) - 1, "role": role}
+            self.seen.vectors.append(Vectors(**seen, head_dim=vectors.shape[-1], scale=scale))
+
+    def _rotated(self, vectors: Any) -> dict[str, Any] | None:
+        """Return what is known of vectors that were rotated."""
+        rows = vectors.detach().reshape(-1, *vectors.shape[-2:])[:_HEADS, -_CACHED:]
+        for each in self.rotated:
+            found = _locate(rows.reshape(-1, rows.shape[-1]), each.after[0, -1])
+            if found is None:
+                continue
+            row, offset, factor = found
+            self.rotated.remove(each)
+            one, width = each.after.double(), each.after.shape[-1]
+            factors = np.full((1, one.shape[1]), factor)
+            kept = self.seen.calls[-1].kept - len(self.seen.calls[-1].positions)
+            if row == rows.shape[1] - 1 and -kept[0] <= rows.shape[1]:
+                scored = rows[:, kept.tolist(), offset : offset + width].double()
+                if len(scored) != len(one):  # heads that share their keys
+                    scored, one = scored[:1], one[:1]
+                factors = _array((scored * one).sum(-1) / one.square().sum(-1))
+            before, after = _array(each.before), _array(each.after)
+            return {"before": before, "after": after, "offset": offset, "factor": factors}
+        return None
+
+    def _copied(self, vectors: Any) -> dict[str, Any] | None:
+        """Return nothing of vectors that a layer put out as they are; None for others."""
+        target = vectors.detach().reshape(-1, *vectors.shape[-2:])[0, -1]
+        for each in reversed(self.outputs):
+            last = [each[0, -1]] + [each[0, 0, -1]] * (each.ndim > 3) if each.ndim > 2 else []
+            for row in last:
+                if _locate(row.detach().reshape(1, -1), target) is not None:
+                    return {}
+        return None
+
+    def flush(self) -> None:
+        """Record what was rotated and whose scores were not seen: queries first, as usual."""
+        counts: dict[str, int] = {}
+        for each in self.rotated:
+            count = counts[each.module] = counts.get(each.module, -1) + 1
+            role = ("query", "key")[count % 2]
+            before, after = _array(each.before), _array(each.after)
+            call = len(self.seen.calls) - 1
+            self.seen.vectors.append(
+                Vectors(module=each.module, call=call, role=role, before=before, after=after)
+            )
+        self.rotated, self.outputs, self.product = [], [], None
+
+
+def _base(tensor: Any) -> Any:
+    """Return the tensor that another one is a view of, or itself."""
+    base = getattr(tensor, "_base", None)
+    return tensor if base is None else base
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) or getattr(value, "ndim", 1) == 0
+
+
+def _array(tensor: Any) -> NDArray[Any]:
+    return as_array("vectors", tensor.cpu())
+
+
+def _by_head(tensor: Any, count: int) -> Any:
+    """Return vectors of the first sequence, (heads, sequence, width); None for another tensor."""
+    if tensor.ndim == 4:
+        tensor = tensor[0]
+    if tensor.ndim != 3 or count not in tensor.shape[:2]:
+        return None
+    return tensor if tensor.shape[1] == count else tensor.transpose(0, 1)
+
+
+def _locate(rows: Any, target: Any) -> tuple[int, int, float] | None:
+    """Return the row that holds a vector, where in it, and what it is multiplied by."""
+    width = target.shape[-1]
+    if rows.shape[-1] < width:
+        return None
+    windows, target = rows.double().unfold(1, width, 1), target.double()
+    sizes = windows.square().sum(-1).sqrt() * target.square().sum().sqrt()
+    products = windows @ target
+    cosines = products / sizes.clamp_min(TINY)
+    best = int(cosines.argmax())
+    row, offset = divmod(best, cosines.shape[1])
+    if float(cosines[row, offset]) < 1 - _SAME:
+        return None
+    return row, offset, float(products[row, offset] / target.square().sum())
+
+
+def _call(given: tuple[Any, ...], named: Mapping[str, Any]) -> Call:
+    """Return the positions of a call of the model, as it is told or as its cache says."""
+    tensors: list[Any] = [named.get(name) for name in _TOKENS] + list(given)
+    tokens = next((each for each in tensors if getattr(each, "ndim", 0)), None)
+    if tokens is None:
+        msg = f"the model must be called with a tensor of tokens, got {', '.join(named) or 'none'}"
+        raise ArgumentError(msg)
+    count = tokens.shape[min(1, tokens.ndim - 1)]
+    where = next((named[name] for name in _POSITIONS if named.get(name) is not None), None)
+    if getattr(where, "ndim", 0):
+        rows = _array(where).astype(np.float64)
+        rows = rows[-3:, 0].T if rows.ndim == 3 else rows.reshape(-1, rows.shape[-1])[0][:, None]
+    else:
+        cache, first = named.get("past_key_values"), where
+        with contextlib.suppress(ValueError):  # a cache without attention layers
+            first = where if cache is None else cache.get_seq_length()
+        rows = np.arange(count, dtype=np.float64)[:, None] + float(first or 0)
+    kept = np.arange(count)
+    if count > _ROWS:
+        spread = np.linspace(_ROWS // 2, count - 1, _ROWS // 2).astype(np.int64)
+        kept = np.unique(np.concatenate([kept[: _ROWS // 2], spread]))
+    return Call(positions=rows, kept=kept)
+
+
+def _operations(torch: Any, eyes: _Eyes) -> Any:
+    """Return a context in which every function of PyTorch is looked at."""
+
+    class Mode(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
+        def __torch_function__(
+            self, function: Any, _: Any, given: Any = (), named: Any = None
+        ) -> Any:
+            out = function(*given, **(named or {}))
+            eyes.operation(getattr(function, "__name__", ""), given, named or {}, out)
+            return out
+
+    return Mode()

@@ -1,0 +1,112 @@
+"""Page and document of `trace`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ropecli.render import identify
+from ropecli.render.console import visible, wrap_rows
+from ropecli.render.labels import frequencies, rope_as_json
+from ropecli.render.table import aligned
+
+if TYPE_CHECKING:
+    from ropecli.checks.identify import Identification
+    from ropecli.checks.trace import Trace, TracedLayer
+    from ropecli.render.console import Screen
+
+LISTED = 4  #: Indices of layers that are written out.
+
+
+def as_json(result: Trace) -> dict[str, Any]:
+    """Return the `result` of the document."""
+    return {
+        "passed": result.passed,
+        "source": result.source,
+        "model_type": result.model_type,
+        "built": result.built,
+        "calls": result.calls,
+        "layers": [_layer_as_json(layer) for layer in result.layers],
+    }
+
+
+def _layer_as_json(layer: TracedLayer) -> dict[str, Any]:
+    found = {
+        role: None if each is None else identify.as_json(each)
+        for role, each in (("query", layer.query), ("key", layer.key))
+    }
+    return {
+        "index": layer.index,
+        "module": layer.module,
+        "name": layer.name,
+        "expected": None if layer.expected is None else rope_as_json(layer.expected),
+        **found,
+        "softmax_scale": layer.softmax_scale,
+        "expected_scale": layer.expected_scale,
+        "agrees": layer.agrees,
+        "note": layer.note,
+    }
+
+
+def page(result: Trace, screen: Screen) -> list[str]:
+    """Return the verdict, the layers that part, and what all of them get, alike ones together."""
+    lines = [_headline(result), ""]
+    if not screen.brief:
+        if result.built is not None:
+            kind = visible(result.model_type or "a model")
+            lines += [f"  {kind}, built by {result.built} at small width with random weights"]
+        lines += [f"  called with {'; '.join(result.calls)}", ""]
+    for word, agrees in (("FAIL", False), ("????", None)):
+        notes: dict[str, list[TracedLayer]] = {}
+        for layer in result.layers:
+            if layer.agrees is agrees:
+                notes.setdefault(layer.note or "", []).append(layer)
+        lines += [f"  {word}  {_which(layers)}: {note}" for note, layers in notes.items()]
+    lines += [""] if not all(layer.agrees for layer in result.layers) else []
+    groups: dict[tuple[str, ...], list[TracedLayer]] = {}
+    for layer in result.layers:
+        groups.setdefault(_row(layer), []).append(layer)
+    rows = [["layers", "queries and keys get", "score times"]]
+    rows += [[_which(layers), *row[1:]] for row, layers in groups.items()]
+    return wrap_rows([*lines, *(f"  {line}" for line in aligned(rows, left=3))], screen.width)
+
+
+def _headline(result: Trace) -> str:
+    what = "expected" if result.source is None else f"of {visible(result.source)}"
+    total = len(result.layers)
+    right, wrong, unseen = (
+        sum(each.agrees is agrees for each in result.layers) for agrees in (True, False, None)
+    )
+    if wrong:
+        return f"FAIL  not the RoPE {what} in {wrong} of {total} layers"
+    rest = f"; {unseen} could not be seen" if unseen else ""
+    return f"PASS  the RoPE {what} in {right} of {total} layers{rest}"
+
+
+def _which(layers: list[TracedLayer]) -> str:
+    """Return the kind of layers, with their number and the first few indices."""
+    name = visible(layers[0].name or "all")
+    if len(layers) == 1:
+        return visible(layers[0].module or "the model") + ("" if name == "all" else f" ({name})")
+    indices = ", ".join(str(each.index) for each in layers[:LISTED])
+    kind = "" if name == "all" else f"{name} "
+    return f"{len(layers)} {kind}layers ({indices}{', ...' if len(layers) > LISTED else ''})"
+
+
+def _row(layer: TracedLayer) -> tuple[str, ...]:
+    """Return what layers have in common that are shown together."""
+    query, key = (_rotation(each) for each in (layer.query, layer.key))
+    scale = "not seen" if layer.softmax_scale is None else f"{layer.softmax_scale:.6g}"
+    both = query if query == key else f"queries: {query}; keys: {key}"
+    return (layer.name or "", both, scale)
+
+
+def _rotation(found: Identification | None) -> str:
+    if found is None:
+        return "no rotation"
+    if found.rotary is None:
+        return "not a rotation by position"
+    rope = found.rotary
+    parts = [frequencies(rope), rope.layout, identify.extent(rope)]
+    if rope.attention_factor != 1:
+        parts.append(f"attention factor {rope.attention_factor:.6g}")
+    return ", ".join(parts)

@@ -1,0 +1,157 @@
+"""The verdict on a watched model: vectors as `watch` records them, right and wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ropecli
+from ropecli import Rotary, rotate
+from ropecli.checks.trace.watch import Call, Seen, Vectors
+
+HALF = Rotary(head_dim=16, layout="half")
+LENGTHS = (24, 9, *[1] * 6)  #: Positions of each call: two of several, then one by one.
+
+
+def seen_of(
+    rope: Rotary | None,
+    *,
+    layers: int = 2,
+    wrong: dict[int, Rotary | None] | None = None,
+    late: int = 0,
+    scale: float = 0.25,
+) -> Seen:
+    """What a model does whose layers all have one RoPE, but for those that are wrong.
+
+    Args:
+        rope: That of most layers; None rotates nothing.
+        layers: Their number.
+        wrong: Other RoPEs by layer.
+        late: Added to the positions of calls of one.
+        scale: Of the scores.
+    """
+    seen, random, first = Seen(), np.random.default_rng(0), 0
+    for index, length in enumerate(LENGTHS):
+        positions = np.arange(first, first + length, dtype=np.float64)
+        seen.calls.append(Call(positions=positions[:, None], kept=np.arange(length)))
+        for layer in range(layers):
+            own = (wrong or {}).get(layer, rope)
+            for role in ("query", "key"):
+                x = random.standard_normal((2, length, 16)).astype(np.float32)
+                y = own and rotate(x, own, positions + late * (length == 1))
+                vectors: dict[str, Any] = {"before": None if own is None else x, "after": y}
+                place: dict[str, Any] = {"module": f"layers.{layer}.attn", "call": index}
+                score: dict[str, Any] = {"factor": np.ones((2, length)), "scale": scale}
+                seen.vectors.append(Vectors(**place, role=role, **vectors, head_dim=16, **score))
+        first += length
+    return seen
+
+
+def test_every_layer_agrees() -> None:
+    found = seen_of(HALF).verdict(HALF)
+    assert found.passed
+    assert [(each.index, each.agrees, each.note) for each in found.layers] == [
+        (0, True, None),
+        (1, True, None),
+    ]
+    assert all(each.query and each.query.base == 10_000 for each in found.layers)
+    assert (found.layers[0].softmax_scale, found.layers[0].expected_scale) == (0.25, 0.25)
+    assert found.calls == (
+        "24 positions, 0 to 23",
+        "9 positions, 24 to 32",
+        "6 positions one by one, 33 to 38",
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "note"),
+    [
+        (Rotary(head_dim=16, layout="half", base=500.0), "base 500, not 10,000"),
+        (Rotary(head_dim=16), "layout interleaved, not half"),
+        (
+            Rotary(head_dim=16, layout="half", attention_factor=1.25),
+            "attention factor 1.25, not 1",
+        ),
+        (Rotary(head_dim=16, layout="half", rotary_dim=8), "rotary dim 8, not 16"),
+        (Rotary(head_dim=16, layout="half", direction="reversed"), "direction reversed"),
+        (ropecli.rope("linear", head_dim=16, layout="half", factor=4.0), "linear scaling, not no"),
+        (None, "not rotated"),
+    ],
+)
+def test_one_layer_that_parts_is_named(wrong: Rotary | None, note: str) -> None:
+    found = seen_of(HALF, wrong={1: wrong}).verdict(HALF)
+    assert not found.passed
+    assert [each.agrees for each in found.layers] == [True, False]
+    assert (found.layers[1].note or "").startswith(f"query and key: {note}")
+
+
+def test_positions_that_are_off_in_single_steps() -> None:
+    found = seen_of(HALF, late=1).verdict(HALF)
+    note = "query and key: positions are off by +1 one position at a time"
+    assert [each.note for each in found.layers] == [note, note]
+
+
+def test_a_rotation_that_is_not_expected() -> None:
+    model = ropecli.load_model(
+        {
+            "model_type": "smollm3",
+            "head_dim": 16,
+            "num_hidden_layers": 2,
+            "no_rope_layers": [1, 0],
+            "rope_theta": 1e4,
+        }
+    )
+    found = seen_of(HALF).verdict(model)
+    assert [each.name for each in found.layers] == ["rope", "nope"]
+    assert found.layers[1].note == "query and key: rotated, where no position is expected"
+    assert seen_of(HALF, wrong={1: None}).verdict(model).passed
+
+
+def test_another_factor_on_the_score() -> None:
+    found = seen_of(HALF, scale=0.5).verdict(HALF)
+    assert found.layers[0].note == "the score is multiplied by 0.5, not 0.25"
+
+
+def test_what_could_not_be_seen_is_no_failure() -> None:
+    seen = seen_of(HALF)
+    seen.unseen.add("layers.2.attn")
+    found = seen.verdict(HALF)
+    assert found.passed
+    assert found.layers[2].agrees is None
+    assert "name in `wrap` what rotates" in (found.layers[2].note or "")
+    assert "in 2 of 3 layers; 1 could not be seen" in str(found)
+
+
+def test_nothing_seen_is_refused() -> None:
+    with pytest.raises(ropecli.ArgumentError, match="the model was not called; call it within"):
+        Seen().verdict(HALF)
+    seen = Seen()
+    seen.calls = seen_of(HALF).calls
+    seen.unseen.add("layers.0.attn")
+    with pytest.raises(ropecli.ArgumentError, match=r"cannot look: .* seen in layers\.0\.attn"):
+        seen.verdict(HALF)
+    with pytest.raises(ropecli.ArgumentTypeError, match="must be a Rotary or a Model, got str"):
+        Seen().verdict("config.json")  # type: ignore[arg-type]
+
+
+def test_watch_takes_a_model_of_pytorch() -> None:
+    with (
+        pytest.raises(ropecli.ArgumentTypeError, match=r"must be a torch\.nn\.Module, got str"),
+        ropecli.watch("model"),
+    ):
+        pass
+
+
+def test_the_page_names_layers_that_part_and_joins_those_that_are_alike() -> None:
+    page = str(seen_of(HALF, layers=4, wrong={2: Rotary(head_dim=16)}).verdict(HALF))
+    assert page.splitlines() == [
+        "FAIL  not the RoPE expected in 1 of 4 layers",
+        "",
+        "  FAIL  layers.2.attn: query and key: layout interleaved, not half",
+        "",
+        "  layers              queries and keys get                        score times",
+        "  3 layers (0, 1, 3)  base 10000, half, all 16 dimensions         0.25",
+        "  layers.2.attn       base 10000, interleaved, all 16 dimensions  0.25",
+    ]

@@ -1,0 +1,263 @@
+"""`trace` and `watch` on models that Transformers builds, right and patched to be wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import ROOT, assert_refused, read_json, read_stdout
+from oracle.traced import config_of
+
+import ropecli
+
+pytestmark = pytest.mark.oracle
+
+LLAMA: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 128,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "num_hidden_layers": 3,
+    "max_position_embeddings": 2048,
+    "rope_parameters": {"rope_type": "yarn", "rope_theta": 10_000.0, "factor": 4.0},
+}
+FACTOR = 0.1 * math.log(4) + 1  #: Its attention factor.
+#: One of each kind: plain, q-norm, local and global bases, NoPE layers, partial, interleaved,
+#: latent attention, M-RoPE, a fused projection, no attention interface, an encoder.
+SAMPLE = (
+    "qwen3",
+    "gemma3_text",
+    "smollm3",
+    "glm4",
+    "gptj",
+    "deepseek_v3",
+    "qwen2_vl",
+    "phi3",
+    "modernbert",
+    "gpt_oss",
+)
+
+
+@pytest.fixture
+def llama(tmp_path: Path) -> Path:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(LLAMA))
+    return file
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_layers_apply_what_the_file_says(name: str) -> None:
+    found = ropecli.trace(config_of(name))
+    assert [(each.module, each.note) for each in found.layers if not each.agrees] == []
+    assert found.passed
+
+
+# Models that are wrong.
+
+
+def modeling() -> Any:
+    from transformers.models.llama import modeling_llama
+
+    return modeling_llama
+
+
+def interleaved(patch: pytest.MonkeyPatch) -> None:
+    """Pairs (2i, 2i + 1), with the angles of pairs (i, i + d/2)."""
+
+    def apply(q: Any, k: Any, cos: Any, sin: Any, unsqueeze_dim: int = 1) -> Any:
+        import torch
+
+        half = cos.shape[-1] // 2
+        cos, sin = (
+            t[..., :half].repeat_interleave(2, -1).unsqueeze(unsqueeze_dim) for t in (cos, sin)
+        )
+        return tuple(
+            x * cos + torch.stack([-x[..., 1::2], x[..., ::2]], -1).flatten(-2) * sin
+            for x in (q, k)
+        )
+
+    patch.setattr(modeling(), "apply_rotary_pos_emb", apply)
+
+
+def rotary(patch: pytest.MonkeyPatch, change: Callable[..., Any]) -> None:
+    """Replace `forward` of the rotary module: change(its own forward, self, x, position_ids)."""
+    kind = modeling().LlamaRotaryEmbedding
+    own = kind.forward
+
+    def forward(self: Any, x: Any, position_ids: Any) -> Any:
+        return change(lambda p: own(self, x, p), position_ids)
+
+    patch.setattr(kind, "forward", forward)
+
+
+def late(patch: pytest.MonkeyPatch) -> None:
+    """Positions of decode that are one too far."""
+    rotary(patch, lambda own, p: own(p + 1 if p.shape[-1] == 1 else p))
+
+
+def twice(patch: pytest.MonkeyPatch) -> None:
+    """An attention factor that is applied twice."""
+    rotary(patch, lambda own, p: tuple(t * FACTOR for t in own(p)))
+
+
+def other_base(patch: pytest.MonkeyPatch) -> None:
+    """One layer with a base of its own."""
+    kind = modeling().LlamaAttention
+    own = kind.forward
+    positions: list[Any] = []
+
+    def remember(tables: Callable[[Any], Any], p: Any) -> Any:
+        positions[:] = [p]
+        return tables(p)
+
+    def forward(self: Any, *given: Any, **named: Any) -> Any:
+        import torch
+
+        if self.layer_idx == 1:
+            theta = 500.0 ** -(torch.arange(0, self.head_dim, 2) / self.head_dim)
+            angles = positions[0][..., None] * torch.cat([theta, theta])
+            named["position_embeddings"] = (FACTOR * angles.cos(), FACTOR * angles.sin())
+        return own(self, *given, **named)
+
+    rotary(patch, remember)
+    patch.setattr(kind, "forward", forward)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "layers", "note"),
+    [
+        (interleaved, 3, "layout interleaved, not half"),
+        (late, 3, "positions are off by +1 one position at a time"),
+        (twice, 3, "attention factor 1.29648, not 1.13863"),
+        (other_base, 1, "no scaling, not YaRN scaling, base 500, not 10,000"),
+    ],
+)
+def test_what_is_wrong_is_named_with_exit_code_1(
+    wrong: Callable[[pytest.MonkeyPatch], None],
+    layers: int,
+    note: str,
+    llama: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert read_stdout("trace", llama).startswith("PASS  the RoPE of ")
+    wrong(monkeypatch)
+    found = read_json("trace", llama, code=1)["result"]
+    parting = [each for each in found["layers"] if not each["agrees"]]
+    assert [found["passed"], len(parting)] == [False, layers]
+    assert f"query and key: {note}" in parting[0]["note"]
+    assert parting[0]["note"] in read_stdout("trace", llama, code=1)
+
+
+# Files that cannot be traced.
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"model_type": "telechat"},
+            r"model_type 'telechat' is unknown to Transformers \S+; watch a model with code of its "
+            r"own: ropecli\.watch",
+        ),
+        (
+            {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4, "factor": "four"}},
+            "factor must be a number",
+        ),
+    ],
+)
+def test_what_cannot_be_traced_is_refused(
+    changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(LLAMA | changes))
+    assert re.search(message, assert_refused("trace", file))
+
+
+def test_a_missing_library_is_named_with_what_to_install(
+    llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    line = assert_refused("trace", llama)
+    assert line.startswith("trace needs Transformers: pip install 'ropecli[transformers]'")
+
+
+def test_time_is_limited(llama: Path) -> None:
+    line = assert_refused("trace", llama, "--timeout", "0.001")
+    assert line == "building and running the model took more than 0.001 s; raise --timeout"
+
+
+# Models of one's own.
+
+
+def test_a_model_of_ones_own_with_a_function_that_must_be_named() -> None:
+    import torch
+    from torch import nn
+    from torch.nn import functional
+
+    rope = ropecli.Rotary(head_dim=16, base=100.0)
+
+    def turn_heads(x: Any, start: int) -> Any:
+        positions = range(start, start + x.shape[-2])
+        return torch.from_numpy(ropecli.rotate(x, rope, positions=list(positions)))
+
+    class Attention(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.qkv = nn.Linear(64, 192)
+
+        def turned(self, x: Any, start: int) -> Any:
+            return turn_heads(x, start)
+
+        def forward(self, x: Any, input_pos: int = 0) -> Any:
+            q, k, v = self.qkv(x).reshape(*x.shape[:2], 3, 4, 16).permute(2, 0, 3, 1, 4)
+            q, k = self.turned(q, input_pos), self.turned(k, input_pos)
+            return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    torch.manual_seed(0)
+    model, x = Attention(), torch.randn(1, 30, 64)
+    with torch.no_grad():
+        with ropecli.watch(model, wrap="turned") as seen:
+            model(x)
+            model(x[:, :7], input_pos=30)
+        with ropecli.watch(model) as blind:
+            model(x)
+    found = seen.verdict(rope)
+    assert found.passed
+    assert found.calls == ("30 positions, 0 to 29", "7 positions, 30 to 36")
+    assert not seen.verdict(ropecli.Rotary(head_dim=16, base=200.0)).passed
+    with pytest.raises(ropecli.ArgumentError, match=r"name the function that rotates in `?wrap"):
+        blind.verdict(rope)
+    assert Attention.turned.__qualname__.endswith("Attention.turned")
+    assert not hasattr(Attention.turned, "__wrapped__")  # it is as it was
+    with (
+        pytest.raises(ropecli.ArgumentError, match=r"wrap must name functions .* got nothing"),
+        ropecli.watch(model, wrap="nothing"),
+    ):
+        pass
+
+
+def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.chdir(tmp_path)
+    examples = ROOT / "examples" / "case_studies" / "models"
+    shutil.copy(examples / "gemma-3-4b.json", tmp_path / "config.json")
+    page = (ROOT / "docs" / "commands" / "trace.md").read_text()
+    shown, code, printed = re.findall(r"^```(?:text|py)\n(.*?)^```", page, re.M | re.S)[1:4]
+    command, _, expected = shown.partition("\n")
+    text = read_stdout(*command.removeprefix("$ ropecli ").split())
+    assert re.sub(r"Transformers \S+", "Transformers ...", text) == expected
+    torch.manual_seed(0)
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, "trace.md", "exec"), {"__name__": "page"})
+    assert out.getvalue() == printed

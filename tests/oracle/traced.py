@@ -1,0 +1,25 @@
+"""Architectures of Transformers that `trace` is tried on: the defaults of their configurations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+LAYERS = 6  #: At most; the kinds of layers are all among the first ones.
+
+
+def config_of(model_type: str) -> dict[str, Any]:
+    """Return the config.json of an architecture, with few layers."""
+    from transformers import CONFIG_MAPPING
+
+    config = CONFIG_MAPPING[model_type]()
+    keys: dict[str, Any] = config.to_dict() | {"model_type": model_type}
+    text = config.get_text_config()
+    part = keys
+    if text is not config:
+        part = next(keys[name] for name in config.sub_configs if getattr(config, name) is text)
+    key = text.attribute_map.get("num_hidden_layers", "num_hidden_layers")
+    count = part.get(key)
+    if isinstance(count, int) and count > LAYERS:
+        lists = {k: v for k, v in part.items() if isinstance(v, list) and len(v) == count}
+        part |= {name: value[:LAYERS] for name, value in lists.items()} | {key: LAYERS}
+    return keys
