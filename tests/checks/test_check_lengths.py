@@ -90,6 +90,35 @@ def test_one_length_around_the_original_may_be_wrong_alone(length: int) -> None:
     assert failures(verdict) == ["original length"]
 
 
+def by_longest(at: Any) -> Any:
+    """All sequences of a call are turned by the table of the longest, as in Transformers."""
+
+    def rotate(x: Array, positions: Array) -> Array:
+        y: Array = implement(at(int(np.max(positions)) + 1))(x, positions)
+        return y
+
+    return rotate
+
+
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("way", [lambda at: implement(at(1), at_length=at), by_longest])
+def test_sequences_on_both_sides_of_the_original_length_have_one_table_or_their_own(
+    way: Any, told: bool
+) -> None:
+    given: dict[str, Any] = {"head_dim": DIM, "factor": 4.0, "max_position_embeddings": 24}
+
+    def at(length: int) -> ropecli.Rotary:
+        return ropecli.rope("dynamic", sequence_length=length, **given)
+
+    expect = ropecli.rope("dynamic", **given) if told else None
+    laws = [
+        "every shape",
+        "left padding",
+        *(["batched positions"] if way is not by_longest else []),
+    ]
+    assert failures(judge(way(at), expect=expect, context_length=48, select=laws)) == []
+
+
 def test_dynamic_ntk_with_alpha_has_one_table() -> None:
     expect = ropecli.rope(
         "dynamic", head_dim=DIM, layout="half", alpha=1000.0, max_position_embeddings=64

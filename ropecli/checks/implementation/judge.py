@@ -9,7 +9,7 @@ import numpy as np
 
 from ropecli.arrays import DTYPES
 from ropecli.checks.implementation.interface import ImplementationError, Unsupported
-from ropecli.checks.implementation.oracle import sequence_length
+from ropecli.checks.implementation.oracle import sequence_length, truth_of
 from ropecli.checks.law import Outcome, distinguishing_digits, format_vector, shares
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def judge_rows(
     got: Array,
     dtype: str | None = None,
     *,
+    sequences: int = 1,
     again: bool = False,
     where: str = "",
 ) -> Outcome:
@@ -60,6 +61,7 @@ def judge_rows(
         positions: Their positions, (count,) or (count, axes).
         got: Rows that the implementation returned.
         dtype: Dtype of the data.
+        sequences: Sequences of one length that the rows are, one after another.
         again: Make the same call with unit vectors, for a smaller case.
         where: Text before a counterexample.
     """
@@ -67,12 +69,12 @@ def judge_rows(
     oracle = subject.oracle
     assert oracle is not None
     m = positions.astype(np.float64)
-    truth = oracle.truth(x, m, dtype)
-    note = None
+    split = m.reshape(sequences, -1, *m.shape[1:])
+    truths = (truth_of(oracles, x, m, dtype) for oracles in subject.oracles_of(split))
+    truth, note = next(truths), None
     if truth.wrong(got).any():
-        other = subject.identify_at(sequence_length(m))
-        if other is not None and not (at_length := other.truth(x, m, dtype)).wrong(got).any():
-            truth, note = at_length, CHANGES
+        right = next((other for other in truths if not other.wrong(got).any()), None)
+        truth, note = (truth, None) if right is None else (right, CHANGES)
     outcome = compare_rows(got, truth.rows, truth.tolerance, dtype=dtype)
     if outcome.passed is not False:
         return replace(outcome, note=outcome.note or note)

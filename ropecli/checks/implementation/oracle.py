@@ -27,7 +27,7 @@ from ropecli.reference import float64
 from ropecli.units import SINGLE, UNIT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -132,6 +132,11 @@ class Oracle:
             allowed[:, each] = (unit + lost) * size + least
         return Truth(rows=rows, tolerance=allowed)
 
+    def at_length(self, length: int) -> Oracle:
+        """Return the oracle with the rotation of a sequence of this length, for every length."""
+        rope = self.rotary_at(length)
+        return replace(self, rotary_at=lambda _length: rope)
+
     def angles(self, rope: Rotary, positions: Array) -> Array:
         """Return the angle of each pair, (count, pairs), radians."""
         moved = positions * self.scale + self.offset
@@ -151,6 +156,34 @@ class Oracle:
 def sequence_length(positions: Array) -> int:
     """Return the length of a sequence that ends at the largest of the positions."""
     return max(1, int(positions.max(initial=0)) + 1)
+
+
+def truth_of(
+    oracles: Sequence[Oracle],
+    x: Array,
+    positions: Array,
+    dtype: str,
+    *,
+    transposed: bool = False,
+) -> Truth:
+    """Return the expected rows of sequences of one length, one after another.
+
+    Args:
+        oracles: Of each sequence, or one for all.
+        x: (count, head_dim).
+        positions: (count,), or (count, axes).
+        dtype: Dtype of the data.
+        transposed: As of `Oracle.truth`.
+    """
+    count = len(oracles)
+    parts = zip(oracles, np.split(x, count), np.split(positions, count), strict=True)
+    alone = [
+        oracle.truth(rows, places, dtype, transposed=transposed) for oracle, rows, places in parts
+    ]
+    return Truth(
+        rows=np.concatenate([each.rows for each in alone]),
+        tolerance=np.concatenate([each.tolerance for each in alone]),
+    )
 
 
 def by_length(rope: Rotary) -> Callable[[int], Rotary]:

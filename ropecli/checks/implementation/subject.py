@@ -18,6 +18,7 @@ from ropecli.checks.implementation.oracle import (
     frequency_uncertainty,
     refine_frequencies,
     rounding_tolerance,
+    sequence_length,
 )
 from ropecli.errors import RopecliError
 
@@ -150,20 +151,63 @@ class Subject:
         rounding = 2 * self.tolerances.of_pair(dtype) * most
         return np.asarray(np.maximum(rounding, 2 * self.tolerances.absolute.get(dtype, 0.0)))
 
+    def oracles_of(
+        self, positions: NDArray[Any], *, identify: bool = True
+    ) -> Iterator[list[Oracle]]:
+        """Yield what the sequences of a call may be turned by, one convention after another.
+
+        Where the table depends on the length, all sequences have that of the longest, as in
+        Transformers, or each its own. The oracle's own tables come first, then those that the
+        implementation shows for these lengths.
+
+        Args:
+            positions: (sequences, length), with one more axis for several.
+            identify: Whether to look for other tables.
+
+        Yields:
+            The oracle of each sequence, or one for all.
+        """
+        oracle = self.oracle
+        assert oracle is not None
+        lengths = [sequence_length(each) for each in positions]
+        yield [oracle.at_length(max(lengths))]
+        if len({oracle.rotary_at(length) for length in set(lengths)}) > 1:
+            yield [oracle.at_length(length) for length in lengths]
+        other = self.identify_at(max(lengths)) if identify else None
+        if other is not None:
+            yield [other]
+        if identify and len(set(lengths)) > 1:
+            others = [self.identify_at(length) for length in lengths]
+            if any(others):
+                own = zip(others, lengths, strict=True)
+                yield [other or oracle.at_length(length) for other, length in own]
+
     def identify_at(self, length: int) -> Oracle | None:
         """Return the rotation of sequences of another length, if their table is another one.
 
-        Pairs and direction are the same; None if no such rotation explains the rows.
+        Pairs and direction are the same; None if no such rotation explains the rows. A table that
+        drifts a little has lost digits, and is not another one, unless the tables of the shortest
+        or the longest sequences show that they change with the length.
         """
         found = self.evidence.identified
         if self.as_expected or found is None or not found.recognised or found.rotary is None:
             return None
+        known = (found.position_step or 1.0) * found.rotary.inv_freq
+        there = self._measure_at(length, found.rotary)
+        for other in (length, SHORTEST, self.context) if there else ():
+            oracle = self._measure_at(other, found.rotary)
+            if oracle is not None and _clearly_differ(known, oracle.rotary_at(other).inv_freq):
+                return there
+        return None
+
+    def _measure_at(self, length: int, here: Rotary) -> Oracle | None:
+        """Return the rotation of sequences of a length, with the pairs of another one."""
         length = max(length, min(SHORTEST, self.context))
         if length not in self._oracles:
-            self._oracles[length] = self._identify_at(length, found, found.rotary)
+            self._oracles[length] = self._identify_at(length, here)
         return self._oracles[length]
 
-    def _identify_at(self, length: int, known: Identification, here: Rotary) -> Oracle | None:
+    def _identify_at(self, length: int, here: Rotary) -> Oracle | None:
         from ropecli.checks.identify import identify
 
         # Half precision shows less in each row.
@@ -189,9 +233,7 @@ class Subject:
         table = np.zeros(len(here.frequencies))  # the slowest pairs may not rotate
         step = found.position_step or 1.0
         table[: len(there.frequencies)] = step * there.inv_freq
-        in_short = (known.position_step or 1.0) * here.inv_freq
-        # A table that only drifts has lost digits, and is not another one.
-        if there.direction != here.direction or not _clearly_differ(in_short, table):
+        if there.direction != here.direction:
             return None
         largest = 0.0 if found.uncertainty is None else float(found.uncertainty.max())
         uncertainty = np.full(len(table), largest)

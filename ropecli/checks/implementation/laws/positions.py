@@ -240,7 +240,7 @@ def _judge(subject: Subject, positions: NDArray[Any]) -> Outcome:
 def _by_row(
     subject: Subject, given: NDArray[Any], got: NDArray[Any], places: NDArray[Any]
 ) -> Outcome:
-    """Compare every sequence with the oracle, with the tables of the longest one."""
+    """Compare every sequence with the oracle."""
     heads = given.shape[1] if given.ndim == 4 else 1
     spread = np.repeat(places[:, None], heads, axis=1)
     outcome = judge_rows(
@@ -248,6 +248,7 @@ def _by_row(
         given.astype(np.float64).reshape(-1, subject.dim),
         spread.reshape(-1, *places.shape[2:]),
         got.reshape(-1, subject.dim),
+        sequences=len(given) * heads,
         where="in a batch: ",
     )
     if outcome.passed is False and outcome.note is None:

@@ -19,7 +19,6 @@ from ropecli.checks.implementation.interface import (
     check_real,
 )
 from ropecli.checks.implementation.judge import format_position
-from ropecli.checks.implementation.oracle import sequence_length
 from ropecli.checks.implementation.shapes.blame import Table, blame
 from ropecli.checks.implementation.shapes.compare import Comparison, compare
 from ropecli.checks.law import Outcome, distinguishing_digits
@@ -296,19 +295,17 @@ class Survey:
             self._fail(call, text)
 
     def _compare(self, call: Call, base: Array, scales: Array, result: NDArray[Any]) -> Comparison:
-        """Compare rows with those expected; where another table fits this length, with its rows."""
-        oracle = self.subject.oracle
-        assert oracle is not None
-        found = compare(oracle, call, base, scales, result)
-        if found.first is None or not self._other_lengths:
-            return found
-        other = self.subject.identify_at(sequence_length(call.positions.astype(np.float64)))
-        if other is not None:
-            at_length = compare(other, call, base, scales, result)
-            if at_length.first is None:
-                return at_length
-        self._other_lengths -= 1
-        return found
+        """Compare rows with those expected, by the convention that they follow if there is one."""
+        first: Comparison | None = None
+        places = call.positions if call.own else call.positions[None]
+        for oracles in self.subject.oracles_of(places, identify=self._other_lengths > 0):
+            found = compare(oracles, call, base, scales, result)
+            if found.first is None:
+                return found
+            first = first or found
+        self._other_lengths = max(0, self._other_lengths - 1)
+        assert first is not None
+        return first
 
     def _fail(self, call: Call, text: str) -> None:
         numbers = call.batch * call.heads * call.length

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.checks.implementation.oracle import sequence_length
+from ropecli.checks.implementation.oracle import truth_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ropecli.checks.implementation.oracle import Oracle
     from ropecli.checks.implementation.shapes.calls import Call
@@ -70,26 +70,27 @@ class Comparison:
 
 
 def compare(
-    oracle: Oracle, call: Call, base: Array, scales: Array, result: NDArray[Any]
+    oracles: Sequence[Oracle], call: Call, base: Array, scales: Array, result: NDArray[Any]
 ) -> Comparison:
     """Compare the rows of a result.
 
     Args:
-        oracle: The rotation.
-        call: The call, whose largest position decides on the length of the sequence.
+        oracles: The rotation of each sequence, or one for all.
+        call: The call.
         base: The vectors that were rotated, (length, head_dim), before
         scales: (batch, heads), by which those of each head were multiplied.
         result: (batch, heads, length, head_dim).
     """
-    rope = oracle.rotary_at(sequence_length(call.positions.astype(np.float64)))
-    one = replace(oracle, rotary_at=lambda _length: rope)
     found = Comparison(wrong=np.zeros(result.shape[:3], dtype=bool))
     for sequences, rows in _blocks(call):
         places = call.positions[sequences, rows] if call.own else call.positions[None, rows]
         count, length = places.shape[:2]
         x = np.broadcast_to(base[rows], (count, length, base.shape[1]))
         flat = places.reshape(count * length, *places.shape[2:]).astype(np.float64)
-        truth = one.truth(x.reshape(len(flat), -1), flat, call.dtype, transposed=call.gradient)
+        those = oracles[sequences] if len(oracles) > 1 else oracles
+        truth = truth_of(
+            those, x.reshape(len(flat), -1), flat, call.dtype, transposed=call.gradient
+        )
         expected, tolerance = (
             each.reshape(count, 1, length, -1) for each in (truth.rows, truth.tolerance)
         )
