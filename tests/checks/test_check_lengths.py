@@ -243,3 +243,31 @@ def test_a_rotation_is_known_by_the_rows_that_its_table_has(rows: int) -> None:
     assert verdict.identified is not None
     assert verdict.identified.rope_type == "default"
     assert "rotation" not in failures(verdict)
+
+
+def test_a_single_frequency_is_what_rows_show_whatever_formula_comes_near() -> None:
+    """NTK with a factor of 36.55 has nearly this one, 3e-10 radians per position faster."""
+    rope = ropecli.rope(
+        "deepseek_yarn", head_dim=4, rope_theta=1e6, factor=3.655004501533088, direction="reversed",
+        original_max_position_embeddings=1024,
+    )  # fmt: skip
+    given: dict[str, Any] = {"head_dim": 4, "dtypes": ["float16", "float32"], "seed": 342}
+    verdict = check_here(implement(rope), select="long positions", **given)
+    assert failures(verdict) == []
+    assert verdict.identified is not None
+    assert verdict.identified.rotary is not None
+    assert verdict.identified.rotary.formula is not None
+
+
+def test_tables_of_neighbouring_lengths_are_each_their_own() -> None:
+    """They differ by less than a table that has lost digits."""
+
+    def at(length: int) -> ropecli.Rotary:
+        return ropecli.rope(
+            "dynamic", head_dim=8, rope_theta=1e7, layout="interleaved", factor=8.0,
+            max_position_embeddings=512, sequence_length=length,
+        )  # fmt: skip
+
+    rotate = implement(at(1), at_length=at)
+    given: dict[str, Any] = {"head_dim": 8, "context_length": 2048, "dtypes": ["float32"]}
+    assert failures(check_here(rotate, select="every shape", **given)) == []

@@ -229,7 +229,9 @@ def refine_frequencies(
 
     A formula is recognised where it is right within 2u over all rows, u the unit of the dtype. In
     half precision that is a drift by 2u / rows for each position, which would be a radian 1 / 2u
-    lengths further on; the slope through the same rows is known some sqrt(rows) times as well.
+    lengths further on; the slope through the same rows is known some sqrt(rows) times as well. A
+    single frequency, beside that of 1 which every formula has, fits some formula by chance, often
+    within 1e-6: it is what the rows show.
 
     Args:
         oracle: The rotation that was recognised.
@@ -253,9 +255,13 @@ def refine_frequencies(
     left = off - m * change
     rest = np.sqrt((weight * left**2).sum(axis=0) / np.maximum(weight.sum(axis=0), 1e-300))
     spread = rest / np.sqrt(np.maximum((m * m).sum(axis=0), 1e-300))
+    other = theta != 1
+    alone = other & (other.sum() == 1)
+    least = np.where(alone, 0.0, np.maximum(OTHER * theta, 4 * spread))
     # Only a drift is corrected: whatever else is wrong is for the laws to find.
-    drifts = (np.abs(change) > np.maximum(OTHER * theta, 4 * spread)) & (typical < WRAPPED)
-    drifts &= rest < np.maximum(LEFT * typical, rounding_tolerance(dtype) if "16" in dtype else 0.0)
+    drifts = (np.abs(change) > least) & (typical < WRAPPED)
+    rounded = np.where(alone | ("16" in dtype), rounding_tolerance(dtype), 0.0)
+    drifts &= rest < np.maximum(LEFT * typical, rounded)
     if not drifts.any():
         return oracle
     table = np.where(drifts, np.maximum(theta + change, 0.0), theta)
