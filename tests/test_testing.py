@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import ROOT, TURN, run_python
+from judging import MANY_CALLS
 from numpy.typing import NDArray
 
 import ropecli
@@ -19,6 +20,7 @@ from ropecli.testing import assert_rope
 
 Array = NDArray[Any]
 OPTIONS: dict[str, Any] = {"head_dim": 16, "context_length": 1024}
+QUICKLY = OPTIONS | {"ignore": MANY_CALLS}
 
 PROJECT = (
     TURN
@@ -44,7 +46,7 @@ def rotate(x: Array, positions: Array, theta: Any = None) -> Array:
 
 
 def test_a_right_one_gives_its_verdict() -> None:
-    verdict = assert_rope(rotate, ropecli.Rotary(head_dim=16), **OPTIONS)
+    verdict = assert_rope(rotate, ropecli.Rotary(head_dim=16), **QUICKLY)
     assert verdict.passed
     assert verdict.identified is not None
     assert verdict.identified.layout == "interleaved"
@@ -52,7 +54,7 @@ def test_a_right_one_gives_its_verdict() -> None:
 
 def test_a_wrong_one_raises_what_the_command_prints() -> None:
     with pytest.raises(AssertionError) as error:
-        assert_rope(rotate, ropecli.Rotary(head_dim=16, layout="half"), **OPTIONS)
+        assert_rope(rotate, ropecli.Rotary(head_dim=16, layout="half"), **QUICKLY)
     text = str(error.value)
     assert text.startswith("FAIL  rotate is not the RoPE of what is expected\n")
     assert "It rotates interleaved, expected half-split" in text
@@ -120,9 +122,9 @@ def test_reports_and_loosened_laws_are_options_like_any_other(tmp_path: Path) ->
 def test_an_implementation_may_be_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "theirs.py").write_text(PROJECT)
     monkeypatch.chdir(tmp_path)
-    assert assert_rope("theirs.py:turn", **OPTIONS).passed
+    assert assert_rope("theirs.py:turn", **QUICKLY).passed
     with pytest.raises(AssertionError, match=r"^FAIL  theirs\.py:turn is not the RoPE of"):
-        assert_rope("theirs.py:turn", ropecli.Rotary(head_dim=16, layout="half"), **OPTIONS)
+        assert_rope("theirs.py:turn", ropecli.Rotary(head_dim=16, layout="half"), **QUICKLY)
 
 
 @pytest.mark.slow

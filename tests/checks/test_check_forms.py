@@ -126,6 +126,7 @@ def test_tables_are_applied() -> None:
     assert failures(single) == []
 
 
+@pytest.mark.slow
 def test_tables_for_the_other_layout_break_the_rotation() -> None:
     verdict = judge(transformers, form="tables", tables="interleaved", **SHORT)
     assert {"rotation", "norm"} <= set(failures(verdict))

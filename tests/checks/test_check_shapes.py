@@ -264,6 +264,7 @@ def test_each_fault_is_caught_and_named(name: str) -> None:
     assert says in str(verdict.diagnosis)
 
 
+@pytest.mark.slow
 def test_a_right_one_passes_all() -> None:
     assert failures(judge(turn, select=SHAPES)) == []
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import slow
 from implementations.plain import interleaved, inv_freq
 from implementations.plain import turn as turn_by
 from judging import (
@@ -59,6 +60,7 @@ def test_a_tolerance_loosens_every_law(tolerance: Any, passed: bool, expect: Any
     assert bool(verdict.loosened) is (tolerance is not None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("expect", [None, SMALL])
 def test_an_error_beyond_what_identify_allows_may_be_allowed(expect: Any) -> None:
     verdict = judge_small(uneven(3e-3), tolerance=0.02, expect=expect)
@@ -152,7 +154,7 @@ def test_a_table_promises_no_negative_positions() -> None:
         assert failures(formula) == ["negative positions"]
 
 
-@pytest.mark.parametrize("only", ["float16", "bfloat16", "float64"])
+@pytest.mark.parametrize("only", ["float16", *slow("bfloat16", "float64")])
 def test_a_function_of_one_dtype_is_judged_in_that(only: str) -> None:
     def fussy(x: Array, positions: Array) -> Array:
         if x.dtype.name != only:
@@ -167,6 +169,7 @@ def test_a_function_of_one_dtype_is_judged_in_that(only: str) -> None:
     assert not late.passed
 
 
+@pytest.mark.slow
 def test_a_function_of_int32_positions_is_judged_with_those() -> None:
     def fussy(x: Array, positions: Array) -> Array:
         if positions.dtype != np.int32:

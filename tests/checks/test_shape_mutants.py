@@ -143,6 +143,7 @@ def test_twin_passes(twin: Mutant) -> None:
     assert refusals(check_here(twin.target(on=False), **twin.options)) == []
 
 
+@pytest.mark.slow
 def test_sequences_of_a_batch_are_not_taken_for_positions() -> None:
     mutant = MUTANTS["factor: sequences from index 1"]
     verdict = check_here(mutant.target(), **mutant.options)

@@ -160,7 +160,7 @@ def test_memory_is_bounded() -> None:
     ("name", "words"),
     [
         ("always_aborts", "its process was killed by SIGABRT in a call with x of float32"),
-        ("returns_too_much", "MemoryError: Unable to allocate"),
+        pytest.param("returns_too_much", "MemoryError: Unable to allocate", marks=pytest.mark.slow),
         pytest.param("always_loops", "did not return within 0.3 s", marks=pytest.mark.slow),
         pytest.param("returns_objects", "it returned object", marks=pytest.mark.slow),
         ("DecoderThatAborts", "its process was killed by SIGABRT"),
@@ -242,6 +242,7 @@ def test_elsewhere_than_on_linux_each_worker_is_a_new_interpreter(
     assert "killed by SIGABRT" in str(verdict.diagnosis)
 
 
+@pytest.mark.slow
 def test_the_environment_is_that_of_the_call(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
