@@ -1,4 +1,4 @@
-"""How the pages are built: sphinx-build -W -n -b html docs docs/_build/html."""
+"""Settings of the pages: sphinx-build -W -n -b html docs docs/_build/html."""
 
 from __future__ import annotations
 

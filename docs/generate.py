@@ -55,7 +55,7 @@ def _made(match: re.Match[str]) -> str:
 
 
 def usage(command: str) -> str:
-    """What a command does and its examples, from its docstring."""
+    """A command's description and examples, from its docstring."""
     examples, text = GROUP.commands[command].help.removeprefix("\b\n").split("\n\n", 1)
     lines = [line.strip() for line in examples.splitlines()[1:]]
     return "\n".join([*_wrapped(text), "", "```text", *lines, "```"])
@@ -144,13 +144,13 @@ def keys(rope_type: str) -> str:
 
 
 def rules(_word: str) -> str:
-    """A table of the rules of `lint`, with links to what is said of each."""
+    """A table of the rules of `lint`, with links to their explanations."""
     rows = [(f"[{r.id}](#{r.anchor})", r.level, r.title) for r in lint_rules().values()]
     return _table(("rule", "level", "defect"), rows)
 
 
 def about_rules(_word: str) -> str:
-    """What is said of each rule of `lint`, by subject."""
+    """The explanation of each rule of `lint`, by subject."""
     subjects: dict[str, list[str]] = {}
     for each in lint_rules().values():
         subject = inspect.getdoc(inspect.getmodule(each.judge)) or ""
@@ -225,7 +225,7 @@ def _keys(function: Callable[..., Any]) -> list[tuple[str, str, str]]:
 
 
 def _meaning(function: Callable[..., Any], name: str) -> str:
-    """What a docstring says of an argument, in one line."""
+    """A docstring's description of an argument, in one line."""
     doc = inspect.getdoc(function) or ""
     found = re.search(rf"^    {name}: (.*?)(?=^    \w+: |^\s*$|\Z)", doc, re.MULTILINE | re.DOTALL)
     if found is None:
@@ -252,7 +252,7 @@ def _escaped(text: str) -> str:
 
 
 def _wrapped(text: str) -> list[str]:
-    """Lines as they stand in the docstring, without its indentation."""
+    """Lines of the docstring, without its indentation."""
     return [line.strip() for line in text.strip().splitlines()]
 
 

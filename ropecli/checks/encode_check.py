@@ -1,4 +1,4 @@
-"""Whether one file is the rotation of another, by float64 and not by the kernels."""
+"""Comparison of a file with the exact rotation of another, in float64 and not by the kernels."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ def _check_streams(input: Path, target: Path, *, model: str | None, json: bool) 
 
 @contextlib.contextmanager
 def _messages_off_stdout(target: Path, *, quiet: bool) -> Iterator[None]:
-    """Where data go to stdout, send what is printed to stderr, if wanted and possible."""
+    """Send messages to stderr where data go to stdout, if wanted and possible."""
     from ropecli.files.formats.pipe import is_pipe
 
     if not is_pipe(target):

@@ -115,7 +115,7 @@ class ArrayJob:
 
 
 def all_finite(block: NDArray[Any]) -> bool:
-    """Whether there is no NaN and no infinity among the elements."""
+    """True if all elements are finite."""
     if block.dtype.itemsize > 2:
         return bool(np.isfinite(block).all())
     # Thirty times faster than isfinite: above infinity's bits there are only NaNs, among the

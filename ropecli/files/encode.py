@@ -73,7 +73,7 @@ def encode_file(
     Raises:
         ArgumentError: A value that does not fit the array, or is out of range.
         ArgumentTypeError: An argument of the wrong type.
-        BrokenPipeError: Nobody reads standard output any more.
+        BrokenPipeError: Standard output is no longer read.
         FileError: A file that cannot be read or written, or holds something else.
     """
     job = Job(

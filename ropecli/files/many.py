@@ -72,7 +72,7 @@ def encode_files(
     Raises:
         ArgumentError: A value that is not allowed with any file.
         ArgumentTypeError: A rope or an offset of the wrong type.
-        BrokenPipeError: Nobody reads what is written any more.
+        BrokenPipeError: The output is no longer read.
         FileError: Two inputs of one name for one folder, or a folder that cannot be made.
     """
     begin = time.perf_counter()
@@ -257,7 +257,7 @@ def expanded(inputs: Iterable[str | os.PathLike[str]]) -> list[Path]:
 
 
 def is_plain_folder(path: Path) -> bool:
-    """Whether it is a folder of files, and not the folder of one array."""
+    """Return True for a folder of files, and not the folder of one array."""
     return not is_pipe(path) and path.is_dir() and path.suffix.lower() not in _SUFFIXES
 
 
@@ -265,7 +265,7 @@ _SUFFIXES = tuple(suffix for known in FORMATS for suffix in known.suffixes)
 
 
 def _is_of_arrays(path: Path) -> bool:
-    """Whether it is named like a file of arrays, and not hidden, which patterns leave out too."""
+    """Return True if it is named like a file of arrays and not hidden; patterns leave those out."""
     return path.suffix.lower() in _SUFFIXES and not path.name.startswith(".")
 
 

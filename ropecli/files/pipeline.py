@@ -69,7 +69,7 @@ class _Worker:
 
 @contextlib.contextmanager
 def _worker(*, endless: bool) -> Iterator[_Worker]:
-    """Yield a worker, and wait for it at the end, unless a step that nobody wants may never end."""
+    """Yield a worker, and wait for it at the end, unless a step may never end."""
     worker = _Worker()
     try:
         yield worker

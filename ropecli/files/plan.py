@@ -101,7 +101,7 @@ class Plan:
             progress: Called after each block with the bytes that are done and those in all.
 
         Raises:
-            BrokenPipeError: Nobody reads standard output any more.
+            BrokenPipeError: Standard output is no longer read.
             FileError: The input cannot be read, or the output cannot be written.
         """
         with open_output(self.output, force=self.force, keep=self.resume) as part:

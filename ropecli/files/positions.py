@@ -47,7 +47,7 @@ class Positions:
 
     @property
     def per_batch(self) -> bool:
-        """Whether they differ along the first axis."""
+        """True if they differ along the first axis."""
         return self.table is not None and self.table.per_batch
 
     @property
@@ -121,7 +121,7 @@ class PositionTable:
 
     @property
     def per_batch(self) -> bool:
-        """Whether they differ along the first axis."""
+        """True if they differ along the first axis."""
         return len(self.shape) - len(self._point) == 2
 
     def check_fits(self, axes: Axes) -> None:

@@ -1,4 +1,4 @@
-"""What Transformers refuses in a file, in its classes or when it computes a table."""
+"""Files that Transformers refuses, in its classes or when it computes a table."""
 
 from __future__ import annotations
 

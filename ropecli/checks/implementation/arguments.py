@@ -47,7 +47,7 @@ def form(given: str | None) -> str | None:
 
 
 def framework(given: str | None) -> None:
-    """Refuse a name that is no framework's.
+    """Refuse a name that is not a framework's.
 
     Raises:
         ArgumentError: No such framework.

@@ -230,7 +230,7 @@ def refine_frequencies(
     A formula is recognised where it is right within 2u over all rows, u the unit of the dtype. In
     half precision that is a drift by 2u / rows for each position, which would be a radian 1 / 2u
     lengths further on; the slope through the same rows is known some sqrt(rows) times as well. A
-    single frequency, beside that of 1 which every formula has, fits some formula by chance, often
+    single frequency, besides that of 1 that every formula has, fits some formula by chance, often
     within 1e-6: it is what the rows show.
 
     Args:
@@ -238,7 +238,7 @@ def refine_frequencies(
         x: Rows before rotation, (count, head_dim).
         y: Rows after rotation.
         positions: (count,), or (count, axes).
-        dtype: Dtype of the data. What half precision leaves by rounding is no other error.
+        dtype: Dtype of the data. What half precision leaves by rounding is not another error.
     """
     rope = oracle.rotary_at(sequence_length(positions))
     exact = oracle.truth(x, positions, "float64").rows

@@ -1,4 +1,4 @@
-"""What the layers of a running PyTorch model do with queries and keys.
+"""Rotations that the layers of a running PyTorch model apply to queries and keys.
 
 `watch` looks at a model while it runs, `verdict` judges what was seen by `identify`, and `small`
 builds a small model of a config.json to watch.

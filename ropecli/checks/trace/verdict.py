@@ -34,14 +34,14 @@ ROLES = ("query", "key")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TracedLayer:
-    """What one layer does with its queries and keys."""
+    """Rotations that one layer applies to its queries and keys."""
 
     index: int | None  #: Of the layer in its model; None where its path has no number.
     module: str  #: Path of the module that scores.
     name: str | None  #: The kind of layer, as `inspect` names it.
     expected: Rotary | None  #: None for a layer without position.
     query: Identification | None  #: None where nothing is rotated.
-    key: Identification | None  #: Likewise.
+    key: Identification | None  #: The same of keys.
     softmax_scale: float | None  #: What the product of query and key is multiplied by.
     expected_scale: float | None  #: None where the size of a head was not seen.
     agrees: bool | None  #: None where it could not be seen.

@@ -77,7 +77,7 @@ class Call:
 
 
 class Seen:
-    """What a watched model has done so far."""
+    """Record of a watched model so far."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []  #: Calls of the model, in order.

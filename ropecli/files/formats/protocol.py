@@ -22,7 +22,7 @@ class Reader(Protocol):
 
     @property
     def in_order(self) -> bool:
-        """Whether parts must be read in the order of the file, each once."""
+        """True if parts must be read in the order of the file, each once."""
 
     def read(self, box: Box, out: NDArray[Any]) -> None:
         """Fill `out` with a part of the array; several threads may do so at once.
@@ -110,11 +110,11 @@ class Format(Protocol):
 
     @property
     def named(self) -> bool:
-        """Whether a file holds several arrays, by name."""
+        """True if a file holds several arrays, by name."""
 
     @property
     def in_place(self) -> bool:
-        """Whether parts are written to their final places, in any order, by several threads.
+        """True if parts are written to their final places, in any order, by several threads.
 
         They can be read again before the file is whole, which resuming needs.
         """

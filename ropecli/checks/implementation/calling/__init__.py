@@ -1,1 +1,1 @@
-"""How an implementation is called, whatever its convention, and where its code runs."""
+"""Calls of an implementation, whatever its convention, and the process in which its code runs."""

@@ -1,4 +1,4 @@
-"""What each name in a call stands for, made of a request: `x`, `positions`, `cos`, `freqs`, ..."""
+"""The value of each name in a call, made from a request: `x`, `positions`, `cos`, `freqs`, ..."""
 
 from __future__ import annotations
 

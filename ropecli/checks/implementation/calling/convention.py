@@ -72,7 +72,7 @@ FRAMEWORKS = ("numpy", "torch", "jax", "mlx", "tensorflow", "tinygrad")
 
 @dataclass(frozen=True, kw_only=True)
 class Convention:
-    """How an implementation is called.
+    """A calling convention: an expression and the axes of what it names.
 
     `call` is a Python expression over the implementation's name and the names of `ROLES`, such as
     `apply(q, k, cos, sin)` or `Rotary(dim=head_dim)(x, positions)`. A call of a class makes an

@@ -1,4 +1,4 @@
-"""What an implementation looks like from outside: its parameters, and the frameworks it names."""
+"""Description of an implementation: its parameters, and the frameworks it names."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def describe(target: Any, name: str, other: Any = None, other_name: str = "") ->
 
 
 def _has(target: Any, *names: str) -> bool:
-    """Whether an object has one of these attributes; asking may run foreign code."""
+    """Return True if an object has one of these attributes; asking may run foreign code."""
     try:
         return any(hasattr(target, name) for name in names)
     except Exception:

@@ -69,7 +69,7 @@ MARGIN = 0.3  #: An unlikelier convention must come further by so much.
 
 
 class Engine(Protocol):
-    """What trials need of an engine."""
+    """The methods of an engine that trials need."""
 
     def describe(self) -> Description:
         """Describe the implementation."""

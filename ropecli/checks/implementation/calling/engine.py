@@ -1,4 +1,4 @@
-"""The engine makes instances of an implementation and calls them. It runs beside foreign code.
+"""The engine makes instances of an implementation and calls them. It runs next to foreign code.
 
 It knows nothing of laws: requests come in as plain arrays, and responses go out as such, so that it
 may run in a process of its own (`worker.py`).

@@ -209,7 +209,7 @@ def _of(
         more = [word for word in words if word.partition("=")[0] in others]
         # Tables have a row for each token: what else says where the tokens are is not needed.
         twice = _mentions(", ".join(words), TABLES) and _mentions(", ".join(more), PLACES)
-        # Beside x, "key" is something else, such as that of random numbers.
+        # With x, "key" is something else, such as that of random numbers.
         lonely = _mentions(", ".join(more), {"k"}) and not _mentions(", ".join(words), {"q"})
         if not twice and not lonely:
             yield f"{name}({', '.join(words)})"
@@ -250,7 +250,7 @@ def _method(made: str, method: str, description: Description) -> str:
 
 
 def _rotates(call: str) -> bool:
-    """Whether a call is given vectors once, and its angles or positions in one way."""
+    """Return True if a call gets vectors once, and its angles or positions in one way."""
     count = {role: len(_find(call, role)) for role in (*VECTORS, *PLACES, *TABLES, *CACHES)}
     angles = [
         count["cos"] and count["sin"],

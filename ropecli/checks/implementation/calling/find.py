@@ -32,7 +32,7 @@ class CallError(RopecliError, ValueError):
 
 
 class Verbatim(str):
-    """Text that stands in a call as it is."""
+    """Text that is in a call as it is."""
 
     __slots__ = ()
 
@@ -41,7 +41,7 @@ class Verbatim(str):
 
 
 def keyword_texts(init: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return keyword arguments as they stand in a call, and objects that need a name there."""
+    """Return keyword arguments as a call has them, and objects that need a name there."""
     texts, objects = {}, {}
     for key, value in init.items():
         try:
@@ -71,7 +71,7 @@ def find_convention(
         engine: Runs it.
         form: One of `FORMS`, which says the call; None if it is to be found.
         given: Fields of `Convention` that are not to be found.
-        init: Keyword arguments of its own, as they stand in a call.
+        init: Keyword arguments of its own, as a call has them.
         rope: The encoding of tables that it is given.
         context: Rows of caches that it is given.
         axes: Coordinates of a position.

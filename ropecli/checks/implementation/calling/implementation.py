@@ -125,7 +125,7 @@ class CalledImplementation(Implementation):
 
     @functools.cached_property
     def refusal_of_own_positions(self) -> str | None:
-        """How it refuses positions of each sequence where no two lengths are alike, or None.
+        """The error by which it refuses own positions, no two lengths alike, or None.
 
         A function of positions (sequence,) may take (batch, sequence) for something else, without a
         word, where there are as many heads as sequences.

@@ -27,7 +27,7 @@ from typing import Any, NoReturn, Protocol
 #: Imported before workers are forked if this process has it: the one that takes seconds.
 SLOW_TO_IMPORT = "torch"
 PIPE = 2**20  #: Bytes that a pipe holds.
-#: Arrays of a call are made in memory that the C library keeps: a page that is taken anew costs
+#: Arrays of a call are made in memory that the C library keeps: a new page costs
 #: as much time as the numbers in it.
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
 MESSAGE = 2**17  #: Bytes of the longest message to the process that forks.

@@ -35,7 +35,7 @@ LOADING = 5  #: Times as many for loading the implementation.
 #: Times the timeout that calls may cost which end their process, before no further one is made.
 PATIENCE = 3
 MOST_DEATHS = 12  #: In a row, before no further call is made.
-MOST_RENEWALS = 12  #: Processes left since something was replaced in them, likewise.
+MOST_RENEWALS = 12  #: Processes left since something was replaced in them; the same limit.
 LAST_LINES = 3  #: Of what a process printed, shown when it dies.
 MOST_LINES = 1000  #: Of what it prints that are passed on,
 MOST_CHARACTERS = 1000  #: and of each line;
@@ -50,7 +50,7 @@ _Outcome = tuple[str, Any, tuple[str, ...]]  #: As `worker._Served.answer` retur
 class IsolatedEngine:
     """The methods of `Engine`, each done in another process.
 
-    A process that dies is replaced by the next call, and instances are made anew from what they
+    A process that dies is replaced by the next call, and instances are made again from what they
     were made of. So is one in which a call replaced functions of NumPy or of Python itself.
     """
 
@@ -88,7 +88,7 @@ class IsolatedEngine:
         Raises:
             ImplementationError: The implementation can't be loaded.
             Died: The process crashed, exited or hung.
-            Unsupported: So many have died that no further one is started.
+            Unsupported: `MOST_DEATHS` have died, and no further one is started.
         """
         if self._process is not None:
             return
@@ -239,7 +239,7 @@ class _Ended(Exception):
 
 
 class _Printed:
-    """What processes print, bounded and made harmless."""
+    """Lines that processes print, bounded and made harmless."""
 
     def __init__(self, echo: Callable[[str], None] | None) -> None:
         self._echo = echo

@@ -46,7 +46,7 @@ class Unlike:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Response:
-    """What a call returned."""
+    """The result of a call."""
 
     q: NDArray[Any]  #: As in the request, in the dtype of the result; scores for scores.
     k: NDArray[Any] | None = None
@@ -74,7 +74,7 @@ class Parameter:
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """What an implementation looks like from outside."""
+    """Description of an implementation."""
 
     name: str  #: The name by which a call names it.
     kind: str  #: "function", "class" or "instance".

@@ -1,4 +1,4 @@
-"""Where an implementation is, so that any process can load it."""
+"""The place of an implementation, from which any process can load it."""
 
 from __future__ import annotations
 

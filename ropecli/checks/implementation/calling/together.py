@@ -67,7 +67,7 @@ def call_together(one: Call, other: Call) -> Unlike | None:
 
 
 class _Compared:
-    """Results beside those of the calls alone, and the one that is most unlike."""
+    """Results with those of the calls alone, and the one that is most unlike."""
 
     def __init__(self, alone: tuple[NDArray[Any], NDArray[Any]]) -> None:
         self._alone = alone
@@ -119,7 +119,7 @@ class _Thread:
 
     @property
     def idle(self) -> bool:
-        """Whether the result of each call was taken."""
+        """True if the result of each call was taken."""
         return not self._waiting
 
     def end(self) -> None:

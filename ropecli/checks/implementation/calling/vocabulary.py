@@ -1,4 +1,4 @@
-"""What names of parameters mean: the words that implementations use for vectors, positions, ..."""
+"""Meanings of parameter names: those that implementations use for vectors, positions, ..."""
 
 from __future__ import annotations
 

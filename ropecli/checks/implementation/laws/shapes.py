@@ -46,12 +46,12 @@ MODES = ("prefill", "chunked prefill", "packed sequences")
 THOROUGH = 10  #: Times as many calls.
 STEPS, GROWN = 600, 130  #: Steps of decoding, and lengths of a sequence that grows by one.
 COSTLY_STEPS = 8  #: The same, where each takes long.
-STRIDE = 64  #: One step in so many is another instance's.
+STRIDE = 64  #: One step in this number is another instance's.
 WHOLE = 2**23  #: Numbers in the one long call.
 RUN = 128  #: Positions in each of the short calls.
 SECOND = 12  #: Tokens of the second sequence of a decoder.
 NEIGHBOURS = 5  #: Positions before a wrong one with which it is tried again.
-SHARE = 10  #: One position in so many is seen in a short call as well.
+SHARE = 10  #: One position in this number is seen in a short call as well.
 #: Sizes of calls that are differentiated, which takes longer.
 DIFFERENTIATED = {
     "length": (1, 3, 16, 63, 64, 65, 129, 1025),
@@ -245,7 +245,7 @@ def keys(subject: Subject) -> Outcome:
             request = Request(q=q, k=k.reshape(1, key_heads, *q.shape[2:]), positions=places)
             response = instance.request(request)
         except (ImplementationError, Unsupported) as error:
-            refused.append(f"refuses {key_heads} heads of keys beside {heads} of queries: {error}")
+            refused.append(f"refuses {key_heads} heads of keys with {heads} of queries: {error}")
             continue
         if response.k is None:
             return no_verdict("it returns no keys")

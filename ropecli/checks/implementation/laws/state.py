@@ -402,7 +402,7 @@ def _judge_beside(subject: Subject, unlike: Unlike, places: NDArray[Any]) -> Out
     )
     repeated = np.tile(places, (len(got) // len(places), *[1] * (places.ndim - 1)))
     outcome = compare_repeats(
-        subject, got, before, positions=repeated, what="alone, beside the other one"
+        subject, got, before, positions=repeated, what="alone, next to the other one"
     )
     return replace(outcome, note=None if outcome.passed else words)
 

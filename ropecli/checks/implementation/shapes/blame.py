@@ -1,4 +1,4 @@
-"""What wrong rows have in common: the simplest statement that fits all that was seen."""
+"""The simplest statement that is true of all wrong rows and of no right one."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SIZES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Blame:
-    """What wrong rows share and no right one has."""
+    """Properties that wrong rows share and no right one has."""
 
     rows: str  #: Such as "heads from the 9th on".
     calls: str = ""  #: Calls that they are in, where they are wrong in those alone.

@@ -79,7 +79,7 @@ Seen = tuple[Call, str, NDArray[np.int64], NDArray[np.bool_]]
 
 @dataclass(kw_only=True, eq=False)
 class Survey:
-    """What calls showed: rows right and wrong, refusals, and calls that gave nothing to judge."""
+    """Results of calls: rows right and wrong, refusals, and calls that gave nothing to judge."""
 
     subject: Subject
     instance: Instance
@@ -152,7 +152,7 @@ class Survey:
 
     @property
     def failed(self) -> bool:
-        """Whether some call was wrong."""
+        """True if some call was wrong."""
         return self.smallest is not None
 
     def wrong_positions(self) -> list[int]:

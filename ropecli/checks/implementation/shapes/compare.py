@@ -25,7 +25,7 @@ SAMPLED = 24  #: Wrong rows of a block of which the error is kept.
 
 @dataclass(kw_only=True, eq=False)
 class Comparison:
-    """How far the rows of an array are off."""
+    """Errors of the rows of an array."""
 
     wrong: NDArray[np.bool_]  #: (batch, heads, length), whether a row is.
     ratio: float = -1.0  #: Largest error over its tolerance; infinite where a row is not finite.
