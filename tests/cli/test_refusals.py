@@ -89,7 +89,6 @@ def write_rotated() -> None:
 
 def write_sources() -> None:
     write_models()
-    Path("sizes.json").write_text('{"hidden_size": 64}')
     Path("long.json").write_text('{"hidden_size": ' + "9" * 5000 + "}")
     Path("bad.json").write_text(json.dumps(LLAMA_31 | {"rope_scaling": {"rope_type": "lama3"}}))
     save_all(x=np.ones((3, 8)))
@@ -426,10 +425,6 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
     ],
     "diff": [
         ("config.json missing.json", "cannot read missing.json: No such file or directory"),
-        (
-            "config.json sizes.json",
-            "sizes.json: no rotary position embedding found: ... known to have one",
-        ),
         ("config.json --as trt", "reading must be one of transformers, vllm, llama.cpp,..."),
         (
             "config.json --as vllm --as vllm --as vllm",
