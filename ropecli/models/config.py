@@ -73,7 +73,8 @@ def _add_prefix(settings: Settings, prefix: str, *, alone: bool) -> Settings:
     if not prefix:
         return settings
     plain = alone and settings.name == "all"
-    return replace(settings, name=prefix if plain else f"{prefix}.{settings.name}")
+    name = prefix if plain else f"{prefix}.{settings.name}"
+    return replace(settings, name=name, part=prefix)
 
 
 def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bool) -> Settings:

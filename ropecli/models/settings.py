@@ -27,6 +27,7 @@ class Settings:
     temperature: Temperature | None = None  #: A factor on queries that grows with position.
     layers: tuple[int, ...] | None = None  #: Indices of the layers, where the file says.
     assumed: tuple[str, ...] = ()  #: A sentence for each value that no key gives.
+    part: str = ""  #: Of the file; "" for text, else "vision", "audio", ...
     facts: Mapping[str, Any] = field(default_factory=dict)  #: Of the architecture, as in its table.
     unread: frozenset[str] = frozenset()  #: Keys that the architecture's code does not read.
     refused: str | None = None  #: Why Transformers refuses the file; None where it does not.

@@ -2,24 +2,63 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ropecli.models.gguf.converter import convert, table
+from ropecli.models.gguf.settings import gguf_settings
+from ropecli.models.parts import parts
 from ropecli.models.stacks.build import build
 from ropecli.models.stacks.stack import Stack
 
 if TYPE_CHECKING:
-    from ropecli.models.settings import Settings
+    from ropecli.models.settings import Description, Settings
     from ropecli.rotary import Rotary
 
 
 EXTRA = 3  #: ggml's fourth axis, which is 0 in text: it has the pairs that no section claims.
 
 
+def read(described: Description) -> tuple[Settings, ...]:
+    """Return the settings of a GGUF; of a config.json, those of the GGUF it is converted to.
+
+    A converter permutes the weights where layouts differ, so layouts are those of the config.json.
+    Only the text model is converted; other parts are as Transformers reads them.
+    """
+    if described.format != "config.json":
+        return described.settings
+    text = next((part for part in parts(described.raw) if part.name == ""), None)
+    if text is None or text.keys.architecture.model_type not in table():
+        return described.settings
+    own = [each for each in described.settings if each.part == ""]
+    head_dims = {each.name: each.geometry["head_dim"] for each in own if each.geometry}
+    if not head_dims:
+        return described.settings
+    header = convert(text, described.source, head_dims)
+    converted = [_laid_out(each, own) for each in gguf_settings(header)]
+    if len(own) == 1 and len({_rotation(each) for each in converted}) == 1:
+        converted = [replace(converted[0], name=own[0].name, layers=own[0].layers)]
+    return (*converted, *(each for each in described.settings if each.part != ""))
+
+
+def _rotation(settings: Settings) -> str:
+    """Return all that a kind of layer's rotation is computed from."""
+    return repr((settings.rope_type, settings.geometry, settings.scaling))
+
+
+def _laid_out(settings: Settings, own: list[Settings]) -> Settings:
+    """Give a kind of layer the layout that the weights have before they are converted."""
+    rotating = [each for each in own if each.geometry]
+    same = next((each for each in rotating if each.name == settings.name), rotating[0])
+    geometry = {k: v for k, v in settings.geometry.items() if k != "layout"}
+    layout = {k: v for k, v in same.geometry.items() if k in ("layout", "output")}
+    return replace(settings, geometry=geometry | layout) if settings.geometry else settings
+
+
 def rotary(settings: Settings, sequence_length: int | None) -> Rotary:
-    """The rotation of llama.cpp, from a GGUF or a config.json that was converted to one.
+    """The rotation of llama.cpp, from the settings of a GGUF.
 
     The sequence length is n_ctx. Cached keys are not rotated again, so dynamic NTK does not exist.
-    Layouts are unchanged: a converter permutes the weights where the two differ.
     """
     scaling, rope_type = dict(settings.scaling), settings.rope_type
     scaling["truncate"] = True  # the ends of the ramp are always rounded
@@ -41,4 +80,4 @@ def _with_extra_axis(rope: Rotary, section: list[int]) -> Rotary:
     return rope.with_axis(claimed)
 
 
-LLAMA_CPP = Stack(name="llama.cpp", version="0c1e570", rotary=rotary)
+LLAMA_CPP = Stack(name="llama.cpp", version="0c1e570", rotary=rotary, read=read)

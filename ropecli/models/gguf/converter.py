@@ -1,0 +1,248 @@
+"""The header of the GGUF that llama.cpp's converter writes for a config.json.
+
+Only what is about positions. What the converter leaves out, such as a share of the head, a rope
+type or YaRN's bounds, llama.cpp does not know of.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.models.entries import entries
+from ropecli.models.gguf.reader import GgufFile, TensorInfo
+from ropecli.models.gguf.settings import FREQS, LONG, SHORT
+from ropecli.models.keys import FULL, SLIDING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from ropecli.models.gguf.reader import Value
+    from ropecli.models.parts import Part
+
+_STOPPED = 1e30  #: A divisor that stops a pair.
+_BOTH = ("base", "scaling")
+#: Keys of YaRN by their names in a GGUF. An attention factor has two names in a config.json.
+_YARN = {
+    "ext_factor": ("extrapolation_factor",),
+    "attn_factor": ("attention_factor", "attn_factor"),
+    "beta_fast": ("beta_fast",),
+    "beta_slow": ("beta_slow",),
+}
+
+
+@cache
+def table() -> Mapping[str, Any]:
+    """The table as it is written."""
+    text = resources.files(__package__).joinpath("converter.toml").read_text("utf-8")
+    return MappingProxyType(tomllib.loads(text))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Converted(GgufFile):
+    """A GGUF that is not on a disk."""
+
+    values: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)  #: Of each tensor.
+
+    def tensor(self, name: str) -> NDArray[np.float64]:
+        """Return the elements of a tensor."""
+        return self.values[name]
+
+
+def convert(part: Part, source: str, head_dims: Mapping[str, int]) -> Converted:
+    """Return the GGUF of the text model of a config.json.
+
+    Args:
+        part: The text model.
+        source: The file's name.
+        head_dims: Coordinates of a head in each kind of layer.
+
+    Raises:
+        ArgumentError: A value that cannot be used.
+    """
+    facts = table()[str(part.keys.architecture.model_type)]
+    writing = _Writing(part, facts, head_dims)
+    writing.write()
+    return Converted(
+        path=Path(source),
+        version=3,
+        order="<",
+        metadata=writing.metadata,
+        tensors={
+            name: TensorInfo(name=name, shape=values.shape, type=0, offset=0)
+            for name, values in writing.tensors.items()
+        },
+        data_offset=0,
+        values=writing.tensors,
+    )
+
+
+class _Writing:
+    """The keys and tensors of one GGUF while they are written."""
+
+    def __init__(self, part: Part, facts: Mapping[str, Any], head_dims: Mapping[str, int]) -> None:
+        self.keys, self.facts, self.head_dims = part.keys, facts, head_dims
+        self.metadata: dict[str, Value] = {"general.architecture": facts["arch"]}
+        self.tensors: dict[str, NDArray[np.float64]] = {}
+        kinds = entries(part.keys)
+        self.entry: Mapping[str, Any] = kinds.get(FULL, kinds.get("all")) or {}
+        self.local: Mapping[str, Any] = kinds.get(SLIDING) or {}
+        self.context = part.keys.integer("max_position_embeddings")
+        first = next(iter(head_dims.values()))
+        self.head_dim = head_dims.get(FULL, first)
+        self.rope_type = str(self.entry.get("rope_type", "default"))
+
+    def add(self, name: str, value: Value | None) -> None:
+        """Write a key, unless there is no value."""
+        if value is not None:
+            self.metadata[f"{self.facts['arch']}.{name}"] = value
+
+    def write(self) -> None:
+        """Write everything."""
+        keys = self.keys
+        self.add("block_count", keys.integer("num_hidden_layers"))
+        self.add("context_length", self.context)
+        self.add("embedding_length", keys.integer("hidden_size"))
+        self.add("attention.head_count", keys.integer("num_attention_heads"))
+        writes = self.facts.get("writes", _BOTH)
+        if "scaling" in writes:
+            self._scaling()
+        sections = self.entry.get("mrope_section") or self.facts.get("sections")
+        if sections is not None and all(isinstance(n, int) for n in sections):
+            self.add("rope.dimension_sections", (*sections, 0, 0, 0, 0)[:4])
+        if "base" in writes:
+            self.add("rope.freq_base", self.entry.get("rope_theta"))
+            self.add("rope.freq_base_swa", self.local.get("rope_theta"))
+        self._heads()
+        self._layers()
+        self._tensors()
+
+    @property
+    def _original(self) -> int | None:
+        """The original length: Phi-3's is at the top level, that of others among the keys."""
+        inner = self.entry.get("original_max_position_embeddings")
+        outer = self.keys.integer("original_max_position_embeddings")
+        phi = self.facts.get("tensors") == "phi3"
+        found = (outer or inner if phi else inner or outer) or self.context
+        return None if found is None else int(found)
+
+    def _scaling(self) -> None:
+        own, factor = self.facts.get("scaling"), self.entry.get("factor")
+        alpha = self.entry.get("alpha")
+        if self.rope_type == "linear" and factor is not None:
+            self.add("rope.scaling.type", "linear")
+            self.add("rope.scaling.factor", factor)
+        elif self.rope_type == "yarn" and factor is not None:
+            self.add("rope.scaling.type", "yarn")
+            self.add("rope.scaling.factor", factor)
+            self.add("rope.scaling.original_context_length", self._original)
+            for name, given in _YARN.items():
+                value = next((self.entry[k] for k in given if self.entry.get(k) is not None), None)
+                self.add(f"rope.scaling.yarn_{name}", value)
+        elif self.rope_type in ("su", "longrope"):
+            self.add("rope.scaling.type", "longrope")
+        elif self.rope_type == "dynamic" and alpha is not None and own == "none":  # HunYuan
+            base, dim = self.entry["rope_theta"], self.head_dim
+            self.entry = {**self.entry, "rope_theta": base * alpha ** (dim / (dim - 2))}
+        if own == "linear or none":
+            own = "none" if factor is None else "linear"
+            self.add("rope.scaling.factor", factor)
+        self.add("rope.scaling.type", own)
+        multiplier, k_all_dim = self.facts.get("log_multiplier"), self.entry.get("mscale_all_dim")
+        if multiplier is not None and k_all_dim is not None:
+            self.add("rope.scaling.yarn_log_multiplier", multiplier * k_all_dim)
+        if self.facts.get("temperature"):
+            self.add("attention.temperature_scale", self.entry.get("llama_4_scaling_beta"))
+            self.add("attention.temperature_length", self._original)
+
+    def _heads(self) -> None:
+        keys, count = self.keys, self.facts.get("count")
+        rope_dim = keys.integer("qk_rope_head_dim", least=0)
+        if count == "latent" and rope_dim is not None:
+            rank = keys.integer("kv_lora_rank")
+            self.add("attention.key_length", self.head_dim if rank is None else rank + rope_dim)
+            self.add("attention.key_length_mla", self.head_dim)
+            self.add("rope.dimension_count", rope_dim)
+            return
+        self.add("attention.key_length", self.head_dim)
+        local_dim = self.head_dims.get(SLIDING, self.head_dim)
+        if local_dim != self.head_dim:
+            self.add("attention.key_length_swa", local_dim)
+        if count == "head":
+            self.add("rope.dimension_count", self.head_dim)
+            if local_dim != self.head_dim:
+                self.add("rope.dimension_count_swa", local_dim)
+        elif count == "share":
+            self.add("rope.dimension_count", int(self.head_dim * self._share(self.entry)))
+            if self.local.get("partial_rotary_factor") is not None:
+                self.add("rope.dimension_count_swa", int(local_dim * self._share(self.local)))
+
+    def _share(self, entry: Mapping[str, Any]) -> float:
+        given = entry.get("partial_rotary_factor")
+        given = self.keys.real("partial_rotary_factor") if given is None else given
+        rotary_dim = self.keys.integer("rotary_dim")
+        if given is None and rotary_dim is not None:
+            return rotary_dim / self.head_dim
+        return float(self.facts.get("share", 1.0) if given is None else given)
+
+    def _layers(self) -> None:
+        keys, types = self.keys, self.keys.per_layer("layer_types")
+        # Its length does not matter here: a default of Transformers counts as 1.
+        usual = 1 if self.facts.get("window") is True else None
+        window = keys.config.get(self.facts.get("window_key", "sliding_window"), usual)
+        if self.facts.get("window") and isinstance(window, int):
+            self.add("attention.sliding_window", int(window))
+            if self.facts.get("pattern") and types:
+                flags = tuple(kind == SLIDING for kind in types)
+                self.add("attention.sliding_window_pattern", flags)
+        if "period_key" in self.facts:
+            self.add("attention.sliding_window_pattern", keys.integer(self.facts["period_key"]))
+        if self.facts.get("rope_pattern") and keys.per_layer("no_rope_layers"):
+            flags = tuple(bool(flag) for flag in keys.per_layer("no_rope_layers"))
+            self.add("attention.rope_pattern", flags)
+        if self.facts["arch"] == "llama4" and types and set(types) == {FULL}:
+            self.add("attention.sliding_window", 0)
+        if self.facts.get("switch"):
+            rotates = keys.architecture.model_type == "bamba" or "mamba" not in types
+            self.add("rope.scaling.finetuned", rotates)
+
+    def _tensors(self) -> None:
+        how, entry = self.facts.get("tensors"), self.entry
+        if how == "llama3" and self.rope_type == "llama3":
+            known = self.keys.architecture.in_transformers  # which fills the length in
+            original = self._original if known else entry.get("original_max_position_embeddings")
+            self.tensors[FREQS] = _llama3_divisors(entry, self.head_dim, float(original or 8192))
+        elif how == "proportional" and self.rope_type == "proportional":
+            turning = int(self.head_dim * self._share(entry) / 2)
+            stopped = np.arange(self.head_dim // 2) >= turning
+            self.tensors[FREQS] = np.where(stopped, _STOPPED, 1.0)
+        elif how in ("longrope", "phi3") and entry.get("long_factor"):
+            for name, key in ((LONG, "long_factor"), (SHORT, "short_factor")):
+                self.tensors[name] = np.asarray(entry.get(key), dtype=np.float64)
+        if how == "phi3":
+            self.add("rope.scaling.original_context_length", self._original)
+            if entry.get("long_factor") and self._original and self.context:
+                stretch = self.context / self._original
+                squared = 1.0 + math.log(stretch) / math.log(self._original)
+                self.add("rope.scaling.attn_factor", math.sqrt(squared) if stretch > 1 else 1.0)
+
+
+def _llama3_divisors(entry: Mapping[str, Any], dim: int, original: float) -> NDArray[np.float64]:
+    """Return what divides each pair's frequency in Llama 3.1."""
+    base, factor = float(entry.get("rope_theta") or 1e4), float(entry.get("factor", 8.0))
+    low, high = float(entry.get("low_freq_factor", 1.0)), float(entry.get("high_freq_factor", 4.0))
+    turns = original * base ** (-2.0 * np.arange(dim // 2) / dim) / (2 * np.pi)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        smooth = (turns - low) / (high - low)
+        blended = 1.0 / ((1.0 - smooth) / factor + smooth)
+    return np.where(turns > high, 1.0, np.where(turns < low, factor, blended))
