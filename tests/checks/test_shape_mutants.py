@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import slow
+from invented_mutants import INVENTED, MUTANTS
 from judging import check_here, refusals
 from numpy.typing import NDArray
-from shape_mutants import DIM, GENERATED, MUTANTS, REPORTED, Mutant, Sample, assert_named
+from shape_mutants import DIM, GENERATED, REPORTED, Mutant, Sample, assert_named
 
 from ropecli.arrays import DTYPES
 
@@ -116,6 +117,7 @@ def test_mutant_differs_from_its_twin_exactly_where_it_says(name: str) -> None:
 def test_there_are_enough_of_each_kind() -> None:
     assert len(GENERATED) >= 80
     assert len(REPORTED) >= 20
+    assert len(INVENTED) >= 30
 
 
 #: Tried by every run of the tests. The slow tier tries one in five of the others, and

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from shape_mutants import MUTANTS, assert_named
+from invented_mutants import MUTANTS
+from shape_mutants import assert_named
 
 
 @pytest.mark.parametrize("name", MUTANTS)

@@ -74,9 +74,8 @@ def diagnose(
     if lost is not None and lost not in sentence:
         sentence = f"{lost}; {sentence}"
     followers = _followers(subject, cause, explains)
-    whole = failed.get("dtype and shape")
-    if cause in WHOLE_DESIGN and whole is not None and "alone" in (whole.counterexample or ""):
-        followers.add(whole.name)  # its shape is right, and not its rows
+    if cause in WHOLE_DESIGN and _only_rows_differ(failed.get("dtype and shape")):
+        followers.add("dtype and shape")
     return sentence, [
         replace(check, follows=cause)
         if check.passed is False and check.name in followers
@@ -105,10 +104,17 @@ def _cause(
         if sentences:
             return "convention", "; ".join(sentences)
     specific = [law.name for law in MOST_SPECIFIC_FIRST if law.name in failed]
+    if {*WHOLE_DESIGN} & failed.keys() and _only_rows_differ(failed.get("dtype and shape")):
+        specific.remove("dtype and shape")
     # A statement about shapes explains why calls of that shape fail other laws.
     shapes = [each for each in WHOLE_DESIGN if each in failed and explains.get(each)]
     named = shapes[0] if shapes and not {*specific} & STATE else (specific or [*failed])[0]
     return named, _sentence(failed[named])
+
+
+def _only_rows_differ(check: Check | None) -> bool:
+    """Whether a result has the right shape, and not the right rows."""
+    return check is not None and "alone" in (check.counterexample or "")
 
 
 def _followers(subject: Subject, cause: str, explains: Mapping[str, Explains]) -> set[str]:

@@ -188,6 +188,11 @@ def every_position(subject: Subject) -> Outcome:
     for position in survey.wrong_positions():  # in another row: is it the row or the position?
         before = min(NEIGHBOURS, position)
         survey.make(_run(subject, position - before, before + 1))
+    limit = survey.limit_of_length()
+    while limit is not None and limit[1] - limit[0] > 1:  # which length is the first wrong one?
+        if not survey.make(_run(subject, 0, sum(limit) // 2)):
+            break
+        limit = survey.limit_of_length()
     outcome = survey.outcome(with_others=True)
     return replace(outcome, samples=survey.numbers // subject.dim)
 

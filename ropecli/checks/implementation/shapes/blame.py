@@ -39,6 +39,7 @@ INDICES = {
     "row": "rows of a sequence from the {} on",
     "position": "positions from {} on",
     "flat": "rows of the whole call from the {} on",
+    "segment": "packed sequences from the {} on",
 }
 SIZES = {
     "heads": ("calls with more than {} heads", "calls with {} heads", "number of heads"),
@@ -77,7 +78,7 @@ class Blame:
     @property
     def explains(self) -> Explains:
         """The failures of other laws that it explains."""
-        if not self.exact or self.attributes & OF_POSITIONS:
+        if not (self.exact or "mode" in self.attributes) or self.attributes & OF_POSITIONS:
             return ""
         return "large calls" if self.attributes & OF_LARGE_CALLS else "every call"
 
@@ -109,7 +110,8 @@ def blame(rows: Table, wrong: Mask) -> Blame | None:
     Args:
         rows: Attributes of each row that was judged, each (rows,), those of its call: `batch`,
             `heads`, `key_heads`, `length`, `rows`, `dtype`, `memory`, `mode`, `positions`; and its
-            own: `array`, `sequence`, `head`, `row`, `position` and `flat`, its index in the call.
+            own: `array`, `sequence`, `head`, `row`, `position` and `flat`, its index in the call;
+            `segment`, the packed sequence that it is in, and `into`, its index in that.
             Any of them may be missing.
         wrong: Which rows are wrong, (rows,).
 
@@ -147,7 +149,7 @@ def _closest(simple: Sequence[Statement], wrong: Mask) -> Blame | None:
     count = int(wrong.sum())
     best = min(
         (each for each in (*simple, *_both(simple)) if count >= SOME * each.mask.sum()),
-        key=lambda each: (round(2 * float(each.mask.sum() / count)), each.cost),
+        key=lambda each: (round(8 * float(each.mask.sum() / count)), each.cost),
         default=None,
     )
     if best is None:
@@ -227,7 +229,7 @@ def _indices(values: NDArray[Any], wrong: Mask, name: str, pattern: str) -> Iter
         if (values[wrong] % tile == remainder).all() and least != most:
             one = "positions" if name == "position" else pattern.partition(" from")[0]
             words = f"{one} {tile}n + {remainder}" if remainder else f"{one} {tile}n"
-            yield _state(words, values % tile == remainder, 3, name)
+            yield _state(words, values % tile == remainder, 3, f"{name} modulo {tile}")
 
 
 _SINGULAR = {
@@ -235,7 +237,10 @@ _SINGULAR = {
     "sequence": "sequence of a batch",
     "row": "row of a sequence",
     "flat": "row of the whole call",
+    "segment": "packed sequence",
 }
+#: Indices of which the last ones may be forgotten, and the sizes that they end at.
+ENDS = {"head": "heads", "sequence": "batch"}
 
 
 def _tails(rows: Table) -> Iterator[Statement]:
@@ -245,6 +250,17 @@ def _tails(rows: Table) -> Iterator[Statement]:
         words = f"the last n mod {tile} rows of a sequence of n"
         yield _state(words, row >= length - length % tile, 2, "row")
     yield _state("the last row of a sequence", row == length - 1, 2, "row", single=True)
+    for name, size in ENDS.items():
+        if name in rows and size in rows:
+            last = rows[name] == rows[size] - 1
+            yield _state(f"the last {_SINGULAR[name]}", last, 2, name, single=True)
+            for tile in TILES if name == "head" else ():
+                words = f"the last n mod {tile} heads of n"
+                mask = rows[name] >= rows[size] - rows[size] % tile
+                yield _state(words, mask, 3, name)
+    if "segment" in rows:
+        begins = (rows["segment"] > 0) & (rows["into"] == 0)
+        yield _state("the first row of a packed sequence", begins, 1, "segment", single=True)
     if "flat" in rows and "rows" in rows:
         for tile in TILES:
             words = f"the last n mod {tile} rows of a call of n"

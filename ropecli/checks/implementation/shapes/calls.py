@@ -164,6 +164,14 @@ class Survey:
         ]
         return np.unique(np.concatenate(found))[:SAMPLED].tolist() if found else []
 
+    def limit_of_length(self) -> tuple[int, int] | None:
+        """Return the longest right call and the shortest wrong one; None if lengths overlap."""
+        wrong: dict[bool, set[int]] = {True: set(), False: set()}
+        for call, _, _, rows in [*self.subject.surveyed, *self._seen]:
+            wrong[bool(rows.any())].add(call.length)
+        right, first = max(wrong[False], default=0), min(wrong[True], default=0)
+        return (right, first) if 0 < right < first else None
+
     def statement(self, seen: Sequence[Seen]) -> tuple[str, Explains] | None:
         """Return what the wrong rows share and no right one has, and what that explains."""
         if not any(wrong.any() for *_, wrong in seen):
@@ -326,7 +334,10 @@ class Survey:
         places = call.positions if call.own else call.positions[None]
         if places.ndim > 2:
             places = places.max(axis=-1)
+        segments, into = _packed(places)
         own = {
+            "segment": segments[b if call.own else 0, s],
+            "into": into[b if call.own else 0, s],
             "sequence": b,
             "head": h,
             "row": s,
@@ -335,6 +346,14 @@ class Survey:
             "array": np.full(len(chosen), array),
         }
         return own | {name: np.full(len(b), value) for name, value in _attributes(call).items()}
+
+
+def _packed(places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return which of the sequences packed into one each row is in, and its index in that."""
+    begins = np.diff(places, axis=1, prepend=places[:, :1]) < 0
+    index = np.arange(places.shape[1])
+    first = np.maximum.accumulate(np.where(begins, index, 0), axis=1)
+    return np.cumsum(begins, axis=1), index - first
 
 
 def _attributes(call: Call) -> Case:
