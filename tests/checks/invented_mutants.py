@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from implementations.plain import Array
 from ml_dtypes import bfloat16
 from shape_mutants import (
     CLAMPED,
@@ -18,7 +19,6 @@ from shape_mutants import (
     THETA,
     TRUNCATED,
     ZEROS,
-    Array,
     Call,
     Fault,
     Group,
@@ -98,7 +98,8 @@ POOL = Fault(name="one buffer for all shapes", effect=_in_one_pool)
 
 def _padded(call: Call) -> Array:
     padded: Array = (call.positions[:, :1] == 0) & (call.positions == 0)
-    return call.own & (padded.sum(axis=1) > 1)[:, None, None]
+    where: Array = call.own & (padded.sum(axis=1) > 1)[:, None, None]
+    return where
 
 
 def _nth(call: Call) -> Array:
