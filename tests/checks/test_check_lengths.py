@@ -119,6 +119,20 @@ def test_sequences_on_both_sides_of_the_original_length_have_one_table_or_their_
     assert failures(judge(way(at), expect=expect, context_length=48, select=laws)) == []
 
 
+def test_a_table_of_each_length_is_seen_in_whole_sequences_too() -> None:
+    def at(length: int) -> ropecli.Rotary:
+        return ropecli.rope(
+            "dynamic", head_dim=DIM, factor=2.0, max_position_embeddings=64, sequence_length=length
+        )
+
+    def from_the_beginning(x: Array) -> Array:
+        y: Array = implement(at(x.shape[-2]))(x, np.arange(x.shape[-2]))
+        return y
+
+    given: dict[str, Any] = {"original_context_length": 64, "context_length": 256}
+    assert failures(judge_once(from_the_beginning, **given)) == []
+
+
 def test_dynamic_ntk_with_alpha_has_one_table() -> None:
     expect = ropecli.rope(
         "dynamic", head_dim=DIM, layout="half", alpha=1000.0, max_position_embeddings=64

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 PROBE_ROWS = 96  #: Positions from 0 that show the table of a longer sequence.
 #: Relative change of a frequency that no loss of digits makes: twice the 2^-11 of float16.
 CHANGED = 2.0**-10
+WHOLE = 2**23  #: Numbers of a sequence that is called as a whole to see some of its rows.
 SHORTEST = 16  #: Shorter sequences are taken to have the table of one of this length.
 
 
@@ -217,7 +218,7 @@ class Subject:
         x = self.vectors(len(positions), self.evidence.dtype, salt=length)
         held = DTYPES[self.evidence.dtype]
         try:
-            y = self.rotate(x, positions, self.evidence.dtype)
+            y = self._rotate_within(length, x, positions)
             # Which coordinates form a pair is known: they are moved next to each other.
             before, after = x[:, here.pairs_in.ravel()], y[:, here.pairs_out.ravel()]
             after = after.astype(DTYPES[self.tolerances.result_dtype or self.evidence.dtype])
@@ -248,6 +249,25 @@ class Subject:
         if "16" in found.dtype:  # few rows in half precision fit many a simple formula
             return refine_frequencies(oracle, x, y, positions.astype(np.float64), found.dtype)
         return oracle
+
+    def _rotate_within(self, length: int, x: Array, positions: NDArray[Any]) -> Array:
+        """Rotate some rows of a sequence, with all others if it must be whole.
+
+        Raises:
+            ImplementationError: It raised, or returned what cannot be judged.
+            Unsupported: Its form cannot take these positions, or the sequence is too long.
+        """
+        dtype = self.evidence.dtype
+        try:
+            return self.rotate(x, positions, dtype)
+        except Unsupported:
+            if length * self.dim > WHOLE:
+                raise
+            rows = positions if positions.ndim == 1 else positions[:, 0]
+            whole = np.zeros((length, self.dim))
+            whole[rows] = x
+            y: Array = self.rotate(whole, self.on_axes(np.arange(length)), dtype)[rows]
+            return y
 
 
 def _clearly_differ(one: Array, other: Array) -> bool:
