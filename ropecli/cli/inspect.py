@@ -44,11 +44,12 @@ def inspect(
     is an error, or if the model has no RoPE.
     """
     from ropecli.models.lint.run import Inspection, lint_description
-    from ropecli.models.load import check_length, compute, describe
+    from ropecli.models.load import check_length, compute, describe, read_settings
 
     length = check_length(sequence_length)
     try:
         described = describe(source)
+        read_settings(described, reading)
     except NoRotaryError as error:
         error.exit_code = 1  # an answer, and not a file that can't be read
         raise

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ropecli.errors import ArgumentError, FileError, NoRotaryError, RopecliError
+from ropecli.errors import FileError, NoRotaryError, RopecliError
 from ropecli.models import config
 from ropecli.models.gguf import describe_gguf
 from ropecli.models.model import Layer, Model
@@ -18,7 +18,6 @@ from ropecli.numbers import length
 
 if TYPE_CHECKING:
     from ropecli.models.settings import Settings
-    from ropecli.models.stacks.stack import Stack
 
 LONGEST_NAME = 200  #: Of a model_type or a kind of layer; tables and figures show it.
 
@@ -70,33 +69,49 @@ def describe(source: object) -> Description:
     """
     name, keys = open_source(source)
     described = describe_gguf(Path(name)) if keys is None else _describe_config(name, keys)
-    for label in (described.model_type or "", *(each.name for each in described.settings)):
-        if len(label) > LONGEST_NAME:
-            msg = (
-                f"{described.source}: names may have at most {LONGEST_NAME} letters, "
-                f"got {label[:20]!r}... of {len(label):,}"
-            )
-            raise FileError(msg)
+    _check_label(name, described.model_type or "")
     return described
 
 
 def _describe_config(name: str, keys: Mapping[str, Any]) -> Description:
-    try:
-        settings = config.settings_of(keys)
-    except NoRotaryError as error:
-        msg = f"{name}: {error}"
-        raise NoRotaryError(msg) from None
-    except ArgumentError as error:
-        msg = f"{name}: {error}"
-        raise FileError(msg) from None
     model_type = keys.get("model_type")
     return Description(
         source=name,
         format="config.json",
         model_type=model_type if isinstance(model_type, str) else None,
         raw=keys,
-        settings=settings,
+        read=lambda: config.settings_of(keys),
     )
+
+
+def read_settings(described: Description, reading: str | None = None) -> tuple[Settings, ...]:
+    """Return the settings of each kind of layer, as a stack reads them from a file.
+
+    Raises:
+        ArgumentError: No such stack.
+        FileError: A value in the file that cannot be used, or a file that the stack refuses.
+    """
+    stack = find_stack(NATIVE[described.format] if reading is None else reading)
+    try:
+        found = stack.read(described)
+    except NoRotaryError as error:
+        msg = f"{described.source}: {error}"
+        raise NoRotaryError(msg) from None
+    except RopecliError as error:
+        msg = f"{described.source}: {error}"
+        raise FileError(msg) from None
+    for settings in found:
+        _check_label(described.source, settings.name)
+    return found
+
+
+def _check_label(source: str, label: str) -> None:
+    if len(label) > LONGEST_NAME:
+        msg = (
+            f"{source}: names may have at most {LONGEST_NAME} letters, "
+            f"got {label[:20]!r}... of {len(label):,}"
+        )
+        raise FileError(msg)
 
 
 def compute(
@@ -110,7 +125,7 @@ def compute(
     """
     stack = find_stack(NATIVE[described.format] if reading is None else reading)
     layers = []
-    for settings in _read(stack, described):
+    for settings in read_settings(described, stack.name):
         try:
             rope = None if settings.rope_type is None else stack.rotary(settings, sequence_length)
         except RopecliError as error:
@@ -128,11 +143,3 @@ def compute(
         layers=tuple(layers),
         raw=described.raw,
     )
-
-
-def _read(stack: Stack, described: Description) -> tuple[Settings, ...]:
-    try:
-        return stack.read(described)
-    except RopecliError as error:
-        msg = f"{described.source}: {error}"
-        raise FileError(msg) from None

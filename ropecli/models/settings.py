@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ropecli.rotary.factors import Temperature
 
@@ -35,10 +36,19 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Description:
-    """A file: its keys, and the settings of each kind of layer."""
+    """A file: its keys, and the settings of each kind of layer, which are read when asked for."""
 
     source: str  #: The file, or "-".
     format: str  #: "config.json" or "gguf".
     model_type: str | None  #: Or the architecture that a GGUF names.
     raw: Mapping[str, Any]  #: The keys of the file.
-    settings: tuple[Settings, ...]  #: Of each kind of layer.
+    read: Callable[[], tuple[Settings, ...]]  #: Reads the settings below.
+
+    @cached_property
+    def settings(self) -> tuple[Settings, ...]:
+        """The settings of each kind of layer, as the stack reads them that the file is made for.
+
+        Raises:
+            ArgumentError: No rotary embedding, or a value that cannot be used.
+        """
+        return self.read()

@@ -13,7 +13,7 @@ from models.configs import ALL, RELEASED, published
 from models.lint.cases import CASES
 
 from ropecli import RopecliError, lint, load_model
-from ropecli.models.stacks import STACKS
+from ropecli.models.stacks import NATIVE, STACKS
 
 WRONG: list[Any] = [
     None, True, False, 0, 1, -1, 2, 3, 7, 0.5, 1.5, -3.5, 1e-300, 1e300, 1e308, 10**18, 10**400,
@@ -65,6 +65,8 @@ def _change(random: np.random.Generator, target: dict[str, Any]) -> None:
 def assert_judged_or_refused(data: bytes, folder: Path, fired: set[str] | None = None) -> bool:
     """Assert that a file is computed, or refused in one clear line; return whether it is computed.
 
+    Other stacks than Transformers read fewer files.
+
     Args:
         data: Of the file.
         folder: To write it to.
@@ -85,7 +87,7 @@ def assert_judged_or_refused(data: bytes, folder: Path, fired: set[str] | None =
             try:
                 load_model(path, reading=stack, sequence_length=70_000)
             except RopecliError as error:
-                computed = False
+                computed = computed and stack != NATIVE["config.json"]
                 messages.append(str(error))
     for message in messages:
         assert message, data[:400]

@@ -42,12 +42,13 @@ def describe_gguf(path: Path) -> Description:
         FileError: A file that cannot be read, or a value in it that cannot be used.
     """
     file = read_gguf(path)
+    settings = gguf_settings(file)
     return Description(
         source=os.fspath(path),
         format="gguf",
         model_type=Metadata(file).architecture,
         raw=file.metadata,
-        settings=gguf_settings(file),
+        read=lambda: settings,
     )
 
 

@@ -128,7 +128,7 @@ def _try_settings(
     try:
         settings = read()
         compute(
-            Description(source=source, format=kind, model_type=None, raw=raw, settings=settings)
+            Description(source=source, format=kind, model_type=None, raw=raw, read=lambda: settings)
         )
     except RopecliError as error:
         return settings, str(error).removeprefix(f"{source}: ")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from helpers import ROOT
 
+from ropecli.models.diff import FLOAT32
 from ropecli.rotary import Rotary
 
 FOLDER = ROOT / "tests" / "data" / "stacks"
@@ -33,3 +34,16 @@ def apart(got: Any, expected: Any) -> float:
 def one_axis(rotary: Rotary) -> Any:
     """Return the inverse frequencies of an axial rotation's first axis."""
     return rotary.inv_freq[np.array(rotary.axis) == 0]
+
+
+def same_angles(rotary: Rotary, theta: list[float]) -> bool:
+    """Return whether a rotation turns by angles that were measured at position 1, modulo 2 pi.
+
+    The table is float32, and each angle is that of a cosine and a sine in float32, which are
+    within 2^-24 of the true ones relative to 1 and the sine relative to itself.
+    """
+    if len(theta) != len(rotary.inv_freq):
+        return False
+    turned = rotary.inv_freq if rotary.direction == "forward" else -rotary.inv_freq
+    off = np.abs(np.angle(np.exp(1j * (np.array(theta) - turned))))
+    return bool(np.all(off <= FLOAT32 * np.abs(turned) + 2**-22 * np.minimum(np.abs(turned), 1)))
