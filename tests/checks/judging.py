@@ -27,8 +27,8 @@ SMALL = ropecli.Rotary(head_dim=SMALL_DIM)
 
 #: Laws that make a thousand calls or a long one: tests of the others do without them.
 MANY_CALLS = ("every shape", "every position", "many steps")
-#: Laws of single calls in particular shapes.
-OF_CALLS = {"keys", "memory", "gradient", "rounding"}
+#: Laws of single calls in particular shapes, and of two at once.
+OF_CALLS = {"keys", "memory", "gradient", "rounding", "two threads"}
 #: All other laws of `check`.
 LAWS = {
     "rotation", "convention", "relative position", "norm", "composition", "attention factor",
@@ -36,7 +36,7 @@ LAWS = {
     "repeated positions", "positions backwards", "negative positions", "batched positions",
     "left padding", "packed sequences", "axes", "long, short, long", "original length",
     "beyond the cache", "token by token", "two instances", "input untouched",
-    "dtype and shape", "same twice", "score", "two threads",
+    "dtype and shape", "same twice", "score",
 }  # fmt: skip
 
 
