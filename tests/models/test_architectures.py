@@ -36,6 +36,7 @@ FACTS = {
     "rope_types": dict,
     "rotary_dim": str,
     "rotates_where": dict,
+    "scale": float,
     "scaled": list,
     "softmax": str,
     "source": str,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from oracle.transformers_classes import TWEAKS
+
 LAYERS = 6  #: At most; the kinds of layers are all among the first ones.
 
 
@@ -11,7 +13,8 @@ def config_of(model_type: str) -> dict[str, Any]:
     """Return the config.json of an architecture, with few layers."""
     from transformers import CONFIG_MAPPING
 
-    config = CONFIG_MAPPING[model_type]()
+    kind = CONFIG_MAPPING[model_type]
+    config = kind(**TWEAKS.get(kind.__name__, {}))
     keys: dict[str, Any] = config.to_dict() | {"model_type": model_type}
     text = config.get_text_config()
     part = keys
@@ -22,4 +25,6 @@ def config_of(model_type: str) -> dict[str, Any]:
     if isinstance(count, int) and count > LAYERS:
         lists = {k: v for k, v in part.items() if isinstance(v, list) and len(v) == count}
         part |= {name: value[:LAYERS] for name, value in lists.items()} | {key: LAYERS}
+        layers = part.get("per_layer_config") or {}
+        part["per_layer_config"] = {k: v for k, v in layers.items() if int(k) < LAYERS} or None
     return keys

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import inspect
 import logging
 import re
 import time
 import warnings
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 
 PREFILL, CHUNKS, STEPS = 40, (9, 7), 8  #: Positions of the calls; no number of heads is one.
 FURTHEST = 32_768  #: Positions up to which a table is looked at, where no length is asked for.
+MOST = 200_000_000  #: Parameters of a model that is built.
 TIMEOUT = 300.0  #: Seconds for building and running a model.
+HEADS = 4  #: Of the small model; those of keys are as many, or one.
 #: Widths that RoPE does not depend on, and their sizes in the small model; a smaller one is kept.
 SIZES = {
     r"vocab_size": 64,
@@ -101,7 +104,7 @@ def _libraries() -> tuple[Any, Any]:
     return torch, transformers
 
 
-@contextmanager
+@contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Keep Transformers from logging and warning."""
     logger = logging.getLogger("transformers")
@@ -138,26 +141,53 @@ def _build(torch: Any, source: str, keys: Mapping[str, Any], built: str) -> Any:
     Raises:
         FileError: The installed Transformers does not know the model, or refuses the file.
     """
-    from transformers import CONFIG_MAPPING, MODEL_MAPPING, AutoModel
+    from transformers import CONFIG_MAPPING
 
     model_type = keys.get("model_type")
     if model_type not in CONFIG_MAPPING:
         msg = f"{source}: model_type {model_type!r} is unknown to {built}"
         raise FileError(msg, "watch a model with code of its own: ropecli.watch")
     try:
-        config = CONFIG_MAPPING[model_type].from_dict(dict(keys))
-        text = config.get_text_config()
+        text = CONFIG_MAPPING[model_type].from_dict(dict(keys)).get_text_config()
     except Exception as error:  # foreign code
         msg = f"{built} refuses {source}: {_line(error)}"
         raise FileError(msg) from None
     try:
-        config = text if type(text) in MODEL_MAPPING else config  # all of it, if not by itself
-        _shrink(config)
-        model = AutoModel.from_config(config, attn_implementation="eager", dtype=torch.float32)
-        return model.eval()
+        _shrink(text)
+        kind = _model_class(text)
+        count = 0
+        with contextlib.suppress(Exception), torch.device("meta"):  # not every model can
+            count = sum(each.numel() for each in kind._from_config(text).parameters())
+        if count > MOST:
+            msg = f"{source}: a small model of it has {count:,} parameters, at most {MOST:,}"
+            raise FileError(msg, "watch a model of your own: ropecli.watch")
+        return kind._from_config(text, attn_implementation="eager", dtype=torch.float32).eval()
+    except RopecliError:
+        raise
     except Exception as error:  # foreign code
         msg = f"{built} cannot build a small model of {source}: {_line(error)}"
         raise FileError(msg, "watch a model of your own: ropecli.watch") from None
+
+
+def _model_class(config: Any) -> Any:
+    """Return the class of the model that takes tokens by a configuration.
+
+    Raises:
+        LookupError: There is none.
+    """
+    from transformers import MODEL_MAPPING, PreTrainedModel
+
+    if type(config) in MODEL_MAPPING:
+        found = MODEL_MAPPING[type(config)]
+        return found[0] if isinstance(found, tuple) else found
+    name = type(config).__module__.replace(".configuration_", ".modeling_")
+    for each in vars(importlib.import_module(name)).values():
+        model = inspect.isclass(each) and issubclass(each, PreTrainedModel)
+        own = model and each.config_class is type(config) and "For" not in each.__name__
+        if own and "input_ids" in inspect.signature(each.forward).parameters:
+            return each
+    msg = f"no model of tokens takes a {type(config).__name__}"
+    raise LookupError(msg)
 
 
 def _shrink(config: Any) -> None:
@@ -165,28 +195,39 @@ def _shrink(config: Any) -> None:
 
     A head that is hidden_size / num_attention_heads wide keeps that width.
     """
+    layers = config.to_dict().get("per_layer_config")
+    if layers:
+        config.per_layer_config = None  # no value of a layer can be set next to it
     hidden, heads = (getattr(config, key, None) for key in ("hidden_size", "num_attention_heads"))
-    few = 4
     for name, value in list(vars(config).items()):
         if hasattr(value, "to_dict") and name.endswith("_config"):
             _shrink(value)
-        size = next((size for key, size in SIZES.items() if re.search(key, name)), value)
-        if value is None and "experts_per_tok" in name:
-            setattr(config, name, size)
-        if isinstance(value, bool) or not isinstance(value, int):
-            continue
-        if _HEADS.search(name):
-            size = few
-        if _KEY_HEADS.search(name):
-            size = few if value == heads else 1
-        if _SPECIAL.search(name):
-            size = 0  # no token that is drawn
-        if size < value:
-            setattr(config, name, size)
-    if isinstance(hidden, int) and isinstance(heads, int) and heads > few:
-        width = few * (hidden // heads)
+        elif _size(name, value, heads) != value:
+            setattr(config, name, _size(name, value, heads))
+    if isinstance(hidden, int) and isinstance(heads, int) and heads > HEADS:
+        width = HEADS * (hidden // heads)
         own = isinstance(getattr(config, "head_dim", None), int)  # then the width is free
         config.hidden_size = -(-width // 16) * 16 if own else width
+    if layers:
+        config.per_layer_config = {
+            int(index): {name: _size(name, value, heads) for name, value in each.items()}
+            for index, each in layers.items()
+        }
+
+
+def _size(name: str, value: Any, heads: Any) -> Any:
+    """Return the value that a key has in the small model."""
+    if value is None and "experts_per_tok" in name:
+        return 2  # what the library cannot run without
+    if isinstance(value, bool) or not isinstance(value, int):
+        return value
+    if _SPECIAL.search(name):
+        return 0  # no token that is drawn
+    if _KEY_HEADS.search(name):
+        return min(value, HEADS if value == heads else 1)
+    if _HEADS.search(name):
+        return min(value, HEADS)
+    return next((min(value, size) for key, size in SIZES.items() if re.search(key, name)), value)
 
 
 def _run(torch: Any, model: Any, expected: Model, length: int | None) -> None:

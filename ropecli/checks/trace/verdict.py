@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ropecli.arrays import dtype_name
 from ropecli.checks.identify.agreement import vector_errors
 from ropecli.checks.identify.observe import ROUNDINGS, validate_inputs
 from ropecli.checks.identify.recover import Identification, identify
 from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.models.architectures import architecture
 from ropecli.models.model import Layer, Model
 from ropecli.models.parts import parts
 from ropecli.results import Result
 from ropecli.rotary import Rotary
+from ropecli.units import SINGLE, UNIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
 _OFFSET = 0.01  #: Positions; one that is off is off by a half at least.
 _FACTOR = 1e-5  #: Relative difference of two factors that are one, in sums of float32 products.
+_CLOSE = 1e-3  #: Relative difference from which one is named.
 _EXPECTED = "expected"  #: Name of the candidate.
 ROLES = ("query", "key")
 
@@ -71,17 +75,15 @@ def judge(
     if not isinstance(expected, Rotary | Model):
         msg = f"expected must be a Rotary or a Model, got {type(expected).__name__}"
         raise ArgumentTypeError(msg)
-    modules = list(dict.fromkeys([*(each.module for each in seen.vectors), *sorted(seen.unseen)]))
     if not seen.vectors:
         raise ArgumentError(*_blind(seen))
-    known: dict[tuple[Rotary | None, str], Identification] = {}
-    layers = [_layer(seen, module, expected, known) for module in modules]
+    judgement = _Judgement(seen=seen, expected=expected)
     return Trace(
         source=source,
         model_type=expected.model_type if isinstance(expected, Model) else None,
         built=built,
         calls=tuple(_describe_calls(seen.calls)),
-        layers=tuple(sorted(layers, key=lambda each: -1 if each.index is None else each.index)),
+        layers=judgement.layers(),
     )
 
 
@@ -97,44 +99,172 @@ def _blind(seen: Seen) -> tuple[str, str]:
     )
 
 
-def _layer(
-    seen: Seen, module: str, expected: Rotary | Model, known: dict[Any, Identification]
-) -> TracedLayer:
-    """Judge the queries and keys of one module."""
-    number = re.search(r"(?:^|\.)(\d+)(?:\.|$)", module)
-    index = None if number is None else int(number[1])
-    layer = None if isinstance(expected, Rotary) else _kind(expected, index, seen.config)
-    rope = None if layer is None else layer.rotary
-    rope = expected if isinstance(expected, Rotary) else rope
-    own = [each for each in seen.vectors if each.module == module]
-    found: dict[str, Identification | None] = {}
-    notes: dict[str, list[str]] = {}
-    for role in ROLES:
-        vectors = [each for each in own if each.role == role]
-        found[role], notes[role] = _judge_role(seen, vectors, rope, known)
-    head_dim = next((each.head_dim for each in own if each.head_dim is not None), None)
-    temperature = None if layer is None else layer.settings.temperature
-    scale, wrong = _scale(seen, own, temperature)
-    wanted = None if head_dim is None else _expected_scale(head_dim, rope, seen.config)
-    if scale is not None and wanted is not None and abs(scale / wanted - 1) > _FACTOR:
-        wrong.append(f"the score is multiplied by {scale:.6g}, not {wanted:.6g}")
-    unseen = module in seen.unseen or not all(any(v.role == r for v in own) for r in ROLES)
-    sentences = [*_merge(notes), *wrong]
-    agrees: bool | None = not sentences
-    if agrees and unseen:
-        agrees, sentences = None, ["its queries or keys were not seen: name in `wrap` what rotates"]
-    return TracedLayer(
-        index=index,
-        module=module,
-        name=None if layer is None else layer.name,
-        expected=rope,
-        query=found["query"],
-        key=found["key"],
-        softmax_scale=scale,
-        expected_scale=wanted,
-        agrees=agrees,
-        note="; ".join(sentences) or None,
-    )
+@dataclass(kw_only=True, eq=False)
+class _Judgement:
+    """What is expected of a model that was watched, and what was identified so far."""
+
+    seen: Seen
+    expected: Rotary | Model
+    known: dict[Any, Identification] = field(default_factory=dict)
+
+    def layers(self) -> tuple[TracedLayer, ...]:
+        """Return the verdict on every module, in the order of the layers."""
+        seen = [each.module for each in self.seen.vectors]
+        modules = list(dict.fromkeys([*seen, *sorted(self.seen.unseen)]))
+        found = []
+        for module in modules:
+            number = re.search(r"(?:^|\.)(\d+)(?:\.|$)", module)
+            index = None if number is None else int(number[1])
+            within = any(module.startswith(f"{each}.") for each in modules)
+            part = module.rpartition(".")[2] if within else None  # such as an indexer
+            tries = [self._layer(module, index, part, kind) for kind in self._kinds(index, part)]
+            found.append(next((each for each in tries if each.agrees), tries[0]))
+        return tuple(sorted(found, key=lambda each: -1 if each.index is None else each.index))
+
+    def _kinds(self, index: int | None, part: str | None) -> list[Layer | None]:
+        """Return the kind of text layer that an index has, by the file, or else by the model.
+
+        There are several where neither distinguishes them, and None where there is none.
+
+        Args:
+            index: Of the layer.
+            part: Name of a module within the attention, with queries and keys of its own.
+        """
+        if isinstance(self.expected, Rotary):
+            return [None]
+        kinds = [
+            each for each in text_layers(self.expected) if (each.name == part) is (part is not None)
+        ]
+        listed = [each for each in kinds if index in (each.settings.layers or ())]
+        types = getattr(self.seen.config, "layer_types", None) or ()
+        own = types[index] if index is not None and index < len(types) else None
+        named = [each for each in kinds if each.name == own]
+        free = [each for each in kinds if each.settings.layers is None]
+        return [*(listed or named or free)] or [None]
+
+    def _layer(
+        self, module: str, index: int | None, part: str | None, kind: Layer | None
+    ) -> TracedLayer:
+        """Judge the queries and keys of one module as a kind of layer."""
+        rope = None if kind is None else kind.rotary
+        rope = self.expected if isinstance(self.expected, Rotary) else rope
+        own = [each for each in self.seen.vectors if each.module == module]
+        by_role = {role: [each for each in own if each.role == role] for role in ROLES}
+        found = {role: self._judge(vectors, rope) for role, vectors in by_role.items()}
+        head_dim = next((each.head_dim for each in own if each.head_dim is not None), None)
+        scale, wrong = self._scale(own, None if kind is None else kind.settings.temperature)
+        wanted = None if head_dim is None else _expected_scale(head_dim, rope, self.seen.config)
+        if scale is not None and wanted is not None and abs(scale / wanted - 1) > _rounding(own):
+            wrong.append(f"the score is multiplied by {scale:.6g}, not {wanted:.6g}")
+        notes = [*_merge({role: wrong for role, (_, wrong) in found.items()}), *wrong]
+        agrees: bool | None = not notes
+        if part is not None and kind is None:
+            agrees, notes = None, [f"part of a layer, of which nothing is expected: {part}"]
+        elif agrees and (module in self.seen.unseen or not all(by_role.values())):
+            agrees, notes = None, ["its queries or keys were not seen: name in `wrap` what rotates"]
+        return TracedLayer(
+            index=index,
+            module=module,
+            name=None if kind is None else kind.name,
+            expected=rope,
+            query=found["query"][0],
+            key=found["key"][0],
+            softmax_scale=scale,
+            expected_scale=wanted,
+            agrees=agrees,
+            note="; ".join(notes) or None,
+        )
+
+    def _judge(
+        self, vectors: Sequence[Vectors], rope: Rotary | None
+    ) -> tuple[Identification | None, list[str]]:
+        """Return what queries or keys get in all calls, and where it parts from the expected."""
+        rotated = [each for each in vectors if each.before is not None]
+        if not rotated:
+            return None, ["not rotated"] if rope is not None and vectors else []
+        if len(rotated) < len(vectors):
+            return None, [f"rotated in {len(rotated)} of {len(vectors)} calls"]
+        groups: dict[Rotary | None, list[Vectors]] = {}
+        for each in rotated:
+            table = rope and rope.at_length(self.seen.calls[each.call].length)
+            groups.setdefault(table, []).append(each)
+        first, notes = None, []
+        for table, group in groups.items():
+            found = self._identify(group, table)
+            wrong = _differences(found, table)
+            if wrong and len(group) > 1:
+                wrong = self._by_call(group, table) or wrong
+            first = first or found
+            notes += [each for each in wrong if each not in notes]
+        return first, notes
+
+    def _by_call(self, group: Sequence[Vectors], rope: Rotary | None) -> list[str]:
+        """Return where calls part, if those of several positions and those of one do not alike."""
+        wrong = []
+        for single in (False, True):
+            part = [v for v in group if (len(self.seen.calls[v.call].kept) == 1) is single]
+            if not part or len(part) == len(group):
+                return []
+            wrong.append(", ".join(_differences(self._identify(part, rope), rope)))
+        if wrong[0] == wrong[1]:
+            return [wrong[0]] if wrong[0] else []
+        where = ("of several positions at once", "one position at a time")
+        return [f"{text} {words}" for text, words in zip(wrong, where, strict=True) if text]
+
+    def _identify(self, group: Sequence[Vectors], rope: Rotary | None) -> Identification:
+        """Return the RoPE of vectors from several calls; that of another layer if it fits."""
+        before = _joined([(each, each.before) for each in group], rope)
+        after = _joined([(each, each.after) for each in group], rope)
+        calls = [self.seen.calls[each.call] for each in group]
+        axes = max(each.positions.shape[1] for each in calls)
+        positions = np.concatenate(
+            [np.broadcast_to(c.positions[c.kept], (len(c.kept), axes)) for c in calls]
+        )
+        where = positions[:, 0] if axes == 1 else positions
+        key = (rope, before.shape, where.tobytes())
+        if key not in self.known or not _does_the_same(self.known[key], before, after, where):
+            candidates = None if rope is None else {_EXPECTED: rope}
+            self.known[key] = identify(before, after, where, candidates=candidates)
+        return self.known[key]
+
+    def _scale(
+        self, vectors: Sequence[Vectors], temperature: Temperature | None
+    ) -> tuple[float | None, list[str]]:
+        """Return the factor on the score, and what is wrong with how it depends on the position.
+
+        It is None where it was not seen, or where vectors are normalized after the rotation.
+        """
+        scales, wrong, rounding = [], [], _rounding(vectors)
+        for index in dict.fromkeys(each.call for each in vectors):
+            both = [each for each in vectors if each.call == index]
+            scale = next((each.scale for each in both if each.scale is not None), None)
+            call = self.seen.calls[index]
+            for each in both if scale is not None else ():
+                if each.factor is None:
+                    continue
+                expected = np.ones(each.factor.shape[1])
+                if each.role == "query" and temperature is not None:
+                    expected = temperature(call.positions[call.kept][:, 0])
+                ratio = each.factor / expected
+                if np.ptp(ratio, axis=0).max() > rounding * ratio.max():
+                    return None, []  # each head by a factor of its own
+                if np.ptp(ratio) > rounding * ratio.max():
+                    least, most = ratio.min(), ratio.max()
+                    wrong.append(f"{each.role} multiplied by {least:.6g} to {most:.6g}")
+                scale = scale and scale * float(ratio[0, -1])
+            scales += [] if scale is None else [scale]
+        if scales and np.ptp(scales) > rounding * max(scales):
+            wrong.append(f"the score is multiplied by {min(scales):.6g} to {max(scales):.6g}")
+        return (scales[0] if scales else None), list(dict.fromkeys(wrong))
+
+
+def _rounding(vectors: Sequence[Vectors]) -> float:
+    """Return the relative difference of two factors that are one.
+
+    They are quotients of vectors rounded to their dtype twice, times a scale in float32.
+    """
+    units = [UNIT[str(dtype_name(v.after.dtype))] for v in vectors if v.after is not None]
+    return 4 * max([SINGLE, *units]) + _FACTOR
 
 
 def _merge(notes: dict[str, list[str]]) -> list[str]:
@@ -146,83 +276,16 @@ def _merge(notes: dict[str, list[str]]) -> list[str]:
 
 
 def text_layers(model: Model) -> list[Layer]:
-    """Return the kinds of layers of a model's text part; all of them where none is named so."""
+    """Return the kinds of layers of a model's text part, or of its decoder."""
     other = {part.name for part in parts(model.raw)} - {""}
     text = [each for each in model.layers if each.name.partition(".")[0] not in other]
-    return text or list(model.layers)
+    return text or [each for each in model.layers if each.name.startswith("decoder")]
 
 
-def _kind(model: Model, index: int | None, config: Any) -> Layer | None:
-    """Return the kind of text layer that an index has: by the file, or else by the model."""
-    kinds = text_layers(model)
-    listed = [each for each in kinds if index in (each.settings.layers or ())]
-    types = getattr(config, "layer_types", None) or ()
-    own = types[index] if index is not None and index < len(types) else None
-    named = [each for each in kinds if each.name == own]
-    free = [each for each in kinds if each.settings.layers is None]
-    return next(iter(listed or named or free), None)
-
-
-def _judge_role(
-    seen: Seen, vectors: Sequence[Vectors], rope: Rotary | None, known: dict[Any, Identification]
-) -> tuple[Identification | None, list[str]]:
-    """Return what queries or keys get in all calls, and where it parts from the expected."""
-    rotated = [each for each in vectors if each.before is not None]
-    if not rotated:
-        return None, ["not rotated"] if rope is not None and vectors else []
-    if len(rotated) < len(vectors):
-        return None, [f"rotated in {len(rotated)} of {len(vectors)} calls"]
-    groups: dict[Rotary | None, list[Vectors]] = {}
-    for each in rotated:
-        table = rope and rope.at_length(seen.calls[each.call].length)
-        groups.setdefault(table, []).append(each)
-    first, notes = None, []
-    for table, group in groups.items():
-        found = _identify(seen, group, table, known)
-        wrong = _differences(found, table)
-        if wrong and len(group) > 1:
-            wrong = _by_call(seen, group, table, known) or wrong
-        first = first or found
-        notes += [each for each in wrong if each not in notes]
-    return first, notes
-
-
-def _by_call(
-    seen: Seen, group: Sequence[Vectors], rope: Rotary | None, known: dict[Any, Identification]
-) -> list[str]:
-    """Return where calls part, if those of several positions and those of one do not alike."""
-    wrong = []
-    for single in (False, True):
-        part = [v for v in group if (len(seen.calls[v.call].kept) == 1) is single]
-        if not part or len(part) == len(group):
-            return []
-        wrong.append(", ".join(_differences(_identify(seen, part, rope, known), rope)))
-    if wrong[0] == wrong[1]:
-        return [wrong[0]] if wrong[0] else []
-    where = ("of several positions at once", "one position at a time")
-    return [f"{text} {words}" for text, words in zip(wrong, where, strict=True) if text]
-
-
-def _identify(
-    seen: Seen, group: Sequence[Vectors], rope: Rotary | None, known: dict[Any, Identification]
-) -> Identification:
-    """Return the RoPE of vectors from several calls; that of another layer if it fits."""
-    before, after = (
-        np.concatenate([_whole_heads(each, array, rope) for each, array in pairs], axis=1)
-        for pairs in ([(v, v.before) for v in group], [(v, v.after) for v in group])
-    )
-    calls = [seen.calls[each.call] for each in group]
-    axes = max(each.positions.shape[1] for each in calls)
-    positions = np.concatenate(
-        [np.broadcast_to(c.positions[c.kept], (len(c.kept), axes)) for c in calls]
-    )
-    where = positions[:, 0] if axes == 1 else positions
-    key = (rope, before.shape, where.tobytes())
-    if key in known and _does_the_same(known[key], before, after, where):
-        return known[key]
-    found = identify(before, after, where, candidates=None if rope is None else {_EXPECTED: rope})
-    known[key] = found
-    return found
+def _joined(pairs: Sequence[tuple[Vectors, Any]], rope: Rotary | None) -> NDArray[Any]:
+    """Return vectors of several calls one after another, of as many heads as all of them have."""
+    heads = min(len(array) for _, array in pairs)
+    return np.concatenate([_whole_heads(v, array[:heads], rope) for v, array in pairs], axis=1)
 
 
 def _whole_heads(vectors: Vectors, array: Any, rope: Rotary | None) -> NDArray[Any]:
@@ -253,7 +316,9 @@ def _differences(found: Identification, rope: Rotary | None) -> list[str]:
     if rotary is None:
         return [found.reason or "not a rotation by position"]
     wrong = []
-    if abs(found.position_offset or 0.0) > _OFFSET or found.position_offset is None:
+    if found.position_offset is None:
+        wrong.append("positions are off, differently on each axis")
+    elif abs(found.position_offset) > _OFFSET:
         wrong.append(f"positions are off by {found.position_offset:+.4g}")
     if found.position_step not in (None, 1.0):
         wrong.append(f"positions are multiplied by {found.position_step:.6g}")
@@ -263,7 +328,7 @@ def _differences(found: Identification, rope: Rotary | None) -> list[str]:
         ours, theirs = getattr(rotary, name), getattr(rope, name)
         if ours != theirs:
             wrong.append(f"{name.replace('_', ' ')} {ours}, not {theirs}")
-    if abs(rotary.attention_factor / rope.attention_factor - 1) > _FACTOR:
+    if abs(rotary.attention_factor / rope.attention_factor - 1) > _CLOSE:
         wrong.append(
             f"attention factor {rotary.attention_factor:.6g}, not {rope.attention_factor:.6g}"
         )
@@ -276,7 +341,7 @@ def _differences(found: Identification, rope: Rotary | None) -> list[str]:
 def _table_differences(rotary: Rotary, rope: Rotary) -> list[str]:
     """Return how two tables of frequencies differ: by base, by formula, or by their first pair."""
     ours, theirs = rotary.inv_freq, rope.inv_freq
-    if ours.shape == theirs.shape and np.allclose(ours, theirs, rtol=1e-3, atol=0):
+    if ours.shape == theirs.shape and np.allclose(ours, theirs, rtol=_CLOSE, atol=0):
         return []
     bases = [each.base for each in (rotary, rope)]
     names = [None if each.formula is None else each.formula.title for each in (rotary, rope)]
@@ -289,43 +354,15 @@ def _table_differences(rotary: Rotary, rope: Rotary) -> list[str]:
         return wrong
     if ours.shape != theirs.shape:
         return []
-    pair = int(np.argmin(np.isclose(ours, theirs, rtol=1e-3, atol=0)))
+    pair = int(np.argmin(np.isclose(ours, theirs, rtol=_CLOSE, atol=0)))
     return [f"frequency {ours[pair]:.6g} of pair {pair}, not {theirs[pair]:.6g}"]
-
-
-def _scale(
-    seen: Seen, vectors: Sequence[Vectors], temperature: Temperature | None
-) -> tuple[float | None, list[str]]:
-    """Return the factor on the score, and what is wrong with how it depends on the position.
-
-    It is None where it was not seen, or where vectors are normalized after the rotation.
-    """
-    scales, wrong = [], []
-    for call in dict.fromkeys(each.call for each in vectors):
-        both = {each.role: each for each in vectors if each.call == call}
-        scale = next((each.scale for each in both.values() if each.scale is not None), None)
-        for role, each in both.items():
-            if each.factor is None or scale is None:
-                continue
-            expected = np.ones(each.factor.shape[1])
-            if role == "query" and temperature is not None:
-                expected = temperature(seen.calls[call].positions[seen.calls[call].kept][:, 0])
-            ratio = each.factor / expected
-            if np.ptp(ratio, axis=0).max() > _FACTOR * ratio.max():
-                return None, []  # each head by a factor of its own
-            if np.ptp(ratio) > _FACTOR * ratio.max():
-                wrong.append(f"{role} multiplied by {ratio.min():.6g} to {ratio.max():.6g}")
-            scale *= float(ratio[0, -1])
-        scales += [] if scale is None else [scale]
-    if scales and np.ptp(scales) > _FACTOR * max(scales):
-        wrong.append(f"the score is multiplied by {min(scales):.6g} to {max(scales):.6g}")
-    return (scales[0] if scales else None), list(dict.fromkeys(wrong))
 
 
 def _expected_scale(head_dim: int, rope: Rotary | None, config: Any) -> float:
     """Return 1 / sqrt(d), or what a configuration has instead, times the encoding's factor."""
     factor = 1.0 if rope is None else rope.softmax_factor
-    multiplier = getattr(config, "attention_multiplier", None)
+    fixed = architecture(getattr(config, "model_type", None)).facts.get("scale")
+    multiplier = getattr(config, "attention_multiplier", fixed)
     if multiplier is not None:
         return float(multiplier) * factor
     return factor / math.sqrt(getattr(config, "query_pre_attn_scalar", None) or head_dim)

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from ropecli.models.model import Model
     from ropecli.rotary import Rotary
 
-_NAMED = re.compile("rot|rope", re.IGNORECASE)  #: Functions and classes that may rotate.
+#: Names of functions and classes that may rotate; not "prototype", and not "SolarOpen".
+_NAMED = re.compile("(?<![A-Za-z])rot|Rot|ROT|rope|Rope|RoPE|ROPE")
+_LARGER = re.compile("Attention|Layer|Block|Model|Transformer")  #: Modules that do more.
 #: Arguments of a model: its tokens, and their positions.
 _TOKENS = ("input_ids", "inputs_embeds", "hidden_states", "tokens", "x")
 _POSITIONS = ("position_ids", "positions", "input_pos", "start_pos")
@@ -155,7 +157,8 @@ def _functions(model: Any, names: list[str]) -> Iterator[tuple[Any, str, Any]]:
     spaces = {id(space): space for space in (inspect.unwrap(m).__globals__ for m in methods)}
     wanted = set(names)
     for owner in [*own, *spaces.values()]:
-        module = isinstance(owner, type) and _NAMED.search(owner.__name__)
+        called = getattr(owner, "__name__", "")
+        module = _NAMED.search(called) and not _LARGER.search(called)
         for name, value in list((owner if isinstance(owner, dict) else vars(owner)).items()):
             function = isinstance(value, types.FunctionType | staticmethod)
             if name in names or (function and _NAMED.search(name)):
@@ -269,14 +272,14 @@ class _Eyes:
     def _match(self, path: str, inputs: list[tuple[Any, Any]], result: Any) -> list[_Rotated]:
         """Return the arguments that came back in their shape, or were changed in place."""
         results = self._tensors(result if isinstance(result, list | tuple) else [result])
-        left = list(inputs)
+        left = [(tensor, kept) for tensor, kept in inputs if kept is not None]
         found = []
         for each in results if result is not None else [tensor for tensor, _ in inputs]:
-            same = [pair for pair in left if pair[0].shape == each.shape and pair[1] is not None]
-            if not same:
+            place = next((i for i, (x, _) in enumerate(left) if x.shape == each.shape), None)
+            if place is None:
                 return []  # tables of cos and sin
-            left.remove(same[0])
-            found.append(_Rotated(module=path, before=same[0][1], after=self._kept(each)))
+            before = left.pop(place)[1]
+            found.append(_Rotated(module=path, before=before, after=self._kept(each)))
         return found
 
     def _kept(self, tensor: Any) -> Any:
@@ -366,13 +369,16 @@ class _Eyes:
         return None
 
     def flush(self) -> None:
-        """Record what was rotated and whose scores were not seen: queries first, as usual."""
+        """Record what was rotated where no scores were seen: queries first, as is usual."""
+        call = len(self.seen.calls) - 1
+        scored = {each.module for each in self.seen.vectors if each.call == call}
         counts: dict[str, int] = {}
         for each in self.rotated:
+            if each.module in scored:
+                continue  # such as values, or the output of attention
             count = counts[each.module] = counts.get(each.module, -1) + 1
             role = ("query", "key")[count % 2]
             before, after = _array(each.before), _array(each.after)
-            call = len(self.seen.calls) - 1
             self.seen.vectors.append(
                 Vectors(module=each.module, call=call, role=role, before=before, after=after)
             )
@@ -413,7 +419,7 @@ def _locate(rows: Any, target: Any) -> tuple[int, int, float] | None:
     cosines = products / sizes.clamp_min(TINY)
     best = int(cosines.argmax())
     row, offset = divmod(best, cosines.shape[1])
-    if float(cosines[row, offset]) < 1 - _SAME:
+    if not float(cosines[row, offset]) >= 1 - _SAME:
         return None
     return row, offset, float(products[row, offset] / target.square().sum())
 
