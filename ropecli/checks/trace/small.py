@@ -29,6 +29,8 @@ PREFILL, CHUNKS, STEPS = 40, (9, 7), 8  #: Positions of the calls; no number of 
 FURTHEST = 32_768  #: Positions up to which a table is looked at, where no length is asked for.
 MOST = 200_000_000  #: Parameters of a model that is built.
 TIMEOUT = 300.0  #: Seconds for building and running a model.
+#: Values that the library cannot run without, and that some of its defaults lack.
+NEEDED = {"num_experts_per_tok": 2, "vocab_size": 64}
 HEADS = 4  #: Of the small model; those of keys are as many, or one.
 #: Widths that RoPE does not depend on, and their sizes in the small model; a smaller one is kept.
 SIZES = {
@@ -157,16 +159,18 @@ def _build(torch: Any, source: str, keys: Mapping[str, Any], built: str) -> Any:
         kind = _model_class(text)
         count = 0
         with contextlib.suppress(Exception), torch.device("meta"):  # not every model can
-            count = sum(each.numel() for each in kind._from_config(text).parameters())
+            count = sum(each.numel() for each in kind(text).parameters())
         if count > MOST:
             msg = f"{source}: a small model of it has {count:,} parameters, at most {MOST:,}"
             raise FileError(msg, "watch a model of your own: ropecli.watch")
-        return kind._from_config(text, attn_implementation="eager", dtype=torch.float32).eval()
+        model = kind(text).float().eval()
+        model.set_attn_implementation("eager")
     except RopecliError:
         raise
     except Exception as error:  # foreign code
         msg = f"{built} cannot build a small model of {source}: {_line(error)}"
         raise FileError(msg, "watch a model of your own: ropecli.watch") from None
+    return model
 
 
 def _model_class(config: Any) -> Any:
@@ -217,8 +221,8 @@ def _shrink(config: Any) -> None:
 
 def _size(name: str, value: Any, heads: Any) -> Any:
     """Return the value that a key has in the small model."""
-    if value is None and "experts_per_tok" in name:
-        return 2  # what the library cannot run without
+    if value is None:
+        return NEEDED.get(name)
     if isinstance(value, bool) or not isinstance(value, int):
         return value
     if _SPECIAL.search(name):
