@@ -99,11 +99,11 @@ def _rotating_layers(keys: Keys) -> list[bool] | None:
     if needed is not None and keys.config.get(needed, 0) is None:
         return None
     dense = _dense_layers(keys) if keys.architecture.facts.get("rope_on_dense") else 0
-    kinds = keys.per_layer("layer_types") or _layer_pattern(keys, count)
+    kinds = keys.per_layer("layer_types") or layer_pattern(keys, count)
     return [kind != rule or i < dense for i, kind in enumerate(kinds)] or None
 
 
-def _layer_pattern(keys: Keys, count: int) -> list[str]:
+def layer_pattern(keys: Keys, count: int) -> list[str]:
     """Return layer types by sliding_window_pattern: a period, or a string such as "LLLG"."""
     given = keys.get("sliding_window_pattern")
     if isinstance(given, str) and given:

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.models.entries import entries
+from ropecli.models.entries import BASE, entries
 from ropecli.models.gguf.reader import GgufFile, TensorInfo
 from ropecli.models.gguf.settings import FREQS, LONG, SHORT
-from ropecli.models.keys import FULL, SLIDING
+from ropecli.models.keys import FULL, MOST_LAYERS, SLIDING
+from ropecli.models.layers import layer_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -121,7 +122,7 @@ class _Writing:
         if sections is not None and all(isinstance(n, int) for n in sections):
             self.add("rope.dimension_sections", (*sections, 0, 0, 0, 0)[:4])
         if "base" in writes:
-            self.add("rope.freq_base", self.entry.get("rope_theta"))
+            self.add("rope.freq_base", self._base())
             self.add("rope.freq_base_swa", self.local.get("rope_theta"))
         self._heads()
         self._layers()
@@ -136,9 +137,20 @@ class _Writing:
         found = (outer or inner if phi else inner or outer) or self.context
         return None if found is None else int(found)
 
+    def _base(self) -> float | None:
+        base = self.entry.get("rope_theta")
+        if base is None and self.keys.architecture.in_transformers:
+            base = BASE
+        if self.facts.get("base") == "rope_ratio":
+            base = BASE * (self.keys.config.get("rope_ratio") or 1.0)
+        usual = self.facts.get("alpha")
+        if base is None or usual is None or self.rope_type != "dynamic":
+            return base
+        alpha = self.entry.get("alpha") or usual
+        return float(base * alpha ** (self.head_dim / (self.head_dim - 2)))
+
     def _scaling(self) -> None:
         own, factor = self.facts.get("scaling"), self.entry.get("factor")
-        alpha = self.entry.get("alpha")
         if self.rope_type == "linear" and factor is not None:
             self.add("rope.scaling.type", "linear")
             self.add("rope.scaling.factor", factor)
@@ -151,9 +163,6 @@ class _Writing:
                 self.add(f"rope.scaling.yarn_{name}", value)
         elif self.rope_type in ("su", "longrope"):
             self.add("rope.scaling.type", "longrope")
-        elif self.rope_type == "dynamic" and alpha is not None and own == "none":  # HunYuan
-            base, dim = self.entry["rope_theta"], self.head_dim
-            self.entry = {**self.entry, "rope_theta": base * alpha ** (dim / (dim - 2))}
         if own == "linear or none":
             own = "none" if factor is None else "linear"
             self.add("rope.scaling.factor", factor)
@@ -196,7 +205,9 @@ class _Writing:
         return float(self.facts.get("share", 1.0) if given is None else given)
 
     def _layers(self) -> None:
-        keys, types = self.keys, self.keys.per_layer("layer_types")
+        keys = self.keys
+        count = keys.integer("num_hidden_layers", most=MOST_LAYERS) or 0
+        types = keys.per_layer("layer_types") or layer_pattern(keys, count)
         # Its length does not matter here: a default of Transformers counts as 1.
         usual = 1 if self.facts.get("window") is True else None
         window = keys.config.get(self.facts.get("window_key", "sliding_window"), usual)
