@@ -40,6 +40,8 @@ def kinds_of_blocks(keys: Metadata, architecture: Architecture) -> tuple[Blocks,
     off = facts.get("switch") and keys.flag("rope.scaling.finetuned") is False
     if architecture.mode == "none" or facts.get("blocks", count) != count or off:
         return (Blocks(name="all", rotates=False),)
+    if count is not None and {"no_rope_every", "dense"} & set(facts):
+        return _by_block(keys, architecture, count)
     split = _split(keys, architecture, count)
     return (Blocks(name="all"),) if split is None else _two(count, *split)
 
@@ -58,10 +60,44 @@ def _split(keys: Metadata, architecture: Architecture, count: int | None) -> Spl
     pattern = _flags(keys, "attention.rope_pattern") if facts.get("rope_pattern") else None
     if pattern is not None:
         return pattern, rope, nope
-    every = facts.get("no_rope_every")
-    if every is not None:
-        return (lambda layer: (layer + 1) % every != 0), rope, nope
     return None
+
+
+def _by_block(keys: Metadata, architecture: Architecture, count: int) -> tuple[Blocks, ...]:
+    """Return the kinds where blocks rotate by a rule that is not that of sliding windows."""
+    facts, has_sliding = architecture.facts, _has_sliding(keys, architecture, count)
+    pattern = _sliding_pattern(keys, architecture) if has_sliding else None
+    sliding = [pattern is not None and pattern(i) for i in range(count)]
+    every = facts.get("no_rope_every")
+    if every is None:
+        dense = keys.integer("leading_dense_block_count", least=0) or 0
+        rotates = [slides or i < dense for i, slides in enumerate(sliding)]
+    else:
+        # Without sliding blocks, Llama 4's period is all of its blocks.
+        every = count if facts.get("sliding") == "unless_zero" and not has_sliding else every
+        rotates = [(i + 1) % every != 0 for i in range(count)]
+    found: dict[tuple[bool, bool], list[int]] = {}
+    for i, kind in enumerate(zip(rotates, sliding, strict=True)):
+        found.setdefault(kind, []).append(i)
+    names = _names(set(found), has_sliding=has_sliding)
+    return tuple(
+        Blocks(name=names[turns, slides], rotates=turns, sliding=slides, layers=tuple(layers))
+        for (turns, slides), layers in sorted(found.items(), key=lambda item: names[item[0]])
+    )
+
+
+def _names(kinds: set[tuple[bool, bool]], *, has_sliding: bool) -> dict[tuple[bool, bool], str]:
+    """Return the name of each kind: by its window, and by its rotation where that says more."""
+    if len(kinds) == 1:
+        return dict.fromkeys(kinds, "all")
+    if not has_sliding:
+        return {kind: "rope" if kind[0] else "nope" for kind in kinds}
+    windows = {kind: "sliding_attention" if kind[1] else "full_attention" for kind in kinds}
+    shared = len(set(windows.values())) < len(kinds)
+    return {
+        kind: window if kind[0] or not shared else f"{window}-nope"
+        for kind, window in windows.items()
+    }
 
 
 def _count(keys: Metadata) -> int | None:

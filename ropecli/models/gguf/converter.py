@@ -33,6 +33,17 @@ if TYPE_CHECKING:
 
 _STOPPED = 1e30  #: A divisor that stops a pair.
 _BOTH = ("base", "scaling")
+#: Keys whose numbers are floating-point, whatever they are in a config.json.
+_REALS = (
+    "attention.temperature_scale",
+    "rope.freq_base",
+    "rope.freq_base_swa",
+    *(f"rope.scaling.{name}" for name in ("attn_factor", "factor", "yarn_log_multiplier")),
+    *(
+        f"rope.scaling.yarn_{name}"
+        for name in ("attn_factor", "beta_fast", "beta_slow", "ext_factor")
+    ),
+)
 #: Keys of YaRN by their names in a GGUF. An attention factor has two names in a config.json.
 _YARN = {
     "ext_factor": ("extrapolation_factor",),
@@ -104,7 +115,9 @@ class _Writing:
         self.rope_type = str(self.entry.get("rope_type", "default"))
 
     def add(self, name: str, value: Value | None) -> None:
-        """Write a key, unless there is no value."""
+        """Write a key, unless there is no value; numbers of rope.scaling as the writer does."""
+        if isinstance(value, int) and not isinstance(value, bool) and name in _REALS:
+            value = float(value)
         if value is not None:
             self.metadata[f"{self.facts['arch']}.{name}"] = value
 

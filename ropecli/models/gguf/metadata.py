@@ -58,8 +58,8 @@ class Metadata:
         value = self.get(name)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            self._refuse(self.key(name), value, "a number")
+        if not isinstance(value, float):
+            self._refuse(self.key(name), value, "a floating-point number")
         if not least <= value <= LARGEST_REAL:  # and so a NaN
             self._refuse(self.key(name), value, f"a number from {least:g} to {LARGEST_REAL:g}")
         return float(value)

@@ -81,7 +81,7 @@ def _settings(file: GgufFile, keys: Metadata, found: Architecture, blocks: Block
     placed = _geometry(keys, found, blocks)
     rotation = scaling.rotation(placed.rotary_dim, placed.key_length)
     rope_type, parameters = ggml.name_rope_type(
-        rotation, **_divisors(file, found, blocks, rotation.n_rot // 2)
+        rotation, **_divisors(file, found, blocks, placed.dimension_count // 2)
     )
     score = _score_parameters(found, rotation, scaling.log_multiplier)
     unknown = []
@@ -130,7 +130,11 @@ def _original(keys: Metadata, rope_type: str, parameters: Mapping[str, Any]) -> 
 def _divisors(
     file: GgufFile, found: Architecture, blocks: Blocks, count: int
 ) -> dict[str, NDArray[np.float64] | None]:
-    """Read the tensors that divide frequencies, where the architecture uses them."""
+    """Read the tensors that divide frequencies, where the architecture uses them.
+
+    Each has as many numbers as rope.dimension_count has pairs. Blocks that rotate fewer coordinates
+    use the first of them.
+    """
     where = "all" if found.mode is None else found.facts.get("divisors")
     used = where == "all" or (where == "full" and not blocks.sliding)
     tensors = {"freqs": FREQS, "long_factors": LONG, "short_factors": SHORT}
@@ -143,13 +147,10 @@ def _divisors(
 def _divisor(file: GgufFile, name: str, count: int) -> NDArray[np.float64]:
     # The shape is checked first, so that a large tensor is not read in vain.
     shape = file.tensors[name].shape
-    if len(shape) != 1 or shape[0] < count:
-        msg = (
-            f"{file.path}: tensor {name!r} has shape {shape}; "
-            f"expected at least one number per pair, {count}"
-        )
+    if shape != (count,):
+        msg = f"{file.path}: tensor {name!r} has shape {shape}; expected a number per pair, {count}"
         raise FileError(msg)
-    divisors = file.tensor(name)[:count]
+    divisors = file.tensor(name)
     bad = np.flatnonzero(~(np.isfinite(divisors) & (divisors > 0)))
     if len(bad):
         msg = (
@@ -186,6 +187,7 @@ class Geometry:
 
     key_length: int  #: Coordinates of a key as the loader counts them.
     rotary_dim: int
+    dimension_count: int = 0  #: As the key has it: an architecture may rotate fewer.
     parameters: dict[str, Any] = field(default_factory=dict)
     assumed: list[str] = field(default_factory=list)
 
@@ -203,6 +205,9 @@ def _geometry(keys: Metadata, found: Architecture, blocks: Blocks) -> Geometry:
     placed = Geometry(key_length=length, rotary_dim=length)
     if not (found.facts.get("fixed") or found.facts.get("whole_head")):
         _rotary_dim(keys, placed, sliding=blocks.sliding)
+    placed.dimension_count = placed.rotary_dim
+    if not blocks.sliding:
+        placed.rotary_dim //= found.facts.get("full_divisor", 1)
     if placed.rotary_dim > head_dim:
         keys.refuse("rope.dimension_count", placed.rotary_dim, f"at most the head's {head_dim}")
     placed.parameters = {

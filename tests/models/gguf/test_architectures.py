@@ -18,6 +18,8 @@ FACTS: dict[str, Any] = {
     "blocks": int,
     "switch": {True},
     "rope_pattern": {True},
+    "dense": bool,
+    "full_divisor": int,
     "no_rope_every": int,
     "divisors": {"all", "full"},
     "alpha": {True},

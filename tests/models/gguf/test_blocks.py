@@ -162,3 +162,34 @@ def test_temperatures() -> None:
     found = settings(model("llama4", YARN))
     assert found["full_attention"].temperature == Temperature(beta=0.1, length=8192, shift=1)
     assert found["sliding_attention"].temperature is None
+
+
+FIXED = {"attention.sliding_window_pattern": [0, 1, 1, 1, 0, 1, 1, 1], **WINDOW}
+
+
+@pytest.mark.parametrize("architecture", ["llama4", "afmoe"])
+def test_every_fourth_block_has_no_rotation_whatever_slides(architecture: str) -> None:
+    found = settings(model(architecture, {**YARN, **FIXED}))
+    assert {name: (layer.layers, layer.rope_type) for name, layer in found.items()} == {
+        FULL: ((0, 4), "yarn"),
+        SLIDING: ((1, 2, 5, 6), "yarn"),
+        "sliding_attention-nope": ((3, 7), None),
+    }
+
+
+def test_llama_4_without_sliding_blocks_has_one_without_a_rotation() -> None:
+    found = settings(model("llama4", {**YARN, "attention.sliding_window": 0}))
+    assert {name: layer.layers for name, layer in found.items()} == {
+        "rope": (0, 1, 2, 3, 4, 5, 6),
+        "nope": (7,),
+    }
+
+
+def test_dense_blocks_of_cohere_2_moe_rotate() -> None:
+    keys = {**YARN, **WINDOW, "leading_dense_block_count": 1}
+    found = settings(model("cohere2moe", keys))
+    assert {name: (layer.layers, layer.rope_type) for name, layer in found.items()} == {
+        FULL: ((0,), "yarn"),
+        "full_attention-nope": ((4,), None),
+        SLIDING: ((1, 2, 3, 5, 6, 7), "yarn"),
+    }

@@ -153,7 +153,8 @@ DOUBLE = Typed(12, struct.pack("<d", 1e300))
         ("llama", {"rope.dimension_count": 7}, "dimension_count is 7; expected an even number"),
         ("llama", {"rope.freq_base": 0.0}, "rope.freq_base is 0.0; expected a number from 1e-30"),
         ("llama", {"rope.freq_base": float("nan")}, "freq_base is nan; expected a number from"),
-        ("llama", {"rope.freq_base": "10000"}, "is '10000'; expected a number"),
+        ("llama", {"rope.freq_base": "10000"}, "is '10000'; expected a floating-point"),
+        ("llama", {"rope.freq_base": 10000}, "is 10000; expected a floating-point number"),
         ("llama", YARN | {"rope.freq_base": 1.0}, "freq_base is 1.0"),
         ("llama", YARN | {"context_length": 0}, "context_length is 0"),
         ("llama", {f"{SCALING}factor": -1.0}, "factor is -1.0; expected a number from 1e-30"),
@@ -191,7 +192,8 @@ def test_file_without_an_architecture(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("divisors", "what"),
     [
-        ([1.0] * 7, "has shape (7,); expected at least one number per pair, 8"),
+        ([1.0] * 7, "has shape (7,); expected a number per pair, 8"),
+        ([1.0] * 9, "has shape (9,); expected a number per pair, 8"),
         ([1.0] * 7 + [0.0], "holds 0 at index 7; expected finite numbers above 0"),
         ([1.0, -1.0] * 4, "holds -1 at index 1"),
         ([float("inf")] * 8, "holds inf at index 0"),
@@ -216,8 +218,10 @@ def test_extreme_divisors_give_no_more_than_a_refusal(tmp_path: Path, value: flo
         assert rotary(layer).inv_freq[0] == pytest.approx(1 / value)
 
 
-def test_more_divisors_than_pairs(tmp_path: Path) -> None:
-    keys = {**GOOD, "rope.dimension_count": 8}
-    file = opened(tmp_path, model("llama", keys), {FREQS: float32([2.0] * 8)})
-    (layer,) = gguf_settings(file)
-    assert rotary(layer).inv_freq.tolist() == pytest.approx([0.5, 0.05, 0.005, 0.0005])
+def test_half_of_the_divisors_of_step_3_5(tmp_path: Path) -> None:
+    keys = {**GOOD, "rope.dimension_count": 8, "attention.sliding_window_pattern": [1, 0]}
+    keys |= {"block_count": 2, "attention.sliding_window": 512}
+    file = opened(tmp_path, model("step35", keys), {FREQS: float32([2.0, 2.0, 1.0, 1.0])})
+    full, sliding = gguf_settings(file)
+    assert rotary(full).inv_freq.tolist() == pytest.approx([0.5, 0.005])
+    assert rotary(sliding).inv_freq.tolist() == pytest.approx([1.0, 0.1, 0.01, 0.001])
