@@ -477,6 +477,19 @@ def build_rope_cache(seq_len: int, n_elem: int) -> tuple[Array, Array]:
     return np.cos(angles), np.sin(angles)
 
 
+class AnglesAndScale:
+    def __init__(self, dim: int) -> None:
+        self.dim = dim
+
+    def forward(self, seq_len: int) -> tuple[Array, Array]:
+        angles = np.concatenate([phases(np.arange(seq_len), self.dim)] * 2, axis=-1)
+        return angles, 0.999 ** np.arange(seq_len)[:, None]
+
+
+def scaled_by_the_last(pos: Array, t: Array, scale: Any = 1.0) -> Array:
+    return (t * np.cos(pos) + swapped(t) * np.sin(pos)) * scale
+
+
 def rope(pos: Array, dim: int, theta: float) -> Array:
     c, s = (f(phases(pos, dim, theta)) for f in (np.cos, np.sin))
     return np.stack([c, -s, s, c], axis=-1).reshape(*c.shape, 2, 2)
@@ -502,6 +515,14 @@ def rope(pos: Array, dim: int, theta: float) -> Array:
             interleaved_columns,
             '--call "interleaved_columns(x, *[table[offset:] for table in '
             'build_rope_cache(offset + length, head_dim)])" --axes-of-x "b h s d"',
+        ),
+        (
+            AnglesAndScale,
+            scaled_by_the_last,
+            '--call "scaled_by_the_last(*[table[offset:] for table in '
+            "AnglesAndScale(dim=head_dim).forward(offset + length)][:1], x, *[table[offset:] "
+            'for table in AnglesAndScale(dim=head_dim).forward(offset + length)][1:])" '
+            '--axes-of-x "b h s d"',
         ),
         (
             rope,
@@ -600,6 +621,18 @@ def test_a_wrong_kernel_is_called_as_its_signature_says(fault: str) -> None:
         return right
 
     assert found(rotate) == '--call "rotate(q, k, cos, sin)" --axes-of-x "b h s d"'
+
+
+def test_tables_cut_to_the_tokens_are_not_those_of_sequences() -> None:
+    """Cut to the axis before the last but one, tables of sequences would do where heads are many."""
+
+    def rotate(x: Array, freqs: Array) -> Array:
+        angles = freqs[-x.shape[-3] :][:, None]
+        return x * np.cos(angles) + swapped(x) * np.sin(angles)
+
+    assert found(rotate) == (
+        '--call "rotate(x, freqs)" --axes-of-x "b s h d" --axes-of-tables "s d"'
+    )
 
 
 def test_a_kernel_that_ignores_its_offset_is_given_one() -> None:

@@ -56,8 +56,9 @@ AXES_OF_QKV = ("b s 3 h d", "3 b h s d", "b*s 3 h d", "b s h 3 d", "s b 3 h d", 
 AXES_OF_POSITIONS = ("s", "b s", "b*s")
 AXES_OF_TABLES = ("b s d", "b 1 s d", "b s 1 d", "s d", "s 1 1 d", "s 1 d", "b*s d", "s b d")
 POSITIONS_DTYPES = ("int64", "float32")
-#: Lengths of the trials, no two alike: an axis taken for another one does not fit.
-BATCH, HEADS, LENGTH = 2, 3, 5
+#: Lengths of the trials, no two alike: an axis taken for another one does not fit. There are more
+#: sequences than heads, so that tables of sequences do not pass where rows are cut to the heads.
+BATCH, HEADS, LENGTH = 4, 3, 5
 FIRST = 3  #: First position of the trials.
 CONTEXT = 64  #: Rows of caches in trials.
 PATIENCE = 500  #: Trials after one that was called, of a wrong implementation.

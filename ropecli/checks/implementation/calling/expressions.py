@@ -137,10 +137,15 @@ def _given_tables(description: Description, tables: str) -> Iterator[str]:
         elif parameter.required or each[:1] == ("k",):
             by_name = "" if parameter.required else f"{parameter.name}="
             words.append([by_name + role for role in each if not role.endswith(" axis")] + [""])
+    more = ""
+    if tables.startswith("*") and len(told) == 1 and words[-1] != [tables]:
+        # What comes with the angles, such as a scale, has its parameter after those of vectors.
+        words[words.index([tables])] = [f"{tables}[:1]"]
+        tables, more = f"{tables}[:1]", f", {tables}[1:]"
     for chosen in _likely_first(words):
         given = ", ".join(filter(None, chosen))
         if _rotates(given.replace(tables, "freqs")):
-            yield f"{description.other}({given})"
+            yield f"{description.other}({given}{more})"
 
 
 def _constructions(description: Description, init: Mapping[str, Any]) -> Iterator[str]:
