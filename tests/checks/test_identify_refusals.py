@@ -80,6 +80,23 @@ def test_tables_of_one_layout_and_pairs_of_the_other(layout: str, dtype: str, he
     assert f"combined as in the {layout} layout" in refusal(before, after, WHERE)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+@pytest.mark.parametrize("beside", [True, False])
+def test_tables_taken_for_angles(layout: str, dtype: str, beside: bool) -> None:
+    before = normals(2, COUNT, DIM, dtype=dtype)
+    x = before.astype(np.float64)
+    pairs = Rotary(head_dim=DIM, layout=layout).pairs_in
+    turned = np.empty_like(x)
+    turned[..., pairs[:, 0]], turned[..., pairs[:, 1]] = -x[..., pairs[:, 1]], x[..., pairs[:, 0]]
+    tables = np.stack([np.cos(ANGLE), np.sin(ANGLE)], axis=-1 if beside else -2)
+    angle = tables.reshape(COUNT, DIM)
+    after = (x * np.cos(angle) + turned * np.sin(angle)).astype(before.dtype)
+    reason = refusal(before, after, WHERE)
+    assert "cosines and sines are taken for angles" in reason
+    assert f"combined as in the {layout} layout" in reason
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
 def test_growth_as_in_xpos(dtype: str) -> None:
     before = normals(2, COUNT, DIM, dtype=dtype)

@@ -15,7 +15,7 @@ from ropecli.rotary.pairs import NAMED, named_pairs
 from ropecli.units import TINY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -43,6 +43,7 @@ def rejection_reason(observed: Observations) -> str:
     for explain in (
         _explain_added, _explain_scaled, _explain_partly_scaled, _explain_uneven, _explain_growing,
         _explain_mirrored, _explain_different_pairs, _explain_mixed_layouts,
+        _explain_tables_as_angles,
     ):  # fmt: skip
         if reason := explain(observed):
             return reason
@@ -246,19 +247,19 @@ def _explain_different_pairs(observed: Observations) -> str | None:
     return "vectors at one position are paired differently: heads are rotated in different layouts"
 
 
+def _partners(observed: Observations) -> Iterator[tuple[str, Index]]:
+    """Yield the partner of each coordinate in each named layout, (head_dim,)."""
+    for name, pairs in _layouts(observed):
+        partner = np.empty(observed.head_dim, int)
+        partner[pairs[:, 0]], partner[pairs[:, 1]] = pairs[:, 1], pairs[:, 0]
+        yield name, partner
+
+
 def _explain_mixed_layouts(observed: Observations) -> str | None:
     """Each coordinate takes its partner from one layout and its angle from the other."""
-    near = np.abs(observed.along - observed.along[0]) <= _NEAR
-    m = observed.along[near]
-    if len(m) < _FEWEST:
-        return None
-    partners = {}
-    for name, pairs in _layouts(observed):
-        partners[name] = np.empty(observed.head_dim, int)
-        partners[name][pairs[:, 0]], partners[name][pairs[:, 1]] = pairs[:, 1], pairs[:, 0]
-    for name, partner in partners.items():
+    for name, partner in _partners(observed):
         coordinates = (0, partner[0], 1, partner[1])
-        fits = [_fit_combination(observed, near, m, a, partner[a]) for a in coordinates]
+        fits = [_fit_combination(observed, a, partner[a]) for a in coordinates]
         if max(error for error, _, _ in fits) > _ROUGH:
             continue
         (_, first, sign), (_, second, opposite) = fits[:2]
@@ -272,17 +273,41 @@ def _explain_mixed_layouts(observed: Observations) -> str | None:
     return None
 
 
+def _explain_tables_as_angles(observed: Observations) -> str | None:
+    """Each coordinate turns by the cosine or sine of its angle, instead of by its angle."""
+    for name, partner in _partners(observed):
+        errors = (
+            min(_fit_combination(observed, a, partner[a], table)[0] for table in (np.cos, np.sin))
+            for a in (0, 1, partner[0], partner[1])
+        )
+        if all(error < _ROUGH for error in errors):
+            return (
+                f"coordinates are combined as in the {name} layout, but rotate by 1 radian at "
+                "most: cosines and sines are taken for angles"
+            )
+    return None
+
+
 def _fit_combination(
-    observed: Observations, near: NDArray[np.bool_], m: Array, a: int, b: int
+    observed: Observations, a: int, b: int, table: Callable[[Array], Array] | None = None
 ) -> tuple[float, float, int]:
-    """Fit cos x + sign sin x' to a coordinate after; return the error, the frequency, the sign."""
+    """Fit cos x + sign sin x' to a coordinate after; return the error, the frequency, the sign.
+
+    The angle is m theta, or its cosine or sine where a table is given. The error is inf if there
+    are too few positions.
+    """
+    best = (np.inf, 1.0, 1)
+    near = np.abs(observed.along - observed.along[0]) <= _NEAR
+    m = observed.along[near]
+    if len(m) < _FEWEST:
+        return best
     x, partner = observed.x[near][..., a], observed.x[near][..., b]
     y = observed.y[near][..., a]
     rounding = ROUNDINGS * observed.unit * float(np.linalg.norm(x))
     changed = max(float(np.linalg.norm(y - x)), rounding, TINY)
-    best = (np.inf, 1.0, 1)
     for theta in _GRID:
-        cos, sin = np.cos(m * theta)[:, None], np.sin(m * theta)[:, None]
+        angles = m * theta if table is None else table(m * theta)
+        cos, sin = np.cos(angles)[:, None], np.sin(angles)[:, None]
         for sign in (1, -1):
             left = float(np.linalg.norm(y - cos * x - sign * sin * partner))
             best = min(best, (left / changed, float(theta), sign))
