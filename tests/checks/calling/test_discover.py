@@ -624,7 +624,7 @@ def test_a_wrong_kernel_is_called_as_its_signature_says(fault: str) -> None:
 
 
 def test_tables_cut_to_the_tokens_are_not_those_of_sequences() -> None:
-    """Cut to the axis before the last but one, tables of sequences would do where heads are many."""
+    """Cut to the third axis from the end, tables of sequences do where there are more heads."""
 
     def rotate(x: Array, freqs: Array) -> Array:
         angles = freqs[-x.shape[-3] :][:, None]

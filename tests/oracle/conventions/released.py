@@ -1,8 +1,8 @@
-"""Released implementations, and the convention by which each is called.
+"""Released implementations, the convention by which each is called, and the rotation that it is.
 
-The conventions are those found, held here against changes. Where tables are given, results equal a
-float64 rotation by them, but for the implementations that a note calls wrong. Another convention may
-fit as well: a function that broadcasts takes tables of each sequence, (b, 1, s, d), too.
+The conventions are those found, held here against changes. Another one may fit as well: a function
+that broadcasts takes tables of each sequence, (b, 1, s, d), too. The rotation is that of `arithmetic`
+which gives the same numbers.
 """
 
 # ruff: noqa: E501
@@ -63,11 +63,15 @@ class Released:
     other: str = ""  #: The second function, which takes the tables that the first one makes.
     call: str = ""  #: The call, where it must be given.
     note: str = ""
+    #: Its rotation, of those in `arithmetic`: one of RIGHT or WRONG.
+    rotation: str = "half"
+    #: What `check` must say of it, although a sequence by itself is rotated right.
+    fault: str = ""
 
     @property
     def key(self) -> str:
         """What tells it from all others."""
-        return " ".join(filter(None, (self.target, self.other)))
+        return " ".join(filter(None, (self.target, self.other, self.call)))
 
 
 RELEASED = [
@@ -82,11 +86,13 @@ RELEASED = [
         "ai2-olmo-core",
         "olmo_core.nn.rope:ComplexRotaryEmbedding",
         '--call "ComplexRotaryEmbedding(head_size=head_dim)(q, k, start_pos=offset)" --axes-of-x "b h s d" --framework torch',
+        rotation="interleaved, base 500000",
     ),
     Released(
         "ai2-olmo-core",
         "olmo_core.nn.rope:RotaryEmbedding",
         '--call "RotaryEmbedding(head_size=head_dim)(q, k, start_pos=offset)" --axes-of-x "b h s d" --framework torch',
+        rotation="half, base 500000",
     ),
     Released(
         "chronos-forecasting",
@@ -119,43 +125,51 @@ RELEASED = [
         "diffusers",
         "diffusers.models.embeddings:apply_rotary_emb",
         '--call "apply_rotary_emb(x, (cos, sin))" --axes-of-x "b h s d" --axes-of-tables "s d" --tables interleaved --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "diffusers",
         "diffusers.models.transformers.transformer_anyflow:apply_rotary_emb",
         '--call "apply_rotary_emb(x, freqs)" --axes-of-x "b h s d" --axes-of-tables "b 1 s d" --freqs complex --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "diffusers",
         "diffusers.models.transformers.transformer_helios:apply_rotary_emb_transposed",
         '--call "apply_rotary_emb_transposed(x, freqs)" --axes-of-x "b s h d" --tables interleaved --freqs "cos then sin" --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "diffusers",
         "diffusers.models.transformers.transformer_hidream_image:apply_rope",
         '--call "apply_rope(q, k, freqs)" --axes-of-x "b h s d" --axes-of-tables "b 1 s d" --freqs matrix --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "diffusers",
         "diffusers.models.transformers.transformer_hidream_image:rope",
         '--call "apply_rope(q, k, rope(positions, head_dim, base)[:, None])" --axes-of-x "b h s d" --axes-of-positions "b s" --framework torch',
         other="diffusers.models.transformers.transformer_hidream_image:apply_rope",
+        rotation="interleaved",
     ),
     Released(
         "diffusers",
         "diffusers.models.transformers.transformer_joyimage:_apply_rotary_emb",
         '--call "_apply_rotary_emb(q, k, (cos, sin))" --axes-of-x "b s h d" --axes-of-tables "s d" --tables interleaved --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "diffusers",
         "diffusers.models.transformers.transformer_kandinsky6:apply_rotary",
         '--call "apply_rotary(x, freqs)" --axes-of-x "b h s d" --axes-of-tables "b 1 s d" --freqs matrix --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "diffusers",
         "diffusers.models.transformers.transformer_longcat_audio_dit:AudioDiTRotaryEmbedding",
         '--call "_apply_rotary_emb(x, [table[offset:] for table in AudioDiTRotaryEmbedding(dim=head_dim)(x, seq_len=offset + length)])" --axes-of-x "b s h d" --framework torch',
         other="diffusers.models.transformers.transformer_longcat_audio_dit:_apply_rotary_emb",
+        rotation="half, base 100000",
     ),
     Released(
         "diffusers",
@@ -166,6 +180,7 @@ RELEASED = [
         "diffusers",
         "diffusers.models.transformers.transformer_ltx2:apply_interleaved_rotary_emb",
         '--call "apply_interleaved_rotary_emb(x, (cos, sin))" --axes-of-x "b s d" --tables interleaved --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "diffusers",
@@ -181,42 +196,87 @@ RELEASED = [
         "diffusers",
         "diffusers.models.transformers.transformer_nucleusmoe_image:_apply_rotary_emb_nucleus",
         '--call "_apply_rotary_emb_nucleus(x, (cos, sin))" --axes-of-x "b h s d" --axes-of-tables "s d" --tables interleaved --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "diffusers",
         "diffusers.models.transformers.transformer_prx:apply_rope",
         '--call "apply_rope(q, freqs)" --axes-of-x "b h s d" --axes-of-tables "b 1 s d" --freqs matrix --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "diffusers",
         "diffusers.models.transformers.transformer_qwenimage:apply_rotary_emb_qwen",
         '--call "apply_rotary_emb_qwen(x, (cos, sin))" --axes-of-x "b h s d" --axes-of-tables "s d" --tables interleaved --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "diffusers",
         "diffusers.models.transformers.transformer_stable_audio3:_apply_rotary_partial",
-        '--call "_apply_rotary_partial(x, freqs)" --axes-of-x "b h s d" --framework torch',
+        '--call "_apply_rotary_partial(x, freqs)" --axes-of-x "b s h d" --axes-of-tables "s d" --framework torch',
     ),
     Released(
         "diffusers",
         "diffusers.pipelines.kolors.text_encoder:RotaryEmbedding",
         '--call "apply_rotary_pos_emb(x, RotaryEmbedding(dim=head_dim)(context)[offset:offset + length])" --axes-of-x "s b h d" --framework torch',
         other="diffusers.pipelines.kolors.text_encoder:apply_rotary_pos_emb",
+        rotation="interleaved",
     ),
     Released(
         "diffusers",
         "diffusers.pipelines.kolors.text_encoder:apply_rotary_pos_emb",
         '--call "apply_rotary_pos_emb(x, freqs)" --axes-of-x "s b h d" --axes-of-tables "s d" --tables single --freqs "cos sin" --framework torch',
+        rotation="interleaved",
+    ),
+    Released(
+        "diffusers",
+        "diffusers.models.embeddings:get_1d_rotary_pos_embed",
+        '--call "apply_rotary_emb(x, get_1d_rotary_pos_embed(head_dim, positions, use_real=True, repeat_interleave_real=False), use_real_unbind_dim=-2)" --axes-of-x "b h s d" --framework torch',
+        other="diffusers.models.embeddings:apply_rotary_emb",
+        call="apply_rotary_emb(x, get_1d_rotary_pos_embed(head_dim, positions, use_real=True, repeat_interleave_real=False), use_real_unbind_dim=-2)",
+        note="As Stable Audio calls it.",
+    ),
+    Released(
+        "diffusers",
+        "diffusers.models.embeddings:get_1d_rotary_pos_embed",
+        '--call "apply_rotary_emb(x, get_1d_rotary_pos_embed(head_dim, positions, use_real=True, repeat_interleave_real=False))" --axes-of-x "b h s d" --framework torch',
+        other="diffusers.models.embeddings:apply_rotary_emb",
+        call="apply_rotary_emb(x, get_1d_rotary_pos_embed(head_dim, positions, use_real=True, repeat_interleave_real=False))",
+        note="No caller of it does so.",
+        rotation="interleaved by tables of halves",
+    ),
+    Released(
+        "diffusers",
+        "diffusers.models.embeddings:get_1d_rotary_pos_embed",
+        '--call "apply_rotary_emb(x, get_1d_rotary_pos_embed(head_dim, positions, use_real=True), use_real_unbind_dim=-2)" --axes-of-x "b h s d" --framework torch',
+        other="diffusers.models.embeddings:apply_rotary_emb",
+        call="apply_rotary_emb(x, get_1d_rotary_pos_embed(head_dim, positions, use_real=True), use_real_unbind_dim=-2)",
+        note="No caller of it does so.",
+        rotation="half by interleaved tables",
+    ),
+    Released(
+        "diffusers",
+        "oracle.conventions.adapters:ernie_image",
+        '--call "ernie_image(x, positions)" --axes-of-x "b s h d" --framework torch',
+        rotation="half by interleaved tables",
     ),
     Released(
         "equinox",
         "equinox.nn:RotaryPositionalEmbedding",
         '--call "RotaryPositionalEmbedding(embedding_size=head_dim)(x)" --axes-of-x "s d" --framework jax',
+        fault="theta counts for the first instance only",
     ),
     Released(
         "esm",
         "esm.layers.rotary:RotaryEmbedding",
         '--call "RotaryEmbedding(dim=head_dim)(q, k, seqlen_offset=offset)" --axes-of-x "b s h d" --framework torch',
+    ),
+    Released(
+        "esm",
+        "esm.layers.rotary:RotaryEmbedding",
+        '--call "RotaryEmbedding(dim=head_dim, interleaved=True)(q, k, seqlen_offset=offset)" --axes-of-x "b s h d" --framework torch',
+        call="RotaryEmbedding(dim=head_dim, interleaved=True)(q, k, seqlen_offset=offset)",
+        rotation="interleaved by tables of halves",
     ),
     Released(
         "esm",
@@ -252,6 +312,7 @@ RELEASED = [
         "keras-hub",
         "keras_hub.src.models.moonshine.moonshine_multi_head_attention:_apply_rotary_pos_emb",
         '--call "_apply_rotary_pos_emb(x, freqs)" --axes-of-x "b s h d" --axes-of-tables "s d" --tables interleaved --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "keras-hub",
@@ -262,11 +323,13 @@ RELEASED = [
         "kornia",
         "kornia.feature.lightglue:apply_cached_rotary_emb",
         '--call "apply_cached_rotary_emb((cos, sin), x)" --axes-of-x "b h s d" --axes-of-tables "b 1 s d" --tables interleaved --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "kornia",
         "kornia.models.kimi_vl.moonvit:apply_rotary_pos_emb",
         '--call "apply_rotary_pos_emb(x, cos, sin)" --axes-of-x "b h s d" --axes-of-tables "b 1 s d" --tables single --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "kornia",
@@ -288,12 +351,14 @@ RELEASED = [
         "llama-models",
         "llama_models.llama3.model:apply_rotary_emb",
         '--call "apply_rotary_emb(q, k, freqs)" --axes-of-x "b s h d" --axes-of-tables "s d" --freqs complex --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "llama-models",
         "llama_models.llama3.model:precompute_freqs_cis",
         '--call "apply_rotary_emb(q, k, precompute_freqs_cis(head_dim, context)[offset:offset + length])" --axes-of-x "b s h d" --framework torch',
         other="llama_models.llama3.model:apply_rotary_emb",
+        rotation="interleaved",
     ),
     Released(
         "local-attention",
@@ -324,18 +389,21 @@ RELEASED = [
         "megatron-core",
         "megatron.core.models.common.embeddings.rope_utils:apply_rotary_pos_emb_with_cos_sin",
         '--call "apply_rotary_pos_emb_with_cos_sin(x, cos, sin)" --axes-of-x "b h s d" --tables single --framework torch',
-        note="Wrong without flash-attn: cosines and sines are taken for angles.",
+        note="Without flash-attn.",
+        rotation="half by tables as angles",
     ),
     Released(
         "mistral-inference",
         "mistral_inference.rope:apply_rotary_emb",
         '--call "apply_rotary_emb(q, k, freqs)" --axes-of-x "b h s d" --freqs complex --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "mistral-inference",
         "mistral_inference.rope:precompute_freqs_cis",
         '--call "apply_rotary_emb(q, k, precompute_freqs_cis(head_dim, context, base)[offset:offset + length])" --axes-of-x "b s h d" --framework torch',
         other="mistral_inference.rope:apply_rotary_emb",
+        rotation="interleaved",
     ),
     Released(
         "mlx",
@@ -351,11 +419,13 @@ RELEASED = [
         "mlx-lm",
         "mlx_lm.models.muse_spark:_apply_vision_rope",
         '--call "_apply_vision_rope(x, cos=cos, sin=sin)" --axes-of-x "b h s d" --axes-of-tables "b 1 s d" --tables single --framework mlx',
+        rotation="interleaved",
     ),
     Released(
         "mlx-lm",
         "mlx_lm.models.nanochat:apply_rotary_emb",
         '--call "apply_rotary_emb(x, offset)" --axes-of-x "b h s d" --framework mlx',
+        rotation="half, backwards",
     ),
     Released(
         "mlx-lm",
@@ -366,6 +436,7 @@ RELEASED = [
         "mlx-vlm",
         "mlx_vlm.models.kimi_k25.vision:apply_rope",
         '--call "apply_rope(q, k, freqs)" --axes-of-x "s h d" --axes-of-tables "s d" --freqs complex --framework mlx',
+        rotation="interleaved",
     ),
     Released(
         "mlx-vlm",
@@ -391,13 +462,14 @@ RELEASED = [
         "moshi",
         "moshi.modules.rope:apply_rope",
         '--call "apply_rope(q, k, offsets)" --axes-of-x "b h s d" --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "palm-rlhf-pytorch",
         "palm_rlhf_pytorch.palm:RotaryEmbedding",
-        '--call "apply_rotary_pos_emb(*[table[offset:] for table in RotaryEmbedding(dim=head_dim)(offset + length, None)], x)" --axes-of-x "b h s d" --framework torch',
+        '--call "apply_rotary_pos_emb(*[table[offset:] for table in RotaryEmbedding(dim=head_dim)(offset + length, None)][:1], x, *[table[offset:] for table in RotaryEmbedding(dim=head_dim)(offset + length, None)][1:])" --axes-of-x "b h s d" --framework torch',
         other="palm_rlhf_pytorch.palm:apply_rotary_pos_emb",
-        note="xPos: its scale grows with the position.",
+        rotation="xPos of half",
     ),
     Released(
         "palm-rlhf-pytorch",
@@ -419,11 +491,13 @@ RELEASED = [
         "rotary-embedding-torch",
         "rotary_embedding_torch:RotaryEmbedding",
         '--call "RotaryEmbedding(dim=head_dim).rotate_queries_or_keys(x, offset=offset)" --axes-of-x "b h s d" --framework torch',
+        rotation="interleaved, by positions in the dtype of x",
     ),
     Released(
         "rotary-embedding-torch",
         "rotary_embedding_torch:apply_rotary_emb",
         '--call "apply_rotary_emb(freqs, x)" --axes-of-x "b h s d" --axes-of-tables "b 1 s d" --tables interleaved --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "sglang",
@@ -455,6 +529,7 @@ RELEASED = [
         "timm",
         "timm.layers.pos_embed_sincos:apply_rot_embed_cat",
         '--call "apply_rot_embed_cat(x, freqs)" --axes-of-x "b h s d" --axes-of-tables "b 1 s d" --tables interleaved --freqs "sin then cos" --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "tinygrad",
@@ -471,17 +546,19 @@ RELEASED = [
         "torchscale",
         "torchscale.component.xpos_relative_position:XPOS",
         '--call "XPOS(head_dim=head_dim)(x, offset=offset)" --axes-of-x "b s d" --framework torch',
-        note="xPos: its scale grows with the position.",
+        rotation="xPos of interleaved",
     ),
     Released(
         "torchscale",
         "torchscale.component.xpos_relative_position:apply_rotary_pos_emb",
         '--call "apply_rotary_pos_emb(x, sin, cos)" --axes-of-x "b s d" --axes-of-tables "s d" --tables single --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "torchtitan",
         "torchtitan.models.common.rope:ComplexRoPE",
         '--call "ComplexRoPE(config=ComplexRoPE.Config(dim=head_dim, max_seq_len=context, theta=base))(q, k, positions=positions)" --axes-of-x "b s h d" --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "torchtitan",
@@ -492,26 +569,31 @@ RELEASED = [
         "transformer-lens",
         "transformer_lens.model_bridge.generalized_components.glm_moe_dsa_attention:_apply_rotary_pos_emb_single",
         '--call "_apply_rotary_pos_emb_single(x, cos, sin, 1)" --axes-of-x "b h s d" --framework torch',
+        rotation="interleaved, written in halves",
     ),
     Released(
         "transformer-lens",
         "transformer_lens.model_bridge.generalized_components.mla_attention:_apply_rotary_complex",
         '--call "_apply_rotary_complex(q, k, freqs)" --axes-of-x "b h s d" --freqs complex --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "transformer-lens",
         "transformer_lens.model_bridge.generalized_components.mla_attention:_apply_rotary_pos_emb_interleave",
         '--call "_apply_rotary_pos_emb_interleave(q, k, cos, sin)" --axes-of-x "b h s d" --framework torch',
+        rotation="interleaved, written in halves",
     ),
     Released(
         "transformer-lens",
         "transformer_lens.model_bridge.generalized_components.position_embeddings_attention:_apply_rotary_pos_emb_adjacent_pairs",
         '--call "_apply_rotary_pos_emb_adjacent_pairs(q, k, cos, sin)" --axes-of-x "b h s d" --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "transformers",
         "transformers.exporters.exporter_openvino:_apply_rotary_pos_emb_pairs",
         '--call "_apply_rotary_pos_emb_pairs(x, freqs)" --axes-of-x "b h s d" --axes-of-tables "b 1 s d" --tables single --freqs "cos sin" --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "transformers",
@@ -522,11 +604,13 @@ RELEASED = [
         "transformers",
         "transformers.models.cohere.modeling_cohere:apply_rotary_pos_emb",
         '--call "apply_rotary_pos_emb(q, k, cos, sin)" --axes-of-x "b h s d" --tables interleaved --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "transformers",
         "transformers.models.deepseek_v2.modeling_deepseek_v2:apply_rotary_emb",
         '--call "apply_rotary_emb(q, k, freqs)" --axes-of-x "b h s d" --freqs complex --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "transformers",
@@ -552,6 +636,7 @@ RELEASED = [
         "transformers",
         "transformers.models.glm.modeling_glm:apply_rotary_pos_emb",
         '--call "apply_rotary_pos_emb(q, k, cos, sin)" --axes-of-x "b h s d" --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "transformers",
@@ -567,6 +652,7 @@ RELEASED = [
         "transformers",
         "transformers.models.gptj.modeling_gptj:apply_rotary_pos_emb",
         '--call "apply_rotary_pos_emb(x, sin, cos)" --axes-of-x "b s h d" --tables single --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "transformers",
@@ -583,21 +669,25 @@ RELEASED = [
         "transformers",
         "transformers.models.llama4.modeling_llama4:apply_rotary_emb",
         '--call "apply_rotary_emb(q, k, freqs)" --axes-of-x "b s h d" --freqs complex --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "transformers",
         "transformers.models.llama4.modeling_llama4:vision_apply_rotary_emb",
         '--call "vision_apply_rotary_emb(q, k, freqs)" --axes-of-x "b s h d" --axes-of-tables "s d" --freqs complex --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "transformers",
         "transformers.models.mistral4.modeling_mistral4:apply_rotary_pos_emb_interleave",
         '--call "apply_rotary_pos_emb_interleave(q, k, cos, sin)" --axes-of-x "b h s d" --framework torch',
+        rotation="interleaved, written in halves",
     ),
     Released(
         "transformers",
         "transformers.models.musicflamingo.modeling_musicflamingo:apply_rotary_time_emb",
         '--call "apply_rotary_time_emb(x, cos, sin)" --axes-of-x "b h s d" --axes-of-tables "b 1 s d" --tables interleaved --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "transformers",
@@ -618,28 +708,32 @@ RELEASED = [
         "transformers",
         "transformers.models.roformer.modeling_roformer:RoFormerSelfAttention.apply_rotary_position_embeddings",
         '--call "apply_rotary_position_embeddings(freqs, q, k)" --axes-of-x "b h s d" --axes-of-tables "b 1 s d" --tables single --freqs "sin then cos" --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "transformers",
         "transformers.models.sam3.modeling_sam3:apply_rotary_pos_emb_2d",
         '--call "apply_rotary_pos_emb_2d(q, k, cos, sin)" --axes-of-x "b h s d" --axes-of-tables "b 1 s d" --tables interleaved --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "transformers",
         "transformers.models.vjepa2.modeling_vjepa2:rotate_queries_or_keys",
         '--call "rotate_queries_or_keys(x, positions)" --axes-of-x "b h s d" --framework torch',
-        note="Wrong: cosines and sines are of halves, pairs are neighbours.",
+        rotation="interleaved by tables of halves",
     ),
     Released(
         "vit-pytorch",
         "vit_pytorch.levjepa:apply_rotary",
         '--call "apply_rotary(q, k, sin, cos)" --axes-of-x "b h s d" --tables interleaved --framework torch',
+        rotation="interleaved",
     ),
     Released(
         "x-transformers",
         "x_transformers.x_transformers:RotaryEmbedding",
         '--call "apply_rotary_pos_emb(x, *RotaryEmbedding(dim=head_dim)(positions))" --axes-of-x "b h s d" --framework torch',
         other="x_transformers.x_transformers:apply_rotary_pos_emb",
+        rotation="interleaved",
     ),
     Released(
         "zetascale",

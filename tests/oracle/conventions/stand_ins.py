@@ -70,6 +70,7 @@ class StandIn(metaclass=_Anything):
 
 class _Module(ModuleType):
     __path__: list[str] = []  # noqa: RUF012, a package
+    __version__ = "99"  # newer than whatever is asked for
 
     def __getattr__(self, name: str) -> Any:
         return _named(name)
