@@ -17,6 +17,7 @@ A pair of length |pair|, turned by the angle m theta and stretched by A, may be 
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -176,6 +177,8 @@ def truth_of(
         transposed: As of `Oracle.truth`.
     """
     count = len(oracles)
+    if count == 1:
+        return oracles[0].truth(x, positions, dtype, transposed=transposed)
     parts = zip(oracles, np.split(x, count), np.split(positions, count), strict=True)
     alone = [
         oracle.truth(rows, places, dtype, transposed=transposed) for oracle, rows, places in parts
@@ -209,11 +212,13 @@ def least_tolerance(dtype: str) -> float:
 def phase_tolerance(angles: Array, inv_freq: Array) -> NDArray[Any]:
     """Return the tolerance of angles (count, pairs), radians."""
     size, theta = np.abs(angles), np.abs(inv_freq)
-    lost = size * _roundings(theta) * SINGLE
+    lost = size * _roundings(theta.tobytes()) * SINGLE
     return np.asarray(np.where(size > theta / SINGLE, np.maximum(lost, size * SINGLE), lost))
 
 
-def _roundings(theta: Array) -> NDArray[Any]:
+@functools.lru_cache(maxsize=64)
+def _roundings(frequencies: bytes) -> NDArray[Any]:
+    theta = np.frombuffer(frequencies)
     with np.errstate(divide="ignore"):
         logarithm = np.where(theta > 0, np.abs(np.log(theta)), 0.0)
     count = logarithm + 4 + 2 * np.arange(len(theta))

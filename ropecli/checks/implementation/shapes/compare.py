@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-ROWS = 128  #: Rows that are computed at once,
+ROWS = 256  #: Rows that are computed at once,
 NUMBERS = 2**16  #: and numbers that are compared at once.
 SAMPLED = 24  #: Wrong rows of a block of which the error is kept.
 
@@ -77,7 +77,7 @@ def compare(
     Args:
         oracles: The rotation of each sequence, or one for all.
         call: The call.
-        base: The vectors that were rotated, (length, head_dim), before
+        base: The vectors that were rotated, (length, head_dim), before they were scaled.
         scales: (batch, heads), by which those of each head were multiplied.
         result: (batch, heads, length, head_dim).
     """
