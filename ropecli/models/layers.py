@@ -98,7 +98,7 @@ def _rotating_layers(keys: Keys) -> list[bool] | None:
     needed = keys.architecture.facts.get("no_rope_needs")
     if needed is not None and keys.config.get(needed, 0) is None:
         return None
-    dense = _dense_layers(keys) if keys.architecture.facts.get("rope_on_dense") else 0
+    dense = dense_layers(keys) if keys.architecture.facts.get("rope_on_dense") else 0
     kinds = keys.per_layer("layer_types") or layer_pattern(keys, count)
     return [kind != rule or i < dense for i, kind in enumerate(kinds)] or None
 
@@ -119,7 +119,7 @@ def layer_pattern(keys: Keys, count: int) -> list[str]:
     return [FULL if f else SLIDING for f in full]
 
 
-def _dense_layers(keys: Keys) -> int:
+def dense_layers(keys: Keys) -> int:
     """Count the first, dense layers, which rotate whatever their kind (Cohere 2 MoE)."""
     if (keys.integer("prefix_dense_sliding_window_pattern") or 1) != 1:
         return 0

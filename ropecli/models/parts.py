@@ -46,11 +46,29 @@ class Part:
 def parts(config: Mapping[str, Any]) -> list[Part]:
     """Return every part with a rotary embedding, text first."""
     found = list(_walk(config, _architecture_of_top(config), path="", name="", depth=0))
-    composite = len(found) > 1
-    if composite and found[0].path == "" and any(part.name == "" for part in found[1:]):
-        top = found[0]  # with a rotation of its own, next to that of its text model
-        found[0] = Part(path="", name=str(config.get("model_type", "model")), keys=top.keys)
+    if _has_text_below(found):
+        top = found.pop(0)
+        if top.keys.architecture.known:  # with a rotation of its own, next to its text model's
+            name = str(config.get("model_type", "model"))
+            found.append(Part(path="", name=name, keys=top.keys))
     return sorted(found, key=lambda part: part.name != "")
+
+
+def stray_keys(config: Mapping[str, Any]) -> tuple[dict[str, Any], Part] | None:
+    """Return the rotary keys next to a text model that has its own, and that text model.
+
+    No code reads them there.
+    """
+    found = list(_walk(config, _architecture_of_top(config), path="", name="", depth=0))
+    if not _has_text_below(found) or found[0].keys.architecture.known:
+        return None
+    given = {key: config[key] for key in ROTARY_KEYS if config.get(key) is not None}
+    return given, next(part for part in found[1:] if part.name == "")
+
+
+def _has_text_below(found: list[Part]) -> bool:
+    """True if the top of a file is a part, and so is its text model."""
+    return bool(found) and found[0].path == "" and any(part.name == "" for part in found[1:])
 
 
 def _architecture_of_top(config: Mapping[str, Any]) -> Architecture:

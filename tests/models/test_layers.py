@@ -377,3 +377,10 @@ def test_a_file_that_does_not_say_it() -> None:
     config = {"model_type": "unknown", "head_dim": 64, "rope_theta": 1e4}
     with pytest.raises(FileError, match="has no num_attention_heads; pass heads, "):
         heads_of(load_model(config))
+
+
+@pytest.mark.parametrize("top", [{"rope_theta": 7e5}, {"rope_scaling": {"rope_type": "yarn"}}])
+@pytest.mark.parametrize("model_type", ["llava", "my_vl"])
+def test_keys_next_to_a_text_model_are_not_read(model_type: str, top: dict[str, Any]) -> None:
+    (layer,) = load_model({"model_type": model_type, "text_config": LLAMA_31, **top}).layers
+    assert (layer.name, layer.rotary) == ("all", load_model(LLAMA_31).layer().rotary)

@@ -21,7 +21,7 @@ from ropecli.models.entries import BASE, entries
 from ropecli.models.gguf.reader import GgufFile, TensorInfo
 from ropecli.models.gguf.settings import FREQS, LONG, SHORT
 from ropecli.models.keys import FULL, MOST_LAYERS, SLIDING
-from ropecli.models.layers import layer_pattern
+from ropecli.models.layers import dense_layers, layer_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -231,6 +231,8 @@ class _Writing:
                 self.add("attention.sliding_window_pattern", flags)
         if "period_key" in self.facts:
             self.add("attention.sliding_window_pattern", keys.integer(self.facts["period_key"]))
+        if self.facts.get("dense"):
+            self.add("leading_dense_block_count", dense_layers(keys))
         if self.facts.get("rope_pattern") and keys.per_layer("no_rope_layers"):
             flags = tuple(bool(flag) for flag in keys.per_layer("no_rope_layers"))
             self.add("attention.rope_pattern", flags)
@@ -242,10 +244,13 @@ class _Writing:
 
     def _tensors(self) -> None:
         how, entry = self.facts.get("tensors"), self.entry
-        if how == "llama3" and self.rope_type == "llama3":
+        if how in ("llama3", "half of llama3") and self.rope_type == "llama3":
             known = self.keys.architecture.in_transformers  # which fills the length in
             original = self._original if known else entry.get("original_max_position_embeddings")
-            self.tensors[FREQS] = _llama3_divisors(entry, self.head_dim, float(original or 8192))
+            dim = self.head_dim if how == "llama3" else self.head_dim // 2
+            divisors = _llama3_divisors(entry, dim, float(original or 8192))
+            rest = np.ones(self.head_dim // 2 - len(divisors))
+            self.tensors[FREQS] = np.concatenate([divisors, rest])
         elif how == "proportional" and self.rope_type == "proportional":
             turning = int(self.head_dim * self._share(entry) / 2)
             stopped = np.arange(self.head_dim // 2) >= turning

@@ -171,6 +171,16 @@ CASES: dict[str, Case] = {
         config(model_type="gptj", rope_theta=500_000.0),
         config(model_type="gptj", rope_theta=10_000.0),
     ),
+    "R098": Case(
+        "rope_theta",
+        {"model_type": "llava", "rope_theta": 5e5, "text_config": config(rope_theta=1e6)},
+        {"model_type": "llava", "text_config": config(rope_theta=1e6)},
+    ),
+    "R099": Case(
+        "rope_theta",
+        {"model_type": "llava", "rope_theta": 1e6, "text_config": config(rope_theta=1e6)},
+        {"model_type": "llava", "text_config": config(rope_theta=1e6)},
+    ),
     # Scaling.
     **of_scaling(
         YARN,

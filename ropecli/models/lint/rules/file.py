@@ -8,7 +8,9 @@ from typing import Any
 
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import File, Part
+from ropecli.models.lint.values import value_or_none
 from ropecli.models.lint.vocabulary import LONGEST_NAME
+from ropecli.models.parts import stray_keys
 from ropecli.models.source import RepeatedKeys
 
 _DTYPE = re.compile(r"(rope|rotary|inv_freq).*(dtype|precision)$")
@@ -129,3 +131,41 @@ def narrow_tables(part: Part) -> Iterator[Hit]:
             yield Hit(part.key(name), _EFFECT["b" in value.lower()])
         elif _IN_FLOAT32.search(name) and value is False:
             yield Hit(part.key(name), f"They are in the dtype of the weights: {_EFFECT[True]}")
+
+
+@rule(
+    "R098",
+    "warning",
+    "rotary keys outside the text model",
+    of=File,
+    why="The text model has an object of its own, such as text_config. Transformers reads the keys "
+    "there, and takes the defaults of its code for those that it lacks.",
+    cure="Move them into the object of the text model.",
+)
+def stray(file: File) -> Iterator[Hit]:
+    """Rotary keys at the top of a file whose text model is below, with values that it lacks."""
+    yield from _outside(file, same=False)
+
+
+@rule(
+    "R099",
+    "note",
+    "rotary keys twice",
+    of=File,
+    why="The text model has an object of its own, where Transformers reads them. Changing those at "
+    "the top alone changes nothing.",
+    cure="Remove those at the top.",
+)
+def doubled(file: File) -> Iterator[Hit]:
+    """Rotary keys at the top of a file whose text model is below, with the same values."""
+    yield from _outside(file, same=True)
+
+
+def _outside(file: File, *, same: bool) -> Iterator[Hit]:
+    found = value_or_none(lambda: stray_keys(file.raw)) if file.format == "config.json" else None
+    if found is None:
+        return
+    given, text = found
+    for key, value in given.items():
+        if (text.keys.config.get(key) == value) is same:
+            yield Hit(key, f"Transformers does not read it here: {text.path} has the text model's.")
