@@ -39,7 +39,7 @@ class Convention:
     context: int | None
     seed: int
 
-    def verdict(self) -> Verdict:
+    def verdict(self, **options: Any) -> Verdict:
         """The verdict of `check`."""
         return check_here(
             implement(self.rope, self.table, own_dtype=self.own_dtype, at_length=self.at_length),
@@ -50,6 +50,7 @@ class Convention:
             context_length=self.context,
             original_context_length=self.original,
             seed=self.seed,
+            **options,
         )
 
 

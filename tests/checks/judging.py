@@ -135,14 +135,15 @@ def assert_failed(verdict: Verdict, law: str) -> Check:
 FORMS = {"function": "apply", "class": "module", "decoder": "decoder", "score": "score"}
 
 
-def judge_case(case: Case) -> Verdict:
+def judge_case(case: Case, **options: Any) -> Verdict:
     """The verdict on one of the zoo, told what it is told."""
     expect = None if case.expect is None else case.expect()
-    return check_here(case.target, expect=expect, form=FORMS[case.kind], **case.options)
+    given = {"expect": expect, "form": FORMS[case.kind], **case.options, **options}
+    return check_here(case.target, **given)
 
 
-def assert_passed(case: Right) -> None:
-    verdict = judge_case(case)
+def assert_passed(case: Right, **options: Any) -> None:
+    verdict = judge_case(case, **options)
     assert refusals(verdict) == []
     assert verdict.diagnosis is None
 

@@ -289,6 +289,24 @@ def test_right_ones_pass(case: Right) -> None:
     assert_passed(case)
 
 
+#: One of each kind and of the types whose tables change, all in the soak tier.
+WITH_ALL_LAWS = (
+    "YaRN, not told",
+    "M-RoPE",
+    "as Transformers",
+    "dynamic NTK",
+    "LongRoPE",
+    "decoder",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WITH_ALL_LAWS)
+def test_right_ones_pass_by_the_laws_of_many_calls_too(name: str) -> None:
+    (case,) = (each for each in RIGHT if each.name == name)
+    assert_passed(case, ignore=())
+
+
 @pytest.mark.parametrize("case", by_tier(MOST_WRONG))
 def test_wrong_ones_are_caught_and_named(case: Wrong) -> None:
     assert_caught(case)
