@@ -138,7 +138,7 @@ def compute(
         format=described.format,
         model_type=described.model_type,
         reading=stack.name,
-        version=stack.version,
+        reading_version=stack.version,
         sequence_length=sequence_length,
         layers=tuple(layers),
         raw=described.raw,

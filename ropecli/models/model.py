@@ -61,10 +61,15 @@ class Model(Drawable, view="inspect"):
     format: str  #: "config.json" or "gguf".
     model_type: str | None  #: Or the architecture that a GGUF names.
     reading: str  #: The stack, such as "transformers" or "llama.cpp".
-    version: str | None  #: The release of the stack that the reading speaks of; None of the papers.
+    reading_version: str | None  #: The release of the stack that was measured; None of the papers.
     sequence_length: int | None  #: Positions in use; None is the context length, where one counts.
     layers: tuple[Layer, ...]  #: In the order of the file.
     raw: Mapping[str, Any] = field(repr=False, compare=False)  #: The keys of the file.
+
+    @property
+    def stack(self) -> str:
+        """The stack and its version, such as "vllm 0.33.0"."""
+        return " ".join(filter(None, (self.reading, self.reading_version)))
 
     def only(self, name: str | None) -> Model:
         """Return the model with one kind of layer alone; with all of them if none is named.

@@ -38,6 +38,7 @@ def _origin(model: Model) -> dict[str, Any]:
         "format": model.format,
         "model_type": model.model_type,
         "reading": model.reading,
+        "reading_version": model.reading_version,
         "sequence_length": model.sequence_length,
     }
 
@@ -59,7 +60,7 @@ def _model_label(model: Model) -> str:
     """Return the source, the stack and the length of one side."""
     length = "" if model.sequence_length is None else f", {model.sequence_length:,} positions"
     kind = "" if model.model_type is None else f" ({visible(model.model_type)})"
-    return f"{visible(model.source)}{kind}, as {model.reading} reads it{length}"
+    return f"{visible(model.source)}{kind}, as {model.stack} reads it{length}"
 
 
 def _headline(result: Difference) -> str:

@@ -40,6 +40,7 @@ def as_json(result: Inspection) -> dict[str, Any]:
         "format": model.format,
         "model_type": model.model_type,
         "reading": model.reading,
+        "reading_version": model.reading_version,
         "layers": [_layer_as_json(layer) for layer in model.layers],
         "findings": [dataclasses.asdict(finding) for finding in result.findings],
     }
@@ -84,7 +85,7 @@ def page(result: Model | Inspection, screen: Screen) -> list[str]:
     """Return what each kind of layer uses, then the findings of lint."""
     model = result.model if isinstance(result, Inspection) else result
     kind = "" if model.model_type is None else f": {visible(model.model_type)}"
-    lines = [f"{visible(model.source)}{kind}, as {model.reading} reads it"]
+    lines = [f"{visible(model.source)}{kind}, as {model.stack} reads it"]
     for layer in model.layers:
         lines += ["", *_layer(layer, model, titled=len(model.layers) > 1)]
     if isinstance(result, Inspection):
@@ -100,7 +101,7 @@ def figure(result: Model | Inspection) -> Figure:
     return frequencies_figure.figure(
         [(each.name, each.rotary) for each in model.layers if each.rotary is not None],
         _lengths(model),
-        title=f"{model.model_type or model.source}, as {model.reading} reads it",
+        title=f"{model.model_type or model.source}, as {model.stack} reads it",
     )
 
 

@@ -49,8 +49,8 @@ def test_document_has_the_keys_of_the_contract(folder: Path) -> None:
 def test_one_source_under_two_readings(folder: Path) -> None:
     text = read_stdout("diff", "gpt-oss.json", "--as", "transformers", "--as", "llama.cpp", code=1)
     assert "Different: the phases differ by more than 1 radian from position 4,530 on." in text
-    assert "a  gpt-oss.json (gpt_oss), as transformers reads it" in text
-    assert "b  gpt-oss.json (gpt_oss), as llama.cpp reads it" in text
+    assert "a  gpt-oss.json (gpt_oss), as transformers 5.23.0 reads it" in text
+    assert "b  gpt-oss.json (gpt_oss), as llama.cpp 0c1e570 reads it" in text
     assert "0.01 from 46, 0.1 from 453, 1 from 4,530" in text
     one = read_stdout("diff", "gpt-oss.json", "--as", "llama.cpp", code=1)
     assert one == text
@@ -58,7 +58,7 @@ def test_one_source_under_two_readings(folder: Path) -> None:
 
 def test_two_sources_under_one_reading(folder: Path) -> None:
     text = read_stdout("diff", "dynamic.json", "dynamic.json", "--as", "vllm", code=0)
-    assert text.count("as vllm reads it") == 2
+    assert text.count("as vllm 0.33.0 reads it") == 2
 
 
 def test_a_sequence_length(folder: Path) -> None:
@@ -102,8 +102,8 @@ def test_a_picture_says_what_it_compares(folder: Path) -> None:
     assert below.get_xlabel() == "pair"
     title = picture.get_suptitle()
     assert title == (
-        "config.json (gpt_oss), as transformers reads it\n"
-        "against config.json (gpt_oss), as mlx-lm reads it"
+        "config.json (gpt_oss), as transformers 5.23.0 reads it\n"
+        "against config.json (gpt_oss), as mlx-lm 0.32.2 reads it"
     )
     same = compare(model, model).figure()
     assert [axes.texts[0].get_text() for axes in same.axes] == ["no phase differs"] * 2

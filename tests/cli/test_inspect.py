@@ -84,7 +84,7 @@ def test_a_table_that_changes_with_length(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "reading", "row"),
     [
-        (PHI_3, "vllm", "the table for sequences of 131,072; --sequence-length N for others"),
+        (PHI_3, "vllm", "the table for sequences of 4,096; --sequence-length N for others"),
         (PHI_3, "llama.cpp", "the table for sequences of 131,072; --sequence-length N for others"),
         (PHI_3, "mlx-lm", None),  # the long list at every length
         (DYNAMIC, "transformers", "the table for short sequences; --sequence-length N for others"),
@@ -101,7 +101,7 @@ def test_which_sequences_a_table_is_for(
 
 def test_another_reading(tmp_path: Path) -> None:
     text = read_stdout("inspect", saved(tmp_path, GPT_OSS), "--as", "llama.cpp")
-    assert ", as llama.cpp reads it\n" in text
+    assert ", as llama.cpp 0c1e570 reads it\n" in text
     assert "truncate true" in text
 
 
@@ -116,7 +116,7 @@ def test_an_error_of_lint_is_exit_code_1(tmp_path: Path) -> None:
 def test_stdin() -> None:
     done = run_here("inspect", "-", stdin=json.dumps(LLAMA_31))
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("-: llama, as transformers reads it\n")
+    assert done.stdout.startswith("-: llama, as transformers 5.23.0 reads it\n")
 
 
 def test_window_of_sliding_layers_counts_for_complete_turns(tmp_path: Path) -> None:

@@ -87,25 +87,16 @@ def test_yarn_s_attention_factor(
         assert got == pytest.approx(value, abs=0 if value == 1 else 5e-5), stack
 
 
-def test_dynamic_is_static_in_vllm_and_absent_in_llama_cpp() -> None:
+def test_dynamic_is_absent_in_vllm_and_llama_cpp() -> None:
     def base(stack: str, length: int | None) -> float | None:
         return rotary(DYNAMIC, stack, sequence_length=length).base
 
     bases = [base("transformers", n) for n in (None, 1, 2048, 4096, 8192)]
     assert bases == pytest.approx([10_000, 10_000, 10_000, 51_294, 135_402], abs=0.5)
-    assert {base("vllm", n) for n in (None, 4096, 8192)} == {base("transformers", 8192)}
+    assert {base("vllm", n) for n in (None, 4096, 8192)} == {10_000}
     assert rotary(DYNAMIC, "llama.cpp", sequence_length=8192).base == 10_000
     # The paper's own: s = max(1, L'/L).
     assert base("paper", 8192) == pytest.approx(10_000 * 4 ** (128 / 126), rel=1e-14)
-
-
-def test_dynamic_in_vllm_needs_no_whole_length() -> None:
-    """1.3 times 2048 is not a whole number of positions; the base follows from it all the same."""
-    config = DYNAMIC | {"rope_scaling": {"type": "dynamic", "factor": 1.3}}
-    # 1.3 * 1.3 - 0.3, and a power of it: a few roundings.
-    assert rotary(config, "vllm").base == pytest.approx(
-        10_000 * (1.3 * 1.3 - 0.3) ** (128 / 126), rel=1e-14
-    )
 
 
 def test_proportional_taken_for_partial() -> None:
@@ -133,7 +124,8 @@ def test_proportional_taken_for_partial() -> None:
         ("transformers", None, False),
         ("transformers", 4096, False),
         ("transformers", 4097, True),
-        ("vllm", None, True),  # by the longest that the server admits
+        ("vllm", None, False),  # by the longest that the server admits
+        ("vllm", 4097, True),
         ("vllm", 4096, False),
         ("llama.cpp", None, True),
         ("llama.cpp", 4096, False),
@@ -179,7 +171,7 @@ def test_the_paper_s_yarn() -> None:
 
 def test_vllm_refuses_two_rope_types() -> None:
     config = yarn(4.0, type="linear")
-    with pytest.raises(FileError, match="vLLM refuses type 'linear' with rope_type 'yarn'"):
+    with pytest.raises(FileError, match=r"vLLM 0\.33\.0 refuses this file: type 'linear'"):
         load_model(config, reading="vllm")
     assert rotary(config, "transformers").rope_type == "yarn"
 

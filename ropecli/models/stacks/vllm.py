@@ -1,38 +1,196 @@
-"""The reading of vLLM."""
+"""The reading of vLLM: a configuration of Transformers, and tables of its own."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ropecli.errors import ArgumentError
+from ropecli.models.parts import parts
+from ropecli.models.refusals import NEEDED
 from ropecli.models.stacks.build import build
 from ropecli.models.stacks.stack import Stack
-from ropecli.numbers import positive, quote
+from ropecli.numbers import length, number, positive, quote
 
 if TYPE_CHECKING:
-    from ropecli.models.settings import Settings
+    from ropecli.models.keys import Keys
+    from ropecli.models.settings import Description, Settings
     from ropecli.rotary import Rotary
+
+VERSION = "0.33.0"
+#: Rope types that mean another one.
+_RENAMED = {"su": "longrope", "mrope": "default", "telechat3-yarn": "yarn"}
+#: The table of M-RoPE has four times the positions, and YaRN's ramp takes these for its own.
+_POSITIONS_FACTOR = 4
+_ORIGINAL = "original_max_position_embeddings"
+_FOPE = ("use_fope", "fope_init_factor", "fope_sep_head", "num_inv_freq")
+#: From the scaling keys, the settings and max_model_len to a rope type and its parameters.
+Build = Callable[[dict[str, Any], "Settings", int | None], str]
+
+
+def read(described: Description) -> tuple[Settings, ...]:
+    """Return Transformers' settings of a file, with what vLLM reads and Transformers does not."""
+    if described.format != "config.json":
+        return described.settings
+    keys = {part.name: part.keys for part in parts(described.raw)}
+    return tuple(_complete(each, keys[each.part]) for each in described.settings)
 
 
 def rotary(settings: Settings, sequence_length: int | None) -> Rotary:
-    """The rotation of vLLM; the sequence length is max_model_len.
-
-    Dynamic NTK has one table, for context times factor, at every length. LongRoPE's list is chosen
-    once per server, by the longest sequence that it admits.
-    """
-    scaling, rope_type = dict(settings.scaling), settings.rope_type
-    older = scaling.get("type")
-    if older is not None and older != rope_type:
-        msg = f"vLLM refuses type {quote(older)} with rope_type {quote(rope_type)}"
+    """The rotation of vLLM; the sequence length is max_model_len."""
+    if settings.part or settings.rope_type == "axial":
+        return build(settings, settings.rope_type, settings.scaling, sequence_length)
+    scaling = {key: value for key, value in settings.scaling.items() if key != "max_model_len"}
+    name = _type(settings, scaling)
+    if name in NEEDED and settings.refused is not None:
+        refuse(settings.refused)
+    if any(scaling.get(key) for key in _FOPE):
+        msg = "FoPE (arXiv:2412.17739) is another encoding: it has Fourier series, and not a RoPE"
         raise ArgumentError(msg)
-    if rope_type == "dynamic" and scaling.get("factor") and settings.context_length:
-        factor = positive("factor", scaling["factor"])
-        scaling["alpha"] = scaling.get("alpha") or factor * factor - (factor - 1)
-    elif rope_type == "ntk":
-        rope_type = "ntk_mixed"
-    elif rope_type == "yarn" and settings.softmax is not None:
-        rope_type = "deepseek_yarn"
-    return build(settings, rope_type, scaling, sequence_length or settings.context_length)
+    if name in ("llama3", "yarn", "longrope") and scaling.get(_ORIGINAL) is None:
+        scaling[_ORIGINAL] = settings.context_length
+    server = sequence_length or settings.scaling.get("max_model_len") or settings.context_length
+    geometry = {key: value for key, value in settings.geometry.items() if key != "output"}
+    if name == "deepseek_llama_scaling" or settings.softmax is None:
+        geometry["softmax_factor"] = 1.0  # the model's own code has none
+    settings = replace(settings, geometry=geometry)
+    prepare = _PREPARE.get(name)
+    if prepare is not None:
+        name = prepare(scaling, settings, server)
+    return build(settings, name, scaling, server if name == "longrope" else None)
 
 
-VLLM = Stack(name="vllm", version="0.33.0", rotary=rotary)
+VLLM = Stack(name="vllm", version=VERSION, rotary=rotary, read=read)
+
+
+def refuse(what: str) -> NoReturn:
+    """Raise the error for a file that vLLM refuses."""
+    msg = f"vLLM {VERSION} refuses this file: {what}"
+    raise ArgumentError(msg)
+
+
+def _complete(settings: Settings, keys: Keys) -> Settings:
+    """Add the share that every model reads, the rotary dim, and the server's default length."""
+    if settings.rope_type is None or settings.part:
+        return settings
+    geometry, scaling = dict(settings.geometry), dict(settings.scaling)
+    share, found = scaling.get("partial_rotary_factor"), keys.find("partial_rotary_factor")
+    if share is None and found is not None and found[0] != "rope_pct":
+        share = found[1]
+    if scaling.get("rope_dim"):
+        geometry.pop("partial_rotary_factor", None)
+        geometry["rotary_dim"] = scaling["rope_dim"]
+    elif share is not None and "rotary_dim" not in geometry:
+        if not 0 < number("partial_rotary_factor", share) <= 1:
+            refuse(f"partial_rotary_factor must be above 0 and at most 1, got {quote(share)}")
+        geometry["partial_rotary_factor"] = share
+    scaling["max_model_len"] = keys.integer(_ORIGINAL)
+    return replace(settings, geometry=geometry, scaling=scaling)
+
+
+def _type(settings: Settings, scaling: dict[str, Any]) -> str:
+    """Return the rope type, under its newest name."""
+    name, older = settings.rope_type, scaling.get("type")
+    pair = (older, name)
+    if (
+        older is not None
+        and older != name
+        and pair not in (("su", "longrope"), ("mrope", "default"))
+    ):
+        refuse(f"type {quote(older)} with rope_type {quote(name)}")
+    if name == "mrope" and "mrope_section" not in settings.geometry:
+        refuse("rope_type mrope needs mrope_section")
+    if name == "telechat3-yarn":
+        scaling["attention_factor"] = 0.07 * math.log(_get(scaling, "factor")) + 1.0
+    name = _RENAMED.get(str(name), str(name))
+    if name == "yarn" and settings.softmax is not None:
+        return (
+            "deepseek_llama_scaling" if scaling.get("attention_factor") == 1.0 else "deepseek_yarn"
+        )
+    return name
+
+
+def _linear(scaling: dict[str, Any], _settings: Settings, _server: int | None) -> str:
+    if not isinstance(scaling.get("factor"), float):
+        refuse(f"factor must be written with a decimal point, got {quote(scaling.get('factor'))}")
+    return "linear"
+
+
+def _proportional(scaling: dict[str, Any], _settings: Settings, _server: int | None) -> str:
+    scaling["factor"] = None
+    return "proportional"
+
+
+def _llama3(scaling: dict[str, Any], _settings: Settings, _server: int | None) -> str:
+    """Where low is above high, a pair is unchanged from `high` turns on, and scaled below."""
+    low, high = (_get(scaling, key) for key in ("low_freq_factor", "high_freq_factor"))
+    scaling["low_freq_factor"] = min(low, high)
+    return "llama3"
+
+
+def _dynamic(scaling: dict[str, Any], settings: Settings, _server: int | None) -> str:
+    """One base at every length: alpha's, or that of the context beyond max_trained_positions."""
+    if "alpha" in scaling:
+        scaling["alpha"] = _get(scaling, "alpha")
+        return "dynamic"
+    factor = _get(scaling, "factor")
+    context = length("max_position_embeddings", settings.context_length)
+    trained = length("max_trained_positions", scaling.get("max_trained_positions", context))
+    scaling["alpha"] = factor * context / trained - (factor - 1)
+    return "dynamic"
+
+
+def _ntk(scaling: dict[str, Any], _settings: Settings, _server: int | None) -> str:
+    scaling["factor"] = _get(scaling, "factor")
+    return "ntk_mixed"
+
+
+def _yarn(scaling: dict[str, Any], settings: Settings, _server: int | None) -> str:
+    for key in ("factor", "beta_fast", "beta_slow"):
+        if key in scaling or key == "factor":
+            scaling[key] = _get(scaling, key)
+    if "truncate" in scaling:
+        scaling["truncate"] = bool(scaling["truncate"])
+    if "mrope_section" in settings.geometry:
+        scaling[_ORIGINAL] = _POSITIONS_FACTOR * length(_ORIGINAL, scaling[_ORIGINAL])
+    return "yarn"
+
+
+def _deepseek(scaling: dict[str, Any], settings: Settings, _server: int | None) -> str:
+    _yarn(scaling, replace(settings, geometry={}), None)
+    if scaling.get(_ORIGINAL) is None:
+        refuse(f"the scaling needs {_ORIGINAL}")
+    return "deepseek_yarn"
+
+
+def _longrope(scaling: dict[str, Any], settings: Settings, server: int | None) -> str:
+    """One list per server, by the longest sequence that it admits; the factor is not read."""
+    if settings.geometry.get("layout") == "interleaved":
+        refuse("LongRoPE is for the half layout only")
+    original = length(_ORIGINAL, scaling[_ORIGINAL])
+    which = "long" if (server or 0) > original else "short"
+    scaling["factor"] = None
+    scaling["attention_factor"] = scaling.get(f"{which}_mscale")
+    return "longrope"
+
+
+_PREPARE: Mapping[str, Build] = {
+    "linear": _linear,
+    "proportional": _proportional,
+    "llama3": _llama3,
+    "dynamic": _dynamic,
+    "ntk": _ntk,
+    "yarn": _yarn,
+    "deepseek_yarn": _deepseek,
+    "deepseek_llama_scaling": _deepseek,
+    "longrope": _longrope,
+}
+
+
+def _get(scaling: Mapping[str, Any], key: str) -> float:
+    """Return a scaling key, above 0; null is not the default."""
+    if key not in scaling:
+        refuse(f"the scaling needs {key}")
+    return positive(key, scaling[key])

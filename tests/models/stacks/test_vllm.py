@@ -1,0 +1,99 @@
+"""The reading of vLLM, against what its rotary_embedding package was measured to do."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from models.configs import DEEPSEEK_V3, LLAMA_31, QWEN2_VL
+from models.stacks.measured import apart, lines, same_angles
+
+from ropecli import FileError, Rotary, load_model
+from ropecli.models.diff import FLOAT32
+
+MEASURED = lines("vllm")
+#: Where a difference is meant, and why.
+DIFFERENT = {
+    "yarn attention_factor 0.0": "vLLM multiplies every vector by 0, which is not a rotation"
+}
+
+
+def line_id(line: dict[str, Any]) -> str:
+    return f"{line['name']}-{line['max_model_len']}"
+
+
+def rotary(config: dict[str, Any], **more: Any) -> Rotary:
+    """The rotation of the text model."""
+    layers = load_model(config, reading="vllm", **more).layers
+    (found,) = [layer.rotary for layer in layers if layer.settings.part == ""]
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("line", MEASURED, ids=line_id)
+def test_a_measured_configuration(line: dict[str, Any]) -> None:
+    if "refused" in line or line["name"] in DIFFERENT:
+        with pytest.raises(FileError):
+            rotary(line["config"], sequence_length=line["max_model_len"])
+        return
+    got = rotary(line["config"], sequence_length=line["max_model_len"])
+    assert same_angles(got, line["theta"])
+    assert apart(got.attention_factor, line["factor"]) < FLOAT32
+
+
+def test_the_ramp_of_m_rope_takes_four_times_the_original_length() -> None:
+    """67 rad at position 128,000: the table is made larger, and the ramp takes its length."""
+    scaling = QWEN2_VL["rope_scaling"] | {
+        "type": "yarn",
+        "factor": 4.0,
+        "original_max_position_embeddings": 32_768,
+    }
+    config = QWEN2_VL | {"rope_scaling": scaling}
+    expected = load_model(config).layers[0].rotary
+    assert expected is not None
+    got = rotary(config)
+    assert 128_000 * np.abs(expected.inv_freq - got.inv_freq).max() == pytest.approx(67, abs=0.5)
+
+
+def test_dynamic_ntk_by_max_trained_positions() -> None:
+    scaling = {"type": "dynamic", "factor": 4.0, "max_trained_positions": 32_768}
+    config = LLAMA_31 | {"rope_scaling": scaling}
+    stretch = 4.0 * 131_072 / 32_768 - 3
+    assert rotary(config).base == pytest.approx(500_000 * stretch ** (128 / 126), rel=1e-14)
+
+
+def test_a_share_at_the_top_is_read_by_every_model() -> None:
+    config = LLAMA_31 | {"partial_rotary_factor": 0.5}
+    config |= {"rope_scaling": None}
+    assert rotary(config).rotary_dim == 64
+    expected = load_model(config).layer().rotary
+    assert expected is not None
+    assert expected.rotary_dim == 128
+
+
+@pytest.mark.parametrize(
+    ("scaling", "message"),
+    [
+        ({"type": "linear", "rope_type": "yarn", "factor": 4.0}, "type 'linear' with rope_type"),
+        ({"rope_type": "linear", "factor": 4}, "factor must be written with a decimal point"),
+        ({"rope_type": "mrope"}, "rope_type mrope needs mrope_section"),
+        ({"rope_type": "dynamic"}, "needs factor"),
+        ({"rope_type": "yarn", "factor": 4.0, "beta_fast": None}, "beta_fast"),
+        ({"rope_type": "default", "use_fope": True}, "FoPE .* is another encoding"),
+        ({"rope_type": "deepseek_yarn", "factor": 4.0}, "needs original_max_position_embeddings"),
+    ],
+)
+def test_what_is_refused(scaling: dict[str, Any], message: str) -> None:
+    with pytest.raises(FileError, match=message):
+        rotary(LLAMA_31 | {"rope_scaling": scaling})
+
+
+def test_attention_factor_1_leaves_out_deepseek_s_factor_on_the_score() -> None:
+    scaling = DEEPSEEK_V3["rope_scaling"]
+    plain = rotary(DEEPSEEK_V3)
+    assert plain.softmax_factor == pytest.approx((0.1 * math.log(40) + 1) ** 2)
+    without = rotary(DEEPSEEK_V3 | {"rope_scaling": scaling | {"attention_factor": 1.0}})
+    assert (without.softmax_factor, without.inv_freq.tolist()) == (1.0, plain.inv_freq.tolist())
+    assert not plain.reorders
