@@ -13,7 +13,7 @@ from ropecli.errors import ArgumentError, NoRotaryError
 from ropecli.models.architectures import table
 from ropecli.models.entries import BASE, entries, layer_override
 from ropecli.models.geometry import geometry, set_axes
-from ropecli.models.keys import SLIDING, Keys, check_kind_count
+from ropecli.models.keys import INDEXER, SLIDING, Keys, check_kind_count
 from ropecli.models.layers import split_by_layer
 from ropecli.models.parts import Part, parts
 from ropecli.models.refusals import refusal
@@ -65,8 +65,21 @@ def _part_settings(part: Part) -> list[Settings]:
     ]
     return [
         _add_prefix(settings, part.name, alone=len(kinds) == 1)
-        for settings in split_by_layer(part.keys, found)
+        for settings in (*split_by_layer(part.keys, found), *_indexers(part.keys, found))
     ]
+
+
+def _indexers(keys: Keys, found: list[Settings]) -> list[Settings]:
+    """Return the settings of an indexer, where the architecture has one: a list of one, or none."""
+    facts = keys.architecture.facts.get("indexer")
+    head_dim = keys.integer("index_head_dim")
+    if facts is None or head_dim is None or not found[0].geometry:
+        return []
+    attention = found[0].geometry
+    share = attention.get("partial_rotary_factor", 1.0)
+    rotary_dim = attention.get("rotary_dim", int(attention["head_dim"] * share))
+    geometry = {"head_dim": head_dim, "rotary_dim": min(rotary_dim, head_dim), **facts}
+    return [replace(found[0], name=INDEXER, geometry=geometry, softmax=None, temperature=None)]
 
 
 def _add_prefix(settings: Settings, prefix: str, *, alone: bool) -> Settings:

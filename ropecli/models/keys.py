@@ -91,6 +91,7 @@ OF_SOME = frozenset(
 #: Keys whose null counts: all of the head, and a head as wide as its share of hidden_size.
 NULL_COUNTS = ("head_dim", "partial_rotary_factor")
 FULL, SLIDING = "full_attention", "sliding_attention"  #: Kinds of layers.
+INDEXER = "indexer"  #: Heads next to those of attention, which choose the keys that it sees.
 MOST_LAYERS = 65_536
 #: Kinds of layers in a file, all parts together; real files have up to six.
 MOST_KINDS = 64

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.errors import ArgumentError, FileError
+from ropecli.models.keys import INDEXER
 from ropecli.models.parts import parts
 from ropecli.results import Drawable
 
@@ -82,6 +83,8 @@ class Model(Drawable, view="inspect"):
     def layer(self, name: str | None = None) -> Layer:
         """Return the layer of a name; without one, the only layer that has a rotation.
 
+        An indexer is not counted: it is returned by its name alone.
+
         Raises:
             ArgumentError: No such layer, or no name where several could be meant.
         """
@@ -93,7 +96,11 @@ class Model(Drawable, view="inspect"):
                     return layer
             msg = f"layer must be one of {names}, got {name!r}"
             raise ArgumentError(msg, "" if len(self.layers) > 1 else "leave `layer` out")
-        rotating = [layer for layer in self.layers if layer.rotary is not None]
+        rotating = [
+            layer
+            for layer in self.layers
+            if layer.rotary is not None and layer.name.split(".")[-1] != INDEXER
+        ]
         if len(rotating) == 1 or (rotating and len({layer.rotary for layer in rotating}) == 1):
             return rotating[0]
         if not rotating:
@@ -129,7 +136,11 @@ def heads_of(model: Model, layer: str | None = None) -> Heads:
     if model.format != "config.json":
         msg = f"the number of heads must come from a config.json, got {model.source}"
         raise ArgumentError(msg)
-    rotaries = [each.rotary for each in model.only(layer).layers if each.rotary is not None]
+    rotaries = [
+        each.rotary
+        for each in model.only(layer).layers
+        if each.rotary is not None and (layer is not None or each.name.split(".")[-1] != INDEXER)
+    ]
     shapes = {(r.head_dim, r.rotary_dim, r.rotary_offset, r.layout) for r in rotaries}
     if len(shapes) != 1:
         if not shapes:

@@ -18,6 +18,7 @@ FACTS = {
     "direction": str,
     "head_dim": str,
     "ignores": list,
+    "indexer": dict,
     "layout": str,
     "like": str,
     "mrope": str,

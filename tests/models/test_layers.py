@@ -384,3 +384,29 @@ def test_a_file_that_does_not_say_it() -> None:
 def test_keys_next_to_a_text_model_are_not_read(model_type: str, top: dict[str, Any]) -> None:
     (layer,) = load_model({"model_type": model_type, "text_config": LLAMA_31, **top}).layers
     assert (layer.name, layer.rotary) == ("all", load_model(LLAMA_31).layer().rotary)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "layout", "reorders", "rotary_dim"),
+    [
+        ("deepseek_v32", "half", False, 64),
+        ("glm_moe_dsa", "interleaved", True, 64),
+        ("minimax_m3_vl_text", "half", False, 64),
+    ],
+)
+def test_indexers_are_a_kind_of_layer(
+    model_type: str, layout: str, reorders: bool, rotary_dim: int
+) -> None:
+    config: dict[str, Any] = {"model_type": model_type, "rope_theta": 1e6}
+    if model_type == "minimax_m3_vl_text":
+        config["partial_rotary_factor"] = 0.5
+    model = load_model(config)
+    attention, indexer = model.layer(), model.layer("indexer")
+    assert attention.name == "all"
+    assert indexer.rotary is not None
+    assert attention.rotary is not None
+    assert (indexer.rotary.head_dim, indexer.rotary.rotary_dim) == (128, rotary_dim)
+    assert (indexer.rotary.layout, indexer.rotary.reorders) == (layout, reorders)
+    assert indexer.rotary.rotary_offset == 0
+    assert indexer.rotary.inv_freq.tolist() == attention.rotary.inv_freq.tolist()
+    assert indexer.rotary.softmax_factor == 1.0

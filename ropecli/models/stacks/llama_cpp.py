@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ropecli.models.gguf.converter import convert, table
 from ropecli.models.gguf.settings import gguf_settings
+from ropecli.models.keys import INDEXER
 from ropecli.models.parts import parts
 from ropecli.models.stacks.build import build
 from ropecli.models.stacks.stack import Stack
@@ -30,7 +31,7 @@ def read(described: Description) -> tuple[Settings, ...]:
     text = next((part for part in parts(described.raw) if part.name == ""), None)
     if text is None or text.keys.architecture.model_type not in table():
         return described.settings
-    own = [each for each in described.settings if each.part == ""]
+    own = [each for each in described.settings if each.part == "" and each.name != INDEXER]
     head_dims = {each.name: each.geometry["head_dim"] for each in own if each.geometry}
     if not head_dims:
         return described.settings
@@ -38,6 +39,11 @@ def read(described: Description) -> tuple[Settings, ...]:
     converted = [_laid_out(each, own) for each in gguf_settings(header)]
     if len(own) == 1 and len({_rotation(each) for each in converted}) == 1:
         converted = [replace(converted[0], name=own[0].name, layers=own[0].layers)]
+    converted += [
+        replace(converted[0], name=INDEXER, geometry=each.geometry, softmax=None)
+        for each in described.settings
+        if each.name == INDEXER
+    ]
     return (*converted, *(each for each in described.settings if each.part != ""))
 
 
