@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ropecli.checks.identify import Identification
     from ropecli.checks.trace import Trace, TracedLayer
     from ropecli.render.console import Screen
+    from ropecli.rotary import Rotary
 
 LISTED = 4  #: Indices of layers that are written out.
 
@@ -94,18 +95,19 @@ def _which(layers: list[TracedLayer]) -> str:
 
 def _row(layer: TracedLayer) -> tuple[str, ...]:
     """Return what layers have in common that are shown together."""
-    query, key = (_rotation(each) for each in (layer.query, layer.key))
-    scale = "not seen" if layer.softmax_scale is None else f"{layer.softmax_scale:.6g}"
+    known = layer.expected if layer.agrees else None  # by name, where vectors show a table only
+    query, key = (_rotation(each, known) for each in (layer.query, layer.key))
+    scale = "unknown" if layer.softmax_scale is None else f"{layer.softmax_scale:.6g}"
     both = query if query == key else f"queries: {query}; keys: {key}"
     return (layer.name or "", both, scale)
 
 
-def _rotation(found: Identification | None) -> str:
+def _rotation(found: Identification | None, known: Rotary | None) -> str:
     if found is None:
         return "no rotation"
-    if found.rotary is None:
+    rope = known or found.rotary
+    if rope is None:
         return "not a rotation by position"
-    rope = found.rotary
     parts = [frequencies(rope), rope.layout, identify.extent(rope)]
     if rope.attention_factor != 1:
         parts.append(f"attention factor {rope.attention_factor:.6g}")

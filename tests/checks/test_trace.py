@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,13 @@ from ropecli import Rotary, rotate
 from ropecli.checks.trace.watch import Call, Seen, Vectors
 
 HALF = Rotary(head_dim=16, layout="half")
+LLAMA: dict[str, Any] = {
+    "model_type": "llama",
+    "head_dim": 16,
+    "num_hidden_layers": 2,
+    "rope_theta": 1e4,
+    "max_position_embeddings": 2048,
+}
 LENGTHS = (24, 9, *[1] * 6)  #: Positions of each call: two of several, then one by one.
 
 
@@ -155,3 +163,62 @@ def test_the_page_names_layers_that_part_and_joins_those_that_are_alike() -> Non
         "  3 layers (0, 1, 3)  base 10000, half, all 16 dimensions         0.25",
         "  layers.2.attn       base 10000, interleaved, all 16 dimensions  0.25",
     ]
+
+
+def test_a_part_with_vectors_of_its_own_is_shown_and_not_judged() -> None:
+    seen = seen_of(HALF)
+    for each in seen.vectors:
+        if each.module == "layers.1.attn":
+            each.module = "layers.0.attn.indexer"
+    found = seen.verdict(ropecli.load_model(LLAMA))
+    assert [(each.module, each.agrees) for each in found.layers] == [
+        ("layers.0.attn", True),
+        ("layers.0.attn.indexer", None),
+    ]
+    assert found.layers[1].note == "part of a layer, of which nothing is expected: indexer"
+    assert found.layers[1].query is not None
+
+
+def test_a_table_of_longer_sequences_is_expected_of_calls_that_reach_them() -> None:
+    rope = ropecli.rope(
+        "dynamic", head_dim=16, layout="half", factor=4.0, max_position_embeddings=64
+    )
+    seen, random = seen_of(rope), np.random.default_rng(1)
+    far = np.arange(0.0, 480.0, 20.0)
+    seen.calls.append(Call(positions=far[:, None], kept=np.arange(24)))
+    for layer, role in itertools.product(range(2), ("query", "key")):
+        x = random.standard_normal((2, 24, 16)).astype(np.float32)
+        y = rotate(x, rope.at_length(461 if layer else 64), far)
+        place: dict[str, Any] = {"module": f"layers.{layer}.attn", "call": len(LENGTHS)}
+        seen.vectors.append(Vectors(**place, role=role, before=x, after=y, head_dim=16))
+    found = seen.verdict(rope)
+    assert [each.agrees for each in found.layers] == [False, True]
+    assert "not dynamic NTK scaling" in (found.layers[0].note or "")
+
+
+@pytest.mark.parametrize("steps", [True, False])
+def test_a_temperature_is_part_of_what_is_expected(steps: bool) -> None:
+    model = ropecli.load_model(
+        LLAMA
+        | {
+            "model_type": "ministral3",
+            "rope_parameters": {
+                "rope_type": "yarn",
+                "rope_theta": 1e4,
+                "factor": 4.0,
+                "original_max_position_embeddings": 16,
+                "llama_4_scaling_beta": 0.1,
+            },
+        }
+    )
+    rope, temperature = model.layers[0].rotary, model.layers[0].settings.temperature
+    assert temperature is not None
+    seen = seen_of(rope)
+    for each in seen.vectors if steps else ():
+        if each.role == "query":
+            positions = seen.calls[each.call].positions[:, 0]
+            each.factor = np.tile(temperature(positions), (2, 1))
+    found = seen.verdict(model)
+    assert found.passed is steps
+    if not steps:
+        assert "query multiplied by 0.9" in (found.layers[0].note or "")

@@ -188,15 +188,17 @@ class _Judgement:
         for each in rotated:
             table = rope and rope.at_length(self.seen.calls[each.call].length)
             groups.setdefault(table, []).append(each)
-        first, notes = None, []
-        for table, group in groups.items():
+        found, notes = None, []
+        for table, group in sorted(groups.items(), key=lambda each: self._reach(each[1])):
             found = self._identify(group, table)
             wrong = _differences(found, table)
             if wrong and len(group) > 1:
                 wrong = self._by_call(group, table) or wrong
-            first = first or found
             notes += [each for each in wrong if each not in notes]
-        return first, notes
+        return found, notes  # of the longest sequences
+
+    def _reach(self, group: Sequence[Vectors]) -> int:
+        return max(self.seen.calls[each.call].length for each in group)
 
     def _by_call(self, group: Sequence[Vectors], rope: Rotary | None) -> list[str]:
         """Return where calls part, if those of several positions and those of one do not alike."""
