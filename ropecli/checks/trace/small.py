@@ -36,7 +36,7 @@ HEADS = 4  #: Of the small model; those of keys are as many, or one.
 SIZES = {
     r"vocab_size": 64,
     r"intermediate_size|ffn_dim|ffn_hidden_size|^d_ff$|^n_inner$": 32,
-    r"^(n|num|moe_num|num_local|n_routed)_?(routed_|local_)?experts$": 4,
+    r"^(n|num|moe_num|num_local|n_routed)_?(routed_|local_)?experts$|^zero_expert_num$": 4,
     r"experts_per_tok|top_?k_experts|^moe_?(top_?)?k$": 2,
     r"^(n|topk|num_expert)_groups?$|^topk_group$": 1,
     r"linear_num_(key|value)_heads": 2,
@@ -212,6 +212,10 @@ def _shrink(config: Any) -> None:
         width = HEADS * (hidden // heads)
         own = isinstance(getattr(config, "head_dim", None), int)  # then the width is free
         config.hidden_size = -(-width // 16) * 16 if own else width
+    for count, size in (("mamba_n_heads", "mamba_d_head"), ("n_mamba_heads", "mamba_headdim")):
+        if getattr(config, count, None) and getattr(config, "mamba_d_ssm", None) is None:
+            inner = config.mamba_expand * config.hidden_size
+            setattr(config, count, int(inner // getattr(config, size)))
     if layers:
         config.per_layer_config = {
             int(index): {name: _size(name, value, heads) for name, value in each.items()}
@@ -223,22 +227,25 @@ def _size(name: str, value: Any, heads: Any) -> Any:
     """Return the value that a key has in the small model."""
     if value is None:
         return NEEDED.get(name)
+    if isinstance(value, list):  # of one value for each layer
+        return [_size(name, each, heads) for each in value]
     if isinstance(value, bool) or not isinstance(value, int):
         return value
-    if _SPECIAL.search(name):
-        return 0  # no token that is drawn
-    if _KEY_HEADS.search(name):
-        return min(value, HEADS if value == heads else 1)
-    if _HEADS.search(name):
-        return min(value, HEADS)
-    return next((min(value, size) for key, size in SIZES.items() if re.search(key, name)), value)
+    sizes: dict[Any, int] = {
+        _SPECIAL: 0,  # no token that is drawn
+        _KEY_HEADS: HEADS if value == heads else 1,
+        _HEADS: HEADS,
+        **SIZES,
+    }
+    return next((min(value, size) for key, size in sizes.items() if re.search(key, name)), value)
 
 
 def _run(torch: Any, model: Any, expected: Model, length: int | None) -> None:
     """Call a model with a prefill, chunks, single steps, and positions far apart."""
     taken = inspect.signature(model.forward).parameters
     total = PREFILL + sum(CHUNKS) + STEPS
-    tokens = torch.randint(2, SIZES["vocab_size"], (1, total))
+    most = min(SIZES["vocab_size"], getattr(model.config, "vocab_size", SIZES["vocab_size"]))
+    tokens = torch.randint(2, most, (1, total))
     cached = "past_key_values" in taken
     cache, at = None, 0
     for count in (PREFILL, *CHUNKS, *[1] * STEPS) if cached else (PREFILL,):

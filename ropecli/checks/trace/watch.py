@@ -200,7 +200,8 @@ class _Eyes:
     torch: Any
     running: list[Any] = field(default_factory=list)  #: Modules, outermost first.
     rotating: bool = False  #: True within a function that rotates.
-    rotated: list[_Rotated] = field(default_factory=list)
+    rotated: list[_Rotated] = field(default_factory=list)  #: Not scored yet in this call.
+    scored: list[_Rotated] = field(default_factory=list)  #: Scored in this call.
     outputs: list[Any] = field(default_factory=list)  #: Of the layers that ran last.
     product: _Product | None = None  #: The last one.
 
@@ -340,12 +341,14 @@ class _Eyes:
     def _rotated(self, vectors: Any) -> dict[str, Any] | None:
         """Return what is known of vectors that were rotated."""
         rows = vectors.detach().reshape(-1, *vectors.shape[-2:])[:_HEADS, -_CACHED:]
-        for each in self.rotated:
+        for each in [*self.rotated, *reversed(self.scored)]:  # layers may share their keys
             found = _locate(rows.reshape(-1, rows.shape[-1]), each.after[0, -1])
             if found is None:
                 continue
             row, offset, factor = found
-            self.rotated.remove(each)
+            if each in self.rotated:
+                self.rotated.remove(each)
+                self.scored.append(each)
             one, width = each.after.double(), each.after.shape[-1]
             factors = np.full((1, one.shape[1]), factor)
             kept = self.seen.calls[-1].kept - len(self.seen.calls[-1].positions)
@@ -382,7 +385,7 @@ class _Eyes:
             self.seen.vectors.append(
                 Vectors(module=each.module, call=call, role=role, before=before, after=after)
             )
-        self.rotated, self.outputs, self.product = [], [], None
+        self.rotated, self.scored, self.outputs, self.product = [], [], [], None
 
 
 def _base(tensor: Any) -> Any:
