@@ -5,18 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ropecli.errors import ArgumentError
 from ropecli.models.gguf.converter import convert, table
 from ropecli.models.gguf.settings import gguf_settings
 from ropecli.models.keys import INDEXER
 from ropecli.models.parts import parts
 from ropecli.models.stacks.build import build
 from ropecli.models.stacks.stack import Stack
+from ropecli.numbers import quote
 
 if TYPE_CHECKING:
     from ropecli.models.settings import Description, Settings
     from ropecli.rotary import Rotary
 
 
+VERSION = "0c1e570"  #: As llama-cpp-python 0.3.36 has it.
 EXTRA = 3  #: ggml's fourth axis, which is 0 in text: it has the pairs that no section claims.
 
 
@@ -24,13 +27,24 @@ def read(described: Description) -> tuple[Settings, ...]:
     """Return the settings of a GGUF; of a config.json, those of the GGUF it is converted to.
 
     A converter permutes the weights where layouts differ, so layouts are those of the config.json.
-    Only the text model is converted; other parts are as Transformers reads them.
+    Only the text model is converted; other parts, and models of which nobody knows how they are
+    converted, are as Transformers reads them.
+
+    Raises:
+        ArgumentError: A model of Transformers that the converter does not have.
     """
     if described.format != "config.json":
         return described.settings
     text = next((part for part in parts(described.raw) if part.name == ""), None)
-    if text is None or text.keys.architecture.model_type not in table():
+    if text is None:
         return described.settings
+    architecture = text.keys.architecture
+    if architecture.model_type not in table():
+        if not architecture.in_transformers:
+            return described.settings
+        kind = quote(architecture.model_type)
+        msg = f"no conversion to a GGUF is known for model_type {kind} (llama.cpp {VERSION})"
+        raise ArgumentError(msg)
     own = [each for each in described.settings if each.part == "" and each.name != INDEXER]
     head_dims = {each.name: each.geometry["head_dim"] for each in own if each.geometry}
     if not head_dims:
@@ -86,4 +100,4 @@ def _with_extra_axis(rope: Rotary, section: list[int]) -> Rotary:
     return rope.with_axis(claimed)
 
 
-LLAMA_CPP = Stack(name="llama.cpp", version="0c1e570", rotary=rotary, read=read)
+LLAMA_CPP = Stack(name="llama.cpp", version=VERSION, rotary=rotary, read=read)

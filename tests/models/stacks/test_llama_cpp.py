@@ -133,3 +133,9 @@ def test_a_base_that_the_converter_does_not_write(model_type: str) -> None:
         "rope_theta": 500_000.0,
     }
     assert rotary(config).base == 10_000
+
+
+def test_a_model_that_the_converter_does_not_have() -> None:
+    config = {"model_type": "esm", "position_embedding_type": "rotary"}
+    with pytest.raises(FileError, match="no conversion to a GGUF is known for model_type 'esm'"):
+        load_model(config, reading="llama.cpp")
