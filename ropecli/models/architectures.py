@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _NO_KEYS: Mapping[str, Any] = MappingProxyType({})
-_TABLES = ("other", "parts")  #: Tables that are not entries.
+_TABLES = ("other", "parts", "released")  #: Tables that are not entries.
 BASES = ("rope_theta", "rope_scaling", "rope_parameters")  #: Keys that may hold a base.
 
 
@@ -76,6 +76,11 @@ def architecture(model_type: object, config: Mapping[str, Any] = _NO_KEYS) -> Ar
         facts=MappingProxyType(facts),
         defaults=MappingProxyType(defaults),
     )
+
+
+def released(model_type: str | None) -> tuple[Mapping[str, Any], ...]:
+    """Return what every released file of a model_type has: `has`, and where, `when` and `layer`."""
+    return tuple(table()["released"].get(model_type, ()))
 
 
 def _entry(name: str) -> dict[str, Any]:

@@ -60,7 +60,7 @@ VALUES: dict[str, set[str]] = {
 ENTRIES: dict[str, dict[str, Any]] = {
     name: entry
     for name, entry in table().items()
-    if isinstance(entry, dict) and name not in ("parts", "other")
+    if isinstance(entry, dict) and name not in ("parts", "other", "released")
 }
 
 

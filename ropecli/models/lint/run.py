@@ -78,19 +78,19 @@ def lint_description(described: Description) -> tuple[Finding, ...]:
 
 
 def _config_subjects(raw: Mapping[str, Any]) -> list[object]:
-    found = [Part.of(described) for described in value_or_none(lambda: parts(raw)) or []]
-    found = [part for part in found if part.has_positions][:MOST_PARTS]
     settings, problem = _try_settings(lambda: config.settings_of(raw), "config.json", raw)
+    described = value_or_none(lambda: parts(raw)) or []
+    names = {each.name for each in described}
+    by_part: dict[str, list[Settings]] = {}
+    for each in settings:
+        by_part.setdefault(_part_name(each, names), []).append(each)
+    found = [Part.of(each, raw, by_part.get(each.name, ())) for each in described]
+    found = [part for part in found if part.has_positions][:MOST_PARTS]
     rotates = any(part.is_rotary for part in found) or (bool(found) and problem is None)
     file = File(format="config.json", raw=raw, settings=settings, problem=problem, rotates=rotates)
     if not rotates:
         return [file]
-    names = {part.name for part in found}
-    by_part: dict[str, list[Settings]] = {}
-    for each in settings:
-        by_part.setdefault(_part_name(each, names), []).append(each)
-    of_part = (entries(part, by_part.get(part.name, [])) for part in found)
-    return [file, *found, *(entry for some in of_part for entry in some)]
+    return [file, *found, *(entry for part in found for entry in entries(part))]
 
 
 def _part_name(settings: Settings, names: set[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from ropecli.errors import RopecliError
 from ropecli.models.keys import ALIASES, FULL, ROTARY_KEYS, Keys
+from ropecli.models.lint.readings import effects, partings, refusals
 from ropecli.models.lint.values import number, positive, value_or_none, whole
 from ropecli.rotary.types import canonical, formula, own_parameters
 
@@ -47,11 +49,35 @@ class Part:
     path: str  #: Dotted path in the file, "" for the top.
     name: str  #: "" for text, else "vision", "audio", ...
     keys: Keys
+    raw: Mapping[str, Any]  #: The keys of the whole file.
+    settings: tuple[Settings, ...]  #: Of each kind of layer; nothing if there is a problem.
 
     @classmethod
-    def of(cls, described: Described) -> Part:
+    def of(
+        cls, described: Described, raw: Mapping[str, Any], settings: Sequence[Settings] = ()
+    ) -> Part:
         """Return the part that the reader of configurations found."""
-        return cls(path=described.path, name=described.name, keys=described.keys)
+        return cls(
+            path=described.path,
+            name=described.name,
+            keys=described.keys,
+            raw=raw,
+            settings=tuple(settings),
+        )
+
+    @cached_property
+    def partings(self) -> Mapping[str, str]:
+        """How stacks differ from Transformers in what they compute from the text model."""
+        return {} if self.name else partings(self.raw)
+
+    @cached_property
+    def refusals(self) -> Mapping[str, str]:
+        """Why stacks refuse the text model."""
+        return {} if self.name else refusals(self.raw)
+
+    def effects(self, changes: Mapping[str, object]) -> dict[str, str]:
+        """Return by stack what a change of the text model's keys, by dotted path, does to it."""
+        return {} if self.name else effects(self.raw, changes)
 
     @property
     def config(self) -> Mapping[str, Any]:
@@ -115,6 +141,10 @@ class Entry:
     def key(self, name: str) -> str:
         """Return the dotted path of one of its keys."""
         return f"{self.path}.{name}".lstrip(".")
+
+    def effects(self, **changes: object) -> dict[str, str]:
+        """Return by stack what other values of its own keys do to it; `...` removes a key."""
+        return self.part.effects({self.key(name): value for name, value in changes.items()})
 
     def number(self, name: str) -> float | None:
         """Return a finite number among its own keys."""
@@ -180,19 +210,14 @@ class Entry:
             return None
 
 
-def entries(part: Part, settings: Sequence[Settings]) -> list[Entry]:
-    """Return the scaling keys of each kind of layer of a part; empty ones if it has none.
-
-    Args:
-        part: Of a config.json.
-        settings: As the reader understood the part.
-    """
+def entries(part: Part) -> list[Entry]:
+    """Return the scaling keys of each kind of layer of a part; empty ones if it has none."""
     holder = part.holder
     given = {} if holder is None else part.config.get(holder)
     if not isinstance(given, dict):
         return []
     path = part.path if holder is None else part.key(holder)
-    rotating = [each for each in settings if each.rope_type is not None]
+    rotating = [each for each in part.settings if each.rope_type is not None]
     nested = {layer: value for layer, value in given.items() if isinstance(value, dict)}
     if not nested:
         full = [each for each in rotating if each.name.endswith(FULL)]

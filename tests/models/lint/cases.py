@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from models.configs import GPT_OSS
 from models.gguf.writer import BF16, Tensor, float32, model
 
 Json = dict[str, Any]
@@ -116,7 +117,9 @@ CASES: dict[str, Case] = {
     "R002": Case("", {"model_type": "gpt2", "n_embd": 768}, config()),
     **of_config(
         {
-            "R001": ("", {"rope_theta": -1.0}, {}),
+            "R001": ("rope_theta", {"rope_theta": -1.0}, {}),
+            "R099": ("rope_theta", {"rope_theta": 1.0}, {"rope_theta": 2.0}),
+            "R086": ("rotary_dim", {"rotary_dim": 64}, {"rotary_dim": 128}),
             "R004": ("model_type", {"model_type": "my_model"}, {}),
             "R009": ("rope_teta", {"rope_theta": None, "rope_teta": 5e5}, {"rope_scale": 2.0}),
             "R080": ("head_dim", {"head_dim": 127}, {"head_dim": 126}),
@@ -145,6 +148,20 @@ CASES: dict[str, Case] = {
         "rotary_dim",
         config(partial_rotary_factor=0.5, rotary_dim=32),
         config(partial_rotary_factor=0.5, rotary_dim=64),
+    ),
+    "R005": Case(
+        "rope_scaling.truncate",
+        {
+            **GPT_OSS,
+            "num_hidden_layers": 24,
+            "rope_scaling": {**GPT_OSS["rope_scaling"], "truncate": True},
+        },
+        {**GPT_OSS, "num_hidden_layers": 24},
+    ),
+    "R087": Case(
+        "partial_rotary_factor",
+        config(model_type="glm4"),
+        config(model_type="glm4", partial_rotary_factor=0.5),
     ),
     "R090": Case(
         "rope_theta",
@@ -222,6 +239,11 @@ CASES: dict[str, Case] = {
                 "long_factor",
                 {"long_factor": [2.0] * 63 + [1.0]},
                 {"long_factor": [1.0] * 63 + [2.0]},
+            ),
+            "R048": (
+                "short_factor",
+                {"short_factor": LONG["long_factor"], "long_factor": LONG["short_factor"]},
+                {},
             ),
             "R043": ("short_factor", {"short_factor": LONG["long_factor"]}, {}),
             "R044": ("long_factor", {}, {"long_factor": LONG["short_factor"]}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ropecli.models.lint.readings import by_stack, listed
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import Entry
 from ropecli.models.lint.values import shown
@@ -83,27 +84,27 @@ def attention_factor_elsewhere(entry: Entry) -> Iterator[Hit]:
     "warning",
     "only one of mscale and mscale_all_dim",
     of=Entry,
-    why="Transformers reads them as a pair: one alone has no effect, and the attention factor is "
-    "0.1 ln factor + 1. mlx-lm and vLLM fill in the other: a lone mscale of 0.707 at factor 40 "
-    "gives 1.2608 there and 1.3689 in Transformers.",
+    why="Some stacks read them as a pair, so that one alone has no effect, and others fill in the "
+    "missing one: cos and sin are then multiplied by different factors.",
     cure="Set both, or attention_factor with the intended value.",
     threads=("vllm-project/vllm#48623", "NVIDIA/Megatron-LM#1429"),
 )
 def lone_mscale(entry: Entry) -> Iterator[Hit]:
-    """`mscale` without `mscale_all_dim`, or the other way round; 0 counts as missing."""
-    factor = entry.number("factor")
-    pair = {name: entry.number(name) or 0.0 for name in ("mscale", "mscale_all_dim")}
-    given = [name for name, value in pair.items() if value]
+    """`mscale` without `mscale_all_dim`, or the other way round, where stacks part over it.
+
+    0 counts as missing.
+    """
+    given = [name for name in ("mscale", "mscale_all_dim") if entry.number(name)]
     if entry.rope_type != "yarn" or len(given) != 1 or entry.has("attention_factor"):
         return
-    if factor is None or factor <= 1:
-        return
-    filled = mscale(factor, pair["mscale"] or 1.0) / mscale(factor, pair["mscale_all_dim"])
-    yield Hit(
-        entry.key(given[0]),
-        f"Transformers ignores it and uses {shown(mscale(factor))} (0.1 ln {shown(factor)} + 1); "
-        f"stacks that fill in the other use {shown(filled)}.",
-    )
+    effects = entry.effects(**dict.fromkeys(("mscale", "mscale_all_dim"), ...))
+    reading = {stack: text for stack, text in effects.items() if text}
+    ignoring = [stack for stack, text in effects.items() if not text]
+    if reading and ignoring:
+        yield Hit(
+            entry.key(given[0]),
+            f"It has no effect in {listed(ignoring)}; without it, {by_stack(reading)}.",
+        )
 
 
 @rule(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ropecli.models.keys import ALIASES
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import HOLDERS, Entry, Part
-from ropecli.models.lint.values import number
+from ropecli.models.lint.values import number, value_or_none
 
 #: Other keys that hold a base, or change it.
 _OTHER = ("rope_ratio", "rope_local_base_freq", "global_rope_theta", "layer_rope_theta")
@@ -78,10 +78,10 @@ def small_base(entry: Entry) -> Iterator[Hit]:
 
     Only in unscaled layers that see the whole context.
     """
-    base, dim, context = entry.base or _USUAL, entry.dim, _reach(entry)
-    if entry.rope_type != "default" or entry.part.name or context is None:
+    base, dim, context = entry.base, entry.dim, _reach(entry)
+    if entry.rope_type != "default" or entry.part.name or context is None or base is None:
         return
-    if dim is None or dim < 4 or base <= 1 or _no_base(entry):
+    if dim is None or dim < 4 or base <= 1:
         return
     slowest = 2 * math.pi * base ** ((dim - 2) / dim)
     if context > slowest or (base <= _USUAL and context > _LONG):
@@ -167,6 +167,26 @@ def unread_base(part: Part) -> Iterator[Hit]:
                 f"{base:.10g}, not {value!r:.30}.",
                 "" if architecture.fixes_base else f"Rename it to {_read_name(part)}.",
             )
+
+
+@rule(
+    "R099",
+    "error",
+    "a base that is not above 1",
+    of=Entry,
+    why="Pair i rotates by base^(-2i/d) per position: with 1 all pairs rotate alike, by a radian, "
+    "and below 1 the last pairs rotate fastest.",
+    cure="Write the base that the model was trained with; 10000 is the usual one.",
+)
+def tiny_base(entry: Entry) -> Iterator[Hit]:
+    """A base above 0 and up to 1."""
+    base = entry.base
+    if base is not None and base <= 1 and entry.rope_type != "axial":
+        place = entry if entry.has("rope_theta") else entry.part
+        last = value_or_none(lambda: base ** (2 / (entry.dim or 2) - 1))
+        rotates = "" if last is None else f" the last pair rotates by {last:.4g} rad per position,"
+        message = f"With {base:.4g}{rotates} as fast as the first or faster."
+        yield Hit(place.key("rope_theta"), message)
 
 
 def _read_name(part: Part) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ropecli.models.keys import ALIASES
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import File, Part
 from ropecli.models.lint.values import value_or_none
@@ -15,6 +18,7 @@ from ropecli.models.source import RepeatedKeys
 
 _DTYPE = re.compile(r"(rope|rotary|inv_freq).*(dtype|precision)$")
 _IN_FLOAT32 = re.compile(r"(rope|rotary|inv_freq).*(fp32|float32)|(fp32|float32).*(rope|rotary)")
+_WORD = re.compile(r"[A-Za-z]\w*_\w+|factor|alpha|truncate|base")  #: As keys are named.
 _NARROW = ("bf16", "bfloat16", "fp16", "float16", "half", "torch.bfloat16", "torch.float16")
 
 #: Of bfloat16, and of float16.
@@ -36,7 +40,44 @@ _EFFECT = {
 def uncomputable(file: File) -> Iterator[Hit]:
     """A file that can be read, with a rotary embedding that cannot be computed."""
     if file.problem is not None and file.rotates:
-        yield Hit("", f"{file.problem}.")
+        key, value = _place(file.raw, file.problem)
+        hint = ""
+        if isinstance(value, str) and _is_number(value):
+            hint = f"Write it without quotation marks: {value}."
+        yield Hit(key, f"{file.problem}.", hint)
+
+
+def _place(raw: Mapping[str, Any], problem: str) -> tuple[str, Any]:
+    """Return the dotted path of the first key that a message names, and its value.
+
+    Of several keys of that name, the one whose value the message quotes.
+    """
+    for word in _WORD.findall(problem):
+        names = ALIASES["rope_theta"] if word == "base" else ()
+        names = ("rope_theta" if word == "base" else word, *names)
+        found = [(path, value) for path, name, value in _walk(raw) if name in names]
+        if found:
+            quoted = (each for each in found if repr(each[1])[:20] in problem)
+            return next(quoted, found[0])
+    return "", None
+
+
+def _walk(raw: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """Yield the dotted path, the name and the value of every key, outer ones first."""
+    waiting: deque[tuple[str, Any]] = deque([("", raw)])
+    while waiting:
+        path, value = waiting.popleft()
+        for name, child in value.items() if isinstance(value, dict) else ():
+            place = f"{path}.{name}".lstrip(".")
+            yield place, name, child
+            waiting.append((place, child))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 @rule(
@@ -64,15 +105,10 @@ def nothing_rotary(file: File) -> Iterator[Hit]:
 )
 def repeated_key(file: File) -> Iterator[Hit]:
     """A JSON object with a key more than once."""
-    waiting: list[tuple[str, Any]] = [("", file.raw)]
-    while waiting:
-        path, value = waiting.pop()
-        if isinstance(value, RepeatedKeys):
-            for name in value.repeated:
-                message = f"It is repeated; parsers take the last value, {value[name]!r:.60}."
-                yield Hit(f"{path}.{name}".lstrip("."), message)
-        if isinstance(value, dict):
-            waiting += [(f"{path}.{name}".lstrip("."), child) for name, child in value.items()]
+    for path, value in (("", file.raw), *((path, child) for path, _, child in _walk(file.raw))):
+        for name in value.repeated if isinstance(value, RepeatedKeys) else ():
+            message = f"It is repeated; parsers take the last value, {value[name]!r:.60}."
+            yield Hit(f"{path}.{name}".lstrip("."), message)
 
 
 @rule(

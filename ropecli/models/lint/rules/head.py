@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ropecli.models.gguf.ggml import axis_of_pairs
+from ropecli.models.lint.readings import FIRST
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import Entry, Part
 from ropecli.models.lint.values import number, shown, whole
@@ -160,6 +161,56 @@ def unread_share(entry: Entry) -> Iterator[Hit]:
     yield Hit(
         found[0],
         f"The code of {name} rotates all {entry.head_dim} coordinates, not {shown(share)} of them.",
+    )
+
+
+@rule(
+    "R086",
+    "warning",
+    "a rotary dim that the architecture does not read",
+    of=Entry,
+    why="The code of most architectures has no rotary_dim: it rotates the whole head, or the share "
+    "of partial_rotary_factor. Code that reads the key rotates other coordinates, at other "
+    "frequencies.",
+    cure="Remove it, or write partial_rotary_factor where the architecture reads that.",
+    threads=("vllm-project/vllm#30389",),
+)
+def unread_rotary_dim(entry: Entry) -> Iterator[Hit]:
+    """A `rotary_dim` that is not read, and is not the number of coordinates that rotate."""
+    of_its_own = entry.part.keys.architecture.facts.get("ignores", ())  # MiniMax-M3 has such a key
+    for name, value in entry.part.given("rotary_dim").items():
+        ignored = name in entry.part.keys.unread_keys and name not in of_its_own
+        if ignored and entry.dim not in (None, value):
+            yield Hit(
+                entry.part.key(name),
+                f"The code of {entry.part.keys.architecture.model_type} does not read it, and "
+                f"rotates {entry.dim} coordinates, not {value!r:.20}.",
+            )
+
+
+@rule(
+    "R087",
+    "note",
+    "the share of the head is left to the architecture",
+    of=Entry,
+    why="The code of a model_type knows its own share. Code that does not know it refuses the "
+    "file, or rotates the whole head.",
+    cure="Add partial_rotary_factor, so that every stack rotates the same coordinates.",
+    threads=("ml-explore/mlx-lm#1698",),
+)
+def default_share(entry: Entry) -> Iterator[Hit]:
+    """No key of the share, in an architecture whose default is a part of the head."""
+    share = number(entry.part.keys.architecture.defaults.get(SHARE))
+    if share is None or share == 1 or _share(entry) is not None or entry.part.given("rotary_dim"):
+        return
+    if entry.part.name or entry.nested or entry.settings is None or _share_is_ignored(entry):
+        return
+    whole_head = entry.part.effects({entry.part.key(SHARE): 1.0}).get(FIRST, "")
+    off = f" Without it, {whole_head}." if whole_head else ""
+    yield Hit(
+        entry.part.key(SHARE),
+        f"The default of model_type {entry.part.keys.architecture.model_type} is used: "
+        f"{shown(share)}.{off}",
     )
 
 

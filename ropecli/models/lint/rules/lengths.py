@@ -8,6 +8,7 @@ from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import BY_ORIGINAL, ORIGINAL, Entry
 from ropecli.models.lint.values import shown, whole
 
+_BEYOND = {"yarn": 1.01, "llama3": 4.0}  #: The largest ratio of released files, rounded up.
 _SLACK = 1.01  #: Released files round: 131,072 / 32,000 = 4.096 at factor 4.
 
 
@@ -27,11 +28,17 @@ _SLACK = 1.01  #: Released files round: 131,072 / 32,000 = 4.096 at factor 4.
     ),
 )
 def beyond(entry: Entry) -> Iterator[Hit]:
-    """YaRN whose max_position_embeddings is above factor times the original length."""
+    """A max_position_embeddings above factor times the original length.
+
+    In YaRN; in llama3 above four times that, where every layer rotates: Llama 3.1 has twice.
+    """
     factor, original, context = entry.number("factor"), entry.original, entry.part.context
-    if entry.rope_type != "yarn" or factor is None or original is None or context is None:
+    slack = _BEYOND.get(entry.rope_type or "")
+    if slack is None or factor is None or original is None or context is None:
         return
-    if factor >= 1 and context > _SLACK * factor * original:
+    if entry.rope_type == "llama3" and any(s.rope_type is None for s in entry.part.settings):
+        return
+    if factor >= 1 and context > slack * factor * original:
         yield Hit(
             entry.key("factor"),
             f"The factor is {shown(factor)} but {context:,} / {original:,} is "

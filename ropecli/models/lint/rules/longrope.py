@@ -133,6 +133,30 @@ def the_switch(entry: Entry) -> Iterator[Hit]:
 
 
 @rule(
+    "R048",
+    "warning",
+    "short_factor above long_factor",
+    of=Entry,
+    why="The long list slows pairs for positions beyond the original length, and so is the larger "
+    "one, pair by pair. Exchanged, short sequences are computed with the factors of long ones, and "
+    "long ones run past the angles of training.",
+    cure="Exchange the two lists.",
+)
+def exchanged(entry: Entry) -> Iterator[Hit]:
+    """LongRoPE whose `short_factor` is above `long_factor` in most pairs."""
+    short, long = (numbers(entry.values.get(name)) for name in LISTS)
+    if entry.rope_type != "longrope" or not short or not long or len(short) != len(long):
+        return
+    above = sum(a > b for a, b in zip(short, long, strict=True))
+    if 2 * above > len(short):
+        yield Hit(
+            entry.key("short_factor"),
+            f"It is larger in {above} of {len(short)} pairs: up to {shown(max(short))}, and "
+            f"long_factor up to {shown(max(long))}.",
+        )
+
+
+@rule(
     "R045",
     "note",
     "short_mscale and long_mscale",

@@ -1,0 +1,194 @@
+"""Two readings of a file compared: by two stacks, or by one stack before and after a change.
+
+Every sentence about a stack in a finding comes from here, so that it says what the readings in
+`ropecli.models.stacks` compute today.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ropecli.errors import RopecliError
+from ropecli.models import config
+from ropecli.models.diff import diff
+from ropecli.models.lint.values import shown
+from ropecli.models.load import compute
+from ropecli.models.model import Model
+from ropecli.models.settings import Description
+from ropecli.models.stacks import STACKS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ropecli.models.diff import LayerDifference
+    from ropecli.models.settings import Settings
+
+FIRST = "transformers"  #: The stack that a config.json is made for.
+#: The stacks whose readings were measured.
+MEASURED = tuple(stack.name for stack in STACKS.values() if stack.version is not None)
+_SAME_ANGLE = 2e-6  #: Radians per position; less is rounding of a file's numbers.
+_SAME_FACTOR = 1e-4  #: Relative; files round to four digits.
+
+
+def read_as(
+    stack: str,
+    raw: Mapping[str, Any],
+    settings: Sequence[Settings] | None = None,
+    *,
+    length: int | None = None,
+) -> Model | str:
+    """Return the text model of a file as a stack reads it, or why that refuses it.
+
+    Args:
+        stack: As in `--as`.
+        raw: The keys of a config.json.
+        settings: In place of those that Transformers reads from the keys.
+        length: Positions in use.
+    """
+    try:
+        described = Description(
+            source="",
+            format="config.json",
+            model_type=None,
+            raw=raw,
+            read=lambda: config.settings_of(raw) if settings is None else tuple(settings),
+        )
+        model = compute(described, sequence_length=length, reading=stack)
+    except (RopecliError, ArithmeticError) as error:
+        return str(error).removeprefix(": ").replace("\n", " ")
+    text = tuple(layer for layer in model.layers if layer.settings.part == "")
+    return replace(model, layers=text or model.layers)
+
+
+def changed(raw: Mapping[str, Any], changes: Mapping[str, object]) -> dict[str, Any]:
+    """Return the keys of a file with other values.
+
+    Args:
+        raw: The keys; objects within stay as they are.
+        changes: Values by dotted path; `...` removes a key.
+    """
+    result = dict(raw)
+    for path, value in changes.items():
+        *outer, last = path.split(".")
+        place = result
+        for name in outer:
+            inner = place.get(name)
+            place[name] = dict(inner) if isinstance(inner, dict) else {}
+            place = place[name]
+        if value is ...:
+            place.pop(last, None)
+        else:
+            place[last] = value
+    return result
+
+
+def difference(a: Model | str, b: Model | str) -> str:
+    """Describe what b does differently from a; nothing if they do the same, or both refuse."""
+    if isinstance(b, str):
+        return "" if isinstance(a, str) else f"the file is refused ({b})"
+    if isinstance(a, str):
+        return "the file is not refused"
+    found = diff(a, b).layers
+    said = [_describe_angles(found), _describe_factors(found), _describe_layers(a, b, found)]
+    fields = {field.name for layer in found for field in layer.fields if field.matters}
+    if "axis" in fields:
+        said.append("pairs belong to other axes")
+    if fields & {"layout", "rotary_offset", "direction", "output"}:
+        said.append("coordinates rotate in other pairs")
+    return ", ".join(filter(None, said))
+
+
+def _describe_angles(found: Iterable[LayerDifference]) -> str:
+    worst = [max(layer.phase, key=lambda phase: phase.position) for layer in found if layer.phase]
+    if not worst:
+        return ""
+    phase = max(worst, key=lambda phase: phase.max_radians)
+    if phase.max_radians <= _SAME_ANGLE * max(phase.position, 1):
+        return ""
+    return f"angles differ by up to {phase.max_radians:.3g} rad at position {phase.position:,}"
+
+
+def _describe_factors(found: Iterable[LayerDifference]) -> str:
+    """Describe the factors on cos and sin, and on the whole score, where they are farthest off."""
+    said = []
+    for name, what in (("attention_factor", "cos and sin"), ("softmax_factor", "scores")):
+        pairs = [(f.a, f.b) for layer in found for f in layer.fields if f.name == name]
+        pairs = [pair for pair in pairs if abs(pair[1] / pair[0] - 1) > _SAME_FACTOR]
+        if pairs:
+            a, b = max(pairs, key=lambda pair: abs(math.log(pair[1] / pair[0])))
+            said.append(f"{what} are multiplied by {shown(b)} instead of {shown(a)}")
+    return ", ".join(said)
+
+
+def _describe_layers(a: Model, b: Model, found: Iterable[LayerDifference]) -> str:
+    """Describe layers that rotate in one of the two only, or another share of their head."""
+    none = {(f.a, f.b) for layer in found for f in layer.fields if f.name == "rope_type"}
+    if any("none" in pair for pair in none) or _static(a) != _static(b):
+        return "other layers rotate"
+    sizes = [f for layer in found for f in layer.fields if f.name == "rotary_dim"]
+    return f"{sizes[0].b} coordinates rotate instead of {sizes[0].a}" if sizes else ""
+
+
+def _static(model: Model) -> set[int]:
+    return {
+        i for layer in model.layers if layer.rotary is None for i in layer.settings.layers or ()
+    }
+
+
+def effects(
+    raw: Mapping[str, Any], changes: Mapping[str, object], *, length: int | None = None
+) -> dict[str, str]:
+    """Return by stack what a change does to its reading; nothing where it does not read the keys.
+
+    Stacks that refuse the file both ways are left out.
+    """
+    other = changed(raw, changes)
+    pairs = {
+        stack: (read_as(stack, raw, length=length), read_as(stack, other, length=length))
+        for stack in MEASURED
+    }
+    return {
+        stack: difference(*pair)
+        for stack, pair in pairs.items()
+        if not all(isinstance(each, str) for each in pair)
+    }
+
+
+def partings(raw: Mapping[str, Any], *, length: int | None = None) -> dict[str, str]:
+    """Return by stack how its reading of a file differs from Transformers'.
+
+    Stacks that agree with it, or refuse the file, are left out.
+    """
+    first = read_as(FIRST, raw, length=length)
+    if isinstance(first, str):
+        return {}
+    others = {stack: read_as(stack, raw, length=length) for stack in MEASURED if stack != FIRST}
+    found = {s: difference(first, each) for s, each in others.items() if isinstance(each, Model)}
+    return {stack: text for stack, text in found.items() if text}
+
+
+def refusals(raw: Mapping[str, Any]) -> dict[str, str]:
+    """Return the stacks that refuse a file, and why."""
+    found = {stack: read_as(stack, raw) for stack in MEASURED}
+    return {stack: text for stack, text in found.items() if isinstance(text, str)}
+
+
+def name(stack: str) -> str:
+    """Return a stack as a sentence names it."""
+    return "Transformers" if stack == FIRST else stack
+
+
+def listed(stacks: Iterable[str]) -> str:
+    """Join the names of stacks."""
+    *most, last = map(name, stacks)
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def by_stack(texts: Mapping[str, str]) -> str:
+    """Return one clause per difference, with the stacks that have it."""
+    stacks: dict[str, list[str]] = {}
+    for stack, text in texts.items():
+        stacks.setdefault(text, []).append(stack)
+    return "; ".join(f"in {listed(some)} {text}" for text, some in stacks.items())

@@ -1,0 +1,146 @@
+"""Values that no released file of the architecture has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ropecli.models.architectures import released
+from ropecli.models.keys import ALIASES
+from ropecli.models.lint.readings import by_stack
+from ropecli.models.lint.rule import Hit, rule
+from ropecli.models.lint.subjects import Part
+from ropecli.models.lint.values import number
+from ropecli.models.settings import Settings
+
+#: What the formulas take where a file has no such key.
+_DEFAULTS: Mapping[str, Any] = {"truncate": True, "mscale_all_dim": 0.0, "mrope_interleaved": False}
+_TOP = ("rope_interleave", "no_rope_layer_interval")
+#: Keys that are next to the scaling keys in the old form, and among them in the new.
+_EITHER = ("rope_theta", "partial_rotary_factor")
+
+
+@rule(
+    "R005",
+    "warning",
+    "differs from every released file of the architecture",
+    of=Part,
+    why="Weights work with the rotation that they were trained with. Where all released files of "
+    "an architecture agree on a value, another one is more likely lost or mistyped than meant.",
+    cure="Restore the value of the released file, unless the model was trained with this one.",
+    threads=(
+        "huggingface/transformers#42189",
+        "unslothai/unsloth#6197",
+        "unslothai/unsloth#7028",
+        "ggml-org/llama.cpp#2768",
+        "NVIDIA/Megatron-LM#1418",
+    ),
+)
+def unlike_released(part: Part) -> Iterator[Hit]:
+    """A value that no released file of the model_type has, and that changes the rotation.
+
+    For example gpt-oss without `truncate: false`, Llama 3.1 without its scaling, or SmolLM3 with
+    another list of layers without position.
+    """
+    rotating = [each for each in part.settings if each.rope_type is not None]
+    whole_file = part.given("num_hidden_layers")  # a few keys of a file are of any model
+    if not whole_file or any(each.refused for each in rotating):
+        return
+    for row in released(part.keys.architecture.model_type):
+        for settings in rotating[:1] if "layer" not in row else rotating:
+            if row.get("layer", _kind(part, settings)) == _kind(part, settings):
+                yield from _compare(part, settings, row)
+
+
+def _kind(part: Part, settings: Settings) -> str:
+    return settings.name.removeprefix(f"{part.name}.")
+
+
+def _compare(part: Part, settings: Settings, row: Mapping[str, Any]) -> Iterator[Hit]:
+    if any(_value(part, settings, key) != value for key, value in row.get("when", {}).items()):
+        return
+    has: Mapping[str, list[Any]] = row["has"]
+    used = {key: _value(part, settings, key) for key in has}
+    wrong = {key: has[key][0] for key in has if used[key] not in has[key]}
+    if not wrong:
+        return
+    changes = dict(_change(part, settings, key, value) for key, value in wrong.items())
+    texts = {stack: text for stack, text in part.effects(changes).items() if text}
+    if not texts:
+        return
+    model_type = part.keys.architecture.model_type
+    said = ", ".join(f"{key} {_written(has[key])}" for key in wrong)
+    first = next(iter(wrong))
+    now = "other layers" if used[first] is None and first in _TOP else _written([used[first]])
+    yield Hit(
+        next(iter(changes)),
+        f"Released files of {model_type} have {said}; here {first} is {now}. "
+        f"As released, {by_stack(texts)}.",
+        f"Restore {', '.join(f'{path}: {_written([v])}' for path, v in changes.items())}."
+        if first not in _TOP
+        else "",
+    )
+
+
+def _value(part: Part, settings: Settings, key: str) -> Any:
+    """Return the value in use, whichever key of the file it is from."""
+    placed = settings.geometry
+    if key == "rope_type":
+        return settings.rope_type
+    if key == "max_position_embeddings":
+        return settings.context_length
+    if key == "rope_interleave":
+        return placed.get("layout") == "interleaved"
+    if key == "no_rope_layer_interval":
+        return _interval(part)
+    if key == "partial_rotary_factor" and "rotary_dim" in placed:
+        return placed["rotary_dim"] / placed["head_dim"]
+    value = placed.get(key, settings.scaling.get(key))
+    return _DEFAULTS.get(key) if value is None else value
+
+
+def _interval(part: Part) -> int | None:
+    """Return n where layers n, 2n, ... have no position; None of another pattern."""
+    rotates = {i: s.rope_type is not None for s in part.settings for i in s.layers or ()}
+    static = sorted(i for i, each in rotates.items() if not each)
+    if not static or not rotates:
+        return None
+    step = static[0] + 1
+    return step if static == list(range(static[0], max(rotates) + 1, step)) else None
+
+
+def _change(part: Part, settings: Settings, key: str, value: Any) -> tuple[str, Any]:
+    """Return the dotted path of a key, where the file has it or should have it, and its value."""
+    if key == "no_rope_layer_interval" and part.config.get("no_rope_layers") is not None:
+        count = max((i for s in part.settings for i in s.layers or ()), default=-1) + 1
+        count = count or part.integer("num_hidden_layers") or 0
+        return part.key("no_rope_layers"), [int((i + 1) % value != 0) for i in range(count)]
+    if key in _TOP:
+        return part.key(key), value
+    held = part.config.get(part.holder or "")
+    held = held if isinstance(held, dict) else {}
+    if settings.nested:
+        return part.key(f"{part.holder}.{_kind(part, settings)}.{key}"), value
+    if key not in _EITHER or key in held:
+        return part.key(f"{part.holder or 'rope_scaling'}.{key}"), value
+    bases = part.keys.architecture.facts.get("bases", {}) if key == "rope_theta" else {}
+    names = (bases.get(_kind(part, settings), key), *ALIASES.get(key, ()))
+    given = next((name for name in names if part.config.get(name) is not None), None)
+    if given is None and part.holder == "rope_parameters":
+        return part.key(f"{part.holder}.{key}"), value
+    return part.key(given or names[0]), value
+
+
+def _written(values: list[Any]) -> str:
+    """Return values as a file has them."""
+    said = [
+        str(v).lower()
+        if isinstance(v, bool)
+        else f"{n:.10g}"
+        if (n := number(v)) is not None
+        else "missing"
+        if v is None
+        else f"{v!r:.60}"
+        for v in values
+    ]
+    return " or ".join(said)

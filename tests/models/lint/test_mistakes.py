@@ -1,0 +1,78 @@
+"""Mistakes that people made, at the level that is wanted, and sound files without a finding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from models.stacks.measured import lines
+
+from ropecli.models.lint import lint
+from ropecli.models.lint.rule import LEVELS
+
+#: The lowest level that will do; every finding will do for what cannot be seen.
+WANTED = {
+    "error": LEVELS[:1],
+    "at least a warning": LEVELS[:2],
+    "at least a note": LEVELS,
+}
+MISTAKES = {f"{line['base']}: {line['mistake']}": line for line in lines("mistakes")}
+SOUND = {
+    f"{line['group']}: {line['source']}": line["config"]
+    for line in lines("transformers")
+    if line["group"] in ("base", "gathered") and "refused_by_transformers" not in line
+}
+#: Warnings that files from public repositories deserve.
+DESERVED = {
+    "gathered: sgl-project/SpecForge:configs/llama3-70B-ealge3.json": {
+        "R024": "a draft model whose context of 4,096 is not beyond its original length"
+    },
+}
+
+
+@pytest.mark.parametrize("name", [n for n, each in MISTAKES.items() if each["wanted"] in WANTED])
+def test_a_mistake_is_found_at_the_level_that_is_wanted(name: str) -> None:
+    line = MISTAKES[name]
+    found = {finding.level for finding in lint(line["config"])}
+    assert found & set(WANTED[line["wanted"]]), found
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_a_sound_file_gets_no_error_and_no_false_warning(name: str) -> None:
+    found = [finding for finding in lint(SOUND[name]) if finding.level != "note"]
+    assert {finding.rule for finding in found} == set(DESERVED.get(name, {})), found
+
+
+LLAMA = MISTAKES["LLAMA31: factor missing"]["config"]
+SCALING: dict[str, Any] = {"rope_scaling": {**LLAMA["rope_scaling"], "factor": 8.0}}
+
+
+@pytest.mark.parametrize(
+    ("keys", "key", "cure"),
+    [
+        (
+            {"rope_scaling": {**SCALING["rope_scaling"], "factor": "8.0"}},
+            "rope_scaling.factor",
+            "Write it without quotation marks: 8.0.",
+        ),
+        (
+            SCALING | {"rope_theta": "500000"},
+            "rope_theta",
+            "Write it without quotation marks: 500000.",
+        ),
+        (SCALING | {"max_position_embeddings": "long"}, "max_position_embeddings", ""),
+        (SCALING | {"rope_theta": 0}, "rope_theta", ""),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_named_by_its_path(
+    keys: dict[str, Any], key: str, cure: str
+) -> None:
+    errors = [finding for finding in lint(LLAMA | keys) if finding.level == "error"]
+    assert [finding.key for finding in errors] == [key]
+    assert cure in errors[0].hint
+
+
+def test_the_path_is_that_of_the_part() -> None:
+    text = LLAMA | SCALING | {"rope_theta": "500000"}
+    (finding,) = (f for f in lint({"model_type": "llava", "text_config": text}) if f.rule == "R001")
+    assert finding.key == "text_config.rope_theta"
