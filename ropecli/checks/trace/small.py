@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ropecli.models.model import Model
 
-PREFILL, CHUNKS, STEPS = 40, (9, 7), 8  #: Positions of the calls; no number of heads is one.
+PREFILL, CHUNKS, STEPS = 40, (9, 7), 8  #: Positions of the calls, other than the heads.
 FURTHEST = 32_768  #: Positions up to which a table is looked at, where no length is asked for.
 MOST = 200_000_000  #: Parameters of a model that is built.
 TIMEOUT = 300.0  #: Seconds for building and running a model.

@@ -45,7 +45,7 @@ _OUTPUTS = 16  #: Outputs of layers among which vectors that are not rotated are
 _CACHED = 8192  #: Last rows of keys among which the new ones are looked for.
 #: Products that may become scores, with the place of their first factor among the arguments.
 _PRODUCTS = {"matmul": 0, "__matmul__": 0, "bmm": 0, "baddbmm": 1, "einsum": 1}
-_FACTORS = ("mul", "mul_", "__mul__", "div", "div_", "__truediv__", "true_divide")
+_FACTORS = ("mul", "mul_", "__mul__", "__rmul__", "div", "div_", "__truediv__", "true_divide")
 #: 1 - cosine of two vectors that are one, up to rounding of a few coordinates in bfloat16.
 _SAME = 1e-4
 
@@ -289,6 +289,8 @@ class _Eyes:
         vectors = _by_head(tensor.detach(), len(call.positions))
         if vectors is None:
             return None
+        if len(vectors) == len(call.positions) <= _ROWS:
+            return vectors.clone()  # either axis may be that of the heads
         return vectors[:_HEADS, call.kept.tolist()].clone()
 
     # What is scored.
@@ -298,13 +300,15 @@ class _Eyes:
         if not self._active or self.rotating:
             return
         if name == "scaled_dot_product_attention":
-            query, key = (*given, *named.values())[:2]
+            query, key = (named.get(each) for each in ("query", "key"))
+            query, key = (*given, query, key)[:2] if given else (query, key)
             scale = named.get("scale")
             self._attend(query, key, query.shape[-1] ** -0.5 if scale is None else float(scale))
             return
         if name in _PRODUCTS:
-            factors = given[_PRODUCTS[name] :][:2]
-            if not any(isinstance(_base(each), self.torch.nn.Parameter) for each in factors):
+            factors = self._tensors(given[_PRODUCTS[name] :])[:2]
+            stored = any(isinstance(_base(each), self.torch.nn.Parameter) for each in factors)
+            if len(factors) == 2 and not stored:
                 turned = name != "einsum" or factors[0].shape[-1] != factors[1].shape[-1]
                 key = factors[1].transpose(-1, -2) if turned else factors[1]
                 self.product = _Product(
@@ -315,7 +319,7 @@ class _Eyes:
                     scale=float(named.get("alpha", 1.0)),
                 )
             return
-        if self.product is None or self.product.module != self._path():
+        if self.product is None or self.product.module != self._path() or not given:
             return
         if name in _FACTORS and given[0] is self.product.result and _is_number(given[1]):
             factor = float(given[1])
@@ -342,7 +346,7 @@ class _Eyes:
         """Return what is known of vectors that were rotated."""
         rows = vectors.detach().reshape(-1, *vectors.shape[-2:])[:_HEADS, -_CACHED:]
         for each in [*self.rotated, *reversed(self.scored)]:  # layers may share their keys
-            found = _locate(rows.reshape(-1, rows.shape[-1]), each.after[0, -1])
+            found = self._find(each, rows)
             if found is None:
                 continue
             row, offset, factor = found
@@ -359,6 +363,19 @@ class _Eyes:
                 factors = _array((scored * one).sum(-1) / one.square().sum(-1))
             before, after = _array(each.before), _array(each.after)
             return {"before": before, "after": after, "offset": offset, "factor": factors}
+        return None
+
+    def _find(self, each: _Rotated, rows: Any) -> tuple[int, int, float] | None:
+        """Return where a rotated tensor is in rows of some heads, as `_locate` does."""
+        flat = rows.reshape(-1, rows.shape[-1])
+        if len(each.after) != each.after.shape[1] or len(each.after) == 1:
+            return _locate(flat, each.after[0, -1])
+        for _ in range(2):  # as many heads as positions: those of scores show which are which
+            found = _locate(flat, each.after[0, -1])
+            if found is not None and found[0] == rows.shape[1] - 1:
+                each.before, each.after = each.before[:_HEADS], each.after[:_HEADS]
+                return found
+            each.before, each.after = each.before.transpose(0, 1), each.after.transpose(0, 1)
         return None
 
     def _copied(self, vectors: Any) -> dict[str, Any] | None:
