@@ -117,6 +117,15 @@ def check(
             rich_help_panel=CALLED,
         ),
     ] = None,
+    tables_dtype: Annotated[
+        str | None,
+        typer.Option(
+            "--tables-dtype",
+            metavar="DTYPE",
+            help=f"Dtype of tables and inv_freq: {one_of(UNIT)}. [default: found by trial]",
+            rich_help_panel=CALLED,
+        ),
+    ] = None,
     form: Annotated[
         str | None,
         typer.Option(
@@ -294,6 +303,7 @@ def check(
                 axes_of_tables=axes_of_tables,
                 freqs=freqs,
                 tables=tables,
+                tables_dtype=tables_dtype,
                 head_dim=rope.dim,
                 context_length=context,
                 original_context_length=original,

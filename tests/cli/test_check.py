@@ -351,6 +351,7 @@ def test_how_it_was_called_can_be_pasted(
         ("--positions-dtype", POSITIONS_DTYPES),
         ("--dtype", DTYPES),
         ("--result-dtype", DTYPES),
+        ("--tables-dtype", DTYPES),
     ],
 )
 def test_an_option_lists_all_its_values(option: str, values: Iterable[str]) -> None:

@@ -92,6 +92,7 @@ def tolerances(
     given: float | str | Sequence[str] | Mapping[str, float | str] | None,
     dtypes: Sequence[str],
     result_dtype: str | None,
+    tables_dtype: str | None = None,
 ) -> tuple[Tolerances, tuple[str, ...]]:
     """Return the tolerances to judge by, and a sentence for each dtype that one was given for.
 
@@ -99,6 +100,7 @@ def tolerances(
         given: "2ulp", 1e-3, "float16=1e-3", several of these, or a mapping from dtypes.
         dtypes: Dtypes of the data, to which a tolerance without a dtype applies.
         result_dtype: Dtype of results; that of the data if None.
+        tables_dtype: Dtype of the tables that it is given; that of the data if None.
 
     Raises:
         ArgumentError: Not a tolerance, a dtype that is not tried, or one twice.
@@ -126,7 +128,12 @@ def tolerances(
         else:
             absolute[dtype] = number
         said.append(f"tolerance of {dtype} at least {words}{idle}")
-    derived = Tolerances(relative=relative, absolute=absolute, result_dtype=result_dtype)
+    derived = Tolerances(
+        relative=relative,
+        absolute=absolute,
+        result_dtype=result_dtype,
+        tables_dtype=tables_dtype,
+    )
     return derived, tuple(said)
 
 

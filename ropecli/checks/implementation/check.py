@@ -86,6 +86,7 @@ def check(
     axes_of_tables: str | None = None,
     freqs: str | None = None,
     tables: str | None = None,
+    tables_dtype: str | None = None,
     head_dim: int | None = None,
     context_length: int | None = None,
     original_context_length: int | None = None,
@@ -132,6 +133,7 @@ def check(
         freqs: What freqs are: "angles", "complex", "cos sin" (..., 2) or "matrix" (..., 2, 2).
         tables: Columns of tables: each frequency in both "half"s, side by side ("interleaved"), or
             once ("single").
+        tables_dtype: Dtype of tables and of inv_freq, such as "float32".
         head_dim: Coordinates of a vector; those of `expect`, or 64, by default.
         context_length: Positions that it must take; 131,072 are tried by default.
         original_context_length: Positions of the training, at which some types change their
@@ -173,6 +175,7 @@ def check(
         "axes_of_tables": axes_of_tables,
         "freqs": freqs,
         "tables": tables,
+        "tables_dtype": tables_dtype,
     }
     arguments.check_strings(**{k: v for k, v in given.items() if v is not None})
     if device is not None:
@@ -208,7 +211,9 @@ def check(
             dtypes=arguments.dtypes(dtypes),
         )
         results = () if result_dtype is None else (f"results are {result_dtype}",)
-        tolerances, loosened = arguments.tolerances(tolerance, chosen, result_dtype)
+        tolerances, loosened = arguments.tolerances(
+            tolerance, chosen, result_dtype, convention.tables_dtype or None
+        )
         recorder = Recorder(engine)
         implementation = CalledImplementation(
             engine if files is None else recorder,

@@ -105,7 +105,7 @@ def write(
         "tolerance": arrange(call.tolerance, axes),
     }
     for prefix, request in _requests(call):
-        names = sorted(convention.names & ROLES.keys() - {_name(target)})
+        names = sorted(convention.names & ROLES.keys() - {_name(target), "config"})
         made = arguments(names, request, convention, rope, context)
         held |= {prefix + name: _storable(np.asarray(value)) for name, value in made.items()}
     stream = io.BytesIO()
@@ -178,7 +178,9 @@ def _script(
         lines += once + run
         once = []
     vector = "k" if call.of_keys else "q" if "q" in convention.names else "x"
-    if call.in_place:
+    if "out" in convention.names:
+        lines.append("y = out")
+    elif call.in_place:
         lines.append(f"y = {vector}  # the result is written over the argument")
     elif command is None:
         lines.append(f"y = y[{int(call.of_keys)}] if isinstance(y, (tuple, list)) else y")
@@ -202,8 +204,8 @@ def _implementation(
     if isinstance(target, str) and _is_library(target):
         return _library(target)
     used = {n.id for n in ast.walk(parse_call(convention.call)) if isinstance(n, ast.Name)}
-    further = used - ROLES.keys() - {_name(target)}
-    objects = sorted(name for name in further if name.startswith("init_"))
+    further = used - (ROLES.keys() - {"config"}) - {_name(target)}
+    objects = sorted(name for name in further if name == "config" or name.startswith("init_"))
     further -= {*objects}
     setup = [f"{name} = ...  # an object that was given: make it here" for name in objects]
     if other is not None:

@@ -148,7 +148,9 @@ def by_dim_and_base(x: Array, dims: int, start: int, *, base: float) -> Array:
     )
 
 
-@called('--call "with_inverse(q, k, positions, inv_freq)" --axes-of-x "b h s d"')
+@called(
+    '--call "with_inverse(q, k, positions, inv_freq)" --axes-of-x "b h s d" --tables-dtype float64'
+)
 def with_inverse(q: Array, k: Array, positions: Array, inv_freq: Array) -> dict[str, Array]:
     angles = positions[..., None] * inv_freq
     return {
@@ -322,7 +324,59 @@ def rows_of_frequencies(query: Array, key: Array, positions: Array, frequencies:
     return turned(query, cos, sin), turned(key, cos, sin)
 
 
+@called(
+    '--call "single_tables(x, cos, sin)" --axes-of-x "b h s d" --tables single '
+    "--tables-dtype float32"
+)
+def single_tables(x: Array, cos: Array, sin: Array) -> Array:
+    assert cos.dtype == sin.dtype == np.float32
+    return turned(x, cos[:, None], sin[:, None]).astype(x.dtype)
+
+
+@called(
+    '--call "single_inverse(x, positions, inv_freq)" --axes-of-x "b h s d" --tables-dtype float32'
+)
+def single_inverse(x: Array, positions: Array, inv_freq: Array) -> Array:
+    angles = positions.astype(np.float32)[:, None] * inv_freq
+    return turned(x, np.cos(angles), np.sin(angles))
+
+
 # Other axes, numbers and results.
+
+
+@called('--call "of_positions_first(x, positions)" --axes-of-x "s b h d" --axes-of-positions "s b"')
+def of_positions_first(x: Array, positions: Array) -> Array:
+    assert positions.shape == x.shape[:2] == (5, 2)
+    angles = phases(positions, x.shape[-1])[:, :, None]
+    return turned(x, np.cos(angles), np.sin(angles))
+
+
+@called('--call "several(q, k, cos=cos, sin=sin)" --axes-of-x "b h s d" --tables single')
+def several(*tensors: Array, cos: Array, sin: Array) -> list[Array]:
+    return [turned(x, cos[:, None], sin[:, None]) for x in tensors]
+
+
+@called('--call "into_out(x, positions, out)" --axes-of-x "b h s d"')
+def into_out(x: Array, positions: Array, out: Array) -> None:
+    out[...] = by_positions(x, positions)
+
+
+@called('--call "with_heads(x, heads, positions)" --axes-of-x "b s h*d"')
+def with_heads(x: Array, n_heads: int, positions: Array) -> Array:
+    batch, length, _ = x.shape
+    apart = x.reshape(batch, length, n_heads, -1).swapaxes(1, 2)
+    return by_positions(apart, positions).swapaxes(1, 2).reshape(x.shape)
+
+
+@called(
+    '--call "of_lengths(x, cos, sin, cu_seqlens)" --axes-of-x "b*s h d" --axes-of-tables "s d" '
+    "--tables single"
+)
+def of_lengths(x: Array, cos: Array, sin: Array, cu_seqlens: Array) -> Array:
+    assert x.ndim == 3
+    assert cu_seqlens[-1] == len(x)
+    parts = np.split(x, cu_seqlens[1:-1])
+    return np.concatenate([turned(p, cos[: len(p), None], sin[: len(p), None]) for p in parts])
 
 
 @called('--call "channels_before_tokens(x, cos, sin)" --axes-of-x "b h d s" --tables single')
@@ -454,6 +508,34 @@ class Configured:
 
     def __call__(self, q: Array, k: Array) -> list[Array]:
         return [by_positions(x, np.arange(x.shape[-2])) for x in (q, k)]
+
+
+@called(
+    '--call "OfSizes(config=config)(x, positions)" --axes-of-x "b h s d"',
+)
+class OfSizes:
+    def __init__(self, config: Any) -> None:
+        self.dim = config.hidden_size // config.num_attention_heads
+        self.base = config["rope_theta"]
+        assert config.get("vocabulary") is None
+
+    def __call__(self, x: Array, positions: Array) -> Array:
+        angles = phases(positions, self.dim, self.base)
+        return turned(x, np.cos(angles), np.sin(angles))
+
+
+def test_results_are_read_by_their_names() -> None:
+    def rotate(q: Array, k: Array, positions: Array) -> dict[str, Array]:
+        return {"key": by_positions(k, positions), "query": by_positions(q, positions)}
+
+    engine = Engine(rotate, name="rotate")
+    rope = Rotary(head_dim=8, layout="half")
+    number = engine.make(Convention(call="rotate(q, k, positions)"), rope, 64)
+    q, k = np.random.default_rng(0).standard_normal((2, 1, 2, 5, 8))
+    answer = engine.call(number, Request(q=q, k=k, positions=np.arange(5)))
+    np.testing.assert_array_equal(answer.q, by_positions(q, np.arange(5)))
+    assert answer.k is not None
+    np.testing.assert_array_equal(answer.k, by_positions(k, np.arange(5)))
 
 
 # Tables that one makes and another takes.

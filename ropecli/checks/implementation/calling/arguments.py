@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.arrays import DTYPES
+from ropecli.checks.implementation.calling.configuration import Configuration
 from ropecli.checks.implementation.calling.convention import CACHES, PACKED, TABLES, letters
 from ropecli.checks.implementation.interface import Unsupported, WrongResult
 from ropecli.checks.implementation.oracle import by_length, sequence_length
@@ -40,50 +41,51 @@ def arguments(
     Raises:
         Unsupported: The convention cannot say this request.
     """
-    made: dict[str, Any] = {}
-    for name in names:
-        if name in {"x", "q"}:
-            made[name] = arrange(request.q, convention.axes_of_x)
-        elif name == "k":
-            keys = request.q if request.k is None else request.k
-            made[name] = arrange(keys, convention.axes_of_x)
-        elif name == "qkv":
-            made[name] = pack(request, convention.axes_of_x)
-        elif name == "positions":
-            made[name] = _positions(request, convention)
-        elif name == "offset":
-            made[name] = consecutive(request)
-        elif name == "offsets":
-            made[name] = _offsets(request)
-        elif name in TABLES:
-            angles, given = _angles(request, rope)
-            table = _table(name, angles, given.attention_factor, request, convention)
-            made[name] = _arrange_table(table, convention.axes_of_tables)
-            if name == "freqs" and convention.freqs == "stacked":
-                made[name] = _first(made[name])
-        elif name in CACHES:
-            made[name] = _cache(name, request, convention, rope, context)
-        else:
-            made[name] = _number(name, request, rope, context)
+    made = {name: _argument(name, request, convention, rope, context) for name in names}
     if not {"positions", "offset", "offsets", *TABLES} & made.keys() and consecutive(request):
         msg = "it counts positions from 0 itself"
         raise Unsupported(msg)
     return made
 
 
-def _number(name: str, request: Request, rope: Rotary, context: int) -> Any:
-    keys = request.q if request.k is None else request.k
-    return {
-        "length": request.q.shape[2],
-        "head_dim": request.q.shape[3],
+def _argument(
+    name: str, request: Request, convention: Convention, rope: Rotary, context: int
+) -> Any:
+    if name in CACHES:
+        return _cache(name, request, convention, rope, context)
+    if name in TABLES:
+        angles, given = _angles(request, rope)
+        table = _table(name, angles, given.attention_factor, request, convention)
+        table = _arrange_table(table, convention.axes_of_tables)
+        return _first(table) if name == "freqs" and convention.freqs == "stacked" else table
+    x, keys = request.q, request.q if request.k is None else request.k
+    batch, heads, length, head_dim = x.shape
+    sizes: dict[str, Any] = {
+        "head_dim": head_dim,
         "rotary_dim": 2 * len(rope.inv_freq),
-        "heads": request.q.shape[1],
+        "heads": heads,
         "key_heads": keys.shape[1],
         "base": rope.base,
-        "inv_freq": rope.inv_freq.astype(np.float32),
-        "dtype": request.q.dtype,
         "context": context,
-    }[name]
+        "dtype": x.dtype,
+    }
+    made: dict[str, Callable[[], Any]] = {
+        "x": lambda: arrange(x, convention.axes_of_x),
+        "q": lambda: arrange(x, convention.axes_of_x),
+        "k": lambda: arrange(keys, convention.axes_of_x),
+        "qkv": lambda: pack(request, convention.axes_of_x),
+        "positions": lambda: _positions(request, convention),
+        "offset": lambda: consecutive(request),
+        "offsets": lambda: _offsets(request),
+        "length": lambda: length,
+        "end": lambda: int(request.positions.max(initial=-1)) + 1,
+        "inv_freq": lambda: rope.inv_freq.astype(_tables_dtype(name, request, convention)),
+        "cu_seqlens": lambda: np.arange(batch + 1, dtype=np.int32) * np.int32(length),
+        # What is not written shows as NaN.
+        "out": lambda: np.full_like(arrange(x, convention.axes_of_x), np.nan),
+        "config": lambda: Configuration(sizes),
+    }
+    return sizes[name] if name in sizes else made[name]()
 
 
 def arrange(array: NDArray[Any], text: str) -> NDArray[Any]:
@@ -92,18 +94,30 @@ def arrange(array: NDArray[Any], text: str) -> NDArray[Any]:
     Raises:
         Unsupported: An axis that is left out is longer than 1.
     """
-    lengths = dict(zip("bhsd", array.shape, strict=True))
     axes = letters("axes", text)
-    order = [letter for axis in axes for letter in axis]
-    for letter, length in lengths.items():
+    order = {letter for axis in axes for letter in axis}
+    for letter, length in zip("bhsd", array.shape, strict=True):
         if letter not in order and length > 1:
             axis = {"b": "batch", "h": "heads"}.get(letter, letter)
             msg = f"it takes no axis of {axis}"
             raise Unsupported(msg)
-    kept = array.reshape([lengths[c] for c in "bhsd" if c in order])
-    turned = kept.transpose([[c for c in "bhsd" if c in order].index(c) for c in order])
-    shape = [int(np.prod([lengths[c] for c in axis], dtype=int)) for axis in axes]
-    return turned.reshape(shape)
+    return _in_order(array, "bhsd", axes)
+
+
+def _in_order(array: NDArray[Any], names: str, axes: list[tuple[str, ...]]) -> NDArray[Any]:
+    """Return an array with its leading axes, named by letters, in the order of others.
+
+    Those that are left out have length 1, as have axes of no letter.
+    """
+    lengths = dict(zip(names, array.shape, strict=False))
+    order = [letter for axis in axes for letter in axis]
+    rest = array.shape[len(names) :]
+    kept = [letter for letter in names if letter in order]
+    apart = array.reshape([*(lengths[letter] for letter in kept), *rest])
+    trailing = range(len(kept), apart.ndim)
+    turned = apart.transpose([*(kept.index(letter) for letter in order), *trailing])
+    shape = [int(np.prod([lengths[letter] for letter in axis], dtype=int)) for axis in axes]
+    return turned.reshape([*shape, *rest])
 
 
 def restore(name: str, array: NDArray[Any], text: str, like: NDArray[Any]) -> NDArray[Any]:
@@ -186,13 +200,14 @@ def _offsets(request: Request) -> NDArray[np.int64]:
 
 
 def _positions(request: Request, convention: Convention) -> NDArray[Any]:
-    text, places = convention.axes_of_positions, request.positions
-    if not request.own and "b" in text:
-        places = np.broadcast_to(places, (request.q.shape[0], *places.shape))
-    if ("b" in text and "*" in text) or "tokens" in text:
-        places = places.reshape(-1, *places.shape[2:])
+    axes, places = letters("axes", convention.axes_of_positions), request.positions
+    in_batch = any("b" in axis for axis in axes)
+    if not request.own:
+        places = np.broadcast_to(places, (request.q.shape[0] if in_batch else 1, *places.shape))
+    elif not in_batch:
+        axes = [("b",), *axes]
     held = np.dtype(convention.positions_dtype)
-    return np.ascontiguousarray(places.astype(held))
+    return np.ascontiguousarray(_in_order(places.astype(held), "bs", axes))
 
 
 def _angles(request: Request, rope: Rotary) -> tuple[NDArray[np.float64], Rotary]:
@@ -213,14 +228,10 @@ def _table(
     convention: Convention,
 ) -> NDArray[Any]:
     """Return a table of angles (..., pairs) in the form of its name: (..., columns)."""
-    dtype = DTYPES[convention.tables_dtype] if convention.tables_dtype else request.q.dtype
-    if name == "freqs" and convention.freqs == "angles" and not convention.tables_dtype:
-        dtype = np.promote_types(dtype, np.float32)  # half precision holds no angle far out
+    kind = convention.freqs if name == "freqs" else name
+    dtype = _tables_dtype(kind, request, convention)
     columns = _columns(angles, convention.columns)
     cosine, sine = factor * np.cos(columns), factor * np.sin(columns)
-    kind = convention.freqs if name == "freqs" else name
-    if kind == "angles" and not convention.tables_dtype:
-        dtype = np.promote_types(dtype, np.float32)  # half precision keeps no angle beyond a turn
     if kind == "complex":
         wide = dtype == np.float64
         rotations: NDArray[np.complex128] = factor * np.exp(1j * angles)
@@ -239,6 +250,15 @@ def _table(
     return forms[kind]().astype(dtype)
 
 
+def _tables_dtype(kind: str, request: Request, convention: Convention) -> np.dtype[Any]:
+    """Return the dtype of a table."""
+    if convention.tables_dtype:
+        return DTYPES[convention.tables_dtype]
+    if kind in {"angles", "inv_freq"}:  # half precision keeps no angle beyond a turn
+        return DTYPES["float64" if request.q.dtype == np.float64 else "float32"]
+    return request.q.dtype
+
+
 def _columns(angles: NDArray[np.float64], kind: str) -> NDArray[np.float64]:
     """Return angles (..., pairs) once, in both halves, or twice side by side."""
     if kind == "single":
@@ -249,28 +269,12 @@ def _columns(angles: NDArray[np.float64], kind: str) -> NDArray[np.float64]:
 
 
 def _arrange_table(table: NDArray[Any], text: str) -> NDArray[Any]:
-    """Return a table (batch, sequence, ...) with its leading axes in the order of the text."""
-    words = text.replace("tokens", "b*s").split()
-    lead = [word for word in words if word != "d"]
-    if not any("b" in word for word in lead):
-        if len(table) > 1:
-            msg = "its tables have no axis of a batch"
-            raise Unsupported(msg)
-        table = table[0]
-    rest = table.shape[1:] if table.ndim and not any("b" in w for w in lead) else table.shape[2:]
-    plain = [word for word in lead if word not in {"1", "h"}]
-    if plain == ["s", "b"]:
-        table = table.swapaxes(0, 1)
-    lengths = iter(table.shape)
-    shape = []
-    for word in lead:
-        if word in {"1", "h"}:
-            shape.append(1)
-        elif word == "b*s":
-            shape.append(next(lengths) * next(lengths))
-        else:
-            shape.append(next(lengths))
-    return np.ascontiguousarray(table.reshape(*shape, *rest))
+    """Return a table (batch, sequence, columns, ...) with its axes in the order of the text."""
+    axes = letters("axes", text)
+    if len(table) > 1 and not any("b" in axis for axis in axes):
+        msg = "its tables have no axis of a batch"
+        raise Unsupported(msg)
+    return np.ascontiguousarray(_in_order(table[:, None], "bhsd", axes))
 
 
 def _cache(
@@ -289,8 +293,8 @@ def _cache(
         name, convention = "freqs", replace(convention, freqs="cos then sin", columns="single")
     kind = name.removesuffix("_cache")
     table = _table(kind, angles, rope.attention_factor, request, convention)
-    ones = convention.axes_of_tables.split().count("1")
-    table = table.reshape((1,) * ones + table.shape)
+    axes = [each for each in letters("axes", convention.axes_of_tables) if each != ("b",)]
+    table = _in_order(table[None, None], "bhsd", axes)
     return _first(table) if kind == "freqs" and convention.freqs == "stacked" else table
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import ArgumentError
+from ropecli.units import UNIT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,6 +39,10 @@ ROLES = {
     "base": "base of the frequencies",
     "context": "positions that must be taken",
     "dtype": "dtype of x, as the framework names it; float32 where an instance is made",
+    "end": "the largest position, plus 1",
+    "cu_seqlens": "where each sequence begins in b*s, and the last one ends, int32, (batch + 1,)",
+    "out": "array of x's shape and dtype for the result, full of NaN",
+    "config": "where an instance is made: object with these sizes, by the names that models use",
 }
 #: Forms of `freqs`, and the shape of one token's.
 FREQS = {
@@ -90,7 +95,7 @@ class Convention:
     axes_of_tables: str = "b s d"  #: Of cos, sin and freqs; of caches without b.
     columns: str = "half"  #: Columns of tables: one of `COLUMNS`.
     freqs: str = "angles"  #: One of `FREQS`.
-    tables_dtype: str = ""  #: Dtype of tables; that of x if empty.
+    tables_dtype: str = ""  #: Dtype of tables; that of x if empty, of angles float32 at least.
     positions_dtype: str = "int64"
     framework: str = "numpy"
 
@@ -105,6 +110,7 @@ class Convention:
             ("tables", self.columns, COLUMNS),
             ("framework", self.framework, FRAMEWORKS),
             ("positions dtype", self.positions_dtype, POSITIONS_DTYPES),
+            ("tables dtype", self.tables_dtype or next(iter(UNIT)), UNIT),
         ):
             if value not in allowed:
                 msg = f"{name} must be one of {', '.join(allowed)}, got {value!r}"
@@ -112,8 +118,8 @@ class Convention:
         for text in filter(None, (self.call, self.step)):
             parse_call(text)
         letters("axes of x", self.axes_of_x, needed="sd")
-        letters("axes of positions", self.axes_of_positions, needed="s")
-        letters("axes of tables", self.axes_of_tables, needed="s")
+        letters("axes of positions", self.axes_of_positions, needed="s", known="bs")
+        letters("axes of tables", self.axes_of_tables, needed="sd")
 
     @functools.cached_property
     def names(self) -> frozenset[str]:
@@ -138,7 +144,9 @@ class Convention:
         }
         unused = {"scores", "step"}  # a form says them
         if not self.names & {*TABLES, *CACHES}:
-            unused |= {"columns", "tables_dtype"}
+            unused.add("columns")
+        if not self.names & {*TABLES, *CACHES, "inv_freq"}:
+            unused.add("tables_dtype")
         if not self.names & {*TABLES} and "1" not in self.axes_of_tables:
             unused.add("axes_of_tables")  # of a cache: (rows, columns)
         if not self.names & {"freqs", "freqs_cache"}:
@@ -199,7 +207,9 @@ def called_name(node: ast.Call) -> str:
     return node.func.id if isinstance(node.func, ast.Name) else ""
 
 
-def letters(name: str, text: str, *, needed: str = "") -> list[tuple[str, ...]]:
+def letters(
+    name: str, text: str, *, needed: str = "", known: str = "bhsd"
+) -> list[tuple[str, ...]]:
     """Return the letters of each axis: "b*s h d" becomes [("b", "s"), ("h",), ("d",)].
 
     Raises:
@@ -209,13 +219,9 @@ def letters(name: str, text: str, *, needed: str = "") -> list[tuple[str, ...]]:
     split = [word.split("*") for word in words if word != PACKED]
     axes = [tuple(letter for letter in word if letter != "1") for word in split]
     flat = [letter for axis in axes for letter in axis]
-    if (
-        not words
-        or set(flat) - set("bhsd")
-        or len(set(flat)) < len(flat)
-        or set(needed) - set(flat)
-    ):
-        msg = f"{name} must be letters of b h s d, each once, such as 'b h s d' or 'b*s h*d'"
+    if not words or set(flat) - set(known) or len(set(flat)) < len(flat) or set(needed) - set(flat):
+        example = "'b h s d' or 'b*s h*d'" if "d" in known else "'b s' or 'b*s'"
+        msg = f"{name} must be letters of {' '.join(known)}, each once, such as {example}"
         msg += f", got {text!r}"
         raise ArgumentError(msg)
     return axes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -19,18 +19,20 @@ from ropecli.checks.implementation.calling.convention import (
     letters,
 )
 from ropecli.checks.implementation.calling.expressions import PLACES, calls
+from ropecli.checks.implementation.calling.likelihood import of_sum
 from ropecli.checks.implementation.calling.request import Request
 from ropecli.checks.implementation.calling.vocabulary import freqs_kinds, roles
 from ropecli.checks.implementation.interface import (
     ImplementationError,
     Unsupported,
+    known_dtype,
     real_numbers,
 )
 from ropecli.errors import ArgumentError
 from ropecli.reference import float64
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -53,7 +55,7 @@ AXES_OF_X = (
 )
 #: The same where q, k and v are stacked.
 AXES_OF_QKV = ("b s 3 h d", "3 b h s d", "b*s 3 h d", "b s h 3 d", "s b 3 h d", "b h 3 s d")
-AXES_OF_POSITIONS = ("s", "b s", "b*s")
+AXES_OF_POSITIONS = ("s", "b s", "b*s", "s b")
 AXES_OF_TABLES = ("b s d", "b 1 s d", "b s 1 d", "s d", "s 1 1 d", "s 1 d", "b*s d", "s b d")
 POSITIONS_DTYPES = ("int64", "float32")
 #: Lengths of the trials, no two alike: an axis taken for another one does not fit. There are more
@@ -98,6 +100,11 @@ class Trial:
     convention: Convention
     level: float  #: How far it came, from `RAISED` to `EXACT`.
     error: str = ""
+    dtype: str = ""  #: Dtype of its results.
+
+    def is_as_good_as(self, other: Trial) -> bool:
+        """Return True if it came as far, with results of the same dtype."""
+        return self.level >= other.level and self.dtype == other.dtype
 
 
 class NotCallable(Exception):
@@ -140,9 +147,46 @@ def discover(
     Raises:
         NotCallable: None fits.
     """
+    found, dtype = _search(
+        engine, rope, context, given, init, axes=axes, dtypes=dtypes, place=place, most=most
+    )
+    if "tables_dtype" in given or found.scores:
+        return found, dtype
+    held = dtypes or engine.dtypes(found.framework)
+
+    def attempt(tables: str, dtype: str) -> Trial:
+        convention = replace(found, tables_dtype=tables)
+        return _try(engine, convention, rope, context, axes=axes, dtype=dtype, twice=False)
+
+    if "inv_freq" in found.names:
+        first = attempt("", dtype)
+        for tables in ("float64", "float32"):
+            trial = attempt(tables, dtype) if tables in engine.dtypes(found.framework) else first
+            if trial.convention.tables_dtype and trial.is_as_good_as(first):
+                return trial.convention, dtype
+    half = next((each for each in held if "16" in each), None)
+    if half and half != dtype and found.names & {*TABLES, *CACHES} and attempt("", half).error:
+        trial = attempt("float32", half)
+        return found if trial.error else trial.convention, dtype
+    return found, dtype
+
+
+def _search(
+    engine: Engine,
+    rope: Rotary,
+    context: int,
+    given: Mapping[str, Any],
+    init: Mapping[str, Any],
+    *,
+    axes: int = 1,
+    dtypes: tuple[str, ...] | None = None,
+    place: int = 0,
+    most: int = MOST_TRIALS,
+) -> tuple[Convention, str]:
+    """Try conventions until one fits, likely ones first, as `discover` says."""
     description = engine.describe()
     half = rope.layout == "half"
-    known = [given["call"]] if "call" in given else calls(description, init, half=half)
+    known = _Calls([given["call"]] if "call" in given else calls(description, init, half=half))
     frameworks = [given["framework"]] if "framework" in given else [*description.frameworks]
     best: Trial | None = None
     tried: list[Trial] = []
@@ -187,7 +231,7 @@ def discover(
                 return trial.convention, held[framework][place]
         most = -(-most // 10)
     if best is None or best.level == RAISED:
-        raise NotCallable(tried, "" if known else _unknown(description))
+        raise NotCallable(tried, "" if known.at(0) else _unknown(description))
     return best.convention, held[best.convention.framework][place]
 
 
@@ -201,22 +245,39 @@ def _installed(engine: Engine, framework: str, *, alone: bool) -> bool:
     return True
 
 
+class _Calls:
+    """Calls by their rank, made when they are asked for."""
+
+    def __init__(self, source: Iterable[str]) -> None:
+        self._source = iter(source)
+        self._made: list[str] = []
+
+    def at(self, rank: int) -> str | None:
+        """Return the call of a rank; None if there are fewer."""
+        self._made += itertools.islice(self._source, max(0, rank + 1 - len(self._made)))
+        return self._made[rank] if rank < len(self._made) else None
+
+
 def _likely_first(
-    known: Sequence[str], framework: str, description: Description, given: Mapping[str, Any]
+    known: _Calls, framework: str, description: Description, given: Mapping[str, Any]
 ) -> Iterator[Convention]:
     """Yield conventions by how unlikely their call, axes and tables are together."""
-    ranked: list[tuple[int, str, dict[str, str]]] = []
-    for rank, call in enumerate(known):
-        fields = _fields(call, framework, description, given)
-        for chosen in itertools.product(*(list(enumerate(values)) for values in fields.values())):
-            unlikely = rank + sum(place for place, _ in chosen)
-            values = [value for _, value in chosen]
-            ranked.append((unlikely, call, dict(zip(fields, values, strict=True))))
-    ranked.sort(key=lambda each: each[0])
-    for _, call, chosen_fields in ranked:
-        fixed = {key: value for key, value in given.items() if key not in {"call", *chosen_fields}}
-        of_x = letters("axes", chosen_fields["axes_of_x"])
-        yield Convention(call=_with_axes(call, of_x), **{**fixed, **chosen_fields})
+    every: list[tuple[str, dict[str, Sequence[str]]]] = []
+    furthest = -1
+    for unlikely in itertools.count():
+        call = known.at(unlikely)
+        if call is not None:
+            every.append((call, _fields(call, framework, description, given)))
+            choices = every[-1][1].values()
+            furthest = max(furthest, unlikely + sum(len(values) - 1 for values in choices))
+        elif unlikely > furthest:
+            return
+        for rank, (text, fields) in enumerate(every):
+            for chosen in of_sum([*fields.values()], unlikely - rank):
+                fixed = {key: value for key, value in given.items() if key not in {"call", *fields}}
+                named = dict(zip(fields, chosen, strict=True))
+                with_axes = _with_axes(text, letters("axes", named["axes_of_x"]))
+                yield Convention(call=with_axes, **{**fixed, **named})
 
 
 def _with_axes(call: str, of_x: list[tuple[str, ...]]) -> str:
@@ -273,7 +334,7 @@ def _try(
     order = {letter for axis in letters("axes", convention.axes_of_x) for letter in axis}
     length = min(LENGTH, context)
     shape = (BATCH if "b" in order else 1, HEADS if "h" in order else 1, length, rope.head_dim)
-    results, rows = [], []
+    results, rows, dtype_of_result = [], [], ""
     try:
         x = _vectors(shape, dtype)
         number = engine.make(convention, rope, min(context, CONTEXT))
@@ -281,6 +342,7 @@ def _try(
             for places, own in _places(convention, shape[0], length, axes, twice=twice):
                 answer = engine.call(number, Request(q=x, positions=places, own=own))
                 results.append(real_numbers(answer.q, x))
+                dtype_of_result = known_dtype(answer.q)
                 each = places if own else places[None]
                 rows.append(np.broadcast_to(each, (shape[0], *each.shape[1:])))
         finally:
@@ -289,9 +351,9 @@ def _try(
         return Trial(convention=convention, level=RAISED, error=str(error))
     got, where = np.concatenate(results), np.concatenate(rows)
     if convention.scores or not np.isfinite(got).all():
-        return Trial(convention=convention, level=SHAPED)
+        return Trial(convention=convention, level=SHAPED, dtype=dtype_of_result)
     level = _level(got, x[0, 0, 0].astype(np.float64), where, rope, convention)
-    return Trial(convention=convention, level=level)
+    return Trial(convention=convention, level=level, dtype=dtype_of_result)
 
 
 def _vectors(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import copy
+import dataclasses
 import inspect
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,17 +24,17 @@ from ropecli.checks.implementation.calling.arguments import (
     restore,
     unpack,
 )
+from ropecli.checks.implementation.calling.configuration import Configuration
 from ropecli.checks.implementation.calling.convention import ROLES, called_name, parse_call
 from ropecli.checks.implementation.calling.describe import describe
 from ropecli.checks.implementation.calling.foreign import translate_errors
 from ropecli.checks.implementation.calling.frameworks import Numpy, framework
 from ropecli.checks.implementation.calling.request import Response
 from ropecli.checks.implementation.calling.together import call_together
+from ropecli.checks.implementation.calling.vocabulary import roles
 from ropecli.checks.implementation.interface import Unsupported, WrongResult
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     from ropecli.checks.implementation.calling.convention import Convention
@@ -132,7 +134,8 @@ class Engine:
     def names(self) -> dict[str, Any]:
         """Return what an expression may name: the target's own module, the target, the other."""
         module = sys.modules.get(getattr(self.target, "__module__", None) or "")
-        around = getattr(inspect.unwrap(self.target), "__globals__", None) or vars(module or object)
+        function = self.target.__init__ if inspect.isclass(self.target) else self.target
+        around = getattr(inspect.unwrap(function), "__globals__", None) or vars(module or object)
         both = {self.name: self.target}
         if self.other_name:
             both[self.other_name] = self.other
@@ -174,6 +177,7 @@ class _Instance:
             "context": self._context,
             "dtype": self._frame.dtype("float32"),
         }
+        sizes["config"] = Configuration(sizes)
         return eval(self._construction, {**self._names, **sizes})
 
     def call(self, request: Request) -> Response:
@@ -252,10 +256,10 @@ class _Instance:
         if request.watch:
             before = self._arguments(request)
             for name, given in handed.items():
-                if hasattr(given, "shape"):
+                if hasattr(given, "shape") and name != "out":
                     change = _first_change(name, frame.back(before[name]), frame.back(given))
                     changed += [] if change is None else [(name, change)]
-        q, k, in_place = *back, value is None
+        q, k, in_place = *back, value is None and "out" not in handed
         return Response(q=q, k=k, in_place=in_place, changed=tuple(changed), reread=reread)
 
     def _read(
@@ -263,13 +267,14 @@ class _Instance:
     ) -> tuple[NDArray[Any], NDArray[Any] | None]:
         """Return q and k of a result in canonical axes."""
         names = [name for name in ("x", "q", "qkv") if name in handed]
+        if value is None and "out" in handed:
+            value = handed["out"]
         if value is None:  # written over the arguments
             value = tuple(handed[name] for name in [*names, "k"] if name in handed)
             self._refuse_unchanged(names[0], value[0], request)
         if self._convention.scores:
             return self._frame.back(value), None
-        value = tuple(value.values()) if isinstance(value, dict) else value
-        both = list(value) if isinstance(value, tuple | list) else [value]
+        both = _results(value)
         if not both:
             msg = "it returned nothing"
             raise WrongResult(msg)
@@ -305,11 +310,10 @@ class _Instance:
 
         def call(*vectors: Any) -> list[Any]:
             value = self._evaluate(self._call, handed | dict(zip(names, vectors, strict=True)))
-            if value is None:
-                msg = "it writes its result over the argument"
+            if value is None or "out" in handed:
+                msg = "it writes its result into an argument"
                 raise Unsupported(msg)
-            results = [*value] if isinstance(value, tuple | list) else [value]
-            return results[: len(names)]
+            return _results(value)[: len(names)]
 
         most = len(names)
         vectors = [x for x in (request.q, request.k) if x is not None][:most]
@@ -357,6 +361,19 @@ class _Instance:
         if x.shape[2] == 1 and result.size == arranged.size:
             result = result.reshape(arranged.shape)
         return restore("x", result, self._convention.axes_of_x, x)
+
+
+def _results(value: Any) -> list[Any]:
+    """Return the arrays of a result, the queries first where it names them."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    elif dataclasses.is_dataclass(value) and not hasattr(value, "shape"):
+        value = vars(value)
+    if isinstance(value, Mapping):
+        named = {role: value[key] for key in value for role in roles(str(key), 1)[:1]}
+        value = [named["q"], named["k"]] if {"q", "k"} <= named.keys() else value.values()
+        return [*value]
+    return [*value] if isinstance(value, tuple | list) else [value]
 
 
 _OBJECT = "_instance"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from ropecli.checks.implementation.calling.configuration import FIELDS, size_of
 from ropecli.checks.implementation.calling.convention import CACHES, TABLES
+from ropecli.checks.implementation.calling.likelihood import likely_first
 from ropecli.checks.implementation.calling.vocabulary import NEUTRAL, roles
 
 if TYPE_CHECKING:
@@ -16,31 +20,21 @@ if TYPE_CHECKING:
 
 MAIN = ("forward", "__call__", "call")
 MOST_CALLS = 200
+MOST_COMBINATIONS = 4000  #: Of what the parameters of one function may mean.
 VECTORS, PLACES = {"x", "q", "qkv"}, {"positions", "offset", "offsets"}
 PAIRS = {"(cos, sin)", "(sin, cos)"}
 #: What an optional parameter is given; any other one keeps its default.
 OPTIONAL = {*PLACES, *TABLES, *PAIRS, "k", "cos_sin_cache"}
+#: What `*args` may be.
+SEVERAL = ("", "q, k", "x", "cos, sin", "freqs")
 #: What is known when an instance is made.
-SIZES = {"head_dim", "rotary_dim", "base", "context", "halves", "neighbours", "dtype"}
-#: Fields of configurations.
-FIELDS = {
-    "num_attention_heads": "1",
-    "num_heads": "1",
-    "n_heads": "1",
-    "n_head": "1",
-    "num_key_value_heads": "1",
-    "num_layers": "1",
-    "num_hidden_layers": "1",
-    "n_layers": "1",
-    "n_layer": "1",
-    "rope_parameters": "{'rope_type': 'default', 'rope_theta': base}",
-}
+SIZES = {"head_dim", "rotary_dim", "base", "context", "halves", "neighbours", "dtype", "config"}
 #: A function of no known signature is called in these ways.
 USUAL = ("x, positions", "x", "q, k, cos, sin", "x, cos, sin", "q, k, positions", "x, offset")
 
 
-def calls(description: Description, init: Mapping[str, Any], *, half: bool) -> list[str]:
-    """Return expressions that call it with all that its parameters may mean.
+def calls(description: Description, init: Mapping[str, Any], *, half: bool) -> Iterator[str]:
+    """Yield expressions that call it with all that its parameters may mean, likely ones first.
 
     Args:
         description: What it looks like.
@@ -49,10 +43,17 @@ def calls(description: Description, init: Mapping[str, Any], *, half: bool) -> l
     """
     found = _of_two(description, init) if description.other else _of_one(description, init)
     flags = {"halves": str(half), "neighbours": str(not half)}
-    texts = [re.sub(r"\b(halves|neighbours)\b", lambda m: flags[m[0]], text) for text in found]
-    # Where positions are given too, they choose rows of a cache.
-    likely = sorted(texts, key=lambda text: _mentions(text, TABLES) and _mentions(text, PLACES))
-    return [*dict.fromkeys(likely)][:MOST_CALLS]
+    seen: set[str] = set()
+    later: list[str] = []
+    for each in itertools.islice(found, MOST_CALLS):
+        text = re.sub(r"\b(halves|neighbours)\b", lambda m: flags[m[0]], each)
+        # Where positions are given too, they choose rows of a cache.
+        if _mentions(text, TABLES) and _mentions(text, PLACES):
+            later.append(text)
+        elif text not in seen:
+            yield text
+        seen.add(text)
+    yield from dict.fromkeys(later)
 
 
 def _of_one(description: Description, init: Mapping[str, Any]) -> Iterator[str]:
@@ -67,11 +68,7 @@ def _of_one(description: Description, init: Mapping[str, Any]) -> Iterator[str]:
             yield f"{made}.prefill(x)"
             return
         ways = [
-            [
-                call
-                for call in _of(_method(made, method, description), parameters, {})
-                if _rotates(call)
-            ]
+            filter(_rotates, _of(_method(made, method, description), parameters, {}))
             for method, parameters in description.methods.items()
         ]
         # The likeliest call of every method comes before an unlikely one of the first.
@@ -88,13 +85,18 @@ def _of_two(description: Description, init: Mapping[str, Any]) -> Iterator[str]:
         if apart
         else ("{}", "*{}", "{}[:, None]", "{}[:, :, None]")
     )
-    for tables in _tables(description, init):
+    places = [
+        p
+        for i, p in enumerate(description.other_parameters or ())
+        if p.required and roles(p.name, i, p.annotation)[:1] == ("positions",)
+    ]
+    for tables in _tables(description, init, whole=bool(places)):
         for form in forms:
             yield from _given_tables(description, form.format(tables))
 
 
-def _tables(description: Description, init: Mapping[str, Any]) -> Iterator[str]:
-    """Yield expressions of the tables of a request's positions."""
+def _tables(description: Description, init: Mapping[str, Any], *, whole: bool) -> Iterator[str]:
+    """Yield expressions of the tables of a request's positions; if whole, of those from 0 on."""
     ways: list[tuple[str, tuple[Parameter, ...] | None, Mapping[str, Any]]]
     if description.kind == "function":
         ways = [(description.name, description.parameters, init)]
@@ -107,11 +109,13 @@ def _tables(description: Description, init: Mapping[str, Any]) -> Iterator[str]:
         ]
     for called, parameters, words in ways:
         for text in _of(called, parameters, words, optional={*OPTIONAL, "length"}):
-            places = sum(len(_find(text, place)) for place in PLACES)
+            places = sum(_count(text)[place] for place in PLACES)
             if places > 1 or _mentions(text, {"k", *TABLES, *CACHES}):
                 continue
             if _mentions(text, PLACES):
                 yield text
+            elif whole and _mentions(text, {"length", "context"}):
+                yield re.sub(r"\blength\b(?!=)", "end", text)
             elif _mentions(text, {"length"}):
                 longer = re.sub(r"\blength\b(?!=)", "offset + length", text)
                 yield from (f"{longer}[offset:]", f"[table[offset:] for table in {longer}]")
@@ -142,7 +146,7 @@ def _given_tables(description: Description, tables: str) -> Iterator[str]:
         # What comes with the angles, such as a scale, has its parameter after those of vectors.
         words[words.index([tables])] = [f"{tables}[:1]"]
         tables, more = f"{tables}[:1]", f", {tables}[1:]"
-    for chosen in _likely_first(words):
+    for chosen in itertools.islice(likely_first(words), MOST_COMBINATIONS):
         given = ", ".join(filter(None, chosen))
         if _rotates(given.replace(tables, "freqs")):
             yield f"{description.other}({given}{more})"
@@ -159,16 +163,15 @@ def _constructions(description: Description, init: Mapping[str, Any]) -> Iterato
         if parameter.name in init or parameter.kind in _REST:
             continue
         meant = roles(parameter.name, place + 1, parameter.annotation)
+        meant = ("context",) if meant[:1] == ("length",) else meant
         if not parameter.required and meant[:1] in {("head_dim",), ("rotary_dim",)}:
             words.append([f"{parameter.name}={meant[0]}", ""])
         elif parameter.required:
-            known = [
-                f"{parameter.name}={role}" for role in meant if role in SIZES or role in NEUTRAL
-            ]
-            known += _configuration(parameter)
-            words.append(known)
+            usable = [role for role in meant if role in SIZES or role in NEUTRAL]
+            known = [f"{parameter.name}={role}" for role in usable]
+            words.append(_configuration(parameter) + known)
     words += [[f"{key}={value!r}"] for key, value in init.items()]
-    for chosen in _likely_first(words):
+    for chosen in itertools.islice(likely_first(words), MOST_COMBINATIONS):
         yield f"{name}({', '.join(filter(None, chosen))})"
 
 
@@ -179,11 +182,11 @@ def _configuration(parameter: Parameter) -> list[str]:
     name, fields = parameter.made_by
     words = []
     for field in fields:
-        meant = roles(field.name, 1, field.annotation)
+        meant = size_of(field.name)
         if field.name in FIELDS:
             words.append(f"{field.name}={FIELDS[field.name]}")
-        elif meant[:1] in {("head_dim",), ("base",), ("context",)}:
-            words.append(f"{field.name}={meant[0]}")
+        elif meant in {"head_dim", "base", "context"}:
+            words.append(f"{field.name}={meant}")
         elif field.required:
             return []
     return [f"{parameter.name}={name}({', '.join(words)})"]
@@ -197,19 +200,21 @@ def _of(
     optional: Set[str] = OPTIONAL,
 ) -> Iterator[str]:
     """Yield calls of something with these parameters, those of `optional` where they have one."""
-    if parameters is None:
+    if parameters is None or (parameters and all(p.kind in _REST for p in parameters)):
         yield from (f"{name}({words})" for words in USUAL)
         return
     choices: list[list[str]] = []
     for place, parameter in enumerate(parameters):
         if parameter.name in init:
             choices.append([f"{parameter.name}={init[parameter.name]!r}"])
+        elif parameter.kind == "VAR_POSITIONAL":
+            choices.append([*SEVERAL])
         elif parameter.kind not in _REST:
             choices.append(_words(parameter, place, optional))
     known = {parameter.name for parameter in parameters}
     choices += [[f"{key}={value!r}"] for key, value in init.items() if key not in known]
     others = {p.name for p in parameters if not p.required}
-    for chosen in _likely_first(choices):
+    for chosen in itertools.islice(likely_first(choices), MOST_COMBINATIONS):
         words = [word for word in chosen if word]
         more = [word for word in words if word.partition("=")[0] in others]
         # Tables have a row for each token: what else says where the tokens are is not needed.
@@ -226,23 +231,14 @@ def _words(parameter: Parameter, place: int, optional: Set[str]) -> list[str]:
     if parameter.required:
         by_name = f"{parameter.name}=" if parameter.kind == "KEYWORD_ONLY" else ""
         meant = ("k",) if meant == ("values",) else meant
-        return [by_name + role for role in meant] + [
-            by_name + text.partition("=")[2] for text in _configuration(parameter)
-        ]
+        made = [text.partition("=")[2] for text in _configuration(parameter)]
+        return [by_name + text for text in (*made, *meant)]
     if place > 0 and roles(parameter.name, 1) == roles("", 1):
         return [""]  # its name says nothing
     given = [f"{parameter.name}={role}" for role in meant if role in optional]
     # A dim of its own is changed only where it does not fit.
     fitting = [f"{parameter.name}={role}" for role in meant if role == "head_dim"]
     return [*given, "", *fitting]
-
-
-def _likely_first(choices: Sequence[Sequence[str]]) -> Iterator[tuple[str, ...]]:
-    """Yield combinations by the sum of their ranks."""
-    ranked = itertools.product(*(list(enumerate(words)) for words in choices))
-    few = itertools.islice(ranked, 20 * MOST_CALLS)
-    for chosen in sorted(few, key=lambda each: sum(rank for rank, _ in each)):
-        yield tuple(word for _, word in chosen)
 
 
 _POSITIONAL = {"POSITIONAL_ONLY", "POSITIONAL_OR_KEYWORD", "KEYWORD_ONLY"}
@@ -256,7 +252,7 @@ def _method(made: str, method: str, description: Description) -> str:
 
 def _rotates(call: str) -> bool:
     """Return True if a call gets vectors once, and its angles or positions in one way."""
-    count = {role: len(_find(call, role)) for role in (*VECTORS, *PLACES, *TABLES, *CACHES)}
+    count = {role: _count(call)[role] for role in (*VECTORS, *PLACES, *TABLES, *CACHES)}
     angles = [
         count["cos"] and count["sin"],
         count["freqs"],
@@ -272,8 +268,10 @@ def _rotates(call: str) -> bool:
 
 
 def _mentions(call: str, names: Iterable[str]) -> bool:
-    return any(_find(call, name) for name in names)
+    return any(_count(call)[name] for name in names)
 
 
-def _find(call: str, role: str) -> list[str]:
-    return re.findall(rf"(?<![\w.'\"]){role}(?![\w'\"])(?!=[^=])", call)
+@functools.lru_cache(maxsize=1024)
+def _count(call: str) -> Counter[str]:
+    """Return how often each name is used in a call, those of keywords and attributes apart."""
+    return Counter(re.findall(r"(?<![\w.'\"])([A-Za-z_]\w*)(?![\w'\"])(?!=[^=])", call))

@@ -18,9 +18,17 @@ if TYPE_CHECKING:
     from ropecli.rotary.rotary import Rotary
 
 FEW = 60  #: Trials in other dtypes than the first.
-#: What is tried in turn: the dtype of the data, by its place among those of the framework, and that
-#: of positions.
-DTYPES_TRIED = ((0, "int64"), (0, "int32"), (1, "int64"), (2, "int64"), (3, "int64"))
+#: What is tried in turn: the dtype of the data, by its place among those of the framework, and what
+#: else is not as usual.
+DTYPES_TRIED: tuple[tuple[int, dict[str, str]], ...] = (
+    (0, {}),
+    (0, {"positions_dtype": "int32"}),
+    (1, {}),
+    (2, {}),
+    (3, {}),
+    (-1, {"tables_dtype": "float32"}),
+    (0, {"tables_dtype": "bfloat16"}),
+)
 
 
 class CallError(RopecliError, ValueError):
@@ -92,8 +100,8 @@ def find_convention(
             convention = Convention(**{"framework": description.frameworks[0], **known})
             return convention, description, dtypes or engine.dtypes(convention.framework)
     first: NotCallable | None = None
-    for place, held in DTYPES_TRIED:
-        fields = {"positions_dtype": held, **known}
+    for place, other in DTYPES_TRIED:
+        fields = {**other, **known}
         try:
             found, dtype = discover(
                 engine,

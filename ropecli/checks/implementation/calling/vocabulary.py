@@ -55,6 +55,11 @@ DIMS = _words(
     "embedding_dims d_model encoding_dim d_kv d_head_qk qk_rope_head_dim"
 )
 SEQUENCE_AXES = _words("seq_dim sequence_dim seq_axis sequence_axis time_dim")
+HEADS = _words("n_heads num_heads n_head num_attention_heads nheads num_q_heads heads")
+KEY_HEADS = _words("n_kv_heads num_kv_heads num_key_value_heads n_head_kv kv_heads num_heads_k")
+BOUNDARIES = _words("cu_seqlens cu_seqlens_q cu_seq_lens cum_seqlens seq_offsets cu_seqlen")
+OUTPUTS = _words("out output dst result out_tensor")
+CONFIGURATIONS = _words("config config_ cfg conf model_config hparams")
 DTYPES = _words("dtype compute_dtype param_dtype cache_dtype")
 HEAD_AXES = _words("unsqueeze_dim expansion_axis head_dim_axis heads_axis head_axis")
 #: Flags that say the layout: true of halves, or true of neighbours.
@@ -69,7 +74,7 @@ NEUTRAL = {
         "partial_rotary_factor rotary_pct rotary_fraction min_timescale"
     ),
     "False": _words("causal local inplace inverse conj conjugate training"),
-    "None": _words("device mask attention_mask cu_seqlens"),
+    "None": _words("device mask attention_mask rope_scaling"),
     "0": _words("prefix num_prefix_tokens prefix_len num_prefix prefix_length"),
 }
 PAIRS = _words(
@@ -100,9 +105,7 @@ NUMBERS = (
     | NEIGHBOURS
     | DTYPES
     | _words(
-        "axis "
-        "dropout config config_ eps "
-        "use_real head_first out ntk_alpha alpha beta heads_first layer layer_idx"
+        "axis dropout eps use_real head_first ntk_alpha alpha beta heads_first layer layer_idx"
     )
 )
 
@@ -141,6 +144,11 @@ def roles(name: str, place: int, annotation: str = "") -> tuple[str, ...]:
         (HALVES, ("halves",)),
         (NEIGHBOURS, ("neighbours",)),
         (DTYPES, ("dtype",)),
+        (HEADS, ("heads",)),
+        (KEY_HEADS, ("key_heads",)),
+        (BOUNDARIES, ("cu_seqlens", "None")),
+        (OUTPUTS, ("out",)),
+        (CONFIGURATIONS, ("config",)),
     )
     for words, meant in table:
         if word in words:

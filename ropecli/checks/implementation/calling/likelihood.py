@@ -1,0 +1,36 @@
+"""Combinations of choices, likely ones first and one at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+T = TypeVar("T")
+
+
+def likely_first(choices: Sequence[Sequence[T]]) -> Iterator[tuple[T, ...]]:
+    """Yield one of each of the choices, by the sum of their ranks.
+
+    Combinations of one sum come in the order of `itertools.product`.
+    """
+    if all(choices):
+        for total in range(_largest_sum(choices) + 1):
+            yield from of_sum(choices, total)
+
+
+def of_sum(choices: Sequence[Sequence[T]], total: int) -> Iterator[tuple[T, ...]]:
+    """Yield the combinations whose ranks add up to a total."""
+    if not choices:
+        yield from [()] if total == 0 else []
+        return
+    first, rest = choices[0], choices[1:]
+    least = max(0, total - _largest_sum(rest))
+    for rank in range(least, min(total, len(first) - 1) + 1):
+        for others in of_sum(rest, total - rank):
+            yield (first[rank], *others)
+
+
+def _largest_sum(choices: Sequence[Sequence[T]]) -> int:
+    return sum(len(each) - 1 for each in choices)
