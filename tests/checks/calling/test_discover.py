@@ -341,6 +341,27 @@ def single_inverse(x: Array, positions: Array, inv_freq: Array) -> Array:
     return turned(x, np.cos(angles), np.sin(angles))
 
 
+@called('--call "of_many_options(q, k, positions)" --axes-of-x "b h s d" --axes-of-positions "b s"')
+def of_many_options(
+    q: Array,
+    k: Array,
+    position_ids: Array,
+    cos: Any = None,
+    sin: Any = None,
+    freqs: Any = None,
+    offset: int = 0,
+    rotary_dim: Any = None,
+    pos: Any = None,
+    cache_position: Any = None,
+    past_len: int = 0,
+    rope: Any = None,
+    start_pos: int = 0,
+) -> list[Array]:
+    assert cos is sin is freqs is rope is None
+    angles = phases(position_ids, q.shape[-1])[:, None]
+    return [turned(x, np.cos(angles), np.sin(angles)) for x in (q, k)]
+
+
 # Other axes, numbers and results.
 
 

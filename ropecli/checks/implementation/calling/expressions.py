@@ -214,7 +214,7 @@ def _of(
     known = {parameter.name for parameter in parameters}
     choices += [[f"{key}={value!r}"] for key, value in init.items() if key not in known]
     others = {p.name for p in parameters if not p.required}
-    for chosen in itertools.islice(likely_first(choices), MOST_COMBINATIONS):
+    for chosen in itertools.islice(likely_first(choices, _is_once), MOST_COMBINATIONS):
         words = [word for word in chosen if word]
         more = [word for word in words if word.partition("=")[0] in others]
         # Tables have a row for each token: what else says where the tokens are is not needed.
@@ -265,6 +265,15 @@ def _rotates(call: str) -> bool:
     ways = sum(map(bool, angles))
     once = max(count.values()) <= 1 and places <= 1 and sum(count[role] for role in VECTORS) == 1
     return bool(once and in_pairs and rows and ways <= 1)
+
+
+def _is_once(words: tuple[str, ...]) -> bool:
+    """Return True if words of a call say nothing twice."""
+    count = _count(", ".join(words))
+    once = {*VECTORS, *TABLES, *CACHES}
+    return max((count[role] for role in once), default=0) <= 1 and (
+        sum(count[place] for place in PLACES) <= 1 and sum(count[role] for role in VECTORS) <= 1
+    )
 
 
 def _mentions(call: str, names: Iterable[str]) -> bool:

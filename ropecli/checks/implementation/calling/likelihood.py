@@ -5,31 +5,43 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 T = TypeVar("T")
 
 
-def likely_first(choices: Sequence[Sequence[T]]) -> Iterator[tuple[T, ...]]:
+def likely_first(
+    choices: Sequence[Sequence[T]], fits: Callable[[tuple[T, ...]], bool] = lambda _: True
+) -> Iterator[tuple[T, ...]]:
     """Yield one of each of the choices, by the sum of their ranks.
 
     Combinations of one sum come in the order of `itertools.product`.
+
+    Args:
+        choices: What to choose from, likely ones first.
+        fits: Says of the first few of a combination if any that begins with them will do.
     """
     if all(choices):
         for total in range(_largest_sum(choices) + 1):
-            yield from of_sum(choices, total)
+            yield from of_sum(choices, total, fits)
 
 
-def of_sum(choices: Sequence[Sequence[T]], total: int) -> Iterator[tuple[T, ...]]:
-    """Yield the combinations whose ranks add up to a total."""
+def of_sum(
+    choices: Sequence[Sequence[T]],
+    total: int,
+    fits: Callable[[tuple[T, ...]], bool] = lambda _: True,
+    before: tuple[T, ...] = (),
+) -> Iterator[tuple[T, ...]]:
+    """Yield the combinations whose ranks add up to a total, each after what comes before it."""
     if not choices:
-        yield from [()] if total == 0 else []
+        yield from [before] if total == 0 else []
         return
     first, rest = choices[0], choices[1:]
     least = max(0, total - _largest_sum(rest))
     for rank in range(least, min(total, len(first) - 1) + 1):
-        for others in of_sum(rest, total - rank):
-            yield (first[rank], *others)
+        begin = (*before, first[rank])
+        if fits(begin):
+            yield from of_sum(rest, total - rank, fits, begin)
 
 
 def _largest_sum(choices: Sequence[Sequence[T]]) -> int:
