@@ -367,7 +367,8 @@ def of_many_options(
 
 @called('--call "of_positions_first(x, positions)" --axes-of-x "s b h d" --axes-of-positions "s b"')
 def of_positions_first(x: Array, positions: Array) -> Array:
-    assert positions.shape == x.shape[:2] == (5, 2)
+    assert positions.shape == x.shape[:2]
+    assert positions.shape == (5, 4)
     angles = phases(positions, x.shape[-1])[:, :, None]
     return turned(x, np.cos(angles), np.sin(angles))
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ropecli.checks.implementation.calling.request import Description, Parameter
 
 MAIN = ("forward", "__call__", "call")
+NOTHING = roles("", 1)  #: What a name may mean that says nothing.
 MOST_CALLS = 200
 MOST_COMBINATIONS = 4000  #: Of what the parameters of one function may mean.
 VECTORS, PLACES = {"x", "q", "qkv"}, {"positions", "offset", "offsets"}
@@ -85,12 +86,9 @@ def _of_two(description: Description, init: Mapping[str, Any]) -> Iterator[str]:
         if apart
         else ("{}", "*{}", "{}[:, None]", "{}[:, :, None]")
     )
-    places = [
-        p
-        for i, p in enumerate(description.other_parameters or ())
-        if p.required and roles(p.name, i, p.annotation)[:1] == ("positions",)
-    ]
-    for tables in _tables(description, init, whole=bool(places)):
+    meant = [roles(name, 1)[:1] for name in names if roles(name, 1) != NOTHING]
+    looked_up = ("positions",) in meant and any({*each} & {*TABLES, *PAIRS} for each in meant)
+    for tables in _tables(description, init, whole=looked_up):
         for form in forms:
             yield from _given_tables(description, form.format(tables))
 
@@ -233,7 +231,7 @@ def _words(parameter: Parameter, place: int, optional: Set[str]) -> list[str]:
         meant = ("k",) if meant == ("values",) else meant
         made = [text.partition("=")[2] for text in _configuration(parameter)]
         return [by_name + text for text in (*made, *meant)]
-    if place > 0 and roles(parameter.name, 1) == roles("", 1):
+    if place > 0 and roles(parameter.name, 1) == NOTHING:
         return [""]  # its name says nothing
     given = [f"{parameter.name}={role}" for role in meant if role in optional]
     # A dim of its own is changed only where it does not fit.
