@@ -252,11 +252,12 @@ def _table(
 
 def _tables_dtype(kind: str, request: Request, convention: Convention) -> np.dtype[Any]:
     """Return the dtype of a table."""
+    dtype: np.dtype[Any] = request.q.dtype
     if convention.tables_dtype:
-        return DTYPES[convention.tables_dtype]
-    if kind in {"angles", "inv_freq"}:  # half precision keeps no angle beyond a turn
-        return DTYPES["float64" if request.q.dtype == np.float64 else "float32"]
-    return request.q.dtype
+        dtype = DTYPES[convention.tables_dtype]
+    elif kind in {"angles", "inv_freq"} and dtype != np.float64:
+        dtype = DTYPES["float32"]  # half precision keeps no angle beyond a turn
+    return dtype
 
 
 def _columns(angles: NDArray[np.float64], kind: str) -> NDArray[np.float64]:
