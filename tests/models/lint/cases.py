@@ -118,7 +118,7 @@ CASES: dict[str, Case] = {
     **of_config(
         {
             "R001": ("rope_theta", {"rope_theta": -1.0}, {}),
-            "R099": ("rope_theta", {"rope_theta": 1.0}, {"rope_theta": 2.0}),
+            "R089": ("rope_theta", {"rope_theta": 1.0}, {"rope_theta": 2.0}),
             "R086": ("rotary_dim", {"rotary_dim": 64}, {"rotary_dim": 128}),
             "R004": ("model_type", {"model_type": "my_model"}, {}),
             "R009": ("rope_teta", {"rope_theta": None, "rope_teta": 5e5}, {"rope_scale": 2.0}),

@@ -170,7 +170,7 @@ def unread_base(part: Part) -> Iterator[Hit]:
 
 
 @rule(
-    "R099",
+    "R089",
     "error",
     "a base that is not above 1",
     of=Entry,
