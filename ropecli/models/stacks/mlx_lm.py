@@ -127,7 +127,8 @@ class _Class:
             if isinstance(values := self.get(key), list):
                 first = kind.layers[0] if kind.layers else 0
                 given[key] = values[first] if first < len(values) else None
-        facts = dict(self.facts.get("kinds", {}).get(kind.label, {}))
+        kinds = self.facts.get("kinds", {})
+        facts = dict(kinds.get(kind.name, kinds.get(kind.label, {})))
         scaled = self.get(self.facts["scaled"]) if "scaled" in self.facts else None
         if scaled and kind.label not in scaled:
             facts["scaling"] = None
@@ -167,6 +168,9 @@ def _find_class(keys: Mapping[str, Any], *, name: str | None = None) -> _Class:
     missing = [key for key in facts.get("requires", ()) if key not in keys]
     if missing:
         refuse(f"its class {name} needs {', '.join(missing)}")
+    either = facts.get("either")
+    if either and all(keys.get(key) is None for key in either):
+        refuse(f"its class {name} needs {' or '.join(either)}, and not null")
     for key, only in facts.get("only", {}).items():
         if keys.get(key, only) != only:
             refuse(f"{key} must be {str(only).lower()} in its class {name}")
@@ -194,19 +198,31 @@ def _find_class(keys: Mapping[str, Any], *, name: str | None = None) -> _Class:
 def _kinds(model: _Class) -> list[_Kind]:
     """Return the kinds of layers, in the order of the layers."""
     labels = _labels(model)
+    values = _values_by_layer(model)
     if labels is None:
-        return [_Kind(name="all")]
+        if len(set(values)) < 2:
+            return [_Kind(name="all")]
+        labels = [FULL] * len(values)
     names = model.facts.get("names", {})
-    found: dict[str, tuple[str, list[int]]] = {}
+    found: dict[tuple[str, tuple[str, ...]], tuple[str, list[int]]] = {}
     for i, label in enumerate(labels):
         name = names.get(label, names.get("*", label))
-        found.setdefault(name, (label, []))[1].append(i)
-    if list(found) in ([ROPE], ["all"]):
+        found.setdefault((name, values[i] if i < len(values) else ()), (label, []))[1].append(i)
+    if [name for name, _ in found] in ([ROPE], ["all"]):
         return [_Kind(name="all", label=labels[0])]
-    return [
-        _Kind(name=name, label=label, layers=tuple(layers))
-        for name, (label, layers) in found.items()
-    ]
+    kinds: list[_Kind] = []
+    for (name, _), (label, layers) in found.items():
+        same = sum(kind.label == label for kind in kinds)
+        own = f"{name}-{same + 1}" if same else name
+        kinds.append(_Kind(name=own, label=label, layers=tuple(layers)))
+    return kinds
+
+
+def _values_by_layer(model: _Class) -> list[tuple[str, ...]]:
+    """Return the values of each layer under the keys that may have a list of them, as text."""
+    lists = [model.get(key) for key in model.facts.get("per_layer", ())]
+    texts = [[repr(value) for value in each] for each in lists if isinstance(each, list)]
+    return list(zip(*texts, strict=False))
 
 
 def _labels(model: _Class) -> list[str] | None:
@@ -233,6 +249,8 @@ def _labels(model: _Class) -> list[str] | None:
                 refuse(f"{rule['key']} must have {count} entries, got {len(labels)}")
             labels += [rule["rest"]] * (count - len(labels))
         return None if "needs" in rule and rule["needs"] not in labels else labels
+    if "every" not in rule and given:
+        refuse(f"{rule['key']} must be a list or a string, got {quote(given)}")
     if "rest" in rule:
         return [rule["rest"]] * (count or 1)
     if "every" not in rule:
@@ -272,10 +290,12 @@ def _settings(model: _Class, kind: _Kind) -> Settings:
     entry = model.value("scaling")
     if entry is not None and not isinstance(entry, Mapping):
         refuse(f"{model.facts['scaling']} must be an object, got {quote(entry)}")
-    if "fallback" in model.facts and (entry or not model.facts.get("needs_scaling")):
-        entry = {**model.facts["fallback"], **(entry or {})}
+    if entry is not None and "fallback" in model.facts:
+        entry = {**model.facts["fallback"], **entry}
     geometry = _geometry(model)
     rope_type, scaling = _scaling(model, entry, geometry)
+    if rope_type == "longrope":  # one class for all of them, which has the half layout only
+        geometry["layout"] = "half"
     if model.facts.get("softmax") and entry and (k := entry.get("mscale_all_dim")):
         geometry["softmax_factor"] = _softmax_factor(_get(entry, "factor"), k)
     original = scaling.get("original_max_position_embeddings")
@@ -351,7 +371,7 @@ def _scaling(
     model: _Class, entry: Entry | None, geometry: Mapping[str, Any]
 ) -> tuple[str, dict[str, Any]]:
     """Return the rope type and its parameters."""
-    if not entry:
+    if entry is None or not (entry or "fallback" in model.facts):
         if model.facts.get("needs_scaling"):
             refuse(f"its class {model.name} needs {_first(model.facts['scaling'])}")
         scale = model.value("position_scale", 1.0)
