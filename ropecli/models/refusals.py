@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ropecli.models.geometry import PLAIN
 from ropecli.numbers import quote
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ NEEDED = {
     "proportional": (),
     "yarn": ("factor",),
 }
+_ORIGINAL = ("llama3", "longrope", "yarn")
+_COUNTED = ("original_max_position_embeddings", "partial_rotary_factor")  #: Where null is a value.
 _TINY = 4  #: Odd heads up to this size are let through, for files that tests use.
 _MSCALES = ("short_mscale", "long_mscale")
 
@@ -62,10 +65,25 @@ def _reasons(keys: Keys, name: str, entry: Mapping[str, Any], head_dim: int) -> 
     missing = [key for key in needed if key not in entry]
     if missing:
         yield f"rope type {rope_type} needs {', '.join(missing)}"
+    yield from _unusable(keys, entry, rope_type)
+    yield from _odd(keys, entry, rope_type, head_dim)
+
+
+def _unusable(keys: Keys, entry: Mapping[str, Any], rope_type: object) -> Iterator[str]:
+    """Yield what is wrong with single keys, of the scaling and of the model."""
+    facts = keys.architecture.facts
     absent = [key for key in facts.get("needs", ()) if keys.get(key) is None]
     if absent:
         yield f"model_type {keys.architecture.model_type} needs {', '.join(absent)}"
-    yield from _odd(keys, entry, rope_type, head_dim)
+    nulls = [key for key in _COUNTED if key in entry and entry[key] is None]
+    if "original_max_position_embeddings" in nulls and rope_type in _ORIGINAL:
+        yield "original_max_position_embeddings is null"
+    if "partial_rotary_factor" in nulls and (facts.get("partial") or rope_type not in PLAIN):
+        yield "partial_rotary_factor is null"
+    if facts.get("whole_heads"):
+        width, heads = keys.integer("hidden_size"), keys.integer("num_attention_heads")
+        if width and heads and width % heads:
+            yield f"hidden_size {width} is not a multiple of num_attention_heads {heads}"
 
 
 def _written(keys: Keys, name: str) -> Mapping[str, Any]:

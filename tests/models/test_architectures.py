@@ -46,6 +46,7 @@ FACTS = {
     "types": list,
     "unstretched": list,
     "variants": dict,
+    "whole_heads": bool,
 }
 VALUES: dict[str, set[str]] = {
     "direction": {"reversed"},

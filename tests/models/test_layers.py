@@ -314,7 +314,9 @@ def test_a_missing_base_is_said() -> None:
 @pytest.mark.parametrize("model_type", ["llama", "qwen3", "mystery"])
 def test_where_the_original_length_stands(model_type: str, inner: int | None) -> None:
     """Transformers' tables have the top level's first, but not under layer types."""
-    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": inner}
+    yarn: dict[str, Any] = {"rope_type": "yarn", "factor": 4.0}
+    if inner is not None:
+        yarn["original_max_position_embeddings"] = inner
     config = LLAMA_31 | {"model_type": model_type, "original_max_position_embeddings": 2048}
     flat = load_model(config | {"rope_scaling": yarn}).layer()
     assert flat.original_context_length == 2048
