@@ -115,6 +115,14 @@ def implied(x: Array) -> Array:
     return by_positions(x, np.arange(length))
 
 
+@called('--call "of_two_sequences(x)" --axes-of-x "s b h d"')
+def of_two_sequences(x: Array) -> Array:
+    if x.shape[1] > 2:
+        msg = f"at most two sequences, got {x.shape[1]}"
+        raise ValueError(msg)
+    return by_positions(x.transpose(1, 2, 0, 3), np.arange(len(x))).transpose(2, 0, 1, 3)
+
+
 @called('--call "from_an_offset(x, offset)" --axes-of-x "b h s d"')
 def from_an_offset(x: Array, offset: int) -> Array:
     assert isinstance(offset, int)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import itertools
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -61,6 +63,9 @@ POSITIONS_DTYPES = ("int64", "float32")
 #: Lengths of the trials, no two alike: an axis taken for another one does not fit. There are more
 #: sequences than heads, so that tables of sequences do not pass where rows are cut to the heads.
 BATCH, HEADS, LENGTH = 4, 3, 5
+#: Sequences and heads of trials where all with more fail: some functions take but so many.
+FEWER = ((2, 3), (1, 3), (1, 1))
+FEWER_TRIALS = 100  #: In each of those sizes.
 FIRST = 3  #: First position of the trials.
 CONTEXT = 64  #: Rows of caches in trials.
 PATIENCE = 500  #: Trials after one that was called, of a wrong implementation.
@@ -147,16 +152,28 @@ def discover(
     Raises:
         NotCallable: None fits.
     """
-    found, dtype = _search(
-        engine, rope, context, given, init, axes=axes, dtypes=dtypes, place=place, most=most
+    search = functools.partial(
+        _search, engine, rope, context, given, init, axes=axes, dtypes=dtypes, place=place
     )
+    batch, heads = BATCH, HEADS
+    try:
+        found, dtype = search(most=most, batch=batch, heads=heads)
+    except NotCallable:
+        for batch, heads in FEWER:
+            with contextlib.suppress(NotCallable):
+                found, dtype = search(most=min(most, FEWER_TRIALS), batch=batch, heads=heads)
+                break
+        else:
+            raise
     if "tables_dtype" in given or found.scores:
         return found, dtype
     held = dtypes or engine.dtypes(found.framework)
 
     def attempt(tables: str, dtype: str) -> Trial:
         convention = replace(found, tables_dtype=tables)
-        return _try(engine, convention, rope, context, axes=axes, dtype=dtype, twice=False)
+        return _try(
+            engine, convention, rope, context, batch, heads, axes=axes, dtype=dtype, twice=False
+        )
 
     if "inv_freq" in found.names:
         first = attempt("", dtype)
@@ -180,8 +197,10 @@ def _search(
     *,
     axes: int = 1,
     dtypes: tuple[str, ...] | None = None,
-    place: int = 0,
-    most: int = MOST_TRIALS,
+    place: int,
+    most: int,
+    batch: int,
+    heads: int,
 ) -> tuple[Convention, str]:
     """Try conventions until one fits, likely ones first, as `discover` says."""
     description = engine.describe()
@@ -217,6 +236,8 @@ def _search(
                 convention,
                 rope,
                 context,
+                batch,
+                heads,
                 axes=axes,
                 dtype=held[framework][place],
                 twice=bool(description.other),
@@ -315,6 +336,8 @@ def _try(
     convention: Convention,
     rope: Rotary,
     context: int,
+    batch: int,
+    heads: int,
     *,
     axes: int,
     dtype: str,
@@ -327,13 +350,15 @@ def _try(
         convention: How it is called.
         rope: The encoding of tables that it is given.
         context: Rows of caches that it is given.
+        batch: Sequences of the call.
+        heads: Heads of each.
         axes: Coordinates of a position.
         dtype: Dtype of the vectors.
         twice: Whether other positions must give what belongs to them.
     """
     order = {letter for axis in letters("axes", convention.axes_of_x) for letter in axis}
     length = min(LENGTH, context)
-    shape = (BATCH if "b" in order else 1, HEADS if "h" in order else 1, length, rope.head_dim)
+    shape = (batch if "b" in order else 1, heads if "h" in order else 1, length, rope.head_dim)
     results, rows, dtype_of_result = [], [], ""
     try:
         x = _vectors(shape, dtype)

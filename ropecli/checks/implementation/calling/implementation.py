@@ -10,7 +10,7 @@ import numpy as np
 
 from ropecli.arrays import DTYPES
 from ropecli.checks.implementation.calling.convention import CACHES, TABLES
-from ropecli.checks.implementation.calling.discover import BATCH, HEADS, LENGTH
+from ropecli.checks.implementation.calling.discover import FEWER, LENGTH
 from ropecli.checks.implementation.calling.request import Request
 from ropecli.checks.implementation.calling.vocabulary import BASES
 from ropecli.checks.implementation.interface import (
@@ -133,11 +133,12 @@ class CalledImplementation(Implementation):
         convention = self.convention
         if "positions" not in convention.names or convention.axes_of_positions != "s":
             return None
-        if self.form != "apply" or self._rope.axes > 1 or self._context < BATCH + LENGTH:
+        batch, heads = FEWER[0]
+        if self.form != "apply" or self._rope.axes > 1 or self._context < batch + LENGTH:
             return None
-        shape = (BATCH, HEADS if "h" in convention.axes_of_x else 1, LENGTH, self._rope.head_dim)
+        shape = (batch, heads if "h" in convention.axes_of_x else 1, LENGTH, self._rope.head_dim)
         x = np.zeros(shape, dtype=DTYPES[self.engine.dtypes(convention.framework)[0]])
-        places = np.arange(LENGTH) + np.arange(BATCH)[:, None]
+        places = np.arange(LENGTH) + np.arange(batch)[:, None]
         number = self.engine.make(convention, self._rope, self._context)
         try:
             self.engine.call(number, Request(q=x, positions=places, own=True))
