@@ -124,9 +124,27 @@ def _check_positions(positions: Sequence[int]) -> tuple[int, ...]:
 
 
 def _match_layers(a: Model, b: Model) -> list[tuple[Layer | None, Layer | None]]:
-    first, second = ({layer.name: layer for layer in model.layers} for model in (a, b))
-    if len(first) == 1 or len(second) == 1:
-        return [(x, y) for x in a.layers for y in b.layers]
+    """Match kinds of layers by name, in each part that both models have.
+
+    A GGUF and mlx-lm have the text alone: there is nothing to compare the vision part with.
+    """
+    sides = [[layer.settings.part for layer in model.layers] for model in (a, b)]
+    shared = [part for part in dict.fromkeys(sides[0]) if part in sides[1]]
+    if not shared:
+        return _match_kinds(a.layers, b.layers)
+    found = []
+    for part in shared:
+        own = [tuple(x for x in m.layers if x.settings.part == part) for m in (a, b)]
+        found += _match_kinds(*own)
+    return found
+
+
+def _match_kinds(
+    a: tuple[Layer, ...], b: tuple[Layer, ...]
+) -> list[tuple[Layer | None, Layer | None]]:
+    if len(a) == 1 or len(b) == 1:
+        return [(x, y) for x in a for y in b]
+    first, second = ({layer.name: layer for layer in layers} for layers in (a, b))
     names = [*first, *(name for name in second if name not in first)]
     return [
         (first.get(name, first.get("all")), second.get(name, second.get("all"))) for name in names

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from models.configs import ALL, GEMMA_3, GPT_OSS, LLAMA_31, QWEN3_VL, SMOLLM3
+from models.configs import ALL, GEMMA_3, GPT_OSS, LLAMA_31, QWEN2_VL, QWEN3_VL, SMOLLM3
 
 from ropecli import ArgumentError, ArgumentTypeError, Model, diff, load_model
 
@@ -140,3 +140,11 @@ def test_what_is_refused() -> None:
     with pytest.raises(ArgumentError, match=r"positions must be at most 2\^53"):
         diff(model, model, positions=[2**53 + 1])
     assert isinstance(model, Model)
+
+
+def test_a_part_that_one_side_does_not_have_is_not_compared() -> None:
+    """mlx-lm runs the text of Qwen2-VL: its axes differ, and vision has no counterpart."""
+    config = QWEN2_VL | {"num_key_value_heads": 4}
+    result = diff(load_model(config), load_model(config, reading="mlx-lm"))
+    assert [(layer.a, layer.b) for layer in result.layers] == [("all", "all")]
+    assert [field.name for field in result.layers[0].fields] == ["axis"]
