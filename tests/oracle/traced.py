@@ -21,7 +21,8 @@ def config_of(model_type: str) -> dict[str, Any]:
     text = config.get_text_config()
     part = keys
     if text is not config:
-        part = next(keys[name] for name in config.sub_configs if getattr(config, name) is text)
+        own = (keys[name] for name in config.sub_configs if getattr(config, name) is text)
+        part = next(own, {})  # deeper parts are not cut
     key = text.attribute_map.get("num_hidden_layers", "num_hidden_layers")
     count = part.get(key)
     if isinstance(count, int) and count > LAYERS and model_type not in WHOLE:

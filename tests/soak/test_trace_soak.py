@@ -19,7 +19,7 @@ REASONS = "no model of tokens takes a|missing .* required positional|not known t
 #: Those whose defaults the library cannot build or run with tokens alone.
 REFUSED = """
 bamba blt blt_local_decoder blt_local_encoder chameleon clvp clvp_encoder cohere_compass
-csm csm_depth_decoder_model dbrx deepseek_ocr2 deepseek_ocr2_text dia_decoder
+csm csm_depth_decoder_model dbrx deepseek_ocr2 deepseek_ocr2_text dia dia_decoder
 diffusion_gemma diffusion_gemma_text dinov3_vit dots1 dots3_note dots3_note_text esm
 gemma4_unified_assistant glm46v glm4v glm4v_moe glm_image glmga granitemoehybrid hrm_text
 hunyuan_vl idefics kyutai_speech_to_text lfm2_moe mimi mimi_decoder mlcd mlcd_vision_model

@@ -278,10 +278,10 @@ def _merge(notes: dict[str, list[str]]) -> list[str]:
 
 
 def text_layers(model: Model) -> list[Layer]:
-    """Return the kinds of layers of a model's text part, or of its decoder."""
+    """Return the kinds of layers of a model's text part, or of another that takes tokens."""
     other = {part.name for part in parts(model.raw)} - {""}
     text = [each for each in model.layers if each.name.partition(".")[0] not in other]
-    return text or [each for each in model.layers if each.name.startswith("decoder")]
+    return text or [each for each in model.layers if not re.search("vision|audio", each.name)]
 
 
 def _joined(pairs: Sequence[tuple[Vectors, Any]], rope: Rotary | None) -> NDArray[Any]:
