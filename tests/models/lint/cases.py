@@ -122,6 +122,11 @@ CASES: dict[str, Case] = {
             "R086": ("rotary_dim", {"rotary_dim": 64}, {"rotary_dim": 128}),
             "R004": ("model_type", {"model_type": "my_model"}, {}),
             "R009": ("rope_teta", {"rope_theta": None, "rope_teta": 5e5}, {"rope_scale": 2.0}),
+            "R007": (
+                "use_scaled_rope",
+                {"use_scaled_rope": True},
+                {"use_scaled_rope": True, "rope_scaling": LLAMA3},
+            ),
             "R080": ("head_dim", {"head_dim": 127}, {"head_dim": 126}),
             "R083": ("hidden_size", {"hidden_size": 4100}, {"hidden_size": 4100, "head_dim": 128}),
             "R085": (
@@ -182,6 +187,11 @@ CASES: dict[str, Case] = {
         "rope_scaling",
         config(rope_theta=None, rope_scaling=YARN, rope_parameters={"rope_theta": 5e5}),
         config(rope_theta=None, rope_parameters={"rope_theta": 5e5}),
+    ),
+    "R006": Case(
+        "rope_parameters",
+        config(rope_theta=None, rope_parameters=LLAMA3 | {"rope_theta": 5e5}),
+        config(rope_parameters=LLAMA3 | {"rope_theta": 5e5}),
     ),
     "R097": Case(
         "rope_theta",
@@ -303,8 +313,8 @@ CASES: dict[str, Case] = {
     ),
     "R060": Case(
         "rope_scaling.factor",
+        scaled(_LINEAR) | {"model_type": "gemma3_text", "rope_local_base_freq": 1e4},
         scaled(_LINEAR) | {"rope_local_base_freq": 1e4},
-        scaled(_LINEAR, factor=1.0) | {"rope_local_base_freq": 1e4},
     ),
     "R072": Case(
         "rope_scaling.mrope_section",

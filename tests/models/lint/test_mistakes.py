@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from models.stacks.measured import lines
 
+from ropecli import load_model
 from ropecli.models.lint import lint
 from ropecli.models.lint.rule import LEVELS
 
@@ -76,3 +77,33 @@ def test_the_path_is_that_of_the_part() -> None:
     text = LLAMA | SCALING | {"rope_theta": "500000"}
     (finding,) = (f for f in lint({"model_type": "llava", "text_config": text}) if f.rule == "R001")
     assert finding.key == "text_config.rope_theta"
+
+
+def said(keys: dict[str, Any], rule: str) -> str:
+    """Return the only message of a rule about Llama 3.1 with other keys; nothing without one."""
+    found = [finding.message for finding in lint(LLAMA | SCALING | keys) if finding.rule == rule]
+    assert len(found) < 2
+    return "".join(found)
+
+
+YARN: dict[str, Any] = {"rope_type": "yarn", "factor": 4.0}
+
+
+def test_what_is_said_of_a_stack_is_what_its_reading_does() -> None:
+    lone = YARN | {"original_max_position_embeddings": 32_768, "mscale": 0.707}
+    assert "in mlx-lm cos and sin" in said({"rope_scaling": lone}, "R030")
+    assert said({"rope_scaling": lone | {"mscale": 1.0}}, "R030") == ""
+    assert "refuse" not in said({"rope_scaling": YARN}, "R023")
+    assert "refused by Transformers" in said({"rope_scaling": YARN | {"rope_type": "su"}}, "R016")
+    dynamic = {"type": "dynamic", "factor": 4.0}
+    at_context = load_model(
+        LLAMA | {"rope_scaling": dynamic}, reading="vllm", sequence_length=131_072
+    )
+    rotary = at_context.layer().rotary
+    assert rotary is not None
+    assert ("vllm" in said({"rope_scaling": dynamic}, "R026")) is (rotary.base != 500_000.0)
+
+
+def test_a_refused_null_is_no_default() -> None:
+    assert said({"rope_theta": None}, "R091") == ""
+    assert "rope_theta is null" in said({"rope_theta": None}, "R001")

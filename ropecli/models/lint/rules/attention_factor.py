@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ropecli.models.lint.readings import by_stack, listed
+from ropecli.models.lint.readings import FIRST, by_stack, listed
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import Entry
 from ropecli.models.lint.values import shown
@@ -57,9 +57,9 @@ def attention_factor_kind(entry: Entry) -> Iterator[Hit]:
     "note",
     "an attention factor that not every stack reads",
     of=Entry,
-    why="Transformers uses it instead of the value that follows from the factor. mlx-lm, and vLLM "
-    "before it was fixed, compute their own: with 1.0 at factor 64, as in Laguna, they multiply "
-    "cos and sin by 1.4159 and scores by 2.00.",
+    why="Transformers uses it instead of the value that follows from the factor. Stacks that "
+    "compute their own multiply cos and sin by 1.4159 at factor 64 where 1.0 is written, as "
+    "in Laguna, and scores by 2.00.",
     cure="Check that the stack you run reads attention_factor.",
     threads=("vllm-project/vllm#46280", "ml-explore/mlx-lm#1507"),
 )
@@ -70,10 +70,14 @@ def attention_factor_elsewhere(entry: Entry) -> Iterator[Hit]:
         return
     without = {name: v for name, v in entry.values.items() if name != "attention_factor"}
     plain = replace(entry, values=without).table()
+    texts = entry.effects(attention_factor=...)
+    ignoring = [stack for stack, text in texts.items() if not text]
+    if not ignoring or not texts.get(FIRST):
+        return
     if plain is not None and abs(plain.attention_factor - given) > 1e-3 * given:
         yield Hit(
             entry.key("attention_factor"),
-            f"Stacks that do not read it use {shown(plain.attention_factor)} instead of "
+            f"{listed(ignoring)} do not read it and use {shown(plain.attention_factor)} instead of "
             f"{shown(given)}: scores are {shown((plain.attention_factor / given) ** 2)} times "
             "as large.",
         )
@@ -112,8 +116,8 @@ def lone_mscale(entry: Entry) -> Iterator[Hit]:
     "note",
     "mscale and mscale_all_dim",
     of=Entry,
-    why="The attention factor is the ratio of the two, 1 where they are equal; older stacks ignore "
-    "them and use 0.1 ln factor + 1. In models with multi-head latent attention, mscale_all_dim "
+    why="The attention factor is the ratio of the two, 1 where they are equal; stacks that ignore "
+    "them use 0.1 ln factor + 1. In models with multi-head latent attention, mscale_all_dim "
     "also multiplies the score, squared. Many ports have left this out, since it does not show at "
     "position 0.",
     cure="Check the stack you run: at factor 40 and 1.0 the score is multiplied by 1.8739.",
@@ -135,10 +139,11 @@ def mscale_pair(entry: Entry) -> Iterator[Hit]:
     if factor is None or factor <= 1 or table is None:
         return
     used, dropped = table.attention_factor, mscale(factor)
-    message = (
-        f"The attention factor is {shown(used)}; stacks that ignore both use {shown(dropped)}, "
-        f"which makes scores {shown((dropped / used) ** 2)} times as large."
-    )
+    message = f"The attention factor is {shown(used)}, and {shown(dropped)} without them."
+    ignoring = [s for s, text in entry.effects(mscale=..., mscale_all_dim=...).items() if not text]
+    if ignoring and used != dropped:
+        message += f" {listed(ignoring)} do not read them, which makes scores "
+        message += f"{shown((dropped / used) ** 2)} times as large."
     if entry.part.keys.architecture.facts.get("softmax"):
         score = softmax_factor(factor, pair[1])
         message += f" The score is also multiplied by {shown(score)}."

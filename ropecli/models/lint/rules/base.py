@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from ropecli.models.keys import ALIASES
+from ropecli.models.lint.readings import FIRST, listed
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import HOLDERS, Entry, Part
 from ropecli.models.lint.values import number, value_or_none
@@ -51,6 +52,8 @@ def unknown_base(entry: Entry) -> Iterator[Hit]:
 def default_base(entry: Entry) -> Iterator[Hit]:
     """A text model without a base under any name, whose model_type has a default for it."""
     architecture = entry.part.keys.architecture
+    if entry.settings is not None and entry.settings.refused is not None:
+        return
     if architecture.known and not architecture.fixes_base and _no_base(entry):
         by_layer = "rope_parameters" in architecture.defaults
         value = "" if by_layer else f": {entry.base or _USUAL:.10g}"
@@ -135,6 +138,42 @@ def two_holders(part: Part) -> Iterator[Hit]:
             f"Transformers uses it and drops rope_parameters; they differ in "
             f"{', '.join(differ[:5])}.",
         )
+
+
+@rule(
+    "R006",
+    "note",
+    "rope_parameters without the older keys",
+    of=Part,
+    why="Transformers 5 writes rope_parameters. Code for the older form looks for rope_theta and "
+    "rope_scaling, finds neither, and silently takes base 10000 and no scaling.",
+    cure="For such code, write rope_theta and rope_scaling as well, with the same values.",
+    threads=(
+        "deepspeedai/DeepSpeed#8341",
+        "sgl-project/mini-sglang#13",
+        "InternLM/lmdeploy#4303",
+    ),
+)
+def new_form_only(part: Part) -> Iterator[Hit]:
+    """`rope_parameters` alone, where the older form would rotate otherwise."""
+    held = part.config.get("rope_parameters")
+    if part.name or part.holder != "rope_parameters" or not isinstance(held, dict):
+        return
+    if part.given("rope_theta"):
+        return
+    key = part.key("rope_parameters")
+    older = part.effects({key: ..., part.key("rope_theta"): _USUAL})
+    without = part.effects({key: {}})
+    if not older.get(FIRST) or not without.get(FIRST):
+        return
+    kinds = [each for each in (held, *held.values()) if isinstance(each, dict)]
+    bases = [f"{b:.10g}" for each in kinds if (b := number(each.get("rope_theta"))) is not None]
+    factors = [f"{f:.10g}" for each in kinds if (f := number(each.get("factor"))) is not None]
+    lost = f"base {' and '.join(bases)}" if bases else "the base"
+    lost += f" and factor {' and '.join(factors)}" if factors else ""
+    unread = [stack for stack, text in without.items() if not text]
+    by = f" So does {listed(unread)}." if unread else ""
+    yield Hit(key, f"Code for the older form loses {lost}: {older[FIRST]}.{by}")
 
 
 @rule(

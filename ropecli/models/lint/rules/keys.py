@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
+from ropecli.models.lint.readings import MEASURED, by_stack, listed
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import Entry, Part
 from ropecli.models.lint.values import number, shown, value_or_none
@@ -46,9 +47,9 @@ TRANSFORMERS = (
 )
 #: Rope types of one stack, or of the code of a few models.
 _LOCAL = {
-    "su": "the old name of longrope, which only Phi-3's code and vLLM know",
-    "mrope": "the old name of default with mrope_section, which only Qwen2-VL's code and vLLM know",
-    "xdrope": "dynamic with alpha and xdrope_section, which only HunYuan's code and vLLM know",
+    "su": "the old name of longrope",
+    "mrope": "the old name of default with mrope_section",
+    "xdrope": "dynamic with alpha and xdrope_section",
 }
 #: Keys that Transformers requires.
 _NEEDED = {
@@ -65,7 +66,7 @@ _NEEDED = {
     "error",
     "a misspelt key",
     of=Part,
-    why="No stack reads it, and the default is silently used: with rope_teta: 500000, a model of "
+    why="It has no effect, and the default is silently used: with rope_teta: 500000, a model of "
     "head dim 128 rotates its slowest pair 47 times too fast.",
     cure="Correct the name.",
 )
@@ -74,9 +75,7 @@ def misspelt_at_the_top(part: Part) -> Iterator[Hit]:
     for name in islice(part.config, MOST_NAMES):
         right = intended_name(name) if name not in TOP else None
         if right is not None and not part.given(right):
-            yield Hit(
-                part.key(name), f"No stack reads it; {right} is missing.", f"Rename it to {right}."
-            )
+            yield from _renamed(part, part.key(name), part.key(right), part.config[name])
 
 
 @rule(
@@ -84,7 +83,8 @@ def misspelt_at_the_top(part: Part) -> Iterator[Hit]:
     "error",
     "a misspelt scaling key",
     of=Entry,
-    why="No stack reads it, and the default is used: with beta_fst: 64, YaRN uses 32.",
+    why="It has no effect: the default is used, or the file is refused. With beta_fst: 64, YaRN "
+    "uses 32.",
     cure="Correct the name.",
     threads=("deepseek-ai/DeepSeek-R1#684",),
 )
@@ -95,9 +95,17 @@ def misspelt(entry: Entry) -> Iterator[Hit]:
     for name in islice(entry.values, MOST_NAMES):
         right = None if _is_read(name) else intended_name(name, sorted(known | {"rope_type"}))
         if right is not None and not entry.has(right):
-            yield Hit(
-                entry.key(name), f"No stack reads it; {right} is missing.", f"Rename it to {right}."
-            )
+            yield from _renamed(entry.part, entry.key(name), entry.key(right), entry.values[name])
+
+
+def _renamed(part: Part, key: str, right: str, value: object) -> Iterator[Hit]:
+    """Yield what the key would do under its right name, unless a stack reads it as it is."""
+    if any(part.effects({key: ...}).values()):
+        return
+    texts = {s: text for s, text in part.effects({key: ..., right: value}).items() if text}
+    name = right.rpartition(".")[2]
+    renamed = f" Under that name, {by_stack(texts)}." if texts else ""
+    yield Hit(key, f"No stack reads it; {name} is missing.{renamed}", f"Rename it to {name}.")
 
 
 @rule(
@@ -105,8 +113,7 @@ def misspelt(entry: Entry) -> Iterator[Hit]:
     "warning",
     "a scaling key that no stack reads",
     of=Entry,
-    why="Transformers warns that it does not recognise it, other stacks are silent, and all of "
-    "them ignore it.",
+    why="It has no effect, and most stacks are silent about it.",
     cure="Remove it, or find the intended name.",
     threads=("huggingface/transformers#48594",),
 )
@@ -118,8 +125,8 @@ def unread(entry: Entry) -> Iterator[Hit]:
         if _is_read(name) or name == "attn_factor":
             continue
         right = intended_name(name, sorted(known | {"rope_type"}))
-        if right is None or entry.has(right):
-            yield Hit(entry.key(name), "No rope type of any stack reads it; it has no effect.")
+        if (right is None or entry.has(right)) and not any(entry.effects(**{name: ...}).values()):
+            yield Hit(entry.key(name), f"It has no effect in {listed(MEASURED)}.")
 
 
 @rule(
@@ -221,8 +228,7 @@ def two_types(entry: Entry) -> Iterator[Hit]:
     "note",
     "a rope type that only some stacks know",
     of=Entry,
-    why="Transformers refuses it for most models: it knows default, linear, dynamic, "
-    "yarn, longrope, llama3, proportional and axial.",
+    why="Stacks know different names, and refuse the others.",
     cure="Use the name that all stacks know, if there is one.",
 )
 def local_name(entry: Entry) -> Iterator[Hit]:
@@ -232,7 +238,9 @@ def local_name(entry: Entry) -> Iterator[Hit]:
         return
     said = _LOCAL.get(written, "a type that Transformers does not have")
     place = "rope_type" if "rope_type" in entry.values else "type"
-    yield Hit(entry.key(place), f"{written!r} is {said}.")
+    refused = entry.part.refusals
+    by = f" The file is refused by {listed(refused)}." if refused else ""
+    yield Hit(entry.key(place), f"{written!r} is {said}.{by}")
 
 
 @rule(
@@ -302,6 +310,47 @@ def null(entry: Entry) -> Iterator[Hit]:
     for name, effect in effects.items():
         if name in entry.values and entry.values[name] is None:
             yield Hit(entry.key(name), effect)
+
+
+#: Keys of other formats, by the key of a config.json that they stand for.
+_FOREIGN = {
+    "rope_theta": ("rope_freq_base", "freq_base", "theta"),
+    "rope_scaling": (
+        "rope_scaling_factor",
+        "rope_scale_factor",
+        "rope_scaling_type",
+        "use_scaled_rope",
+        *("factor", "low_freq_factor", "high_freq_factor", "beta_fast", "beta_slow"),
+        *("short_factor", "long_factor", "attention_factor"),
+    ),
+}
+
+
+@rule(
+    "R007",
+    "warning",
+    "a key of another format or place",
+    of=Part,
+    why="GGUF files have rope_freq_base, Meta's params.json has theta, use_scaled_rope and "
+    "rope_scaling_factor, and scaling keys belong into rope_scaling. A config.json with them gets "
+    "the default base, or no scaling.",
+    cure="Write rope_theta, and the scaling keys under rope_scaling with a rope_type.",
+    threads=("ggml-org/llama.cpp#2768",),
+)
+def foreign(part: Part) -> Iterator[Hit]:
+    """A key that has no effect, where the one that it stands for is missing."""
+    held = part.config.get(part.holder or "")
+    held = held if isinstance(held, dict) else {}
+    scales = any(name in held for name in ("rope_type", "type"))
+    missing = {"rope_theta": not part.given("rope_theta") and "rope_theta" not in held}
+    missing["rope_scaling"] = not scales and not any(isinstance(v, dict) for v in held.values())
+    for right, names in _FOREIGN.items():
+        found = [name for name in names if part.config.get(name) not in (None, False)]
+        if part.name or not found or not missing[right]:
+            continue
+        if not any(part.effects({part.key(name): ... for name in found}).values()):
+            said = f"Without effect in {listed(MEASURED)}: {', '.join(found)}"
+            yield Hit(part.key(found[0]), f"{said}. {right} is missing.")
 
 
 def _plain(name: str) -> str:

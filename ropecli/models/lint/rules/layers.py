@@ -37,6 +37,11 @@ def flat_scaling(entry: Entry) -> Iterator[Hit]:
     apart = entry.part.config.get("rope_local_base_freq") or "sliding_attention" in usual
     if entry.nested or not apart or factor is None or factor <= 1:
         return
+    kinds = [each for each in entry.part.settings if each.rope_type is not None]
+    scaled = [each.name for each in kinds if each.rope_type != "default"]
+    plain = [each.name for each in kinds if each.rope_type == "default"]
+    if not scaled or not plain or any(each.refused for each in kinds):
+        return
     window = whole(entry.part.config.get("sliding_window"))
     off = ""
     if window:
@@ -44,7 +49,7 @@ def flat_scaling(entry: Entry) -> Iterator[Hit]:
         off += f"{window * (1 - 1 / factor):.4g} rad."
     yield Hit(
         entry.key("factor"),
-        f"Transformers scales full_attention by {shown(factor)} and sliding layers not at "
+        f"Transformers scales {', '.join(scaled)} by {shown(factor)} and {', '.join(plain)} not at "
         f"all.{off}",
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ropecli.models.lint.readings import FIRST, listed
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import BY_ORIGINAL, ORIGINAL, Entry
 from ropecli.models.lint.values import shown, whole
@@ -53,8 +54,7 @@ def beyond(entry: Entry) -> Iterator[Hit]:
     "a context short of the reach of the factor",
     of=Entry,
     why="Frequencies are slowed for a length that max_position_embeddings does not allow, at the "
-    "expense of short texts. A stack that takes its limit from max_position_embeddings, as "
-    "llama.cpp's converter does, ends there; vLLM takes factor times the original length.",
+    "expense of short texts. A stack that takes its limit from max_position_embeddings ends there.",
     cure="Write max_position_embeddings as factor times original_max_position_embeddings, or a "
     "smaller factor.",
     threads=("huggingface/transformers#38224", "NVIDIA/Megatron-LM#1418"),
@@ -81,7 +81,7 @@ def short_of(entry: Entry) -> Iterator[Hit]:
     of=Entry,
     why="Transformers uses max_position_embeddings instead. If that is the stretched length "
     "already, YaRN's ramp covers other pairs, llama3 does not slow the pairs that it should, and "
-    "LongRoPE never leaves its short list. vLLM refuses the file.",
+    "LongRoPE never leaves its short list.",
     cure="Add original_max_position_embeddings: the length before scaling.",
     threads=("huggingface/transformers#38224", "NVIDIA/Megatron-LM#1418"),
 )
@@ -90,8 +90,12 @@ def no_original(entry: Entry) -> Iterator[Hit]:
     if entry.rope_type not in BY_ORIGINAL or entry.original is not None or not entry.values:
         return
     context, factor = entry.part.context, entry.number("factor")
+    texts = {} if context is None else entry.effects(**{ORIGINAL: context})
+    same = [stack for stack, text in texts.items() if not text]
     taken = "nothing" if context is None else f"max_position_embeddings, {context:,},"
-    message = f"Transformers uses {taken} instead, and vLLM refuses the file."
+    message = f"{listed(same or [FIRST])} take {taken} instead."
+    if entry.part.refusals:
+        message += f" The file is refused by {listed(entry.part.refusals)}."
     if context is not None and factor is not None and factor > 1:
         message += f" That is wrong if the model was trained on {shown(context / factor)}."
         message += _describe_error(entry, context, factor)

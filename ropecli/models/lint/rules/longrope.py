@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ropecli.models.lint.readings import by_stack, partings
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import ORIGINAL, Entry
 from ropecli.models.lint.values import number, numbers, shown
@@ -104,9 +105,9 @@ def same_lists(entry: Entry) -> Iterator[Hit]:
     "note",
     "stacks switch LongRoPE's lists at different lengths",
     of=Entry,
-    why="Transformers uses the long list for a sequence beyond the original length, vLLM for a "
-    "server whose limit is beyond it, llama.cpp for a context beyond it, and mlx-lm always. In "
-    "Phi-3.5 long_factor rises to 64.8 where short_factor is near 1.",
+    why="Transformers uses the long list for a sequence beyond the original length; others choose "
+    "once, by the length that they are set up for, or have one list. In Phi-3.5 long_factor "
+    "rises to 64.8 where short_factor is near 1.",
     cure="Compare the stacks on short texts before you rely on one.",
     threads=(
         "huggingface/transformers#33129",
@@ -124,12 +125,12 @@ def the_switch(entry: Entry) -> Iterator[Hit]:
         return
     worst = max(b / a for a, b in zip(short, long, strict=True))
     where = "the original length" if entry.original is None else f"{entry.original:,} positions"
-    yield Hit(
-        entry.key("long_factor"),
-        f"Transformers uses it for a sequence beyond {where}, vLLM and llama.cpp for a server or "
-        f"context beyond that, mlx-lm always; with it a pair rotates up to {shown(worst)} times "
-        "slower.",
-    )
+    message = f"Transformers uses it for a sequence beyond {where}; with it a pair rotates up to "
+    message += f"{shown(worst)} times slower."
+    for length in (entry.original, entry.part.context):
+        texts = partings(entry.part.raw, length=length) if length and not entry.part.name else {}
+        message += f" At {length:,} positions, {by_stack(texts)}." if texts else ""
+    yield Hit(entry.key("long_factor"), message)
 
 
 @rule(
@@ -161,8 +162,8 @@ def exchanged(entry: Entry) -> Iterator[Hit]:
     "note",
     "short_mscale and long_mscale",
     of=Entry,
-    why="The code of Phi-3.5-MoE and vLLM multiply cos and sin by them; for other models "
-    "Transformers ignores them and computes its own factor.",
+    why="The code of Phi-3.5-MoE multiplies cos and sin by them; for other models Transformers "
+    "ignores them and computes its own factor.",
     cure="Use attention_factor if one value is enough.",
 )
 def own_mscales(entry: Entry) -> Iterator[Hit]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ropecli.models.lint.readings import FIRST, by_stack, listed, partings
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import Entry, Part
 from ropecli.models.lint.values import shown
@@ -60,8 +61,8 @@ def dynamic_original(entry: Entry) -> Iterator[Hit]:
     of=Entry,
     why="The base grows with the sequence, and keys in the KV cache keep the base that they were "
     "rotated with: a sequence that is generated token by token gets other scores than one that is "
-    "processed at once. vLLM uses one base, for max_position_embeddings times factor, at every "
-    "length; llama.cpp has no dynamic NTK.",
+    "processed at once. Stacks differ in the length from which the base grows; some have one base "
+    "for every length, or do not scale.",
     cure="For long sequences use yarn, whose frequencies do not depend on the length.",
     threads=(
         "huggingface/transformers#25104",
@@ -78,11 +79,12 @@ def dynamic_base(entry: Entry) -> Iterator[Hit]:
     table = entry.table(sequence_length=int(min(context * factor, 2**53)))
     if entry.has("alpha") or table is None or table.base is None:
         return
+    texts = {} if entry.part.name else partings(entry.part.raw, length=context)
     yield Hit(
         entry.key("rope_type" if "rope_type" in entry.values else "type"),
         f"The base is {shown(entry.base or 10_000)} up to {context:,} positions and "
-        f"{shown(table.base)} at {shown(context * factor)}; vLLM takes the latter at every length, "
-        "and cached keys keep the base they were rotated with.",
+        f"{shown(table.base)} at {shown(context * factor)}; cached keys keep the base they were "
+        f"rotated with.{f' At {context:,} positions, {by_stack(texts)}.' if texts else ''}",
     )
 
 
@@ -130,8 +132,8 @@ def nested_truncate(entry: Entry) -> Iterator[Hit]:
     "note",
     "truncate is not read by every stack",
     of=Entry,
-    why="llama.cpp and mlx-lm always round the ends of YaRN's ramp to whole pairs, as vLLM did "
-    "before it was fixed. In gpt-oss, pair 17 is then off by 76 %: 0.90 rad at position 4,096.",
+    why="Some stacks always round the ends of YaRN's ramp to whole pairs. In gpt-oss, pair 17 "
+    "is then off by 76 %: 0.90 rad at position 4,096.",
     cure="Check the stack that you run; a GGUF has no such key.",
     threads=(
         "vllm-project/vllm#28244",
@@ -142,7 +144,11 @@ def nested_truncate(entry: Entry) -> Iterator[Hit]:
 def truncate_elsewhere(entry: Entry) -> Iterator[Hit]:
     """`truncate: false` where Transformers reads it."""
     if entry.rope_type == "yarn" and entry.values.get("truncate") is False and not entry.nested:
-        yield Hit(entry.key("truncate"), f"llama.cpp and mlx-lm do not read it.{_rounding(entry)}")
+        texts = entry.effects(truncate=True)
+        ignoring = [stack for stack, text in texts.items() if not text]
+        if texts.get(FIRST) and ignoring:
+            read = f"{listed(ignoring)} do not read it."
+            yield Hit(entry.key("truncate"), f"{read}{_rounding(entry)}")
 
 
 def _rounding(entry: Entry) -> str:
