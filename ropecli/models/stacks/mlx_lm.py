@@ -243,6 +243,8 @@ def _labels(model: _Class) -> list[str] | None:
     if isinstance(given, list) and given:
         labels = [_label(each) for each in given]
         _check_present(rule, labels)
+        if rule.get("exact") and count not in (None, len(labels)):
+            refuse(f"{rule['key']} must have {count} entries, got {len(labels)}")
         labels = labels[: count or len(given)]
         if count is not None and len(labels) < count:
             if "rest" not in rule:

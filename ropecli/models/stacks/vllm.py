@@ -44,7 +44,7 @@ def rotary(settings: Settings, sequence_length: int | None) -> Rotary:
         return build(settings, settings.rope_type, settings.scaling, sequence_length)
     scaling = {key: value for key, value in settings.scaling.items() if key != "max_model_len"}
     name = _type(settings, scaling)
-    if name in NEEDED and settings.refused is not None:
+    if settings.rope_type in NEEDED and settings.refused is not None:
         refuse(settings.refused)
     if any(scaling.get(key) for key in _FOPE):
         msg = "FoPE (arXiv:2412.17739) is another encoding: it has Fourier series, and not a RoPE"

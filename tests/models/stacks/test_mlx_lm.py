@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from models.configs import LLAMA_31
+from models.configs import LLAMA_31, SMOLLM3
 from models.stacks.measured import apart, lines, same_angles
 
 from ropecli import FileError, load_model
@@ -82,6 +82,10 @@ def test_kinds_of_layers() -> None:
         ({"model_type": "falcon"}, "it has no model class for model_type 'falcon'"),
         ({"model_type": "llama", "hidden_size": 64}, "its class llama needs num_attention_heads"),
         ({"model_type": "gemma3"}, "text_config must be an object"),
+        (
+            SMOLLM3 | {"num_hidden_layers": 4, "no_rope_layers": [1] * 5},
+            "no_rope_layers must have 4 entries, got 5",
+        ),
     ],
 )
 def test_what_is_refused(config: dict[str, Any], message: str) -> None:

@@ -97,3 +97,8 @@ def test_attention_factor_1_leaves_out_deepseek_s_factor_on_the_score() -> None:
     without = rotary(DEEPSEEK_V3 | {"rope_scaling": scaling | {"attention_factor": 1.0}})
     assert (without.softmax_factor, without.inv_freq.tolist()) == (1.0, plain.inv_freq.tolist())
     assert not plain.reorders
+
+
+def test_an_old_name_that_transformers_refuses() -> None:
+    scaling = {"type": "mrope", "mrope_section": [16, 24, 24]}
+    assert rotary(LLAMA_31 | {"rope_scaling": scaling}).axes == 3
