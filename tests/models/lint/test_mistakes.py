@@ -107,3 +107,23 @@ def test_what_is_said_of_a_stack_is_what_its_reading_does() -> None:
 def test_a_refused_null_is_no_default() -> None:
     assert said({"rope_theta": None}, "R091") == ""
     assert "rope_theta is null" in said({"rope_theta": None}, "R001")
+
+
+@pytest.mark.parametrize(
+    "scaling",
+    [
+        {"type": "linear", "factor": 8.0},
+        {"type": "dynamic", "factor": 8.0},
+        {**SCALING["rope_scaling"], "partial_rotary_factor": 0.5},
+    ],
+)
+def test_another_scaling_of_llama_3_1_is_unlike_every_released_file(
+    scaling: dict[str, Any],
+) -> None:
+    assert said({"rope_scaling": scaling}, "R005")
+
+
+def test_the_original_length_is_named_where_it_is_read() -> None:
+    phi = MISTAKES["PHI35: longrope original lost"]["config"]
+    found = lint(phi | {"original_max_position_embeddings": 131_072})
+    assert "original_max_position_embeddings" in {f.key for f in found if f.rule == "R005"}

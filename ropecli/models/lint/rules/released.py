@@ -9,12 +9,17 @@ from ropecli.models.architectures import released
 from ropecli.models.keys import ALIASES
 from ropecli.models.lint.readings import by_stack
 from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subjects import Part
+from ropecli.models.lint.subjects import ORIGINAL, Part
 from ropecli.models.lint.values import number
 from ropecli.models.settings import Settings
 
 #: What the formulas take where a file has no such key.
-_DEFAULTS: Mapping[str, Any] = {"truncate": True, "mscale_all_dim": 0.0, "mrope_interleaved": False}
+_DEFAULTS: Mapping[str, Any] = {
+    "truncate": True,
+    "mscale_all_dim": 0.0,
+    "mrope_interleaved": False,
+    "partial_rotary_factor": 1.0,
+}
 _TOP = ("rope_interleave", "no_rope_layer_interval")
 #: Keys that are next to the scaling keys in the old form, and among them in the new.
 _EITHER = ("rope_theta", "partial_rotary_factor")
@@ -115,7 +120,7 @@ def _change(part: Part, settings: Settings, key: str, value: Any) -> tuple[str, 
         count = max((i for s in part.settings for i in s.layers or ()), default=-1) + 1
         count = count or part.integer("num_hidden_layers") or 0
         return part.key("no_rope_layers"), [int((i + 1) % value != 0) for i in range(count)]
-    if key in _TOP:
+    if key in _TOP or (key == ORIGINAL and part.config.get(key) is not None):
         return part.key(key), value
     held = part.config.get(part.holder or "")
     held = held if isinstance(held, dict) else {}
