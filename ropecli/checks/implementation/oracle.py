@@ -66,12 +66,12 @@ class Tolerances:
     relative: Mapping[str, float] = field(default_factory=dict)  #: Of A|pair|, by dtype.
     absolute: Mapping[str, float] = field(default_factory=dict)  #: Of a coordinate, by dtype.
     result_dtype: str | None = None  #: Dtype of results; that of the data if None.
-    tables_dtype: str | None = None  #: Dtype of tables given; that of the data if None.
+    tables_dtype: str | None = None  #: Dtype of tables given; that of results if None.
 
     def of_pair(self, dtype: str) -> float:
         """Return the tolerance of a coordinate over A|pair|, its angle's error apart."""
         # cos and sin rounded to a coarser dtype are off by what is counted for data of that dtype.
-        rounded = {self.result_dtype or dtype, self.tables_dtype or dtype}
+        rounded = {self.result_dtype or dtype, self.tables_dtype or self.result_dtype or dtype}
         derived = max(rounding_tolerance(each) for each in rounded)
         return max(derived, self.relative.get(dtype, 0.0))
 
