@@ -123,6 +123,17 @@ def of_two_sequences(x: Array) -> Array:
     return by_positions(x.transpose(1, 2, 0, 3), np.arange(len(x))).transpose(2, 0, 1, 3)
 
 
+@called('--call "angles_of_two_sequences(x, freqs)" --axes-of-x "b s h*d"')
+def angles_of_two_sequences(x: Array, freqs: Array) -> Array:
+    batch, length, _ = x.shape
+    if batch > 2 or freqs.shape[:2] != (batch, length):
+        msg = f"at most two sequences and their angles, got {x.shape} and {freqs.shape}"
+        raise ValueError(msg)
+    heads = x.reshape(batch, length, -1, 8).swapaxes(1, 2)
+    y = turned(heads, np.cos(freqs)[:, None, :, :4], np.sin(freqs)[:, None, :, :4])
+    return y.swapaxes(1, 2).reshape(x.shape)
+
+
 @called('--call "from_an_offset(x, offset)" --axes-of-x "b h s d"')
 def from_an_offset(x: Array, offset: int) -> Array:
     assert isinstance(offset, int)

@@ -63,9 +63,9 @@ POSITIONS_DTYPES = ("int64", "float32")
 #: Lengths of the trials, no two alike: an axis taken for another one does not fit. There are more
 #: sequences than heads, so that tables of sequences do not pass where rows are cut to the heads.
 BATCH, HEADS, LENGTH = 4, 3, 5
-#: Sequences and heads of trials where all with more fail: some functions take but so many.
-FEWER = ((2, 3), (1, 3), (1, 1))
-FEWER_TRIALS = 100  #: In each of those sizes.
+#: Sequences and heads of trials where all with more fail: some functions take no more.
+FEWER = ((2, 3), (1, 1))
+FEWER_TRIALS = 500  #: In each of those sizes.
 FIRST = 3  #: First position of the trials.
 CONTEXT = 64  #: Rows of caches in trials.
 PATIENCE = 500  #: Trials after one that was called, of a wrong implementation.
