@@ -280,7 +280,11 @@ def _merge(notes: dict[str, list[str]]) -> list[str]:
 def text_layers(model: Model) -> list[Layer]:
     """Return the kinds of layers of a model's text part, or of another that takes tokens."""
     other = {part.name for part in parts(model.raw)} - {""}
-    text = [each for each in model.layers if each.name.partition(".")[0] not in other]
+    text = [
+        each
+        for each in model.layers
+        if not any(f"{each.name}.".startswith(f"{name}.") for name in other)
+    ]
     return text or [each for each in model.layers if not re.search("vision|audio", each.name)]
 
 
