@@ -282,7 +282,7 @@ def test_what_is_loosened_is_in_the_verdict(
     assert json.loads(out)["result"]["loosened"] == said.split("; ")
     _, err = printed(capfd, target, *short, "--select", "none", code=2)
     assert err[-1].startswith("error: law must be one of attention factor, axes, ")
-    assert err[-1].endswith(", two instances, got 'none'")
+    assert err[-1].endswith(", two instances, two threads, got 'none'")
 
 
 CALLED = """
