@@ -22,15 +22,16 @@ Array = NDArray[Any]
 OPTIONS: dict[str, Any] = {"head_dim": 16, "context_length": 1024}
 QUICKLY = OPTIONS | {"ignore": MANY_CALLS}
 
+CALL = "    rope_check(lambda x, positions: turn(x, abs(positions)), head_dim=16)"
 PROJECT = (
     TURN
-    + """
+    + f"""
 
 def test_right(rope_check):
     assert rope_check(turn, head_dim=16).passed
 
 def test_wrong(rope_check):
-    rope_check(lambda x, positions: turn(x, abs(positions)), head_dim=16)
+{CALL}
 """
 )
 
@@ -145,6 +146,7 @@ def test_the_plugin_annotates_jobs_of_github(tmp_path: Path) -> None:
             },
         )  # fmt: skip
         words[value] = done.stdout
-    line = "\n::error file=test_theirs.py,line=19,title=ropecli check%3A negative-positions::"
+    number = 1 + PROJECT.splitlines().index(CALL)
+    line = f"\n::error file=test_theirs.py,line={number},title=ropecli check%3A negative-positions::"
     assert line in words["true"], words["true"]
     assert "::error" not in words["false"]

@@ -244,14 +244,24 @@ class Cluster:
             except Empty:  # blocks take long, or all workers are gone
                 self.wait_for_workers()
                 continue
-            number = numbers.pop(future.key)
-            yield number, self._outcome(future, labels[number])
+            number = numbers[future.key]
+            outcome = self._outcome(future, labels[number])
+            if outcome is None:
+                future.add_done_callback(completed.put)
+                continue
+            del numbers[future.key]
+            yield number, outcome
 
     def _outcome(self, future: Any, label: str) -> Any:
-        """Return the result of a task, or its failure as an exception of one line."""
+        """Return the result of a task, or its failure as an exception of one line.
+
+        None if the worker that had the result was lost: Dask makes the task again.
+        """
         try:
-            return future.result()
+            return future.result(timeout=SILENT_SECONDS)
         except Exception as error:
+            if isinstance(error, TimeoutError) and future.status not in ("error", "cancelled"):
+                return None
             if future.status != "error":  # but cancelled
                 msg = f"the scheduler at {self._address} is gone"
                 raise FileError(msg) from None

@@ -374,7 +374,7 @@ def test_a_law_that_the_target_raises_in_fails() -> None:
 
 
 def test_what_has_an_axis_more_is_refused() -> None:
-    with pytest.raises(ropecli.RopecliError, match=r"it returned shape \(1, 2, 3, 5, 32\)"):
+    with pytest.raises(ropecli.RopecliError, match=r"returned shape \(1, 4, 3, 5, 32\) for x"):
         judge_once(lambda x, positions: turn(x, positions)[None])
 
 

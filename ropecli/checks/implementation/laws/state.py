@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 SEQUENCE = 6
 SAME_LENGTH, OTHER_LENGTH = 48, 33  #: Rows of two calls at the same time.
+#: Of two calls at the same time: enough to compute longer than it takes to make a call.
+MANY_HEADS = 32
 SHORT = 16  #: Rows of a short call.
 LONGEST = 4096  #: Rows of a long one.
 ELEMENTS = 2**21  #: Numbers in the largest array that a whole sequence is tried as.
@@ -146,12 +148,15 @@ def _what_changed_it(subject: Subject) -> str | None:
     if not subject.implementation.renewable:
         return None
     x, places = short(subject)
-    longer = subject.on_axes(np.arange(min(8 * SHORT, subject.context)))
+    longer, longest = (
+        subject.on_axes(np.arange(min(count, _longest(subject)))) for count in (8 * SHORT, LONGEST)
+    )
     others = [dtype for dtype in subject.dtypes if dtype != subject.dtype]
     between = [
         ("a new instance does so from its second call on", places, subject.dtype),
         *((f"a call in {dtype} between them does it", places, dtype) for dtype in others),
         ("a longer call between them does it", longer, subject.dtype),
+        (f"a long call between them ({len(longest):,} tokens) does it", longest, subject.dtype),
     ]
     for number, (words, positions, dtype) in enumerate(between):
         try:
@@ -200,8 +205,7 @@ def long_short_long(subject: Subject) -> Outcome:
     """A long call does not change a short one after it, nor that one the next long one."""
     x, places = short(subject)
     instance = subject.instance
-    most = min(LONGEST, max(64, ELEMENTS // subject.dim), 2 * (subject.original or LONGEST))
-    length = min(most, subject.context)
+    length = _longest(subject)
     positions = np.arange(length)
     if subject.implementation.form != "decoder" and subject.context > length:
         positions[-2:] = subject.context // 2, subject.context - 1
@@ -225,6 +229,12 @@ def long_short_long(subject: Subject) -> Outcome:
     return compare_repeats(
         subject, again, long, positions=far, what="in a long call, after a short one"
     )
+
+
+def _longest(subject: Subject) -> int:
+    """Return the tokens of a long call."""
+    most = min(LONGEST, max(64, ELEMENTS // subject.dim), 2 * (subject.original or LONGEST))
+    return min(most, subject.context)
 
 
 def original_length(subject: Subject) -> Iterator[Outcome]:
@@ -367,7 +377,7 @@ def _beside(subject: Subject, *, apart: bool, length: int) -> Outcome:
     count = min(SAME_LENGTH, subject.context)
     decoder = subject.implementation.form == "decoder"
     refused = ""
-    for heads, first in ((4, 5), (1, 5), (4, 0), (1, 0)):
+    for heads, first in ((MANY_HEADS, 5), (4, 5), (1, 5), (4, 0), (1, 0)):
         begin = 0 if decoder else min(first, subject.context - length)
         requests: list[Request] = []
         for rows, start in ((count, 0), (length, begin)):
