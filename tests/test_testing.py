@@ -147,6 +147,7 @@ def test_the_plugin_annotates_jobs_of_github(tmp_path: Path) -> None:
         )  # fmt: skip
         words[value] = done.stdout
     number = 1 + PROJECT.splitlines().index(CALL)
-    line = f"\n::error file=test_theirs.py,line={number},title=ropecli check%3A negative-positions::"
+    place = f"file=test_theirs.py,line={number}"
+    line = f"\n::error {place},title=ropecli check%3A negative-positions::"
     assert line in words["true"], words["true"]
     assert "::error" not in words["false"]
