@@ -107,6 +107,7 @@ def foreign_privates(tree: ast.Module, own: set[str]) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_nothing_private_of_another_library_is_used() -> None:
     files = sorted(Path(ropecli.__path__[0]).rglob("*.py"))
     trees = [ast.parse(file.read_text()) for file in files]

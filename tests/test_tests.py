@@ -72,6 +72,7 @@ def own_privates(code: str) -> list[str]:
     return [name for name in found if any(map(is_private, name.split(".")))]
 
 
+@pytest.mark.slow
 def test_no_test_depends_on_a_private_name() -> None:
     files = {*(ROOT / "tests").rglob("*.py")} - {Path(__file__)}
     found = {str(path.relative_to(ROOT)): own_privates(path.read_text()) for path in files}

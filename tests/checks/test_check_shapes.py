@@ -255,7 +255,7 @@ FAULTS: dict[str, tuple[Any, str, str]] = {
     "buffer": (Kept(), "memory", "a buffer that later calls overwrite"),
     "steps": (Tires(), "many steps", "out wrong"),
 }  # fmt: skip
-QUICK = {"heads", "one row", "truncation", "buffer"}
+QUICK = {"one row", "truncation", "buffer"}
 SHAPES = ("every shape", "every position", "rounding", "memory", "many steps")
 
 
@@ -283,6 +283,7 @@ def test_laws_that_fail_because_of_a_shape_say_so() -> None:
     assert alone == [cause]
 
 
+@pytest.mark.slow
 def test_laws_of_few_heads_do_not_follow_from_many() -> None:
     def both(x: Array, positions: Any) -> Array:
         return many_heads(x, np.abs(positions))
@@ -296,6 +297,7 @@ def test_laws_of_few_heads_do_not_follow_from_many() -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_shape_may_be_refused_and_is_named() -> None:
     def few(x: Array, positions: Any) -> Array:
         if x.ndim > 3 and x.shape[-3] > 8:

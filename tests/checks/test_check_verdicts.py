@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import slow
 from implementations.plain import interleaved, inv_freq
 from implementations.plain import turn as turn_by
 from judging import (
@@ -154,7 +153,8 @@ def test_a_table_promises_no_negative_positions() -> None:
         assert failures(formula) == ["negative positions"]
 
 
-@pytest.mark.parametrize("only", ["float16", *slow("bfloat16", "float64")])
+@pytest.mark.slow
+@pytest.mark.parametrize("only", ["float16", "bfloat16", "float64"])
 def test_a_function_of_one_dtype_is_judged_in_that(only: str) -> None:
     def fussy(x: Array, positions: Array) -> Array:
         if x.dtype.name != only:

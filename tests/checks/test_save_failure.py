@@ -131,6 +131,7 @@ def test_a_call_that_raises_is_shown_by_raising(source: Path, tmp_path: Path) ->
         assert held["positions"].max() > 40
 
 
+@pytest.mark.slow
 def test_a_failure_that_needs_a_call_before_it_has_both(source: Path, tmp_path: Path) -> None:
     case = tmp_path / "case.npz"
     verdict = check_here(f"{source}:Cached", **SHORT, select="offset positions", save_failure=case)

@@ -108,6 +108,7 @@ KNOWING = ("rotary/types/", "models/", "checks/vectors/recipes.py")
 AMBIGUOUS = {"linear", "default", "xpos"}
 
 
+@pytest.mark.slow
 def test_only_what_makes_an_encoding_knows_rope_types() -> None:
     package = Path(ropecli.__file__).parent
     found: list[str] = []

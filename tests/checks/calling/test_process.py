@@ -195,6 +195,7 @@ def test_a_module_that_can_not_be_imported(source: str, words: str, tmp_path: Pa
     assert str(caught.value).isprintable()
 
 
+@pytest.mark.slow
 def test_processes_and_descriptors_do_not_pile_up() -> None:
     def kernel(x: Any, positions: Any) -> Any:
         raise ValueError

@@ -107,6 +107,7 @@ def test_a_module_that_was_never_a_file(source: str, monkeypatch: pytest.MonkeyP
     assert failures(judged(module.rotate)) == []
 
 
+@pytest.mark.slow
 def test_functions_of_a_script(source: str, tmp_path: Path) -> None:
     """As in a notebook, whose `__main__` nothing imports; the script is not run again."""
     script = tmp_path / "script.py"
