@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import os
 import sys
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from ropecli.errors import FileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import ModuleType
+    from types import CodeType, ModuleType
 
 SUFFIX = ".py"
 
@@ -82,15 +83,21 @@ def folder_of(target: str) -> str:
 def _from_file(path: str) -> ModuleType:
     """The module of a file, under a name that no import can ask for."""
     name = f"ropecli target {Path(path).resolve()}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        msg = f"{path} is not a Python file"
-        raise ImportError(msg)
+    loader = _Uncached(name, str(Path(path).absolute()))
+    spec = importlib.util.spec_from_file_location(name, loader.path, loader=loader)
+    assert spec is not None  # it has its loader
     module = importlib.util.module_from_spec(spec)
     # Dataclasses and pickle look their own module up while it is being made.
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     finally:
         del sys.modules[name]
     return module
+
+
+class _Uncached(SourceFileLoader):
+    """Loads a file as it is now, even if it changes twice in a second, and writes nothing."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.get_filename(fullname)), self.path)
