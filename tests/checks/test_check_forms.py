@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import slow
 from implementations.plain import inv_freq, rotate_half
 from judging import (
     DIM,
@@ -71,7 +72,7 @@ def test_a_decoder_may_take_one_sequence_of_vectors_alone() -> None:
     assert right.convention.axes_of_x == "s d"
 
 
-@pytest.mark.parametrize("late", [(False,), (True,), (False, True)])
+@pytest.mark.parametrize("late", [(False, True), *slow((False,), (True,))])
 def test_steps_follow_a_prefill_or_none(late: tuple[bool, ...]) -> None:
     kind = type("Kind", (Decoder,), {"late": late})
     wrong = judge_once(kind, form="decoder", expect=HALF, **SHORT)

@@ -80,7 +80,7 @@ def test_vectors_that_part(name: str, given: Array | None, dtype: str) -> None:
     [
         lambda x: x * 2,
         lambda x: x + normals(64, 16, seed=3),
-        lambda x: rotate(x, HALF, WHERE.astype(float) ** 2),
+        pytest.param(lambda x: rotate(x, HALF, WHERE.astype(float) ** 2), marks=pytest.mark.slow),
         lambda x: x[..., ::-1],
     ],
     ids=["scaled", "added", "squares", "mirrored"],

@@ -135,8 +135,8 @@ def test_what_can_not_be_called_is_wrong_usage(
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("nans", "it gives NaN in 16 of 16 rows, first in row 0"),
         *slow_rows(
+            ("nans", "it gives NaN in 16 of 16 rows, first in row 0"),
             ("lists", "x of float32: the result is float64"),
             ("infinite", "it gives infinite values in 1 of 16 rows, first in row 15"),
             ("view", "after equals before: nothing is rotated"),
@@ -403,6 +403,7 @@ def test_progress_appears_on_a_terminal_after_a_second(tmp_path: Path) -> None:
     assert piped.stderr == f"note: running the code of {target}\n"
 
 
+@pytest.mark.slow
 def test_the_smallest_failing_call_is_saved(
     kernel: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

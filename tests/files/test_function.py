@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from pathlib import Path
 
@@ -121,3 +122,12 @@ def test_a_folder_that_was_in_reach_before_stays_where_it_was(
     with in_reach(f"{tmp_path / 'kernel.py'}:f"):
         sys.path[:] = ["elsewhere"]  # what is run may do what it likes
     assert sys.path == ["elsewhere"]
+
+
+def test_a_file_that_changes_twice_in_a_second_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "f.py"
+    for number in "12":
+        file.write_text(f"def f():\n    return {number}\n")
+        os.utime(file, (1e9, 1e9))
+        assert load_function(f"{file}:f")() == int(number)
+    assert [path.name for path in tmp_path.iterdir()] == ["f.py"]
