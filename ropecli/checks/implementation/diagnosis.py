@@ -10,6 +10,7 @@ import numpy as np
 from ropecli.checks.implementation.judge import CALL_FAILED
 from ropecli.checks.implementation.laws import MOST_SPECIFIC_FIRST
 from ropecli.checks.implementation.laws.convention import describe_scale
+from ropecli.checks.implementation.laws.shapes import AS_ROWS_DO
 from ropecli.checks.implementation.laws.state import COMES_BACK
 from ropecli.checks.implementation.oracle import computed_in_half, phase_tolerance
 from ropecli.checks.implementation.probe import describe_non_finite
@@ -76,6 +77,8 @@ def diagnose(
     followers = _followers(subject, cause, explains)
     if cause in WHOLE_DESIGN and _only_rows_differ(failed.get("dtype and shape")):
         followers.add("dtype and shape")
+    if cause != "gradient" and _is_of_wrong_rows(failed.get("gradient")):
+        followers.add("gradient")
     return sentence, [
         replace(check, follows=cause)
         if check.passed is False and check.name in followers
@@ -115,6 +118,11 @@ def _cause(
 def _only_rows_differ(check: Check | None) -> bool:
     """Whether a result has the right shape, and not the right rows."""
     return check is not None and "alone" in (check.counterexample or "")
+
+
+def _is_of_wrong_rows(check: Check | None) -> bool:
+    """Whether a gradient is wrong because the rows are."""
+    return check is not None and (check.note or "").endswith(AS_ROWS_DO)
 
 
 def _followers(subject: Subject, cause: str, explains: Mapping[str, Explains]) -> set[str]:

@@ -50,6 +50,8 @@ STRIDE = 64  #: One step in this number is another instance's.
 WHOLE = 2**23  #: Numbers in the one long call.
 RUN = 128  #: Positions in each of the short calls.
 SECOND = 12  #: Tokens of the second sequence of a decoder.
+LOOKED_AT = 4  #: Wrong gradients of which it is asked whether the rows are wrong as well.
+AS_ROWS_DO = ", as the rows themselves do"
 NEIGHBOURS = 5  #: Positions before a wrong one with which it is tried again.
 SHARE = 10  #: One position in this number is seen in a short call as well.
 #: Sizes of calls that are differentiated, which takes longer.
@@ -231,7 +233,36 @@ def gradient(subject: Subject) -> Outcome:
         factors = {name: values[:1] for name, values in factors.items()}
     _survey(survey, factors, subject, gradient=True)
     outcome = survey.outcome()
+    if outcome.passed is False and survey.note is None and _turns_back_what_is_computed(survey):
+        return replace(outcome, note=f"{outcome.note}{AS_ROWS_DO}")
     return replace(outcome, note=note) if outcome.passed and note else outcome
+
+
+def _turns_back_what_is_computed(survey: Survey) -> bool:
+    """Return True if wrong gradients belong to rows that are wrong in the same way.
+
+    With y = R x and its gradient R^T g of g, <g, y> = <R^T g, x>, whatever R is.
+    """
+    for call in survey.wrong_calls(LOOKED_AT):
+        request = survey.request(call)
+        try:
+            made = survey.instance.request(replace(request, gradient=None))
+            backs = survey.instance.request(request).gradient or ()
+        except (ImplementationError, Unsupported):
+            return False
+        arrays = (request.gradient or (), backs, (request.q, request.k), (made.q, made.k))
+        for given in zip(*arrays, strict=False):
+            if any(each is None for each in given):
+                continue
+            g, back, x, y = (np.asarray(each, dtype=np.float64) for each in given)
+            y_off, back_off = (
+                survey.subject.repeat_tolerance(each, call.dtype) for each in (y, back)
+            )
+            # Each number of y and of the gradient may be off by so much.
+            bound = (np.abs(g) * y_off + np.abs(x) * back_off).sum(axis=-1)
+            if (np.abs((g * y).sum(axis=-1) - (back * x).sum(axis=-1)) > bound).any():
+                return False
+    return True
 
 
 def keys(subject: Subject) -> Outcome:

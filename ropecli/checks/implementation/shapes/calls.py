@@ -155,6 +155,13 @@ class Survey:
         """True if some call was wrong."""
         return self.smallest is not None
 
+    def wrong_calls(self, count: int) -> list[Call]:
+        """Return some calls with wrong rows, the smallest ones."""
+        calls = {id(call): call for call, _, _, wrong in self._seen if wrong.any()}
+        return sorted(calls.values(), key=lambda each: each.batch * each.heads * each.length)[
+            :count
+        ]
+
     def wrong_positions(self) -> list[int]:
         """Return some positions of wrong rows."""
         found = [
