@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,12 @@ from ropecli.checks.verify_encoding import verify_encoding
 from ropecli.cli.app import EXIT_BUG, EXIT_INTERRUPTED, build
 from ropecli.encodings import ENCODINGS, encoding
 from ropecli.errors import RopecliError
+from ropecli.models.diff import diff
 from ropecli.models.lint.rule import Rule
 from ropecli.models.lint.rule import rules as lint_rules
+from ropecli.models.load import load_model
+from ropecli.models.model import Model
+from ropecli.models.stacks import STACKS
 from ropecli.reference.rotation import DIGITS
 from ropecli.rotary import rope
 from ropecli.rotary.types import ROPE_TYPES, formula, own_parameters
@@ -172,6 +177,35 @@ def invariances(_word: str) -> str:
     return _table(("encoding", *headings), rows)
 
 
+def stacks(_word: str) -> str:
+    """A table of files, and how each stack rotates otherwise than Transformers."""
+    others = [each for each in STACKS.values() if each.name not in ("transformers", "paper")]
+    rows = []
+    for file in tomllib.loads((DOCS / "stacks.toml").read_text())["file"]:
+        config, length = file["config"], file.get("sequence_length")
+        ours = load_model(config, sequence_length=length)
+        last = (length or config["max_position_embeddings"]) - 1
+        cells = [_difference(ours, config, length, last, each.name) for each in others]
+        rows.append((file["is"], *cells))
+    return _table(("file", *(f"{each.name} {each.version}" for each in others)), rows)
+
+
+def _difference(ours: Model, config: Any, length: int | None, last: int, stack: str) -> str:
+    """What a stack does otherwise with a file; phases are those of its last position."""
+    try:
+        theirs = load_model(config, sequence_length=length, reading=stack)
+    except RopecliError as error:
+        return f"refused: {str(error).partition('this file: ')[2]}"
+    layers = [each for each in diff(ours, theirs, positions=[last]).layers if not each.same]
+    if not layers:
+        return "equal"
+    off = max(each.phase[0].max_radians for each in layers if each.phase)
+    fields = [field for each in layers for field in each.fields if field.matters]
+    names = sorted({field.name.partition("[")[0] for field in fields})
+    what = ", ".join(f"`{name}`" for name in names)
+    return f"{what}: {off:,.{0 if off > 100 else 1}f} rad at {last:,}" if off else what
+
+
 MAKERS: dict[str, Callable[[str], str]] = {
     "usage": usage,
     "options": options,
@@ -186,6 +220,7 @@ MAKERS: dict[str, Callable[[str], str]] = {
     "rules": rules,
     "about_rules": about_rules,
     "invariances": invariances,
+    "stacks": stacks,
 }
 
 
