@@ -49,11 +49,14 @@ def raise_interrupt(_signal: int, frame: FrameType | None) -> None:
 
 
 def _would_be_lost(frame: FrameType | None) -> bool:
-    """Return whether C code that runs may print the exception and go on: an import, or LLVM."""
+    """Return whether C code may print the exception and go on: of an import, `__del__`, or LLVM."""
     while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib") or frame.f_globals.get(
-            "__name__", ""
-        ).startswith("llvmlite"):
+        code, module = frame.f_code, frame.f_globals.get("__name__", "")
+        if (
+            code.co_filename.startswith("<frozen importlib")
+            or code.co_name == "__del__"
+            or module.startswith("llvmlite")
+        ):
             return True
         frame = frame.f_back
     return False

@@ -27,8 +27,8 @@ SMALL = ropecli.Rotary(head_dim=SMALL_DIM)
 
 #: Laws that make a thousand calls or a long one: tests of the others do without them.
 MANY_CALLS = ("every shape", "every position", "many steps", "two threads")
-#: Laws of single calls in particular shapes, and of two at once.
-OF_CALLS = {"keys", "memory", "gradient", "rounding", "two threads"}
+#: Laws of single calls in particular shapes.
+OF_CALLS = {"keys", "memory", "gradient", "rounding"}
 #: All other laws of `check`.
 LAWS = {
     "rotation", "convention", "relative position", "norm", "composition", "attention factor",
