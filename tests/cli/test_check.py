@@ -180,7 +180,9 @@ def test_what_gives_nothing_to_judge_is_wrong_usage(
     name: str, words: str, kernel: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """One line, and nothing on stdout."""
-    out, err = printed(capfd, f"{kernel}:{name}", "--dim", "16", "--context", "512", "-q", code=2)
+    how = ["--call", f"{name}(x, positions)", "--axes-of-x", "b h s d"] if name[0].islower() else []
+    size = ["--dim", "16", "--context", "512"]
+    out, err = printed(capfd, f"{kernel}:{name}", *size, *how, "-q", code=2)
     assert out == ""
     assert words in err[-1]
     assert len(err) == 1
