@@ -122,7 +122,7 @@ def check(
         typer.Option(
             "--tables-dtype",
             metavar="DTYPE",
-            help=f"Dtype of tables and inv_freq: {one_of(UNIT)}. [default: found by trial]",
+            help=f"Dtype of tables and inv_freq: {one_of([*UNIT])}. [default: found by trial]",
             rich_help_panel=CALLED,
         ),
     ] = None,
@@ -185,7 +185,7 @@ def check(
         list[str] | None,
         typer.Option(
             metavar="DTYPE",
-            help=f"Dtype: {one_of(UNIT)}; repeatable. [default: those of the framework]",
+            help=f"Dtype: {one_of([*UNIT])}; repeatable. [default: those of the framework]",
             rich_help_panel=JUDGED,
         ),
     ] = None,
@@ -193,7 +193,7 @@ def check(
         str | None,
         typer.Option(
             metavar="DTYPE",
-            help=f"Dtype of results: {one_of(UNIT)}. [default: that of the data]",
+            help=f"Dtype of results: {one_of([*UNIT])}. [default: that of the data]",
             rich_help_panel=JUDGED,
         ),
     ] = None,

@@ -127,6 +127,13 @@ def test_tables_are_applied() -> None:
     assert failures(single) == []
 
 
+def test_tables_that_are_given_in_half_precision_are_no_fault() -> None:
+    verdict = judge(transformers, form="tables", tables_dtype="float16", expect=HALF, **SHORT)
+    assert failures(verdict) == []
+    (precision,) = checks_of(verdict, "precision")
+    assert precision.note == "its tables are given in float16"
+
+
 @pytest.mark.slow
 def test_tables_for_the_other_layout_break_the_rotation() -> None:
     verdict = judge(transformers, form="tables", tables="interleaved", **SHORT)

@@ -124,6 +124,9 @@ def precision(subject: Subject) -> Outcome:
     """Under float32 data nothing is rounded further than float32."""
     if "16" in subject.dtype or subject.oracle is None:
         return no_verdict("half precision data" if subject.oracle else "no rotation was recognised")
+    given = subject.tolerances.tables_dtype
+    if given is not None and "16" in given:
+        return no_verdict(f"its tables are given in {given}")
     if subject.evidence.identified is not None and computed_in_half(subject.evidence.identified):
         return Outcome(
             passed=False, note=f"{subject.evidence.identified.precision} under {subject.dtype} data"
