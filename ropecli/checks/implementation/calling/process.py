@@ -73,10 +73,8 @@ class IsolatedEngine:
         self._recipes: dict[int, tuple[Any, ...]] = {}
         self._numbers: dict[int, int] = {}  # of the instances in the process of today
         self._known: dict[tuple[str, ...], Any] = {}  # what was asked once
-        self._ahead: Request | None = None  # the call that was announced,
-        self._early: tuple[Request, _Outcome] | None = (
-            None  # or its outcome, taken before it was asked
-        )
+        self._ahead: deque[Request] = deque()  # calls that were announced,
+        self._early: list[tuple[Request, _Outcome]] = []  # and those answered before they were made
         self._lost = 0.0  # seconds, in calls that ended a process
         self._died = 0
         self._in_a_row = 0
@@ -146,9 +144,9 @@ class IsolatedEngine:
 
     def announce(self, number: int, request: Request) -> None:
         """As `Engine.announce`."""
-        if self._process is not None and number in self._numbers and self._ahead is None:
+        if self._process is not None and number in self._numbers:
             self._process.put(_message("call", self._numbers[number], request))
-            self._ahead = request
+            self._ahead.append(request)
 
     def drop(self, number: int) -> None:
         """As `Engine.drop`."""
@@ -161,8 +159,9 @@ class IsolatedEngine:
         """End the process."""
         if self._process is not None:
             self._process.end()
-        self._process = self._ahead = self._early = None
-        self._numbers.clear()
+        self._process = None
+        for each in (self._ahead, self._early, self._numbers):
+            each.clear()
 
     def _remake(self, number: int) -> None:
         self.load()
@@ -214,14 +213,16 @@ class IsolatedEngine:
         self, process: _Process, method: str, values: tuple[Any, ...], seconds: float
     ) -> _Outcome:
         """Return the outcome of a request, which may be the one that was announced."""
-        if self._early is not None and self._early[0] is values[-1]:
-            early, self._early = self._early[1], None
-            return early
-        if self._ahead is None or self._ahead is not values[-1]:
-            if self._ahead is not None:  # answers come in the order of requests
-                self._early = self._ahead, process.get(seconds)
-            process.put(_message(method, *values))
-        self._ahead = None
+        for place, (request, answer) in enumerate(self._early):
+            if request is values[-1]:
+                del self._early[place]
+                return answer
+        if self._ahead and self._ahead[0] is values[-1]:
+            self._ahead.popleft()
+            return process.get(seconds)
+        process.put(_message(method, *values))
+        while self._ahead:  # answers come in the order of requests
+            self._early.append((self._ahead.popleft(), process.get(seconds)))
         return process.get(seconds)
 
     def _leave(self, replaced: tuple[str, ...], where: str, *, renew: bool) -> None:
@@ -284,7 +285,8 @@ class _Process:
         self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._threads = [
-            threading.Thread(target=self._converse, daemon=True),
+            threading.Thread(target=self._write, daemon=True),
+            threading.Thread(target=self._read, daemon=True),
             threading.Thread(target=printed.read, args=(self._worker.stderr,), daemon=True),
         ]
         for thread in self._threads:
@@ -343,13 +345,18 @@ class _Process:
             words = f"its process ended with exit code {code}"
         return words + self._printed.words()
 
-    def _converse(self) -> None:
-        """Write each request and read its answer."""
-        with contextlib.suppress(OSError), self._worker.stdout as answers:
+    def _write(self) -> None:
+        """Write requests, until the worker has ended, which its answers tell."""
+        with contextlib.suppress(OSError, ValueError):
             while (request := self._requests.get()) is not None:
+                self._worker.stdin.write(request)
+                self._worker.stdin.flush()
+
+    def _read(self) -> None:
+        """Read answers, until there are no more."""
+        with contextlib.suppress(OSError), self._worker.stdout as answers:
+            while True:
                 try:
-                    self._worker.stdin.write(request)
-                    self._worker.stdin.flush()
                     answer = _Unpickler(answers).load()
                     answer = answer if _is_outcome(answer) else ValueError()
                 except Exception as error:

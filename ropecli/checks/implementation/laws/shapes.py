@@ -169,23 +169,15 @@ def every_position(subject: Subject) -> Outcome:
     length = min(subject.context, max(RUN, WHOLE // subject.dim))
     if subject.implementation.form == "decoder":
         length = min(length, 4096)
-    while not survey.make(_run(subject, 0, length)):
+    taken, *_ = survey.make_all([_run(subject, 0, length), *_short_runs(subject)])
+    while not taken:
         if length == 1:
             return no_verdict(survey.refused() or "it cannot be called with consecutive positions")
         length = (length + 1) // 2
+        taken = survey.make(_run(subject, 0, length))
     longest = length
     for first in range(longest, subject.context, longest):  # the rest of a context that is longer
         if not survey.make(_run(subject, first, min(longest, subject.context - first))):
-            break
-    random = np.random.default_rng([subject.seed, 42])
-    starts = np.arange(0, max(1, subject.context - RUN + 1), RUN)
-    share = 1 if subject.thorough else SHARE
-    chosen = random.permutation(starts)[: 1 + len(starts) // share]
-    if subject.implementation.costly or subject.implementation.form == "decoder":
-        chosen = chosen[:4]
-    for first in chosen:
-        most = min(RUN, subject.context - int(first))
-        if not survey.make(_run(subject, int(first) + int(random.integers(0, 2)), most - 1 or 1)):
             break
     for position in survey.wrong_positions():  # in another row: is it the row or the position?
         before = min(NEIGHBOURS, position)
@@ -197,6 +189,22 @@ def every_position(subject: Subject) -> Outcome:
         limit = survey.limit_of_length()
     outcome = survey.outcome(with_others=True)
     return replace(outcome, samples=survey.numbers // subject.dim)
+
+
+def _short_runs(subject: Subject) -> list[Call]:
+    """Return short calls that see some share of the context."""
+    random = np.random.default_rng([subject.seed, 42])
+    starts = np.arange(0, max(1, subject.context - RUN + 1), RUN)
+    share = 1 if subject.thorough else SHARE
+    chosen = random.permutation(starts)[: 1 + len(starts) // share]
+    if subject.implementation.costly or subject.implementation.form == "decoder":
+        chosen = chosen[:4]
+    lengths = np.minimum(RUN, subject.context - chosen)
+    chosen = chosen + random.integers(0, 2, size=len(chosen))
+    return [
+        _run(subject, first, max(1, length - 1))
+        for first, length in zip(chosen.tolist(), lengths.tolist(), strict=True)
+    ]
 
 
 def _run(subject: Subject, first: int, length: int, mode: str = "one sequence") -> Call:
@@ -335,15 +343,19 @@ def steps(subject: Subject) -> Outcome:
         return _decoded(subject, many)
     survey = Survey(subject=subject, instance=first)
     taken = survey.make(_run(subject, 1, 1, "a step"))
-    for position in range(many if taken else 0):
-        survey.instance = second if position % STRIDE == STRIDE - 1 else first
-        survey.make(_run(subject, position, 1, "a step"))
+    singles = [_run(subject, position, 1, "a step") for position in range(many if taken else 0)]
+    for start in range(0, len(singles), STRIDE):
+        *most, last = singles[start : start + STRIDE]
+        survey.instance = first
+        survey.make_all(most)
+        survey.instance = second
+        survey.make_all([last])
     survey.instance = first
-    for length in (min(PLAIN, many), min(3 * PLAIN, many), min(PLAIN, many)):
-        survey.make(_run(subject, 0, length, "a prefill after steps"))
+    lengths = (min(PLAIN, many), min(3 * PLAIN, many), min(PLAIN, many))
+    survey.make_all([_run(subject, 0, length, "a prefill after steps") for length in lengths])
     survey.instance = second
-    for length in range(1, grown + 1):
-        survey.make(_run(subject, 0, length, "a sequence that grows"))
+    growing = range(1, grown + 1)
+    survey.make_all([_run(subject, 0, length, "a sequence that grows") for length in growing])
     return survey.outcome()
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +41,7 @@ SAMPLED = 24  #: Rows that are kept of each call: wrong ones, right ones, and wh
 #: Share of the rows that must be wrong for an error of all, and its largest size.
 UNIFORM, SMALL = 0.7, 2.0**-6
 MOST_LOOKED_AT = 8  #: Lengths of wrong calls that may have a table of their own.
+AHEAD = 2  #: Calls that wait while one is made.
 MOST_DEATHS = 2  #: Calls that may end the process of an implementation before no more are made.
 
 
@@ -104,18 +107,18 @@ class Survey:
         return self.make_all([call])[0]
 
     def make_all(self, calls: Sequence[Call]) -> list[bool]:
-        """Make calls, of which the next one runs while one is judged; return as `make`."""
+        """Make calls, of which the next ones run while one is judged; return as `make`."""
         taken: list[bool] = []
-        following = self._request(calls[0]) if calls else None
+        coming = iter(calls)
+        ahead: deque[tuple[Array, Request, Array]] = deque()
         for number, call in enumerate(calls):
-            assert following is not None
-            base, request, scales = following
             if self.deaths >= MOST_DEATHS:
                 return taken + [False] * (len(calls) - number)
+            for following in islice(coming, 1 + AHEAD - len(ahead)):
+                ahead.append(self._request(following))
+                self.instance.announce(ahead[-1][1])
+            base, request, scales = ahead.popleft()
             response = self._respond(call, request)
-            if number + 1 < len(calls):
-                following = self._request(calls[number + 1])
-                self.instance.announce(following[1])
             if isinstance(response, bool):
                 taken.append(response)
                 continue
