@@ -28,7 +28,7 @@ AFTER_ANOTHER = "after a call from another thread"
 AT_ONCE = "while another thread calls it too"
 POINTS = 32  #: Points of a call at which it is stopped.
 SECONDS = 0.3  #: Of computing, for all of them.
-FREE, FREE_SECONDS = 50, 0.1  #: Calls that two threads make without a pause, and of computing.
+FREE, FREE_SECONDS = 200, 0.25  #: Calls that two threads make without a pause, and of computing.
 SWITCH = 1e-6  #: Seconds between switches of threads meanwhile.
 #: Seconds to wait for a call that may wait for a lock itself: half as long each time that it does,
 LONGEST_WAIT, SHORTEST_WAIT = 1.0, 0.002
