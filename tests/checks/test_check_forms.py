@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import slow
+from helpers import slow, slow_rows
 from implementations.plain import inv_freq, rotate_half
 from judging import (
     DIM,
@@ -292,7 +292,7 @@ class WithBase:
     [
         (with_base, {}, True, None),
         (with_base, {"init": {"base": 2e4}}, True, None),
-        (own_frequencies, {}, True, None),
+        *slow_rows((own_frequencies, {}, True, None)),
         (with_base, {"head_dim": 2}, None, "one pair turns alike with any base"),
         (table_as_theta, {}, None, "its theta is not a number"),
         (no_base_of_many, {}, True, None),

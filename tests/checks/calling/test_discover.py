@@ -19,6 +19,8 @@ from ropecli.checks.implementation.interface import Unsupported
 
 Array = Any  # of NumPy
 CASES: list[Any] = []
+#: Those that are found late in the search.
+LONG = {"angles_of_two_sequences", "of_lengths", "side_by_side", "rows_of_frequencies"}
 
 
 def found(
@@ -44,7 +46,8 @@ def called(options: str, **how: Any) -> Callable[[Any], Any]:
     """Keep a target as a case: by which options it is called, and how that is asked for."""
 
     def keep(target: Any) -> Any:
-        CASES.append(pytest.param(target, options, how, id=target.__name__))
+        marks = [pytest.mark.slow] if target.__name__ in LONG else []
+        CASES.append(pytest.param(target, options, how, id=target.__name__, marks=marks))
         return target
 
     return keep
