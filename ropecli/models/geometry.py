@@ -136,7 +136,6 @@ def set_axes(
     """Move the sections of M-RoPE from the scaling keys to the parameters."""
     section = scaling.pop("mrope_section", None) or scaling.pop("xdrope_section", None)
     section = section or keys.config.get("mrope_section")
-    turns = scaling.pop("mrope_interleaved", None)
     if section is None:
         section = keys.architecture.defaults.get("mrope_section")
         if section is None or sum(section) != _pairs(parameters):
@@ -145,8 +144,14 @@ def set_axes(
     if facts.get("mrope") == "height and width first":
         del parameters["mrope_section"]
         parameters["axis"] = _height_and_width_first(section)
-    elif turns if turns is not None else facts.get("mrope") == "interleaved":
+    elif takes_turns(keys, scaling.get("mrope_interleaved")):
         parameters["mrope_interleaved"] = True
+
+
+def takes_turns(keys: Keys, given: object) -> bool:
+    """Return whether the axes of M-RoPE take turns; no code of Transformers reads the key."""
+    fixed = keys.architecture.facts.get("mrope") == "interleaved"
+    return fixed if given is None or keys.architecture.in_transformers else bool(given)
 
 
 def _pairs(parameters: Mapping[str, Any]) -> int:

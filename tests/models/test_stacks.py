@@ -49,6 +49,23 @@ def test_truncate_false_is_honoured_by_two_and_not_by_two() -> None:
         assert np.count_nonzero(apart * 4096 > 0.1) == 9
 
 
+@pytest.mark.parametrize(
+    ("model_type", "turns"), [("qwen3_vl_text", True), ("qwen2_vl_text", False)]
+)
+@pytest.mark.parametrize("given", [True, False, None])
+def test_mrope_interleaved_is_read_by_vllm_only(
+    model_type: str, turns: bool, given: bool | None
+) -> None:
+    """The code of Transformers and the architecture of a GGUF fix whether axes take turns."""
+    scaling: dict[str, Any] = {"rope_type": "default", "mrope_section": [24, 20, 20]}
+    scaling |= {} if given is None else {"mrope_interleaved": given}
+    config = QWEN3_VL | {"model_type": model_type, "rope_scaling": scaling}
+    runs = (0,) * 24 + (1,) * 20 + (2,) * 20
+    assert (rotary(config, "transformers").axis != runs) is turns
+    assert (rotary(config, "llama.cpp").axis != runs) is turns
+    assert (rotary(config, "vllm").axis != runs) is (given is True)
+
+
 def test_a_truncate_under_a_layer_type_is_not_read_by_transformers() -> None:
     entry = GPT_OSS["rope_scaling"] | {"rope_theta": 150_000}
     nested = {k: v for k, v in GPT_OSS.items() if k not in ("rope_scaling", "rope_theta")}

@@ -72,7 +72,10 @@ def refuse(what: str) -> NoReturn:
 
 
 def _complete(settings: Settings, keys: Keys) -> Settings:
-    """Add the share that every model reads, the rotary dim, and the server's default length."""
+    """Add what every model reads: the share, the rotary dim, whether the axes of M-RoPE take turns.
+
+    And the server's default length.
+    """
     if settings.rope_type is None or settings.part:
         return settings
     geometry, scaling = dict(settings.geometry), dict(settings.scaling)
@@ -86,6 +89,8 @@ def _complete(settings: Settings, keys: Keys) -> Settings:
         if not 0 < number("partial_rotary_factor", share) <= 1:
             refuse(f"partial_rotary_factor must be above 0 and at most 1, got {quote(share)}")
         geometry["partial_rotary_factor"] = share
+    if "mrope_section" in geometry:
+        geometry["mrope_interleaved"] = bool(scaling.get("mrope_interleaved"))
     scaling["max_model_len"] = keys.integer(_ORIGINAL)
     return replace(settings, geometry=geometry, scaling=scaling)
 

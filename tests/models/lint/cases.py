@@ -112,12 +112,21 @@ _ORIGINAL = "original_max_position_embeddings"
 _LINEAR: Json = {"rope_type": "linear", "factor": 8.0}
 _DYNAMIC: Json = {"type": "dynamic", "factor": 4.0}
 _MROPE: Json = {"mrope_section": [16, 24, 24]}
-_INTERLEAVED: Json = {"mrope_section": [24, 20, 20], "mrope_interleaved": True}
+_SECTION = "rope_scaling.mrope_section"
+
+
+def sectioned(*section: int) -> Json:
+    """Keys of a model whose axes take turns."""
+    return {"model_type": "qwen3_vl_text", "rope_scaling": {"mrope_section": list(section)}}
+
+
 CASES: dict[str, Case] = {
     "R002": Case("", {"model_type": "gpt2", "n_embd": 768}, config()),
     **of_config(
         {
             "R001": ("rope_theta", {"rope_theta": -1.0}, {}),
+            "R071": (_SECTION, sectioned(10, 27, 27), sectioned(24, 20, 20)),
+            "R073": (_SECTION, sectioned(24, 20, 20), sectioned(22, 21, 21)),
             "R089": ("rope_theta", {"rope_theta": 1.0}, {"rope_theta": 2.0}),
             "R086": ("rotary_dim", {"rotary_dim": 64}, {"rotary_dim": 128}),
             "R004": ("model_type", {"model_type": "my_model"}, {}),
@@ -275,8 +284,6 @@ CASES: dict[str, Case] = {
                 _MROPE | {"rope_type": "default", "mrope_section": [16, 24, 23]},
                 _MROPE | {"rope_type": "default"},
             ),
-            "R071": ("mrope_section", _INTERLEAVED | {"mrope_section": [10, 27, 27]}, _INTERLEAVED),
-            "R073": ("mrope_section", _INTERLEAVED, _INTERLEAVED | {"mrope_section": [22, 21, 21]}),
             "R050": ("low_freq_factor", LLAMA3 | {"low_freq_factor": 5}, LLAMA3),
         },
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from models.configs import QWEN3_VL
 from models.stacks.measured import lines
 
 from ropecli import load_model
@@ -127,3 +128,11 @@ def test_the_original_length_is_named_where_it_is_read() -> None:
     phi = MISTAKES["PHI35: longrope original lost"]["config"]
     found = lint(phi | {"original_max_position_embeddings": 131_072})
     assert "original_max_position_embeddings" in {f.key for f in found if f.rule == "R005"}
+
+
+def test_axes_in_another_order_only_where_the_key_is_read() -> None:
+    scaling = {"rope_type": "default", "mrope_section": [24, 20, 20], "mrope_interleaved": False}
+    config = QWEN3_VL | {"num_hidden_layers": 36, "rope_scaling": scaling}
+    (finding,) = [each for each in lint(config) if each.rule == "R005"]
+    assert "here mrope_interleaved is false" in finding.message
+    assert "As released, in vllm pairs belong to other axes." in finding.message

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ropecli.models.geometry import takes_turns
 from ropecli.models.gguf.ggml import axis_of_pairs
 from ropecli.models.lint.readings import FIRST
 from ropecli.models.lint.rule import Hit, rule
@@ -346,7 +347,4 @@ def _cut(entry: Entry, sizes: list[int]) -> list[str]:
 
 
 def _is_interleaved(entry: Entry) -> bool:
-    given = entry.values.get("mrope_interleaved")
-    if given is None:
-        return entry.part.keys.architecture.facts.get("mrope") == "interleaved"
-    return given is True
+    return takes_turns(entry.part.keys, entry.values.get("mrope_interleaved"))

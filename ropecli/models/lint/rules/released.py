@@ -100,6 +100,8 @@ def _value(part: Part, settings: Settings, key: str) -> Any:
         return _interval(part)
     if key == "partial_rotary_factor" and "rotary_dim" in placed:
         return placed["rotary_dim"] / placed["head_dim"]
+    if key == "mrope_interleaved":  # as written: not every stack reads it
+        placed = {}
     value = placed.get(key, settings.scaling.get(key))
     return _DEFAULTS.get(key) if value is None else value
 
