@@ -23,9 +23,9 @@ SECOND = {
     "Molmo-7B-D": "vLLM molmo.py:456, get_rope of the whole head",
     "Nemotron-51B": "llama.cpp conversion/deci.py: rope_freqs as Llama 3.1's",
     "Orion-14B": "llama.cpp src/models/orion.cpp: neox, the whole head",
-    "Phi-3-small-8k": "its keys alone: rope_embedding_base, rope_position_scale",
+    "Phi-3-small-8k": "vLLM phi3_small.py: get_rope of the whole head, and linear scaling by 1",
     "RefinedWeb falcon-7b": "Transformers 5.23.0 modeling_falcon.py",
-    "Ring-linear (bailing_moe_linear)": "its keys alone, as Ling's",
+    "Ring-linear (bailing_moe_linear)": "mlx-lm bailing_moe_linear.py: half",
     "TeleChat-7B": "Tele-AI/Telechat models/7B/modeling_telechat.py, RotaryEmbedding",
     "sarvam-105b": "vLLM sarvam.py:193, is_neox_style false",
 }
