@@ -136,3 +136,38 @@ def test_axes_in_another_order_only_where_the_key_is_read() -> None:
     (finding,) = [each for each in lint(config) if each.rule == "R005"]
     assert "here mrope_interleaved is false" in finding.message
     assert "As released, in vllm pairs belong to other axes." in finding.message
+
+
+def test_llama_3_2_has_a_factor_of_its_own() -> None:
+    """Its models share the embeddings with the output, and those of Llama 3.1 do not."""
+    text = said({"rope_scaling": None, "tie_word_embeddings": True}, "R005")
+    assert "rope_type 'llama3', factor 32, low_freq_factor 1, " in text
+    assert ", factor 8, " in said({"rope_scaling": None}, "R005")
+
+
+@pytest.mark.parametrize("base", [50_000, 800_000])
+def test_an_architecture_of_several_makers_has_no_base(base: float) -> None:
+    """Moonlight and Kimi-VL are of DeepSeek-V3's architecture."""
+    sound = MISTAKES["DSV3: deepseek original 163840"]["config"]
+    other = sound | {"rope_theta": base, "max_position_embeddings": 131_072, "rope_scaling": None}
+    assert [each for each in lint(other) if each.rule == "R005"] == []
+
+
+def test_an_original_length_that_no_released_file_has() -> None:
+    sound = MISTAKES["QWEN25Y: yarn context not raised"]["config"]
+    short = sound["rope_scaling"] | {"original_max_position_embeddings": 4096}
+    found = lint(sound | {"rope_scaling": short})
+    assert "R005" in {each.rule for each in found}
+
+
+def test_a_length_of_full_layers_is_compared_where_sliding_ones_come_first() -> None:
+    scaling = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 4096}
+    config = LLAMA | {
+        "model_type": "olmo3",
+        "max_position_embeddings": 65_536,
+        "sliding_window": 4096,
+        "layer_types": (["sliding_attention"] * 3 + ["full_attention"]) * 8,
+        "rope_scaling": scaling,
+    }
+    (finding,) = [each for each in lint(config) if each.rule == "R005"]
+    assert finding.key == "rope_scaling.original_max_position_embeddings"

@@ -62,8 +62,9 @@ def _kind(part: Part, settings: Settings) -> str:
 
 
 def _compare(part: Part, settings: Settings, row: Mapping[str, Any]) -> Iterator[Hit]:
-    if any(_value(part, settings, key) != value for key, value in row.get("when", {}).items()):
-        return
+    for key, value in row.get("when", {}).items():
+        if _value(part, settings, key) not in (value if isinstance(value, list) else [value]):
+            return
     has: Mapping[str, list[Any]] = row["has"]
     used = {key: _value(part, settings, key) for key in has}
     wrong = {key: has[key][0] for key in has if used[key] not in has[key]}
@@ -90,12 +91,14 @@ def _compare(part: Part, settings: Settings, row: Mapping[str, Any]) -> Iterator
 def _value(part: Part, settings: Settings, key: str) -> Any:
     """Return the value in use, whichever key of the file it is from."""
     placed = settings.geometry
-    if key == "rope_type":
-        return settings.rope_type
-    if key == "max_position_embeddings":
-        return settings.context_length
-    if key == "rope_interleave":
-        return placed.get("layout") == "interleaved"
+    of_file = {
+        "rope_type": settings.rope_type,
+        "max_position_embeddings": settings.context_length,
+        "tie_word_embeddings": part.config.get("tie_word_embeddings") is True,
+        "rope_interleave": placed.get("layout") == "interleaved",
+    }
+    if key in of_file:
+        return of_file[key]
     if key == "no_rope_layer_interval":
         return _interval(part)
     if key == "partial_rotary_factor" and "rotary_dim" in placed:
@@ -126,7 +129,7 @@ def _change(part: Part, settings: Settings, key: str, value: Any) -> tuple[str, 
         return part.key(key), value
     held = part.config.get(part.holder or "")
     held = held if isinstance(held, dict) else {}
-    if settings.nested:
+    if any(isinstance(value, dict) for value in held.values()):
         return part.key(f"{part.holder}.{_kind(part, settings)}.{key}"), value
     if key not in _EITHER or key in held:
         return part.key(f"{part.holder or 'rope_scaling'}.{key}"), value
