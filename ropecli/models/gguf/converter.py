@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ropecli.errors import ArgumentError
 from ropecli.models.entries import BASE, entries
 from ropecli.models.gguf.reader import GgufFile, TensorInfo
 from ropecli.models.gguf.settings import FREQS, LONG, SHORT
 from ropecli.models.keys import FULL, MOST_LAYERS, SLIDING
 from ropecli.models.layers import dense_layers, layer_pattern
+from ropecli.numbers import number, positive, quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,6 +40,8 @@ _REALS = (
     "attention.temperature_scale",
     "rope.freq_base",
     "rope.freq_base_swa",
+    "rope.scaling.alpha",
+    "attention.compress_rope_freq_base",
     *(f"rope.scaling.{name}" for name in ("attn_factor", "factor", "yarn_log_multiplier")),
     *(
         f"rope.scaling.yarn_{name}"
@@ -108,6 +112,13 @@ class _Writing:
         self.tensors: dict[str, NDArray[np.float64]] = {}
         kinds = entries(part.keys)
         self.entry: Mapping[str, Any] = kinds.get(FULL, kinds.get("all")) or {}
+        if facts.get("flat"):
+            given = part.keys.own("rope_scaling") or {}
+            self.entry = {
+                "rope_theta": part.keys.real("rope_theta"),
+                "rope_type": given.get("type", "default"),
+                **given,
+            }
         self.local: Mapping[str, Any] = kinds.get(SLIDING) or {}
         self.context = part.keys.integer("max_position_embeddings")
         first = next(iter(head_dims.values()))
@@ -131,7 +142,7 @@ class _Writing:
         writes = self.facts.get("writes", _BOTH)
         if "scaling" in writes:
             self._scaling()
-        sections = self.entry.get("mrope_section") or self.facts.get("sections")
+        sections = self._sections or self.facts.get("sections")
         if sections is not None and all(isinstance(n, int) for n in sections):
             self.add("rope.dimension_sections", (*sections, 0, 0, 0, 0)[:4])
         if "base" in writes:
@@ -150,17 +161,36 @@ class _Writing:
         found = (outer or inner if phi else inner or outer) or self.context
         return None if found is None else int(found)
 
+    @property
+    def _sections(self) -> list[int] | None:
+        names = (
+            ("xdrope_section", "mrope_section") if self.facts.get("xdrope") else ("mrope_section",)
+        )
+        return next((self.entry[name] for name in names if self.entry.get(name)), None)
+
     def _base(self) -> float | None:
-        base = self.entry.get("rope_theta")
+        base: float | None = self.entry.get("rope_theta")
         if base is None and self.keys.architecture.in_transformers:
             base = BASE
         if self.facts.get("base") == "rope_ratio":
             base = BASE * (self.keys.config.get("rope_ratio") or 1.0)
         usual = self.facts.get("alpha")
-        if base is None or usual is None or self.rope_type != "dynamic":
+        if base is None or usual is None or self.rope_type not in ("dynamic", "xdrope"):
             return base
-        alpha = self.entry.get("alpha") or usual
+        if self.facts.get("xdrope") and self._sections is not None:
+            alpha = self._needed("alpha", self.entry, "rope_scaling.alpha")
+            self.add("rope.scaling.alpha", number("alpha", alpha))
+            return base
+        alpha = positive("alpha", self.entry.get("alpha") or usual)
         return float(base * alpha ** (self.head_dim / (self.head_dim - 2)))
+
+    def _needed(self, name: str, given: Mapping[str, Any], path: str) -> Any:
+        """Return a value without which the converter fails."""
+        if given.get(name) is None:
+            kind = quote(self.keys.architecture.model_type)
+            msg = f"the conversion of model_type {kind} to a GGUF needs {path}"
+            raise ArgumentError(msg)
+        return given[name]
 
     def _scaling(self) -> None:
         own, factor = self.facts.get("scaling"), self.entry.get("factor")
@@ -194,9 +224,12 @@ class _Writing:
             rank = keys.integer("kv_lora_rank")
             self.add("attention.key_length", self.head_dim if rank is None else rank + rope_dim)
             self.add("attention.key_length_mla", self.head_dim)
+            self.add("attention.key_length_mla_swa", self.head_dims.get(SLIDING))
             self.add("rope.dimension_count", rope_dim)
             return
         self.add("attention.key_length", self.head_dim)
+        if count == "rope":
+            self.add("rope.dimension_count", rope_dim)
         local_dim = self.head_dims.get(SLIDING, self.head_dim)
         if local_dim != self.head_dim:
             self.add("attention.key_length_swa", local_dim)
@@ -236,6 +269,11 @@ class _Writing:
         if self.facts.get("rope_pattern") and keys.per_layer("no_rope_layers"):
             flags = tuple(bool(flag) for flag in keys.per_layer("no_rope_layers"))
             self.add("attention.rope_pattern", flags)
+        if self.facts.get("compress"):
+            self._needed("compress_ratios", keys.config, "compress_ratios")
+            self._needed("compress_rope_theta", keys.config, "compress_rope_theta")
+            self.add("attention.compress_ratios", tuple(keys.per_layer("compress_ratios")))
+            self.add("attention.compress_rope_freq_base", keys.real("compress_rope_theta"))
         if self.facts["arch"] == "llama4" and types and set(types) == {FULL}:
             self.add("attention.sliding_window", 0)
         if self.facts.get("switch"):

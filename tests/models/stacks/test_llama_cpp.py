@@ -139,3 +139,128 @@ def test_a_model_that_the_converter_does_not_have() -> None:
     config = {"model_type": "esm", "position_embedding_type": "rotary"}
     with pytest.raises(FileError, match="no conversion to a GGUF is known for model_type 'esm'"):
         load_model(config, reading="llama.cpp")
+
+
+def layers_of(config: dict[str, Any]) -> dict[str, Rotary]:
+    """The rotation of each kind of layer, as llama.cpp makes it of a config.json."""
+    model = load_model(config, reading="llama.cpp")
+    return {layer.name: layer.rotary for layer in model.layers if layer.rotary is not None}
+
+
+HUNYUAN_VL: dict[str, Any] = {
+    "model_type": "hunyuan_vl",
+    "hidden_size": 1024,
+    "num_attention_heads": 16,
+    "head_dim": 128,
+    "num_hidden_layers": 4,
+    "max_position_embeddings": 32_768,
+    "rope_theta": 10_000.0,
+    "rope_scaling": {
+        "alpha": 1000.0,
+        "factor": 1.0,
+        "type": "xdrope",
+        "xdrope_section": [16, 16, 16, 16],
+    },
+}
+
+
+@pytest.mark.parametrize("section", ["xdrope", "dynamic"])
+def test_hunyuan_vl_has_four_axes_and_an_enlarged_base(section: str) -> None:
+    """Its loader enlarges the base: the converter writes alpha, where there are sections."""
+    key = "xdrope_section" if section == "xdrope" else "mrope_section"
+    scaling = {"alpha": 1000.0, "rope_type": section, key: [16, 16, 16, 16]}
+    (rotary,) = layers_of(HUNYUAN_VL | {"rope_scaling": scaling}).values()
+    assert rotary.base == pytest.approx(10_000 * 1000 ** (128 / 126), rel=1e-12)
+    assert rotary.axis == (0,) * 16 + (1,) * 16 + (2,) * 16 + (3,) * 16
+
+
+def test_hunyuan_vl_without_alpha_is_refused() -> None:
+    scaling = {"rope_type": "xdrope", "xdrope_section": [16, 16, 16, 16]}
+    with pytest.raises(FileError, match=r"needs rope_scaling\.alpha"):
+        layers_of(HUNYUAN_VL | {"rope_scaling": scaling})
+
+
+DEEPSEEK_V4: dict[str, Any] = {
+    "model_type": "deepseek_v4",
+    "hidden_size": 4096,
+    "num_attention_heads": 64,
+    "head_dim": 512,
+    "qk_rope_head_dim": 64,
+    "num_hidden_layers": 4,
+    "max_position_embeddings": 1_048_576,
+    "rope_theta": 10_000,
+    "compress_rope_theta": 160_000,
+    "compress_ratios": [0, 0, 4, 128],
+    "rope_scaling": {
+        "type": "yarn",
+        "factor": 16,
+        "original_max_position_embeddings": 65_536,
+        "beta_fast": 32,
+        "beta_slow": 1,
+    },
+}
+
+
+def test_deepseek_v4_scales_its_compressed_layers_only() -> None:
+    found = layers_of(DEEPSEEK_V4)
+    main, compress = found["main"], found["compress"]
+    assert (main.rope_type, main.base) == ("default", 10_000)
+    assert (compress.rope_type, compress.base) == ("yarn", 160_000)
+    assert compress.attention_factor == 1
+    for rotary in found.values():
+        assert (rotary.head_dim, rotary.rotary_dim, rotary.rotary_offset) == (512, 64, 448)
+    slowest = 160_000 ** (-62 / 64)
+    assert compress.inv_freq[-1] == pytest.approx(slowest / 16, rel=1e-12)
+    own = load_model(DEEPSEEK_V4).layer("compress").rotary
+    assert own is not None
+    assert compress.inv_freq == pytest.approx(own.inv_freq, rel=1e-12)
+
+
+def test_deepseek_v4_without_its_ratios_is_refused() -> None:
+    config = {key: value for key, value in DEEPSEEK_V4.items() if key != "compress_ratios"}
+    with pytest.raises(FileError, match="needs compress_ratios"):
+        layers_of(config)
+
+
+def test_dots3_note_has_a_base_for_each_kind_of_layer() -> None:
+    config = {
+        "model_type": "dots3_note",
+        "text_config": {
+            "model_type": "dots3_note_text",
+            "hidden_size": 5120,
+            "num_attention_heads": 128,
+            "qk_nope_head_dim": 192,
+            "qk_rope_head_dim": 64,
+            "kv_lora_rank": 512,
+            "num_hidden_layers": 4,
+            "layer_types": ["sliding_attention"] * 3 + ["full_attention"],
+            "sliding_window_size": 512,
+            "swa_kv_lora_rank": 512,
+            "swa_qk_nope_head_dim": 192,
+            "swa_qk_rope_head_dim": 64,
+            "max_position_embeddings": 524_288,
+            "rope_theta": 80_000_000,
+            "swa_rope_theta": 50_000,
+        },
+    }
+    found = layers_of(config)
+    assert {name: rotary.base for name, rotary in found.items()} == {
+        "full_attention": 80_000_000,
+        "sliding_attention": 50_000,
+    }
+    for rotary in found.values():
+        assert (rotary.head_dim, rotary.rotary_dim, rotary.rotary_offset) == (256, 64, 192)
+        assert rotary.layout == "interleaved"
+
+
+@pytest.mark.parametrize(("given", "factor"), [(1.0, 1.0), (None, (1 + 0.1 * np.log(40)) ** 2)])
+def test_the_score_of_deepseek_v3_with_and_without_mscale_all_dim(
+    given: float | None, factor: float
+) -> None:
+    """Where the key is missing, vectors carry m = 1 + 0.1 ln s, and the score m^2 once more."""
+    scaling = {"type": "yarn", "factor": 40, "original_max_position_embeddings": 4096}
+    scaling |= {} if given is None else {"mscale": 1.0, "mscale_all_dim": given}
+    config = KIMI_K2 | {"model_type": "deepseek_v3", "rope_theta": 1e4, "rope_scaling": scaling}
+    (rotary,) = layers_of(config).values()
+    assert rotary.attention_factor == pytest.approx(np.sqrt(factor), rel=1e-6)
+    assert rotary.softmax_factor == pytest.approx((1 + 0.1 * np.log(40)) ** 2, rel=1e-6)
