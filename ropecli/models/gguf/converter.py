@@ -7,6 +7,7 @@ type or YaRN's bounds, llama.cpp does not know of.
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 from dataclasses import dataclass, field
 from functools import cache
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from ropecli.models.gguf.reader import Value
     from ropecli.models.parts import Part
 
+_SUFFIX = re.compile("(ForCausalLM|ForConditionalGeneration|LMHeadModel|Model)$")
 _STOPPED = 1e30  #: A divisor that stops a pair.
 _BOTH = ("base", "scaling")
 #: Keys whose numbers are floating-point, whatever they are in a config.json.
@@ -64,6 +66,26 @@ def table() -> Mapping[str, Any]:
     return MappingProxyType(tomllib.loads(text))
 
 
+def entry_name(part: Part, config: Mapping[str, Any]) -> str | None:
+    """Return the name of a text model's entry; None where the table has none.
+
+    The converter goes by the first class of architectures, the text model's or else the file's,
+    and not by model_type. Classes are named as model types are, all but a few.
+    """
+    classes = part.keys.config.get("architectures") or config.get("architectures")
+    first = classes[0] if isinstance(classes, list) and classes else None
+    if isinstance(first, str) and (plain := _SUFFIX.sub("", first)) != first:
+        own = next((name for name in table() if _joined(name) == _joined(plain)), None)
+        if own is not None:
+            return own
+    model_type = part.keys.architecture.model_type
+    return model_type if model_type in table() else None
+
+
+def _joined(name: str) -> str:
+    return name.removesuffix("_text").replace("_", "").replace("-", "").lower()
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Converted(GgufFile):
     """A GGUF that is not on a disk."""
@@ -75,19 +97,19 @@ class Converted(GgufFile):
         return self.values[name]
 
 
-def convert(part: Part, source: str, head_dims: Mapping[str, int]) -> Converted:
+def convert(part: Part, name: str, source: str, head_dims: Mapping[str, int]) -> Converted:
     """Return the GGUF of the text model of a config.json.
 
     Args:
         part: The text model.
+        name: Of its entry in the table.
         source: The file's name.
         head_dims: Coordinates of a head in each kind of layer.
 
     Raises:
         ArgumentError: A value that cannot be used.
     """
-    facts = table()[str(part.keys.architecture.model_type)]
-    writing = _Writing(part, facts, head_dims)
+    writing = _Writing(part, table()[name], head_dims)
     writing.write()
     return Converted(
         path=Path(source),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ropecli.errors import ArgumentError
-from ropecli.models.gguf.converter import convert, table
+from ropecli.models.gguf.converter import convert, entry_name
 from ropecli.models.gguf.settings import gguf_settings
 from ropecli.models.keys import INDEXER
 from ropecli.models.parts import parts
@@ -39,7 +39,8 @@ def read(described: Description) -> tuple[Settings, ...]:
     if text is None:
         return described.settings
     architecture = text.keys.architecture
-    if architecture.model_type not in table():
+    name = entry_name(text, described.raw)
+    if name is None:
         if not architecture.in_transformers:
             return described.settings
         kind = quote(architecture.model_type)
@@ -49,7 +50,7 @@ def read(described: Description) -> tuple[Settings, ...]:
     head_dims = {each.name: each.geometry["head_dim"] for each in own if each.geometry}
     if not head_dims:
         return described.settings
-    header = convert(text, described.source, head_dims)
+    header = convert(text, name, described.source, head_dims)
     converted = [_laid_out(each, own) for each in gguf_settings(header)]
     if len(own) == 1 and len({_rotation(each) for each in converted}) == 1:
         converted = [replace(converted[0], name=own[0].name, layers=own[0].layers)]

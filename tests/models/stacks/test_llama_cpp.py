@@ -264,3 +264,48 @@ def test_the_score_of_deepseek_v3_with_and_without_mscale_all_dim(
     (rotary,) = layers_of(config).values()
     assert rotary.attention_factor == pytest.approx(np.sqrt(factor), rel=1e-6)
     assert rotary.softmax_factor == pytest.approx((1 + 0.1 * np.log(40)) ** 2, rel=1e-6)
+
+
+LLAMA3: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 32,
+    "max_position_embeddings": 131_072,
+    "rope_theta": 500_000.0,
+    "rope_scaling": {
+        "rope_type": "llama3",
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 8192,
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("model_type", "classes", "rope_type"),
+    [
+        ("llama", ["LlamaForCausalLM"], "llama3"),
+        ("llama", ["Qwen2ForCausalLM"], "default"),  # whose converter writes no rope_freqs
+        ("qwen2", ["LlamaForCausalLM"], "llama3"),
+        (None, ["LlamaForCausalLM"], "llama3"),
+        (None, ["Qwen2ForCausalLM"], "default"),
+        ("llama", ["SomeOtherForCausalLM"], "llama3"),
+        ("llama", [], "llama3"),
+        ("llama", "LlamaForCausalLM", "llama3"),
+    ],
+)
+def test_the_converter_goes_by_the_class(
+    model_type: str | None, classes: object, rope_type: str
+) -> None:
+    config = LLAMA3 | {"model_type": model_type, "architectures": classes}
+    assert rotary(config).rope_type == rope_type
+
+
+def test_the_class_of_a_text_model_goes_before_that_of_the_file() -> None:
+    text = LLAMA3 | {"model_type": "qwen2", "architectures": ["LlamaForCausalLM"]}
+    file = {"model_type": "llava", "architectures": ["Qwen2ForCausalLM"], "text_config": text}
+    assert rotary(file).rope_type == "llama3"
+    del text["architectures"]
+    assert rotary(file).rope_type == "default"
