@@ -197,7 +197,7 @@ class _Writing:
         if self.facts.get("base") == "rope_ratio":
             base = BASE * (self.keys.config.get("rope_ratio") or 1.0)
         usual = self.facts.get("alpha")
-        if base is None or usual is None or self.rope_type not in ("dynamic", "xdrope"):
+        if base is None or usual is None or self.rope_type != "dynamic":
             return base
         if self.facts.get("xdrope") and self._sections is not None:
             alpha = self._needed("alpha", self.entry, "rope_scaling.alpha")

@@ -102,7 +102,7 @@ def _type(settings: Settings, scaling: dict[str, Any]) -> str:
     if (
         older is not None
         and older != name
-        and pair not in (("su", "longrope"), ("mrope", "default"))
+        and pair not in (("su", "longrope"), ("mrope", "default"), ("xdrope", "dynamic"))
     ):
         refuse(f"type {quote(older)} with rope_type {quote(name)}")
     if name == "mrope" and "mrope_section" not in settings.geometry:

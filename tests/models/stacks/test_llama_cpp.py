@@ -164,14 +164,15 @@ HUNYUAN_VL: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("section", ["xdrope", "dynamic"])
-def test_hunyuan_vl_has_four_axes_and_an_enlarged_base(section: str) -> None:
-    """Its loader enlarges the base: the converter writes alpha, where there are sections."""
-    key = "xdrope_section" if section == "xdrope" else "mrope_section"
-    scaling = {"alpha": 1000.0, "rope_type": section, key: [16, 16, 16, 16]}
-    (rotary,) = layers_of(HUNYUAN_VL | {"rope_scaling": scaling}).values()
-    assert rotary.base == pytest.approx(10_000 * 1000 ** (128 / 126), rel=1e-12)
-    assert rotary.axis == (0,) * 16 + (1,) * 16 + (2,) * 16 + (3,) * 16
+@pytest.mark.parametrize("kind", ["xdrope", "dynamic"])
+def test_hunyuan_vl_has_four_axes_and_an_enlarged_base(kind: str) -> None:
+    """Its type has an older name, as its sections have; Transformers knows both."""
+    key = "xdrope_section" if kind == "xdrope" else "mrope_section"
+    scaling = {"alpha": 1000.0, "factor": 1.0, "type": kind, key: [16, 16, 16, 16]}
+    for reading in ("llama.cpp", "transformers", "vllm"):
+        found = rotary(HUNYUAN_VL | {"rope_scaling": scaling}, reading)
+        assert found.base == pytest.approx(10_000 * 1000 ** (128 / 126), rel=1e-12)
+    assert rotary(HUNYUAN_VL).axis == (0,) * 16 + (1,) * 16 + (2,) * 16 + (3,) * 16
 
 
 def test_hunyuan_vl_without_alpha_is_refused() -> None:
