@@ -181,6 +181,14 @@ def test_hunyuan_vl_without_alpha_is_refused() -> None:
         layers_of(HUNYUAN_VL | {"rope_scaling": scaling})
 
 
+def test_a_negative_alpha_is_refused() -> None:
+    """Whose power would be a complex base."""
+    scaling = {"rope_type": "dynamic", "alpha": -1.0, "factor": 1.0}
+    config = HUNYUAN_VL | {"model_type": "hunyuan_v1_dense", "rope_scaling": scaling}
+    with pytest.raises(FileError, match=r"alpha must be .*, got -1"):
+        layers_of(config)
+
+
 DEEPSEEK_V4: dict[str, Any] = {
     "model_type": "deepseek_v4",
     "hidden_size": 4096,
