@@ -39,6 +39,18 @@ def over_x(x, positions):
     x[...] = turn(x, positions + (positions > 9))
 
 
+def into(x, positions, out):
+    out[...] = turn(x, positions + (positions == 5))
+
+
+class Configured:
+    def __init__(self, config):
+        self.dim = config.head_dim
+
+    def forward(self, x, positions):
+        return turn(x, positions + (positions == 3))
+
+
 class Cached:
     def __init__(self, dim):
         self.rows = None
@@ -94,6 +106,7 @@ def run_script(script: Path) -> subprocess.CompletedProcess[str]:
         ("over_x", (1, 1, 1, 8)),
         ("Rope", (1, 1, 1, 8)),
         ("keys_backwards", (1, 1, 1, 8)),
+        ("into", (1, 1, 1, 8)),
     ],
 )
 def test_the_script_shows_the_smallest_call(
@@ -120,6 +133,21 @@ def test_the_script_shows_the_smallest_call(
     if name in {"twice", "last_head"}:
         source.write_text(right)
         assert run_script(script).returncode == 0
+
+
+def test_a_configuration_is_left_to_be_made(source: Path, tmp_path: Path) -> None:
+    """What ropecli gave has all names that models use, and is no object of theirs."""
+    case = tmp_path / "case.npz"
+    check_here(f"{source}:Configured", **SHORT, save_failure=case)
+    script = case.with_suffix(".py")
+    line = "config = ...  # an object that was given: make it here"
+    assert line in script.read_text().splitlines()
+    assert (
+        "AttributeError: 'ellipsis' object has no attribute 'head_dim'" in run_script(script).stderr
+    )
+    made = "import types\nconfig = types.SimpleNamespace(head_dim=8)"
+    script.write_text(script.read_text().replace(line, made))
+    assert "numbers are wrong, by up to" in run_script(script).stdout
 
 
 def test_a_call_that_raises_is_shown_by_raising(source: Path, tmp_path: Path) -> None:
