@@ -12,7 +12,7 @@ from helpers import ROOT
 pytestmark = pytest.mark.oracle
 
 SCRIPT = ROOT / "examples" / "case_studies" / "make.py"
-COMMAND = "check onnx_runtime.py:half --layout half --context 4096 -q"
+COMMAND = "check onnx_runtime.py:half --layout half --context 4096 --select rotation -q"
 
 
 def script(page: Path, text: str) -> ModuleType:
