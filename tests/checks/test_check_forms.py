@@ -44,6 +44,7 @@ def test_an_instance_may_be_given_itself() -> None:
     assert failures(judge(Module(), form="module", **SHORT)) == []
 
 
+@pytest.mark.slow
 def test_a_class_without_a_call_is_refused() -> None:
     with pytest.raises(ropecli.RopecliError, match="'dict' object has no attribute 'forward'"):
         judge(dict, form="module", **SHORT)

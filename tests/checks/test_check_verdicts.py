@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import slow
 from implementations.plain import interleaved, inv_freq
 from implementations.plain import turn as turn_by
 from judging import (
@@ -48,7 +49,7 @@ def uneven(size: float) -> Any:
     return rotate
 
 
-@pytest.mark.parametrize("expect", [None, SMALL])
+@pytest.mark.parametrize("expect", [None, *slow(SMALL)])
 @pytest.mark.parametrize(
     ("tolerance", "passed"),
     [(None, False), (1e-3, True), ("float32=3000ulp", True), ({"float32": 2e-6}, False)],

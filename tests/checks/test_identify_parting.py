@@ -79,8 +79,10 @@ def test_vectors_that_part(name: str, given: Array | None, dtype: str) -> None:
     "after",
     [
         lambda x: x * 2,
-        lambda x: x + normals(64, 16, seed=3),
-        pytest.param(lambda x: rotate(x, HALF, WHERE.astype(float) ** 2), marks=pytest.mark.slow),
+        *slow(
+            lambda x: x + normals(64, 16, seed=3),
+            lambda x: rotate(x, HALF, WHERE.astype(float) ** 2),
+        ),
         lambda x: x[..., ::-1],
     ],
     ids=["scaled", "added", "squares", "mirrored"],

@@ -126,7 +126,7 @@ def test_the_start_of_one_axis_alone_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    "first", [np.linspace(1, 3, 16), *slow([0.1] + 15 * [0.0])], ids=["all pairs", "one pair"]
+    "first", slow(np.linspace(1, 3, 16), [0.1] + 15 * [0.0]), ids=["all pairs", "one pair"]
 )
 def test_angles_of_their_own_at_position_0_are_refused(first: Any) -> None:
     """Eq. 30 allows any gamma, but no start of positions gives these."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import TURN
+from helpers import TURN, slow_rows
 from judging import check_here, failures, turn_small
 
 import ropecli
@@ -102,11 +102,13 @@ def run_script(script: Path) -> subprocess.CompletedProcess[str]:
     ("name", "shape"),
     [
         ("twice", (1, 1, 1, 8)),
-        ("last_head", (1, 2, 1, 8)),
-        ("over_x", (1, 1, 1, 8)),
-        ("Rope", (1, 1, 1, 8)),
         ("keys_backwards", (1, 1, 1, 8)),
-        ("into", (1, 1, 1, 8)),
+        *slow_rows(
+            ("last_head", (1, 2, 1, 8)),
+            ("over_x", (1, 1, 1, 8)),
+            ("Rope", (1, 1, 1, 8)),
+            ("into", (1, 1, 1, 8)),
+        ),
     ],
 )
 def test_the_script_shows_the_smallest_call(

@@ -122,12 +122,10 @@ def test_there_are_enough_of_each_kind() -> None:
 
 #: Tried by every run of the tests. The slow tier tries one in five of the others, and
 #: `tests/soak/test_shape_mutants_soak.py` all.
-QUICK = ["not turned: heads from index 8"]
 
 
-@pytest.mark.parametrize(
-    "name", [*QUICK, *slow(*(each for each in NAMES[::8] if each not in QUICK))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES[::8])
 def test_mutant_is_caught_and_named(name: str) -> None:
     assert_named(MUTANTS[name])
 

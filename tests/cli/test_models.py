@@ -49,6 +49,7 @@ def test_decay_is_that_of_the_model(files: Path) -> None:
     assert got["parameters"]["model"] == ["llama.json", "gpt-oss.json"]
 
 
+@pytest.mark.slow
 def test_verify_judges_the_model(files: Path) -> None:
     got = read_json(*words("verify"), "--model", "gpt-oss.json")
     assert got["result"]["passed"]
