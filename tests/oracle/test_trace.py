@@ -33,18 +33,13 @@ LLAMA: dict[str, Any] = {
 FACTOR = 0.1 * math.log(4) + 1  #: Its attention factor.
 #: One of each kind: plain, q-norm, local and global bases, NoPE layers, partial, interleaved,
 #: latent attention, M-RoPE, a fused projection, no attention interface, an encoder.
-SAMPLE = (
-    "qwen3",
-    "gemma3_text",
-    "smollm3",
-    "glm4",
-    "gptj",
-    "deepseek_v3",
-    "qwen2_vl",
-    "phi3",
-    "modernbert",
-    "gpt_oss",
-)
+SAMPLE = """
+apertus arcee bitnet codegen cohere cohere2 deepseek_v2 deepseek_v3 diffllama doge ernie4_5
+exaone4 falcon gemma gemma2 gemma3_text glm glm4 glm4_moe gpt_neox gpt_oss gptj granite
+granitemoe helium hunyuan_v1_dense jetmoe llama llama4_text minimax mistral mixtral
+modernbert nemotron olmo olmo2 olmo3 persimmon phi phi3 qwen2 qwen2_moe qwen2_vl qwen3
+qwen3_moe seed_oss smollm3 stablelm starcoder2
+""".split()  # noqa: SIM905
 
 
 @pytest.fixture
