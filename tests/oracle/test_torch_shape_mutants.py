@@ -279,9 +279,9 @@ def test_memory_that_is_read_wrongly_is_that_alone() -> None:
             assert torch.equal(right, got) == (kind != mutant.memory), (mutant.name, kind)
 
 
-@pytest.mark.parametrize("detached", [False, True])
-def test_a_gradient_follows_from_rows_that_are_wrong_alike(detached: bool) -> None:
-    """That of positions in bfloat16 is wrong as the rows are, unless half of it is lost."""
+@pytest.mark.parametrize("lost", ["nothing", "half", "all"])
+def test_a_gradient_follows_from_rows_that_are_wrong_alike(lost: str) -> None:
+    """That of positions in bfloat16 is wrong as the rows are, unless some of it is lost."""
     import torch
 
     theta = 10_000.0 ** (-torch.arange(0, DIM, 2, dtype=torch.float32) / DIM)
@@ -290,10 +290,13 @@ def test_a_gradient_follows_from_rows_that_are_wrong_alike(detached: bool) -> No
         angles = positions.to(torch.bfloat16).float()[..., None] * theta
         cos, sin = (each.to(x.dtype) for each in (angles.cos(), angles.sin()))
         a, b = x.chunk(2, dim=-1)
-        c = b.detach() if detached else b
-        return torch.cat((a * cos - c * sin, b * cos + a * sin), dim=-1)
+        c = b.detach() if lost == "half" else b
+        y = torch.cat((a * cos - c * sin, b * cos + a * sin), dim=-1)
+        if lost == "all" and y.requires_grad:
+            y.register_hook(lambda gradient: gradient * torch.nan)
+        return y
 
     verdict = check_here(rope, head_dim=DIM, ignore=("many steps", "two threads"))
     follows = {check.name: check.follows for check in verdict.checks if check.passed is False}
     assert follows["precision"] is None
-    assert follows["gradient"] == (None if detached else "precision")
+    assert follows["gradient"] == ("precision" if lost == "nothing" else None)

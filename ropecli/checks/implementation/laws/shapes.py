@@ -268,7 +268,8 @@ def _turns_back_what_is_computed(survey: Survey) -> bool:
             )
             # Each number of y and of the gradient may be off by so much.
             bound = (np.abs(g) * y_off + np.abs(x) * back_off).sum(axis=-1)
-            if (np.abs((g * y).sum(axis=-1) - (back * x).sum(axis=-1)) > bound).any():
+            off = np.abs((g * y).sum(axis=-1) - (back * x).sum(axis=-1))
+            if not (off <= bound).all():  # nor if it is NaN
                 return False
     return True
 
@@ -345,11 +346,10 @@ def steps(subject: Subject) -> Outcome:
     taken = survey.make(_run(subject, 1, 1, "a step"))
     singles = [_run(subject, position, 1, "a step") for position in range(many if taken else 0)]
     for start in range(0, len(singles), STRIDE):
-        *most, last = singles[start : start + STRIDE]
-        survey.instance = first
-        survey.make_all(most)
-        survey.instance = second
-        survey.make_all([last])
+        stride = singles[start : start + STRIDE]
+        for instance, some in ((first, stride[: STRIDE - 1]), (second, stride[STRIDE - 1 :])):
+            survey.instance = instance
+            survey.make_all(some)
     survey.instance = first
     lengths = (min(PLAIN, many), min(3 * PLAIN, many), min(PLAIN, many))
     survey.make_all([_run(subject, 0, length, "a prefill after steps") for length in lengths])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field, replace
+from heapq import nsmallest
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -161,9 +162,7 @@ class Survey:
     def wrong_calls(self, count: int) -> list[Call]:
         """Return some calls with wrong rows, the smallest ones."""
         calls = {id(call): call for call, _, _, wrong in self._seen if wrong.any()}
-        return sorted(calls.values(), key=lambda each: each.batch * each.heads * each.length)[
-            :count
-        ]
+        return nsmallest(count, calls.values(), key=lambda x: x.batch * x.heads * x.length)
 
     def wrong_positions(self) -> list[int]:
         """Return some positions of wrong rows."""
