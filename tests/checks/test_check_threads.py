@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
-import shutil
-import subprocess
 import threading
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from helpers import slow
 from judging import THETA, Array, assert_failed, checks_of, judge_once
+from numba import njit
 
 ROWS = 2**17
 together = functools.partial(judge_once, select=["two threads"])
@@ -204,36 +201,28 @@ def test_decoders_have_a_sequence_each() -> None:
     assert_failed(together(Decoder, form="decoder"), "two threads")
 
 
+@njit(nogil=True)  # type: ignore[untyped-decorator]  # other threads run meanwhile
+def compiled(x: Array, positions: Array, theta: Array, angles: Array, y: Array) -> None:
+    pairs = len(theta)
+    for row in range(len(x)):
+        for i in range(pairs):
+            angles[i] = positions[row % len(positions)] * theta[i]
+        for i in range(pairs):
+            a, b = x[row, i], x[row, i + pairs]
+            y[row, i] = a * np.cos(angles[i]) - b * np.sin(angles[i])
+            y[row, i + pairs] = b * np.cos(angles[i]) + a * np.sin(angles[i])
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
-@pytest.mark.parametrize("storage", ["static", ""])
-def test_a_kernel_in_c_with_static_memory_is_found(storage: str, tmp_path: Path) -> None:
-    code = """
-        #include <math.h>
-        void rope(const float *x, const long *positions, float *y, long rows, long n, long dim) {
-            STORAGE double angles[64];
-            for (long r = 0; r < rows * n; r++) {
-                for (long i = 0; i < dim / 2; i++)
-                    angles[i] = positions[r % n] * pow(10000.0, -2.0 * i / dim);
-                for (long i = 0; i < dim / 2; i++) {
-                    const float a = x[r * dim + i], b = x[r * dim + i + dim / 2];
-                    y[r * dim + i] = a * cos(angles[i]) - b * sin(angles[i]);
-                    y[r * dim + i + dim / 2] = b * cos(angles[i]) + a * sin(angles[i]);
-                }
-            }
-        }
-    """
-    source, library = tmp_path / "rope.c", tmp_path / "rope.so"
-    source.write_text(code.replace("STORAGE", storage))
-    subprocess.run(["cc", "-O2", "-shared", "-fPIC", source, "-lm", "-o", library], check=True)
-    kernel = ctypes.CDLL(str(library)).rope  # which lets other threads run meanwhile
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_compiled_kernel_with_static_memory_is_found(shared: bool) -> None:
+    """It runs without Python's lock, and cannot be stopped at a point."""
+    static = np.empty(len(THETA))
 
     def rope(x: Array, positions: Array) -> Array:
-        given, places = np.ascontiguousarray(x), np.ascontiguousarray(positions, dtype=np.int64)
-        y, dim = np.empty_like(given), x.shape[-1]
-        rows = given.size // (dim * x.shape[-2])
-        pointers = [each.ctypes.data_as(ctypes.c_void_p) for each in (given, places, y)]
-        kernel(*pointers, *(ctypes.c_long(n) for n in (rows, x.shape[-2], dim)))
+        y = np.empty_like(x)
+        angles = static if shared else np.empty(len(THETA))
+        compiled(x.reshape(-1, x.shape[-1]), positions, THETA, angles, y.reshape(-1, x.shape[-1]))
         return y
 
-    assert together(rope).passed == (not storage)
+    assert together(rope).passed == (not shared)

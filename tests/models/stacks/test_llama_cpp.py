@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from models.configs import LLAMA_31
 from models.stacks.measured import lines
 from numpy.typing import NDArray
 
@@ -277,23 +278,6 @@ def test_the_score_of_deepseek_v3_with_and_without_mscale_all_dim(
     assert rotary.softmax_factor == pytest.approx((1 + 0.1 * np.log(40)) ** 2, rel=1e-6)
 
 
-LLAMA3: dict[str, Any] = {
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 32,
-    "max_position_embeddings": 131_072,
-    "rope_theta": 500_000.0,
-    "rope_scaling": {
-        "rope_type": "llama3",
-        "factor": 8.0,
-        "low_freq_factor": 1.0,
-        "high_freq_factor": 4.0,
-        "original_max_position_embeddings": 8192,
-    },
-}
-
-
 @pytest.mark.parametrize(
     ("model_type", "classes", "rope_type"),
     [
@@ -310,12 +294,12 @@ LLAMA3: dict[str, Any] = {
 def test_the_converter_goes_by_the_class(
     model_type: str | None, classes: object, rope_type: str
 ) -> None:
-    config = LLAMA3 | {"model_type": model_type, "architectures": classes}
+    config = LLAMA_31 | {"model_type": model_type, "architectures": classes}
     assert rotary(config).rope_type == rope_type
 
 
 def test_the_class_of_a_text_model_goes_before_that_of_the_file() -> None:
-    text = LLAMA3 | {"model_type": "qwen2", "architectures": ["LlamaForCausalLM"]}
+    text = LLAMA_31 | {"model_type": "qwen2", "architectures": ["LlamaForCausalLM"]}
     file = {"model_type": "llava", "architectures": ["Qwen2ForCausalLM"], "text_config": text}
     assert rotary(file).rope_type == "llama3"
     del text["architectures"]
