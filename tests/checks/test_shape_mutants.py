@@ -124,8 +124,17 @@ def test_there_are_enough_of_each_kind() -> None:
 #: `tests/soak/test_shape_mutants_soak.py` all.
 
 
+#: Escaped once, or were named by another fault's name.
+ESCAPED = [
+    "factor: k with fewer heads",
+    "positions run on in the next sequence: sequences from index 1",
+    "returned in float64: one token of half precision",
+    "turned as its neighbour: the last row of sequences of more than one token",
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES[::8])
+@pytest.mark.parametrize("name", sorted({*NAMES[::8], *ESCAPED}))
 def test_mutant_is_caught_and_named(name: str) -> None:
     assert_named(MUTANTS[name])
 

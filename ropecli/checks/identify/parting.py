@@ -27,6 +27,7 @@ class Parting:
     vectors: int  #: of how many.
     where: str  #: Which, such as "rows 240 to 255".
     first: tuple[int, ...]  #: Index of the first in (..., sequence).
+    which: NDArray[np.bool_]  #: Whether each of (..., sequence) is one of them.
     rotary: Rotary  #: What rotates the others.
 
 
@@ -48,6 +49,7 @@ def find_parting(error: NDArray[np.float64], tolerance: float, rotary: Rotary) -
         vectors=parts.size,
         where=_describe(indices, parts.shape),
         first=tuple(indices[0].tolist()),
+        which=parts,
         rotary=rotary,
     )
 

@@ -10,7 +10,7 @@ import numpy as np
 from ropecli.checks.implementation.judge import CALL_FAILED
 from ropecli.checks.implementation.laws import MOST_SPECIFIC_FIRST
 from ropecli.checks.implementation.laws.convention import describe_scale
-from ropecli.checks.implementation.laws.shapes import AS_ROWS_DO
+from ropecli.checks.implementation.laws.shapes import AS_ROWS_DO, FEWER_HEADS
 from ropecli.checks.implementation.laws.state import COMES_BACK
 from ropecli.checks.implementation.oracle import computed_in_half, phase_tolerance
 from ropecli.checks.implementation.probe import describe_non_finite
@@ -95,7 +95,9 @@ def _cause(
     first = {"decoder": "token by token"}.get(subject.implementation.form, "same twice")
     if first in failed:
         return first, _sentence(failed[first])
-    if "rotation" in failed:
+    # Laws of all shapes say better which rows part from the rotation of the others.
+    named_by_shapes = subject.evidence.parting is not None and {*WHOLE_DESIGN} & failed.keys()
+    if "rotation" in failed and not named_by_shapes:
         return "rotation", _no_rotation(subject, failed)
     if found is not None and computed_in_half(found) and "precision" in failed:
         text = f"{found.precision} under {subject.dtype} data: compute them in float32 at least"
@@ -106,6 +108,8 @@ def _cause(
         sentences = _differences(subject.expect, found) + more
         if sentences:
             return "convention", "; ".join(sentences)
+    if "keys" in failed and (failed["keys"].note or "").startswith(FEWER_HEADS):
+        return "keys", _sentence(failed["keys"])
     specific = [law.name for law in MOST_SPECIFIC_FIRST if law.name in failed]
     if {*WHOLE_DESIGN} & failed.keys() and _only_rows_differ(failed.get("dtype and shape")):
         specific.remove("dtype and shape")

@@ -118,8 +118,23 @@ def _identify(
             return evidence, found
         best = best or found  # a cache that ends early may hide a rotation
         if rows <= FEW:
-            break
+            return _identify_most(evidence, dtype, found) or (evidence, best)
     return evidence, best
+
+
+def _identify_most(
+    evidence: Evidence, dtype: str, found: Identification
+) -> tuple[Evidence, Identification] | None:
+    """Identify the rotation of most rows, if some part from it; laws then say which ones do."""
+    from ropecli.checks.identify import identify
+
+    if found.parting is None or evidence.rows is None:
+        return None
+    held, alike = DTYPES[dtype], ~found.parting.which
+    x, y, m = (rows[alike] for rows in evidence.rows)
+    most = identify(x.astype(held), y.astype(held), m)
+    parting = f"{found.reason} ({found.parting.where} of {len(alike)})"
+    return (replace(evidence, rows=(x, y, m), parting=parting), most) if most.recognised else None
 
 
 def _spread(subject: Subject, rows: int) -> NDArray[np.int64]:

@@ -50,6 +50,7 @@ class Evidence:
     rows: tuple[Array, Array, Array] | None = None
     identified: Identification | None = None  #: The RoPE that they are rotated by.
     why_unidentified: str | None = None  #: Why nothing could be identified.
+    parting: str | None = None  #: How some rows part from the rotation identified, if they do.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -50,6 +50,8 @@ def rotation(subject: Subject) -> Outcome:
         )
     if not found.recognised:
         return Outcome(passed=False, samples=found.vectors, note=found.reason)
+    if subject.evidence.parting is not None:
+        return Outcome(passed=False, samples=found.vectors, note=subject.evidence.parting)
     if subject.expect is None and (step := _position_scale(found)) != 1:
         return Outcome(passed=False, samples=found.vectors, note=describe_scale(step))
     return Outcome(passed=True, samples=found.vectors)

@@ -51,6 +51,7 @@ WHOLE = 2**23  #: Numbers in the one long call.
 RUN = 128  #: Positions in each of the short calls.
 SECOND = 12  #: Tokens of the second sequence of a decoder.
 LOOKED_AT = 4  #: Wrong gradients of which it is asked whether the rows are wrong as well.
+FEWER_HEADS = "queries or keys come out wrong where keys have fewer heads"
 AS_ROWS_DO = ", as the rows themselves do"
 NEIGHBOURS = 5  #: Positions before a wrong one with which it is tried again.
 SHARE = 10  #: One position in this number is seen in a short call as well.
@@ -300,9 +301,8 @@ def keys(subject: Subject) -> Outcome:
         judged.append(outcome)
     failed = [each for each in judged if each.passed is False]
     if failed and judged[-1].passed:  # as many as heads of queries
-        words = "queries or keys come out wrong where keys have fewer heads"
         detail = failed[0].note
-        return replace(failed[0], note=f"{words}: {detail}" if detail else words)
+        return replace(failed[0], note=f"{FEWER_HEADS}: {detail}" if detail else FEWER_HEADS)
     if failed or not judged:
         return failed[0] if failed else no_verdict(refused[-1])
     return replace(judged[0], note=refused[0] if refused else None)

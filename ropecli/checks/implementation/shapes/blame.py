@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -191,17 +192,13 @@ def _sizes(values: NDArray[Any], wrong: Mask, name: str) -> Iterator[Statement]:
     least, most = int(values[wrong].min()), int(values[wrong].max())
     smaller = values[values < least]
     if len(smaller):
-        words = more.format(f"{int(smaller.max()):,}")
+        words = _singular(more.format(f"{int(smaller.max()):,}"))
         yield _state(words, values >= least, 2, name, of_calls=True)
     if least == most:
-        words = (
-            exactly.format(f"{most:,}")
-            .replace("1 heads", "1 head")
-            .replace(" 1 tokens", " 1 token")
-        )
+        words = _singular(exactly.format(f"{most:,}"))
         yield _state(words, values == most, 2, name, of_calls=True)
     elif (values > most).any():
-        words = more.replace("more than", "at most").format(f"{most:,}")
+        words = _singular(more.replace("more than", "at most").format(f"{most:,}"))
         yield _state(words, values <= most, 2, name, of_calls=True)
     for tile in TILES if number else ():
         whole = values % tile == 0
@@ -209,6 +206,11 @@ def _sizes(values: NDArray[Any], wrong: Mask, name: str) -> Iterator[Statement]:
         yield _state(words, ~whole, 3, name, of_calls=True)
         words = f"calls whose {number} is a multiple of {tile}"
         yield _state(words, whole, 3, name, of_calls=True)
+
+
+def _singular(words: str) -> str:
+    """Return words about sizes with the nouns after a 1 in the singular."""
+    return re.sub(r"(?<!\S)1 (head|token|row)s\b", r"1 \1", words)
 
 
 def _indices(values: NDArray[Any], wrong: Mask, name: str, pattern: str) -> Iterator[Statement]:

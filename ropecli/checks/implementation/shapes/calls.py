@@ -20,6 +20,7 @@ from ropecli.checks.implementation.interface import (
     Unsupported,
     WrongResult,
     check_real,
+    known_dtype,
 )
 from ropecli.checks.implementation.judge import format_position
 from ropecli.checks.implementation.shapes.blame import Table, blame
@@ -100,6 +101,7 @@ class Survey:
     #: Calls that were judged: which array of theirs, rows of it, and whether they are wrong.
     _seen: list[Seen] = field(default_factory=list)
     _tried: list[tuple[Call, bool]] = field(default_factory=list)  #: Calls, and those refused.
+    _result_dtypes: dict[str, str] = field(default_factory=dict)  #: By dtype of the data.
     _other_lengths: int = MOST_LOOKED_AT
     _vectors: dict[tuple[str, int], tuple[Array, NDArray[Any]]] = field(default_factory=dict)
 
@@ -293,6 +295,7 @@ class Survey:
     ) -> None:
         """Compare the rows of one array."""
         self.numbers += result.size
+        self._judge_dtype(call, known_dtype(result))
         found = self._compare(call, base, scales, check_real(result, given))
         if not found.ratio <= (self.max_error / self.tolerance if self.tolerance else -1.0):
             self.max_error, self.tolerance = found.error, found.tolerance
@@ -310,6 +313,13 @@ class Survey:
                 f"got {one:.{digits}g}, expected {other:.{digits}g}"
             )
             self._fail(call, text)
+
+    def _judge_dtype(self, call: Call, dtype: str) -> None:
+        """Compare the dtype of a result with that of the first result of such data."""
+        usual = self._result_dtypes.setdefault(call.dtype, dtype)
+        if dtype != usual:
+            self.note = f"{call.dtype} comes back as {usual} in some shapes, as {dtype} in others"
+            self._fail(call, f"{call}: the result is {dtype}, in other shapes {usual}")
 
     def _compare(self, call: Call, base: Array, scales: Array, result: NDArray[Any]) -> Comparison:
         """Compare rows with those expected, by the convention that they follow if there is one."""
