@@ -156,6 +156,11 @@ FIGURES: dict[str, Callable[[], tuple[str, Curves, Contexts]]] = {
         ],
         [("original", 8192), ("context", 131_072)],
     ),
+    "p_rope": lambda: (
+        "dim 128, base 10000",
+        [PLAIN, ("p_rope, p 0.75", _of("p_rope", p=0.75))],
+        [("context", 8192)],
+    ),
     "proportional": lambda: (
         "dim 512, base 1000000",
         [

@@ -19,8 +19,10 @@ Array = NDArray[Any]
 ORIGINAL = 512  #: Trained length of the types that have one.
 TYPES = (
     "axial", "deepseek_yarn", "default", "dynamic", "linear", "llama3", "longrope", "ntk",
-    "ntk_by_parts", "ntk_mixed", "proportional", "telechat3_yarn", "yarn",
+    "ntk_by_parts", "ntk_mixed", "p_rope", "proportional", "telechat3_yarn", "yarn",
 )  # fmt: skip
+#: Types whose exponents keep the head dim, and their share of pairs that rotate.
+OF_WHOLE_HEADS = {"p_rope": "p", "proportional": "partial_rotary_factor"}
 bases = st.one_of(st.sampled_from([10_000.0, 100.0, 500_000.0, 1_000_000.0]), st.floats(100.0, 1e8))
 factors = st.one_of(st.sampled_from([2.0, 4.0, 8.0]), st.floats(1.1, 40.0))
 
@@ -103,7 +105,7 @@ def conventions(draw: st.DrawFn, *, largest: int = 256) -> Convention:
     """Any type, layout, pairing, order, part, direction, factor, dtype and precision."""
     rope_type = draw(st.sampled_from(TYPES))
     # A quarter of eight is one pair, the least that turns.
-    head_dim = 2 * draw(st.integers(4 if rope_type == "proportional" else 2, largest // 2))
+    head_dim = 2 * draw(st.integers(4 if rope_type in OF_WHOLE_HEADS else 2, largest // 2))
     where = draw(placements(head_dim, rope_type))
     given = draw(parameters(rope_type, where.get("rotary_dim", head_dim)))
     # What each name means, Rotary decides: here only that the owner follows it.
@@ -154,7 +156,7 @@ def placements(draw: st.DrawFn, head_dim: int, rope_type: str) -> dict[str, Any]
     """Which coordinates are rotated, in which pairs, where they are written and which way."""
     where: dict[str, Any] = {"direction": draw(st.sampled_from(["forward", "reversed"]))}
     pairs = head_dim // 2
-    if rope_type not in ("proportional", "axial") and draw(st.booleans()):
+    if rope_type not in (*OF_WHOLE_HEADS, "axial") and draw(st.booleans()):
         pairs = draw(st.integers(1 if rope_type == "default" else 2, head_dim // 2))
         where["rotary_dim"] = 2 * pairs
     room = head_dim - 2 * pairs
@@ -187,8 +189,8 @@ def parameters(  # noqa: PLR0911
         pairs = rotary_dim // 2
         axes = next((n for n in (3, 2) if pairs % n == 0), 1)
         return {"axes": axes, "take_turns": draw(st.booleans())}
-    if rope_type == "proportional":
-        return {"partial_rotary_factor": draw(st.sampled_from([0.25, 0.5, 0.75, 1.0]))}
+    if rope_type in OF_WHOLE_HEADS:
+        return {OF_WHOLE_HEADS[rope_type]: draw(st.sampled_from([0.25, 0.5, 0.75, 1.0]))}
     if rope_type == "dynamic":
         return {"factor": draw(factors), "max_position_embeddings": ORIGINAL}
     if rope_type == "longrope":

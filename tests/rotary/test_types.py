@@ -58,6 +58,8 @@ ROWS: list[tuple[str, dict[str, Any]]] = [
     ("llama3", LLAMA3 | {"factor": 8.0, "rope_theta": 500_000.0}),
     ("llama3", LLAMA3 | {"factor": 16.0, "high_freq_factor": 1.0}),
     ("llama3", LLAMA3 | {"factor": 8.0, "low_freq_factor": 5.0}),
+    ("p_rope", {"p": 0.75}),
+    ("p_rope", {"p": 0.0}),
     ("proportional", {"partial_rotary_factor": 0.25, "rope_theta": 1e6}),
     ("proportional", {"factor": 2.0}),
     ("axial", {}),
@@ -220,6 +222,40 @@ def test_proportional_pairs_across_the_whole_head() -> None:
     assert (partial.rotary_dim, partial.pairs_in[0].tolist()) == (128, [0, 64])
 
 
+@pytest.mark.parametrize("p", [0.0, 0.25, 0.3, 0.5, 0.75, 1.0])
+def test_p_rope_is_the_proportional_type_of_transformers(p: float) -> None:
+    made = rope("p-rope", head_dim=512, p=p, rope_theta=1e6)
+    assert made == rope("proportional", head_dim=512, partial_rotary_factor=p, rope_theta=1e6)
+    # The table as Transformers' `proportional` computes it, in its own order of operations.
+    angles = int(p * 512 // 2)
+    table = np.append(1.0 / 1e6 ** (np.arange(0, 2 * angles, 2) / 512), np.zeros(256 - angles))
+    # The exponent's rounding times ln(base) and two operations, on both sides, in half ulps.
+    tolerance = 2 * (math.log(1e6) + 2) * 2.0**-53 * table
+    assert_within("p-rope", got=made.inv_freq, expected=table, tolerance=tolerance)
+
+
+def test_p_rope_ends_in_rope_and_in_nope() -> None:
+    assert rope("p-rope", head_dim=64, p=1.0) == Rotary(head_dim=64)
+    assert not rope("p-rope", head_dim=64, p=0).inv_freq.any()
+    # Partial RoPE has as many pairs that rotate, spread over all frequencies.
+    partial = rope("default", head_dim=64, rotary_dim=48)
+    made = rope("p-rope", head_dim=64, p=0.75)
+    assert np.count_nonzero(made.inv_freq) == len(partial.inv_freq) == 24
+    assert made.inv_freq[23] > 8 * partial.inv_freq[23]
+
+
+def test_half_of_the_pairs_at_rest_keep_the_sum_of_cosines_above_zero() -> None:
+    """The others cannot outweigh them at any distance (Su, kexue.fm/archives/10122)."""
+    m = np.arange(20_000)
+    lowest = {
+        p: np.cos(np.outer(m, rope("p-rope", head_dim=16, p=p).inv_freq)).sum(axis=1).min()
+        for p in (0.25, 0.5, 1.0)
+    }
+    assert lowest[0.25] >= 0
+    assert lowest[0.5] >= 0
+    assert lowest[1.0] < 0
+
+
 def test_an_odd_share_is_rounded_up_and_keeps_its_exponents() -> None:
     made = rope("default", head_dim=42, partial_rotary_factor=0.5)
     assert (made.rotary_dim, len(made.inv_freq)) == (22, 11)
@@ -274,6 +310,9 @@ def test_what_a_rope_was_made_from_travels_with_it() -> None:
         ("longrope", LISTS | {"long_factor": [1.0]}, "long_factor must be finite numbers of shape"),
         ("longrope", LISTS | {"short_factor": [0.0] * 32}, "above 0, got 0 at index 0"),
         ("proportional", {"partial_rotary_factor": 1.5}, "must be from 0 to 1, got 1.5"),
+        ("p-rope", {"p": 1.01}, "p must be from 0 to 1, got 1.01"),
+        ("p-rope", {"p": -0.5}, "p must be finite and at least 0, got -0.5"),
+        ("p-rope", {}, "rope type p_rope needs p; its parameters are p"),
         ("axial", {"axes": 5}, "axes must be from 1 to 4"),
         (
             "default",

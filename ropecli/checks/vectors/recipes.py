@@ -43,6 +43,7 @@ TYPES: dict[str, dict[str, Any]] = {
     "telechat3_yarn": _STRETCH,
     "longrope": _LISTS | {"sequence_length": 4097},
     "llama3": _LLAMA3 | {"rope_theta": 500_000.0},
+    "p_rope": {"p": 0.75},
     "proportional": {"partial_rotary_factor": 0.25, "rope_theta": 1_000_000.0},
     "axial": {"axes": 2},
     "xpos": _XPOS,
