@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ropecli.cli.command import command
-from ropecli.cli.options import EncodingOptions, OutputOptions, Seed
+from ropecli.cli.command import Help, command
+from ropecli.cli.options import EncodingListOptions, OutputOptions, Seed
 from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -23,14 +22,6 @@ FIGURE_2 = {"start": 0.0, "max_distance": 256.0, "step": 0.02}  #: The paper's f
 
 @command
 def decay(
-    dim: Annotated[
-        list[int] | None,
-        typer.Option(metavar="N", help="Head dim, even; repeatable. [default: 128]"),
-    ] = None,
-    base: Annotated[
-        list[float] | None,
-        typer.Option(metavar="B", help="Base (theta), above 0; repeatable. [default: 10000]"),
-    ] = None,
     max_dist: Annotated[
         float | None,
         typer.Option(metavar="R", help="Last relative distance, included. [default: 512]"),
@@ -67,14 +58,9 @@ def decay(
         int | None, typer.Option(metavar="N", help="Row of a --k file with several vectors.")
     ] = None,
     *,
-    rope: EncodingOptions,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="SOURCE",
-            help="Model: config.json, its folder, .gguf, or - for stdin; repeatable.",
-        ),
-    ] = None,
+    rope: Annotated[
+        EncodingListOptions, Help(dim="Head dim, even; repeatable. [default: 128, or that of --q]")
+    ],
     encoding: Annotated[
         list[str] | None,
         typer.Option(
@@ -100,7 +86,7 @@ def decay(
     """
     from ropecli.analyses.decay import DecayCurves
     from ropecli.analyses.decay import decay as analyse
-    from ropecli.cli.encoding import BASE, refuse_beside_encoding
+    from ropecli.cli.encoding import refuse_beside_encoding
     from ropecli.numbers import at_least
 
     at_least("seed", seed, 0)
@@ -112,16 +98,15 @@ def decay(
     elif figure2 and (reduce not in (None, "mean") or q or k):
         _refuse("--figure2 is a frame for the mean bound alone; leave --reduce, --q and --k out")
     query, key = _load("q", q, q_row), _load("k", k, k_row)
-    width = 128 if query is None else len(query.values)
-    ropes = _encodings(rope, dim or [], base or [], model, width)
+    ropes = rope.encodings(dim=128 if query is None else len(query.values))
     for vector in (query, key):
         if vector is not None and vector.rows is not None and vector.rows > 1:
             output.note(f"{vector.path}: row {vector.row} of {vector.rows:,} taken")
     output.note(*(f"{each.name}: {note}" for each in ropes for note in each.notes))
     resolved: dict[str, Any] = {
-        "dim": None if model else list(dict.fromkeys(e.rope.head_dim for e in ropes)),
-        "base": None if model else list(dict.fromkeys(base or [BASE])),
-        "layout": None if model else rope.layout or "interleaved",
+        "dim": None if rope.model else list(dict.fromkeys(e.rope.head_dim for e in ropes)),
+        "base": None if rope.model else list(dict.fromkeys(e.rope.base for e in ropes)),
+        "layout": None if rope.model else rope.layout or "interleaved",
     }
     if encoding:
         _show_expected(encoding, ropes, frame["max_distance"], seed, output, resolved)
@@ -165,7 +150,7 @@ def _show_expected(
 
     last = int(max_distance) if abs(max_distance) < 2**53 else 0
     if last != max_distance or len(ropes) != 1:
-        _refuse("--encoding takes whole distances, and one --dim, --base or --model")
+        _refuse("--encoding takes whole distances, and one --dim, --base, --model or --layer")
     rope = ropes[0].rope
     bound = analyse(rope, max_distance=last, name=ropes[0].name)
     chosen = ENCODINGS if names == ["all"] else tuple(dict.fromkeys(names))
@@ -186,27 +171,6 @@ def _show_expected(
     unused = ("start", "step", "reduce", "figure2", "q", "k", "q_row", "k_row")
     parameters = output.parameters(*unused, **resolved)
     output.show(ExpectedCurves(curves=tuple(curves), bound=bound), parameters)
-
-
-def _encodings(
-    rope: EncodingOptions,
-    dims: list[int],
-    bases: list[float],
-    models: list[str] | None,
-    width: int,
-) -> list[NamedRotary]:
-    """Return the encoding of each curve."""
-    from ropecli.cli.encoding import BASE, disambiguate, refuse_beside_model
-
-    if models:
-        refuse_beside_model(**rope.numbers | {"dim": dims, "base": bases})
-        sources = list(dict.fromkeys(models))
-        return disambiguate([replace(rope, model=each).encoding() for each in sources], sources)
-    return [
-        replace(rope, dim=dim, base=base).encoding()
-        for dim in dict.fromkeys(dims or [width])
-        for base in dict.fromkeys(bases or [BASE])
-    ]
 
 
 def _frame(

@@ -30,6 +30,7 @@ OPTIONS = {
     "rotary_dim": "--rotary-dim",
     "rotary_offset": "--rotary-offset",
     "sequence_length": "--sequence-length",
+    "max_position_embeddings": "--context",
 }
 
 
@@ -41,6 +42,7 @@ class NamedRotary:
     name: str | None = None  #: Of the model, and of the layer where it has several.
     layer: Layer | None = None
     model: Model | None = None
+    context: int | None = None  #: Context length: of --context, or else of the model.
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -60,7 +62,9 @@ class NamedRotary:
         )
 
 
-def from_model(source: str, *, layer: str | None, sequence_length: int | None) -> NamedRotary:
+def from_model(
+    source: str, *, layer: str | None, sequence_length: int | None, context: int | None
+) -> NamedRotary:
     """Return the encoding of a model's layer.
 
     Raises:
@@ -70,17 +74,43 @@ def from_model(source: str, *, layer: str | None, sequence_length: int | None) -
     from ropecli.models.load import load_model
 
     model = load_model(source, sequence_length=sequence_length)
-    found = model.layer(layer)
-    if found.rotary is None:
-        msg = f"layer {found.name} of {source} has no rotary position embedding"
+    return _of_layer(model, model.layer(layer), context)
+
+
+def from_models(
+    sources: list[str], *, layer: str | None, sequence_length: int | None, context: int | None
+) -> list[NamedRotary]:
+    """Return the encodings of models, each with a name of its own.
+
+    Without a layer, they are those of every kind of layer in a model's text part.
+
+    Raises:
+        ArgumentError: No such layer, or none that rotates.
+        FileError: A file that can't be read, or a configuration that can't be computed.
+    """
+    from ropecli.models.load import load_model
+
+    found, origins = [], []
+    for source in dict.fromkeys(sources):
+        model = load_model(source, sequence_length=sequence_length)
+        for each in model.text_layers() if layer is None else [model.layer(layer)]:
+            found.append(_of_layer(model, each, context))
+            origins.append(source)
+    return disambiguate(found, origins)
+
+
+def _of_layer(model: Model, layer: Layer, context: int | None) -> NamedRotary:
+    if layer.rotary is None:
+        msg = f"layer {layer.name} of {model.source} has no rotary position embedding"
         raise ArgumentError(msg)
     several = len([each for each in model.layers if each.rotary is not None]) > 1
-    name = model.model_type or source
+    name = model.model_type or model.source
     return NamedRotary(
-        rope=found.rotary,
-        name=f"{name} {found.name}" if several else name,
-        layer=found,
+        rope=layer.rotary,
+        name=f"{name} {layer.name}" if several else name,
+        layer=layer,
         model=model,
+        context=layer.context_length if context is None else context,
     )
 
 
@@ -123,6 +153,7 @@ def from_parameters(
     rotary_offset: int | None = None,
     rope_type: str | None = None,
     sequence_length: int | None = None,
+    context: int | None = None,
     set: list[str] | None = None,
 ) -> NamedRotary:
     """Return the encoding that numbers describe.
@@ -131,10 +162,15 @@ def from_parameters(
         ArgumentError: An unusable value.
         ArgumentTypeError: A value of the wrong type.
     """
+    from ropecli.numbers import length
     from ropecli.rotary import rope
-    from ropecli.rotary.types import PLAIN
+    from ropecli.rotary.types import PLAIN, canonical, own_parameters
 
     given = parameters(set)
+    if context is not None:
+        context = length("context", context)
+        if "max_position_embeddings" in own_parameters(canonical(rope_type or PLAIN)):
+            given["max_position_embeddings"] = context
     if sequence_length is not None:
         given["sequence_length"] = sequence_length
     return NamedRotary(
@@ -146,7 +182,8 @@ def from_parameters(
             rotary_dim=rotary_dim,
             rotary_offset=rotary_offset or 0,
             **given,
-        )
+        ),
+        context=context,
     )
 
 

@@ -46,15 +46,9 @@ Seed = Annotated[int, typer.Option(metavar="N", help="Random seed.")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncodingOptions:
-    """The options that describe a rotary encoding: by a model, or by its parameters."""
+class RotaryOptions:
+    """The options that describe rotary encodings, apart from head dim, base and model."""
 
-    dim: Annotated[
-        int | None, typer.Option(metavar="N", help="Head dim, even, at least 2. [default: 64]")
-    ] = None
-    base: Annotated[
-        float | None, typer.Option(metavar="B", help="Base (theta), above 0. [default: 10000]")
-    ] = None
     layout: Annotated[
         str | None,
         typer.Option(
@@ -80,6 +74,30 @@ class EncodingOptions:
             help="Parameter of the scaling type, named as in config.json; repeatable.",
         ),
     ] = None
+    context: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Context length. [default: the model's]"),
+    ] = None
+    layer: Layer = None
+    sequence_length: SequenceLength = None
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """The options that describe the encoding but for a model, by name; None if not given."""
+        names = ("dim", "base", "layout", "rotary_dim", "rope_type", "set")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodingOptions(RotaryOptions):
+    """The options that describe a rotary encoding: by a model, or by its parameters."""
+
+    dim: Annotated[
+        int | None, typer.Option(metavar="N", help="Head dim, even, at least 2. [default: 64]")
+    ] = None
+    base: Annotated[
+        float | None, typer.Option(metavar="B", help="Base (theta), above 0. [default: 10000]")
+    ] = None
     model: Annotated[
         str | None,
         typer.Option(
@@ -88,8 +106,6 @@ class EncodingOptions:
             help="Model that sets these options: config.json, its folder, .gguf, or - for stdin.",
         ),
     ] = None
-    layer: Layer = None
-    sequence_length: SequenceLength = None
 
     def encoding(self, *, dim: int = 64, **parameters: Any) -> NamedRotary:
         """Return the encoding that is described.
@@ -110,17 +126,73 @@ class EncodingOptions:
         if self.model is not None:
             encoding.refuse_beside_model(**numbers)
             return encoding.from_model(
-                self.model, layer=self.layer, sequence_length=self.sequence_length
+                self.model,
+                layer=self.layer,
+                sequence_length=self.sequence_length,
+                context=self.context,
             )
         encoding.refuse_without_model(layer=self.layer)
         numbers["dim"] = dim if self.dim is None else self.dim
-        return encoding.from_parameters(**numbers, sequence_length=self.sequence_length)
+        return encoding.from_parameters(
+            **numbers, sequence_length=self.sequence_length, context=self.context
+        )
 
-    @property
-    def numbers(self) -> dict[str, Any]:
-        """The options that a model would set, by name; None where not given."""
-        names = ("dim", "base", "layout", "rotary_dim", "rope_type", "set")
-        return {name: getattr(self, name) for name in names}
+
+@dataclass(frozen=True, kw_only=True)
+class EncodingListOptions(RotaryOptions):
+    """The options that describe rotary encodings to compare: of models, or of dims and bases."""
+
+    dim: Annotated[
+        list[int] | None,
+        typer.Option(metavar="N", help="Head dim, even; repeatable. [default: 64]"),
+    ] = None
+    base: Annotated[
+        list[float] | None,
+        typer.Option(metavar="B", help="Base (theta), above 0; repeatable. [default: 10000]"),
+    ] = None
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            metavar="SOURCE",
+            help="Model: config.json, its folder, .gguf, or - for stdin; repeatable.",
+        ),
+    ] = None
+
+    def encodings(self, *, dim: int = 64) -> list[NamedRotary]:
+        """Return the encodings that are described.
+
+        There is one for each kind of layer of each model's text part, or of --layer, or else one
+        for each dim and base.
+
+        Args:
+            dim: Head dim where neither a model nor an option sets it.
+
+        Raises:
+            ArgumentError: An unusable value, or options that exclude each other.
+            ArgumentTypeError: A value of the wrong type.
+            FileError: A model that can't be read.
+        """
+        from ropecli.cli import encoding
+
+        if self.model:
+            encoding.refuse_beside_model(**self.numbers)
+            return encoding.from_models(
+                self.model,
+                layer=self.layer,
+                sequence_length=self.sequence_length,
+                context=self.context,
+            )
+        encoding.refuse_without_model(layer=self.layer)
+        shared = self.numbers | {
+            "sequence_length": self.sequence_length,
+            "context": self.context,
+        }
+        return [
+            encoding.from_parameters(**shared | {"dim": width, "base": base})
+            for width in dict.fromkeys(self.dim or [dim])
+            for base in dict.fromkeys(self.base or [encoding.BASE])
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -80,6 +80,18 @@ class Model(Drawable, view="inspect"):
         """
         return self if name is None else replace(self, layers=(self.layer(name),))
 
+    def text_layers(self) -> list[Layer]:
+        """Return the layers of the text part that rotate, each rotation once, without indexers.
+
+        They are those of all parts where none is a text model.
+
+        Raises:
+            ArgumentError: None rotates.
+        """
+        rotating = self._rotating()
+        text = [layer for layer in rotating if not layer.settings.part]
+        return list({layer.rotary: layer for layer in reversed(text or rotating)}.values())[::-1]
+
     def layer(self, name: str | None = None) -> Layer:
         """Return the layer of a name; without one, the only layer that has a rotation.
 
@@ -96,18 +108,22 @@ class Model(Drawable, view="inspect"):
                     return layer
             msg = f"layer must be one of {names}, got {name!r}"
             raise ArgumentError(msg, "" if len(self.layers) > 1 else "leave `layer` out")
-        rotating = [
+        rotating = self._rotating()
+        if len({layer.rotary for layer in rotating}) == 1:
+            return rotating[0]
+        msg = f"{self.source} has several kinds of layers ({names})"
+        raise ArgumentError(msg, "choose one with `layer`")
+
+    def _rotating(self) -> list[Layer]:
+        found = [
             layer
             for layer in self.layers
             if layer.rotary is not None and layer.name.split(".")[-1] != INDEXER
         ]
-        if len(rotating) == 1 or (rotating and len({layer.rotary for layer in rotating}) == 1):
-            return rotating[0]
-        if not rotating:
+        if not found:
             msg = f"{self.source} has no layer with a rotary position embedding"
             raise ArgumentError(msg)
-        msg = f"{self.source} has several kinds of layers ({names})"
-        raise ArgumentError(msg, "choose one with `layer`")
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)

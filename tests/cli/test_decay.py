@@ -16,7 +16,7 @@ from ropecli.analyses.expected import expected_score
 from ropecli.encodings import ENCODINGS, with_table
 
 ENCODING_OPTIONS = dict.fromkeys(
-    ["layout", "rotary_dim", "rope_type", "set", "model", "layer", "sequence_length"]
+    ["layout", "rotary_dim", "rope_type", "set", "context", "model", "layer", "sequence_length"]
 )
 
 

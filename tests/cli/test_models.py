@@ -12,6 +12,7 @@ from helpers import assert_refused, read_json, read_output, read_stdout, soon
 from models.configs import (
     DEEPSEEK_V3,
     DYNAMIC,
+    GEMMA_3,
     GPT_OSS,
     LLAMA_31,
     PHI_3,
@@ -47,6 +48,24 @@ def test_decay_is_that_of_the_model(files: Path) -> None:
         assert curve["relative_upper_bound"] == expected.tolist()
         assert curve["label"].startswith(f"{config['model_type']}: dim {made.head_dim}, ")
     assert got["parameters"]["model"] == ["llama.json", "gpt-oss.json"]
+
+
+def test_decay_has_a_curve_for_each_kind_of_layer(here: Path) -> None:
+    (here / "gemma.json").write_text(json.dumps(GEMMA_3))
+    command = ["decay", "--model", "gemma.json", "--max-dist", "4"]
+    labels = [curve["label"] for curve in read_json(*command)["result"]["curves"]]
+    assert [label.partition(":")[0] for label in labels] == [
+        "gemma3_text sliding_attention",
+        "gemma3_text full_attention",
+    ]
+    (curve,) = read_json(*command, "--layer", "sliding_attention")["result"]["curves"]
+    assert curve["base"] == 10_000.0
+
+
+def test_curves_are_those_of_the_text_part(here: Path) -> None:
+    (here / "qwen.json").write_text(json.dumps(QWEN2_VL))
+    (curve,) = read_json("decay", "--model", "qwen.json", "--max-dist", "4")["result"]["curves"]
+    assert curve["label"].startswith("qwen2_vl all: ")
 
 
 @pytest.mark.slow
@@ -212,7 +231,7 @@ def test_as_many_kinds_as_a_file_may_have(here: Path) -> None:
     kinds = {f"kind {i}": {"rope_type": "default", "rope_theta": 1e4 + i} for i in range(64)}
     path = saved(here, PLAIN | {"rope_parameters": kinds})
     assert len(read_json("inspect", path)["result"]["layers"]) == 64
-    line = assert_refused("decay", "--model", path)
+    line = assert_refused("verify", "--model", path)
     assert "(kind 0, kind 1, kind 2, kind 3, kind 4, kind 5, kind 6, kind 7, ...)" in line
 
 
