@@ -1,6 +1,9 @@
 """The public names, each declared here and nowhere else; `__init__.py` loads them from here."""
 
 from ropecli._version import __version__ as __version__
+from ropecli.analyses.construct import Construct as Construct
+from ropecli.analyses.construct import ConstructedHead as ConstructedHead
+from ropecli.analyses.construct import construct as construct
 from ropecli.analyses.decay import Decay as Decay
 from ropecli.analyses.decay import decay as decay
 from ropecli.analyses.expected import Expected as Expected

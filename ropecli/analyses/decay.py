@@ -147,7 +147,9 @@ def decay(
             relative_upper_bound=bound,
         )
     with np.errstate(over="ignore", invalid="ignore"):  # refused below, in words
-        h, rest = _products(rope, _vector("q", q, rope.head_dim), _vector("k", k, rope.head_dim))
+        h, rest = pair_products(
+            rope, head_vector("q", q, rope.head_dim), head_vector("k", k, rope.head_dim)
+        )
         steps = np.abs(np.diff(h, append=0))
         square = rope.attention_factor**2
         max_bound = square * steps.max() * total + abs(rest)
@@ -211,7 +213,13 @@ def _distances(start: float, stop: float, step: float) -> NDArray[np.float64]:
     return start + step * np.arange(math.floor(steps) + 1, dtype=np.float64)
 
 
-def _vector(name: str, value: Any, head_dim: int) -> NDArray[np.float64]:
+def head_vector(name: str, value: Any, head_dim: int) -> NDArray[np.float64]:
+    """Check one vector of a head, and return it as float64.
+
+    Raises:
+        ArgumentError: Another shape than (head_dim,), or a value that is not finite.
+        ArgumentTypeError: Not an array of real numbers.
+    """
     array = as_array(name, value)
     if array.dtype.kind not in "iuf" and dtype_name(array.dtype) is None:
         msg = f"{name} must hold real numbers, got {array.dtype}"
@@ -226,7 +234,7 @@ def _vector(name: str, value: Any, head_dim: int) -> NDArray[np.float64]:
     return vector
 
 
-def _products(
+def pair_products(
     rope: Rotary, q: NDArray[np.float64], k: NDArray[np.float64]
 ) -> tuple[NDArray[np.complex128], float]:
     """h_i = q_i conj(k_i) on complex pairs, and q.k over the coordinates in no pair."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from ropecli.analyses.decay import Decay
     from ropecli.rotary import Rotary
 
 #: Fields of an encoding in a document.
@@ -62,7 +61,19 @@ def sequences(rope: Rotary) -> str | None:
     return "short sequences" if used is None else f"sequences of {used:,}"
 
 
-def curve_label(curve: Decay) -> str:
+class NamedResult(Protocol):
+    """A result of one encoding."""
+
+    @property
+    def name(self) -> str | None:
+        """Return the name in front of the encoding's, such as a model's."""
+
+    @property
+    def rope(self) -> Rotary:
+        """Return the encoding."""
+
+
+def curve_label(curve: NamedResult) -> str:
     """Return the model of a curve, if it has one, and its encoding."""
     named = "" if curve.name is None else f"{curve.name}: "
     return named + label(curve.rope)
