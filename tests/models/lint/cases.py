@@ -197,6 +197,11 @@ CASES: dict[str, Case] = {
         config(rope_theta=None, rope_scaling=YARN, rope_parameters={"rope_theta": 5e5}),
         config(rope_theta=None, rope_parameters={"rope_theta": 5e5}),
     ),
+    "R116": Case(
+        "rope_theta",
+        config(rope_theta=500_000.0, max_position_embeddings=131_072),
+        config(rope_theta=500_000.0, max_position_embeddings=4 * 18_437),
+    ),
     "R006": Case(
         "rope_parameters",
         config(rope_theta=None, rope_parameters=LLAMA3 | {"rope_theta": 5e5}),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import ROOT
+from helpers import ROOT, slow_rows
 from models.configs import RELEASED, published
 from models.gguf.writer import gguf, saved
 from models.lint.cases import CASES, GGUF_CASES, TEXT_CASES, YARN, Json, config, scaled
@@ -179,3 +179,35 @@ def test_key_of_another_name_counts_in_gpt_neox() -> None:
     (finding,) = about_the_base(config(model_type="gpt_neox", rope_theta=None))
     assert finding.rule == "R091"
     assert "Add rotary_emb_base" in finding.hint
+
+
+# The context that a base holds, which the analysis finds in another way.
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({}, "Base 500000 holds up to 18,437 positions of 131,072: at distance 18,438 the"),
+        ({"rope_theta": 1e6}, "Base 1000000 holds up to 27,114 positions of 131,072: "),
+        *slow_rows(({"head_dim": 64}, "Base 500000 holds up to 9,936 positions of 131,072: ")),
+    ],
+)
+def test_the_longest_context_of_a_base_is_said(keys: Json, words: str) -> None:
+    (finding,) = [each for each in lint(config(**keys)) if each.rule == "R116"]
+    assert (finding.level, finding.key) == ("note", "rope_theta")
+    assert finding.message.startswith(words)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"rope_theta": 2e6},  # 131,072 is less than four times of what it holds
+        {"partial_rotary_factor": 0.5, "model_type": "glm4"},  # as many coordinates stand still
+        {"rope_theta": 1e4},  # R092 says more
+        {"rope_scaling": YARN},
+        {"sliding_window": 4096, "model_type": "mistral"},
+        {"max_position_embeddings": 2**53, "rope_theta": 1e30},  # beyond what is searched
+    ],
+)
+def test_no_context_is_said_where_the_base_is_not_the_cause(keys: Json) -> None:
+    assert_silent("R116", lint(config(**keys)))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ropecli.models.keys import ALIASES
 from ropecli.models.lint.readings import FIRST, listed
@@ -11,10 +14,19 @@ from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import HOLDERS, Entry, Part
 from ropecli.models.lint.values import number, value_or_none
 
+if TYPE_CHECKING:
+    from ropecli.rotary.frequencies import Table
+
 #: Other keys that hold a base, or change it.
 _OTHER = ("rope_ratio", "rope_local_base_freq", "global_rope_theta", "layer_rope_theta")
 _USUAL = 10_000.0
 _LONG = 32_768  #: Positions up to which models with the usual base were released.
+#: A context of so many times what the base holds is worth a note. Of 138 unscaled configurations
+#: 83 are beyond the bound, Llama 2 by 2.4 and Qwen3-VL by 3.2, but 30 by more than four. It is not
+#: a warning, since some of those 30 are released models: Qwen2.5-0.5B by 5.3, LFM2 by 20.
+_BEYOND = 4
+_STEP = 1024  #: Distances tried at a time.
+_MOST_COSINES = 2**24  #: Of one search, a fraction of a second.
 
 
 @rule(
@@ -93,6 +105,62 @@ def small_base(entry: Entry) -> Iterator[Hit]:
             f"With base {base:.10g} the slowest of {dim // 2} pairs completes a turn after "
             f"{slowest:,.0f} positions, and the context is {context:,}.",
         )
+
+
+@rule(
+    "R116",
+    "note",
+    "a context far beyond what the base holds",
+    of=Entry,
+    why="At a distance where the sum of the pairs' cosines is negative, a query of random "
+    "coordinates attends less to a key that resembles it than to a random one. A base holds a "
+    "context without such a distance (Men et al. 2024, arXiv:2405.14591). Models are released "
+    "beyond that, but few by more than four times; scaling keys may have been lost.",
+    cure="If the model was not trained with this base at this length, restore its scaling keys, or "
+    "raise rope_theta.",
+    threads=("JIA-Lab-research/LongLoRA#181", "unslothai/unsloth#6197"),
+)
+def base_holds_less(entry: Entry) -> Iterator[Hit]:
+    """A context of more than four times the positions that the base holds.
+
+    Only in unscaled layers that see the whole context, and where R092 does not fire.
+    """
+    base, dim, head_dim, context = entry.base, entry.dim, entry.head_dim, _reach(entry)
+    if entry.rope_type != "default" or entry.part.name or context is None or base is None:
+        return
+    if dim is None or head_dim is None or not 2 <= dim <= head_dim or base <= 1:
+        return
+    if next(small_base(entry), None) is not None:
+        return
+    table = entry.table()
+    held = None if table is None else _held(table, (head_dim - dim) // 2, context // _BEYOND)
+    if held is not None and context > _BEYOND * held:
+        yield Hit(
+            entry.key("rope_theta") if entry.has("rope_theta") else entry.part.key("rope_theta"),
+            f"Base {base:.10g} holds up to {held:,} positions of {context:,}: at distance "
+            f"{held + 1:,} the sum of the cosines is negative.",
+        )
+
+
+def _held(table: Table, still: int, last: int) -> int | None:
+    """Return the distances from 0 before the first with a negative sum of cosines.
+
+    Args:
+        table: The frequencies.
+        still: Pairs of coordinates that nothing rotates, each with a cosine of 1.
+        last: Last distance to try.
+
+    Returns:
+        None where no distance has one, or none within `_MOST_COSINES`.
+    """
+    if still >= len(table.inv_freq):
+        return None
+    for begin in range(0, min(last + 2, _MOST_COSINES // len(table.inv_freq)), _STEP):
+        distance = np.arange(begin, begin + _STEP)
+        negative = np.cos(np.outer(distance, table.inv_freq)).sum(axis=1) + still < 0
+        if negative.any():
+            return begin + int(negative.argmax()) - 1
+    return None
 
 
 @rule(
