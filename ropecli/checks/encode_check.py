@@ -350,7 +350,8 @@ def _wrong(
     dim = job.axes.head_dim
     *index, head = map(int, np.unravel_index(vector, (*rows, width // dim)))
     axis = job.axes.sequence_axis
-    position = job.positions.of(box)[index[0] if job.positions.per_batch else 0, index[axis]]
+    place = 0 if axis is None else index[axis]
+    position = job.positions.of(box)[index[0] if job.positions.per_batch else 0, place]
     with np.errstate(all="ignore"):
         apart = np.where(wrong, np.abs(got - expected), -1.0)
     coordinate = int(np.nan_to_num(apart, nan=np.inf).argmax())

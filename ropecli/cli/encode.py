@@ -65,7 +65,12 @@ def encode(
             help="Positions: (sequence,) or (batch, sequence); several axes last.",
         ),
     ] = None,
-    offset: Annotated[int, typer.Option(metavar="N", help="Number added to every position.")] = 0,
+    offset: Annotated[
+        int,
+        typer.Option(
+            metavar="N", help="Number added to every position; the position of a single vector."
+        ),
+    ] = 0,
     positions_continue: Annotated[
         bool,
         typer.Option("--positions-continue", help="Continue positions from one file to the next."),
@@ -102,6 +107,7 @@ def encode(
       ropecli encode queries.npy --model config.json
       ropecli encode 'dump/*.safetensors' --tensor '*.q' -o out/
       ropecli encode queries.npy --check engine_output.npy
+      ropecli encode vector.npy --offset 5
 
     Rotate a file of embeddings by their positions. The file may be larger than memory; the output
     has its shape, dtype and memory order, and appears whole or not at all. Exit code 1 if OUT of

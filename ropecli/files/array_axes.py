@@ -25,14 +25,14 @@ class Axes:
     """Axes of an array: the sequence, and the heads side by side along the last axis."""
 
     stored: Stored
-    sequence_axis: int  #: 0 or more.
+    sequence_axis: int | None  #: 0 or more; None of a single vector, whose position is the offset.
     heads: int  #: Heads along the last axis.
     head_dim: int
 
     @property
     def sequence(self) -> int:
         """Positions along the sequence axis."""
-        return self.stored.shape[self.sequence_axis]
+        return 1 if self.sequence_axis is None else self.stored.shape[self.sequence_axis]
 
 
 def vector_length(stored: Stored, *, head_dim: int | None = None) -> int:
@@ -40,13 +40,10 @@ def vector_length(stored: Stored, *, head_dim: int | None = None) -> int:
 
     Raises:
         ArgumentError: The last axis is empty, or not a multiple of the head dim.
-        FileError: The array has fewer than two axes.
+        FileError: The array has no axes.
     """
-    if len(stored.shape) < 2:
-        msg = (
-            f"{stored.label} has shape {stored.shape}; "
-            "expected two axes or more, the last of them along the vectors"
-        )
+    if not stored.shape:
+        msg = f"{stored.label} has shape (); expected a vector, or several along the other axes"
         raise FileError(msg)
     last = stored.shape[-1]
     if not last or (head_dim is not None and last % head_dim):
@@ -68,18 +65,20 @@ def understand_axes(
         stored: The array.
         head_dim: Even divisor of the last axis; all of the last axis by default.
         sequence_axis: Axis of the positions; negative counts from the end; the axis before the
-            last by default.
+            last by default. A single vector has none.
 
     Raises:
         ArgumentError: The array has no such axis, or the head dim is odd or does not divide the
             last axis.
         ArgumentTypeError: The sequence axis or the head dim is not an integer.
-        FileError: The array has fewer than two axes.
+        FileError: The array has no axes.
     """
     dim = None if head_dim is None else even("head dim", head_dim)
     last, ndim = vector_length(stored, head_dim=dim), len(stored.shape)
     dim = dim or last
-    axis = ndim - 2 if sequence_axis is None else _from_start(sequence_axis, ndim)
+    axis: int | None = ndim - 2 if ndim > 1 else None
+    if sequence_axis is not None:
+        axis = _from_start(sequence_axis, ndim)
     return Axes(stored=stored, sequence_axis=axis, heads=last // dim, head_dim=dim)
 
 
@@ -165,6 +164,9 @@ def _slowest_first(axes: Axes) -> list[int]:
 
 def _from_start(axis: object, ndim: int) -> int:
     axis = integer("sequence axis", axis)
+    if ndim == 1:
+        msg = f"a single vector has no sequence axis, got {axis}"
+        raise ArgumentError(msg, "`offset` is its position")
     positive = axis + ndim if axis < 0 else axis
     if not 0 <= positive < ndim - 1:
         expected = "0 or -2" if ndim == 2 else f"from 0 to {ndim - 2} or from -{ndim} to -2"

@@ -105,6 +105,8 @@ class ArrayJob:
     def kernel_shape(self, lengths: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape (batch, outer, sequence, inner, head_dim) of a part."""
         axis, dim = self.axes.sequence_axis, self.axes.head_dim
+        if axis is None:
+            return 1, lengths[0] // dim, 1, 1, dim
         batch = lengths[0] if self.positions.per_batch else 1
         outer, sequence = math.prod(lengths[:axis]) // batch, lengths[axis]
         inner = math.prod(lengths[axis + 1 :]) // dim

@@ -25,7 +25,7 @@ class EncodedArray:
     name: str  #: In its file; empty where the file has no names.
     shape: tuple[int, ...]  #: Lengths of its axes.
     dtype: str  #: float64, float32, float16 or bfloat16.
-    sequence_axis: int  #: 0 or more.
+    sequence_axis: int | None  #: 0 or more; None of a single vector.
     heads: int  #: Side by side along the last axis.
     head_dim: int  #: Coordinates of one head.
     positions: tuple[float, float] | None  #: The first and the last; None of an empty sequence.
@@ -49,7 +49,7 @@ class Encoded(Result, view="encode"):
     shape: tuple[int, ...]  #: Of both arrays.
     dtype: str  #: Of both arrays.
     layout: str  #: How coordinates are paired.
-    sequence_axis: int  #: 0 or more.
+    sequence_axis: int | None  #: 0 or more; None of a single vector.
     heads: int  #: Side by side along the last axis.
     head_dim: int  #: Coordinates of one head.
     positions: tuple[float, float] | None  #: The first and the last; None of an empty sequence.

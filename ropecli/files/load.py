@@ -81,6 +81,12 @@ def read_sequences(
     array = read_tensor(path, name, dtype=dtype)
     stored = Stored(path=Path(path), shape=array.shape, dtype=array.dtype)
     axes = understand_axes(stored, head_dim=head_dim, sequence_axis=sequence_axis)
+    if axes.sequence_axis is None:
+        msg = (
+            f"{stored.label} has shape {stored.shape}; "
+            "expected two axes or more, the last of them along the vectors"
+        )
+        raise FileError(msg)
     rows = np.moveaxis(array, axes.sequence_axis, -2)
     if axes.heads > 1:
         heads = rows.reshape(*rows.shape[:-1], axes.heads, axes.head_dim)

@@ -83,7 +83,9 @@ class Positions:
 
         There is one batch where they do not differ along the first axis.
         """
-        return self.at(box[0] if self.per_batch else slice(0, 1), box[self.axes.sequence_axis])
+        axis = self.axes.sequence_axis
+        along = slice(0, 1) if axis is None else box[axis]
+        return self.at(box[0] if self.per_batch else slice(0, 1), along)
 
     def at(self, batch: slice, sequence: slice) -> NDArray[np.float64]:
         """Return the positions of some sequences, offset included.
@@ -131,7 +133,7 @@ class PositionTable:
             ArgumentError: The shape is neither that of the sequence nor that of all sequences.
         """
         expected: list[tuple[int, ...]] = [(axes.sequence, *self._point)]
-        if axes.sequence_axis > 0:
+        if axes.sequence_axis:
             expected.append((axes.stored.shape[0], axes.sequence, *self._point))
         if self.shape not in expected:
             msg = f"positions must have shape {' or '.join(map(str, expected))}, got {self.shape}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ropecli.errors import ArgumentTypeError
+from ropecli.errors import ArgumentTypeError, FileError
 from ropecli.files.array_axes import understand_axes, vector_length
 from ropecli.files.array_job import ArrayJob
 from ropecli.files.arrays import choose, version_of
@@ -59,7 +59,8 @@ def opened(job: Job) -> Iterator[Session]:
 
     Raises:
         ArgumentError: A value that does not fit an array.
-        FileError: The file is unreadable, or holds something else.
+        FileError: The file is unreadable, holds something else, or is a single vector at no
+            position.
     """
     begin = time.perf_counter()
     with contextlib.ExitStack() as stack:
@@ -73,6 +74,10 @@ def opened(job: Job) -> Iterator[Session]:
             understand_axes(each, head_dim=rope.head_dim, sequence_axis=job.sequence_axis)
             for each in arrays
         )
+        for each in axes:
+            if each.sequence_axis is None and job.positions is None and not job.offset:
+                msg = f"{each.stored.label} has shape {each.stored.shape}, a single vector"
+                raise FileError(msg, "give its position with `offset`")
         yield Session(job=job, source=source, rope=rope, all_axes=axes, begin=begin, stack=stack)
 
 

@@ -68,10 +68,12 @@ def plan_lines(axes: Axes, rope: Rotary, *, positions: Path | None, offset: int)
     partial = ""
     if rope.rotary_dim != rope.head_dim:
         partial = f", {rope.rotary_dim} coordinates from {rope.rotary_offset}"
+    along = f"positions run along axis {axes.sequence_axis} ({axes.sequence:,} long), {start}"
+    if axes.sequence_axis is None:
+        along = "one vector at position " + start.removeprefix("from ")
     return [
         f"{label}  {file.shape} {dtype_name(file.dtype)}  {_size(file.nbytes)}",
-        f"positions run along axis {axes.sequence_axis} ({axes.sequence:,} long), "
-        f"{start}{shifted}, {heads}",
+        f"{along}{shifted}, {heads}",
         f"{_layout(rope)}, {_frequencies(rope)}{partial}",
     ]
 

@@ -57,14 +57,15 @@ def page(
         assert first is not None
         tensor = f" of {console.visible(result.first_tensor)}" if result.first_tensor else ""
         index = ", ".join(map(str, first.index))
+        where = f"row ({index}), " if index else ""
         position = ", ".join(f"{each:.15g}" for each in first.position)
         lines = [
             f"{after} is not the rotation of {before}",
             f"{result.differing:,} of {result.vectors:,} vectors differ; the first{tensor} "
-            f"is row ({index}), head {first.head}, at position {position}:",
+            f"is {where}head {first.head}, at position {position}:",
             f"coordinate {first.coordinate} should be {first.expected:.9g} and is {first.got:.9g}",
         ]
-        if options is not None and rope is not None:
+        if index and options is not None and rope is not None:  # of one vector nothing is known
             command = _identify(result, {"--dim": rope.head_dim, **options})
             lines.append(f"which RoPE made it, if any: {console.visible(command)}")
     return [*lines, f"compared in {result.seconds:.1f} s{rate(result.bytes, result.seconds)}"]

@@ -19,7 +19,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
-from ropecli import ArgumentError, ArgumentTypeError, FileError, Rotary, encode_file
+from ropecli import (
+    ArgumentError,
+    ArgumentTypeError,
+    FileError,
+    Rotary,
+    compare_file,
+    encode_file,
+    rotate,
+)
 from ropecli.errors import RopecliError
 from ropecli.files import array_job
 from ropecli.files.encode import default_output, plan_output
@@ -136,6 +144,21 @@ def test_file_holds_what_plain_numpy_gives(tmp_path: Path) -> None:
     assert_within("encode_file", got=got, expected=expected, tolerance=tolerance)
 
 
+def test_a_single_vector_is_at_its_offset(tmp_path: Path) -> None:
+    path = saved(tmp_path, np.arange(1.0, 9.0))
+    output = tmp_path / "out.npy"
+    made = encode_file(path, output, Rotary(head_dim=4), offset=5)
+    rows = np.arange(1.0, 9.0).reshape(2, 4)
+    expected = rotate(rows, Rotary(head_dim=4), [5, 5]).ravel()
+    assert_same_bits("out.npy", got=np.load(output), expected=expected)
+    assert (made.shape, made.sequence_axis, made.heads, made.positions) == ((8,), None, 2, (5, 5))
+    assert compare_file(path, output, Rotary(head_dim=4), offset=5).passed
+    wrong = compare_file(path, output, Rotary(head_dim=4), offset=6)
+    assert "the first is head 0, at position 6:" in str(wrong)
+    encode_file(path, output, Rotary(head_dim=4), positions=[5], force=True)
+    assert_same_bits("out.npy", got=np.load(output), expected=expected)
+
+
 @pytest.mark.parametrize("shape", [(0, 8), (1, 8), (0, 5, 8), (5, 0, 16), (1, 1, 1, 8)])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_no_row_and_one_row(tmp_path: Path, shape: tuple[int, ...], order: Any) -> None:
@@ -210,8 +233,9 @@ def test_default_output_stands_beside_the_input() -> None:
         ({"output": f"{'A' * 300}/y.npy"}, "File name too long"),
         ({"output": f"{'A' * 300}/y.zarr"}, "File name too long"),
         ({"input": "none.npy"}, "No such file"),
-        ({"input": "scalar.npy"}, "two axes or more"),
-        ({"input": "vector.npy"}, "two axes or more"),
+        ({"input": "scalar.npy"}, "expected a vector, or several"),
+        ({"input": "vector.npy"}, "a single vector; give its position with offset"),
+        ({"input": "vector.npy", "sequence_axis": 0}, "a single vector has no sequence axis"),
         ({"positions": "none.npy"}, "No such file"),
         ({"positions": "words.npy"}, "integers or floats"),
     ],

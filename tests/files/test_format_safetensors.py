@@ -186,7 +186,7 @@ def test_what_matches_is_rotated_and_all_else_kept(
     [
         ("ids", "ids holds int64; expected float64"),
         ("mask", "mask holds BOOL; expected"),
-        ("scalar", "scalar has shape (); expected two axes or more"),
+        ("scalar", "scalar has shape (); expected a vector, or several"),
         ("*", "ids holds int64; expected"),
     ],
 )
