@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+import textwrap
 import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -62,7 +63,7 @@ def _made(match: re.Match[str]) -> str:
 def usage(command: str) -> str:
     """A command's description and examples, from its docstring."""
     examples, text = GROUP.commands[command].help.removeprefix("\b\n").split("\n\n", 1)
-    lines = [line.strip() for line in examples.splitlines()[1:]]
+    lines = textwrap.dedent("\n".join(examples.splitlines()[1:])).splitlines()
     return "\n".join([*_wrapped(text), "", "```text", *lines, "```"])
 
 

@@ -34,6 +34,7 @@ COMMANDS = (
     "scores",
     "linear",
     "encode",
+    "rotate",
     "inspect",
     "lint",
     "diff",

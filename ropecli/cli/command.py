@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
@@ -14,6 +15,8 @@ from typer.models import ArgumentInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+NUMBERS = re.compile(r"-[\d.]+(e[-+]?\d+)?\s*,")  #: Beginning of a list of numbers.
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,12 @@ class Section(str):
 
 class SectionedCommand(TyperCommand):
     """A command that lists its options under the headings that they have."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take a list of numbers that begins with a minus, -1,2, for a value and not an option."""
+        words = [f" {word}" if NUMBERS.match(word) else word for word in args]
+        rest: list[str] = super().parse_args(ctx, words)
+        return rest
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, then the options by heading."""

@@ -1,4 +1,4 @@
-"""Page and figure of one rotated vector: RoFormer's Figure 1 with numbers."""
+"""Page, table and figure of one rotated vector: RoFormer's Figure 1 with numbers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ropecli.analyses.rotation import LARGEST_MATRIX
 from ropecli.render.figure import COLOURS, blank_figure, styled
-from ropecli.render.labels import label
+from ropecli.render.labels import label, shortest_repr
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
@@ -18,44 +19,209 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ropecli.analyses.rotation import Rotation
+    from ropecli.render import Table
     from ropecli.render.console import Screen
 
+SMALL = 8  #: Head dim up to which coordinates in no pair are shown too.
+DISC = 8  #: Lines of a plane in the terminal; a character is 2 by 4 dots, so 2 * DISC wide.
 
-def page(result: Rotation, _: Screen) -> list[str]:
-    """Return the coordinates of each pair at each position."""
+
+def as_json(result: Rotation) -> dict[str, Any]:
+    """Return the `result` of the document; no matrix of a very large head."""
+    small = result.rope.head_dim <= LARGEST_MATRIX
+    return {
+        "vector": result.vector,
+        "position": result.position,
+        "inv_freq": result.rope.inv_freq,
+        "angles": result.angles,
+        "cos": result.cos,
+        "sin": result.sin,
+        "rotated": result.rotated[-1],
+        "matrix": result.matrix if small else None,
+        "positions": result.positions,
+        "rotated_at": result.rotated,
+    }
+
+
+def table(result: Rotation) -> Table:
+    """Return the columns of Eq. 34, a row for each coordinate; pair -1 is none."""
+    pair = np.full(result.rope.head_dim, -1)
+    for column in result.rope.pairs_out.T:
+        pair[column] = np.arange(len(column))
+    return {"coordinate": np.arange(result.rope.head_dim), "pair": pair, **result.columns}
+
+
+def page(result: Rotation, screen: Screen) -> list[str]:
+    """Return the columns of Eq. 34 and the vector at each position; unless brief, each step."""
+    m = shortest_repr(result.position)
+    lines = [f"R_m x at position m = {m}, {label(result.rope)}", "", *_elements(result)]
+    if len(result.pairs) < result.rope.rotary_dim // 2:
+        lines.append(f"{len(result.pairs)} of {result.rope.rotary_dim // 2:,} pairs")
+    if not screen.brief:
+        lines += ["", *_complex(result), "", *_matrix(result)]
+        if screen.braille:
+            lines += ["", *_planes(result, screen.width)]
+    lines += ["", *_walk(result)]
+    if not screen.brief and screen.saved is None:
+        lines += ["", "Save Figure 1: -o figure1.png    the numbers: -o rotation.csv, or --json"]
+    return lines
+
+
+def _elements(result: Rotation) -> list[str]:
+    """Return Eq. 34, a line for each coordinate that is shown."""
+    columns = table(result)
+    rows = [["coordinate", "pair", "x", "cos", "swap(x)", "sin", "sum"]]
+    for row in _coordinates(result):
+        own, pair, *numbers = (column[row] for column in columns.values())
+        rows.append(
+            [str(own), "-" if pair < 0 else str(pair), *(f"{x + 0.0:.4g}" for x in numbers)]
+        )
+    return ["Eq. 34: x * cos(m theta) + swap(x) * sin(m theta) = sum", *aligned(rows)]
+
+
+def _complex(result: Rotation) -> list[str]:
+    """Return Eq. 12, a line for each pair that is shown."""
+    rope, pairs = result.rope, list(result.pairs)
+    before = _points(result.vector, rope.pairs_in[pairs])
+    after = _points(result.rotated[-1], rope.pairs_out[pairs])
+    rows = [["pair", "theta", "m theta", "z", "z e^(i m theta)"]]
+    for pair, z, turned in zip(pairs, before, after, strict=True):
+        angle = f"{rope.inv_freq[pair]:.4g}", f"{result.angles[pair]:.4g}"
+        rows.append([str(pair), *angle, _spell(z), _spell(turned)])
+    factor = "" if rope.attention_factor == 1 else f", times {rope.attention_factor:.6g}"
+    return [f"Eq. 12: each pair as a complex number z, theta in radians{factor}", *aligned(rows)]
+
+
+def _matrix(result: Rotation) -> list[str]:
+    """Return R of Eq. 15, its rows and columns of the coordinates that are shown."""
+    shown = _coordinates(result)
+    if result.rope.head_dim > LARGEST_MATRIX:
+        return [f"Eq. 15: R has {result.rope.head_dim:,} rows, more than are shown"]
+    block = result.matrix[np.ix_(shown, shown)] + 0.0
+    rows = [[f"{x:.4g}" for x in row] for row in block]
+    some = "" if len(shown) == result.rope.head_dim else ", of these coordinates"
+    return [f"Eq. 15: the matrix R{some}; R x = sum", *aligned(rows)]
+
+
+def _walk(result: Rotation) -> list[str]:
+    """Return the pairs at each position: the lower half of Figure 1."""
     rows = [["position", *(f"pair {pair}" for pair in result.pairs)]]
     for position, vector in zip(result.positions, result.rotated, strict=True):
         points = (vector[result.rope.pairs_out[pair]] for pair in result.pairs)
-        rows.append([str(position), *(f"({a:.4g}, {b:.4g})" for a, b in points)])
-    return [f"A vector at {len(result.positions)} positions, {label(result.rope)}", *aligned(rows)]
+        cells = (f"({a:.4g}, {b:.4g})" for a, b in points)
+        rows.append([shortest_repr(position), *cells])
+    return ["Figure 1, lower half: the vector at each position", *aligned(rows)]
+
+
+def _planes(result: Rotation, width: int) -> list[str]:
+    """Return the pairs in the plane, side by side: the upper half of Figure 1."""
+    discs = []
+    for pair in result.pairs:
+        where = result.rope.pairs_out[pair]
+        lines = _disc(result.rotated[[0, -1]][:, where])
+        discs.append([f"pair {pair}", f"{result.angles[pair]:.4g} rad", *lines])
+    first, last = (shortest_repr(result.positions[i]) for i in (0, -1))
+    lines = [f"Figure 1, upper half: position {first} dotted, {last} solid"]
+    across = max(1, width // (2 * DISC + 2))
+    for start in range(0, len(discs), across):
+        row = zip(*discs[start : start + across], strict=True)
+        lines += ["  ".join(f"{part:<{2 * DISC}}" for part in parts).rstrip() for parts in row]
+    return lines
+
+
+def _disc(points: NDArray[np.float64]) -> list[str]:
+    """Return lines of braille: a circle, the first point dotted, the last one solid."""
+    import plotille
+
+    radius = float(np.hypot(*points.T).max()) or 1.0
+    edge = 1.05 * radius
+    canvas = plotille.Canvas(2 * DISC, DISC, xmin=-edge, xmax=edge, ymin=-edge, ymax=edge)
+    for angle in np.linspace(0, 2 * np.pi, 72, endpoint=False):
+        canvas.point(radius * np.cos(angle), radius * np.sin(angle))
+    (a, b), (c, d) = points.tolist()
+    for part in np.linspace(0, 1, 8):
+        canvas.point(part * a, part * b)
+    canvas.line(0, 0, c, d)
+    return [line.replace(chr(0x2800), " ") for line in canvas.plot().splitlines()]
+
+
+def _coordinates(result: Rotation) -> NDArray[np.int64]:
+    """Return the coordinates of the pairs that are shown, and in a small head all others too."""
+    shown = set(result.rope.pairs_out[list(result.pairs)].ravel().tolist())
+    if result.rope.head_dim <= SMALL:
+        shown |= set(range(result.rope.head_dim)) - set(result.rope.pairs_out.ravel().tolist())
+    return np.array(sorted(shown))
+
+
+def _points(vector: NDArray[np.float64], pairs: NDArray[np.int64]) -> NDArray[np.complex128]:
+    points: NDArray[np.complex128] = vector[pairs[:, 0]] + 1j * vector[pairs[:, 1]]
+    return points
+
+
+def _spell(z: complex) -> str:
+    return f"{z.real:.4g} {'-' if z.imag < 0 else '+'} {abs(z.imag):.4g}i"
 
 
 @styled
 def figure(result: Rotation) -> Figure:
-    """Return a panel for each pair, an arrow for each position."""
-    picture = blank_figure(2.2 * len(result.pairs), 2.9)
-    panels = np.atleast_1d(picture.subplots(1, len(result.pairs)))
-    for axes, pair in zip(panels, result.pairs, strict=True):
+    """Return both halves of Figure 1: a panel for each pair, and the vector at each position."""
+    count, rows = len(result.pairs), len(result.positions)
+    picture = blank_figure(max(4.4, 2.2 * count), 2.7 + 1.0 + 0.28 * rows)
+    halves: Any = picture.subfigures(2, 1, height_ratios=(2.7, 1.0 + 0.28 * rows))
+    above, below = halves
+    planes = np.atleast_1d(above.subplots(1, count)).tolist()
+    for axes, pair in zip(planes, result.pairs, strict=True):
         _panel(axes, result.rotated[:, result.rope.pairs_out[pair]], result.positions)
-        theta = result.rope.inv_freq[pair]
-        axes.set_title(f"pair {pair}\n{theta:.3g} rad a position", fontsize=9)
+        theta = f"{result.rope.inv_freq[pair]:.3g} rad per position"
+        axes.set_title(f"pair {pair}\n{theta}", fontsize=9)
+    shown = _coordinates(result)
+    cells = {
+        "x": np.tile(result.columns["x"][shown], (rows, 1)),
+        "R x": result.rotated[:, shown],
+    }
+    most = max(float(np.abs(values).max()) for values in cells.values()) or 1.0
+    names = [shortest_repr(position) for position in result.positions]
+    panels = below.subplots(1, 2, sharey=True)
+    for axes, (title, values) in zip(panels, cells.items(), strict=True):
+        image = _cells(axes, values, most=most)
+        axes.set_title(title, fontsize=9)
+        axes.set_xlabel("coordinate")
+        axes.set_xticks(range(len(shown)), [str(i) for i in shown])
+    panels[0].set_ylabel("position")
+    panels[0].set_yticks(range(rows), names)
+    below.colorbar(image, ax=panels, shrink=0.9)
     return picture
 
 
+def _cells(axes: Axes, values: NDArray[np.float64], *, most: float) -> Any:
+    """Draw numbers as coloured cells: white is 0, red is positive, blue is negative."""
+    axes.grid(visible=False)
+    image = axes.imshow(values, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto")
+    if values.shape[1] <= SMALL:
+        for (row, column), number in np.ndenumerate(values):
+            colour = "white" if abs(number) > 0.6 * most else "black"
+            axes.text(
+                column, row, f"{number:.2g}", ha="center", va="center", fontsize=6.5, color=colour
+            )
+    return image
+
+
 def _labels(
-    points: NDArray[np.float64], positions: Sequence[int], *, apart: float
+    points: NDArray[np.float64], positions: Sequence[float], *, apart: float
 ) -> list[tuple[NDArray[np.float64], str]]:
     """Return points and their labels; positions that lie close together share one."""
-    groups: list[tuple[NDArray[np.float64], int, int]] = []
+    groups: list[tuple[NDArray[np.float64], float, float]] = []
     for point, position in zip(points, positions, strict=True):
         if groups and np.hypot(*(point - groups[-1][0])) < apart:
             groups[-1] = (groups[-1][0], groups[-1][1], position)
         else:
             groups.append((point, position, position))
-    return [(p, f"{a}" if a == b else f"{a} to {b}") for p, a, b in groups]
+    return [
+        (p, shortest_repr(a) + ("" if a == b else f" to {shortest_repr(b)}")) for p, a, b in groups
+    ]
 
 
-def _panel(axes: Axes, points: NDArray[np.float64], positions: Sequence[int]) -> None:
+def _panel(axes: Axes, points: NDArray[np.float64], positions: Sequence[float]) -> None:
     """Draw arrows from the origin, on the circle that they share."""
     radius = float(np.hypot(*points[0])) or 1.0
     circle = np.linspace(0, 2 * np.pi, 181)

@@ -22,6 +22,7 @@ RUNS = {
     "scores": ["--encodings", "rope", "--length", "2", "--model-dim", "4", "--heads", "1"],
     "linear": ["--length", "8", "--dim", "4", "-o", "x.csv", "--force"],
     "encode": ["rows.npy", "--force"],
+    "rotate": ["1,2,3,4"],
     "inspect": ["model.json"],
     "lint": ["model.json"],
     "diff": ["model.json", "other.json"],

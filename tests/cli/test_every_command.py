@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,19 @@ def test_help_begins_with_examples_and_fits_80_columns(command: str) -> None:
     assert f"ropecli {command}".strip() in examples
     assert max(map(len, text.splitlines())) <= 80
     assert read_stdout(*command.split(), "-h") == text
+
+
+@EACH
+def test_output_in_the_help_is_what_the_example_prints(command: str) -> None:
+    examples = (GROUP.commands[command].help or "").partition("\n\n")[0].splitlines()[2:]
+    line = ""
+    printed = ""
+    for each in examples:
+        if each.strip().startswith("ropecli "):
+            line, printed = each.strip(), ""
+        else:
+            printed = printed or read_stdout(*shlex.split(line)[1:])
+            assert each.strip() in printed, f"{line} does not print {each.strip()!r}"
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,11 @@ def figure(x: Any, rope: Rotary, **options: Any) -> Any:
     return rotation(x, rope, **options).figure()
 
 
+def planes(picture: Any) -> list[Any]:
+    """The panels of the upper half."""
+    return [axes for axes in picture.axes if axes.get_title().startswith("pair")]
+
+
 def arrows(picture: Any, panel: int) -> list[complex]:
     """Where the arrows of a panel end."""
     texts = picture.axes[panel].texts
@@ -26,7 +31,7 @@ def arrows(picture: Any, panel: int) -> list[complex]:
 
 def test_each_arrow_is_the_pair_turned_by_its_angle() -> None:
     picture = figure(X, ROPE, positions=(0, 1, 5), pairs=(0, 2))
-    assert len(picture.axes) == 2
+    assert len(planes(picture)) == 2
     for panel, pair in enumerate((0, 2)):
         start = complex(X[2 * pair], X[2 * pair + 1])
         turned = [start * np.exp(1j * m * ROPE.inv_freq[pair]) for m in (0, 1, 5)]
@@ -34,7 +39,7 @@ def test_each_arrow_is_the_pair_turned_by_its_angle() -> None:
 
 
 def test_slow_pairs_share_a_label() -> None:
-    fast, slow = figure(X, ROPE, positions=(0, 1, 2), pairs=(0, 3)).axes
+    fast, slow = planes(figure(X, ROPE, positions=(0, 1, 2), pairs=(0, 3)))
     assert [t.get_text() for t in fast.texts if t.get_text()] == ["0", "1", "2"]
     assert [t.get_text() for t in slow.texts if t.get_text()] == ["0 to 2"]
 
@@ -43,7 +48,7 @@ def test_slow_pairs_share_a_label() -> None:
 def test_labels_stand_outside_the_circle(direction: complex) -> None:
     picture = figure(np.array([direction.real, direction.imag]), Rotary(head_dim=2, base=1e9))
     picture.canvas.draw()
-    (axes,) = picture.axes
+    (axes,) = planes(picture)
     for text in [t for t in axes.texts if t.get_text()]:
         box = text.get_window_extent().transformed(axes.transData.inverted())
         nearest = np.clip(0, [box.x0, box.y0], [box.x1, box.y1])
@@ -51,9 +56,22 @@ def test_labels_stand_outside_the_circle(direction: complex) -> None:
 
 
 def test_four_pairs_from_fast_to_slow_by_default() -> None:
-    titles = [axes.get_title().splitlines()[0] for axes in figure(X, ROPE).axes]
+    titles = [axes.get_title().splitlines()[0] for axes in planes(figure(X, ROPE))]
     assert titles == ["pair 0", "pair 1", "pair 2", "pair 3"]
-    assert len(figure(np.ones(2), Rotary(head_dim=2)).axes) == 1
+    assert len(planes(figure(np.ones(2), Rotary(head_dim=2)))) == 1
+
+
+def test_cells_below_are_the_vector_before_and_after() -> None:
+    picture = figure(X, ROPE, positions=(0, 1, 5), pairs=(0, 2))
+    before, after = (axes for axes in picture.axes if axes.get_xlabel() == "coordinate")
+    shown = [0, 1, 4, 5]
+    rotated = rotation(X, ROPE, positions=(0, 1, 5)).rotated
+    assert np.asarray(before.images[0].get_array()).tolist() == [X[shown].tolist()] * 3
+    assert np.asarray(after.images[0].get_array()).tolist() == rotated[:, shown].tolist()
+    assert [text.get_text() for text in before.get_yticklabels()] == ["0", "1", "5"]
+    assert [text.get_text() for text in after.get_xticklabels()] == ["0", "1", "4", "5"]
+    most = after.images[0].get_clim()[1]
+    assert most == max(X[shown].max(), np.abs(rotated[:, shown]).max())
 
 
 @pytest.mark.parametrize(
@@ -69,10 +87,17 @@ def test_what_is_refused(x: Any, pairs: Any, message: str) -> None:
         figure(x, ROPE, pairs=pairs)
 
 
-def test_print_shows_the_coordinates() -> None:
+def test_print_shows_the_columns_and_the_coordinates() -> None:
     lines = str(rotation([1.0, 0.0], Rotary(head_dim=2), positions=(0, 1))).splitlines()
     assert lines == [
-        "A vector at 2 positions, dim 2, base 10000",
+        "R_m x at position m = 1, dim 2, base 10000",
+        "",
+        "Eq. 34: x * cos(m theta) + swap(x) * sin(m theta) = sum",
+        "coordinate  pair  x     cos  swap(x)     sin     sum",
+        "         0     0  1  0.5403        0  0.8415  0.5403",
+        "         1     0  0  0.5403        1  0.8415  0.8415",
+        "",
+        "Figure 1, lower half: the vector at each position",
         "position            pair 0",
         "       0            (1, 0)",
         "       1  (0.5403, 0.8415)",

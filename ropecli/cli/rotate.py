@@ -1,0 +1,103 @@
+"""The rotate command."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ropecli.cli.command import Help, command
+from ropecli.cli.options import EncodingOptions, OutputOptions, RotaryOffset
+from ropecli.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NEAR = 6  #: Positions up to which each one on the way is shown.
+
+
+@command
+def rotate(
+    vector: Annotated[
+        str,
+        typer.Argument(metavar="VECTOR", help="Numbers, e.g. 1,2,3,4, or a file of a vector."),
+    ],
+    position: Annotated[
+        float, typer.Option(metavar="M", help="Position of the vector, any real number.")
+    ] = 1,
+    pair: Annotated[
+        list[int] | None,
+        typer.Option(metavar="N", help="Pair to show, from 0; repeatable. [default: four]"),
+    ] = None,
+    row: Annotated[
+        int | None, typer.Option(metavar="N", help="Row of a file with several vectors.")
+    ] = None,
+    *,
+    rope: Annotated[EncodingOptions, Help(dim="Head dim, even. [default: the length of VECTOR]")],
+    rotary_offset: RotaryOffset = None,
+    output: OutputOptions,
+) -> None:
+    """\b
+    Examples:
+      ropecli rotate "1,2,3,4" --position 5
+        coordinate  pair  x     cos  swap(x)      sin      sum
+                 0     0  1  0.2837       -2  -0.9589    2.202
+                 1     0  2  0.2837        1  -0.9589  -0.3916
+                 2     1  3  0.9988       -4  0.04998    2.796
+                 3     1  4  0.9988        3  0.04998    4.145
+      ropecli rotate "1,0,1,0" --layout half -o figure1.png
+      ropecli rotate query.npy --model config.json --position 4096 --pair 63
+
+    Rotate one vector, step by step. Show the columns of RoFormer Eq. 34, each pair as a complex
+    number (Eq. 12), the matrix R (Eq. 15), and the pairs in the plane (Figure 1).
+    """
+    from ropecli.analyses.rotation import rotation
+
+    values = _parse(vector, row)
+    encoding = rope.encoding(dim=len(values), rotary_offset=rotary_offset)
+    if encoding.rope.head_dim != len(values):
+        msg = f"VECTOR must have the head dim, {encoding.rope.head_dim}, got {len(values)} numbers"
+        raise ArgumentError(msg)
+    output.note(*encoding.notes)
+    result = rotation(values, encoding.rope, positions=_walk(position), pairs=pair or None)
+    own = encoding.rope
+    resolved = {} if rope.model else {"dim": own.head_dim, "base": own.base, "layout": own.layout}
+    parameters = output.parameters(**resolved, vector=vector.strip(), pair=list(result.pairs))
+    output.show(result, parameters)
+
+
+def _walk(position: float) -> Sequence[float]:
+    """Return 0, the position, and all on the way where they are few."""
+    if not position.is_integer() or not 0 < abs(position) <= NEAR:
+        return (0.0, position) if position else (0.0,)
+    step = 1 if position > 0 else -1
+    return [float(m) for m in range(0, int(position) + step, step)]
+
+
+def _parse(text: str, row: int | None) -> Sequence[float]:
+    """Return the numbers that were typed, or those of the file.
+
+    Raises:
+        ArgumentError: Something between the commas that is not a number, or a row of no file.
+        FileError: A file that can't be read.
+    """
+    from ropecli.files.load import load_vector
+
+    words = [word for word in re.split(r"[\s,;\[\]()]+", text) if word]
+    try:
+        numbers = [float(word) for word in words]
+    except ValueError:
+        if "," not in text or Path(text).exists():
+            values: list[float] = load_vector(Path(text), row).values.tolist()
+            return values
+        msg = f"VECTOR must be numbers with commas, or a file, got {text!r}"
+        raise ArgumentError(msg) from None
+    if row is not None:
+        msg = f"--row needs a file, got row {row} of numbers that were typed"
+        raise ArgumentError(msg)
+    if len(numbers) < 2 or len(numbers) % 2:
+        msg = f"VECTOR must have an even number of coordinates, at least 2, got {len(numbers)}"
+        raise ArgumentError(msg)
+    return numbers
