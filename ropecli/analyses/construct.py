@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ropecli.rotary import Rotary
 
-LONGEST = 10**7  #: Positions; a column of as many takes 80 MB for each head.
+LONGEST = 2**24  #: Positions; a column of as many takes 134 MB for each head.
 BLOCK = 1024  #: Distances that share one start.
 NEGLIGIBLE = 50.0  #: e^-50 of a weight, times every position, is below half an ulp of it.
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 #: Each is the function of that name in the module of that name, with "_" for "-".
 COMMANDS = (
     "decay",
+    "construct",
     "verify",
     "scores",
     "linear",

@@ -286,7 +286,7 @@ def test_a_million_positions() -> None:
         ({"distances": [-1]}, "distance must be from 0 to 4,095, got -1"),
         ({"distances": [1.5]}, "distance must be an integer, got 1.5"),
         ({"distances": []}, "distances must not be empty"),
-        ({"context_length": 0}, "context_length must be from 1 to 10,000,000, got 0"),
+        ({"context_length": 0}, "context_length must be from 1 to 16,777,216, got 0"),
         ({"epsilon": 0}, "epsilon must be finite and above 0, got 0"),
         ({"epsilon": 1}, "epsilon must be below 1, got 1"),
         ({"psi": np.zeros(8)}, "psi must not be 0"),

@@ -1,0 +1,124 @@
+"""The construct command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ropecli.cli.command import Help, command
+from ropecli.cli.options import EncodingOptions, OutputOptions
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@command
+def construct(
+    distance: Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="R",
+            help="Distance whose score is to be largest; repeatable. [default: 0, 1 and half of "
+            "the context]",
+        ),
+    ] = None,
+    epsilon: Annotated[
+        float, typer.Option(metavar="E", help="Attention that all other tokens may have together.")
+    ] = 0.01,
+    psi: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Direction of the query, .npy. [default: all rotating pairs alike]"
+        ),
+    ] = None,
+    pair: Annotated[
+        list[int] | None,
+        typer.Option(metavar="I", help="Index of a pair that holds the vectors; repeatable."),
+    ] = None,
+    write_q: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Output of the queries, a row a head, .npy.")
+    ] = None,
+    write_k: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Output of the keys, a row a head, .npy.")
+    ] = None,
+    *,
+    rope: Annotated[
+        EncodingOptions,
+        Help(
+            dim="Head dim, even. [default: 128, or that of --psi]",
+            context="Context length. [default: the model's, or 4096]",
+        ),
+    ],
+    output: OutputOptions,
+) -> None:
+    """\b
+    Examples:
+      ropecli construct --dim 128 --context 8192
+      ropecli construct --distance 1000 -o peak.png
+      ropecli construct --rope-type p-rope --set p=0.75
+      ropecli construct --pair 63 --distance 1
+      ropecli construct --model config.json --write-q q.npy --write-k k.npy
+
+    \b
+      $ ropecli construct --distance 0 --distance 1 -q
+      Heads of position alone (Barbero et al. 2024, Proposition 3.1, Theorem 5.3)
+      dim 128, base 10000, context 4,096, epsilon 0.01
+    \b
+      head            |q|^2 = |k|^2  attention  margin  next at  ties in float32
+      diagonal              154.271       0.99  0.0298        1                0
+      previous token        177.541       0.99  0.0298        0                0
+
+    Make queries and keys whose score is largest at a chosen distance. They are those of a diagonal
+    head (0), of a head of the previous token (1), or of any other, with the length that
+    attention needs. Also show which pairs keep the sign of a match within the context.
+    """
+    from ropecli.analyses.construct import construct as analyse
+    from ropecli.files.load import load_vector
+    from ropecli.render.save import check_savable
+
+    read = [psi] if psi is not None else []
+    for path in (write_q, write_k):
+        if path is not None:
+            check_savable(path, force=output.force, sources=read, suffixes=(".npy",))
+            read.append(path)
+    vector = None if psi is None else load_vector(psi)
+    named = rope.encoding(dim=128 if vector is None else len(vector.values))
+    output.note(*named.notes)
+    result = analyse(
+        named.rope,
+        distances=distance or None,
+        context_length=4096 if named.context is None else named.context,
+        epsilon=epsilon,
+        psi=None if vector is None else vector.values,
+        pairs=pair or None,
+        name=named.name,
+    )
+    for path, rows in (
+        (write_q, [head.q for head in result.heads]),
+        (write_k, [head.k for head in result.heads]),
+    ):
+        if path is not None:
+            _write(path, rows, force=output.force)
+    resolved = {
+        "distance": [head.distance for head in result.heads],
+        "context": result.context_length,
+        "dim": named.rope.head_dim,
+        "base": named.rope.base,
+    }
+    output.show(result, output.parameters(**resolved))
+
+
+def _write(path: Path, rows: list[NDArray[np.float64]], *, force: bool) -> None:
+    """Write vectors as one array, (heads, head_dim), float64."""
+    import io
+
+    import numpy as np
+
+    from ropecli.render.save import write_output
+
+    content = io.BytesIO()
+    np.save(content, np.stack(rows))
+    write_output(path, content.getvalue(), force=force)
