@@ -60,7 +60,7 @@ def setup(app: Sphinx) -> None:
 
 def _figures(app: Sphinx) -> None:
     figures.write(Path(app.srcdir) / "images" / "rope-types")
-    figures.write_figure1(Path(app.srcdir) / "images" / "rope-types")
+    figures.write_results(Path(app.srcdir) / "images" / "rope-types")
 
 
 def _lengths(_app: Sphinx, _what: str, _name: str, _it: Any, _how: Any, lines: list[str]) -> None:

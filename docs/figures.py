@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ropecli import Rotary, rope, rotation
+from ropecli import Rotary, construct, rope, rotation
 from ropecli.render.figure import figure_bytes
 from ropecli.render.frequencies_figure import figure
+from ropecli.results import Drawable
 
 Curves = Sequence[tuple[str, Rotary]]
 Contexts = Sequence[tuple[str, int]]
@@ -30,13 +31,18 @@ def write(folder: Path) -> None:
         _save(path, content)
 
 
-def write_figure1(folder: Path) -> None:
-    """Write the picture of the theory page."""
+def write_results(folder: Path) -> None:
+    """Write the pictures of results that pages show."""
     folder.mkdir(parents=True, exist_ok=True)
     vector = np.random.default_rng(7).standard_normal(64)
-    picture = rotation(vector, Rotary(head_dim=64)).figure()
-    command = "docs/figures.py, figure1"
-    _save(folder / "figure1.svg", figure_bytes(picture, suffix=".svg", command=command))
+    results: dict[str, Drawable] = {
+        "figure1": rotation(vector, Rotary(head_dim=64)),
+        "construct": construct(Rotary(head_dim=128)),
+    }
+    for name, result in results.items():
+        command = f"docs/figures.py, {name}"
+        content = figure_bytes(result.figure(), suffix=".svg", command=command)
+        _save(folder / f"{name}.svg", content)
 
 
 def _save(path: Path, content: bytes) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from ropecli.cli.command import Help, command
 from ropecli.cli.options import EncodingOptions, OutputOptions
+from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,19 +58,14 @@ def construct(
     """\b
     Examples:
       ropecli construct --dim 128 --context 8192
+        head            |q|^2 = |k|^2  attention  margin  next at  ties in float32
+        diagonal              154.271       0.99  0.0298        1                0
+        previous token        177.541       0.99  0.0298        0                0
+        4,096 back            177.541       0.99  0.0298    4,095                0
       ropecli construct --distance 1000 -o peak.png
       ropecli construct --rope-type p-rope --set p=0.75
       ropecli construct --pair 63 --distance 1
       ropecli construct --model config.json --write-q q.npy --write-k k.npy
-
-    \b
-      $ ropecli construct --distance 0 --distance 1 -q
-      Heads of position alone (Barbero et al. 2024, Proposition 3.1, Theorem 5.3)
-      dim 128, base 10000, context 4,096, epsilon 0.01
-    \b
-      head            |q|^2 = |k|^2  attention  margin  next at  ties in float32
-      diagonal              154.271       0.99  0.0298        1                0
-      previous token        177.541       0.99  0.0298        0                0
 
     Make queries and keys whose score is largest at a chosen distance. They are those of a diagonal
     head (0), of a head of the previous token (1), or of any other, with the length that
@@ -79,14 +75,18 @@ def construct(
     from ropecli.files.load import load_vector
     from ropecli.render.save import check_savable
 
-    read = [psi] if psi is not None else []
+    if write_q is not None and write_q == write_k:
+        msg = f"--write-q and --write-k must be two files, got {write_q} twice"
+        raise ArgumentError(msg)
     for path in (write_q, write_k):
         if path is not None:
+            read = [] if psi is None else [psi]
             check_savable(path, force=output.force, sources=read, suffixes=(".npy",))
-            read.append(path)
     vector = None if psi is None else load_vector(psi)
     named = rope.encoding(dim=128 if vector is None else len(vector.values))
     output.note(*named.notes)
+    if vector is not None and vector.rows is not None and vector.rows > 1:
+        output.note(f"{vector.path}: row {vector.row} of {vector.rows:,} taken")
     result = analyse(
         named.rope,
         distances=distance or None,
