@@ -90,7 +90,7 @@ def test_a_header_that_lies_is_refused(header: Any, data: bytes, tmp_path: Path)
 def test_too_long_a_header_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = with_header(tmp_path / "x.safetensors", {"a": entry()}, bytes(8))
     monkeypatch.setattr(safetensors, "LONGEST", 20)
-    with pytest.raises(FileError, match=r"header of .* bytes, expected at most 20"):
+    with pytest.raises(FileError, match=r"header of .* bytes; expected at most 20"):
         header_of(path)
 
 

@@ -208,7 +208,7 @@ def test_without_the_library_one_line_says_which(
 # Mishaps.
 
 
-@each_format(".h5", ".zarr")  # HDF5 may have read it before
+@each_format(".h5", ".zarr", ".pt")  # HDF5 may have read it before; .pt has a test of its own
 def test_an_input_that_shrinks_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: FileFormat
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import os
 import pickle
 import sys
 import warnings
@@ -20,6 +21,7 @@ from helpers import assert_same_bits, soon
 
 from ropecli import Rotary, encode_file, rotate
 from ropecli.arrays import as_array
+from ropecli.errors import FileError
 from ropecli.files.arrays import read_whole
 from ropecli.files.formats.registry import open_source
 
@@ -342,6 +344,18 @@ def test_a_file_that_is_replaced_is_read_as_it_was(tmp_path: Path) -> None:
         (tmp_path / "o.pt").replace(tmp_path / "x.pt")
         got = read_whole(source.reader(source.arrays["q"]))
         assert_same_bits("q", got=got, expected=x.numpy())
+
+
+def test_a_file_that_shrinks_between_blocks_is_noticed(tmp_path: Path) -> None:
+    """Within a block it would end the process, as elements are mapped."""
+    path, part = tmp_path / "x.pt", np.empty((10, 8), np.float32)
+    torch.save(random_tensor(50_000, 8), path)
+    with open_source(path) as source:
+        reader = source.reader(source.arrays[""])
+        reader.read((slice(0, 10), slice(0, 8)), part)
+        os.truncate(path, 4_000)
+        with pytest.raises(FileError, match=r"x\.pt became shorter while it was being read"):
+            reader.read((slice(10, 20), slice(0, 8)), part)
 
 
 def test_lists_too_deep_to_be_saved_are_one_line(tmp_path: Path) -> None:

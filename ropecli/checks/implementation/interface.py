@@ -2,7 +2,8 @@
 
 Laws see two classes. An `Implementation` describes itself in small data and makes instances; an
 `Instance` is called. Every argument and every result is a NumPy array or small data, so that the
-implementation itself may be anything, and anywhere: `calls` has the one that runs in this process.
+implementation itself may be anything, and anywhere: `calling/implementation.py` has the one that is
+called in a process of its own.
 """
 
 from __future__ import annotations
@@ -45,8 +46,6 @@ class Unsupported(Exception):
 class Instance(ABC):
     """One instance of the implementation, with whatever it keeps between calls."""
 
-    lead: tuple[int, ...]  #: Leading axes that x needs for a single sequence.
-
     @abstractmethod
     def call(self, x: NDArray[Any], positions: NDArray[np.int64]) -> NDArray[Any]:
         """Return the result as it is, of any shape and dtype.
@@ -82,8 +81,8 @@ class Instance(ABC):
             ImplementationError: It raised, or returned no real array of x's shape.
             Unsupported: Its form cannot take these positions.
         """
-        given = x.astype(DTYPES[dtype]).reshape(*self.lead, *x.shape)
-        return as_float64(self.call(given, positions), given).reshape(x.shape)
+        given = x.astype(DTYPES[dtype])
+        return as_float64(self.call(given, positions), given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,9 +97,8 @@ class BaseParameter:
 class Implementation(ABC):
     """The implementation under test, of which instances are made."""
 
-    form: str  #: "apply", "module", "tables", "decoder" or "score".
+    form: str  #: "apply", "decoder" or "score".
     kind: str  #: "function", "class" or "instance".
-    lead: tuple[int, ...]  #: Leading axes that x needs for a single sequence.
     takes_tables: bool  #: Whether it is given cos and sin of each position.
     convention: Convention  #: How it is called.
     costly: bool  #: Whether a call in a new shape takes long, as a program or a compiler does.

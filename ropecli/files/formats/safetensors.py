@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from ropecli.files.formats.protocol import Source
 
 SUFFIX = ".safetensors"
-#: Bytes of the longest header that is parsed: enough for 35,000 tensors, and for the 100 MB of
-#: objects that a hostile one turns into.
+#: Bytes of the longest header that is parsed: room for 35,000 tensors, while a hostile header grows
+#: to 100 MB of objects at most.
 LONGEST = 2**22
 #: NumPy's dtypes by their names in the header.
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -51,7 +51,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "U8": np.dtype("u1"),
 }
 _FEW = 100_000  #: Lists and objects that any header may have: 20 MB or so.
-_SPARSEST = 10  #: Bytes per list or object of a larger one; a tensor has three in 50 or more.
+_DENSEST = 10  #: Bytes per list or object of a larger one; a tensor has three in 50 or more.
 _METADATA = "__metadata__"
 _FLOAT8 = {"F8_E4M3", "F8_E5M2", "F8_E8M0"}
 _ALIGNMENT = 8  #: Of the data, in bytes.
@@ -145,7 +145,8 @@ def read_header(path: Path, fd: int) -> Header:
     if not 2 <= length <= size - 8:
         raise _damaged_error(path, f"{size:,} bytes without a whole header")
     if length > LONGEST:
-        raise _damaged_error(path, f"header of {length:,} bytes, expected at most {LONGEST:,}")
+        msg = f"{path} has a header of {length:,} bytes; expected at most {LONGEST:,}"
+        raise FileError(msg)
     content = start + read_bytes(path, fd, 8, length)
     try:
         entries = _load_json(content[8:])
@@ -211,7 +212,7 @@ def _load_json(text: bytes) -> Any:
         ValueError: The text is not JSON, or has too many lists and objects, or too deep ones.
     """
     lists = text.count(b"[") + text.count(b"{")
-    most = max(_FEW, len(text) // _SPARSEST)
+    most = max(_FEW, len(text) // _DENSEST)
     if lists > most:
         msg = f"{lists:,} lists and objects, expected at most {most:,}"
         raise ValueError(msg)

@@ -30,7 +30,7 @@ def yarn(
     mscale_all_dim: float | None = None,
     ramp: str = "code",
 ) -> Table:
-    """YaRN (Peng et al. 2023, arXiv:2309.00071) as released, and as models are trained.
+    """YaRN (Peng et al. 2023, arXiv:2309.00071) as its authors' code computes it and models use it.
 
     The ramp runs from the index of the pair that turns beta_fast times within the original
     context to that of the pair that turns beta_slow times: d ln(L0 / (2 pi beta)) / (2 ln base).
@@ -43,9 +43,10 @@ def yarn(
         max_position_embeddings: Used if no factor is given.
         beta_fast: Turns of the last unchanged pair; 32 by default.
         beta_slow: Turns of the first fully interpolated pair; 1 by default.
-        truncate: Round the ramp's ends outward to whole pairs.
+        truncate: Round the ramp's ends outward to whole pairs; the paper's ramp has no such ends.
         attention_factor: Replaces what follows from the factor and both mscales.
-        mscale: With mscale_all_dim, m(factor, mscale) / m(factor, mscale_all_dim); alone, nothing.
+        mscale: Used only together with mscale_all_dim: the attention factor is then
+            m(factor, mscale) / m(factor, mscale_all_dim). On its own it has no effect.
         mscale_all_dim: As mscale.
         ramp: "code", or "paper" for a ramp linear in turns (Eq. 18), see `ntk_by_parts`.
 
@@ -55,6 +56,7 @@ def yarn(
     """
     context = length("original_max_position_embeddings", original_max_position_embeddings)
     scale = _factor(factor, max_position_embeddings, context)
+    # 0 counts as not given, and the last pair as dim - 1, as in the released code.
     fast = positive("beta_fast", beta_fast or 32.0)
     slow = positive("beta_slow", beta_slow or 1.0)
     if ramp not in RAMPS:
@@ -87,8 +89,8 @@ def yarn(
     low, high = max(low, 0), min(high, dim - 1)
     if low == high:
         high += 0.001
-    stretched = np.clip((np.arange(len(theta)) - low) / (high - low), 0.0, 1.0)
-    inv_freq = theta / scale * stretched + theta * (1 - stretched)
+    stretched_share = np.clip((np.arange(len(theta)) - low) / (high - low), 0.0, 1.0)
+    inv_freq = theta / scale * stretched_share + theta * (1 - stretched_share)
     return Table(inv_freq=inv_freq, attention_factor=attention)
 
 

@@ -39,8 +39,6 @@ PROGRAM = "program"  #: By which calls name a command.
 class CalledInstance(Instance):
     """One instance in an engine."""
 
-    lead = ()
-
     def __init__(self, owner: CalledImplementation, number: int, convention: Convention) -> None:
         self._owner = owner
         self._number = number
@@ -76,8 +74,6 @@ class CalledInstance(Instance):
 
 class CalledImplementation(Implementation):
     """An implementation of which an engine makes instances."""
-
-    lead = ()
 
     def __init__(
         self,

@@ -42,15 +42,13 @@ TWICE = "the rounding of two rotations"
 
 def input_untouched(subject: Subject) -> Outcome:
     """No argument is written into."""
-    lead = subject.implementation.lead
     count = min(SEQUENCE, subject.context)
     x = subject.vectors(count, salt=11).astype(DTYPES[subject.dtype])
     first = 0 if subject.implementation.form == "decoder" else min(3, subject.context - count)
     places = subject.on_axes(np.arange(first, first + count))
     for rows in (count, 1):
-        shaped = x[:rows].reshape(*lead, rows, x.shape[-1])
         try:
-            in_place, changed = subject.implementation.changed_arguments(shaped, places[:rows])
+            in_place, changed = subject.implementation.changed_arguments(x[:rows], places[:rows])
         except ImplementationError:
             if rows == count:
                 raise
@@ -68,17 +66,16 @@ def dtype_and_shape(subject: Subject) -> Iterator[Outcome]:
     places = subject.on_axes(np.arange(min(SEQUENCE, subject.context)))
     for dtype in subject.dtypes:
         x = subject.vectors(len(places), dtype, salt=12).astype(DTYPES[dtype])
-        given = x.reshape(*subject.implementation.lead, *x.shape)
         try:
-            result = subject.instance.call(given, places)
+            result = subject.instance.call(x, places)
         except WrongResult as error:
             yield Outcome(passed=False, samples=1, counterexample=str(error), dtype=dtype)
             continue
         except ImplementationError as error:
             yield _refusal(subject, error, dtype)
             continue
-        if result.shape != given.shape:
-            text = f"x of shape {given.shape}: the result has shape {result.shape}"
+        if result.shape != x.shape:
+            text = f"x of shape {x.shape}: the result has shape {result.shape}"
             yield Outcome(passed=False, samples=1, counterexample=text, dtype=dtype)
         elif (kept := known_dtype(result)) != (subject.tolerances.result_dtype or dtype):
             text = f"x of {dtype}: the result is {kept}"
@@ -95,8 +92,6 @@ def _shapes(subject: Subject, places: NDArray[Any]) -> Outcome:
     """Judge the same rows with leading axes."""
     count, samples = len(places), 0
     for lead in ((3,), (1,), (2, 3), (1, 2)):
-        if subject.implementation.lead and len(lead) != len(subject.implementation.lead):
-            continue  # it wants its own number of axes
         x = subject.vectors(int(np.prod(lead)) * count, salt=13)
         given = x.astype(DTYPES[subject.dtype]).reshape(*lead, count, subject.dim)
         try:
@@ -298,7 +293,7 @@ def token_by_token(subject: Subject) -> Outcome:
 
 def _decode(subject: Subject, x: Array, places: NDArray[Any], whole: Array) -> Outcome:
     """Judge steps from the beginning, and steps after half of the sequence."""
-    given = x.astype(DTYPES[subject.dtype]).reshape(*subject.implementation.lead, *x.shape)
+    given = x.astype(DTYPES[subject.dtype])
     for begin in (0, len(x) // 2):
         got = subject.implementation.decode(given, begin).reshape(x.shape)
         outcome = compare_repeats(
