@@ -1,6 +1,8 @@
 """The public names, each declared here and nowhere else; `__init__.py` loads them from here."""
 
 from ropecli._version import __version__ as __version__
+from ropecli.analyses.bound import Bound as Bound
+from ropecli.analyses.bound import bound as bound
 from ropecli.analyses.construct import Construct as Construct
 from ropecli.analyses.construct import ConstructedHead as ConstructedHead
 from ropecli.analyses.construct import construct as construct

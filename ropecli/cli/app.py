@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 COMMANDS = (
     "decay",
     "construct",
+    "bound",
     "verify",
     "scores",
     "linear",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ropecli.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -314,3 +315,38 @@ def read_positions(path: Path) -> NDArray[Any]:
             raise ArgumentError(msg)
         (name,) = choose(source, None)
         return read_whole(source.reader(check_numeric(source.arrays[name])))
+
+
+def read_vector(
+    name: str, text: str, row: int | None = None, *, option: str = "--row"
+) -> Sequence[float]:
+    """Return the numbers that were typed, or those of the file.
+
+    Args:
+        name: Name of the argument in a message.
+        text: Numbers with commas between them, or a path.
+        row: Row of a file with several vectors.
+        option: Option that gives the row.
+
+    Raises:
+        ArgumentError: Something between the commas that is not a number, or a row of no file.
+        FileError: A file that can't be read.
+    """
+    from ropecli.files.load import load_vector
+
+    words = [word for word in re.split(r"[\s,;\[\]()]+", text) if word]
+    try:
+        numbers = [float(word) for word in words]
+    except ValueError:
+        if "," not in text or Path(text).exists():
+            values: list[float] = load_vector(Path(text), row).values.tolist()
+            return values
+        msg = f"{name} must be numbers with commas, or a file, got {text!r}"
+        raise ArgumentError(msg) from None
+    if row is not None:
+        msg = f"{option} needs a file, got row {row} of numbers that were typed"
+        raise ArgumentError(msg)
+    if len(numbers) < 2 or len(numbers) % 2:
+        msg = f"{name} must have an even number of coordinates, at least 2, got {len(numbers)}"
+        raise ArgumentError(msg)
+    return numbers

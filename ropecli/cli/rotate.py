@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -54,8 +52,9 @@ def rotate(
     number (Eq. 12), the matrix R (Eq. 15), and the pairs in the plane (Figure 1).
     """
     from ropecli.analyses.rotation import rotation
+    from ropecli.cli.encoding import read_vector
 
-    values = _parse(vector, row)
+    values = read_vector("VECTOR", vector, row)
     encoding = rope.encoding(dim=len(values), rotary_offset=rotary_offset)
     if encoding.rope.head_dim != len(values):
         msg = f"VECTOR must have the head dim, {encoding.rope.head_dim}, got {len(values)} numbers"
@@ -74,30 +73,3 @@ def _walk(position: float) -> Sequence[float]:
         return (0.0, position) if position else (0.0,)
     step = 1 if position > 0 else -1
     return [float(m) for m in range(0, int(position) + step, step)]
-
-
-def _parse(text: str, row: int | None) -> Sequence[float]:
-    """Return the numbers that were typed, or those of the file.
-
-    Raises:
-        ArgumentError: Something between the commas that is not a number, or a row of no file.
-        FileError: A file that can't be read.
-    """
-    from ropecli.files.load import load_vector
-
-    words = [word for word in re.split(r"[\s,;\[\]()]+", text) if word]
-    try:
-        numbers = [float(word) for word in words]
-    except ValueError:
-        if "," not in text or Path(text).exists():
-            values: list[float] = load_vector(Path(text), row).values.tolist()
-            return values
-        msg = f"VECTOR must be numbers with commas, or a file, got {text!r}"
-        raise ArgumentError(msg) from None
-    if row is not None:
-        msg = f"--row needs a file, got row {row} of numbers that were typed"
-        raise ArgumentError(msg)
-    if len(numbers) < 2 or len(numbers) % 2:
-        msg = f"VECTOR must have an even number of coordinates, at least 2, got {len(numbers)}"
-        raise ArgumentError(msg)
-    return numbers
