@@ -37,6 +37,7 @@ COMMANDS = (
     "linear",
     "encode",
     "rotate",
+    "table",
     "inspect",
     "lint",
     "diff",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ropecli.cli.command import Help, command
-from ropecli.cli.options import OutputOptions
+from ropecli.cli.options import FileOptions
 from ropecli.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SarifOptions(OutputOptions):
+class SarifOptions(FileOptions):
     """The options of a command that prints findings, and prints or writes them as SARIF.
 
     Raises:

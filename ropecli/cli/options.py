@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from ropecli.cli.command import Parsed
+from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ropecli.cli.encoding import NamedRotary
+    from ropecli.render.figure import Look
     from ropecli.results import Result
 
 
@@ -237,6 +239,8 @@ class PageOptions:
         from ropecli.render import console, document
 
         saved = self._save(result, parameters, options)
+        if saved == Path("-"):
+            return  # stdout has the file, and nothing else
         if self.json:
             document.show(self.parsed.command, parameters, render.as_json(result, **options))
         else:
@@ -251,32 +255,13 @@ class PageOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutputOptions(PageOptions):
-    """The options of a command that prints a result, and writes its figure or its numbers.
-
-    Raises:
-        ArgumentError: The output has another suffix.
-        FileError: The output exists, is a file that the command line names, or is in no folder.
-    """
+class FileOptions(PageOptions):
+    """The options of a command that prints a result, and may write a file."""
 
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="Figure (.png .svg .pdf) or numbers (.csv .json) by suffix.",
-        ),
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Output file.")
     ] = None
     force: Force = False
-    suffixes: ClassVar[tuple[str, ...]] = (".png", ".svg", ".pdf", ".csv", ".json")
-
-    def __post_init__(self) -> None:
-        if self.output is not None:
-            from ropecli.render.save import check_savable
-
-            sources = list(self._sources())
-            check_savable(self.output, force=self.force, sources=sources, suffixes=self.suffixes)
 
     def _sources(self) -> Iterator[Path]:
         """Yield all files that the command line names, apart from the output."""
@@ -287,6 +272,99 @@ class OutputOptions(PageOptions):
                 for each in value if isinstance(value, list) else [value]:
                     yield from named_files(each)
 
+
+FIGURE = "Figure"  #: Heading of the options of figures.
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions(FileOptions):
+    """The options of a command that prints a result, and writes its figure or its numbers.
+
+    Raises:
+        ArgumentError: The output has another suffix, or an option has no effect on it.
+        FileError: The output exists, is a file that the command line names, or is in no folder.
+    """
+
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Figure (.png .svg .pdf), table (.csv .md .tex) or .json by suffix; - for stdout.",
+        ),
+    ] = None
+    force: Force = False
+    format: Annotated[
+        str | None,
+        typer.Option(metavar="FORM", help="Form of -o in place of its suffix, e.g. md."),
+    ] = None
+    width: Annotated[
+        float | None,
+        typer.Option(metavar="INCHES", help="Width of the figure.", rich_help_panel=FIGURE),
+    ] = None
+    height: Annotated[
+        float | None,
+        typer.Option(metavar="INCHES", help="Height of the figure.", rich_help_panel=FIGURE),
+    ] = None
+    dpi: Annotated[
+        float | None,
+        typer.Option(
+            metavar="N", help="Pixels per inch of a .png. [default: 150]", rich_help_panel=FIGURE
+        ),
+    ] = None
+    log_x: Annotated[
+        bool,
+        typer.Option("--log-x", help="Logarithmic horizontal axis.", rich_help_panel=FIGURE),
+    ] = False
+    title: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Title of the figure.", rich_help_panel=FIGURE),
+    ] = None
+    style: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STYLE",
+            help="Matplotlib style, e.g. grayscale, or a .mplstyle file.",
+            rich_help_panel=FIGURE,
+        ),
+    ] = None
+    suffixes: ClassVar[tuple[str, ...]] = (
+        *(".png", ".svg", ".pdf"),
+        *(".csv", ".md", ".tex", ".json"),
+    )
+
+    def __post_init__(self) -> None:
+        given = [name for name in ("format", *LOOK) if getattr(self, name) not in (None, False)]
+        if self.output is None:
+            if given:
+                msg = f"--{given[0].replace('_', '-')} is for -o, got no output"
+                raise ArgumentError(msg)
+            return
+        from ropecli.render.save import FIGURES, STDOUT, check_savable, suffix_of
+
+        check_savable(
+            self.output,
+            force=self.force,
+            form=self.format,
+            sources=list(self._sources()),
+            suffixes=self.suffixes,
+        )
+        if suffix_of(self.output, self.format) in FIGURES:
+            self._look  # noqa: B018  # refuses sizes before anything is computed
+        elif given[-1:] not in ([], ["format"]):
+            msg = f"--{given[-1].replace('_', '-')} is for figures, got -o {self.output}"
+            raise ArgumentError(msg)
+        if self.json and self.output == STDOUT:
+            msg = "--json needs stdout for its document, but -o - writes there; give -o FILE"
+            raise ArgumentError(msg)
+
+    @property
+    def _look(self) -> Look:
+        from ropecli.render.figure import Look
+
+        return Look(**{name: getattr(self, name) for name in LOOK})
+
     def _save(
         self, result: Result, parameters: dict[str, Any], options: dict[str, Any]
     ) -> Path | None:
@@ -294,18 +372,24 @@ class OutputOptions(PageOptions):
             return None
         from ropecli import render
         from ropecli.render import document
-        from ropecli.render.save import command_line, save
+        from ropecli.render.save import command_line, save, suffix_of
 
-        view, command = render.view_of(result), self.parsed.command
+        view, command, look = render.view_of(result), self.parsed.command, self._look
+        drawn = command_line(command, parameters | look.given, self.parsed.arguments)
         save(
             self.output,
+            suffix=suffix_of(self.output, self.format),
             document=lambda: document.text(command, parameters, render.as_json(result, **options)),
             table=lambda: view.table(result),
             figure=lambda: view.figure(result, **options),
-            command=command_line(command, parameters, self.parsed.arguments),
+            look=look,
+            command=drawn,
             force=self.force,
         )
         return self.output
+
+
+LOOK = ("width", "height", "dpi", "log_x", "title", "style")  #: Options that change a figure.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,6 +398,8 @@ class PictureOptions(OutputOptions):
 
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Figure by suffix: .png .svg .pdf."),
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Figure by suffix: .png .svg .pdf; - for stdout."
+        ),
     ] = None
     suffixes: ClassVar[tuple[str, ...]] = (".png", ".svg", ".pdf")

@@ -11,6 +11,7 @@ from ropecli.render.figure import (
     blank_figure,
     curve_style,
     distance_label,
+    ink,
     legend_below,
     plot_curve,
     styled,
@@ -163,7 +164,7 @@ def figure(result: Construct) -> Figure:
     above.set_ylabel("score / largest score")
     above.set_title(curve_label(result), parse_math=False)
     above.margins(x=0)
-    below.axhline(0, color="black", linewidth=0.5)
+    below.axhline(0, color=ink(), linewidth=0.5)
     below.plot(result.worst_match, "o", markersize=3, color="#0072B2")
     below.set_ylim(-1.08, 1.08)
     below.set_xlabel("pair")

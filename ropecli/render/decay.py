@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.errors import ArgumentError
 from ropecli.render.figure import (
-    COLOURS,
     blank_figure,
+    colour,
     curve_style,
     distance_label,
+    ink,
     legend_below,
     plot_curve,
     styled,
@@ -67,21 +67,14 @@ def as_json(result: DecayCurves) -> dict[str, Any]:
 
 
 def table(result: DecayCurves) -> Table:
-    """Return distance, then the columns of each curve; several curves name theirs.
-
-    Raises:
-        ArgumentError: Two columns of one name.
-    """
+    """Return a row for each distance; of several curves one after another, named first."""
     curves = result.curves
-    columns = {"relative_distance": curves[0].relative_distance}
-    for curve in curves:
-        suffix = "" if len(curves) == 1 else f" ({curve_label(curve).replace(',', '')})"
-        for name, column in columns_of(curve).items():
-            if name + suffix in columns:
-                msg = f"two columns would be called {name + suffix!r}: rename one of the files"
-                raise ArgumentError(msg)
-            columns[name + suffix] = column
-    return columns
+    names: dict[str, Any] = {}
+    if len(curves) > 1:
+        names["curve"] = [curve_label(curve) for curve in curves for _ in curve.relative_distance]
+    distances = {"relative_distance": np.concatenate([c.relative_distance for c in curves])}
+    parts = [columns_of(curve) for curve in curves]
+    return names | distances | {n: np.concatenate([p[n] for p in parts]) for n in parts[0]}
 
 
 def page(result: DecayCurves, screen: Screen) -> list[str]:
@@ -228,18 +221,18 @@ def _scores(panels: NDArray[Any], curves: Sequence[Decay]) -> None:
     if any(curve.max_bound is not None and curve.max_bound.any() for curve in curves):
         together.set_yscale("log", nonpositive="mask")
     alone.set_ylabel("score")
-    alone.axhline(0, color="black", linewidth=0.5)
+    alone.axhline(0, color=ink(), linewidth=0.5)
     for index, curve in enumerate(curves):
         if curve.score is None or curve.abel_bound is None or curve.max_bound is None:
             continue
         suffix = f" ({curve_label(curve)})" if len(curves) > 1 else ""
-        colour = COLOURS[index % len(COLOURS)]
+        own = colour(index)
         columns = {"max bound": curve.max_bound, "Abel bound": curve.abel_bound}
         columns["|score|"] = np.abs(curve.score)
         for line, (name, column) in zip((":", "--", "-"), columns.items(), strict=True):
-            style = {"color": colour, "linestyle": line, "label": name + suffix}
+            style = {"color": own, "linestyle": line, "label": name + suffix}
             plot_curve(together, curve.relative_distance, column, **style)
-        style = {"color": colour, "label": curve_label(curve)}
+        style = {"color": own, "label": curve_label(curve)}
         plot_curve(alone, curve.relative_distance, curve.score, **style)
     if len(curves) == 1:
         together.set_title(curve_label(curves[0]), parse_math=False)

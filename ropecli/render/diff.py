@@ -10,7 +10,7 @@ import numpy as np
 
 from ropecli.models.diff import THRESHOLDS
 from ropecli.render.console import visible, wrapped
-from ropecli.render.figure import blank_figure, curve_style, legend_below, legend_label, styled
+from ropecli.render.figure import blank_figure, curve_style, ink, legend_below, legend_label, styled
 from ropecli.render.labels import shortest_repr
 from ropecli.render.table import aligned
 
@@ -151,7 +151,7 @@ def figure(result: Difference) -> Figure:
         above.set_yscale("log")
         below.set_yscale("log")
         for limit in THRESHOLDS:
-            above.axhline(limit, color="black", linewidth=0.5, linestyle=":")
+            above.axhline(limit, color=ink(), linewidth=0.5, linestyle=":")
     else:
         for axes in (above, below):
             axes.text(0.5, 0.5, "no phase differs", transform=axes.transAxes, ha="center")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.render.figure import blank_figure, curve_style, distance_label, plot_curve, styled
+from ropecli.render.figure import blank_figure, curve_style, distance_label, ink, plot_curve, styled
 from ropecli.render.labels import curve_label
 from ropecli.render.table import aligned
 
@@ -51,11 +51,15 @@ def as_json(result: ExpectedCurves) -> dict[str, Any]:
 
 
 def table(result: ExpectedCurves) -> Table:
-    """Return distance, the bound, and a column for each encoding."""
-    columns: dict[str, Any] = {"relative_distance": result.curves[0].relative_distance}
+    """Return a row for each encoding and distance, with RoPE's bound at that distance."""
+    curves = result.curves
+    columns: dict[str, Any] = {
+        "encoding": [curve.encoding for curve in curves for _ in curve.relative_distance],
+        "relative_distance": np.concatenate([curve.relative_distance for curve in curves]),
+    }
     if result.bound is not None:
-        columns["relative_upper_bound"] = result.bound.relative_upper_bound
-    return columns | {f"expected_score ({c.encoding})": c.expected_score for c in result.curves}
+        columns["relative_upper_bound"] = np.tile(result.bound.relative_upper_bound, len(curves))
+    return columns | {"expected_score": np.concatenate([c.expected_score for c in curves])}
 
 
 def page(result: ExpectedCurves, screen: Screen) -> list[str]:
@@ -131,7 +135,7 @@ def figure(result: ExpectedCurves) -> Figure:
     else:
         picture = blank_figure(6.4, 7.2)
         above, below = picture.subplots(2, sharex=True, height_ratios=(1, 2))
-        plot_curve(above, bound.relative_distance, bound.relative_upper_bound, color="black")
+        plot_curve(above, bound.relative_distance, bound.relative_upper_bound, color=ink())
         above.set_ylabel("relative upper bound")
         above.set_ylim(bottom=0)
         above.set_title(f"{BOUND} ({curve_label(bound)}), and expected scores")

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
 import os
 import warnings
+from contextvars import ContextVar
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ParamSpec
+from xml.sax.saxutils import escape
 
 import numpy as np
 from platformdirs import user_cache_path
 
 from ropecli._version import __version__
+from ropecli.errors import ArgumentError
+from ropecli.numbers import positive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
@@ -31,6 +37,7 @@ LINES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)))
 MOST_POINTS = 4096  #: Distances up to which each one is plotted.
 BANDS = 256  #: Groups of neighbours beyond that.
 STYLE: dict[Any, Any] = {
+    "axes.prop_cycle": f"cycler('color', {list(COLOURS)})",
     "axes.grid": True,
     "axes.spines.right": False,
     "axes.spines.top": False,
@@ -42,9 +49,18 @@ STYLE: dict[Any, Any] = {
     "lines.linewidth": 1.2,
     "path.simplify": True,
     "savefig.dpi": 150,
-    "svg.fonttype": "path",
-    "svg.hashsalt": "ropecli",
 }
+#: What no style changes: fonts as TrueType, since publishers refuse Type 3, text that can be
+#: searched and read aloud, and the same bytes each time.
+FIXED: dict[Any, Any] = {
+    "pdf.fonttype": 42,
+    "ps.fonttype": 42,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "ropecli",
+    "text.usetex": False,
+}
+_STYLE: ContextVar[str | None] = ContextVar("style", default=None)
+LARGEST_IMAGE = 10**8  #: Pixels of a .png.
 
 
 Arguments = ParamSpec("Arguments")
@@ -55,12 +71,122 @@ def styled(draw: Callable[Arguments, Figure]) -> Callable[Arguments, Figure]:
 
     @functools.wraps(draw)
     def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Figure:
-        import matplotlib as mpl
-
-        with mpl.rc_context(STYLE):
+        with style():
             return draw(*args, **kwargs)
 
     return run
+
+
+@contextlib.contextmanager
+def style() -> Iterator[None]:
+    """Set Matplotlib's own defaults, ours, and then the style that was asked for.
+
+    What a matplotlibrc of the user sets is left out: a figure looks the same everywhere.
+
+    Raises:
+        ArgumentError: No such style.
+    """
+    import matplotlib as mpl
+    from matplotlib.style import available, use
+
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(STYLE)
+        chosen = _STYLE.get()
+        if chosen is not None:
+            try:
+                use(chosen)
+            except OSError:
+                names = ", ".join(name for name in available if not name.startswith("_"))
+                msg = f"style must be a .mplstyle file or one of {names}, got {chosen!r}"
+                raise ArgumentError(msg) from None
+        mpl.rcParams.update(FIXED)
+        yield
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """How a figure is to look, where it is not to look as ours do."""
+
+    width: float | None = None  #: Inches.
+    height: float | None = None  #: Inches.
+    dpi: float | None = None  #: Pixels per inch of a .png.
+    log_x: bool = False  #: Logarithmic horizontal axes.
+    title: str | None = None  #: In the place of the figure's own; none if empty.
+    style: str | None = None  #: A style of Matplotlib, or a .mplstyle file.
+
+    def __post_init__(self) -> None:
+        """Check the sizes.
+
+        Raises:
+            ArgumentError: Out of range.
+        """
+        for name, most in (("width", 100), ("height", 100), ("dpi", 10_000)):
+            value = getattr(self, name)
+            if value is not None and not 0 < positive(name, value) <= most:
+                msg = f"{name} must be above 0 and at most {most:,}, got {value:g}"
+                raise ArgumentError(msg)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The fields that were set, by name."""
+        return {
+            each.name: value
+            for each in fields(self)
+            if (value := getattr(self, each.name)) != each.default
+        }
+
+    @contextlib.contextmanager
+    def applied(self) -> Iterator[None]:
+        """Let figures be drawn in the style."""
+        token = _STYLE.set(self.style)
+        try:
+            yield
+        finally:
+            _STYLE.reset(token)
+
+    def change(self, picture: Figure) -> None:
+        """Change the size, the scales and the title of a figure.
+
+        Raises:
+            ArgumentError: More pixels than fit into memory, or no curve for a logarithmic scale.
+        """
+        own = picture.get_size_inches()
+        size = (self.width or own[0], self.height or own[1])
+        picture.set_size_inches(*size)
+        pixels = size[0] * size[1] * (self.dpi or STYLE["savefig.dpi"]) ** 2
+        if pixels > LARGEST_IMAGE:
+            msg = f"a figure must have at most {LARGEST_IMAGE:,} pixels, got {pixels:,.0f}"
+            raise ArgumentError(msg)
+        if self.log_x:
+            _set_log_x(picture)
+        if self.title is not None:
+            _set_title(picture, self.title)
+
+
+def _set_log_x(picture: Figure) -> None:
+    curves = [axes for axes in picture.axes if axes.get_lines() and not axes.images]
+    if not curves:
+        msg = "log x is for curves, and this figure has none"
+        raise ArgumentError(msg)
+    for axes in curves:
+        x = np.concatenate([np.asarray(line.get_xdata(), float) for line in axes.get_lines()])
+        shown = x[(x > 0) & np.isfinite(x)]
+        if not len(shown):
+            msg = "log x needs a value above 0 on the axis, got none"
+            raise ArgumentError(msg)
+        last = axes.get_xlim()[1]
+        axes.set_xscale("log")
+        axes.set_xlim(shown.min(), last)
+
+
+def _set_title(picture: Figure, title: str) -> None:
+    """Set the title of the figure, which takes the place of that of its only panel."""
+    panels = [axes for axes in picture.axes if axes.get_title()]
+    if len(panels) == 1 and not picture.get_suptitle():
+        panels[0].set_title(printable(title), parse_math=False)
+        return
+    picture.suptitle(printable(title), parse_math=False)
 
 
 def blank_figure(width: float, height: float) -> Figure:
@@ -89,7 +215,24 @@ def printable(text: str) -> str:
 
 def curve_style(index: int) -> dict[str, Any]:
     """Return colour and line style of one of several curves."""
-    return {"color": COLOURS[index % len(COLOURS)], "linestyle": LINES[index % len(LINES)]}
+    return {"color": colour(index), "linestyle": LINES[index % len(LINES)]}
+
+
+def colour(index: int) -> str:
+    """Return the colour of one of several curves: ours, or those of the style."""
+    if _STYLE.get() is None:
+        return COLOURS[index % len(COLOURS)]
+    import matplotlib as mpl
+
+    colours = mpl.rcParams["axes.prop_cycle"].by_key().get("color", COLOURS)
+    return str(colours[index % len(colours)])
+
+
+def ink() -> str:
+    """Return the colour of text, and of lines that are not curves."""
+    import matplotlib as mpl
+
+    return str(mpl.rcParams["text.color"])
 
 
 def plot_curve(axes: Axes, x: NDArray[np.float64], y: NDArray[np.float64], **style: Any) -> None:
@@ -123,20 +266,50 @@ def _is_dense(x: NDArray[np.float64]) -> bool:
     return len(x) > MOST_POINTS and float(x[-1] - x[0]) > MOST_POINTS
 
 
-def figure_bytes(figure: Figure, *, suffix: str, command: str) -> bytes:
+def figure_bytes(figure: Figure, *, suffix: str, command: str, dpi: float | None = None) -> bytes:
     """Return a file of the given kind, with the command that made it in its metadata."""
-    import matplotlib as mpl
-
     made_by = f"ropecli {__version__}"
     command = printable(command)  # a file's name may hold what neither XML nor a PDF can
+    title, text = _describe(figure)
     by_suffix: dict[str, dict[str, Any]] = {
-        ".png": {"Software": made_by, "Description": command},
-        ".svg": {"Creator": made_by, "Description": command, "Date": None},
-        ".pdf": {"Creator": made_by, "Subject": command, "CreationDate": None, "Producer": None},
+        ".png": {"Software": made_by, "Title": title, "Description": command},
+        ".svg": {"Creator": made_by, "Title": title, "Description": command, "Date": None},
+        ".pdf": {
+            "Creator": made_by,
+            "Title": title,
+            "Subject": command,
+            "CreationDate": None,
+            "Producer": None,
+        },
     }
     buffer = io.BytesIO()
-    with mpl.rc_context(STYLE), warnings.catch_warnings():
+    with style(), warnings.catch_warnings():
         # A file's name may have letters that the font lacks; they become boxes.
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
-        figure.savefig(buffer, format=suffix.removeprefix("."), metadata=by_suffix[suffix])
-    return buffer.getvalue()
+        figure.savefig(
+            buffer,
+            format=suffix.removeprefix("."),
+            metadata=by_suffix[suffix],
+            dpi="figure" if dpi is None else dpi,
+        )
+    content = buffer.getvalue()
+    if suffix == ".svg":  # read aloud by screen readers, as Matplotlib's own metadata is not
+        begin, end, rest = content.partition(b"</title>")
+        content = begin + end + f"\n <desc>{escape(text)}</desc>".encode() + rest
+        content = content.replace(b"<svg ", b'<svg role="img" ', 1)
+    return content
+
+
+def _describe(figure: Figure) -> tuple[str, str]:
+    """Return the title of a figure, and a sentence on each of its panels."""
+    panels = [axes for axes in figure.axes if axes.get_xlabel() or axes.get_title()]
+    titles = [figure.get_suptitle(), *(axes.get_title() for axes in panels)]
+    parts = []
+    for axes in panels:
+        what = " against ".join(filter(None, (axes.get_ylabel(), axes.get_xlabel())))
+        curves = [name for name in axes.get_legend_handles_labels()[1] if name]
+        names = f"{': ' if what else ''}{', '.join(curves)}" if curves else ""
+        parts.append(": ".join(filter(None, (axes.get_title().replace("\n", ", "), what + names))))
+    text = ". ".join(filter(None, [figure.get_suptitle(), *parts]))
+    title = next(filter(None, titles), "") or (parts or ["ropecli"])[0]
+    return printable(title.replace("\n", ", ")), printable(text)

@@ -11,6 +11,7 @@ from ropecli.errors import ArgumentError
 from ropecli.render.figure import (
     blank_figure,
     curve_style,
+    ink,
     legend_below,
     legend_label,
     printable,
@@ -74,7 +75,7 @@ def figure(curves: Curves, contexts: Contexts = (), *, title: str = "") -> Figur
     if contexts:
         longest = max(length for _, length in contexts)
         grey = f"no full turn within {longest:,} positions"
-        axes.axhspan(longest, top, color="black", alpha=0.08, linewidth=0, label=grey)
+        axes.axhspan(longest, top, color=ink(), alpha=0.08, linewidth=0, label=grey)
         for name, length in contexts:
             known = f"{labels[length]}, " if length in labels else ""
             labels[length] = f"{known}{printable(name)} {length:,}"
@@ -124,7 +125,7 @@ def _label(axes: Axes, labels: dict[float, str]) -> None:
     """Draw horizontal lines, and labels next to them, moved up where two would overlap."""
     lowest = 0.0
     for length, text in sorted(labels.items()):
-        axes.axhline(length, color="black", linewidth=0.6)
+        axes.axhline(length, color=ink(), linewidth=0.6)
         _, height = axes.transAxes.inverted().transform(axes.transData.transform((0, length)))
         lowest = max(lowest, height)
         axes.text(

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ropecli.analyses.linear_cost import LinearCost
-from ropecli.render.figure import COLOURS, STYLE, blank_figure, styled
+from ropecli.render.figure import STYLE, blank_figure, colour, styled
 from ropecli.render.labels import label
 from ropecli.render.table import aligned
 
@@ -188,7 +188,7 @@ def _plot(axes: Axes, cost: Cost, values: tuple[float, ...], style: dict[str, An
 def _style(index: int) -> dict[str, Any]:
     """Return a hollow marker of its own size and shape: equal costs stay visible."""
     return {
-        "color": COLOURS[index],
+        "color": colour(index),
         "marker": MARKERS[index],
         "markersize": SIZES[index],
         "markerfacecolor": "none",

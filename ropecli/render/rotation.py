@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.analyses.rotation import LARGEST_MATRIX
-from ropecli.render.figure import COLOURS, blank_figure, styled
+from ropecli.render.figure import blank_figure, colour, styled
 from ropecli.render.labels import label, shortest_repr
 from ropecli.render.table import aligned
 
@@ -199,9 +199,9 @@ def _cells(axes: Axes, values: NDArray[np.float64], *, most: float) -> Any:
     image = axes.imshow(values, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto")
     if values.shape[1] <= SMALL:
         for (row, column), number in np.ndenumerate(values):
-            colour = "white" if abs(number) > 0.6 * most else "black"
+            readable = "white" if abs(number) > 0.6 * most else "black"
             axes.text(
-                column, row, f"{number:.2g}", ha="center", va="center", fontsize=6.5, color=colour
+                column, row, f"{number:.2g}", ha="center", va="center", fontsize=6.5, color=readable
             )
     return image
 
@@ -228,8 +228,8 @@ def _panel(axes: Axes, points: NDArray[np.float64], positions: Sequence[float]) 
     style: dict[str, Any] = {"color": "grey", "linewidth": 0.5}
     axes.plot(radius * np.cos(circle), radius * np.sin(circle), **style)
     for index, (a, b) in enumerate(points):
-        colour = COLOURS[index % len(COLOURS)]
-        axes.annotate("", (a, b), (0, 0), arrowprops={"arrowstyle": "->", "color": colour})
+        arrow = {"arrowstyle": "->", "color": colour(index)}
+        axes.annotate("", (a, b), (0, 0), arrowprops=arrow)
     for point, name in _labels(points, positions, apart=0.3 * radius):
         a, b = point / (float(np.hypot(*point)) or 1.0)
         # The text starts just outside the circle, and runs outwards.

@@ -1,8 +1,14 @@
-"""The file that a user names for a figure or for numbers."""
+"""The file that a user names for a figure, for a table or for the document."""
 
 from __future__ import annotations
 
+import csv as csv_format
+import io
+import math
+import os
 import shlex
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import ArgumentError
@@ -11,93 +17,184 @@ from ropecli.render.labels import shortest_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
-    from pathlib import Path
 
     from matplotlib.figure import Figure
 
     from ropecli.render import Table
+    from ropecli.render.figure import Look
 
 FIGURES = (".png", ".svg", ".pdf")
-NUMBERS = (".csv", ".json")
+TABLES = (".csv", ".md", ".tex")
+NUMBERS = (*TABLES, ".json")
+STDOUT = Path("-")  #: Stands for standard output.
 
 
 def check_savable(
     output: Path,
     *,
     force: bool,
+    form: str | None = None,
     sources: Sequence[Path] = (),
     suffixes: tuple[str, ...] = FIGURES + NUMBERS,
 ) -> None:
     """Refuse a file that can't be written before anything is computed.
 
     Args:
-        output: The file.
+        output: The file, or - for standard output.
         force: Replace an existing file.
+        form: One of the suffixes without its dot; that of the file by default.
         sources: Files that are read, which nothing replaces.
         suffixes: Those that can be written.
 
     Raises:
-        ArgumentError: Another suffix.
+        ArgumentError: Another suffix or form, or none for standard output.
         FileError: The file exists or is one of the sources, or its folder does not exist.
     """
-    if output.suffix.lower() not in suffixes:
-        msg = f"output must end in {', '.join(suffixes)}, got {output.name!r}"
+    suffix = suffix_of(output, form)
+    forms = ", ".join(each.removeprefix(".") for each in suffixes)
+    if form is None and output == STDOUT:
+        msg = f"-o - needs --format, one of {forms}"
         raise ArgumentError(msg)
-    check_target(output, force=force, sources=sources)
+    if suffix not in suffixes:
+        if form is None:
+            msg = f"output must end in {', '.join(suffixes)}, got {output.name!r}"
+        else:
+            msg = f"format must be one of {forms}, got {form!r}"
+        raise ArgumentError(msg)
+    if output != STDOUT:
+        check_target(output, force=force, sources=sources)
+
+
+def suffix_of(output: Path, form: str | None) -> str:
+    """Return the suffix that says what is written: that of the form, or of the file."""
+    return output.suffix.lower() if form is None else f".{form.lower().removeprefix('.')}"
 
 
 def save(
     output: Path,
     *,
+    suffix: str,
     document: Callable[[], str],
     table: Callable[[], Table],
     figure: Callable[[], Figure],
+    look: Look,
     command: str,
     force: bool,
 ) -> None:
     """Write the document, the table or the figure by the suffix, whole or not at all.
 
     Args:
-        output: A path with one of the suffixes of `FIGURES` and `NUMBERS`.
+        output: A path, or - for standard output.
+        suffix: One of `FIGURES` and `NUMBERS`.
         document: Makes the text of --json.
-        table: Makes the columns of a .csv file.
+        table: Makes the columns of a table.
         figure: Makes the picture.
+        look: Size, resolution, scale, title and style of the picture.
         command: A command line that makes the figure again, for its metadata.
         force: Replace an existing file.
 
     Raises:
+        ArgumentError: A look that does not fit the figure.
         FileError: The file can't be written.
     """
-    suffix = output.suffix.lower()
     if suffix == ".json":
         content = (document() + "\n").encode()
-    elif suffix == ".csv":
-        content = csv(table()).encode()
+    elif suffix in TABLES:
+        write = {".csv": csv, ".md": markdown, ".tex": latex}[suffix]
+        content = write(table()).encode()
     else:
+        # In a notebook it names a backend that only the notebook's Python has, and importing
+        # Matplotlib would fail. No figure of ours is shown on a screen.
+        os.environ.pop("MPLBACKEND", None)
         from ropecli.render.figure import figure_bytes
 
-        content = figure_bytes(figure(), suffix=suffix, command=command)
+        with look.applied():
+            picture = figure()
+            look.change(picture)
+            content = figure_bytes(picture, suffix=suffix, command=command, dpi=look.dpi)
     write_output(output, content, force=force)
 
 
 def write_output(output: Path, content: bytes, *, force: bool) -> None:
-    """Write the file, whole or not at all.
+    """Write the file, whole or not at all, or standard output.
 
     Raises:
         FileError: It can't be written.
     """
+    if output == STDOUT:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
     with replacing(output, force=force) as stream:
         stream.write(content)
 
 
 def csv(table: Table) -> str:
     """Return a line of headings, then a line a row with every digit of its numbers."""
-    columns = [getattr(column, "tolist", lambda same=column: same)() for column in table.values()]
-    rows = [
-        ",".join(cell if isinstance(cell, str) else repr(cell) for cell in row)
-        for row in zip(*columns, strict=True)
-    ]
-    return "\n".join([",".join(table), *rows]) + "\n"
+    text = io.StringIO()
+    writer = csv_format.writer(text, lineterminator="\n")
+    writer.writerow(table)
+    # As `repr` spells them, which is what the module itself does with floats.
+    writer.writerows(zip(*_columns(table), strict=True))
+    return text.getvalue()
+
+
+def markdown(table: Table) -> str:
+    """Return a table of GitHub's Markdown, with six significant digits."""
+    numeric = [_is_numeric(column) for column in _columns(table)]
+    rows = [[_heading(name) for name in table], ["---:" if each else "---" for each in numeric]]
+    rows += [[_cell(each).replace("|", r"\|") for each in row] for row in _rows(table)]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def latex(table: Table) -> str:
+    """Return a `tabular` of LaTeX, which needs no package, with six significant digits."""
+    columns = "".join("r" if _is_numeric(column) else "l" for column in _columns(table))
+    rows = [" & ".join(_tex(cell) for cell in row) + r" \\" for row in _rows(table)]
+    head = " & ".join(_tex(_heading(name)) for name in table) + r" \\"
+    begin, end = rf"\begin{{tabular}}{{{columns}}}", r"\end{tabular}"
+    return "\n".join([begin, r"\hline", head, r"\hline", *rows, r"\hline", end, ""])
+
+
+def _columns(table: Table) -> list[list[Any]]:
+    return [getattr(each, "tolist", lambda same=each: list(same))() for each in table.values()]
+
+
+def _rows(table: Table) -> list[tuple[Any, ...]]:
+    return list(zip(*_columns(table), strict=True))
+
+
+def _is_numeric(column: Sequence[Any]) -> bool:
+    return all(isinstance(cell, int | float) for cell in column)
+
+
+def _heading(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+#: Characters that LaTeX takes for commands.
+SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
+
+
+def _tex(value: Any) -> str:
+    """Return a cell for LaTeX: numbers in math mode where they have a sign or an exponent."""
+    if not isinstance(value, float | int):
+        return "".join(SPECIAL.get(c, c) for c in str(value))
+    if isinstance(value, float) and not math.isfinite(value):
+        return "--" if math.isnan(value) else r"$\infty$" if value > 0 else r"$-\infty$"
+    digits, exponent, power = _cell(value).partition("e")
+    if exponent:
+        return rf"${digits} \times 10^{{{int(power)}}}$"
+    return f"${digits}$" if digits.startswith("-") else digits
 
 
 def command_line(command: str, parameters: dict[str, Any], arguments: Collection[str] = ()) -> str:

@@ -57,13 +57,15 @@ def _property(measured: Property) -> dict[str, Any]:
 
 
 def table(result: Scores) -> Table:
-    """Return a row for each query and key, a column for each encoding."""
+    """Return a row for each encoding, query and key."""
     queries, keys = result.maps[0].scores.shape
-    positions: dict[str, Any] = {
-        "query_position": np.repeat(np.arange(queries), keys),
-        "key_position": np.tile(np.arange(keys), queries),
+    count = len(result.maps)
+    return {
+        "encoding": [each.name for each in result.maps for _ in range(queries * keys)],
+        "query_position": np.tile(np.repeat(np.arange(queries), keys), count),
+        "key_position": np.tile(np.arange(keys), queries * count),
+        "score": np.concatenate([each.scores.ravel() for each in result.maps]),
     }
-    return positions | {each.name: each.scores.ravel() for each in result.maps}
 
 
 def page(result: Scores | Invariance, screen: Screen) -> list[str]:

@@ -25,6 +25,7 @@ RUNS = {
     "linear": ["--length", "8", "--dim", "4", "-o", "x.csv", "--force"],
     "encode": ["rows.npy", "--force"],
     "rotate": ["1,2,3,4"],
+    "table": ["--dim", "4"],
     "inspect": ["model.json"],
     "lint": ["model.json"],
     "diff": ["model.json", "other.json"],

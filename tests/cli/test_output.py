@@ -5,15 +5,19 @@ from __future__ import annotations
 import csv
 import json
 import shlex
+from collections.abc import Callable
+from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import assert_refused, read_json, read_stdout, slow
+from helpers import assert_refused, read_json, read_stdout, run_cli, slow
 from models.configs import GEMMA_3, LLAMA_31
 from models.lint.cases import CASES
 
 import ropecli
+from ropecli.render.save import csv as csv_text
+from ropecli.render.save import latex, markdown
 
 SMALL = "--model-dim 8 --heads 2 --length 4"
 DECAY = "decay --dim 8 --base 300 --max-dist 9.5 --step 0.5 --reduce sum"
@@ -69,8 +73,9 @@ def test_a_figure_carries_the_command_that_draws_it_again(line: str) -> None:
     ("line", "heads"),
     [
         (DECAY, "relative_distance,relative_upper_bound"),
-        (ENCODINGS, "...,relative_upper_bound,expected_score (alibi),expected_score (rope)"),
-        (SCORES, "query_position,key_position,sinusoidal,t5"),
+        (f"{DECAY} --base 70", "curve,relative_distance,relative_upper_bound"),
+        (ENCODINGS, "encoding,relative_distance,relative_upper_bound,expected_score"),
+        (SCORES, "encoding,query_position,key_position,score"),
     ],
 )
 def test_numbers_are_those_of_the_document(line: str, heads: str) -> None:
@@ -79,13 +84,16 @@ def test_numbers_are_those_of_the_document(line: str, heads: str) -> None:
     assert json.loads(Path("x.json").read_text()) == document
     read_stdout(*words, "-o", "x.csv")
     with Path("x.csv").open(newline="") as stream:
-        names, *rows = csv.reader(stream)
-    assert ",".join(names).endswith(heads.removeprefix("..."))
-    numbers = [list(map(float, column)) for column in zip(*rows, strict=True)]
-    for found in document["result"].get("curves") or document["result"]["encodings"]:
-        keys = ("expected_score", "scores", "relative_upper_bound")
-        values = next(found[key] for key in keys if found.get(key))
-        assert np.ravel(values).tolist() in numbers
+        rows = list(csv.DictReader(stream))
+    assert ",".join(rows[0]) == heads
+    by_name: dict[str, list[float]] = {}
+    for row in rows:
+        name, *_, value = row.values()
+        by_name.setdefault(name if heads.startswith(("c", "e")) else "", []).append(float(value))
+    key = {"score": "scores"}.get(last := heads.rpartition(",")[2], last)
+    curves = document["result"].get("curves") or document["result"]["encodings"]
+    found = [np.ravel(each[key]).tolist() for each in curves if each[key] is not None]
+    assert list(by_name.values()) == found
 
 
 @pytest.mark.parametrize(
@@ -184,3 +192,92 @@ def test_nor_is_it_through_a_link(link: object) -> None:
     link(Path("link.svg"), "m.svg")  # type: ignore[operator]
     for one, two in (("m.svg", "link.svg"), ("link.svg", "m.svg")):
         assert assert_refused("inspect", one, "-o", two, "--force") == f"{SAME}{one}"
+
+
+# Forms.
+
+
+def test_tables_of_a_paper() -> None:
+    words = ("table", "--dim", "4", "--base", "1e10")
+    read_stdout(*words, "-o", "x.md")
+    assert Path("x.md").read_text().splitlines() == [
+        "| index | inv freq | wavelength | degrees per token |",
+        "| ---: | ---: | ---: | ---: |",
+        "| 0 | 1 | 6.28319 | 57.2958 |",
+        "| 1 | 1e-05 | 628319 | 0.000572958 |",
+    ]
+    assert read_stdout(*words, "-o", "-", "--format", "tex").splitlines() == [
+        r"\begin{tabular}{rrrr}",
+        r"\hline",
+        r"index & inv freq & wavelength & degrees per token \\",
+        r"\hline",
+        r"0 & 1 & 6.28319 & 57.2958 \\",
+        r"1 & $1 \times 10^{-5}$ & 628319 & 0.000572958 \\",
+        r"\hline",
+        r"\end{tabular}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "cell", "text"),
+    [
+        (latex, "a_b & 50%", r"a\_b \& 50\%"),
+        (latex, "~\\^", r"\textasciitilde{}\textbackslash{}\textasciicircum{}"),
+        (latex, -1.5, "$-1.5$"),
+        (latex, -1.5e-7, r"$-1.5 \times 10^{-7}$"),
+        (latex, float("inf"), r"$\infty$"),
+        (latex, float("nan"), "--"),
+        (markdown, "a|b", r"a\|b"),
+        (csv_text, "a,b", '"a,b"'),
+        (csv_text, 0.1 + 0.2, "0.30000000000000004"),
+    ],
+)
+def test_cells(name: Callable[[dict[str, list[object]]], str], cell: object, text: str) -> None:
+    assert text in name({"column": [cell]})
+
+
+def test_stdout_has_the_file_alone() -> None:
+    words = DECAY.split()
+    read_stdout(*words, "-o", "x.csv")
+    assert read_stdout(*words, "-o", "-", "--format", "csv") == Path("x.csv").read_text()
+    read_stdout(*words, "-o", "x.txt", "--format", "csv")
+    assert Path("x.txt").read_text() == Path("x.csv").read_text()
+    document = json.loads(read_stdout(*words, "-o", "-", "--format", "json"))
+    assert document["schema"] == "ropecli.decay/1"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("-o -", "-o - needs --format, one of png, svg, pdf, csv, md, tex, json"),
+        ("-o - --format bmp", "format must be one of png, svg, pdf, csv, md, tex, json, got 'bmp'"),
+        (
+            "-o - --format md --json",
+            "--json needs stdout for its document, but -o - writes there...",
+        ),
+        ("--format md", "--format is for -o, got no output"),
+        ("--dpi 300", "--dpi is for -o, got no output"),
+        ("-o x.csv --log-x", "--log-x is for figures, got -o x.csv"),
+        ("-o x.png --width 0", "width must be finite and above 0, got 0"),
+        ("-o x.png --height 101", "height must be above 0 and at most 100, got 101"),
+        ("-o x.png --dpi 9999", "a figure must have at most 100,000,000 pixels, got ..."),
+        ("-o x.png --style fancy", "style must be a .mplstyle file or one of ..., got 'fancy'"),
+    ],
+)
+def test_options_of_the_output_that_are_refused(options: str, message: str) -> None:
+    line = assert_refused(*DECAY.split(), *options.split())
+    assert fnmatch(line, message.replace("[", "[[]").replace("...", "*"))
+    assert not Path("x.png").exists()
+
+
+@pytest.mark.slow
+def test_log_x_needs_curves() -> None:
+    line = assert_refused(*SCORES.split(), "-o", "x.png", "--log-x")
+    assert line == "log x is for curves, and this figure has none"
+
+
+@pytest.mark.slow
+def test_a_backend_that_only_a_notebook_has() -> None:
+    done = run_cli(*DECAY.split(), "-o", "x.png", MPLBACKEND="module://nowhere.backend")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert Path("x.png").read_bytes().startswith(BEGIN[".png"])

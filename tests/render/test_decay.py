@@ -269,12 +269,14 @@ def test_csv_holds_every_value_exactly() -> None:
         assert column.tolist() == getattr(scored, name).tolist()
 
 
-def test_csv_of_several_curves_names_them_without_commas() -> None:
+def test_csv_of_several_curves_has_them_one_after_another() -> None:
     curves = [curve([2, 1]), curve([4, 3], base=10_000.001)]
     heading, *rows = csv_rows(*curves)
-    assert heading == [
-        "relative_distance",
-        "relative_upper_bound (dim 4 base 10000)",
-        "relative_upper_bound (dim 4 base 10000.001)",
+    assert heading == ["curve", "relative_distance", "relative_upper_bound"]
+    first, second = "dim 4, base 10000", "dim 4, base 10000.001"
+    assert rows == [
+        [first, "0.0", "2.0"],
+        [first, "1.0", "1.0"],
+        [second, "0.0", "4.0"],
+        [second, "1.0", "3.0"],
     ]
-    assert rows == [["0.0", "2.0", "4.0"], ["1.0", "1.0", "3.0"]]

@@ -15,6 +15,7 @@ from ropecli import ArgumentError, FileError, Rotary, __version__, decay
 from ropecli.analyses.decay import DecayCurves
 from ropecli.render import decay as pages
 from ropecli.render.document import show, text
+from ropecli.render.figure import Look
 from ropecli.render.save import check_savable, command_line, save
 
 
@@ -89,7 +90,7 @@ def test_show_writes_the_document_and_nothing_else(capsys: pytest.CaptureFixture
 # Files.
 
 
-@pytest.mark.parametrize("name", ["x.png", "x.SVG", "x.pdf", "x.csv", "b.json"])
+@pytest.mark.parametrize("name", ["x.png", "x.SVG", "x.pdf", "x.csv", "x.md", "x.tex", "b.json"])
 def test_output_that_can_be_written(name: str) -> None:
     assert not Path(name).exists()
     check_savable(Path(name), force=False)
@@ -99,7 +100,7 @@ def test_output_that_can_be_written(name: str) -> None:
 def test_output_that_can_not_be_written(name: str) -> None:
     with pytest.raises(ArgumentError) as caught:
         check_savable(Path(name), force=False)
-    allowed = ".png, .svg, .pdf, .csv, .json"
+    allowed = ".png, .svg, .pdf, .csv, .md, .tex, .json"
     assert str(caught.value) == f"output must end in {allowed}, got {Path(name).name!r}"
 
 
@@ -111,9 +112,11 @@ def test_output_is_written_by_suffix_and_kept_without_force(name: str, tmp_path:
     def write(*, force: bool) -> None:
         save(
             target,
+            suffix=target.suffix.lower(),
             document=lambda: "{}",
             table=lambda: pages.table(curves),
             figure=curve.figure,
+            look=Look(),
             command="ropecli decay --dim 4",
             force=force,
         )

@@ -6,18 +6,24 @@ import hashlib
 import re
 import warnings
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 from helpers import run_python, slow
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from ropecli import Rotary, __version__, decay, rotation
 from ropecli.analyses.linear import linear
 from ropecli.analyses.linear_cost import FORMS, Cost, LinearCost
-from ropecli.render.figure import COLOURS, LINES, curve_style, figure_bytes
+from ropecli.render.figure import COLOURS, LINES, Look, curve_style, figure_bytes
 from ropecli.render.frequencies_figure import figure as frequencies
 
+SVG = "{http://www.w3.org/2000/svg}"
 COMMAND = "ropecli decay --dim 16 --base 10000"
 BEGIN = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 ROPE = Rotary(head_dim=16)
@@ -124,3 +130,98 @@ def test_neighbours_differ_in_both_colour_and_line() -> None:
         one, two = curve_style(index), curve_style(index + 1)
         assert one["color"] != two["color"]
         assert one["linestyle"] != two["linestyle"]
+
+
+# How a figure is to look.
+
+
+def changed(**look: Any) -> Figure:
+    wanted = Look(**look)
+    with wanted.applied():
+        picture = FIGURES["decay"]()
+        wanted.change(picture)
+    return picture
+
+
+def test_size_and_title() -> None:
+    picture = changed(width=4.0, title="a $b")
+    assert picture.get_size_inches()[0] == 4
+    assert [axes.get_title() for axes in picture.axes] == ["a $b"]
+    assert changed(title="").axes[0].get_title() == ""
+    assert changed(height=9.0).get_size_inches().tolist() == pytest.approx([6.4, 9])
+
+
+def test_title_of_several_panels() -> None:
+    look = Look(title="all")
+    picture = FIGURES["rotation"]()
+    look.change(picture)
+    assert picture.get_suptitle() == "all"
+    assert picture.axes[0].get_title().startswith("pair 0")
+
+
+def test_logarithmic_axis_begins_at_the_first_value_above_0() -> None:
+    (axes,) = changed(log_x=True).axes
+    assert axes.get_xscale() == "log"
+    assert axes.get_xlim() == (1, 64)
+
+
+def test_style_has_its_own_colours(tmp_path: Path) -> None:
+    path = tmp_path / "my.mplstyle"
+    path.write_text("axes.prop_cycle: cycler('color', ['00ff00'])\npdf.fonttype: 3\n")
+    (axes,) = changed(style=str(path)).axes
+    assert to_hex(axes.get_lines()[0].get_color()) == "#00ff00"
+    (axes,) = FIGURES["decay"]().axes
+    assert axes.get_lines()[0].get_color() == COLOURS[0]
+
+
+@pytest.mark.slow
+def test_pixels() -> None:
+    for dpi, width in ((None, 960), (50.0, 320)):
+        content = figure_bytes(FIGURES["decay"](), suffix=".png", command="c", dpi=dpi)
+        assert int.from_bytes(content[16:20], "big") == width
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FIGURES)
+def test_fonts_are_truetype_and_text_is_text(name: str) -> None:
+    picture = FIGURES[name]()
+    pdf = figure_bytes(picture, suffix=".pdf", command="c")
+    assert b"/Subtype /CIDFontType2" in pdf
+    assert b"/Type3" not in pdf
+    svg = ElementTree.fromstring(figure_bytes(picture, suffix=".svg", command="c"))
+    texts = ["".join(text.itertext()).strip() for text in svg.iter(f"{SVG}text")]
+    for axes in picture.axes:
+        for line in axes.get_title().splitlines():
+            assert line in texts
+        assert axes.get_xlabel() in [*texts, ""]
+    title, description = (svg.findtext(f"{SVG}{tag}") for tag in ("title", "desc"))
+    assert title
+    assert description
+    assert svg.get("role") == "img"
+
+
+def test_description_names_axes_and_curves() -> None:
+    curve = decay(ROPE, max_distance=8)
+    other = decay(Rotary(head_dim=16, base=7.0), max_distance=8)
+    svg = figure_bytes(curve.figure(other), suffix=".svg", command="c").decode()
+    said = "relative upper bound against relative distance: dim 16, base 10000, dim 16, base 7"
+    assert f"<desc>{said}</desc>" in svg
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", BEGIN)
+def test_a_matplotlibrc_changes_nothing(suffix: str) -> None:
+    def drawn() -> bytes:
+        return figure_bytes(FIGURES["decay"](), suffix=suffix, command="c")
+
+    theirs: dict[Any, Any] = {
+        "font.size": 30,
+        "savefig.bbox": "tight",
+        "pdf.fonttype": 3,
+        "axes.facecolor": "red",
+    }
+    with mpl.rc_context(theirs):
+        assert mpl.rcParams["font.size"] == 30
+        changed = drawn()
+        assert mpl.rcParams["font.size"] == 30  # theirs again
+    assert changed == drawn()

@@ -1,0 +1,38 @@
+"""The table command."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from ropecli.cli.command import Help, command
+from ropecli.cli.options import EncodingOptions, OutputOptions
+
+
+@command
+def table(
+    *,
+    rope: Annotated[EncodingOptions, Help(dim="Head dim, even, at least 2. [default: 128]")],
+    output: OutputOptions,
+) -> None:
+    """\b
+    Examples:
+      ropecli table --dim 8
+        pair  theta  wavelength  degrees per token
+           0      1     6.28319            57.2958
+           1    0.1     62.8319            5.72958
+           2   0.01     628.319           0.572958
+           3  0.001     6283.19          0.0572958
+      ropecli table --model config.json -o frequencies.tex
+      ropecli table --dim 128 --base 500000 -o - --format md
+
+    Show frequency, wavelength and degrees per token of each pair. As text, or with -o as CSV,
+    Markdown or LaTeX.
+    """
+    from ropecli.analyses.frequencies import frequency_table
+
+    encoding = rope.encoding(dim=128)
+    output.note(*encoding.notes)
+    own = encoding.rope
+    resolved = {} if rope.model else {"dim": own.head_dim, "base": own.base, "layout": own.layout}
+    result = frequency_table(own, name=encoding.name)
+    output.show(result, output.parameters(**resolved))

@@ -1,0 +1,73 @@
+"""Page, table and figure of `table`: the frequencies of an encoding."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.render import frequencies_figure
+from ropecli.render.labels import curve_label
+from ropecli.render.table import aligned
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from ropecli.analyses.frequencies import FrequencyTable
+    from ropecli.render import Table
+    from ropecli.render.console import Screen
+
+HEADINGS = {
+    "index": "pair",
+    "inv_freq": "theta",
+    "wavelength": "wavelength",
+    "degrees_per_token": "degrees per token",
+    "axis": "axis",
+}
+
+
+def as_json(result: FrequencyTable) -> dict[str, Any]:
+    """Return the `result` of the document: an object for each pair."""
+    columns = {name: np.asarray(column).tolist() for name, column in table(result).items()}
+    rows = zip(*columns.values(), strict=True)
+    pairs = [dict(zip(columns, row, strict=True)) for row in rows]
+    return {"label": curve_label(result), "pairs": pairs}
+
+
+def table(result: FrequencyTable) -> Table:
+    """Return a row for each pair; the axis of its position where there are several."""
+    columns = {
+        "index": np.arange(len(result.inv_freq)),
+        "inv_freq": result.inv_freq,
+        "wavelength": result.wavelength,
+        "degrees_per_token": result.degrees_per_token,
+    }
+    return columns | ({"axis": np.array(result.rope.axis)} if result.rope.axes > 1 else {})
+
+
+def page(result: FrequencyTable, screen: Screen) -> list[str]:
+    """Return a line for each pair."""
+    columns = {HEADINGS[name]: column for name, column in table(result).items()}
+    rows = [list(columns)]
+    rows += [[_cell(value) for value in row] for row in zip(*columns.values(), strict=True)]
+    lines = [
+        f"Frequency of each pair, {curve_label(result)}",
+        "theta in radians per position, wavelength in positions per turn",
+        "",
+        *aligned(rows),
+    ]
+    if not screen.brief and screen.saved is None:
+        lines += ["", "Save it: -o table.tex, .md or .csv    the wavelengths: -o table.png"]
+    return lines
+
+
+def _cell(value: Any) -> str:
+    if np.isinf(value):
+        return "never turns"
+    return f"{value:.6g}"
+
+
+def figure(result: FrequencyTable) -> Figure:
+    """Return wavelength against pair."""
+    label = curve_label(result)
+    return frequencies_figure.figure([(label, result.rope)], title=label)
