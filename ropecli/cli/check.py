@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -282,11 +283,14 @@ def check(
         outputs += [save_failure, save_failure.with_suffix(".py")]
     sources = files_named(target, apply_with, *(command or "").split())
     check_reports.check_files(outputs, sources=sources, force=force)
-    expected = _expected_encoding(rope)
+    # The positions to check are those that a new rope type is for.
+    expected = _expected_encoding(
+        rope if rope.rope_type is None else replace(rope, context=context)
+    )
     name = target or command or ""
     page.note(*(() if expected is None else expected.notes), f"running the code of {name}")
-    if context is None and expected is not None and expected.layer is not None:
-        context = expected.layer.context_length
+    if context is None and expected is not None:
+        context = expected.context
     try:
         with progress_bar(name, wanted=not page.quiet, of_bytes=False, after=1.0) as progress:
             result = judge(
@@ -347,7 +351,10 @@ def _expected_encoding(rope: EncodingOptions) -> NamedRotary | None:
     """Return the encoding that is described; None where any RoPE is correct."""
     from ropecli.cli.encoding import refuse_without_model
 
-    refuse_without_model(layer=rope.layer if rope.model is None else None)
+    if rope.model is None:
+        refuse_without_model(
+            layer=rope.layer, write=None if rope.write is None else str(rope.write)
+        )
     describes = rope.numbers | {"dim": None, "sequence_length": rope.sequence_length}
     if rope.model is None and all(value in (None, []) for value in describes.values()):
         return None

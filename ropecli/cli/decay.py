@@ -86,7 +86,7 @@ def decay(
     """
     from ropecli.analyses.decay import DecayCurves
     from ropecli.analyses.decay import decay as analyse
-    from ropecli.cli.encoding import refuse_beside_encoding
+    from ropecli.cli.encoding import named_notes, refuse_beside_encoding
     from ropecli.numbers import at_least
 
     at_least("seed", seed, 0)
@@ -98,15 +98,15 @@ def decay(
     elif figure2 and (reduce not in (None, "mean") or q or k):
         _refuse("--figure2 is a frame for the mean bound alone; leave --reduce, --q and --k out")
     query, key = _load("q", q, q_row), _load("k", k, k_row)
-    ropes = rope.encodings(dim=128 if query is None else len(query.values))
+    ropes = rope.encodings(dim=128 if query is None else len(query.values), uses_context=False)
     for vector in (query, key):
         if vector is not None and vector.rows is not None and vector.rows > 1:
             output.note(f"{vector.path}: row {vector.row} of {vector.rows:,} taken")
-    output.note(*(f"{each.name}: {note}" for each in ropes for note in each.notes))
+    output.note(*named_notes(ropes))
     resolved: dict[str, Any] = {
         "dim": None if rope.model else list(dict.fromkeys(e.rope.head_dim for e in ropes)),
-        "base": None if rope.model else list(dict.fromkeys(e.rope.base for e in ropes)),
-        "layout": None if rope.model else rope.layout or "interleaved",
+        "base": rope.base if rope.model else list(dict.fromkeys(e.rope.base for e in ropes)),
+        "layout": rope.layout if rope.model else rope.layout or "interleaved",
     }
     if encoding:
         _show_expected(encoding, ropes, frame["max_distance"], seed, output, resolved)

@@ -329,7 +329,9 @@ class _Run:
         That of a model is read once: standard input gives it but once.
         """
         if self.encoding is None or self.rope.model is None:
-            self.encoding = self.rope.encoding(dim=width, rotary_offset=self.rotary_offset)
+            self.encoding = self.rope.encoding(
+                dim=width, uses_context=False, rotary_offset=self.rotary_offset
+            )
         return self.encoding.rope
 
     def _job(self, input: Path) -> Job:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ropecli.cli.options import RotaryOptions
     from ropecli.models.model import Layer, Model
+    from ropecli.models.overrides import Overridden
     from ropecli.rotary import Rotary
 
 BASE = 10_000.0
@@ -44,10 +47,15 @@ class NamedRotary:
     layer: Layer | None = None
     model: Model | None = None
     context: int | None = None  #: Context length: of --context, or else of the model.
+    overrides: tuple[str, ...] = ()  #: Notes on values that take the place of the model's.
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Assumptions about the model, and a table that depends on a length not given."""
+        """Overrides and assumptions, and a table that depends on a length not given."""
+        return (*self.overrides, *self._notes_of_layer)
+
+    @property
+    def _notes_of_layer(self) -> tuple[str, ...]:
         if self.model is None or self.layer is None:
             return ()
         assumed = tuple(f"assumed: {sentence}" for sentence in self.layer.settings.assumed)
@@ -63,44 +71,126 @@ class NamedRotary:
         )
 
 
-def from_model(
-    source: str, *, layer: str | None, sequence_length: int | None, context: int | None
-) -> NamedRotary:
+def named_notes(encodings: list[NamedRotary]) -> list[str]:
+    """Return the notes of encodings, each once, with the name of its model or layer."""
+    found = [
+        (name, note)
+        for each in encodings
+        for name, notes in (
+            (each.model and (each.model.model_type or each.model.source), each.overrides),
+            (each.name, each._notes_of_layer),
+        )
+        for note in notes
+    ]
+    return [f"{name}: {note}" for name, note in dict.fromkeys(found)]
+
+
+def from_model(source: str, options: RotaryOptions, *, base: float | None) -> NamedRotary:
     """Return the encoding of a model's layer.
 
     Raises:
-        ArgumentError: No such layer, or several and none chosen.
+        ArgumentError: No such layer, or several and none chosen; or an override without effect.
         FileError: A file that can't be read, or a configuration that can't be computed.
     """
-    from ropecli.models.load import load_model
-
-    model = load_model(source, sequence_length=sequence_length)
-    return _of_layer(model, model.layer(layer), context)
+    model, notes = _load(source, options, base)
+    return _of_layer(model, model.layer(options.layer), notes)
 
 
 def from_models(
-    sources: list[str], *, layer: str | None, sequence_length: int | None, context: int | None
+    sources: list[str], options: RotaryOptions, *, bases: Sequence[float | None]
 ) -> list[NamedRotary]:
-    """Return the encodings of models, each with a name of its own.
+    """Return the encodings of models, with each of the bases or with their own.
 
     Without a layer, they are those of every kind of layer in a model's text part.
 
     Raises:
-        ArgumentError: No such layer, or none that rotates.
+        ArgumentError: No such layer, none that rotates, or an override without effect.
         FileError: A file that can't be read, or a configuration that can't be computed.
     """
-    from ropecli.models.load import load_model
-
+    if options.write is not None and (len({*sources}) > 1 or len({*bases}) > 1):
+        msg = "--write takes one --model and one --base, got several"
+        raise ArgumentError(msg)
     found, origins = [], []
     for source in dict.fromkeys(sources):
-        model = load_model(source, sequence_length=sequence_length)
-        for each in model.text_layers() if layer is None else [model.layer(layer)]:
-            found.append(_of_layer(model, each, context))
-            origins.append(source)
+        for base in dict.fromkeys(bases):
+            model, notes = _load(source, options, base)
+            named = options.layer is not None
+            for each in [model.layer(options.layer)] if named else model.text_layers():
+                found.append(_of_layer(model, each, notes))
+                origins.append(source)
     return disambiguate(found, origins)
 
 
-def _of_layer(model: Model, layer: Layer, context: int | None) -> NamedRotary:
+def rotating_layers(
+    source: str, options: RotaryOptions, *, base: float | None = None
+) -> list[NamedRotary]:
+    """Return the encoding of every kind of layer of a model that rotates, or of the one named.
+
+    Raises:
+        ArgumentError: No such layer, none that rotates, or an override without effect.
+        FileError: A file that can't be read, or a configuration that can't be computed.
+    """
+    model, notes = _load(source, options, base)
+    rotating = [each for each in model.only(options.layer).layers if each.rotary is not None]
+    if not rotating:
+        which = "" if options.layer is None else f" {options.layer}"
+        msg = f"{source} has no layer{which} with a rotary position embedding"
+        raise ArgumentError(msg)
+    several = len([each for each in model.layers if each.rotary is not None]) > 1
+    return [
+        replace(
+            _of_layer(model, each, notes), name=f"{source} ({each.name})" if several else source
+        )
+        for each in rotating
+    ]
+
+
+def _load(source: str, options: RotaryOptions, base: float | None) -> tuple[Model, tuple[str, ...]]:
+    """Return a model with the values of options in place of its own, and notes on them."""
+    from ropecli.models.load import check_length, compute, describe
+    from ropecli.models.overrides import Overrides, override
+
+    used = check_length(options.sequence_length)
+    overrides = Overrides(
+        base=base,
+        rope_type=options.rope_type,
+        parameters=parameters(options.set),
+        context_length=options.context,
+        layout=options.layout,
+    )
+    described = describe(source)
+    overridden = override(described, overrides, layer=options.layer)
+    model = compute(overridden.description, sequence_length=used)
+    if options.write is None:
+        return model, overridden.notes
+    _write(options.write, overridden)
+    return model, (*overridden.notes, f"configuration written to {options.write}")
+
+
+def _write(target: Path, overridden: Overridden) -> None:
+    """Write a configuration to a new file, indented as Transformers does it.
+
+    Raises:
+        ArgumentError: Settings that no file gives, or not the name of a .json file.
+        FileError: The file exists, or can't be written.
+    """
+    from ropecli.files.atomic import replacing
+
+    if overridden.unwritable is not None:
+        msg = f"cannot write {target}: {overridden.unwritable}"
+        raise ArgumentError(msg)
+    if target.suffix.lower() != ".json":
+        msg = f"--write must end in .json, got {target.name!r}"
+        raise ArgumentError(msg)
+    if os.path.lexists(target):
+        msg = f"{target} exists; --write never replaces a file"
+        raise FileError(msg)
+    content = json.dumps(overridden.description.raw, indent=2) + "\n"
+    with replacing(target, force=False) as stream:
+        stream.write(content.encode())
+
+
+def _of_layer(model: Model, layer: Layer, notes: tuple[str, ...]) -> NamedRotary:
     if layer.rotary is None:
         msg = f"layer {layer.name} of {model.source} has no rotary position embedding"
         raise ArgumentError(msg)
@@ -111,72 +201,48 @@ def _of_layer(model: Model, layer: Layer, context: int | None) -> NamedRotary:
         name=f"{name} {layer.name}" if several else name,
         layer=layer,
         model=model,
-        context=layer.context_length if context is None else context,
+        context=layer.context_length,
+        overrides=notes,
     )
 
 
-def rotating_layers(
-    source: str, *, layer: str | None, sequence_length: int | None
-) -> list[NamedRotary]:
-    """Return the encoding of every kind of layer of a model that rotates, or of the one named.
-
-    Raises:
-        ArgumentError: No such layer, or none that rotates.
-        FileError: A file that can't be read, or a configuration that can't be computed.
-    """
-    from ropecli.models.load import load_model
-
-    model = load_model(source, sequence_length=sequence_length)
-    rotating = [each for each in model.only(layer).layers if each.rotary is not None]
-    if not rotating:
-        which = "" if layer is None else f" {layer}"
-        msg = f"{source} has no layer{which} with a rotary position embedding"
-        raise ArgumentError(msg)
-    several = len([each for each in model.layers if each.rotary is not None]) > 1
-    return [
-        NamedRotary(
-            rope=each.rotary,
-            name=f"{source} ({each.name})" if several else source,
-            layer=each,
-            model=model,
-        )
-        for each in rotating
-        if each.rotary is not None
-    ]
-
-
-def from_parameters(
+def from_options(
+    options: RotaryOptions,
     *,
+    uses_context: bool,
     dim: int,
     base: float | None = None,
     layout: str | None = None,
     rotary_dim: int | None = None,
     rotary_offset: int | None = None,
     rope_type: str | None = None,
-    sequence_length: int | None = None,
-    context: int | None = None,
     set: list[str] | None = None,
 ) -> NamedRotary:
     """Return the encoding that numbers describe.
 
     Raises:
-        ArgumentError: An unusable value.
+        ArgumentError: An unusable value, or an option without effect.
         ArgumentTypeError: A value of the wrong type.
     """
     from ropecli.numbers import length
     from ropecli.rotary import rope
     from ropecli.rotary.types import PLAIN, canonical, own_parameters
 
-    given = parameters(set)
+    refuse_without_model(layer=options.layer, write=options.write)
+    rope_type = canonical(rope_type or PLAIN)
+    given, context = parameters(set), options.context
     if context is not None:
         context = length("context", context)
-        if "max_position_embeddings" in own_parameters(canonical(rope_type or PLAIN)):
+        if "max_position_embeddings" in own_parameters(rope_type):
             given["max_position_embeddings"] = context
-    if sequence_length is not None:
-        given["sequence_length"] = sequence_length
+        elif not uses_context:
+            msg = f"--context has no effect on rope type {rope_type}; leave it out"
+            raise ArgumentError(msg)
+    if options.sequence_length is not None:
+        given["sequence_length"] = options.sequence_length
     return NamedRotary(
         rope=rope(
-            rope_type or PLAIN,
+            rope_type,
             head_dim=dim,
             rope_theta=BASE if base is None else base,
             layout=LAYOUT if layout is None else layout,
@@ -219,7 +285,8 @@ def _refuse_given(problem: str, options: dict[str, Any]) -> None:
 def _refuse_alone(needed: str, options: dict[str, Any]) -> None:
     for name, value in options.items():
         if value is not None:
-            msg = f"{_flag(name)} needs --{needed}, got {value!r} of no {needed}"
+            shown = str(value) if isinstance(value, Path) else value
+            msg = f"{_flag(name)} needs --{needed}, got {shown!r} of no {needed}"
             raise ArgumentError(msg)
 
 

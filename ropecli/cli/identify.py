@@ -119,15 +119,13 @@ def _load_candidates(
 ) -> dict[str, NamedRotary]:
     """Return every kind of layer that rotates, of every model, by name."""
     from ropecli.cli.encoding import rotating_layers
+    from ropecli.cli.options import RotaryOptions
 
     if sources.count("-") > 1:
         msg = f"standard input can be read once, got --model - {sources.count('-')} times"
         raise ArgumentError(msg)
-    return {
-        str(each.name): each
-        for source in sources
-        for each in rotating_layers(source, layer=layer, sequence_length=sequence_length)
-    }
+    options = RotaryOptions(layer=layer, sequence_length=sequence_length)
+    return {str(each.name): each for source in sources for each in rotating_layers(source, options)}
 
 
 def _spell(candidate: NamedRotary, sequence_length: int | None) -> list[str]:

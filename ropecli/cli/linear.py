@@ -76,7 +76,7 @@ def linear(
     arrays = _read(q, k, v, length=length, dim=rope.dim)
     width = DIM if arrays is None else arrays[0].shape[1]
     _check_dim(width if rope.dim is None else rope.dim)
-    encoding = rope.encoding(dim=width)
+    encoding = rope.encoding(dim=width, uses_context=False)
     if arrays is None:
         arrays = _random(length, encoding.rope.head_dim, seed)
     with in_reach(feature_map):
@@ -87,7 +87,7 @@ def linear(
     resolved = {
         "length": len(arrays[0]),
         "dim": None if rope.model else encoding.rope.head_dim,
-        "layout": None if rope.model else encoding.rope.layout,
+        "layout": rope.layout if rope.model else encoding.rope.layout,
     }
     output.show(result, output.parameters(**resolved))
     sampled = min(rows, len(arrays[0]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -82,6 +83,12 @@ class RotaryOptions:
     ] = None
     layer: Layer = None
     sequence_length: SequenceLength = None
+    write: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write the model's config.json with these values to a new file."
+        ),
+    ] = None
 
     @property
     def numbers(self) -> dict[str, Any]:
@@ -105,15 +112,18 @@ class EncodingOptions(RotaryOptions):
         typer.Option(
             "--model",
             metavar="SOURCE",
-            help="Model that sets these options: config.json, its folder, .gguf, or - for stdin.",
+            help="Model: config.json, its folder, .gguf, or - for stdin. Options override it.",
         ),
     ] = None
 
-    def encoding(self, *, dim: int = 64, **parameters: Any) -> NamedRotary:
+    def encoding(
+        self, *, dim: int = 64, uses_context: bool = True, **parameters: Any
+    ) -> NamedRotary:
         """Return the encoding that is described.
 
         Args:
             dim: Head dim where neither a model nor an option sets it.
+            uses_context: False if the command does nothing with the context length.
             **parameters: Values of further options of the command that a model would set,
                 parameters of `ropecli.rope`; None where not given.
 
@@ -126,18 +136,10 @@ class EncodingOptions(RotaryOptions):
 
         numbers = self.numbers | parameters
         if self.model is not None:
-            encoding.refuse_beside_model(**numbers)
-            return encoding.from_model(
-                self.model,
-                layer=self.layer,
-                sequence_length=self.sequence_length,
-                context=self.context,
-            )
-        encoding.refuse_without_model(layer=self.layer)
+            encoding.refuse_beside_model(dim=self.dim, rotary_dim=self.rotary_dim, **parameters)
+            return encoding.from_model(self.model, self, base=self.base)
         numbers["dim"] = dim if self.dim is None else self.dim
-        return encoding.from_parameters(
-            **numbers, sequence_length=self.sequence_length, context=self.context
-        )
+        return encoding.from_options(self, uses_context=uses_context, **numbers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,18 +159,20 @@ class EncodingListOptions(RotaryOptions):
         typer.Option(
             "--model",
             metavar="SOURCE",
-            help="Model: config.json, its folder, .gguf, or - for stdin; repeatable.",
+            help="Model: config.json, its folder, .gguf, or - for stdin; repeatable. "
+            "Options override it.",
         ),
     ] = None
 
-    def encodings(self, *, dim: int = 64) -> list[NamedRotary]:
+    def encodings(self, *, dim: int = 64, uses_context: bool = True) -> list[NamedRotary]:
         """Return the encodings that are described.
 
-        There is one for each kind of layer of each model's text part, or of --layer, or else one
-        for each dim and base.
+        There is one for each kind of layer of each model's text part, or of --layer, with each
+        base that is given; or without a model one for each dim and base.
 
         Args:
             dim: Head dim where neither a model nor an option sets it.
+            uses_context: False if the command does nothing with the context length.
 
         Raises:
             ArgumentError: An unusable value, or options that exclude each other.
@@ -178,20 +182,12 @@ class EncodingListOptions(RotaryOptions):
         from ropecli.cli import encoding
 
         if self.model:
-            encoding.refuse_beside_model(**self.numbers)
-            return encoding.from_models(
-                self.model,
-                layer=self.layer,
-                sequence_length=self.sequence_length,
-                context=self.context,
-            )
-        encoding.refuse_without_model(layer=self.layer)
-        shared = self.numbers | {
-            "sequence_length": self.sequence_length,
-            "context": self.context,
-        }
+            encoding.refuse_beside_model(dim=self.dim, rotary_dim=self.rotary_dim)
+            return encoding.from_models(self.model, self, bases=self.base or [None])
         return [
-            encoding.from_parameters(**shared | {"dim": width, "base": base})
+            encoding.from_options(
+                self, uses_context=uses_context, **self.numbers | {"dim": width, "base": base}
+            )
             for width in dict.fromkeys(self.dim or [dim])
             for base in dict.fromkeys(self.base or [encoding.BASE])
         ]
@@ -216,7 +212,7 @@ class PageOptions:
             *omitted: Names of options that have no effect on this run.
             **resolved: Values that were worked out, in the place of those that were given.
         """
-        own = {each.name for each in fields(self)}
+        own = {each.name for each in fields(self)} | {"write"}
         given = self.parsed.parameters.items()
         return {k: v for k, v in given if k not in own | set(omitted)} | resolved
 
@@ -343,6 +339,10 @@ class OutputOptions(FileOptions):
             return
         from ropecli.render.save import FIGURES, STDOUT, check_savable, suffix_of
 
+        write = self.parsed.parameters.get("write")
+        if write is not None and os.path.realpath(write) == os.path.realpath(self.output):
+            msg = f"-o and --write are the same file: {write}"
+            raise ArgumentError(msg)
         check_savable(
             self.output,
             force=self.force,

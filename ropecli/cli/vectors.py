@@ -107,9 +107,9 @@ def _encodings(rope: EncodingOptions, rotary_offset: int | None) -> list[NamedRo
     from ropecli.cli.encoding import refuse_beside_model, rotating_layers
 
     if rope.model is None:
-        return [rope.encoding(rotary_offset=rotary_offset)]
-    refuse_beside_model(**rope.numbers, rotary_offset=rotary_offset)
-    return rotating_layers(rope.model, layer=rope.layer, sequence_length=rope.sequence_length)
+        return [rope.encoding(uses_context=False, rotary_offset=rotary_offset)]
+    refuse_beside_model(dim=rope.dim, rotary_dim=rope.rotary_dim, rotary_offset=rotary_offset)
+    return rotating_layers(rope.model, rope, base=rope.base)
 
 
 def _cases(encodings: list[NamedRotary], given: dict[str, Any], *, seed: int) -> Iterator[Case]:

@@ -79,7 +79,9 @@ def verify(
             **rope.numbers | {"layout": layout, "rotary_offset": rotary_offset},
             model=rope.model,
             layer=rope.layer,
+            context=rope.context,
             sequence_length=rope.sequence_length,
+            write=rope.write,
             dtype=dtype,
             max_position=max_position,
         )
@@ -94,7 +96,8 @@ def verify(
     max_position = MAX_POSITION if max_position is None else max_position
     layouts = ("interleaved", "half") if layout is None and rope.model is None else (layout,)
     encodings = [
-        replace(rope, layout=each).encoding(rotary_offset=rotary_offset) for each in layouts
+        replace(rope, layout=each).encoding(uses_context=False, rotary_offset=rotary_offset)
+        for each in layouts
     ]
     # A single pair is the same in either layout.
     ropes = list(dict.fromkeys(each.rope for each in encodings))

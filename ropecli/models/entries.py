@@ -27,7 +27,7 @@ def entries(keys: Keys) -> dict[str, Entry]:
     if not isinstance(given, dict):
         msg = f"rope_parameters (or rope_scaling) must be an object, got {quote(given)}"
         raise ArgumentError(msg)
-    nested = _nested_entries(given, keys)
+    nested = nested_entries(given, keys)
     if nested:
         return {
             name: None if entry is None else _complete(entry, keys)
@@ -35,7 +35,7 @@ def entries(keys: Keys) -> dict[str, Entry]:
         }
     if isinstance(keys.own("rope_theta"), list):
         return _entries_of_listed_bases(given, keys)
-    if _nested_entries(usual, keys):
+    if nested_entries(usual, keys):
         return {name: _legacy_entry(name, entry, given, keys) for name, entry in usual.items()}
     local = _local_base(keys)
     if local is None:
@@ -45,7 +45,7 @@ def entries(keys: Keys) -> dict[str, Entry]:
     return {FULL: full, SLIDING: _complete({"rope_theta": local}, keys)}
 
 
-def _nested_entries(given: Mapping[str, Any], keys: Keys) -> dict[str, Entry]:
+def nested_entries(given: Mapping[str, Any], keys: Keys) -> dict[str, Entry]:
     """Return the entries of a dictionary that is nested by layer type; none if it is flat."""
     if not any(isinstance(value, dict) for value in given.values()):
         types = keys.config.get("layer_types")

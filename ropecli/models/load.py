@@ -68,12 +68,18 @@ def describe(source: object) -> Description:
         FileError: A file that cannot be read, or a value in it that cannot be used.
     """
     name, keys = open_source(source)
-    described = describe_gguf(Path(name)) if keys is None else _describe_config(name, keys)
+    described = describe_gguf(Path(name)) if keys is None else describe_config(name, keys)
     _check_label(name, described.model_type or "")
     return described
 
 
-def _describe_config(name: str, keys: Mapping[str, Any]) -> Description:
+def describe_config(name: str, keys: Mapping[str, Any]) -> Description:
+    """Describe the object of a config.json, with nothing computed yet.
+
+    Args:
+        name: Of its file, for messages.
+        keys: The object.
+    """
     model_type = keys.get("model_type")
     return Description(
         source=name,

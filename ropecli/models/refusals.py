@@ -42,12 +42,26 @@ def refusal(keys: Keys, name: str, entry: Mapping[str, Any], head_dim: int) -> s
     return next(_reasons(keys, name, entry, head_dim), None)
 
 
+def accepted_types(keys: Keys) -> frozenset[str] | None:
+    """Return the rope types that Transformers takes from a part; None where its code is not there.
+
+    Args:
+        keys: Of the part.
+    """
+    architecture = keys.architecture
+    return frozenset(_types(architecture.facts)) if architecture.in_transformers else None
+
+
+def _types(facts: Mapping[str, Any]) -> set[str]:
+    return {*facts.get("types", NEEDED), facts.get("rope_type", "default")}
+
+
 def _reasons(keys: Keys, name: str, entry: Mapping[str, Any], head_dim: int) -> Iterator[str]:
     facts, written = keys.architecture.facts, _written(keys, name)
     if _is_flat(keys, name):
         yield f"rope_parameters has no entry for layer type {name}"
     rope_type = entry.get("rope_type", "default")
-    usual = {*facts.get("types", NEEDED), facts.get("rope_type", "default")}
+    usual = _types(facts)
     if rope_type is None:
         yield "rope_type is null"
     elif not isinstance(rope_type, str):

@@ -166,6 +166,126 @@ def test_what_depends_on_a_length_nobody_gave_is_noted(files: Path) -> None:
     assert read_stdout(*words, "-q")
 
 
+# Values in place of the model's, and the configuration that is written.
+
+OVER = ["--base", "8e6", "--rope-type", "yarn", "--context", "65536"]
+
+
+def test_options_override_the_model(files: Path) -> None:
+    words = ["decay", "--model", "llama.json", *OVER, "--max-dist", "8"]
+    got = read_json(*words)
+    (curve,) = got["result"]["curves"]
+    made = rope(
+        "yarn",
+        head_dim=128,
+        rope_theta=8e6,
+        layout="half",
+        factor=8.0,
+        original_max_position_embeddings=8192,
+    )
+    assert (
+        curve["relative_upper_bound"] == decay(made, max_distance=8).relative_upper_bound.tolist()
+    )
+    given = {"base": [8e6], "rope_type": "yarn", "context": 65_536, "model": ["llama.json"]}
+    assert given.items() <= got["parameters"].items()
+    _, err = read_output(*words)
+    assert err == "note: llama: factor 8, the context length 65,536 over 8,192\n"
+
+
+def test_each_model_has_each_base(files: Path) -> None:
+    words = ["decay", "--model", "llama.json", "--model", "gpt-oss.json", "--max-dist", "2"]
+    got = read_json(*words, "--base", "1e5", "--base", "1e6")
+    labels = [curve["label"] for curve in got["result"]["curves"]]
+    assert [label.split(":")[0] for label in labels] == ["llama", "llama", "gpt_oss", "gpt_oss"]
+    assert [curve["base"] for curve in got["result"]["curves"]] == [1e5, 1e6, 1e5, 1e6]
+
+
+def test_encode_rotates_with_overrides(files: Path) -> None:
+    read_json("encode", "x.npy", "--model", "llama.json", *OVER, "--write", "new.json")
+    made = load_model("new.json").layer().rotary
+    assert made is not None
+    assert np.load("x.rope.npy").tobytes() == rotate(np.load("x.npy"), made).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("command", "source"), [("decay", "gemma.json"), ("linear", "gemma.json"), ("vectors", "-")]
+)
+def test_what_is_written_is_what_is_shown(command: str, source: str, here: Path) -> None:
+    """inspect says of the written file what the command computed with."""
+    (here / "gemma.json").write_text(json.dumps(GEMMA_3))
+    own = {"vectors": ["-o", "out", "--length", "1"], "linear": ["--length", "4"]}.get(command, [])
+    own += ["--model", source, "--layer", "full_attention", "--write", "new.json"]
+    own += ["--base", "2e6", "--set", "factor=4", "--context", "65536"]
+    stdin = json.dumps(GEMMA_3) if source == "-" else None
+    _, err = read_output(command, *own, stdin=stdin)
+    assert "overrides are for full_attention; sliding_attention as in the file\n" in err
+    assert "configuration written to new.json\n" in err
+    changed: dict[str, Any] = {"rope_theta": 2e6, "max_position_embeddings": 65_536}
+    changed["rope_scaling"] = {"factor": 4, "rope_type": "linear"}
+    assert json.loads((here / "new.json").read_text()) == GEMMA_3 | changed
+    layers = read_json("inspect", "new.json")["result"]["layers"]
+    made = {layer["name"]: layer for layer in layers}["full_attention"]
+    wanted = rope("linear", head_dim=256, rope_theta=2e6, factor=4.0)
+    assert made["inv_freq"] == wanted.inv_freq.tolist()
+    assert made["attention_factor"] == 1.0
+    assert made["context_length"] == 65_536
+
+
+def test_a_configuration_without_overrides_is_written_as_it_is(files: Path) -> None:
+    read_json("decay", "--model", "phi.json", "--max-dist", "2", "--write", "same.json")
+    assert json.loads(Path("same.json").read_text()) == PHI_3
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--model llama.json --write qwen.json", "qwen.json exists; --write never replaces a file"),
+        (
+            "--model llama.json --write llama.json",
+            "llama.json exists; --write never replaces a file",
+        ),
+        ("--model llama.json --write x.yaml", "--write must end in .json, got 'x.yaml'"),
+        ("--model llama.json --write -", "--write must end in .json, got '-'"),
+        ("--model llama.json --write no/x.json", "cannot write ..."),
+        ("--write x.json", "--write needs --model, got 'x.json' of no model"),
+        (
+            "--model llama.json --write x.json -o ./x.json",
+            "-o and --write are the same file: x.json",
+        ),
+        (
+            "--model llama.json --model phi.json --write x.json",
+            "--write takes one --model and one --base, got several",
+        ),
+        (
+            "--model llama.json --base 1e4 --base 1e5 --write x.json",
+            "--write takes one --model and one --base, got several",
+        ),
+        (
+            "--model llama.json --rope-type ntk --set factor=2 --write x.json",
+            "cannot write x.json: Transformers has no rope type ntk for model_type llama",
+        ),
+        (
+            "--model llama.json --layout interleaved --write x.json",
+            "cannot write x.json: no key of the file gives the layout of model_type llama",
+        ),
+        ("--context 4096", "--context has no effect on rope type default; leave it out"),
+    ],
+)
+def test_configurations_that_are_not_written(words: str, message: str, files: Path) -> None:
+    before = {path: path.read_bytes() for path in files.iterdir()}
+    line = assert_refused("decay", "--max-dist", "2", *words.split())
+    assert line.startswith(message.removesuffix("..."))
+    assert {path: path.read_bytes() for path in files.iterdir()} == before
+
+
+def test_a_context_without_a_model_is_that_of_the_scaling() -> None:
+    words = ["--rope-type", "yarn", "--dim", "64", "--context", "16384", "--max-dist", "2"]
+    got = read_json("decay", *words, "--set", "original_max_position_embeddings=4096")
+    made = rope("yarn", head_dim=64, factor=4.0, original_max_position_embeddings=4096)
+    expected = decay(made, max_distance=2).relative_upper_bound.tolist()
+    assert got["result"]["curves"][0]["relative_upper_bound"] == expected
+
+
 # Models that are hostile, odd or huge: one line, and never a bug, a hang or a blown-up page.
 
 PLAIN = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}

@@ -213,11 +213,42 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
             "rope type linear has no parameter factr; its parameters are factor",
         ),
         ("--model config.json --dim 0", "--model sets --dim itself; leave it out"),
-        ("--model config.json --base 500", "--model sets --base itself; leave it out"),
-        ("--model config.json --layout half", "--model sets --layout itself; leave it out"),
-        ("--model config.json --rope-type yarn", "--model sets --rope-type itself; leave it out"),
         ("--model config.json --rotary-dim 8", "--model sets --rotary-dim itself; leave it out"),
-        ("--model config.json --set factor=2", "--model sets --set itself; leave it out"),
+        ("--model config.json --base nan", "base must be finite and above 0, got nan"),
+        ("--model config.json --base 0", "base must be finite and above 0, got 0"),
+        ("--model config.json --context 0", "context must be from 1 to 2^53, got 0"),
+        ("--model config.json --layout up", "layout must be interleaved or half, got 'up'"),
+        ("--model config.json --rope-type yern", "rope type must be one of axial, ..., got 'yern'"),
+        (
+            "--model config.json --rope-type linear --context 8192",
+            "rope type linear needs factor; pass --set factor=F, or --context N above 8,192",
+        ),
+        (
+            "--model config.json --rope-type longrope",
+            "Transformers refuses it: rope type longrope needs short_factor, long_factor",
+        ),
+        (
+            "--model config.json --set beta_fast=2",
+            "rope type llama3 has no parameter beta_fast; its parameters are factor, low_freq...",
+        ),
+        (
+            "--model config.json --set factor=-1",
+            "factor must be finite and above 0, got -1",
+        ),
+        (
+            "--model config.json --set factor=NaN",
+            "factor must be finite and above 0, got nan",
+        ),
+        ("--model config.json --set rope_theta=5", "--set rope_theta: give it with --base"),
+        (
+            "--model gemma.json --rope-type yarn --context 262144",
+            "layer sliding_attention takes no rope type yarn from its file: it has rope type "
+            "default; choose one with --layer",
+        ),
+        (
+            "--model gemma.json --set factor=4",
+            "layer sliding_attention: rope type default has no parameter factor; its...",
+        ),
         ("--model gemma.json --layer global", "...got 'global'..."),
         (
             "--model smollm.json --layer nope",
@@ -430,7 +461,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("--sarif config.json missing.json", "cannot read missing.json: No such file or directory"),
         (
             "--select R12 config.json",
-            "rule must be one of R001 to R115, got 'R12'; ropecli lint --rules lists them",
+            "rule must be one of R001 to R116, got 'R12'; ropecli lint --rules lists them",
         ),
         ("--ignore X config.json", "...got 'X'; ropecli lint --rules lists..."),
         ("-o x.sarif config.json", "-o writes SARIF and needs --sarif, got -o x.sarif alone"),

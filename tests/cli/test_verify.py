@@ -61,6 +61,7 @@ def test_document_has_the_keys_of_the_contract() -> None:
         "rotary_offset": 0,
         "rope_type": "default",
         "set": None,
+        "context": None,
         "model": None,
         "layer": None,
         "sequence_length": None,

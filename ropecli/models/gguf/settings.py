@@ -41,10 +41,18 @@ def describe_gguf(path: Path) -> Description:
     Raises:
         FileError: A file that cannot be read, or a value in it that cannot be used.
     """
-    file = read_gguf(path)
+    return describe_gguf_file(read_gguf(path))
+
+
+def describe_gguf_file(file: GgufFile) -> Description:
+    """Describe a GGUF whose header has been read.
+
+    Raises:
+        FileError: A value in it that cannot be used.
+    """
     settings = gguf_settings(file)
     return Description(
-        source=os.fspath(path),
+        source=os.fspath(file.path),
         format="gguf",
         model_type=Metadata(file).architecture,
         raw=file.metadata,

@@ -1,0 +1,537 @@
+"""Overrides on top of a model: other values in the keys of its file, read again as it is read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from ropecli.errors import ArgumentError
+from ropecli.models.entries import BASE, entries, nested_entries
+from ropecli.models.gguf.metadata import Metadata
+from ropecli.models.gguf.reader import read_gguf
+from ropecli.models.gguf.settings import describe_gguf_file
+from ropecli.models.keys import ALIASES, FULL, INDEXER, SLIDING, Keys
+from ropecli.models.load import describe_config, read_settings
+from ropecli.models.parts import parts
+from ropecli.models.refusals import accepted_types
+from ropecli.models.stacks import NATIVE, find_stack
+from ropecli.numbers import length, positive
+from ropecli.rotary.pairs import NAMED
+from ropecli.rotary.types import PLAIN, ROPE_TYPES, canonical, own_parameters
+
+if TYPE_CHECKING:
+    from ropecli.models.settings import Description, Settings
+    from ropecli.models.stacks.stack import Stack
+
+CONTEXT, ORIGINAL = "max_position_embeddings", "original_max_position_embeddings"
+SHARE = "partial_rotary_factor"
+#: Parameters of rope types that say something about the model, whatever its rope type is.
+_OF_MODEL = (CONTEXT, ORIGINAL, SHARE, "sequence_length")
+#: Facts and keys of an architecture's own rope types, which another type does not have.
+_OF_CODE = ("mscales", "base_in", "base_seqlen", "training_seqlen")
+_LENGTHS = (CONTEXT, "training_seqlen")  #: Of all layers of a part.
+#: Rope types whose factor may be missing in a file.
+_FACTOR_OPTIONAL = ("longrope", "proportional")
+#: All others, which leave with the rope type that they belong to.
+_OF_TYPE = frozenset(key for name in ROPE_TYPES for key in own_parameters(name)) - {*_OF_MODEL}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overrides:
+    """Values that take the place of those of a model; None where the model's counts.
+
+    Raises:
+        ArgumentError: A value out of range, or no such rope type.
+        ArgumentTypeError: A value of the wrong type.
+    """
+
+    base: float | None = None
+    rope_type: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)  #: Of the rope type.
+    context_length: int | None = None
+    layout: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.base is not None:
+            positive("base", self.base)
+        if self.rope_type is not None:
+            object.__setattr__(self, "rope_type", canonical(self.rope_type))
+        if self.context_length is not None:
+            length("context", self.context_length)
+        if self.layout not in (None, *NAMED):
+            msg = f"layout must be {' or '.join(NAMED)}, got {self.layout!r}"
+            raise ArgumentError(msg)
+
+    def __bool__(self) -> bool:
+        return self != Overrides()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overridden:
+    """A description with other values, of which `raw` is the configuration to write."""
+
+    description: Description
+    notes: tuple[str, ...] = ()  #: Layers that were changed, and values that follow from others.
+    unwritable: str | None = None  #: Why no file gives these settings; None where `raw` does.
+
+
+def override(
+    described: Description, overrides: Overrides, *, layer: str | None = None
+) -> Overridden:
+    """Override values of a model.
+
+    They are written into the keys of its configuration in the place where its values are read,
+    and the result is read as a file is. Types that Transformers does not have, and a layout that
+    no key gives, take effect on what was read instead.
+
+    Args:
+        described: The model.
+        overrides: The values.
+        layer: The kind of layer that they are for; all kinds of the text part by default.
+
+    Raises:
+        ArgumentError: A value that has no effect, or one on other layers too.
+        FileError: A file whose values cannot be used.
+    """
+    if not overrides:
+        return Overridden(description=described)
+    before, unwritable = read_settings(described), None
+    stack = find_stack(NATIVE[described.format])
+    chosen = _chosen(described, before, layer)
+    kind = f"model_type {described.model_type}" if described.model_type else described.source
+    if described.format == "gguf":
+        changed, notes = _override_gguf(described, chosen, overrides)
+        foreign, unwritable = False, "only a config.json can be written, and it is a GGUF"
+    else:
+        changed, foreign, notes = _override_config(described, chosen, overrides)
+    after = list(read_settings(changed))
+    places = [_place(after, each) for each in chosen]
+    for place, old in zip(places, chosen, strict=True):
+        found = after[place]
+        if foreign:
+            found, more = _with_foreign_type(found, old, overrides)
+            notes += more
+            unwritable = f"Transformers has no rope type {overrides.rope_type} for {kind}"
+        if overrides.layout is not None and found.geometry.get("layout") != overrides.layout:
+            found = _with_layout(found, overrides.layout)
+            unwritable = unwritable or f"no key of the file gives the layout of {kind}"
+        after[place] = found
+        _check_effect(stack, found, old, overrides, alone=len(chosen) == 1)
+    _check_others(described, before, chosen, after)
+    others = [each.name for each in before if each not in chosen and each.rope_type is not None]
+    if len(chosen) > 1 or others:
+        rest = f"; {_listed(others)} as in the file" if others else ""
+        notes.insert(0, f"overrides are for {_listed([each.name for each in chosen])}{rest}")
+    return Overridden(
+        description=replace(changed, read=lambda: tuple(after)),
+        notes=tuple(dict.fromkeys(notes)),
+        unwritable=unwritable,
+    )
+
+
+def _listed(names: list[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _chosen(
+    described: Description, settings: tuple[Settings, ...], layer: str | None
+) -> list[Settings]:
+    """Return the kinds of layers that overrides are for, all of them with a rotation."""
+    if layer is not None:
+        named = [each for each in settings if each.name == layer]
+        if not named:
+            names = ", ".join(each.name for each in settings)
+            msg = f"layer must be one of {names}, got {layer!r}"
+            raise ArgumentError(msg)
+        rotating = [each for each in named if each.rope_type is not None]
+    else:
+        rotating = [
+            each
+            for each in settings
+            if each.rope_type is not None and each.name.split(".")[-1] != INDEXER
+        ]
+        rotating = [each for each in rotating if not each.part] or rotating
+    if not rotating:
+        which = "" if layer is None else f" {layer}"
+        msg = f"{described.source} has no layer{which} with a rotary position embedding"
+        raise ArgumentError(msg)
+    return rotating
+
+
+# The keys of a config.json.
+
+
+def _override_config(
+    described: Description, chosen: list[Settings], overrides: Overrides
+) -> tuple[Description, bool, list[str]]:
+    """Return the changed file, whether its rope type is still to be overridden, and notes."""
+    raw = deepcopy(dict(described.raw))
+    foreign, notes = False, list[str]()
+    for part in parts(raw):
+        own = [each for each in chosen if each.part == part.name]
+        if own:
+            taken = accepted_types(part.keys)
+            foreign |= overrides.rope_type is not None and (
+                taken is not None and overrides.rope_type not in taken
+            )
+            notes += _Writer(part.keys).write(own, overrides, with_type=not foreign)
+    return describe_config(described.source, raw), foreign, notes
+
+
+class _Writer:
+    """Writes into the rotary keys of one part of a config.json, where their values are read."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+        self._config = cast("dict[str, Any]", keys.config)
+        self._facts = keys.architecture.facts
+        usual = keys.architecture.defaults.get("rope_parameters", {})
+        self._usual: dict[str, Any] = deepcopy(dict(usual))
+        self._usual_is_nested = any(isinstance(value, dict) for value in usual.values())
+        self._kinds = set(entries(keys))
+
+    def write(self, chosen: list[Settings], overrides: Overrides, *, with_type: bool) -> list[str]:
+        """Write overrides for kinds of layers, and return notes on values that follow."""
+        notes: list[str] = []
+        if overrides.context_length is not None:
+            found = self._keys.find(CONTEXT)
+            self._config[CONTEXT if found is None else found[0]] = overrides.context_length
+        for settings in chosen:
+            if overrides.base is not None:
+                self._write_base(settings, overrides.base)
+            wanted = overrides if with_type else replace(overrides, rope_type=None, parameters={})
+            notes += self._write_scaling(settings, wanted)
+        if overrides.layout is not None:
+            self._write_layout(overrides.layout)
+        return notes
+
+    def _kind(self, settings: Settings) -> str:
+        """Return the name of the entry from which a kind of layer is read."""
+        name = settings.name.removeprefix(settings.part).removeprefix(".")
+        return name if name in self._kinds else "all"
+
+    @property
+    def _name(self) -> str:
+        """The key of the scaling keys: of those in the file, or of those to be added."""
+        if self._keys.own("rope_scaling"):
+            return "rope_scaling"
+        return "rope_parameters" if "rope_parameters" in self._config else "rope_scaling"
+
+    @property
+    def _given(self) -> dict[str, Any]:
+        return self._keys.own(self._name) or {}
+
+    def _entry(self, kind: str, *, add: bool = True) -> dict[str, Any]:
+        """Return the scaling keys of a kind of layer, or those to be added."""
+        name, given = self._name, self._given
+        if not given and self._usual and not (self._usual_is_nested and self._facts.get("bases")):
+            name, given = "rope_parameters", deepcopy(self._usual)
+        if add:
+            self._config[name] = given
+        if not nested_entries(given, self._keys):
+            return given
+        entry = given.get(kind)
+        if not isinstance(entry, dict):
+            entry = deepcopy(self._usual.get(kind) or {"rope_type": PLAIN})
+        if add:
+            given[kind] = entry
+        return cast("dict[str, Any]", entry)
+
+    def _write_base(self, settings: Settings, base: float) -> None:
+        for name in ("layer_rope_theta", "rope_theta"):  # one number for each layer
+            listed = self._keys.own(name)
+            if isinstance(listed, list) and listed:
+                own = range(len(listed)) if settings.layers is None else settings.layers
+                self._config[name] = [
+                    base if old and i in own else old for i, old in enumerate(listed)
+                ]
+                return
+        where, name = self._base_place(self._kind(settings))
+        where[name] = base / BASE if name == "rope_ratio" else base
+
+    def _base_place(self, kind: str) -> tuple[dict[str, Any], str]:
+        """Return the object and the key from which the base of a kind of layer is read."""
+        given, own_key = self._given, self._facts.get("bases", {}).get(kind)
+        if (
+            nested_entries(given, self._keys)
+            or (given.get("rope_theta") is not None and kind in ("all", FULL))
+            or (self._usual_is_nested and own_key is None)
+            or (self._usual.get("rope_theta") is not None and not given)
+        ):
+            return self._entry(kind), "rope_theta"
+        key = own_key or self._base_key(kind)
+        if key is None and self._name == "rope_parameters":
+            return self._entry(kind), "rope_theta"
+        names = ("rope_theta", *ALIASES["rope_theta"])
+        usual = next((name for name in names if name not in self._keys.unread_keys), names[0])
+        return self._config, key or usual
+
+    def _base_key(self, kind: str) -> str | None:
+        """Return the key at the top level of the part that holds a base; None if there is none."""
+        local = ("rope_local_base_freq", "local_rope_theta") if kind == SLIDING else ()
+        for name in (*local, "global_rope_theta", "rope_theta"):
+            found = self._keys.find(name)
+            if found is not None and found[0] in self._config:
+                return "local_rope_theta" if local and name not in local else found[0]
+        return None if self._keys.real("rope_ratio") is None else "rope_ratio"
+
+    def _write_scaling(self, settings: Settings, overrides: Overrides) -> list[str]:
+        parameters, elsewhere = dict(overrides.parameters), dict[str, Any]()
+        if not settings.nested and self._keys.integer(ORIGINAL) is not None:  # read there first
+            elsewhere[ORIGINAL] = parameters.pop(ORIGINAL, self._keys.integer(ORIGINAL))
+        if SHARE in parameters and self._name == "rope_scaling" and SHARE not in self._given:
+            found = self._keys.find(SHARE)
+            self._config[SHARE if found is None else found[0]] = parameters.pop(SHARE)
+        kind = self._kind(settings)
+        old = self._entry(kind, add=False)
+        wanted = replace(overrides, parameters=parameters)
+        new, notes = scaled_entry(old, settings, wanted, elsewhere)
+        self._config |= elsewhere
+        if overrides.rope_type is not None and overrides.rope_type != _type_of(settings):
+            spelled = [key for key in ("rope_type", "type") if key in old] or ["rope_type"]
+            new = dict.fromkeys(spelled, overrides.rope_type) | {
+                key: value for key, value in new.items() if key not in spelled
+            }
+        if new == old:
+            return notes
+        entry = self._entry(kind)
+        entry.clear()
+        entry.update(new)
+        only_names = new.keys() <= {"rope_type", "type"}
+        if only_names and overrides.rope_type == PLAIN and not self._usual:
+            self._config[self._name] = None
+        return notes
+
+    def _write_layout(self, layout: str) -> None:
+        """Write the layout where a key of this architecture gives it."""
+        for name in ("rope_interleave", "rotary_emb_interleaved"):
+            if self._keys.get(name) is not None:
+                self._config[name] = layout == "interleaved"
+                return
+
+
+def _type_of(settings: Settings) -> str:
+    return canonical(str(settings.rope_type))
+
+
+def scaled_entry(
+    entry: Mapping[str, Any],
+    settings: Settings,
+    overrides: Overrides,
+    elsewhere: Mapping[str, Any],
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the scaling keys of a kind of layer with overrides, and notes on what follows.
+
+    Another rope type drops the parameters of the old one. A type with an original context length
+    keeps the one of the file, or else the context length of the file. A type that needs a factor
+    and has none gets the ratio of the two.
+
+    Args:
+        entry: Its own keys, as in the file.
+        settings: As they were read.
+        overrides: The values.
+        elsewhere: Keys that are read from another place.
+
+    Raises:
+        ArgumentError: No such parameter, or a factor that is needed and not given.
+    """
+    changes_type = overrides.rope_type not in (None, _type_of(settings))
+    rope_type = overrides.rope_type or _type_of(settings)
+    own = own_parameters(rope_type)
+    _check_parameters(settings, rope_type, overrides.parameters)
+    dropped = _OF_TYPE if changes_type else ()
+    new = {key: value for key, value in entry.items() if key not in dropped}
+    new |= overrides.parameters
+    notes: list[str] = []
+    if not changes_type and overrides.context_length is None:
+        return new, notes
+    before = elsewhere.get(ORIGINAL) or new.get(ORIGINAL) or settings.context_length
+    if ORIGINAL not in own:
+        new = {key: value for key, value in new.items() if key != ORIGINAL or not changes_type}
+    elif before is not None and elsewhere.get(ORIGINAL) is None and new.get(ORIGINAL) is None:
+        new[ORIGINAL] = before
+        notes.append(f"{ORIGINAL} {before:,}, the context length of the file")
+    if "factor" not in own or rope_type in _FACTOR_OPTIONAL or new.get("alpha") is not None:
+        return new, notes
+    context = overrides.context_length or settings.context_length
+    factor = new.get("factor")
+    if factor is not None:
+        if context is not None and before is not None and factor * before != context:
+            stretched = f"{factor * before:,.15g}"
+            notes.append(f"factor {factor:g} is for {stretched} positions, not for {context:,}")
+    elif context is None or before is None or context <= before:
+        above = "" if before is None else f" above {before:,}"
+        msg = f"rope type {rope_type} needs factor"
+        raise ArgumentError(msg, f"pass `set` factor=F, or `context` N{above}")
+    else:
+        new["factor"] = context / before
+        notes.append(f"factor {new['factor']:g}, the context length {context:,} over {before:,}")
+    if rope_type == "dynamic" and overrides.context_length is not None:
+        notes.append(f"rope type dynamic stretches sequences longer than {context:,} only")
+    return new, notes
+
+
+def _check_parameters(settings: Settings, rope_type: str, given: Mapping[str, Any]) -> None:
+    """Refuse parameters that a rope type does not have, and the file neither."""
+    own = [key for key in own_parameters(rope_type) if key not in (CONTEXT, "sequence_length")]
+    known = {*own, SHARE}
+    if rope_type == _type_of(settings):
+        known |= settings.scaling.keys() - {CONTEXT, "rope_theta"}
+    unknown = [key for key in given if key not in known]
+    if unknown:
+        where = "" if settings.name == "all" else f"layer {settings.name}: "
+        msg = f"{where}rope type {rope_type} has no parameter {', '.join(unknown)}; "
+        msg += f"its parameters are {', '.join(own) or 'none'}"
+        raise ArgumentError(msg, "choose another with `layer`" if where else "")
+
+
+# The keys of a GGUF.
+
+#: The rope types of a GGUF, by their names here.
+_GGUF_TYPES = {PLAIN: "none", "linear": "linear", "yarn": "yarn"}
+#: Parameters of rope types that a GGUF has.
+_GGUF_KEYS = {
+    "factor": "rope.scaling.factor",
+    ORIGINAL: "rope.scaling.original_context_length",
+    "beta_fast": "rope.scaling.yarn_beta_fast",
+    "beta_slow": "rope.scaling.yarn_beta_slow",
+}
+_GGUF_BASES = {SLIDING: "rope.freq_base_swa", "compress": "attention.compress_rope_freq_base"}
+
+
+def _override_gguf(
+    described: Description, chosen: list[Settings], overrides: Overrides
+) -> tuple[Description, list[str]]:
+    """Return the changed metadata of a GGUF, as llama.cpp's own options change it, and notes."""
+    file = read_gguf(Path(described.source))
+    keys, values = Metadata(file), dict[str, Any]()
+    if overrides.base is not None:
+        for settings in chosen:
+            values[_GGUF_BASES.get(settings.name, "rope.freq_base")] = float(overrides.base)
+    if overrides.context_length is not None:
+        values["context_length"] = overrides.context_length
+    entry = {key: keys.get(name) for key, name in _GGUF_KEYS.items() if keys.get(name) is not None}
+    new, notes = scaled_entry(entry, chosen[0], overrides, {})
+    foreign = [key for key in new if key not in _GGUF_KEYS]
+    if overrides.rope_type not in (None, *_GGUF_TYPES):
+        foreign.insert(0, f"rope type {overrides.rope_type}")
+    if foreign:
+        msg = f"a GGUF has rope types {', '.join(_GGUF_TYPES)} with {', '.join(_GGUF_KEYS)}, "
+        msg += f"got {', '.join(foreign)}"
+        raise ArgumentError(msg)
+    if overrides.rope_type is not None:
+        values["rope.scaling.type"] = _GGUF_TYPES[overrides.rope_type]
+    for key, name in _GGUF_KEYS.items():
+        value = new.get(key)
+        values[name] = float(value) if type(value) is int and key != ORIGINAL else value
+    own = {keys.key(name): value for name, value in values.items()}
+    both = {**file.metadata, **own}
+    metadata = {key: value for key, value in both.items() if value is not None}
+    return describe_gguf_file(replace(file, metadata=metadata)), notes
+
+
+# What no key of a file gives.
+
+
+def _with_foreign_type(
+    found: Settings, old: Settings, overrides: Overrides
+) -> tuple[Settings, list[str]]:
+    """Return settings with a rope type that their file cannot name."""
+    scaling, notes = scaled_entry(old.scaling, old, overrides, {})
+    scaling |= {"rope_theta": found.scaling["rope_theta"], CONTEXT: found.context_length}
+    scaling = {key: value for key, value in scaling.items() if key not in _OF_CODE}
+    original = scaling.get(ORIGINAL)
+    return replace(
+        found,
+        rope_type=overrides.rope_type,
+        scaling=scaling,
+        original_context_length=original,
+        facts={key: value for key, value in found.facts.items() if key not in _OF_CODE},
+        softmax=None,
+        refused=None,
+    ), notes
+
+
+def _with_layout(found: Settings, layout: str) -> Settings:
+    """Return settings with a layout.
+
+    Raises:
+        ArgumentError: Pairs that no layout describes.
+    """
+    geometry = {key: value for key, value in found.geometry.items() if key != "output"}
+    if "pairs_in" in geometry:
+        msg = f"layer {found.name} has pairs that are not in one layout, got layout {layout}"
+        raise ArgumentError(msg)
+    return replace(found, geometry=geometry | {"layout": layout})
+
+
+# The effect.
+
+
+def _place(after: list[Settings], old: Settings) -> int:
+    """Return the index of a kind of layer, whose name may go by its base."""
+    for i, each in enumerate(after):
+        if each.name == old.name:
+            return i
+    for i, each in enumerate(after):
+        same_part = each.part == old.part and each.rope_type is not None
+        if same_part and (each.layers is None or set(old.layers or ()) <= set(each.layers)):
+            return i
+    msg = f"layer {old.name} cannot be told from others with these values"
+    raise ArgumentError(msg)
+
+
+def _check_effect(
+    stack: Stack, found: Settings, old: Settings, overrides: Overrides, *, alone: bool
+) -> None:
+    """Refuse a value that the architecture does not read from its file for a kind of layer."""
+    rotary = stack.rotary(found, None)
+    read: list[tuple[str, Any, Any]] = []
+    if overrides.base is not None:
+        base = rotary.base if rotary.formula is None else rotary.formula["base"]
+        read.append(("base", overrides.base, base))
+    if overrides.rope_type is not None:
+        read.append(("rope_type", overrides.rope_type, rotary.rope_type))
+    if overrides.context_length is not None:
+        read.append(("context", overrides.context_length, found.context_length))
+    values = {**found.geometry, **found.scaling}
+    read += [("set", {key: v}, {key: values.get(key)}) for key, v in overrides.parameters.items()]
+    for name, wanted, got in read:
+        if got != wanted and not (name == "base" and math.isclose(got, wanted, rel_tol=1e-15)):
+            msg = f"layer {old.name} takes no {_shown(name, wanted)} from its file: it has "
+            msg += _shown(name, got)
+            raise ArgumentError(msg, f"leave `{name}` out" if alone else "choose one with `layer`")
+
+
+def _shown(name: str, value: Any) -> str:
+    if isinstance(value, dict):
+        ((name, value),) = value.items()
+    return f"{name} {f'{value:g}' if isinstance(value, float) else value}".replace("_", " ", 1)
+
+
+def _check_others(
+    described: Description,
+    before: tuple[Settings, ...],
+    chosen: list[Settings],
+    after: list[Settings],
+) -> None:
+    """Refuse values that reach layers which they are not for."""
+    found = {each.name: each for each in after}
+    for old in before:
+        if old in chosen or old.rope_type is None or old.name.split(".")[-1] == INDEXER:
+            continue
+        new = found.get(old.name)
+        if new is None or _rotation(new) != _rotation(old):
+            names = _listed([*(each.name for each in chosen), old.name])
+            msg = f"layers {names} of {described.source} share the keys of these values"
+            raise ArgumentError(msg, "leave `layer` out")
+
+
+def _rotation(settings: Settings) -> tuple[Any, ...]:
+    scaling = {key: v for key, v in settings.scaling.items() if key not in _LENGTHS}
+    return settings.rope_type, dict(settings.geometry), scaling
