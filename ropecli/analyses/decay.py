@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 REDUCTIONS = ("mean", "sum")
 MOST_VALUES = 10**8  #: More are a slip: a column of them takes 0.8 GB.
 SMALL = 4 * abel.BLOCK  #: Values up to which one thread is done before others have woken.
+MOST_CONTRIBUTIONS = 10**7  #: Of all pairs at all distances, 80 MB.
+FURTHEST_SUMMARY = 10**6  #: Positions up to which the summary is of every whole distance.
 ROUNDING = 1e-9  #: A rise by a smaller part of the bound is rounding.
 LARGEST_DISTANCE = 2.0**53  #: As for positions: beyond it a float64 skips whole numbers.
 
@@ -39,7 +41,14 @@ class Decay(Drawable):
     score: NDArray[np.float64] | None = None  #: (R_m q).(R_n k), Eq. 35, (distances,).
     abel_bound: NDArray[np.float64] | None = None  #: First bound of Eq. 37, (distances,).
     max_bound: NDArray[np.float64] | None = None  #: Second bound of Eq. 37, (distances,).
+    contributions: NDArray[np.float64] | None = None  #: Term of each pair, (pairs, distances).
     name: str | None = None  #: Name of the curve in front of its encoding's, such as a model's.
+    finer: Decay | None = None  #: In steps of 1 where its own are longer, up to 10^6 positions.
+
+    @property
+    def summarised(self) -> Decay:
+        """The curve that all properties below are of: the finer one, if there is one."""
+        return self.finer or self
 
     def __str__(self) -> str:
         return str(DecayCurves(curves=(self,)))
@@ -61,27 +70,29 @@ class Decay(Drawable):
     @property
     def lowest(self) -> tuple[float, float]:
         """Smallest bound, and its distance."""
-        index = int(self.relative_upper_bound.argmin())
-        return float(self.relative_upper_bound[index]), float(self.relative_distance[index])
+        own = self.summarised
+        index = int(own.relative_upper_bound.argmin())
+        return float(own.relative_upper_bound[index]), float(own.relative_distance[index])
 
     @property
     def halved_at(self) -> float | None:
         """First distance where the bound is at most half of the first; None if never."""
-        below = self.relative_upper_bound <= self.start / 2
-        return float(self.relative_distance[int(below.argmax())]) if below.any() else None
+        own = self.summarised
+        below = own.relative_upper_bound <= self.start / 2
+        return float(own.relative_distance[int(below.argmax())]) if below.any() else None
 
     @property
     def first_rise(self) -> float | None:
         """First distance with a bound above that of the distance before; None if never."""
-        bound = self.relative_upper_bound
+        own, bound = self.summarised, self.summarised.relative_upper_bound
         rises = np.diff(bound) > ROUNDING * bound[:-1]
-        return float(self.relative_distance[1:][int(rises.argmax())]) if rises.any() else None
+        return float(own.relative_distance[1:][int(rises.argmax())]) if rises.any() else None
 
     @property
     def quarters(self) -> tuple[float, float]:
         """Mean bound over the first and over the last quarter of the distances: the trend."""
-        quarter = max(1, len(self.relative_upper_bound) // 4)
-        bound = self.relative_upper_bound
+        bound = self.summarised.relative_upper_bound
+        quarter = max(1, len(bound) // 4)
         return float(bound[:quarter].mean()), float(bound[-quarter:].mean())
 
 
@@ -102,6 +113,7 @@ def decay(
     reduce: str = "mean",
     q: Any = None,
     k: Any = None,
+    contributions: bool = False,
     name: str | None = None,
 ) -> Decay:
     """Compute the bound of RoFormer Eq. 37 at the distances start, start + step ... max_distance.
@@ -119,6 +131,8 @@ def decay(
         reduce: "mean" or "sum".
         q: Query before rotation, (head_dim,).
         k: Key before rotation, (head_dim,).
+        contributions: Compute the term of each pair in the score, A^2 Re h_i e^{i r theta_i}, as
+            well; h_i is 1 where no vectors are given.
         name: Name of the curve, such as a model's.
 
     Raises:
@@ -135,6 +149,15 @@ def decay(
     if rope.grows:
         msg = "the bound of Eq. 37 is for rotations, and xPos changes lengths with position"
         raise ArgumentError(msg)
+    if contributions and len(distances) * (rope.rotary_dim // 2) > MOST_CONTRIBUTIONS:
+        msg = (
+            f"at most {MOST_CONTRIBUTIONS:,} contributions, got {len(distances):,} distances of "
+            f"{rope.rotary_dim // 2:,} pairs; take a larger step"
+        )
+        raise ArgumentError(msg)
+    finer = None
+    if step > 1 and max_distance - start <= FURTHEST_SUMMARY:
+        finer = decay(rope, max_distance=max_distance, start=start, reduce=reduce, q=q, k=k)
     sums = _Sums(rope.inv_freq, start, step, len(distances))
     total = sums.weighted(np.ones(rope.rotary_dim // 2))
     bound = total / (rope.rotary_dim // 2) if reduce == "mean" else total
@@ -145,6 +168,10 @@ def decay(
             reduce=reduce,
             relative_distance=distances,
             relative_upper_bound=bound,
+            contributions=_terms(
+                rope, np.ones(len(rope.inv_freq)), distances, wanted=contributions
+            ),
+            finer=finer,
         )
     with np.errstate(over="ignore", invalid="ignore"):  # refused below, in words
         h, rest = pair_products(
@@ -165,7 +192,21 @@ def decay(
         score=square * sums.score(h) + rest,
         abel_bound=square * sums.weighted(steps) + abs(rest),
         max_bound=max_bound,
+        contributions=_terms(rope, h, distances, wanted=contributions),
+        finer=finer,
     )
+
+
+def _terms(
+    rope: Rotary, h: NDArray[Any], distances: NDArray[np.float64], *, wanted: bool
+) -> NDArray[np.float64] | None:
+    """Return A^2 Re h_i e^{i r theta_i}, (pairs, distances); None if not wanted."""
+    if not wanted:
+        return None
+    angles = np.multiply.outer(rope.inv_freq, distances)
+    square = rope.attention_factor**2
+    terms: NDArray[np.float64] = h.real[:, None] * np.cos(angles) - h.imag[:, None] * np.sin(angles)
+    return square * terms
 
 
 class _Sums:

@@ -51,6 +51,10 @@ def decay(
     k: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Key before rotation, .npy; needs --q.")
     ] = None,
+    contributions: Annotated[
+        bool,
+        typer.Option("--contributions", help="Show what each pair adds to the score."),
+    ] = False,
     q_row: Annotated[
         int | None, typer.Option(metavar="N", help="Row of a --q file with several vectors.")
     ] = None,
@@ -78,6 +82,7 @@ def decay(
       ropecli decay --figure2 -o figure2.png
       ropecli decay --q q.npy --k k.npy -o scores.csv
       ropecli decay --model config.json --max-dist 4096
+      ropecli decay --dim 16 --contributions -o contributions.png
       ropecli decay --encoding all --dim 16 -o expected.png
 
     Show how RoPE's upper bound falls with distance. It is the Abel-summation bound of RoFormer
@@ -94,9 +99,11 @@ def decay(
     frame = _frame(start, max_dist, step, figure2=figure2)
     if encoding:
         bound_alone = {"start": start, "step": step, "reduce": reduce, "figure2": figure2 or None}
-        refuse_beside_encoding(**bound_alone, **vectors)
+        refuse_beside_encoding(**bound_alone, **vectors, contributions=contributions or None)
     elif figure2 and (reduce not in (None, "mean") or q or k):
         _refuse("--figure2 is a frame for the mean bound alone; leave --reduce, --q and --k out")
+    elif figure2 and contributions:
+        _refuse("--figure2 is a frame for the mean bound alone; leave --contributions out")
     query, key = _load("q", q, q_row), _load("k", k, k_row)
     ropes = rope.encodings(dim=128 if query is None else len(query.values), uses_context=False)
     for vector in (query, key):
@@ -118,6 +125,7 @@ def decay(
             reduce=reduce or "mean",
             q=None if query is None else query.values,
             k=None if key is None else key.values,
+            contributions=contributions,
             name=each.name,
         )
         for each in ropes
@@ -168,7 +176,7 @@ def _show_expected(
         "dim": rope.head_dim,
         "base": rope.base,
     }
-    unused = ("start", "step", "reduce", "figure2", "q", "k", "q_row", "k_row")
+    unused = ("start", "step", "reduce", "figure2", "q", "k", "q_row", "k_row", "contributions")
     parameters = output.parameters(*unused, **resolved)
     output.show(ExpectedCurves(curves=tuple(curves), bound=bound), parameters)
 

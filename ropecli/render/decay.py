@@ -60,21 +60,54 @@ def as_json(result: DecayCurves) -> dict[str, Any]:
                 "rope_type": curve.rope.rope_type,
                 "relative_distance": curve.relative_distance,
                 **columns_of(curve),
+                **({} if curve.contributions is None else {"contributions": curve.contributions}),
+                "summary": _facts_of(curve),
             }
             for curve in result.curves
         ]
     }
 
 
+def _facts_of(curve: Decay) -> dict[str, Any]:
+    """Return what the summary says, by name."""
+    lowest, where = curve.lowest
+    return {
+        "halved_at": curve.halved_at,
+        "first_rise": curve.first_rise,
+        "lowest": lowest,
+        "lowest_at": where,
+        "step": float(np.diff(curve.summarised.relative_distance[:2]).sum()),
+    }
+
+
 def table(result: DecayCurves) -> Table:
-    """Return a row for each distance; of several curves one after another, named first."""
+    """Return a row for each distance; of several curves one after another, named first.
+
+    With contributions, a row for each distance and pair, and the contribution alone.
+    """
     curves = result.curves
+    if curves[0].contributions is not None:
+        return _contribution_table(curves)
     names: dict[str, Any] = {}
     if len(curves) > 1:
         names["curve"] = [curve_label(curve) for curve in curves for _ in curve.relative_distance]
     distances = {"relative_distance": np.concatenate([c.relative_distance for c in curves])}
     parts = [columns_of(curve) for curve in curves]
     return names | distances | {n: np.concatenate([p[n] for p in parts]) for n in parts[0]}
+
+
+def _contribution_table(curves: Sequence[Decay]) -> Table:
+    parts: dict[str, list[Any]] = {"relative_distance": [], "pair": [], "contribution": []}
+    names: list[str] = []
+    for curve in curves:
+        terms = curve.contributions
+        assert terms is not None
+        parts["relative_distance"].append(np.repeat(curve.relative_distance, len(terms)))
+        parts["pair"].append(np.tile(np.arange(len(terms)), terms.shape[1]))
+        parts["contribution"].append(terms.T.ravel())
+        names += [curve_label(curve)] * terms.size
+    columns = {name: np.concatenate(part) for name, part in parts.items()}
+    return columns if len(curves) == 1 else {"curve": names, **columns}
 
 
 def page(result: DecayCurves, screen: Screen) -> list[str]:
@@ -91,6 +124,7 @@ def page(result: DecayCurves, screen: Screen) -> list[str]:
     lines += _plots(result, screen.width) if screen.braille else _values(curves, brief=screen.brief)
     for curve in curves:
         lines += ["", *_summary(curve, named=len(curves) > 1)]
+        lines += _contributions(curve)
     if not screen.brief:
         lines += ["", "However far the bound falls, the score below it may rise or fall."]
         if screen.saved is None:
@@ -147,6 +181,31 @@ def _values(curves: Sequence[Decay], *, brief: bool) -> list[str]:
     return lines
 
 
+def _contributions(curve: Decay) -> list[str]:
+    """Return a line for each pair: what it adds to the score, and up to where it adds at all."""
+    terms = curve.contributions
+    if terms is None:
+        return []
+    rows = [["pair", "wavelength", "at first", "largest", "at", "first below 0"]]
+    for pair, (wavelength, term) in enumerate(zip(curve.rope.wavelength, terms, strict=True)):
+        highest = int(term.argmax())
+        below = term < 0
+        sinks = curve.relative_distance[int(below.argmax())] if below.any() else None
+        rows.append(
+            [
+                str(pair),
+                f"{wavelength:.5g}",
+                f"{term[0]:.4g}",
+                f"{term[highest]:.4g}",
+                f"{curve.relative_distance[highest]:.10g}",
+                "never" if sinks is None else f"{sinks:.10g}",
+            ]
+        )
+    vectors = "q = k of length 1 in each pair" if curve.score is None else "the vectors given"
+    title = f"What each pair adds to the score of {vectors}, at these distances"
+    return ["", title, *aligned(rows)]
+
+
 def _summary(curve: Decay, *, named: bool) -> list[str]:
     first, last = curve.relative_distance[[0, -1]]
     lowest, where = curve.lowest
@@ -154,6 +213,9 @@ def _summary(curve: Decay, *, named: bool) -> list[str]:
     known = "    = (pairs + 1) / 2, exactly" if first == 0 and curve.reduce == "mean" else ""
     facts = [(f"at distance {first:.10g}", f"{curve.start:<8.4g}{known}")]
     if len(curve.relative_distance) > 1:
+        if curve.finer is None and curve.relative_distance[1] - first > 1:
+            count = len(curve.relative_distance)
+            facts.append(("below", f"of these {count:,} distances, and not of those between"))
         facts += [
             ("halved by", _distance(curve.halved_at)),
             ("rises first at", _distance(curve.first_rise)),
@@ -161,12 +223,14 @@ def _summary(curve: Decay, *, named: bool) -> list[str]:
             ("lowest", f"{lowest:<8.4g} at {where:.10g}"),
             ("on average", f"{early:.4g} in the first quarter, {late:.4g} in the last"),
         ]
-    if curve.score is not None and curve.abel_bound is not None and curve.max_bound is not None:
-        for name, index in (("highest", curve.score.argmax()), ("lowest", curve.score.argmin())):
-            at = curve.relative_distance[index]
-            facts.append((f"{name} score", f"{curve.score[index]:<8.4g} at {at:.10g}"))
-        facts.append(("largest Abel bound", f"{curve.abel_bound.max():.4g}"))
-        facts.append(("largest max bound", f"{curve.max_bound.max():.4g}"))
+    if curve.score is not None:
+        own = curve.summarised
+        score, abel, most = (columns_of(own)[name] for name in ("score", "abel_bound", "max_bound"))
+        for name, index in (("highest", score.argmax()), ("lowest", score.argmin())):
+            at = own.relative_distance[index]
+            facts.append((f"{name} score", f"{score[index]:<8.4g} at {at:.10g}"))
+        facts.append(("largest Abel bound", f"{abel.max():.4g}"))
+        facts.append(("largest max bound", f"{most.max():.4g}"))
     width = max(len(name) for name, _ in facts)
     lines = [f"  {name:<{width}}    {value}".rstrip() for name, value in facts]
     return [curve_label(curve), *lines] if named else lines
@@ -178,8 +242,13 @@ def _distance(distance: float | None) -> str:
 
 @styled
 def figure(result: DecayCurves) -> Figure:
-    """Return bound against relative distance; with vectors, their score and both bounds too."""
+    """Return bound against relative distance; with vectors, their score and both bounds too.
+
+    With contributions, a map of them for each curve.
+    """
     curves = result.curves
+    if curves[0].contributions is not None:
+        return _contribution_maps(curves)
     if curves[0].score is None:
         legend_lines = len(curves) * (len(curves) > 1)
         picture = blank_figure(6.4, 6.4 / GOLDEN + LINE * legend_lines)
@@ -194,6 +263,33 @@ def figure(result: DecayCurves) -> Figure:
     if legend_lines:
         handles, _ = picture.axes[0].get_legend_handles_labels()
         legend_below(picture, handles)
+    return picture
+
+
+def _contribution_maps(curves: Sequence[Decay]) -> Figure:
+    """Return what each pair adds at each distance: red raises the score, blue lowers it."""
+    picture = blank_figure(6.4, 3.8 * len(curves))
+    for axes, curve in zip(
+        picture.subplots(len(curves), squeeze=False).ravel(), curves, strict=True
+    ):
+        terms = curve.contributions
+        assert terms is not None
+        most = float(np.abs(terms).max()) or 1.0
+        distances = curve.relative_distance
+        half = float(np.diff(distances[:2]).sum() or 1.0) / 2
+        image = axes.imshow(
+            terms,
+            aspect="auto",
+            interpolation="nearest",
+            cmap="RdBu_r",
+            vmin=-most,
+            vmax=most,
+            extent=(distances[0] - half, distances[-1] + half, len(terms) - 0.5, -0.5),
+        )
+        axes.grid(visible=False)
+        axes.set(xlabel="relative distance", ylabel="pair")
+        axes.set_title(curve_label(curve), parse_math=False)
+        picture.colorbar(image, ax=axes, label="contribution to the score")
     return picture
 
 

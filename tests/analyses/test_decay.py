@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from strategies import ropes, vectors
 
-from ropecli import Rotary, decay, rotate
+from ropecli import ArgumentError, Rotary, decay, rotate
 from ropecli.arrays import DTYPES
 from ropecli.kernels.abel import BLOCK
 from ropecli.reference import abel as reference
@@ -263,3 +263,37 @@ print(peak() - before)
     done = run_python(code, NUMBA_DISABLE_JIT="0")
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < 24 + 64
+
+
+def test_summary_is_of_the_curve_and_not_of_the_sample() -> None:
+    rope = Rotary(head_dim=128, base=500_000.0)
+    fine, coarse = decay(rope), decay(rope, step=16)
+    assert coarse.relative_distance.tolist() == list(range(0, 513, 16))
+    assert coarse.halved_at == fine.halved_at == 34
+    assert coarse.lowest == fine.lowest
+    assert coarse.first_rise == fine.first_rise
+    assert coarse.quarters == fine.quarters
+    assert decay(rope, max_distance=2e6, step=1e5).finer is None
+    assert "of these 21 distances, and not of those between" in str(
+        decay(rope, max_distance=2e6, step=1e5)
+    )
+
+
+@given(ropes(), st.integers(0, 2**32))
+def test_contributions_add_up_to_the_score(rope: Rotary, seed: int) -> None:
+    q, k = np.random.default_rng(seed).standard_normal((2, rope.head_dim))
+    found = decay(rope, max_distance=20, start=0.5, q=q, k=k, contributions=True)
+    assert found.contributions is not None
+    assert found.score is not None
+    rest = np.setdiff1d(np.arange(rope.head_dim), rope.pairs_in)
+    total = found.contributions.sum(axis=0) + q[rest] @ k[rest]
+    tolerance = 2 * summed(rope, 20.5) * weight(rope, q, k)
+    assert_within("score", got=found.score, expected=total, tolerance=tolerance)
+    alone = decay(rope, max_distance=20, contributions=True).contributions
+    assert alone is not None
+    assert (alone[:, 0] == rope.attention_factor**2).all()
+
+
+def test_contributions_that_are_too_many() -> None:
+    with pytest.raises(ArgumentError, match="at most 10,000,000 contributions, got 1,000,001"):
+        decay(Rotary(head_dim=128), max_distance=1e6, contributions=True)

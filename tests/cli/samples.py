@@ -17,7 +17,7 @@ rotate = lambda x, positions: turn(x, Rotary(head_dim=4), positions)
 """
 #: Each fills every key of the result, but those of `decay --encoding`.
 RUNS = {
-    "decay": ["--q", "x.npy", "--k", "x.npy", "--max-dist", "1"],
+    "decay": ["--q", "x.npy", "--k", "x.npy", "--max-dist", "1", "--contributions"],
     "bound": ["1,2,3,4", "x.npy", "--max-dist", "2"],
     "construct": ["--dim", "4", "--context", "4"],
     "verify": ["--dim", "2", "--dtype", "float64", "--layout", "half", "--max-position", "10"],

@@ -40,7 +40,7 @@ def test_document_has_the_keys_of_the_contract() -> None:
     assert list(got["result"]) == ["curves"]
     (curve,) = got["result"]["curves"]
     names = ["label", "dim", "base", "rope_type", "relative_distance", "relative_upper_bound"]
-    assert list(curve) == names
+    assert list(curve) == [*names, "summary"]
     assert got["parameters"] == ENCODING_OPTIONS | {
         "dim": [8],
         "base": [10000.0],
@@ -49,6 +49,7 @@ def test_document_has_the_keys_of_the_contract() -> None:
         "step": 1.0,
         "reduce": "mean",
         "figure2": False,
+        "contributions": False,
         "q": None,
         "k": None,
         "q_row": None,
@@ -108,7 +109,7 @@ def test_vectors_add_score_and_bounds(layout: str) -> None:
     words = ["--q", "q.npy", "--k", "k.npy", "--max-dist", "20", "--layout", layout]
     got = read_json("decay", *words)
     (curve,) = got["result"]["curves"]
-    assert list(curve)[-3:] == ["score", "abel_bound", "max_bound"]
+    assert list(curve)[-4:] == ["score", "abel_bound", "max_bound", "summary"]
     assert got["parameters"]["dim"] == [8]  # as long as the vectors
     assert got["parameters"]["q"] == "q.npy"
     rope = Rotary(head_dim=8, layout=layout)
