@@ -3,6 +3,8 @@
 from ropecli._version import __version__ as __version__
 from ropecli.analyses.bound import Bound as Bound
 from ropecli.analyses.bound import bound as bound
+from ropecli.analyses.chunks import Chunks as Chunks
+from ropecli.analyses.chunks import chunks as chunks
 from ropecli.analyses.construct import Construct as Construct
 from ropecli.analyses.construct import ConstructedHead as ConstructedHead
 from ropecli.analyses.construct import construct as construct

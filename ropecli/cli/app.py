@@ -32,6 +32,7 @@ COMMANDS = (
     "decay",
     "construct",
     "bound",
+    "chunks",
     "verify",
     "scores",
     "linear",

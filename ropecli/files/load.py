@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ import numpy as np
 from ropecli.arrays import DTYPES
 from ropecli.errors import ArgumentError, FileError
 from ropecli.files.array_axes import understand_axes
-from ropecli.files.arrays import open_array, read_part, read_whole
+from ropecli.files.arrays import choose, open_array, read_part, read_whole
 from ropecli.files.formats.registry import open_source
 from ropecli.files.formats.stored import Stored, check_numeric, check_rotatable, is_readable
 
@@ -92,6 +93,42 @@ def read_sequences(
         heads = rows.reshape(*rows.shape[:-1], axes.heads, axes.head_dim)
         rows = heads.swapaxes(-2, -3)
     return rows, axes
+
+
+def read_layers(
+    path: str | os.PathLike[str],
+    pattern: str | None = None,
+    *,
+    head_dim: int | None = None,
+    sequence_axis: int | None = None,
+) -> NDArray[Any]:
+    """Read one tensor as `read_sequences`, or several of one shape as (layers, ...).
+
+    Args:
+        path: As in `read_tensor`.
+        pattern: Name of a tensor, or a pattern of the names of all layers, which are ordered by
+            the numbers in them.
+        head_dim: As in `read_sequences`.
+        sequence_axis: As in `read_sequences`.
+
+    Raises:
+        ArgumentError: As `read_sequences`.
+        FileError: As `read_sequences`, or layers of different shapes.
+    """
+    with open_source(path) as source:
+        names: list[str | None] = [*choose(source, pattern)]
+    if len(names) == 1:
+        names = [pattern if names == [""] else names[0]]
+    names.sort(key=lambda name: [int(digits) for digits in re.findall(r"\d+", name or "")])
+    layers = [
+        read_sequences(path, each, head_dim=head_dim, sequence_axis=sequence_axis)[0]
+        for each in names
+    ]
+    shapes = sorted({each.shape for each in layers})
+    if len(shapes) > 1:
+        msg = f"tensors {pattern} of {path} must have one shape, got {shapes[0]} and {shapes[1]}"
+        raise FileError(msg)
+    return layers[0] if len(layers) == 1 else np.stack(layers)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

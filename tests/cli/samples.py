@@ -19,6 +19,7 @@ rotate = lambda x, positions: turn(x, Rotary(head_dim=4), positions)
 RUNS = {
     "decay": ["--q", "x.npy", "--k", "x.npy", "--max-dist", "1", "--contributions"],
     "bound": ["1,2,3,4", "x.npy", "--max-dist", "2"],
+    "chunks": ["rows.npy", "rows.npy"],
     "construct": ["--dim", "4", "--context", "4"],
     "verify": ["--dim", "2", "--dtype", "float64", "--layout", "half", "--max-position", "10"],
     "scores": ["--encodings", "rope", "--length", "2", "--model-dim", "4", "--heads", "1"],

@@ -1,0 +1,148 @@
+"""Which frequencies carry a head: mean lengths of the pairs of queries and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.arrays import as_array, dtype_name
+from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.numbers import integer
+from ropecli.results import Drawable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ropecli.rotary import Rotary
+
+BLOCK = 1024  #: Tokens that are converted to float64 at a time.
+AXES = ("layers", "heads", "tokens", "head_dim")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Chunks(Drawable):
+    """Mean length of each pair of the queries and keys of every head."""
+
+    rope: Rotary  #: The encoding, which knows the pairs and their frequencies.
+    q_norms: NDArray[np.float64]  #: Mean over tokens of |q_i|, (layers, query heads, pairs).
+    k_norms: NDArray[np.float64]  #: Mean over tokens of |k_i|, (layers, key heads, pairs).
+    tokens: tuple[int, int]  #: Number of queries and of keys in each head.
+    name: str | None = None  #: Name in front of the encoding's, such as a model's.
+
+    @property
+    def share(self) -> NDArray[np.float64]:
+        """Share of each pair in the sum of |q_i||k_i|, (layers, query heads, pairs).
+
+        Key heads are those of grouped-query attention, each for as many query heads.
+        """
+        group = self.q_norms.shape[1] // self.k_norms.shape[1]
+        products = self.q_norms * np.repeat(self.k_norms, group, axis=1)
+        total = products.sum(axis=-1, keepdims=True)
+        share: NDArray[np.float64] = np.zeros_like(products)
+        np.divide(products, total, out=share, where=total > 0)
+        return share
+
+    @property
+    def peak(self) -> NDArray[np.int64]:
+        """Index of the pair with the largest share, (layers, query heads)."""
+        peak: NDArray[np.int64] = self.share.argmax(axis=-1)
+        return peak
+
+    @property
+    def half_pairs(self) -> NDArray[np.int64]:
+        """Fewest pairs that hold half of the sum, (layers, query heads)."""
+        largest_first = -np.sort(-self.share, axis=-1)
+        # A sum of many shares may be an ulp below a half that it is.
+        below = np.cumsum(largest_first, axis=-1) < 0.5 * (1 - 1e-12)
+        count: NDArray[np.int64] = np.minimum(below.sum(axis=-1) + 1, below.shape[-1])
+        return count
+
+
+def chunks(
+    rope: Rotary,
+    q: Any,
+    k: Any,
+    *,
+    average: Sequence[int] = (),
+    name: str | None = None,
+) -> Chunks:
+    """Average the length of each pair over the tokens, for every layer and head.
+
+    A rotation leaves the lengths of pairs as they are, so vectors from before and after it give
+    the same; an attention factor multiplies all of them. Barbero et al. 2024 (arXiv:2410.06205,
+    Figures 3 and 4) show these means: a frequency that a head relies on has long pairs.
+
+    Args:
+        rope: The encoding. Its layout must be that of the vectors: with another, pairs are mixed.
+        q: Queries (tokens, head_dim), (heads, tokens, head_dim) or
+            (layers, heads, tokens, head_dim), of any float dtype.
+        k: Keys, likewise; fewer heads than those of q are grouped-query attention.
+        average: Further axes of q and k to average over, such as the batch.
+        name: Name in front of the encoding's.
+
+    Raises:
+        ArgumentError: A shape that does not fit, or a value that is not finite.
+        ArgumentTypeError: Not arrays of real numbers.
+    """
+    axes = tuple(integer("average", each) for each in average)
+    (q_norms, queries), (k_norms, keys) = (
+        _norms(rope, each, value, axes) for each, value in (("q", q), ("k", k))
+    )
+    if len(q_norms) != len(k_norms):
+        msg = f"q and k must have as many layers, got {len(q_norms)} and {len(k_norms)}"
+        raise ArgumentError(msg)
+    if q_norms.shape[1] % k_norms.shape[1]:
+        msg = (
+            f"heads of q must be a multiple of those of k, got {q_norms.shape[1]} "
+            f"and {k_norms.shape[1]}"
+        )
+        raise ArgumentError(msg)
+    return Chunks(rope=rope, q_norms=q_norms, k_norms=k_norms, tokens=(queries, keys), name=name)
+
+
+def _norms(
+    rope: Rotary, name: str, value: Any, average: tuple[int, ...]
+) -> tuple[NDArray[np.float64], int]:
+    """Return the mean lengths, (layers, heads, pairs), and the number of tokens."""
+    array = as_array(name, value)
+    if array.dtype.kind not in "iuf" and dtype_name(array.dtype) is None:
+        msg = f"{name} must hold real numbers, got {array.dtype}"
+        raise ArgumentTypeError(msg)
+    if array.ndim < 2 or array.shape[-1] != rope.head_dim or not array.size:
+        msg = f"{name} must have shape (..., tokens, {rope.head_dim}), got {array.shape}"
+        raise ArgumentError(msg)
+    outer, tokens = array.shape[:-2], array.shape[-2]
+    means = np.empty((*outer, rope.rotary_dim // 2))
+    for index in np.ndindex(outer):
+        means[index] = _mean_lengths(rope, array[index])
+    if not np.isfinite(means).all():
+        where = tuple(map(int, np.argwhere(~np.isfinite(means))[0][:-1]))
+        place = f" in {where}" if where else ""
+        msg = f"{name} must be finite, and is not{place}"
+        raise ArgumentError(msg)
+    for axis in average:
+        if not -array.ndim <= axis < array.ndim or axis % array.ndim >= len(outer):
+            msg = f"average must name axes before the last two of shape {array.shape}, got {axis}"
+            raise ArgumentError(msg)
+    means = means.mean(axis=tuple({axis % array.ndim for axis in average}))
+    if means.ndim > len(AXES) - 1:
+        msg = (
+            f"{name} must have the axes ({', '.join(AXES)}) at most, got shape {array.shape}; "
+            "average over the others"
+        )
+        raise ArgumentError(msg)
+    return means.reshape((1, 1, *means.shape)[-3:]), tokens
+
+
+def _mean_lengths(rope: Rotary, vectors: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the mean over tokens of the length of each pair, (pairs,)."""
+    first, second = rope.pairs_in.T
+    total = np.zeros(len(first))
+    with np.errstate(over="ignore"):
+        for start in range(0, len(vectors), BLOCK):
+            squares = np.square(vectors[start : start + BLOCK].T, dtype=np.float64)
+            total += np.sqrt(squares[first] + squares[second]).sum(axis=1)
+    return total / len(vectors)

@@ -1,0 +1,70 @@
+"""The chunks command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ropecli.cli.command import Help, command
+from ropecli.cli.options import EncodingOptions, OutputOptions
+
+
+@command
+def chunks(
+    q: Annotated[Path, typer.Argument(metavar="Q", help="Queries, a dump in any format.")],
+    k: Annotated[Path, typer.Argument(metavar="K", help="Keys, likewise; may be the same file.")],
+    q_tensor: Annotated[
+        str | None,
+        typer.Option(metavar="GLOB", help="Tensor of the queries, or of each layer's, by name."),
+    ] = None,
+    k_tensor: Annotated[
+        str | None,
+        typer.Option(metavar="GLOB", help="Tensor of the keys, or of each layer's, by name."),
+    ] = None,
+    sequence_axis: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Axis of the tokens. [default: the one before the last]"),
+    ] = None,
+    average: Annotated[
+        list[int] | None,
+        typer.Option(metavar="N", help="Axis to average over, e.g. of the batch; repeatable."),
+    ] = None,
+    *,
+    rope: Annotated[
+        EncodingOptions,
+        Help(
+            dim="Head dim, of which the last axis may hold several. [default: the last axis]",
+            layout="Pairing of the vectors: interleaved (2i, 2i+1) or half (i, i + dim/2). "
+            "[default: interleaved]",
+        ),
+    ],
+    output: OutputOptions,
+) -> None:
+    """\b
+    Examples:
+      ropecli chunks q.npy k.npy --layout half
+      ropecli chunks q.npy k.npy --model config.json -o chunks.png
+      ropecli chunks dump.h5 dump.h5 --q-tensor "*.q" --k-tensor "*.k"
+      ropecli chunks q.npy k.npy --average 0 -o chunks.csv
+
+    Show which frequencies carry a head. Average the length of every pair of queries and keys over
+    the tokens, by layer, head and frequency. The tensors have the axes (layers, heads, tokens,
+    head dim), of which the first may be missing, before rotation or after it.
+    """
+    from ropecli.analyses.chunks import chunks as analyse
+    from ropecli.files.load import read_layers
+
+    known = rope.model is not None or rope.dim is not None
+    dim = rope.encoding().rope.head_dim if known else None
+    queries, keys = (
+        read_layers(path, pattern, head_dim=dim, sequence_axis=sequence_axis)
+        for path, pattern in ((q, q_tensor), (k, k_tensor))
+    )
+    named = rope.encoding(dim=queries.shape[-1])
+    output.note(*named.notes)
+    result = analyse(named.rope, queries, keys, average=average or (), name=named.name)
+    own = named.rope
+    resolved = {} if rope.model else {"dim": own.head_dim, "base": own.base, "layout": own.layout}
+    output.show(result, output.parameters(**resolved))

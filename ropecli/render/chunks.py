@@ -1,0 +1,154 @@
+"""Page, table and figure of `chunks`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.render.figure import blank_figure, styled
+from ropecli.render.labels import curve_label
+from ropecli.render.table import aligned
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from ropecli.analyses.chunks import Chunks
+    from ropecli.render import Table
+    from ropecli.render.console import Screen
+
+MOST_HEADS = 8  #: Heads that the page lists.
+MOST_LAYERS = 16  #: Layers that have a tick of their own.
+
+
+def as_json(result: Chunks) -> dict[str, Any]:
+    """Return the `result` of the document."""
+    return {
+        "label": curve_label(result),
+        "tokens": result.tokens,
+        "inv_freq": result.rope.inv_freq,
+        "q_norms": result.q_norms,
+        "k_norms": result.k_norms,
+        "share": result.share,
+        "peak": result.peak,
+        "half_pairs": result.half_pairs,
+    }
+
+
+def table(result: Chunks) -> Table:
+    """Return a row for each pair of each head of q, then of k."""
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("vector", "layer", "head", "pair", "inv_freq", "mean_norm")
+    }
+    theta = result.rope.inv_freq.tolist()
+    for vector, norms in (("q", result.q_norms), ("k", result.k_norms)):
+        for layer, head, pair in np.ndindex(norms.shape):
+            row = (vector, layer, head, pair, theta[pair], float(norms[layer, head, pair]))
+            for column, value in zip(columns.values(), row, strict=True):
+                column.append(value)
+    return columns
+
+
+def page(result: Chunks, screen: Screen) -> list[str]:
+    """Return the heads that few pairs carry, and the means over all heads."""
+    layers, heads, count = result.q_norms.shape
+    keys = result.k_norms.shape[1]
+    lines = [
+        "Mean length of each pair of q and k (Barbero et al. 2024, Figures 3 and 4)",
+        curve_label(result),
+        f"{layers:,} layer{'s' * (layers != 1)}, {heads:,} heads of q, {keys:,} of k, "
+        f"{count:,} pairs, {result.tokens[0]:,} tokens",
+        "",
+    ]
+    means = [norms.mean(axis=(0, 1)) for norms in (result.q_norms, result.k_norms)]
+    if screen.braille and count > 1:
+        lines += [_plot(means, screen.width), ""]
+    else:
+        lines += [*_values(result, means), ""]
+    lines += _heads(result)
+    if screen.saved is None and not screen.brief:
+        lines += ["", "Save the heat maps: -o chunks.png    the numbers: -o chunks.csv"]
+    return lines
+
+
+def _values(result: Chunks, means: list[NDArray[np.float64]]) -> list[str]:
+    """Return the means at a few pairs, evenly spread."""
+    count = len(means[0])
+    chosen = np.unique(np.linspace(0, count - 1, 9).round().astype(int))
+    wavelength = result.rope.wavelength
+    rows = [["pair", "wavelength", "mean |q_i|", "mean |k_i|"]]
+    rows += [
+        [f"{i:,}", f"{wavelength[i]:,.4g}", *(f"{mean[i]:.4g}" for mean in means)] for i in chosen
+    ]
+    lines = aligned(rows)
+    if len(chosen) < count:
+        lines += ["", f"{len(chosen)} of {count:,} pairs, means over all heads"]
+    return lines
+
+
+def _heads(result: Chunks) -> list[str]:
+    """Return the heads whose score the fewest pairs hold."""
+    half, peak, share = result.half_pairs, result.peak, result.share
+    _, heads, _ = share.shape
+    largest = share.max(axis=-1)
+    order = np.lexsort((-largest.ravel(), half.ravel()))[:MOST_HEADS]
+    rows = [["layer", "head", "pairs for half", "largest pair", "its wavelength", "its share"]]
+    for index in order:
+        where = divmod(int(index), heads)
+        pair = int(peak[where])
+        rows.append(
+            [
+                f"{where[0]:,}",
+                f"{where[1]:,}",
+                f"{half[where]:,}",
+                f"{pair:,}",
+                f"{result.rope.wavelength[pair]:,.4g}",
+                f"{largest[where]:.1%}",
+            ]
+        )
+    of = f", {len(order)} of {half.size:,}" if len(order) < half.size else ""
+    return [f"Heads by how few pairs hold half of the sum of |q_i||k_i|{of}:", "", *aligned(rows)]
+
+
+def _plot(means: list[NDArray[np.float64]], width: int) -> str:
+    from ropecli.render.curves import Curve, draw
+
+    x = np.arange(float(len(means[0])))
+    curves = [
+        Curve(label=f"mean |{name}_i|", x=x, y=mean) for name, mean in zip("qk", means, strict=True)
+    ]
+    return draw(curves, x_label="pair", columns=width, least=0)
+
+
+@styled
+def figure(result: Chunks) -> Figure:
+    """Return a heat map for q and one for k: a row a head, a column a pair."""
+    picture = blank_figure(7.6, 5.0)
+    panels = picture.subplots(1, 2)
+    for axes, norms, name in zip(panels, (result.q_norms, result.k_norms), "qk", strict=True):
+        _draw(axes, norms, name)
+    picture.suptitle(curve_label(result), fontsize=10, parse_math=False)
+    return picture
+
+
+def _draw(axes: Axes, norms: NDArray[np.float64], name: str) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    layers, heads, count = norms.shape
+    axes.grid(visible=False)
+    image = axes.imshow(
+        norms.reshape(-1, count), aspect="auto", interpolation="nearest", cmap="viridis", vmin=0
+    )
+    axes.figure.colorbar(image, ax=axes, shrink=0.8)
+    axes.set_title(f"mean |{name}_i|", fontsize=10)
+    axes.set_xlabel("pair")
+    if layers == 1:
+        axes.set_ylabel("head")
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+        return
+    step = -(-layers // MOST_LAYERS)
+    ticks = np.arange(0, layers, step)
+    axes.set_yticks(ticks * heads + (heads - 1) / 2, [f"{tick}" for tick in ticks])
+    axes.set_ylabel(f"layer, {heads} head{'s' * (heads != 1)} each")
