@@ -57,7 +57,7 @@ def bound(
     if len(query) != len(key):
         msg = f"Q and K must be equally long, got {len(query)} and {len(key)} coordinates"
         raise ArgumentError(msg)
-    named = rope.encoding(dim=len(query))
+    named = rope.encoding(dim=len(query), uses_context=False)
     output.note(*named.notes)
     result = analyse(named.rope, query, key, max_distance=max_dist, at=at, name=named.name)
     own = named.rope

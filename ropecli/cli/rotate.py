@@ -55,7 +55,7 @@ def rotate(
     from ropecli.cli.encoding import read_vector
 
     values = read_vector("VECTOR", vector, row)
-    encoding = rope.encoding(dim=len(values), rotary_offset=rotary_offset)
+    encoding = rope.encoding(dim=len(values), uses_context=False, rotary_offset=rotary_offset)
     if encoding.rope.head_dim != len(values):
         msg = f"VECTOR must have the head dim, {encoding.rope.head_dim}, got {len(values)} numbers"
         raise ArgumentError(msg)

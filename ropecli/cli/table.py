@@ -30,7 +30,7 @@ def table(
     """
     from ropecli.analyses.frequencies import frequency_table
 
-    encoding = rope.encoding(dim=128)
+    encoding = rope.encoding(dim=128, uses_context=False)
     output.note(*encoding.notes)
     own = encoding.rope
     resolved = {} if rope.model else {"dim": own.head_dim, "base": own.base, "layout": own.layout}

@@ -31,13 +31,13 @@ CONTEXT, ORIGINAL = "max_position_embeddings", "original_max_position_embeddings
 SHARE = "partial_rotary_factor"
 #: Parameters of rope types that say something about the model, whatever its rope type is.
 _OF_MODEL = (CONTEXT, ORIGINAL, SHARE, "sequence_length")
+#: All others, which leave with the rope type that they belong to.
+_OF_TYPE = frozenset(key for name in ROPE_TYPES for key in own_parameters(name)) - {*_OF_MODEL}
+#: Rope types whose factor may be missing in a file.
+_FACTOR_OPTIONAL = ("longrope", "proportional")
 #: Facts and keys of an architecture's own rope types, which another type does not have.
 _OF_CODE = ("mscales", "base_in", "base_seqlen", "training_seqlen")
 _LENGTHS = (CONTEXT, "training_seqlen")  #: Of all layers of a part.
-#: Rope types whose factor may be missing in a file.
-_FACTOR_OPTIONAL = ("longrope", "proportional")
-#: All others, which leave with the rope type that they belong to.
-_OF_TYPE = frozenset(key for name in ROPE_TYPES for key in own_parameters(name)) - {*_OF_MODEL}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,17 +97,16 @@ def override(
         ArgumentError: A value that has no effect, or one on other layers too.
         FileError: A file whose values cannot be used.
     """
+    is_gguf = described.format == "gguf"
+    unwritable = "only a config.json can be written, and it is a GGUF" if is_gguf else None
     if not overrides:
-        return Overridden(description=described)
-    before, unwritable = read_settings(described), None
+        return Overridden(description=described, unwritable=unwritable)
+    before = read_settings(described)
     stack = find_stack(NATIVE[described.format])
     chosen = _chosen(described, before, layer)
     kind = f"model_type {described.model_type}" if described.model_type else described.source
-    if described.format == "gguf":
-        changed, notes = _override_gguf(described, chosen, overrides)
-        foreign, unwritable = False, "only a config.json can be written, and it is a GGUF"
-    else:
-        changed, foreign, notes = _override_config(described, chosen, overrides)
+    change = _override_gguf if is_gguf else _override_config
+    changed, foreign, notes = change(described, chosen, overrides)
     after = list(read_settings(changed))
     places = [_place(after, each) for each in chosen]
     for place, old in zip(places, chosen, strict=True):
@@ -121,11 +120,13 @@ def override(
             unwritable = unwritable or f"no key of the file gives the layout of {kind}"
         after[place] = found
         _check_effect(stack, found, old, overrides, alone=len(chosen) == 1)
-    _check_others(described, before, chosen, after)
-    others = [each.name for each in before if each not in chosen and each.rope_type is not None]
-    if len(chosen) > 1 or others:
-        rest = f"; {_listed(others)} as in the file" if others else ""
-        notes.insert(0, f"overrides are for {_listed([each.name for each in chosen])}{rest}")
+    same = _check_others(described, before, chosen, after)
+    rotating = [each for each in before if each.rope_type is not None]
+    if len(rotating) > 1:
+        own = [each.name for each in rotating if each in chosen or each.name not in same]
+        others = [each.name for each in rotating if each.name not in own]
+        rest = f"; {_join(others)} as in the file" if others else ""
+        notes.insert(0, f"overrides are for {_join(own)}{rest}")
     return Overridden(
         description=replace(changed, read=lambda: tuple(after)),
         notes=tuple(dict.fromkeys(notes)),
@@ -133,7 +134,7 @@ def override(
     )
 
 
-def _listed(names: list[str]) -> str:
+def _join(names: list[str]) -> str:
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
 
@@ -223,12 +224,12 @@ class _Writer:
         return "rope_parameters" if "rope_parameters" in self._config else "rope_scaling"
 
     @property
-    def _given(self) -> dict[str, Any]:
+    def _scaling(self) -> dict[str, Any]:
         return self._keys.own(self._name) or {}
 
     def _entry(self, kind: str, *, add: bool = True) -> dict[str, Any]:
         """Return the scaling keys of a kind of layer, or those to be added."""
-        name, given = self._name, self._given
+        name, given = self._name, self._scaling
         if not given and self._usual and not (self._usual_is_nested and self._facts.get("bases")):
             name, given = "rope_parameters", deepcopy(self._usual)
         if add:
@@ -256,7 +257,7 @@ class _Writer:
 
     def _base_place(self, kind: str) -> tuple[dict[str, Any], str]:
         """Return the object and the key from which the base of a kind of layer is read."""
-        given, own_key = self._given, self._facts.get("bases", {}).get(kind)
+        given, own_key = self._scaling, self._facts.get("bases", {}).get(kind)
         if (
             nested_entries(given, self._keys)
             or (given.get("rope_theta") is not None and kind in ("all", FULL))
@@ -284,7 +285,7 @@ class _Writer:
         parameters, elsewhere = dict(overrides.parameters), dict[str, Any]()
         if not settings.nested and self._keys.integer(ORIGINAL) is not None:  # read there first
             elsewhere[ORIGINAL] = parameters.pop(ORIGINAL, self._keys.integer(ORIGINAL))
-        if SHARE in parameters and self._name == "rope_scaling" and SHARE not in self._given:
+        if SHARE in parameters and self._name == "rope_scaling" and SHARE not in self._scaling:
             found = self._keys.find(SHARE)
             self._config[SHARE if found is None else found[0]] = parameters.pop(SHARE)
         kind = self._kind(settings)
@@ -406,8 +407,8 @@ _GGUF_BASES = {SLIDING: "rope.freq_base_swa", "compress": "attention.compress_ro
 
 def _override_gguf(
     described: Description, chosen: list[Settings], overrides: Overrides
-) -> tuple[Description, list[str]]:
-    """Return the changed metadata of a GGUF, as llama.cpp's own options change it, and notes."""
+) -> tuple[Description, bool, list[str]]:
+    """Do the same for the metadata of a GGUF, as llama.cpp's own options change it."""
     file = read_gguf(Path(described.source))
     keys, values = Metadata(file), dict[str, Any]()
     if overrides.base is not None:
@@ -415,24 +416,27 @@ def _override_gguf(
             values[_GGUF_BASES.get(settings.name, "rope.freq_base")] = float(overrides.base)
     if overrides.context_length is not None:
         values["context_length"] = overrides.context_length
-    entry = {key: keys.get(name) for key, name in _GGUF_KEYS.items() if keys.get(name) is not None}
-    new, notes = scaled_entry(entry, chosen[0], overrides, {})
-    foreign = [key for key in new if key not in _GGUF_KEYS]
-    if overrides.rope_type not in (None, *_GGUF_TYPES):
-        foreign.insert(0, f"rope type {overrides.rope_type}")
-    if foreign:
-        msg = f"a GGUF has rope types {', '.join(_GGUF_TYPES)} with {', '.join(_GGUF_KEYS)}, "
-        msg += f"got {', '.join(foreign)}"
-        raise ArgumentError(msg)
-    if overrides.rope_type is not None:
-        values["rope.scaling.type"] = _GGUF_TYPES[overrides.rope_type]
-    for key, name in _GGUF_KEYS.items():
-        value = new.get(key)
-        values[name] = float(value) if type(value) is int and key != ORIGINAL else value
+    notes: list[str] = []
+    named = keys.get("rope.scaling.type") == _GGUF_TYPES["yarn"]
+    if overrides.rope_type is not None or overrides.parameters or named:
+        entry = {key: value for key, name in _GGUF_KEYS.items() if (value := keys.get(name))}
+        new, notes = scaled_entry(entry, chosen[0], overrides, {})
+        foreign = [key for key in new if key not in _GGUF_KEYS]
+        if overrides.rope_type not in (None, *_GGUF_TYPES):
+            foreign.insert(0, f"rope type {overrides.rope_type}")
+        if foreign:
+            msg = f"a GGUF has rope types {', '.join(_GGUF_TYPES)} with {', '.join(_GGUF_KEYS)}, "
+            msg += f"got {', '.join(foreign)}"
+            raise ArgumentError(msg)
+        for key, name in _GGUF_KEYS.items():
+            value = new.get(key)
+            values[name] = float(value) if type(value) is int and key != ORIGINAL else value
+        if overrides.rope_type is not None:
+            values["rope.scaling.type"] = _GGUF_TYPES[overrides.rope_type]
     own = {keys.key(name): value for name, value in values.items()}
     both = {**file.metadata, **own}
     metadata = {key: value for key, value in both.items() if value is not None}
-    return describe_gguf_file(replace(file, metadata=metadata)), notes
+    return describe_gguf_file(replace(file, metadata=metadata)), False, notes
 
 
 # What no key of a file gives.
@@ -519,17 +523,20 @@ def _check_others(
     before: tuple[Settings, ...],
     chosen: list[Settings],
     after: list[Settings],
-) -> None:
-    """Refuse values that reach layers which they are not for."""
-    found = {each.name: each for each in after}
+) -> set[str]:
+    """Refuse values that reach layers which they are not for, and return those that stay.
+
+    An indexer always rotates as its attention does.
+    """
+    found = {each.name: _rotation(each) for each in after}
+    same = {each.name for each in before if found.get(each.name) == _rotation(each)}
     for old in before:
-        if old in chosen or old.rope_type is None or old.name.split(".")[-1] == INDEXER:
+        if old in chosen or old.name in same or old.name.split(".")[-1] == INDEXER:
             continue
-        new = found.get(old.name)
-        if new is None or _rotation(new) != _rotation(old):
-            names = _listed([*(each.name for each in chosen), old.name])
-            msg = f"layers {names} of {described.source} share the keys of these values"
-            raise ArgumentError(msg, "leave `layer` out")
+        names = _join([*(each.name for each in chosen), old.name])
+        msg = f"layers {names} of {described.source} share the keys of these values"
+        raise ArgumentError(msg, "leave `layer` out")
+    return same
 
 
 def _rotation(settings: Settings) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import assert_refused, read_json, read_output, read_stdout, soon
+from helpers import assert_refused, read_json, read_output, read_stdout, slow_rows, soon
 from models.configs import (
     DEEPSEEK_V3,
     DYNAMIC,
@@ -208,7 +208,8 @@ def test_encode_rotates_with_overrides(files: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "source"), [("decay", "gemma.json"), ("linear", "gemma.json"), ("vectors", "-")]
+    ("command", "source"),
+    [("decay", "gemma.json"), *slow_rows(("linear", "gemma.json"), ("vectors", "-"))],
 )
 def test_what_is_written_is_what_is_shown(command: str, source: str, here: Path) -> None:
     """inspect says of the written file what the command computed with."""

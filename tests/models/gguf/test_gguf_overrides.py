@@ -65,6 +65,24 @@ def test_another_base_keeps_the_divisors_of_the_file(tmp_path: Path) -> None:
     np.testing.assert_allclose(made.inv_freq, wanted, rtol=1e-14)  # a power and a division
 
 
+def test_another_context_changes_no_frequency(tmp_path: Path) -> None:
+    tensors = {"rope_freqs.weight": float32(divisors_of_llama3(32, 5e5).tolist())}
+    keys = llama(**{"rope.freq_base": 5e5, "context_length": 131_072})
+    path = saved(tmp_path, gguf(keys, tensors))
+    (before,), (after,) = compute(describe(path)).layers, overridden(path, context_length=9).layers
+    assert (after.rotary, after.context_length) == (before.rotary, 9)
+    yarn = llama(**{"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0})
+    path = saved(tmp_path, gguf(yarn))
+    (before,) = compute(describe(path)).layers
+    (after,) = overridden(path, context_length=16_384).layers
+    assert (after.rotary, after.context_length) == (before.rotary, 16_384)
+
+
+def test_a_gguf_is_not_written(tmp_path: Path) -> None:
+    got = override(describe(saved(tmp_path, gguf(PLAIN))), Overrides())
+    assert got.unwritable == "only a config.json can be written, and it is a GGUF"
+
+
 def test_layers_with_a_window_have_a_base_of_their_own(tmp_path: Path) -> None:
     keys = {"context_length": 4096, "embedding_length": 512, "attention.head_count": 8}
     keys |= {"block_count": 12, "attention.sliding_window": 512, "attention.key_length": 64}
