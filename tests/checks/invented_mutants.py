@@ -443,3 +443,5 @@ _CASES: list[tuple[Fault, Place]] = [
 INVENTED = [Mutant(fault=fault, place=place) for fault, place in _CASES]
 MUTANTS = KNOWN | {mutant.name: mutant for mutant in INVENTED}
 assert len(MUTANTS) == len(KNOWN) + len(INVENTED)
+#: One of each form and options: with the fault switched off, the others are the same kernel.
+TWINS = {(mutant.place.form, str(mutant.options)): mutant for mutant in MUTANTS.values()}

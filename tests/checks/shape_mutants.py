@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from implementations.plain import Array, inv_freq, wide
-from judging import check_here
+from judging import check_here, refusals
 from ml_dtypes import bfloat16
 from numpy.lib.stride_tricks import as_strided
 
@@ -1255,3 +1255,8 @@ def assert_named(mutant: Mutant) -> None:
     assert verdict.passed == bool(mutant.escapes), mutant.escapes
     said = verdict.diagnosis or ""
     assert mutant.escapes or re.search(mutant.says, said, re.IGNORECASE), said
+
+
+def assert_twin_passes(mutant: Mutant) -> None:
+    """With the fault switched off, nothing is refused."""
+    assert refusals(check_here(mutant.target(on=False), **mutant.options)) == []

@@ -165,7 +165,7 @@ def runs_on(p: Array) -> Array:
     ],
 )  # fmt: skip
 def test_a_broken_law_is_found(target: Any, laws: list[str], words: str) -> None:
-    verdict = judge_once(target)
+    verdict = judge_once(target, form="apply")
     assert not verdict.passed
     for law in laws:
         assert_failed(verdict, law)

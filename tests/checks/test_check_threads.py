@@ -126,7 +126,7 @@ def test_memory_that_threads_share_is_found(target: Any) -> None:
 
 @pytest.mark.slow
 def test_it_is_not_found_by_chance() -> None:
-    for _ in range(50):
+    for _ in range(20):
         assert not together(scratch_of_module).passed
 
 

@@ -163,10 +163,10 @@ def test_a_function_of_one_dtype_is_judged_in_that(only: str) -> None:
         return turn_small(x, positions)
 
     given = ["float32", "float64", "float16", "bfloat16"]
-    verdict = judge_small(fussy, dtypes=given, expect=SMALL)
+    verdict = judge_small(fussy, form="apply", dtypes=given, expect=SMALL)
     assert failures(verdict) == []
     assert verdict.dtypes[0] == only
-    late = judge_small(lambda x, p: fussy(x, p + (p > 4)), dtypes=given, expect=SMALL)
+    late = judge_small(lambda x, p: fussy(x, p + (p > 4)), form="apply", dtypes=given, expect=SMALL)
     assert not late.passed
 
 
@@ -177,7 +177,10 @@ def test_a_function_of_int32_positions_is_judged_with_those() -> None:
             raise TypeError(positions.dtype)
         return turn_small(x, positions)
 
-    verdict = judge_small(fussy, expect=SMALL)
+    verdict = judge_small(fussy, form="apply", expect=SMALL)
     assert failures(verdict) == []
     assert verdict.convention.positions_dtype == "int32"
-    assert not judge_small(lambda x, p: fussy(x, p + (p > 4).astype(p.dtype)), expect=SMALL).passed
+    late = judge_small(
+        lambda x, p: fussy(x, p + (p > 4).astype(p.dtype)), form="apply", expect=SMALL
+    )
+    assert not late.passed

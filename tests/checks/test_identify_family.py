@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -195,17 +196,20 @@ WAYS: dict[str, Callable[[Array, Any], Array]] = {
 }
 
 
+#: Sizes and precisions, of which each comes with one of the ways, and in the soak tier with all.
+SIZES = [
+    *((dim, base, np.float32, data)
+      for dim, base in [(96, 5e5), (96, 1e6), (112, 5e5), (192, 5e5), (64, 1e4)]
+      for data in ("float32", "float64")),
+    *((dim, base, np.float64, "float64") for dim, base in [(96, 5e5), (112, 1e4), (192, 1e6)]),
+]  # fmt: skip
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
-    ("dim", "base", "table", "data"),
-    [
-        *((dim, base, np.float32, data)
-          for dim, base in [(96, 5e5), (96, 1e6), (112, 5e5), (192, 5e5), (64, 1e4)]
-          for data in ("float32", "float64")),
-        *((dim, base, np.float64, "float64") for dim, base in [(96, 5e5), (112, 1e4), (192, 1e6)]),
-    ],
-)  # fmt: skip
+    ("dim", "base", "table", "data", "way"),
+    [(*size, way) for size, way in zip(SIZES, itertools.cycle(WAYS), strict=False)],
+)
 def test_tables_of_any_way_and_precision(
     dim: int, base: float, table: Any, data: str, way: str
 ) -> None:

@@ -65,7 +65,7 @@ def test_reasons_are_found_along_the_axis_that_runs(heads: int) -> None:
     assert "additive" in refusal(before, before + SINUSOIDS, where)
 
 
-@pytest.mark.parametrize("dtype", ALL_DTYPES)
+@pytest.mark.parametrize("dtype", ALL_DTYPES[::2])
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
 @pytest.mark.parametrize("heads", [1, 3])
 def test_tables_of_one_layout_and_pairs_of_the_other(layout: str, dtype: str, heads: int) -> None:
@@ -80,9 +80,9 @@ def test_tables_of_one_layout_and_pairs_of_the_other(layout: str, dtype: str, he
     assert f"combined as in the {layout} layout" in refusal(before, after, WHERE)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("layout", ["half", "interleaved"])
-@pytest.mark.parametrize("beside", [True, False])
+@pytest.mark.parametrize(
+    ("dtype", "layout", "beside"), [("float32", "half", True), ("bfloat16", "interleaved", False)]
+)
 def test_tables_taken_for_angles(layout: str, dtype: str, beside: bool) -> None:
     before = normals(2, COUNT, DIM, dtype=dtype)
     x = before.astype(np.float64)
@@ -163,8 +163,8 @@ def test_random_vectors(heads: int) -> None:
     assert reason == "lengths are not kept, and nothing known explains how they change"
 
 
-@pytest.mark.parametrize("head", [0, 1, 3])
-@pytest.mark.parametrize("dtype", ALL_DTYPES)
+@pytest.mark.parametrize("head", [0, 3])
+@pytest.mark.parametrize("dtype", ALL_DTYPES[::2])
 @pytest.mark.parametrize(
     "other", [np.copy, lambda x: rotate(x, HALF, -WHERE)], ids=["not rotated", "turned back"]
 )
@@ -213,8 +213,13 @@ def test_after_equals_before_at_unknown_positions() -> None:
     assert refusal(before, before.copy(), None) == EQUAL
 
 
-@settings(max_examples=25 if COMPILED else 3)
-@given(seed=st.integers(0, 1000), dim=st.sampled_from([2, 8, 32]), count=st.integers(4, 64))
-def test_random_vectors_are_never_a_rotation(seed: int, dim: int, count: int) -> None:
+def assert_refused(seed: int, dim: int, count: int) -> None:
+    """Assert that random vectors are no rotation of others."""
     before, after = normals(2, count, dim, seed=seed), normals(2, count, dim, seed=seed + 5000)
     assert refusal(before, after, np.arange(count)) != ""
+
+
+@settings(max_examples=5 if COMPILED else 3)
+@given(seed=st.integers(0, 1000), dim=st.sampled_from([2, 8, 32]), count=st.integers(4, 64))
+def test_random_vectors_are_never_a_rotation(seed: int, dim: int, count: int) -> None:
+    assert_refused(seed, dim, count)

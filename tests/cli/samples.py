@@ -31,7 +31,7 @@ RUNS = {
     "lint": ["model.json"],
     "diff": ["model.json", "other.json"],
     "identify": ["before.npy", "after.npy"],
-    "check": ["rotation.py:rotate", "--dim", "4", "--context", "16"],
+    "check": ["rotation.py:rotate", "--dim", "4", "--context", "16", "--select", "norm"],
     "trace": ["small.json"],
     "vectors": ["-o", "golden", "--format", "json", "--force"],
     "permute": [

@@ -83,9 +83,9 @@ def assert_ends(ends: list[tuple[int, str]], *, late: int) -> None:
 def test_at_many_moments() -> None:
     words = ("verify", "--dim", "4", "--quiet")
     whole = min(duration(*words) for _ in range(3))
-    ends = interrupt_at([whole * i / 30 for i in range(30)], *words)
-    assert_ends(ends, late=15)  # on a busy machine one run is faster than another
-    assert ends.count(INTERRUPTED) >= 10
+    ends = interrupt_at([whole * i / 15 for i in range(15)], *words)
+    assert_ends(ends, late=8)  # on a busy machine one run is faster than another
+    assert ends.count(INTERRUPTED) >= 5
 
 
 INTERRUPT_ON_IMPORT = """

@@ -170,7 +170,9 @@ def test_memory_is_bounded() -> None:
 )
 def test_one_that_never_returns_can_not_be_called(name: str, words: str) -> None:
     begin = time.monotonic()
-    options = {"form": "decoder"} if "Decoder" in name else {"call": f"{name}(x, positions)", **CALL}
+    options = (
+        {"form": "decoder"} if "Decoder" in name else {"call": f"{name}(x, positions)", **CALL}
+    )
     with pytest.raises(CallError, match=words):
         judged(name, timeout=0.3 if "0.3" in words else 20, **options)
     assert time.monotonic() - begin < 60

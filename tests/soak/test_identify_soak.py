@@ -1,0 +1,42 @@
+"""All of what the slow tier tries a part of: `pytest tests/soak/test_identify_soak.py`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import test_identify_family as family
+import test_identify_refusals as refusals
+from hypothesis import given, seed, settings
+from hypothesis import strategies as st
+
+from ropecli.arrays import DTYPES
+
+LAYOUTS = ("half", "interleaved")
+
+
+@pytest.mark.parametrize("way", family.WAYS)
+@pytest.mark.parametrize("size", family.SIZES, ids=str)
+def test_tables_of_any_way_and_precision(size: tuple[Any, ...], way: str) -> None:
+    family.test_tables_of_any_way_and_precision(*size, way)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("heads", [1, 3])
+def test_tables_of_one_layout_and_pairs_of_the_other(layout: str, dtype: str, heads: int) -> None:
+    refusals.test_tables_of_one_layout_and_pairs_of_the_other(layout, dtype, heads)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("beside", [True, False])
+def test_tables_taken_for_angles(layout: str, dtype: str, beside: bool) -> None:
+    refusals.test_tables_taken_for_angles(layout, dtype, beside)
+
+
+@seed(7)
+@settings(max_examples=1_000, database=None)
+@given(seed=st.integers(0, 1000), dim=st.sampled_from([2, 8, 32]), count=st.integers(4, 64))
+def test_random_vectors_are_never_a_rotation(seed: int, dim: int, count: int) -> None:
+    refusals.assert_refused(seed, dim, count)
