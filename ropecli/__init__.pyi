@@ -26,6 +26,10 @@ from ropecli.analyses.linear import linear as linear
 from ropecli.analyses.linear_cost import Cost as Cost
 from ropecli.analyses.linear_cost import LinearCost as LinearCost
 from ropecli.analyses.linear_cost import linear_cost as linear_cost
+from ropecli.analyses.policy import Policy as Policy
+from ropecli.analyses.precision import PolicyPrecision as PolicyPrecision
+from ropecli.analyses.precision import Precision as Precision
+from ropecli.analyses.precision import precision as precision
 from ropecli.analyses.rotation import Rotation as Rotation
 from ropecli.analyses.rotation import rotation as rotation
 from ropecli.analyses.scores import ScoreMap as ScoreMap

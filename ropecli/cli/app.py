@@ -36,6 +36,7 @@ COMMANDS = (
     "verify",
     "scores",
     "linear",
+    "precision",
     "encode",
     "rotate",
     "table",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,12 @@ class Curve:
 
 
 def draw(
-    curves: list[Curve], *, x_label: str, columns: int = 80, least: float | None = None
+    curves: list[Curve],
+    *,
+    x_label: str,
+    columns: int = 80,
+    least: float | None = None,
+    log: bool = False,
 ) -> str:
     """Return curves in a frame with labelled axes, and a legend for several.
 
@@ -39,7 +45,11 @@ def draw(
         x_label: Label of the horizontal axis.
         columns: Columns of the terminal.
         least: Start of the vertical axis; the lowest value by default.
+        log: Draw both axes on a logarithmic scale; all values are above 0.
     """
+    if log:
+        curves = [replace(curve, x=np.log10(curve.x), y=np.log10(curve.y)) for curve in curves]
+        least = None if least is None else math.log10(least)
     height, width = HEIGHT, max(NARROWEST, min(WIDTH, columns - MARGIN))
     left, right = float(curves[0].x[0]), float(curves[0].x[-1])
     low = min(float(curve.y.min()) for curve in curves)
@@ -63,14 +73,14 @@ def draw(
         _draw_curve(canvas, curve, np.linspace(left, right, 2 * width), STYLES[index % len(STYLES)])
     ticks = {0: high, height // 2: high - (high - low) * (height // 2) / (height - 1)}
     ticks[height - 1] = low
-    labels = {row: f"{value + 0.0:.3g}" for row, value in ticks.items()}
+    labels = {row: f"{_unscaled(value, log=log) + 0.0:.3g}" for row, value in ticks.items()}
     margin = max(len(label) for label in labels.values())
     lines = [
         f"  {labels.get(row, ''):>{margin}} |{text.rstrip(chr(0x2800))}"
         for row, text in enumerate(canvas.plot().splitlines())
     ]
     lines.append(f"  {'':>{margin}} +{'-' * width}")
-    lines.append(f"  {'':>{margin}}  {_scale(left, right, width)}")
+    lines.append(f"  {'':>{margin}}  {_scale(left, right, width, log=log)}")
     lines.append(f"  {'':>{margin}}  {x_label:>{width}}")
     if len(curves) > 1:
         for index, curve in enumerate(curves):
@@ -90,11 +100,17 @@ def _draw_curve(
             canvas.line(float(x[0]), float(y[0]), float(x[1]), float(y[1]))
 
 
-def _scale(left: float, right: float, width: int) -> str:
+def _unscaled(value: float, *, log: bool) -> float:
+    """Return the value at a place of an axis."""
+    return 10**value if log else value
+
+
+def _scale(left: float, right: float, width: int, *, log: bool) -> str:
     """Return five numbers under the axis, the last one flush with its end."""
     line = [" "] * (width + 1)
     for i in range(5):
-        text = f"{left + (right - left) * i / 4:g}"
+        value = _unscaled(left + (right - left) * i / 4, log=log)
+        text = f"{value:.3g}" if log else f"{value:g}"
         begin = min(max(0, width * i // 4 - len(text) // 2), width + 1 - len(text))
         line[begin : begin + len(text)] = text
     return "".join(line).rstrip()

@@ -196,10 +196,12 @@ def blank_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def legend_below(picture: Figure, handles: Sequence[Artist] | None = None) -> None:
+def legend_below(
+    picture: Figure, handles: Sequence[Artist] | None = None, *, columns: int = 1
+) -> None:
     """Add a legend below all panels, where it hides no curve, with `$` as a plain character."""
     own = {} if handles is None else {"handles": handles}
-    for text in picture.legend(loc="outside lower center", **own).get_texts():
+    for text in picture.legend(loc="outside lower center", ncols=columns, **own).get_texts():
         text.set_parse_math(False)
 
 

@@ -24,6 +24,7 @@ RUNS = {
     "verify": ["--dim", "2", "--dtype", "float64", "--layout", "half", "--max-position", "10"],
     "scores": ["--encodings", "rope", "--length", "2", "--model-dim", "4", "--heads", "1"],
     "linear": ["--length", "8", "--dim", "4", "-o", "x.csv", "--force"],
+    "precision": ["--dim", "2", "--context", "9", "--policy", "bfloat16"],
     "encode": ["rows.npy", "--force"],
     "rotate": ["1,2,3,4"],
     "table": ["--dim", "4"],

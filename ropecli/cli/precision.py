@@ -1,0 +1,84 @@
+"""The precision command."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ropecli.cli.command import Help, command
+from ropecli.cli.options import EncodingListOptions, OutputOptions, Seed
+
+
+@command
+def precision(
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="POLICY",
+            help="Preset, or STAGE=DTYPE words joined by commas; repeatable. "
+            "[default: eight presets]",
+        ),
+    ] = None,
+    tolerance: Annotated[
+        list[float] | None,
+        typer.Option(
+            metavar="R",
+            help="Phase error of a safe context, radians; repeatable. [default: 0.01, 0.1, 1]",
+        ),
+    ] = None,
+    *,
+    rope: Annotated[
+        EncodingListOptions,
+        Help(
+            dim="Head dim, even; repeatable. [default: 128]",
+            context="Context length. [default: the model's, or 131072]",
+        ),
+    ],
+    seed: Seed = 0,
+    output: OutputOptions,
+) -> None:
+    """\b
+    Examples:
+      ropecli precision --policy bf16-positions --policy bf16-inv-freq
+        policy          error  position  violation     0.01      0.1        1
+        bf16-positions    256    65,792        256      257      257      514
+        bf16-inv-freq   160.3   131,071          0        9       82      818
+      ropecli precision --dim 32 --context 2048 --policy float16
+      ropecli precision --policy positions=bfloat16,tables=float16
+      ropecli precision --model config.json --tolerance 0.001 -o precision.png
+
+    Measure what dtypes do to angles, tables and scores. A policy is a dtype for each stage:
+    positions, frequencies, angles, tables and data. The presets are float64, float32, float16,
+    bfloat16, mixed-bf16, mixed-fp16, bf16-autocast, bf16-positions, fp16-positions, bf16-inv-freq,
+    fp16-inv-freq, bf16-tables, fp16-tables and fp8-data.
+    """
+    from ropecli.analyses.policy import USUAL
+    from ropecli.analyses.precision import CONTEXT, TOLERANCES, Precisions
+    from ropecli.analyses.precision import precision as analyse
+    from ropecli.cli.encoding import named_notes
+
+    policies = list(dict.fromkeys(policy or USUAL))
+    tolerances = list(dict.fromkeys(tolerance or TOLERANCES))
+    encodings = rope.encodings(dim=128)
+    output.note(*named_notes(encodings))
+    results = [
+        analyse(
+            each.rope,
+            policies,
+            context_length=each.context or CONTEXT,
+            tolerances=tolerances,
+            seed=seed,
+            name=each.name,
+        )
+        for each in encodings
+    ]
+    from_numbers = {
+        "dim": list(dict.fromkeys(each.rope.head_dim for each in encodings)),
+        "base": list(dict.fromkeys(each.rope.base for each in encodings)),
+        "layout": rope.layout or "interleaved",
+        "context": rope.context or CONTEXT,
+    }
+    resolved = {} if rope.model else from_numbers
+    parameters = output.parameters(policy=policies, tolerance=tolerances, **resolved)
+    output.show(Precisions(results=tuple(results)), parameters)
