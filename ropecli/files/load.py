@@ -120,15 +120,22 @@ def read_layers(
     if len(names) == 1:
         names = [pattern if names == [""] else names[0]]
     names.sort(key=lambda name: [int(digits) for digits in re.findall(r"\d+", name or "")])
-    layers = [
-        read_sequences(path, each, head_dim=head_dim, sequence_axis=sequence_axis)[0]
-        for each in names
-    ]
-    shapes = sorted({each.shape for each in layers})
-    if len(shapes) > 1:
-        msg = f"tensors {pattern} of {path} must have one shape, got {shapes[0]} and {shapes[1]}"
-        raise FileError(msg)
-    return layers[0] if len(layers) == 1 else np.stack(layers)
+
+    def read(name: str | None) -> NDArray[Any]:
+        return read_sequences(path, name, head_dim=head_dim, sequence_axis=sequence_axis)[0]
+
+    first = read(names[0])
+    if len(names) == 1:
+        return first
+    layers = np.empty((len(names), *first.shape), first.dtype)
+    layers[0] = first
+    for index, name in enumerate(names[1:], 1):
+        found = read(name)
+        if found.shape != first.shape:
+            msg = f"{name} of {path} must have shape {first.shape}, got {found.shape}"
+            raise FileError(msg)
+        layers[index] = found
+    return layers
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

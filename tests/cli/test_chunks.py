@@ -61,6 +61,6 @@ def test_what_is_refused(here: Path) -> None:
     file = ("chunks", "x.safetensors", "x.safetensors")
     assert "holds 3 tensors, name one of" in assert_refused(*file)
     uneven = assert_refused(*file, "--q-tensor", "a.*", "--k-tensor", "b")
-    assert "must have one shape, got (1, 5, 8) and (2, 5, 8)" in uneven
+    assert "a.1 of x.safetensors must have shape (2, 5, 8), got (1, 5, 8)" in uneven
     mixed = assert_refused(*file, "--q-tensor", "a.0", "--k-tensor", "b")
     assert "q and k must have as many layers, got 1 and 11" in mixed
