@@ -232,7 +232,13 @@ def _roundings(frequencies: bytes) -> NDArray[Any]:
 
 
 def refine_frequencies(
-    oracle: Oracle, x: Array, y: Array, positions: Array, dtype: str = "float32"
+    oracle: Oracle,
+    x: Array,
+    y: Array,
+    positions: Array,
+    dtype: str = "float32",
+    *,
+    other: float = OTHER,
 ) -> Oracle:
     """Return the oracle with frequencies corrected whose error grows with the position.
 
@@ -248,6 +254,7 @@ def refine_frequencies(
         y: Rows after rotation.
         positions: (count,), or (count, axes).
         dtype: Dtype of the data. What half precision leaves by rounding is not another error.
+        other: Relative change of a frequency up to which the formula's is kept.
     """
     rope = oracle.rotary_at(sequence_length(positions))
     exact = oracle.truth(x, positions, "float64").rows
@@ -264,9 +271,9 @@ def refine_frequencies(
     left = off - m * change
     rest = np.sqrt((weight * left**2).sum(axis=0) / np.maximum(weight.sum(axis=0), 1e-300))
     spread = rest / np.sqrt(np.maximum((m * m).sum(axis=0), 1e-300))
-    other = theta != 1
-    alone = other & (other.sum() == 1)
-    least = np.where(alone, 0.0, np.maximum(OTHER * theta, 4 * spread))
+    not_one = theta != 1
+    alone = not_one & (not_one.sum() == 1)
+    least = np.where(alone, 0.0, np.maximum(other * theta, 4 * spread))
     # Only a drift is corrected: whatever else is wrong is for the laws to find.
     drifts = (np.abs(change) > least) & (typical < WRAPPED)
     rounded = np.where(alone | ("16" in dtype), rounding_tolerance(dtype), 0.0)

@@ -229,27 +229,29 @@ class Subject:
         there = found.rotary
         if not found.recognised or there is None or computed_in_half(found):
             return None
-        in_order = [(2 * i, 2 * i + 1) for i in range(len(there.frequencies))]
-        if [*there.input_pairs] != in_order or there.reorders or there.axis[0] != here.axis[0]:
+        if there.reorders or (there.axis[0], there.direction) != (here.axis[0], here.direction):
             return None
-        table = np.zeros(len(here.frequencies))  # the slowest pairs may not rotate
         step = found.position_step or 1.0
-        table[: len(there.frequencies)] = step * there.inv_freq
-        if there.direction != here.direction:
+        in_order = [pair == (2 * i, 2 * i + 1) for i, pair in enumerate(there.input_pairs)]
+        count = len(in_order) if all(in_order) else in_order.index(False)
+        # The slowest pairs may not be seen to rotate, or not with which coordinate.
+        if (step * there.inv_freq[count:] * length > rounding_tolerance(found.dtype)).any():
             return None
+        table = np.zeros(len(here.frequencies))
+        table[:count] = step * there.inv_freq[:count]
         largest = 0.0 if found.uncertainty is None else float(found.uncertainty.max())
         uncertainty = np.full(len(table), largest)
         rope = here.with_inv_freq(table, attention_factor=there.attention_factor)
         # So few rows may fit another formula as well: the uncertainty covers their rounding.
-        uncertainty[: len(there.frequencies)] = np.maximum(
+        measured = np.maximum(
             step * frequency_uncertainty(found), rounding_tolerance("float32") / length
         )
+        uncertainty[:count] = np.broadcast_to(measured, len(there.frequencies))[:count]
         oracle = Oracle(
             rotary_at=lambda _length: rope, uncertainty=uncertainty, tolerances=self.tolerances
         )
-        if "16" in found.dtype:  # few rows in half precision fit many a simple formula
-            return refine_frequencies(oracle, x, y, positions.astype(np.float64), found.dtype)
-        return oracle
+        # So few rows fit many a simple formula; those in the middle and at the end tell them apart.
+        return refine_frequencies(oracle, x, y, positions.astype(np.float64), found.dtype, other=0)
 
     def _rotate_within(self, length: int, x: Array, positions: NDArray[Any]) -> Array:
         """Rotate some rows of a sequence, with all others if it must be whole.
