@@ -81,8 +81,8 @@ def test_steps_of_the_action_install_the_checkout_and_check(
     (tmp_path / "my kernels.py").write_text(KERNEL)
     assert check["env"] == {"ARGUMENTS": "${{ inputs.arguments }}"}
     for arguments, code, said in [
-        ("'my kernels.py:apply' --layout half", 0, "PASS  my kernels.py:apply"),
-        ("'my kernels.py:apply' --layout interleaved", 1, "It rotates half-split"),
+        ("'my kernels.py:apply' --layout half --context 256", 0, "PASS  my kernels.py:apply"),
+        ("'my kernels.py:apply' --layout interleaved --context 256", 1, "It rotates half-split"),
         ("'my kernels.py:none'", 2, "none"),
         ("'my kernels.py:apply' -q; touch injected #", 2, "error"),
     ]:

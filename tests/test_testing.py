@@ -22,13 +22,15 @@ Array = NDArray[Any]
 OPTIONS: dict[str, Any] = {"head_dim": 16, "context_length": 1024}
 QUICKLY = OPTIONS | {"ignore": MANY_CALLS}
 
-CALL = "    rope_check(lambda x, positions: turn(x, abs(positions)), head_dim=16)"
+CALL = "    rope_check(lambda x, positions: turn(x, abs(positions)), **FEW)"
 PROJECT = (
     TURN
     + f"""
 
+FEW = {{"head_dim": 16, "select": ["norm", "negative positions"]}}
+
 def test_right(rope_check):
-    assert rope_check(turn, head_dim=16).passed
+    assert rope_check(turn, **FEW).passed
 
 def test_wrong(rope_check):
 {CALL}
@@ -109,7 +111,7 @@ def test_reports_and_loosened_laws_are_options_like_any_other(tmp_path: Path) ->
         assert_rope(
             rotate,
             ropecli.Rotary(head_dim=16, layout="half"),
-            **OPTIONS,
+            **QUICKLY,
             **files,
             save_failure=tmp_path / "case.npz",
         )
@@ -117,7 +119,7 @@ def test_reports_and_loosened_laws_are_options_like_any_other(tmp_path: Path) ->
     assert 'name="convention (float32)"' in files["junit"].read_text()
     assert "tests/test_testing.py" in files["sarif"].read_text()
     with pytest.raises(ropecli.FileError, match=r"a\.xml exists"):
-        assert_rope(rotate, **OPTIONS, **files)
+        assert_rope(rotate, **QUICKLY, **files)
 
 
 def test_an_implementation_may_be_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

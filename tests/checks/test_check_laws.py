@@ -355,7 +355,7 @@ def test_an_exception_is_told_in_one_line() -> None:
         (SystemExit(3), "SystemExit: 3"),
     ):
         with pytest.raises(ropecli.RopecliError, match=re.escape(words)):
-            judge_once(raising(error))
+            judge_once(raising(error), form="apply")
 
 
 def test_what_is_promised_must_not_be_refused() -> None:
@@ -375,12 +375,12 @@ def test_a_law_that_the_target_raises_in_fails() -> None:
 
 def test_what_has_an_axis_more_is_refused() -> None:
     with pytest.raises(ropecli.RopecliError, match=r"returned shape \(1, 4, 3, 5, 32\) for x"):
-        judge_once(lambda x, positions: turn(x, positions)[None])
+        judge_once(lambda x, positions: turn(x, positions)[None], form="apply")
 
 
 def test_what_is_no_array_is_refused() -> None:
     with pytest.raises(ropecli.RopecliError, match="must be an array"):
-        judge_once(lambda x, positions: "rotated")
+        judge_once(lambda x, positions: "rotated", form="apply")
 
 
 def test_prints_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:

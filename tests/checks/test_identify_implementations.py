@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -42,8 +43,17 @@ def intended_rotary(case: Case) -> Rotary:
     return case.at_length(COUNT) if case.at_length else case.intended()
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"] if COMPILED else ["float32"])
-@pytest.mark.parametrize("case", RIGHT_ONES, ids=lambda case: case.name)
+#: Each comes with one of these, and in the soak tier with all.
+DATA = ["float64", "float32", "bfloat16"] if COMPILED else ["float32"]
+
+
+@pytest.mark.parametrize(
+    ("case", "dtype"),
+    [
+        pytest.param(case, dtype, id=f"{case.name} {dtype}")
+        for case, dtype in zip(RIGHT_ONES, itertools.cycle(DATA), strict=False)
+    ],
+)
 def test_right_ones_are_recognised(case: Right, dtype: str) -> None:
     found, rope = identify_case(case, dtype), intended_rotary(case)
     assert found.recognised, found.reason
