@@ -1,4 +1,4 @@
-"""Scores of positional encodings on the same tokens, and the properties that they have."""
+"""Scores, attention and output of positional encodings on the same tokens, and their properties."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from ropecli.analyses.invariance import SHIFT, Invariance, invariance
 from ropecli.arrays import as_array
+from ropecli.encodings.encoding import softmax
 from ropecli.errors import ArgumentError
 from ropecli.numbers import integer
 from ropecli.results import Drawable
@@ -30,7 +31,21 @@ class ScoreMap:
 
     name: str  #: Name of the encoding.
     equation: str  #: Equation of the scores, of RoFormer where it is a number.
-    scores: NDArray[np.float64]  #: (queries, keys), positions counted from 0.
+    scores: NDArray[np.float64]  #: (queries, keys), positions counted from 0; -inf where masked.
+    output: NDArray[np.float64]  #: o_m of Eq. 2, (queries, head_dim).
+    terms: dict[str, NDArray[np.float64]]  #: Those of Eq. 6 by name, as `scores`; may be empty.
+
+    @property
+    def attention(self) -> NDArray[np.float64]:
+        """a_mn of Eq. 2, the softmax of the scores, (queries, keys)."""
+        return softmax(self.scores)
+
+    @property
+    def entropy(self) -> float:
+        """Mean entropy of a query's attention, in nats: 0 for one key, ln(keys) for all alike."""
+        share = self.attention
+        parts = share * np.log(share, out=np.zeros_like(share), where=share > 0)
+        return float(-parts.sum(axis=1).mean())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -41,6 +56,8 @@ class Scores(Drawable):
     invariances: tuple[Invariance, ...]  #: One for each encoding, measured and as theory says.
     head: int  #: The head of the maps.
     seed: int  #: Seed of the tokens.
+    causal: bool = False  #: Queries see no later key.
+    same_token: bool = False  #: All tokens are the same, so that a map shows position alone.
 
     @property
     def agrees(self) -> bool:
@@ -55,6 +72,8 @@ def scores(
     queries: int = 32,
     keys: int = 32,
     head: int = 0,
+    causal: bool = False,
+    same_token: bool = True,
     shift: int = SHIFT,
     seed: int = 0,
 ) -> Scores:
@@ -62,10 +81,13 @@ def scores(
 
     Args:
         encodings: Encodings of one model dim, with their weights.
-        tokens: (tokens, model_dim); random ones by default.
+        tokens: (tokens, model_dim); random by default.
         queries: Number of queries, the first tokens, at positions 0 ... queries - 1.
         keys: Number of keys, the first tokens, at positions 0 ... keys - 1.
         head: The head to show.
+        causal: Mask keys that come after the query.
+        same_token: Where no tokens are given, repeat one random token: then all that a map shows
+            comes from positions.
         shift: Shift used by the translation-invariance check, at least 1.
         seed: Seed of the tokens.
 
@@ -76,17 +98,38 @@ def scores(
     if not encodings:
         msg = "encodings must not be empty"
         raise ArgumentError(msg)
+    same_token = same_token and tokens is None
     if tokens is None:
-        tokens = random_tokens(max(queries, keys), encodings[0].sizes.model_dim, seed)
+        count = max(queries, keys)
+        tokens = random_tokens(1 if same_token else count, encodings[0].sizes.model_dim, seed)
+        tokens = np.repeat(tokens, count, axis=0) if same_token else tokens
     tokens = as_array("tokens", tokens).astype(np.float64)
     _check(tokens, queries, keys, heads=encodings[0].sizes.heads, head=head)
-    maps = tuple(_map(each, tokens, queries, keys, head) for each in encodings)
+    rows = tokens[:queries], tokens[:keys]
+    maps = tuple(_map(each, *rows, head, causal=causal) for each in encodings)
     measured = tuple(_measure(each, shift, seed) for each in encodings)
-    return Scores(maps=maps, invariances=measured, head=head, seed=seed)
+    return Scores(
+        maps=maps,
+        invariances=measured,
+        head=head,
+        seed=seed,
+        causal=causal,
+        same_token=same_token,
+    )
 
 
 def random_tokens(count: int, model_dim: int, seed: int) -> NDArray[np.float64]:
     """Return tokens of independent normal coordinates, (count, model_dim).
+
+    Raises:
+        ArgumentError: Sizes or a seed out of range.
+    """
+    check_random_tokens(count, model_dim, seed)
+    return np.random.default_rng(seed).standard_normal((count, model_dim))
+
+
+def check_random_tokens(count: int, model_dim: int, seed: int) -> None:
+    """Refuse random tokens that can't be made.
 
     Raises:
         ArgumentError: Sizes or a seed out of range.
@@ -97,16 +140,30 @@ def random_tokens(count: int, model_dim: int, seed: int) -> NDArray[np.float64]:
             f"{LARGEST_TOKENS:,}, seed at least 0, got {count}, {model_dim} and {seed}"
         )
         raise ArgumentError(msg)
-    return np.random.default_rng(seed).standard_normal((count, model_dim))
 
 
 def _map(
-    encoding: Encoding, tokens: NDArray[np.float64], queries: int, keys: int, head: int
+    encoding: Encoding,
+    x: NDArray[np.float64],
+    y: NDArray[np.float64],
+    head: int,
+    *,
+    causal: bool,
 ) -> ScoreMap:
-    m, n = np.arange(float(queries)), np.arange(float(keys))
-    of_all_heads = encoding.scores(tokens[:queries], tokens[:keys], m, n)
+    m, n = np.arange(float(len(x))), np.arange(float(len(y)))
+    found = encoding.scores(x, y, m, n)
+    if causal:
+        found[:, n > m[:, None]] = -np.inf
+    terms = {}
+    if not encoding.depends_on_other_keys:  # else a score is not linear in its tokens
+        parts = vars(encoding.terms(x, y, m, n)).items()
+        terms = {name: part[head].copy() for name, part in parts}
     return ScoreMap(
-        name=encoding.name, equation=encoding.equation, scores=of_all_heads[head].copy()
+        name=encoding.name,
+        equation=encoding.equation,
+        scores=found[head].copy(),
+        output=encoding.output(softmax(found), y, m, n)[head].copy(),
+        terms=terms,
     )
 
 

@@ -62,7 +62,7 @@ class SectionedCommand(TyperCommand):
             plain = "Arguments" if parameter.param_type_name == "argument" else "Options"
             if record is not None:
                 sections.setdefault(heading or plain, []).append(record)
-        if "Options" in sections:  # --help, where all others have headings
+        if len(sections.get("Options", ())) == 1:  # --help, where all others have headings
             sections["Options"] = sections.pop("Options")
         for heading, records in sections.items():
             with formatter.section(heading):

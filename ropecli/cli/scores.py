@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ropecli.cli.command import command
-from ropecli.cli.options import OutputOptions, Seed
+from ropecli.cli.command import Section, command
+from ropecli.cli.options import EncodingOptions, OutputOptions, Seed
 from ropecli.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from ropecli.cli.encoding import NamedRotary
 
 LENGTH = 32  #: Random tokens.
 MODEL_DIM = 64
@@ -34,8 +38,11 @@ def scores(
     ] = None,
     head: Annotated[int, typer.Option(metavar="N", help="Index of the head to show.")] = 0,
     heads: Annotated[int, typer.Option(metavar="N", help="Number of heads.")] = 4,
-    head_dim: Annotated[
-        int | None, typer.Option(metavar="N", help="Head dim. [default: model dim / heads]")
+    dim: Annotated[
+        int | None,
+        typer.Option(
+            "--head-dim", "--dim", metavar="N", help="Head dim. [default: model dim / heads]"
+        ),
     ] = None,
     length: Annotated[
         int | None,
@@ -47,6 +54,18 @@ def scores(
     keys: Annotated[
         int | None, typer.Option(metavar="N", help="Number of keys. [default: --length]")
     ] = None,
+    same_token: Annotated[
+        bool | None,
+        typer.Option(
+            "--same-token/--random-tokens",
+            help="Repeat one random token, so that positions alone show, or take different ones. "
+            "[default: same token]",
+        ),
+    ] = None,
+    causal: Annotated[bool, typer.Option("--causal", help="Mask keys after the query.")] = False,
+    attention: Annotated[
+        bool, typer.Option("--attention", help="Draw the softmax of the scores (Eq. 2).")
+    ] = False,
     shift: Annotated[
         int, typer.Option(metavar="N", help="Shift used by the translation-invariance check.")
     ] = 37,
@@ -63,19 +82,22 @@ def scores(
     ] = None,
     seed: Seed = 0,
     *,
+    rope: Annotated[EncodingOptions, Section("The encoding rope")],
     output: OutputOptions,
 ) -> bool:
     """\b
     Examples:
       ropecli scores --encodings rope,nope
       ropecli scores --encodings rope,nope --length 64 -o scores.png
+      ropecli scores --encodings rope --model config.json --attention -o map.png
       ropecli scores --encodings rope --x tokens.npy --weights weights.npz --json
 
     Compare positional encodings on the same tokens. Show heat maps of score against position
-    side by side, and which encodings are translation invariant, symmetric, bounded, decaying and
-    linear under shift, as measured and in theory. Exit code 1 if measurement and theory disagree.
+    side by side, their softmax and output (RoFormer Eq. 2), the four terms of Eq. 6, and which
+    encodings are translation invariant, symmetric, bounded, decaying and linear under shift, as
+    measured and in theory. Exit code 1 if measurement and theory disagree.
     """
-    from ropecli.analyses.scores import random_tokens
+    from ropecli.analyses.scores import check_random_tokens
     from ropecli.analyses.scores import scores as analyse
     from ropecli.encodings import encoding
     from ropecli.numbers import at_least
@@ -87,18 +109,56 @@ def scores(
     at_least("--length", length, 1)
     queries = length if queries is None else queries
     keys = length if keys is None else keys
+    if tokens is not None and same_token is not None:
+        msg = "--x sets the tokens; leave --same-token and --random-tokens out"
+        raise ArgumentError(msg)
+    width = MODEL_DIM if model_dim is None else model_dim
     if tokens is None:
-        tokens = random_tokens(
-            max(queries, keys), MODEL_DIM if model_dim is None else model_dim, seed
-        )
-    rows = {"queries": queries, "keys": keys}
-    sizes = {"model_dim": tokens.shape[1], "heads": heads, "head_dim": head_dim}
+        check_random_tokens(max(queries, keys), width, seed)
+    else:
+        width = tokens.shape[1]
     arrays, own = _weights(weights, names), _options(set, names)
+    rotary = _rotary(rope, dim, own, width // max(heads, 1))
+    sizes: dict[str, Any] = {"model_dim": width, "heads": heads, "head_dim": dim}
+    if rotary is not None:
+        output.note(*rotary.notes)
+        own["rope"] = {"rotary": rotary.rope}
+        sizes["head_dim"] = rotary.rope.head_dim
     made = [encoding(n, **sizes, seed=seed, weights=arrays[n], **own[n]) for n in names]
-    result = analyse(made, tokens, **rows, head=head, shift=shift, seed=seed)
+    rows = {"queries": queries, "keys": keys}
+    same = tokens is None and same_token is not False
+    result = analyse(
+        made, tokens, **rows, head=head, causal=causal, same_token=same, shift=shift, seed=seed
+    )
+    sizes["dim"] = None if rope.model else sizes.pop("head_dim")
     resolved = {"encodings": ",".join(names), **sizes, **rows}
-    output.show(result, output.parameters("length", **resolved))
+    if tokens is None:
+        resolved["same_token"] = same
+    output.show(result, output.parameters("length", **resolved), attention=attention)
     return result.agrees
+
+
+def _rotary(
+    options: EncodingOptions, dim: int | None, own: dict[str, dict[str, Any]], width: int
+) -> NamedRotary | None:
+    """Return the encoding that options, or --set rope.KEY, describe; None where none is given.
+
+    Raises:
+        ArgumentError: Options of RoPE, and no encoding rope.
+    """
+    set_words = [f"{key}={json.dumps(value)}" for key, value in own.get("rope", {}).items()]
+    numbers = options.numbers | {"dim": None, "set": set_words or None}
+    extra = {
+        name: getattr(options, name) for name in ("layer", "sequence_length", "context", "write")
+    }
+    given = [name for name, value in (numbers | extra).items() if value is not None]
+    if options.model is None and not given:
+        return None
+    if "rope" not in own:
+        name = given[0] if options.model is None else "model"
+        msg = f"--{name.replace('_', '-')} is for the encoding rope, got {', '.join(own)}"
+        raise ArgumentError(msg)
+    return replace(options, dim=dim, set=set_words or None).encoding(dim=width)
 
 
 def _names(text: str) -> list[str]:
@@ -144,7 +204,7 @@ def _options(words: list[str] | None, names: list[str]) -> dict[str, dict[str, A
         msg = f"--set {rest[0]}: must be NAME.KEY, NAME one of {', '.join(names)}"
         raise ArgumentError(msg)
     for name, own in found.items():
-        for key in own:
+        for key in own if name != "rope" else ():  # of RoPE they are parameters of its type
             # An option whose default is not a plain value has no spelling on a command line.
             if not isinstance(getattr(class_of(name), key, 0), bool | int | float | str):
                 msg = f"--set {name}.{key}: only the Python API takes it"

@@ -41,6 +41,16 @@ class Theory:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Terms:
+    """The four terms of RoFormer Eq. 6, query first, (heads, queries, keys): a score's parts."""
+
+    content_content: Array  #: x_m^T W_q^T W_k x_n.
+    content_position: Array  #: x_m^T W_q^T W_k p_n, or what stands for it.
+    position_content: Array  #: p_m^T W_q^T W_k x_n, or what stands for it.
+    position_position: Array  #: p_m^T W_q^T W_k p_n, or a bias.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Encoding(ABC):
     """A positional encoding with its weights, all float64."""
 
@@ -99,6 +109,77 @@ class Encoding(ABC):
         n = _positions("key_positions", key_positions, len(y))
         return self._scores(x, y, m, n)
 
+    def attend(self, x_query: Any, x_key: Any, query_positions: Any, key_positions: Any) -> Array:
+        """o_m = sum_n a_mn v_n (RoFormer Eq. 2), v_n = W_v x_n unless positions change values.
+
+        Args:
+            x_query: As `scores` takes it.
+            x_key: As `scores` takes it; the values are made of it too.
+            query_positions: As `scores` takes them.
+            key_positions: As `scores` takes them.
+
+        Returns:
+            (heads, queries, head_dim), float64.
+
+        Raises:
+            ArgumentError: A wrong shape, or a position out of range.
+            ArgumentTypeError: An unsupported dtype.
+        """
+        scores = self.scores(x_query, x_key, query_positions, key_positions)
+        return self.output(softmax(scores), x_key, query_positions, key_positions)
+
+    def output(
+        self, attention: Array, x_key: Any, query_positions: Any, key_positions: Any
+    ) -> Array:
+        """o_m of attention that is given, as `softmax` of scores gives it.
+
+        Args:
+            attention: (heads, queries, keys).
+            x_key: As `scores` takes it.
+            query_positions: As `scores` takes them.
+            key_positions: As `scores` takes them.
+
+        Returns:
+            (heads, queries, head_dim), float64.
+
+        Raises:
+            ArgumentError: A wrong shape, or a position out of range.
+            ArgumentTypeError: An unsupported dtype.
+        """
+        out: Array = attention @ (self._tokens("x_key", x_key) @ self.weights["value"])
+        return out
+
+    def terms(self, x_query: Any, x_key: Any, query_positions: Any, key_positions: Any) -> Terms:
+        """Scores as the four terms of RoFormer Eq. 6: content and position of query and key.
+
+        What no token changes is the term of positions alone, a bias included; what one token
+        changes by itself, with the other at 0, is a term of its content; the rest is the term of
+        both contents. For a score that is linear in each of its tokens these are the four terms
+        of Eq. 6 to 10.
+
+        Args:
+            x_query: As `scores` takes it.
+            x_key: As `scores` takes it.
+            query_positions: As `scores` takes them.
+            key_positions: As `scores` takes them.
+
+        Raises:
+            ArgumentError: A wrong shape, or a position out of range.
+            ArgumentTypeError: An unsupported dtype.
+        """
+        x, y = self._tokens("x_query", x_query), self._tokens("x_key", x_key)
+        places = query_positions, key_positions
+        none = self.scores(np.zeros_like(x), np.zeros_like(y), *places)
+        query = self.scores(x, np.zeros_like(y), *places) - none
+        key = self.scores(np.zeros_like(x), y, *places) - none
+        both = self.scores(x, y, *places) - none - query - key
+        return Terms(
+            content_content=both,
+            content_position=query,
+            position_content=key,
+            position_position=none,
+        )
+
     def _tokens(self, name: str, value: Any) -> Array:
         array = as_array(name, value)
         if array.dtype.kind != "f":
@@ -140,9 +221,16 @@ def _project(x: Array, weight: Array) -> Array:
 
 
 def projections(sizes: Sizes) -> dict[str, tuple[int, ...]]:
-    """The shapes of W_q and W_k, which nearly every encoding has."""
+    """The shapes of W_q, W_k and W_v, which every encoding has."""
     shape = (sizes.heads, sizes.model_dim, sizes.head_dim)
-    return {"query": shape, "key": shape}
+    return {"query": shape, "key": shape, "value": shape}
+
+
+def softmax(scores: Array) -> Array:
+    """a_mn of RoFormer Eq. 2, over the last axis; a masked score is -inf."""
+    share = np.exp(scores - scores.max(axis=-1, keepdims=True, initial=-np.inf))
+    share /= share.sum(axis=-1, keepdims=True)
+    return np.asarray(share, dtype=np.float64)
 
 
 def dots(q: Array, k: Array) -> Array:

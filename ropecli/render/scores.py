@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,9 +14,10 @@ from ropecli.render.figure import blank_figure, styled
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
     from ropecli.analyses.invariance import Invariance, Property
     from ropecli.analyses.scores import ScoreMap
@@ -30,11 +32,30 @@ HEADINGS = {
     "linear_shift": "linear",
 }
 WORDS = {True: "yes", False: "no", None: "-"}
+TERMS = ("content_content", "content_position", "position_content", "position_position")
+#: What each encoding makes of the four terms of Eq. 6.
+CHANGES = {
+    "alibi": "a bias by distance in place of all three",
+    "cope": "positions counted by the keys before: not a sum of such terms",
+    "deberta": "Eq. 10: relative positions in both cross terms, no term of positions alone",
+    "fire": "a bias by distance, learned, in place of all three",
+    "kerple": "a bias by distance, learned, in place of all three",
+    "learned": "Eq. 6 itself, with learned p_m and p_n",
+    "nope": "the first term alone: no positions",
+    "rope": "Eq. 16: the first term alone, turned by m - n instead of added to",
+    "shaw": "Eq. 5: a vector by distance in place of p_n, none of p_m; values get one too",
+    "sinusoidal": "Eq. 6 itself, with sinusoids p_m and p_n",
+    "t5": "Eq. 8: a bias by distance in place of all three; scores not divided by sqrt(d)",
+    "transformer_xl": "Eq. 7: sinusoids by distance in place of p_n, vectors u and v of W_q p_m",
+    "tupe": "Eq. 9: no cross terms; positions with projections of their own, and a bias",
+    "xpos": "the first term alone, turned and scaled by m - n",
+}
+FLAT = 1e-9  #: A range that is a smaller part of the values is their rounding.
 COLUMNS = 4  #: Panels side by side.
 SIDE = 2.4  #: Inches of a panel.
 
 
-def as_json(result: Scores) -> dict[str, Any]:
+def as_json(result: Scores, **_: Any) -> dict[str, Any]:
     """Return the `result` of the document."""
     return {
         "agrees": result.agrees,
@@ -44,6 +65,9 @@ def as_json(result: Scores) -> dict[str, Any]:
                 "equation": scored.equation,
                 "agrees": measured.agrees,
                 "scores": scored.scores,
+                "attention": scored.attention,
+                "output": scored.output,
+                "terms": {name: _rms(term) for name, term in scored.terms.items()},
                 **{name: _property(each) for name, each in measured.properties.items()},
             }
             for scored, measured in zip(result.maps, result.invariances, strict=True)
@@ -60,16 +84,22 @@ def table(result: Scores) -> Table:
     """Return a row for each encoding, query and key."""
     queries, keys = result.maps[0].scores.shape
     count = len(result.maps)
-    return {
+    none = np.full(queries * keys, np.nan)
+    columns = {
         "encoding": [each.name for each in result.maps for _ in range(queries * keys)],
         "query_position": np.tile(np.repeat(np.arange(queries), keys), count),
         "key_position": np.tile(np.arange(keys), queries * count),
         "score": np.concatenate([each.scores.ravel() for each in result.maps]),
+        "attention": np.concatenate([each.attention.ravel() for each in result.maps]),
     }
+    for name in TERMS:
+        parts = [each.terms[name].ravel() if each.terms else none for each in result.maps]
+        columns[name] = np.concatenate(parts)
+    return columns
 
 
-def page(result: Scores | Invariance, screen: Screen) -> list[str]:
-    """Return the verdict, then what was measured and, below it, what theory says."""
+def page(result: Scores | Invariance, screen: Screen, **_: Any) -> list[str]:
+    """Return the verdict; then the properties, attention and terms of each encoding."""
     if not isinstance(result, Scores):
         return properties([result])
     count = len(result.invariances)
@@ -84,6 +114,7 @@ def page(result: Scores | Invariance, screen: Screen) -> list[str]:
     if not screen.brief:
         lines += ["", *properties(result.invariances)]
         lines += ["", "The number is the largest error; decaying: the largest rise over a step."]
+        lines += ["", *_attention(result), "", *_terms(result)]
         if screen.saved is None:
             lines += ["", "Save the heat maps: -o scores.png    all of it: --json"]
     return [
@@ -91,6 +122,48 @@ def page(result: Scores | Invariance, screen: Screen) -> list[str]:
         for line in lines  # a line of the table keeps its gaps
         for part in ([line] if len(line) <= screen.width else wrapped(line, screen.width, indent=4))
     ]
+
+
+def _attention(result: Scores) -> list[str]:
+    """Return the range of the scores, their softmax and the output: a line for each encoding."""
+    rows = [["", "lowest", "highest", "entropy", "own position", "|output|"]]
+    for each in result.maps:
+        seen = each.scores[np.isfinite(each.scores)]
+        own = float(np.diagonal(each.attention).mean())
+        length = float(np.linalg.norm(each.output, axis=1).mean())
+        numbers = (seen.min(), seen.max(), each.entropy, own, length)
+        rows.append([each.name, *(f"{number:.4g}" for number in numbers)])
+    tokens = "one token at" if result.same_token else "tokens at"
+    queries, keys = result.maps[0].scores.shape
+    masked = ", causal" if result.causal else ""
+    return [
+        f"Scores, their softmax (Eq. 2) and the output: {tokens} {queries} x {keys} positions, "
+        f"head {result.head}{masked}",
+        *aligned(rows, left=1),
+        f"Entropy in nats, 0 to ln {keys} = {math.log(keys):.4g}; means over the queries.",
+    ]
+
+
+def _terms(result: Scores) -> list[str]:
+    """Return the size of each term of Eq. 6, and what stands for it in each encoding."""
+    rows = [["", *(name.replace("_", "-") for name in TERMS)]]
+    for each in result.maps:
+        sizes = [each.terms.get(name) for name in TERMS]
+        rows.append([each.name, *("-" if term is None else f"{_rms(term):.4g}" for term in sizes)])
+    width = max(len(each.name) for each in result.maps)
+    lines = [f"{each.name:<{width}}  {CHANGES[each.name]}" for each in result.maps]
+    return [
+        "Terms of Eq. 6, query first, root mean square over the map",
+        *aligned(rows, left=1),
+        "",
+        *(line for line in lines if line.strip()),
+    ]
+
+
+def _rms(term: NDArray[np.float64]) -> float:
+    """Return the root mean square of what is not masked."""
+    seen = term[np.isfinite(term)]
+    return float(np.sqrt(np.mean(seen**2))) if len(seen) else 0.0
 
 
 def properties(measured: Iterable[Invariance]) -> list[str]:
@@ -119,35 +192,62 @@ def _disagreements(encoding: Invariance) -> list[str]:
     ]
 
 
-def figure(result: Scores) -> Figure:
+def figure(result: Scores, *, attention: bool = False) -> Figure:
     """Return a heat map for each encoding, each with its own scale.
 
-    White is a score of 0, red is positive, blue is negative. Scales differ because not all
-    encodings divide by sqrt(head_dim).
+    Scales differ because not all encodings divide by sqrt(head_dim). Where scores have both signs,
+    white is 0, red is positive and blue is negative; else the scale is that of the scores.
+
+    Args:
+        result: The scores.
+        attention: Draw their softmax instead.
     """
-    return heat_maps(result.maps, title=f"scores of head {result.head}, seed {result.seed}")
+    what = "attention" if attention else "scores"
+    tokens = "one token at every position, " if result.same_token else ""
+    masked = ", causal" if result.causal else ""
+    title = f"{what} of head {result.head}, {tokens}seed {result.seed}{masked}"
+    shown = [
+        (map_title(each), np.where(np.isneginf(each.scores), np.nan, each.attention))
+        if attention
+        else (map_title(each), each.scores)
+        for each in result.maps
+    ]
+    return heat_maps(shown, title=title)
 
 
 @styled
-def heat_maps(maps: tuple[ScoreMap, ...], *, title: str) -> Figure:
-    """Return score against the positions of query and key, a panel for each map."""
+def heat_maps(maps: Sequence[tuple[str, NDArray[np.float64]]], *, title: str) -> Figure:
+    """Return a value against the positions of query and key, a panel for each map."""
     columns = min(len(maps), COLUMNS)
     rows = math.ceil(len(maps) / columns)
     picture = blank_figure(SIDE * 1.25 * columns, SIDE * 1.1 * rows + 0.4)
-    picture.suptitle(title, fontsize=10)
+    picture.suptitle("\n".join(textwrap.wrap(title, 34 * columns)), fontsize=10)
     panels = picture.subplots(rows, columns, squeeze=False).ravel()
     for axes in panels[len(maps) :]:
         axes.remove()
-    for axes, scored in zip(panels, maps, strict=False):
+    for axes, (name, values) in zip(panels, maps, strict=False):
         axes.grid(visible=False)
-        masked = np.ma.masked_invalid(scored.scores)
-        most = float(np.abs(masked.compressed()).max(initial=0)) or 1.0
-        image = axes.imshow(masked, interpolation="nearest", cmap="RdBu_r", vmin=-most, vmax=most)
+        masked = np.ma.masked_invalid(values)
+        image = axes.imshow(masked, interpolation="nearest", **_scale(masked.compressed()))
         picture.colorbar(image, ax=axes, shrink=0.8)
-        axes.set_title(map_title(scored), fontsize=9, parse_math=False)
+        axes.set_title(name, fontsize=9, parse_math=False)
         axes.set_xlabel("key n")
         axes.set_ylabel("query m")
     return picture
+
+
+def _scale(values: NDArray[np.float64]) -> dict[str, Any]:
+    """Return the colours and their range: around 0 for both signs, else that of the values."""
+    if not len(values):
+        return {"vmin": 0.0, "vmax": 1.0}
+    low, high = float(values.min()), float(values.max())
+    if low < 0 < high:
+        most = max(-low, high)
+        return {"cmap": "RdBu_r", "vmin": -most, "vmax": most}
+    if high - low <= FLAT * max(abs(low), abs(high)):  # rounding alone would fill the scale
+        middle, spread = (low + high) / 2, abs(high) or 1.0
+        low, high = middle - spread / 2, middle + spread / 2
+    return {"cmap": "viridis", "vmin": low, "vmax": high}
 
 
 def map_title(scored: ScoreMap) -> str:

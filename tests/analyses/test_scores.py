@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import assert_same_bits
+from helpers import assert_same_bits, assert_within
 
 from ropecli import ArgumentError
 from ropecli.analyses.invariance import invariance
 from ropecli.analyses.scores import random_tokens, scores
-from ropecli.encodings import encoding
+from ropecli.encodings import ENCODINGS, encoding
+from ropecli.encodings.types.sinusoidal import sinusoids
 
 ROPE = encoding("rope", model_dim=8, heads=2)
 
@@ -33,7 +34,7 @@ def test_tokens_are_random_with_the_seed() -> None:
     assert_same_bits("tokens", got=again, expected=first)
     assert first.shape == (4, 6)
     assert (first != other).all()
-    without = scores([ROPE], queries=2, keys=3, seed=1)
+    without = scores([ROPE], queries=2, keys=3, seed=1, same_token=False)
     with_tokens = scores([ROPE], random_tokens(3, 8, 1), queries=2, keys=3, seed=1)
     assert_same_bits("scores", got=without.maps[0].scores, expected=with_tokens.maps[0].scores)
 
@@ -68,3 +69,100 @@ def test_a_map_that_is_too_large_and_no_encodings_are_refused() -> None:
         scores([ROPE], tokens, queries=2**13, keys=2**13)
     with pytest.raises(ArgumentError, match="encodings must not be empty"):
         scores([])
+
+
+X = random_tokens(6, 8, 3)
+M = np.arange(6.0)
+
+
+def test_one_token_at_every_position_shows_positions_alone() -> None:
+    for name in ENCODINGS:
+        made = encoding(name, model_dim=8, heads=2)
+        found = scores([made], queries=6, keys=6)
+        (only,) = found.maps
+        assert found.same_token
+        (theory,) = found.invariances
+        if theory.translation_invariance.holds:
+            for offset in range(-5, 6):
+                stripe = np.diagonal(only.scores, offset)
+                assert_within(
+                    name, got=stripe, expected=stripe[:1].repeat(len(stripe)), tolerance=1e-13
+                )
+
+
+@pytest.mark.parametrize("name", [name for name in ENCODINGS if name != "cope"])
+def test_terms_add_up_to_the_score(name: str) -> None:
+    made = encoding(name, model_dim=8, heads=2)
+    (only,) = scores([made], X, queries=6, keys=6, head=1).maps
+    total = np.sum(list(only.terms.values()), axis=0)
+    # Nine scores of at most 20 in sums and differences, each of some 20 roundings.
+    assert_within("sum of terms", got=total, expected=only.scores, tolerance=9 * 20 * 20 * 2.0**-53)
+
+
+def test_terms_are_those_that_the_paper_prints() -> None:
+    """Eq. 6 by its matrices, and Eq. 7, 8, 9 and 10 by their weights."""
+    made = encoding("sinusoidal", model_dim=8, heads=1)
+    q, k = made.weights["query"][0], made.weights["key"][0]
+    p = sinusoids(M, 8)
+    found = scores([made], X, queries=6, keys=6).maps[0].terms
+    for name, (a, b) in {
+        "content_content": (X, X),
+        "content_position": (X, p),
+        "position_content": (p, X),
+        "position_position": (p, p),
+    }.items():
+        expected = (a @ q) @ (b @ k).T / np.sqrt(8)
+        assert_within(name, got=found[name], expected=expected, tolerance=1e-13)
+
+    xl = encoding("transformer_xl", model_dim=8, heads=1)
+    found = scores([xl], X, queries=6, keys=6).maps[0].terms
+    expected = xl.weights["u"][0] @ (X @ xl.weights["key"][0]).T / np.sqrt(8)  # for every query
+    assert_within(
+        "u", got=found["position_content"], expected=np.tile(expected, (6, 1)), tolerance=1e-13
+    )
+
+    zero = {
+        "t5": ("content_position", "position_content"),
+        "tupe": ("content_position", "position_content"),
+        "deberta": ("position_position",),
+        "rope": ("content_position", "position_content", "position_position"),
+        "shaw": ("position_content", "position_position"),
+    }
+    for name, none in zero.items():
+        found = scores([encoding(name, model_dim=8, heads=1)], X, queries=6, keys=6).maps[0].terms
+        for term, values in found.items():
+            assert values.any() == (term not in none), (name, term)
+
+
+def test_attention_and_output_are_those_of_equation_2() -> None:
+    made = encoding("rope", model_dim=8, heads=2)
+    (only,) = scores([made], X, queries=6, keys=6, head=1, causal=True).maps
+    raw = made.scores(X, X, M, M)[1]
+    for m in range(6):
+        share = np.exp(raw[m, : m + 1]) / np.exp(raw[m, : m + 1]).sum()
+        got = only.attention[m]
+        assert_within("attention", got=got[: m + 1], expected=share, tolerance=1e-14)
+        assert not got[m + 1 :].any()
+        expected = share @ (X[: m + 1] @ made.weights["value"][1])
+        assert_within("output", got=only.output[m], expected=expected, tolerance=1e-13)
+    assert np.isneginf(only.scores[np.triu_indices(6, 1)]).all()
+
+
+def test_shaw_adds_vectors_to_the_values() -> None:
+    """Values of Eq. 5."""
+    made = encoding("shaw", model_dim=8, heads=1, clip=2)
+    (only,) = scores([made], X, queries=6, keys=6).maps
+    table = made.weights["value_positions"]
+    values = X @ made.weights["value"][0]
+    for m in range(6):
+        rows = np.clip(M.astype(int) - m, -2, 2) + 2
+        expected = only.attention[m] @ (values + table[rows])
+        assert_within("output", got=only.output[m], expected=expected, tolerance=1e-13)
+
+
+def test_entropy_is_that_of_the_attention() -> None:
+    nope = encoding("nope", model_dim=8, heads=2)
+    (only,) = scores([nope], queries=4, keys=4).maps
+    assert only.entropy == pytest.approx(np.log(4), rel=1e-14)
+    (causal,) = scores([nope], queries=4, keys=4, causal=True).maps
+    assert causal.entropy == pytest.approx(np.log([1, 2, 3, 4]).mean(), rel=1e-14)

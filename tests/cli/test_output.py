@@ -75,7 +75,7 @@ def test_a_figure_carries_the_command_that_draws_it_again(line: str) -> None:
         (DECAY, "relative_distance,relative_upper_bound"),
         (f"{DECAY} --base 70", "curve,relative_distance,relative_upper_bound"),
         (ENCODINGS, "encoding,relative_distance,relative_upper_bound,expected_score"),
-        (SCORES, "encoding,query_position,key_position,score"),
+        (SCORES, "encoding,query_position,key_position,score,..."),
     ],
 )
 def test_numbers_are_those_of_the_document(line: str, heads: str) -> None:
@@ -85,12 +85,13 @@ def test_numbers_are_those_of_the_document(line: str, heads: str) -> None:
     read_stdout(*words, "-o", "x.csv")
     with Path("x.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
-    assert ",".join(rows[0]) == heads
+    assert fnmatch(",".join(rows[0]), heads.replace("...", "*"))
+    column = heads.removesuffix(",...").rpartition(",")[2]
     by_name: dict[str, list[float]] = {}
     for row in rows:
-        name, *_, value = row.values()
+        name, value = next(iter(row.values())), row[column]
         by_name.setdefault(name if heads.startswith(("c", "e")) else "", []).append(float(value))
-    key = {"score": "scores"}.get(last := heads.rpartition(",")[2], last)
+    key = {"score": "scores"}.get(column, column)
     curves = document["result"].get("curves") or document["result"]["encodings"]
     found = [np.ravel(each[key]).tolist() for each in curves if each[key] is not None]
     assert list(by_name.values()) == found

@@ -298,7 +298,10 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
             "--encodings rope,nope --set order=x",
             "--set order: must be NAME.KEY, NAME one of rope, nope",
         ),
-        ("--encodings rope --set rotary=1", "--set rope.rotary: only the Python API takes it"),
+        (
+            "--encodings rope --set rotary=1",
+            "rope type default has no parameter rotary; its parameters are none",
+        ),
         ("--encodings nope --set order=1", "encoding nope has no option 'order'; it has none"),
         ("--set order", "--set must be KEY=VALUE, got 'order'"),
         ("--encodings rotary", "encoding must be one of alibi, ..., got 'rotary'"),

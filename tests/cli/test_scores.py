@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers import assert_refused, assert_within, read_json, read_stdout
+from models.configs import LLAMA_31
 from safetensors.numpy import save_file
 
+from ropecli import rope
+from ropecli.analyses.scores import random_tokens
 from ropecli.encodings import ENCODINGS, encoding
 from ropecli.encodings.types.rope import Rope
 
@@ -112,7 +116,7 @@ def test_weights_that_do_not_fit(here: Path) -> None:
     np.savez(here / "name.npz", bias=np.zeros(3))
     for name, message in [
         ("shape.npz", "weight query must have shape (2, 8, 4), got (2, 8, 3)"),
-        ("name.npz", "encoding nope has no weight 'bias'; it has query, key"),
+        ("name.npz", "encoding nope has no weight 'bias'; it has query, key, value"),
     ]:
         line = assert_refused("scores", "--encodings", "nope", *SMALL, "--weights", name)
         assert line == message
@@ -129,3 +133,36 @@ def test_options_of_an_encoding() -> None:
         shown.append(got["result"]["encodings"][0]["scores"])
     assert shown[0] != shown[1]
     assert shown[1] == shown[2]
+
+
+def test_options_of_rope() -> None:
+    words = ("scores", "--encodings", "rope,nope", *SMALL)
+    (plain, _), (other, _) = (
+        read_json(*words, *options)["result"]["encodings"] for options in ((), ("--base", "9"))
+    )
+    assert plain["scores"] != other["scores"]
+    linear = ("--rope-type", "linear", "--set", "rope.factor=2")
+    halved = read_json(*words, *linear)["result"]["encodings"][0]["scores"]
+    rotary = rope("linear", head_dim=4, factor=2)
+    made = encoding("rope", model_dim=8, heads=2, rotary=rotary)
+    tokens = np.repeat(random_tokens(1, 8, 0), 4, axis=0)
+    assert halved == made.scores(tokens, tokens, np.arange(4), np.arange(4))[0].tolist()
+    line = assert_refused("scores", "--encodings", "nope", "--base", "9")
+    assert line == "--base is for the encoding rope, got nope"
+
+
+@pytest.mark.slow
+def test_a_model(here: Path) -> None:
+    (here / "config.json").write_text(json.dumps(LLAMA_31))
+    got = read_json("scores", "--encodings", "rope", "--model", "config.json", "--length", "3")
+    assert np.array(got["result"]["encodings"][0]["output"]).shape == (3, 128)
+
+
+def test_page_goes_on_to_attention_and_terms() -> None:
+    text = read_stdout("scores", "--encodings", "nope,t5", *SMALL, "--causal")
+    assert "one token at 4 x 4 positions, head 0, causal\n" in text
+    entropy = np.log([1, 2, 3, 4]).mean()
+    nope = next(line for line in text.splitlines() if line.startswith("nope") and "." in line[20:])
+    assert f"{entropy:.4g}" in text.split("highest")[1]
+    assert nope
+    assert "t5    Eq. 8: a bias by distance in place of all three" in text

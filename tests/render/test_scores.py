@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,13 @@ def judged(name: str = "made", **other: Property) -> Invariance:
 
 
 def shown(name: str = "made", equation: str = "16") -> ScoreMap:
-    return ScoreMap(name=name, equation=equation, scores=np.array([[1.0, -np.inf], [2.0, 3.0]]))
+    return ScoreMap(
+        name=name,
+        equation=equation,
+        scores=np.array([[1.0, -np.inf], [2.0, 3.0]]),
+        output=np.ones((2, 2)),
+        terms={},
+    )
 
 
 def scores(*maps: ScoreMap, measured: list[Invariance], head: int = 0) -> Scores:
@@ -83,10 +90,35 @@ def test_a_panel_shows_the_scores_and_leaves_masked_ones_blank() -> None:
     assert (picture.axes[0].get_xlabel(), picture.axes[0].get_ylabel()) == ("key n", "query m")
 
 
-def test_white_is_0_and_the_head_is_named() -> None:
-    picture = scores(shown(), measured=[]).figure()
+def with_scores(values: list[list[float]]) -> ScoreMap:
+    return dataclasses.replace(shown(), scores=np.array(values))
+
+
+@pytest.mark.parametrize(
+    ("values", "limits", "colours"),
+    [
+        ([[1.0, 2.0], [-3.0, 0.5]], (-3, 3), "RdBu_r"),  # white is 0
+        ([[1.0, 2.0], [3.0, 3.0]], (1, 3), "viridis"),
+        ([[-1.0, -2.0], [-3.0, -np.inf]], (-3, -1), "viridis"),
+        ([[0.5, 0.5], [0.5, 0.5]], (0.25, 0.75), "viridis"),  # and not rounding, magnified
+    ],
+)
+def test_the_scale_is_that_of_the_scores(
+    values: list[list[float]], limits: tuple[float, float], colours: str
+) -> None:
+    picture = scores(with_scores(values), measured=[]).figure()
     assert picture.get_suptitle() == "scores of head 0, seed 7"
-    assert picture.axes[0].images[0].get_clim() == (-3.0, 3.0)
+    assert picture.axes[0].images[0].get_clim() == limits
+    assert picture.axes[0].images[0].get_cmap().name == colours
+
+
+def test_the_figure_of_attention_is_the_softmax() -> None:
+    picture = pages.figure(scores(shown(), measured=[]), attention=True)
+    values: Any = np.ma.asarray(picture.axes[0].images[0].get_array())
+    assert values.mask.tolist() == [[False, True], [False, False]]
+    e = np.exp(1)
+    assert values.compressed() == pytest.approx([1, 1 / (1 + e), e / (1 + e)])
+    assert picture.get_suptitle() == "attention of head 0, seed 7"
 
 
 def test_titles_name_equations_of_the_paper_alone() -> None:

@@ -36,7 +36,7 @@ class Alibi(Encoding):
 
     @classmethod
     def shapes(cls, sizes: Sizes, **options: Any) -> dict[str, tuple[int, ...]]:
-        """W_q and W_k; the slopes are not learned."""
+        """W_q, W_k, W_v; the slopes are not learned."""
         return projections(sizes)
 
     def __post_init__(self) -> None:

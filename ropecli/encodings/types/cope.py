@@ -41,7 +41,7 @@ class Cope(Encoding):
 
     @classmethod
     def shapes(cls, sizes: Sizes, **options: Any) -> dict[str, tuple[int, ...]]:
-        """W_q and W_k, and the table e, which the heads share."""
+        """W_q, W_k, W_v, and the table e, which the heads share."""
         rows = at_least("p_max", options.get("p_max", cls.p_max), 1)
         return projections(sizes) | {"position": (rows, sizes.head_dim)}
 

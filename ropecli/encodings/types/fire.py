@@ -41,7 +41,7 @@ class Fire(Encoding):
 
     @classmethod
     def shapes(cls, sizes: Sizes, **options: Any) -> dict[str, tuple[int, ...]]:
-        """W_q and W_k, and the two layers of the network."""
+        """W_q, W_k, W_v, and the two layers of the network."""
         return projections(sizes) | {
             "hidden": (1, WIDTH),
             "hidden_bias": (WIDTH,),

@@ -38,7 +38,7 @@ class Kerple(Encoding):
 
     @classmethod
     def shapes(cls, sizes: Sizes, **options: Any) -> dict[str, tuple[int, ...]]:
-        """W_q and W_k, and r1 and r2 of each head."""
+        """W_q, W_k, W_v, and r1 and r2 of each head."""
         return projections(sizes) | {"r1": (sizes.heads,), "r2": (sizes.heads,)}
 
     @classmethod

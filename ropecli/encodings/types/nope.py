@@ -27,7 +27,7 @@ class Nope(Encoding):
 
     @classmethod
     def shapes(cls, sizes: Sizes, **options: Any) -> dict[str, tuple[int, ...]]:
-        """W_q and W_k."""
+        """W_q, W_k and W_v."""
         return projections(sizes)
 
     def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:

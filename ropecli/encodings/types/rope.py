@@ -35,7 +35,7 @@ class Rope(Encoding):
 
     @classmethod
     def shapes(cls, sizes: Sizes, **options: Any) -> dict[str, tuple[int, ...]]:
-        """W_q and W_k."""
+        """W_q, W_k and W_v."""
         return projections(sizes)
 
     def __post_init__(self) -> None:

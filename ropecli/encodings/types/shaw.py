@@ -43,34 +43,17 @@ class Shaw(Encoding):
         table = (2 * clip + 1, sizes.model_dim if printed else sizes.head_dim)
         shapes = projections(sizes)
         return shapes | {
-            "value": shapes["key"],
             "key_positions": table,
             "value_positions": table,
         }
 
-    def attend(self, x_query: Any, x_key: Any, query_positions: Any, key_positions: Any) -> Array:
-        """o_m = sum_n softmax_n(a_mn) (v_n + a^V_(n-m)), which scores alone do not show.
-
-        Args:
-            x_query: As `scores` takes it.
-            x_key: As `scores` takes it; the values are made of it too.
-            query_positions: As `scores` takes them.
-            key_positions: As `scores` takes them.
-
-        Returns:
-            (heads, queries, head_dim), float64.
-
-        Raises:
-            ArgumentError: A shape, or a position, that is not allowed.
-            ArgumentTypeError: A dtype that is not allowed.
-        """
-        scores = self.scores(x_query, x_key, query_positions, key_positions)
-        y = self._tokens("x_key", x_key)
+    def output(
+        self, attention: Array, x_key: Any, query_positions: Any, key_positions: Any
+    ) -> Array:
+        """o_m = sum_n a_mn (v_n + a^V_(n-m)), which scores alone do not show (Eq. 5)."""
+        out = super().output(attention, x_key, query_positions, key_positions)
         index = self._index(as_positions(query_positions), as_positions(key_positions))
-        share = np.exp(scores - scores.max(axis=2, keepdims=True, initial=-np.inf))
-        share /= share.sum(axis=2, keepdims=True)
-        out: Array = share @ (y @ self.weights["value"])
-        out += self._attention_by_row(share, index) @ self._table("value")
+        out += self._attention_by_row(attention, index) @ self._table("value")
         return out
 
     def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:

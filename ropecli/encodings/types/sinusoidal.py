@@ -38,7 +38,7 @@ class Sinusoidal(Encoding):
 
     @classmethod
     def shapes(cls, sizes: Sizes, **options: Any) -> dict[str, tuple[int, ...]]:
-        """W_q and W_k."""
+        """W_q, W_k and W_v."""
         check_dim(sizes.model_dim)
         choice("order", options.get("order", cls.order), ORDERS)
         choice("exponent", options.get("exponent", cls.exponent), EXPONENTS)
