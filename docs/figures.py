@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ropecli import Rotary, construct, rope, rotation
+from ropecli import Rotary, base_bound, construct, coverage, rope, rotation
+from ropecli.analyses.base_bound import BaseBounds
+from ropecli.analyses.coverage import Coverages
 from ropecli.render.figure import figure_bytes
 from ropecli.render.frequencies_figure import figure
 from ropecli.results import Drawable
@@ -17,6 +19,12 @@ Curves = Sequence[tuple[str, Rotary]]
 Contexts = Sequence[tuple[str, int]]
 
 PLAIN = ("default", Rotary(head_dim=128))
+#: Name, head dim, base and trained length of models.
+TRAINED = (
+    ("Llama 2", 128, 10_000.0, 4096),
+    ("Phi-3-mini", 96, 10_000.0, 2048),
+    ("Llama 3", 128, 500_000.0, 8192),
+)
 
 
 def write(folder: Path) -> None:
@@ -38,6 +46,18 @@ def write_results(folder: Path) -> None:
     results: dict[str, Drawable] = {
         "figure1": rotation(vector, Rotary(head_dim=64)),
         "construct": construct(Rotary(head_dim=128)),
+        "coverage": Coverages(
+            coverages=tuple(
+                coverage(Rotary(head_dim=dim, base=base), context_length=length, name=name)
+                for name, dim, base, length in TRAINED
+            )
+        ),
+        "base_bound": BaseBounds(
+            bounds=tuple(
+                base_bound(Rotary(head_dim=dim, base=base), context_length=length, name=name)
+                for name, dim, base, length in TRAINED[::2]
+            )
+        ),
     }
     for name, result in results.items():
         command = f"docs/figures.py, {name}"

@@ -34,7 +34,7 @@ from ropecli.rotary import rope
 from ropecli.rotary.types import ROPE_TYPES, formula, own_parameters
 
 DOCS = Path(__file__).parent
-PART = re.compile(r"^(<!-- generated: (\w+) ?(\w*) -->\n).*?(<!-- end -->)", re.M | re.DOTALL)
+PART = re.compile(r"^(<!-- generated: (\w+) ?([\w-]*) -->\n).*?(<!-- end -->)", re.M | re.DOTALL)
 GROUP = build()
 #: Arguments of rope types that config.json has no such key for.
 NO_KEYS = ("dim", "base", "axis", "direction", "pairs_in", "pairs_out", "layout", "rotary_offset")

@@ -1,6 +1,10 @@
 """The public names, each declared here and nowhere else; `__init__.py` loads them from here."""
 
 from ropecli._version import __version__ as __version__
+from ropecli.analyses.base_bound import BaseBound as BaseBound
+from ropecli.analyses.base_bound import BaseScan as BaseScan
+from ropecli.analyses.base_bound import base_bound as base_bound
+from ropecli.analyses.base_bound import base_scan as base_scan
 from ropecli.analyses.bound import Bound as Bound
 from ropecli.analyses.bound import bound as bound
 from ropecli.analyses.chunks import Chunks as Chunks
@@ -8,6 +12,8 @@ from ropecli.analyses.chunks import chunks as chunks
 from ropecli.analyses.construct import Construct as Construct
 from ropecli.analyses.construct import ConstructedHead as ConstructedHead
 from ropecli.analyses.construct import construct as construct
+from ropecli.analyses.coverage import Coverage as Coverage
+from ropecli.analyses.coverage import coverage as coverage
 from ropecli.analyses.decay import Decay as Decay
 from ropecli.analyses.decay import decay as decay
 from ropecli.analyses.expected import Expected as Expected

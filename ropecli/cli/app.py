@@ -33,6 +33,8 @@ COMMANDS = (
     "construct",
     "bound",
     "chunks",
+    "coverage",
+    "base-bound",
     "verify",
     "scores",
     "linear",

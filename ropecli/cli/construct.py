@@ -67,7 +67,7 @@ def construct(
       ropecli construct --pair 63 --distance 1
       ropecli construct --model config.json --write-q q.npy --write-k k.npy
 
-    Make queries and keys whose score is largest at a chosen distance. They are those of a diagonal
+    Make vectors whose score is largest at a chosen distance. They are those of a diagonal
     head (0), of a head of the previous token (1), or of any other, with the length that
     attention needs. Also show which pairs keep the sign of a match within the context.
     """

@@ -50,6 +50,13 @@ class NamedRotary:
     overrides: tuple[str, ...] = ()  #: Notes on values that take the place of the model's.
 
     @property
+    def reach(self) -> int | None:
+        """Longest distance that the layer sees: the context, or a sliding window below it."""
+        window = None if self.layer is None else self.layer.settings.window
+        known = [length for length in (self.context, window) if length is not None]
+        return min(known, default=None)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Overrides and assumptions, and a table that depends on a length not given."""
         return (*self.overrides, *self._notes_of_layer)

@@ -36,19 +36,21 @@ def draw(
     x_label: str,
     columns: int = 80,
     least: float | None = None,
-    log: bool = False,
+    log: str = "",
 ) -> str:
     """Return curves in a frame with labelled axes, and a legend for several.
 
     Args:
-        curves: Over the same distances.
+        curves: The first one from end to end of the horizontal axis, others within.
         x_label: Label of the horizontal axis.
         columns: Columns of the terminal.
         least: Start of the vertical axis; the lowest value by default.
-        log: Draw both axes on a logarithmic scale; all values are above 0.
+        log: Logarithmic axes, whose values are all above 0: "", "x", "y" or "xy".
     """
-    if log:
-        curves = [replace(curve, x=np.log10(curve.x), y=np.log10(curve.y)) for curve in curves]
+    if "x" in log:
+        curves = [replace(curve, x=np.log10(curve.x)) for curve in curves]
+    if "y" in log:
+        curves = [replace(curve, y=np.log10(curve.y)) for curve in curves]
         least = None if least is None else math.log10(least)
     height, width = HEIGHT, max(NARROWEST, min(WIDTH, columns - MARGIN))
     left, right = float(curves[0].x[0]), float(curves[0].x[-1])
@@ -73,14 +75,14 @@ def draw(
         _draw_curve(canvas, curve, np.linspace(left, right, 2 * width), STYLES[index % len(STYLES)])
     ticks = {0: high, height // 2: high - (high - low) * (height // 2) / (height - 1)}
     ticks[height - 1] = low
-    labels = {row: f"{_unscaled(value, log=log) + 0.0:.3g}" for row, value in ticks.items()}
+    labels = {row: f"{_unscaled(value, log='y' in log) + 0.0:.3g}" for row, value in ticks.items()}
     margin = max(len(label) for label in labels.values())
     lines = [
         f"  {labels.get(row, ''):>{margin}} |{text.rstrip(chr(0x2800))}"
         for row, text in enumerate(canvas.plot().splitlines())
     ]
     lines.append(f"  {'':>{margin}} +{'-' * width}")
-    lines.append(f"  {'':>{margin}}  {_scale(left, right, width, log=log)}")
+    lines.append(f"  {'':>{margin}}  {_scale(left, right, width, log='x' in log)}")
     lines.append(f"  {'':>{margin}}  {x_label:>{width}}")
     if len(curves) > 1:
         for index, curve in enumerate(curves):
@@ -92,10 +94,10 @@ def _draw_curve(
     canvas: plotille.Canvas, curve: Curve, columns: NDArray[np.float64], style: tuple[int, int]
 ) -> None:
     """Connect the values at each column of dots, with gaps by the style."""
-    heights = np.interp(columns, curve.x, curve.y)
+    heights = np.interp(columns, curve.x, curve.y, left=np.nan, right=np.nan)
     on, off = style
     for i in range(len(columns) - 1):
-        if i % (on + off) < on:
+        if i % (on + off) < on and np.isfinite(heights[i : i + 2]).all():
             x, y = columns[i : i + 2], heights[i : i + 2]
             canvas.line(float(x[0]), float(y[0]), float(x[1]), float(y[1]))
 

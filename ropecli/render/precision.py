@@ -185,7 +185,7 @@ def _plot(result: Precision, width: int) -> str | None:
     low, high = float(finite.min()), float(finite.max())
     curves = [Curve(label=names, x=x, y=y.clip(low, high)) for names, y in errors.items()]
     plots = [
-        draw(curves[i : i + MOST_CURVES], x_label="position", columns=width, least=low, log=True)
+        draw(curves[i : i + MOST_CURVES], x_label="position", columns=width, least=low, log="xy")
         for i in range(0, len(curves), MOST_CURVES)
     ]
     return "\n\n".join(["  largest phase error up to a position (rad)", *plots])

@@ -21,6 +21,8 @@ RUNS = {
     "bound": ["1,2,3,4", "x.npy", "--max-dist", "2"],
     "chunks": ["rows.npy", "rows.npy"],
     "construct": ["--dim", "4", "--context", "4"],
+    "coverage": ["--dim", "8", "--context", "100"],
+    "base-bound": ["--dim", "8", "--context", "10", "--positions", "20"],
     "verify": ["--dim", "2", "--dtype", "float64", "--layout", "half", "--max-position", "10"],
     "scores": ["--encodings", "rope", "--length", "2", "--model-dim", "4", "--heads", "1"],
     "linear": ["--length", "8", "--dim", "4", "-o", "x.csv", "--force"],

@@ -62,7 +62,7 @@ def test_help_lists_the_built_commands_and_no_others() -> None:
     assert [line.split()[0] for line in lines] == list(COMMANDS)
     assert all(len(line.split()) > 3 for line in lines)  # each with what it does
     for command in COMMANDS:
-        assert (ROOT / "ropecli" / "cli" / f"{command}.py").exists()
+        assert (ROOT / "ropecli" / "cli" / f"{command.replace('-', '_')}.py").exists()
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])

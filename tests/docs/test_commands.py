@@ -26,7 +26,10 @@ pytestmark = pytest.mark.slow
 DOCS = ROOT / "docs"
 GROUP = build()
 #: A second run of what fills other keys.
-MORE_RUNS = {"decay": ["--encoding", "t5", "--dim", "2", "--max-dist", "1"]}
+MORE_RUNS = {
+    "base-bound": ["--scan", "--dim", "8", "--context", "10", "--grid", "3"],
+    "decay": ["--encoding", "t5", "--dim", "2", "--max-dist", "1"],
+}
 
 
 def generate(*arguments: str, docs: Path = DOCS) -> subprocess.CompletedProcess[str]:

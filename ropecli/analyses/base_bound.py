@@ -1,0 +1,376 @@
+"""The context that a base can hold: where the sum of cosines first turns negative (Men et al.)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ropecli.errors import ArgumentError
+from ropecli.kernels import abel, cosine_sum
+from ropecli.kernels.jit import thread_count
+from ropecli.numbers import between, even, positive
+from ropecli.results import Drawable
+from ropecli.rotary.rotary import Rotary
+from ropecli.units import DOUBLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from ropecli.results import Figure
+
+POSITIONS = 2**20  #: Searched by default.
+LONGEST = 2**32  #: Most positions of a search, which takes a minute at 64 pairs.
+BASES = 1000  #: Of a scan.
+MOST_BASES = 10**6
+WORK = 2**34  #: Cosines of one call of the kernel, a second or two, after which Ctrl-C counts.
+TABLES = 2**22  #: Frequencies of all bases that are searched at a time.
+SHORT = 2**16  #: Positions up to which one thread is done before others have woken.
+BLOCK = 2**16  #: Positions of which the sums are held at a time.
+BINS = 64  #: Of a curve, for each doubling of the position.
+BEYOND = 4  #: A curve goes on to this multiple of the first negative position.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BaseBound(Drawable):
+    """The longest context of an encoding by the sum of its cosines, B(m) = sum_i cos(m theta_i).
+
+    A context L holds if B(m) >= 0 for every distance m = 0 ... L (Men et al. 2024, Eq. 10). A
+    text of L tokens has no distance beyond L - 1: counted so, every length is larger by one.
+    """
+
+    rope: Rotary  #: The encoding.
+    name: str | None = None  #: Name in front of the encoding's, such as a model's.
+    context_length: int | None  #: The context asked about, in positions.
+    searched: int  #: The last distance that was searched for a negative sum.
+    first_negative: int | None  #: The first distance with B(m) < 0; None if there is none.
+    position: NDArray[np.int64]  #: First distance of each part of the curve, (parts,).
+    last_position: NDArray[np.int64]  #: Last distance of each part, (parts,).
+    lowest: NDArray[np.float64]  #: Smallest B(m) in each part, (parts,).
+    highest: NDArray[np.float64]  #: Largest B(m) in each part, (parts,).
+
+    def __str__(self) -> str:
+        return str(BaseBounds(bounds=(self,)))
+
+    def figure(self, *others: BaseBound) -> Figure:
+        """Return the sum of cosines against distance, with the first negative one marked.
+
+        Args:
+            *others: Further encodings for the same axes.
+        """
+        return BaseBounds(bounds=(self, *others)).figure()
+
+    @property
+    def longest_context(self) -> int | None:
+        """The largest L with B(m) >= 0 for m = 0 ... L; None if all that was searched holds."""
+        return None if self.first_negative is None else self.first_negative - 1
+
+    @property
+    def holds(self) -> bool | None:
+        """True if B(m) >= 0 up to the context length; None without one."""
+        if self.context_length is None:
+            return None
+        return self.first_negative is None or self.first_negative > self.context_length
+
+    @property
+    def never_negative(self) -> bool:
+        """True if as many pairs never turn as turn: then no distance has a negative sum."""
+        return _never_negative(_with_still(self.rope))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BaseBounds(Drawable):
+    """Encodings that are shown together."""
+
+    bounds: tuple[BaseBound, ...]  #: At least one.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BaseScan(Drawable):
+    """Which bases of a grid hold a context, for plain RoPE.
+
+    The bases that hold are not an interval: below `safe_above`, those that hold and those that do
+    not alternate, and islands narrower than the grid's spacing stay unseen.
+    """
+
+    head_dim: int  #: Coordinates of a head.
+    rotary_dim: int  #: Of those, coordinates that are rotated.
+    context_length: int  #: L: a base holds if B(m) >= 0 for m = 0 ... L.
+    base: NDArray[np.float64]  #: Bases of the grid, rising, (bases,).
+    first_negative: NDArray[np.int64]  #: First m <= L with B(m) < 0; -1 if none, (bases,).
+    proven_above: float | None  #: Every base from this one on holds, by a bound on each cosine.
+
+    @property
+    def holds(self) -> NDArray[np.bool_]:
+        """True for each base of the grid that holds the context, (bases,)."""
+        return self.first_negative < 0
+
+    @property
+    def smallest(self) -> float | None:
+        """The smallest base of the grid that holds the context; None if none does."""
+        return float(self.base[int(self.holds.argmax())]) if self.holds.any() else None
+
+    @property
+    def safe_above(self) -> float | None:
+        """The largest base of the grid that fails; None if none does."""
+        failing = self.base[~self.holds]
+        return float(failing[-1]) if len(failing) else None
+
+    @property
+    def runs(self) -> tuple[tuple[float, float], ...]:
+        """First and last base of each run of neighbours in the grid that hold."""
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], self.holds, [False]])))
+        return tuple(
+            (float(self.base[a]), float(self.base[b - 1])) for a, b in edges.reshape(-1, 2)
+        )
+
+    @property
+    def ratio(self) -> float:
+        """Ratio of neighbouring bases of the grid."""
+        count = len(self.base)
+        return float(self.base[-1] / self.base[0]) ** (1 / (count - 1)) if count > 1 else 1.0
+
+
+def base_bound(
+    rope: Rotary,
+    *,
+    context_length: int | None = None,
+    positions: int = POSITIONS,
+    name: str | None = None,
+) -> BaseBound:
+    """Find the first distance m at which B(m) = sum_i cos(m theta_i) is negative.
+
+    B(m) is, up to a factor, how much more a query of random coordinates attends to a key that
+    resembles it than to a random one at distance m (Men et al. 2024, arXiv:2405.14591, Theorem
+    1). It is taken of the float64 frequencies as they are. A sum that rounding might have given
+    the wrong sign is computed again with as many digits as its sign needs.
+
+    Args:
+        rope: The encoding, of any rope type.
+        context_length: The context asked about, in positions, up to 2^32.
+        positions: Last distance to search, unless the context is beyond it, up to 2^32.
+        name: Name of the encoding, such as a model's.
+
+    Raises:
+        ArgumentError: A value out of range.
+        ArgumentTypeError: Not an integer.
+    """
+    if context_length is not None:
+        context_length = between("context length", context_length, 1, LONGEST)
+    last = max(between("positions", positions, 1, LONGEST), context_length or 0)
+    if rope.grows:
+        msg = "the sum of cosines is for rotations, and xPos changes lengths with position"
+        raise ArgumentError(msg)
+    table = _with_still(rope)
+    found = int(_first_negative(table[None], last)[0])
+    end = last if found < 0 else min(last, max(context_length or 0, BEYOND * found))
+    starts, ends, lowest, highest = _curve(table, end)
+    return BaseBound(
+        rope=rope,
+        name=name,
+        context_length=context_length,
+        searched=last,
+        first_negative=None if found < 0 else found,
+        position=starts,
+        last_position=ends,
+        lowest=lowest,
+        highest=highest,
+    )
+
+
+def base_scan(
+    *,
+    context_length: int,
+    head_dim: int = 128,
+    rotary_dim: int | None = None,
+    low: float | None = None,
+    high: float | None = None,
+    grid: int = BASES,
+) -> BaseScan:
+    """Find which bases of a grid hold a context L: B(m) >= 0 for m = 0 ... L.
+
+    Every base is searched on its own, since a larger base may hold less than a smaller one.
+
+    Args:
+        context_length: L, in positions, up to 2^32.
+        head_dim: Coordinates of one head's vector.
+        rotary_dim: Coordinates that are rotated; all of head_dim by default.
+        low: First base of the grid; L by default, below all that hold: with more and more pairs
+            the least that holds comes down to 1.62 L.
+        high: Last base of the grid; by default the least for which a bound on each cosine proves
+            that it and all above hold.
+        grid: Number of bases, evenly spaced in their logarithm.
+
+    Raises:
+        ArgumentError: A value out of range, or no high where no base is proven to hold.
+        ArgumentTypeError: A value of the wrong type.
+    """
+    context = between("context length", context_length, 1, LONGEST)
+    dim = even("head dim", head_dim)
+    rotated = dim if rotary_dim is None else between("rotary dim", rotary_dim, 2, dim)
+    count = between("grid", grid, 2, MOST_BASES)
+
+    def table(base: float) -> NDArray[np.float64]:
+        return _with_still(Rotary(head_dim=dim, rotary_dim=rotated, base=base))
+
+    proven = _proven_above(context, table)
+    if high is None and proven is None:
+        msg = f"high must be given where no base is proven to hold, as with rotary dim {rotated}"
+        raise ArgumentError(msg)
+    last = positive("high", max(proven or 0.0, 2.0) if high is None else high)
+    first = positive("low", min(float(context), last / 2) if low is None else low)
+    if first >= last:
+        msg = f"low must be below high, got {first:g} and {last:g}"
+        raise ArgumentError(msg)
+    tried = np.geomspace(first, last, count)
+    found = np.empty(count, np.int64)
+    most = max(1, TABLES // dim)
+    for begin in range(0, count, most):
+        part = slice(begin, begin + most)
+        found[part] = _first_negative(np.stack([table(base) for base in tried[part]]), context)
+    return BaseScan(
+        head_dim=dim,
+        rotary_dim=rotated,
+        context_length=context,
+        base=tried,
+        first_negative=found,
+        proven_above=proven,
+    )
+
+
+def _with_still(rope: Rotary) -> NDArray[np.float64]:
+    """Return the frequencies, and 0 for every two coordinates that no pair rotates."""
+    return np.pad(rope.inv_freq, (0, (rope.head_dim - rope.rotary_dim) // 2))
+
+
+def _first_negative(tables: NDArray[np.float64], last: int) -> NDArray[np.int64]:
+    """Return the first m = 0 ... last with B(m) < 0 of each table, (rows, pairs); -1 if none."""
+    rows, pairs = tables.shape
+    found = np.full(rows, -1, np.int64)
+    # Neighbours, of which those with the largest bases take longest, go to different threads.
+    order = np.argsort(np.arange(rows) % thread_count(), kind="stable")
+    rest = order[[not _never_negative(tables[row]) for row in order]]
+    slope, floor = _margin(tables)
+    begin = 0
+    while begin <= last and len(rest):
+        stop = min(last, begin + max(WORK // (pairs * len(rest)), BLOCK) - 1)
+        start = np.full(len(rest), begin, np.int64)
+        undecided = np.arange(len(rest))
+        while len(undecided):
+            own = rest[undecided]
+            at, value = np.empty(len(own), np.int64), np.zeros(len(own))
+            cosine_sum.first_below(
+                *(np.ascontiguousarray(tables[own]), start[undecided], stop),
+                *(slope[own], floor[own], at, value),
+                small=len(own) == 1 or stop - begin < SHORT,
+            )
+            # A threshold is that of its block's end, up to a width beyond the position.
+            margin = slope[own] * (at + cosine_sum.WIDTH) + floor[own]
+            negative = (at >= 0) & (
+                (value < -margin)
+                | [
+                    m >= 0 and abs(v) <= e and _is_negative(tables[row], int(m))
+                    for row, m, v, e in zip(own, at, value, margin, strict=True)
+                ]
+            )
+            found[own[negative]] = at[negative]
+            start[undecided] = at + 1
+            undecided = undecided[(at >= 0) & ~negative]
+        rest = rest[found[rest] < 0]
+        begin = stop + 1
+    return found
+
+
+def _margin(tables: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return slope and floor: the kernel's B is within slope m + floor of the exact one.
+
+    With u = 2^-53, the angle m theta rounds by at most u m theta in all its parts. cos and sin of
+    an angle are off by 2 u each, that is 2 sqrt(2) u of a complex number, and a product rounds by
+    sqrt(5) u more. A centre has up to RUN factors with a product between each two, an offset 2.
+    The sum of the pairs rounds each product once and each partial sum once: its P pairs, whose
+    terms have sizes that add up to at most P, are off by (P + 1) u P. 1.01 covers products of two
+    errors.
+    """
+    pairs = tables.shape[1]
+    factors = cosine_sum.RUN + 2
+    floor = 2 * math.sqrt(2) * factors + math.sqrt(5) * (factors - 2) + pairs + 1
+    slope = 1.01 * DOUBLE * np.abs(tables).sum(axis=1)
+    floor *= 1.01 * DOUBLE * pairs
+    return slope, np.full(len(tables), floor)
+
+
+def _is_negative(inv_freq: NDArray[np.float64], m: int) -> bool:
+    """Return whether B(m) < 0, with as many digits as that takes.
+
+    B(m) of a float64 table is never 0 for m > 0: by Lindemann and Weierstrass powers of e with
+    different algebraic exponents do not cancel, and every cosine counts with the same sign.
+    """
+    from mpmath import mp, mpf
+
+    digits = 40
+    while True:
+        with mp.workdps(digits + len(str(m)) + 10):
+            total = mp.fsum(mp.cos(m * mpf(float(theta))) for theta in inv_freq)
+            if abs(total) > mpf(10) ** -digits * len(inv_freq):
+                return bool(total < 0)
+        digits *= 2
+
+
+def _never_negative(inv_freq: NDArray[np.float64]) -> bool:
+    """Return whether the pairs that never turn, each cosine 1, outweigh the others at their -1."""
+    return 2 * int(np.count_nonzero(inv_freq == 0)) >= len(inv_freq)
+
+
+def _proven_above(context: int, table: Callable[[float], NDArray[np.float64]]) -> float | None:
+    """Return a base from which on every base holds; None if no base is large enough for that.
+
+    A pair with L theta <= pi has cos(m theta) >= cos(L theta) for m = 0 ... L, and any other at
+    least -1. The sum of these bounds does not fall as the base rises, so it may be bisected.
+
+    Args:
+        context: L, in positions.
+        table: Frequencies by base.
+    """
+
+    def bound(exponent: float) -> float:
+        theta = table(10.0**exponent)
+        return float(np.cos(np.minimum(context * theta, math.pi)).sum()) - 1e-9 * len(theta)
+
+    low, high = 0.0, 300.0  # of the exponent; 1e-9 is far above the rounding of a cosine
+    if bound(high) < 0:
+        return None
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        low, high = (low, middle) if bound(middle) >= 0 else (middle, high)
+    return float(10.0**high)
+
+
+def _curve(
+    inv_freq: NDArray[np.float64], end: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return first and last distance, lowest and highest B of the parts of 0 ... end.
+
+    Distances up to BINS have a part each; beyond, a part is a BINS-th of a doubling.
+    """
+    doublings = math.log2(max(end, 1))
+    edges = np.exp2(np.arange(0, doublings, 1 / BINS)).round().astype(np.int64)
+    starts = np.unique(np.concatenate([[0], edges[edges <= end]]))
+    ends = np.append(starts[1:] - 1, end)
+    lowest, highest = np.full(len(starts), np.inf), np.full(len(starts), -np.inf)
+    table = np.empty((2, len(inv_freq), abel.BLOCK))
+    abel.fill_steps(inv_freq, 1.0, *table, small=end < SHORT)
+    ones, zeros = np.ones(len(inv_freq)), np.zeros(len(inv_freq))
+    for begin in range(0, end + 1, BLOCK):
+        sums = np.empty(min(BLOCK, end + 1 - begin))
+        abel.scores(inv_freq, ones, zeros, float(begin), 1.0, *table, sums, small=end < SHORT)
+        first = int(np.searchsorted(starts, begin, side="right")) - 1
+        last = int(np.searchsorted(starts, begin + len(sums)))
+        cuts = np.maximum(starts[first:last] - begin, 0)
+        part = slice(first, last)
+        lowest[part] = np.minimum(lowest[part], np.minimum.reduceat(sums, cuts))
+        highest[part] = np.maximum(highest[part], np.maximum.reduceat(sums, cuts))
+    return starts, ends, lowest, highest

@@ -1,0 +1,132 @@
+"""Wavelengths of the pairs, and how much of a turn each makes within a context."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ropecli.numbers import length
+from ropecli.results import Drawable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ropecli.results import Figure
+    from ropecli.rotary.rotary import Rotary
+
+TURN = 2 * math.pi  #: Radians.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Coverage(Drawable):
+    """How far the pairs of an encoding rotate within a context."""
+
+    rope: Rotary  #: The encoding.
+    name: str | None = None  #: Name in front of the encoding's, such as a model's.
+    context_length: int  #: L, in positions.
+    trained_length: int  #: Positions before frequencies were scaled, for the critical dim.
+    wavelength: NDArray[np.float64]  #: Positions per turn, infinite where it never turns, (pairs,).
+    turns: NDArray[np.float64]  #: L over wavelength, (pairs,).
+    angle: NDArray[np.float64]  #: Radians covered, L |theta_i| up to 2 pi, (pairs,).
+    critical_dim: int | None  #: 2 ceil(d/2 log_b(T / 2 pi)), T the trained length; None if no base.
+
+    def __str__(self) -> str:
+        return str(Coverages(coverages=(self,)))
+
+    def figure(self, *others: Coverage) -> Figure:
+        """Return the wavelengths against the index of the pair, with the contexts as lines.
+
+        Args:
+            *others: Further encodings for the same axes.
+        """
+        return Coverages(coverages=(self, *others)).figure()
+
+    @property
+    def incomplete(self) -> tuple[int, ...]:
+        """Pairs that turn, but never complete a turn within the context."""
+        return tuple(np.flatnonzero((self.turns > 0) & (self.turns < 1)).tolist())
+
+    @property
+    def still(self) -> tuple[int, ...]:
+        """Pairs that never turn: their frequency is 0."""
+        return tuple(np.flatnonzero(self.turns == 0).tolist())
+
+    @property
+    def slowest(self) -> int | None:
+        """The pair with the longest finite wavelength; None if no pair turns."""
+        turning = np.where(self.turns > 0, self.turns, np.inf)
+        return int(turning.argmin()) if self.turns.any() else None
+
+    @property
+    def granularity(self) -> float:
+        """Mean over the pairs of sin theta_i, by which neighbouring positions differ.
+
+        Xiong et al. 2023 (arXiv:2309.16039), App. B, for vectors whose coordinates are all equal.
+        """
+        return float(np.sin(self.rope.inv_freq).mean())
+
+    @property
+    def neighbour_cosine(self) -> float:
+        """Mean over the pairs of cos theta_i: the cosine of neighbouring positions' vectors."""
+        return float(np.cos(self.rope.inv_freq).mean())
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Coverages(Drawable):
+    """Encodings that are shown together."""
+
+    coverages: tuple[Coverage, ...]  #: At least one.
+
+
+def coverage(
+    rope: Rotary,
+    *,
+    context_length: int = 4096,
+    trained_length: int | None = None,
+    name: str | None = None,
+) -> Coverage:
+    """Compare each pair's wavelength, 2 pi / theta_i positions, with a context length.
+
+    Pairs from the critical dim on have not completed a turn in training (Liu et al. 2023,
+    arXiv:2310.05209; LongRoPE2 Eq. 7): longer contexts show them angles that they have never
+    seen. It is counted from the base alone, whatever scaling came later.
+
+    Args:
+        rope: The encoding.
+        context_length: L, in positions.
+        trained_length: Context length of the training with the unscaled base, for the critical
+            dim; L by default.
+        name: Name of the encoding, such as a model's.
+
+    Raises:
+        ArgumentError: A length out of range.
+        ArgumentTypeError: A length that is not a whole number.
+    """
+    context = length("context length", context_length)
+    trained = context if trained_length is None else length("trained length", trained_length)
+    angle = context * np.abs(rope.inv_freq)
+    return Coverage(
+        rope=rope,
+        name=name,
+        context_length=context,
+        trained_length=trained,
+        wavelength=rope.wavelength,
+        turns=angle / TURN,
+        angle=np.minimum(angle, TURN),
+        critical_dim=_critical_dim(rope, trained),
+    )
+
+
+def _critical_dim(rope: Rotary, trained: int) -> int | None:
+    """Return twice the number of pairs that complete a turn in training.
+
+    That is the papers' formula: lambda_i < T means i < d/2 log_b(T / 2 pi), and the whole numbers
+    from 0 below x are ceil(x). Pairs that never turn do not count.
+    """
+    if rope.formula is None or rope.formula.sets_axes:
+        return None
+    unscaled = rope.formula.unscaled.table().inv_freq[: rope.rotary_dim // 2]
+    return 2 * int(np.count_nonzero((unscaled * trained > TURN) & (rope.inv_freq != 0)))

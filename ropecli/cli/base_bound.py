@@ -1,0 +1,132 @@
+"""The base-bound command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ropecli.cli.command import Help, command
+from ropecli.cli.options import EncodingListOptions, OutputOptions
+from ropecli.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from ropecli.cli.encoding import NamedRotary
+
+DIM = 128
+
+
+@command
+def base_bound(
+    positions: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Last distance to search. [default: 1048576]"),
+    ] = None,
+    scan: Annotated[
+        bool, typer.Option("--scan", help="Find the bases that hold the context; plain RoPE only.")
+    ] = False,
+    low: Annotated[
+        float | None,
+        typer.Option(metavar="B", help="First base of --scan. [default: the context]"),
+    ] = None,
+    high: Annotated[
+        float | None,
+        typer.Option(metavar="B", help="Last base of --scan. [default: the least proven to hold]"),
+    ] = None,
+    grid: Annotated[
+        int | None, typer.Option(metavar="N", help="Number of bases of --scan. [default: 1000]")
+    ] = None,
+    *,
+    rope: Annotated[
+        EncodingListOptions,
+        Help(
+            dim="Head dim, even; repeatable. [default: 128]",
+            context="Context length asked about. [default: the model's]",
+        ),
+    ],
+    output: OutputOptions,
+) -> None:
+    """\b
+    Examples:
+      ropecli base-bound --base 500000 --context 131072
+        Holds up to 18,437: the sum is first negative at distance 18,438.
+        A context of 131,072 does not hold.
+      ropecli base-bound --model config.json -o sums.png
+      ropecli base-bound --base 10000 --base 500000 --base 8e6
+      ropecli base-bound --scan --context 4096
+      ropecli base-bound --scan --context 8192 --low 8e4 --high 9e4 -o scan.csv
+
+    Find the longest context that a base can hold. It ends where the sum of the pairs' cosines
+    first turns negative (Men et al. 2024): from there on a query attends less to a key that
+    resembles it than to a random one. With --scan, find the bases that hold a context.
+    """
+    from ropecli.analyses.base_bound import POSITIONS, BaseBounds
+    from ropecli.analyses.base_bound import base_bound as analyse
+
+    bases = {"low": low, "high": high, "grid": grid}
+    if scan:
+        _scan(rope, positions, bases, output)
+        return
+    for name, value in bases.items():
+        if value is not None:
+            msg = f"--{name} needs --scan, got {value!r} without it"
+            raise ArgumentError(msg)
+    ropes = rope.encodings(dim=DIM)
+    output.note(*(f"{each.name}: {note}" for each in ropes for note in each.notes))
+    last = POSITIONS if positions is None else positions
+    found = [
+        analyse(each.rope, context_length=each.reach, positions=last, name=each.name)
+        for each in ropes
+    ]
+    resolved = {
+        "positions": last,
+        "dim": None if rope.model else list(dict.fromkeys(each.rope.head_dim for each in ropes)),
+        "base": None if rope.model else list(dict.fromkeys(each.rope.base for each in ropes)),
+    }
+    parameters = output.parameters(*bases, **resolved)
+    output.show(BaseBounds(bounds=tuple(found)), parameters)
+
+
+def _scan(
+    rope: EncodingListOptions,
+    positions: int | None,
+    bases: dict[str, float | int | None],
+    output: OutputOptions,
+) -> None:
+    """Show which bases hold a context."""
+    from ropecli.analyses.base_bound import base_scan
+
+    others = {
+        "--positions": positions,
+        "--base": rope.base,
+        "--rope-type": rope.rope_type,
+        "--set": rope.set,
+    }
+    given = [name for name, value in others.items() if value not in (None, [])]
+    if given:
+        msg = f"--scan tries bases of plain RoPE up to --context; leave {', '.join(given)} out"
+        raise ArgumentError(msg)
+    ropes: list[NamedRotary] = rope.encodings(dim=DIM)
+    if len(ropes) != 1:
+        msg = f"--scan takes one --dim, --model or --layer, got {len(ropes)}"
+        raise ArgumentError(msg)
+    (named,) = ropes
+    if named.reach is None:
+        msg = "--scan needs --context, or a --model with a context length"
+        raise ArgumentError(msg)
+    result = base_scan(
+        context_length=named.reach,
+        head_dim=named.rope.head_dim,
+        rotary_dim=named.rope.rotary_dim,
+        **{name: value for name, value in bases.items() if value is not None},  # type: ignore[arg-type]
+    )
+    resolved = {
+        "context": named.reach,
+        "dim": [named.rope.head_dim],
+        "rotary_dim": named.rope.rotary_dim,
+        "low": float(result.base[0]),
+        "high": float(result.base[-1]),
+        "grid": len(result.base),
+    }
+    unused = ("positions", "base", "rope_type", "set")
+    output.show(result, output.parameters(*unused, **resolved))
