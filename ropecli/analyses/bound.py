@@ -13,7 +13,7 @@ from ropecli.numbers import at_least, number
 from ropecli.results import Drawable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from ropecli.rotary import Rotary
 
@@ -105,7 +105,7 @@ def bound(
     square = rope.attention_factor**2
     h = square * h
     turn = np.exp(1j * distance * rope.inv_freq)
-    largest = float(np.abs(h).max())
+    largest, fastest = float(np.abs(h).max()), _length(rope.inv_freq)
     in_pairs = np.zeros(rope.head_dim, dtype=bool)
     in_pairs[rope.pairs_in] = True
     lengths = np.where(in_pairs, rope.attention_factor, 1.0)
@@ -122,17 +122,22 @@ def bound(
         abel_bound=by_abel,
         max_bound=by_max,
         envelope=float(np.abs(h).sum()) + abs(rest),
-        norms=float(np.linalg.norm(lengths * q) * np.linalg.norm(lengths * k)),
-        rms=math.sqrt(float((np.abs(turning) ** 2).sum()) / 2 + still**2),
+        norms=_length(lengths * q) * _length(lengths * k),
+        rms=_length([*(np.abs(turning) / math.sqrt(2)), still]),
         products=h,
         at=distance,
         contributions=(h * turn).real,
         partial_sums=np.cumsum(turn),
         interpolation_error=np.abs(halfway - (score[:-1] + score[1:]) / 2),
-        interpolation_bound=largest * float((rope.inv_freq**2).sum()) / 8,
+        interpolation_bound=largest * (fastest * fastest) / 8,
         printed_bound=_printed(rope, largest),
         name=name,
     )
+
+
+def _length(values: ArrayLike) -> float:
+    """Return the 2-norm, without squares that overflow."""
+    return float(np.hypot.reduce(np.asarray(values, dtype=np.float64)))
 
 
 def _printed(rope: Rotary, largest: float) -> float | None:

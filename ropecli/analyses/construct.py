@@ -170,7 +170,7 @@ def _losses(rope: Rotary, psi: NDArray[np.float64], length: int) -> NDArray[np.f
         block[:] = weights @ np.square(sine, out=sine)
         # Half an ulp of each angle, of which there are two, and of each sine, product and sum.
         errors = 2 * DOUBLE * (start + BLOCK) * halves + (5 * DOUBLE if start else 0)
-        block[block <= weights @ errors**2] = 0
+        block[block <= weights @ np.minimum(errors, 1) ** 2] = 0
     return losses
 
 
@@ -213,20 +213,22 @@ def _head(
 def _squared_norm(losses: NDArray[np.float64], epsilon: float) -> float | None:
     """Return the least c with sum e^{-c losses} <= epsilon / (1 - epsilon), by bisection.
 
-    None where a loss is 0: then the sum is 1 or more for every c. Without losses c is 1.
+    None if there is none, since a loss of 0 counts 1 for every c. Where every c will do, it is 1.
     """
-    if not len(losses):
-        return 1.0
-    least = float(losses.min())
-    if not least:
-        return None
     odds = epsilon / (1 - epsilon)
+    if len(losses) <= odds:
+        return 1.0
+    odds -= float((losses == 0).sum())
+    if odds <= 0:
+        return None
+    losses = losses[losses > 0]
+    least = float(losses.min())
     # The largest term alone must be that small, and all are at most as large as it.
     low, high = (max(0.0, math.log(n / odds)) / least for n in (1, len(losses)))
-    reach = (math.log(len(losses) / odds) + NEGLIGIBLE) / max(low, least)
-    near = losses[losses <= max(reach, 2 * least)] if low else losses
+    if low:
+        losses = losses[losses <= (math.log(len(losses) / odds) + NEGLIGIBLE) / low]
     while (middle := (low + high) / 2) not in (low, high):
-        if float(np.exp(-middle * near).sum()) > odds:
+        if float(np.exp(-middle * losses).sum()) > odds:
             low = middle
         else:
             high = middle

@@ -101,7 +101,7 @@ def _verdict(result: Construct) -> str:
             "No pair rotates, so distance does not change a score: NoPE has no such head. A token "
             "that occurs twice gets less than 1/2 each time (Proposition 5.2)."
         )
-    if any(head.squared_norm is None for head in result.heads):
+    if any(head.margin == 0 for head in result.heads):
         return (
             "Another score is as large as the largest, to the rounding of angles: no length of "
             "the vectors tells the two distances apart."

@@ -109,6 +109,27 @@ def test_attention_is_at_least_what_was_asked_at_every_position(
     assert short[-1] < 1 - epsilon
 
 
+@pytest.mark.parametrize("factor", [0.1, 3.0])
+def test_an_attention_factor_is_part_of_the_score(factor: float) -> None:
+    """Losses of several units fall out of reach of each other, and must still be counted."""
+    made = Rotary.from_inv_freq([3.1, -0.7], attention_factor=factor)
+    for head in construct(made, context_length=9).heads:
+        shares = attentions(head.score, head.distance)
+        assert shares[-1] == pytest.approx(0.99, rel=1e-12)
+        assert head.attention == pytest.approx(0.99, rel=1e-12)
+
+
+def test_little_attention_needs_no_length_and_some_a_length_in_spite_of_a_tie() -> None:
+    one = construct(Rotary(head_dim=8), distances=[2], context_length=4, epsilon=0.8)
+    assert one.heads[0].squared_norm == 1.0  # a quarter each is more than a fifth
+    tie = Rotary.from_inv_freq([2 * math.pi / 7])
+    (head,) = construct(tie, distances=[2], context_length=12, epsilon=0.6).heads
+    assert head.runner_up == 9
+    assert head.squared_norm is not None
+    assert attentions(head.score, 2)[-1] == pytest.approx(0.4, rel=1e-9)
+    assert head.attention == pytest.approx(0.4, rel=1e-9)
+
+
 def test_the_formula_of_theorem_5_3() -> None:
     """alpha_ii = 1 / (1 + sum_{k < i} exp(|psi|^2 (cos((k - i) g) - 1))) for one pair."""
     result = construct(Rotary(head_dim=2), distances=[0], context_length=20, epsilon=0.1)
