@@ -20,6 +20,7 @@ from ropecli.analyses.expected import Expected as Expected
 from ropecli.analyses.expected import expected_score as expected_score
 from ropecli.analyses.frequencies import FrequencyTable as FrequencyTable
 from ropecli.analyses.frequencies import frequency_table as frequency_table
+from ropecli.analyses.importance import Importance as Importance
 from ropecli.analyses.info import Info as Info
 from ropecli.analyses.info import info as info
 from ropecli.analyses.invariance import Invariance as Invariance

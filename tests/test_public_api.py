@@ -53,6 +53,7 @@ RESULTS = [
     "Finding",
     "FrequencyTable",
     "Identification",
+    "Importance",
     "Info",
     "Invariance",
     "Layer",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.analyses.feature_maps import features
+from ropecli.analyses.importance import Importance, compare_importance
 from ropecli.arrays import as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.kernels import linear as kernels
@@ -49,6 +50,7 @@ class Attention:
     rotated_denominator_min: float  #: The same with both rotated, unlike Eq. 19.
     undefined_rows: int  #: Rows with no output.
     error: float  #: Largest |O(N) form - quadratic form| on the sampled rows.
+    importance: Importance  #: Its weights next to those of softmax attention, on some rows.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -92,6 +94,8 @@ def linear(
     rotated = rotate(phi_q, rope, positions), rotate(phi_k, rope.for_keys, positions)
     count = len(queries)
     sample = spread_rows(count, length("rows", rows))
+    scale = rope.softmax_factor / np.sqrt(rope.head_dim)
+    scores = rotate(queries, rope, positions) * scale, rotate(keys, rope.for_keys, positions)
     by_weights = _quadratic(rotated, (phi_q, phi_k), values, sample)
     forms = []
     for causal, (expected, negative) in zip((False, True), by_weights, strict=True):
@@ -111,6 +115,7 @@ def linear(
                 rotated_denominator_min=float(top[:, -1].min()),
                 undefined_rows=int(count - good.sum()),
                 error=float(difference.max(initial=0.0)),
+                importance=compare_importance(rotated, below, scores, sample, causal=causal),
             )
         )
     return Linear(

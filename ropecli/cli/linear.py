@@ -65,9 +65,9 @@ def linear(
       ropecli linear --feature-map my_maps:squared --json
 
     Run RoPE in linear attention (RoFormer Eq. 19). Show weights below zero, rows that do not
-    sum to 1, the smallest denominator with and without rotation, and how well the sums in O(N)
-    agree with the weights in O(N^2). With -o, measure time and memory of both and of softmax
-    attention (Eq. 2).
+    sum to 1, the smallest denominator with and without rotation, how well the sums in O(N)
+    agree with the weights in O(N^2), and how alike softmax attention weighs the same keys.
+    With -o, measure time and memory of both and of softmax attention (Eq. 2).
     """
     from ropecli.analyses.linear import linear as analyse
     from ropecli.analyses.linear_cost import linear_cost

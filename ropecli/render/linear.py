@@ -34,6 +34,13 @@ NAMES = {
     "linear_quadratic": "linear, all keys, N x N weights",
     "softmax": "softmax (Eq. 2), N x N weights",
 }
+#: Fields of `Importance` that are shown.
+IMPORTANCE = {
+    "total_variation": "  total variation",
+    "rank_correlation": "  rank correlation",
+    "entropy": "  entropy, linear",
+    "softmax_entropy": "  entropy, softmax",
+}
 MARKERS = ("o", "s", "^", "D")
 SIZES = (4, 7, 4, 7)
 LETTERS = 30  #: Letters that fit under a panel, as numbers of tokens side by side.
@@ -63,7 +70,7 @@ def as_json(result: Linear | LinearCost) -> dict[str, Any]:
 
 def _facts(form: Attention) -> dict[str, Any]:
     names = ("negative_fraction", "row_sum", "denominator_min", "rotated_denominator_min")
-    return {name: getattr(form, name) for name in (*names, "undefined_rows")}
+    return {name: getattr(form, name) for name in (*names, "undefined_rows", "importance")}
 
 
 def table(result: LinearCost) -> Table:
@@ -87,6 +94,12 @@ def page(result: Linear | LinearCost, _: Screen) -> list[str]:
         ["  if it were rotated", *(f"{form.rotated_denominator_min:.4g}" for form in forms)],
         ["rows without output", *(str(form.undefined_rows) for form in forms)],
         ["O(N) against O(N^2)", *(f"{form.error:.1e}" for form in forms)],
+        ["", *("" for _ in forms)],
+        ["next to softmax (Eq. 2)", *("" for _ in forms)],
+    ]
+    rows += [
+        [heading, *(f"{getattr(form.importance, name):.4g}" for form in forms)]
+        for name, heading in IMPORTANCE.items()
     ]
     title = f"{attention.feature_map}, {attention.sequence_length:,} tokens"
     return [title, "", *aligned(rows, left=1), *(["", *cost_table(costs)] if costs else [])]
