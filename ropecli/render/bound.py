@@ -13,6 +13,7 @@ from ropecli.render.figure import (
     legend_below,
     plot_curve,
     styled,
+    whole_ticks,
 )
 from ropecli.render.labels import curve_label
 from ropecli.render.table import aligned
@@ -182,6 +183,7 @@ def _draw_pairs(axes: Axes, result: Bound) -> None:
     axes.bar(index, result.contributions, color=COLOURS[0], width=0.9)
     axes.use_sticky_edges = False
     axes.set_xlabel("pair")
+    whole_ticks(axes.xaxis)
     axes.set_ylabel(f"contribution at {result.at:g}")
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.render.figure import blank_figure, styled
+from ropecli.render.figure import blank_figure, styled, whole_ticks
 from ropecli.render.labels import curve_label
 from ropecli.render.table import aligned
 
@@ -134,8 +134,6 @@ def figure(result: Chunks) -> Figure:
 
 
 def _draw(axes: Axes, norms: NDArray[np.float64], name: str) -> None:
-    from matplotlib.ticker import MaxNLocator
-
     layers, heads, count = norms.shape
     axes.grid(visible=False)
     image = axes.imshow(
@@ -144,9 +142,10 @@ def _draw(axes: Axes, norms: NDArray[np.float64], name: str) -> None:
     axes.figure.colorbar(image, ax=axes, shrink=0.8)
     axes.set_title(f"mean |{name}_i|", fontsize=10)
     axes.set_xlabel("pair")
+    whole_ticks(axes.xaxis)
     if layers == 1:
         axes.set_ylabel("head")
-        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+        whole_ticks(axes.yaxis)
         return
     step = -(-layers // MOST_LAYERS)
     ticks = np.arange(0, layers, step)

@@ -15,6 +15,7 @@ from ropecli.render.figure import (
     legend_below,
     plot_curve,
     styled,
+    whole_ticks,
 )
 from ropecli.render.labels import curve_label
 from ropecli.render.table import aligned
@@ -168,6 +169,7 @@ def figure(result: Construct) -> Figure:
     below.plot(result.worst_match, "o", markersize=3, color="#0072B2")
     below.set_ylim(-1.08, 1.08)
     below.set_xlabel("pair")
+    whole_ticks(below.xaxis)
     below.set_ylabel(f"least match within {result.context_length:,}")
     handles, _ = above.get_legend_handles_labels()
     legend_below(picture, handles)

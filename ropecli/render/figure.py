@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
@@ -208,6 +209,13 @@ def legend_below(
 def legend_label(name: str) -> str:
     """Return a name that Matplotlib shows: it leaves out those that begin with an underscore."""
     return f" {name}" if name.startswith("_") else name
+
+
+def whole_ticks(axis: Axis) -> None:
+    """Label an axis of indices at whole numbers only."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(integer=True))
 
 
 def printable(text: str) -> str:
