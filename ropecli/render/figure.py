@@ -215,7 +215,7 @@ def whole_ticks(axis: Axis) -> None:
     """Label an axis of indices at whole numbers only."""
     from matplotlib.ticker import MaxNLocator
 
-    axis.set_major_locator(MaxNLocator(integer=True))
+    axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
 def printable(text: str) -> str:
