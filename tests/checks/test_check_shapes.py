@@ -264,7 +264,7 @@ SHAPES = ("every shape", "every position", "rounding", "memory", "many steps")
 )
 def test_each_fault_is_caught_and_named(name: str) -> None:
     fault, law, says = FAULTS[name]
-    verdict = judge(fault, select=law)
+    verdict = judge(fault, select=law, form="apply")
     assert says in str(assert_failed(verdict, law).note)
     assert says in str(verdict.diagnosis)
 
@@ -276,7 +276,7 @@ def test_a_right_one_passes_all() -> None:
 
 @pytest.mark.slow
 def test_laws_that_fail_because_of_a_shape_say_so() -> None:
-    verdict = judge(last_rows, ignore=())
+    verdict = judge(last_rows, ignore=(), form="apply")
     assert verdict.diagnosis == "the last n mod 64 rows of a sequence of n come out wrong"
     (cause,) = {each.follows for each in verdict.checks if each.follows}
     alone = [each.name for each in verdict.checks if each.passed is False and not each.follows]

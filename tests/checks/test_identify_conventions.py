@@ -22,7 +22,7 @@ CLEARLY = 6.0
 #: What a base, or an attention factor, may leave that is only measured: identify calls 10 units,
 #: or 5 ulp, of a pair's mean turn exact, and single vectors stray from the mean by ULPS more.
 MEASURED = 5 + ULPS
-EXAMPLES = settings(max_examples=60 if COMPILED else 4)
+EXAMPLES = settings(max_examples=30 if COMPILED else 4)
 LARGEST = 64 if COMPILED else 12
 
 rounded_bases = st.sampled_from([100.0, 10_000.0, 150_000.0, 500_000.0, 1_000_000.0, 8_000_000.0])

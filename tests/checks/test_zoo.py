@@ -259,9 +259,9 @@ def is_in_share(case: Case, one_in: int) -> bool:
 
 
 FEW = 8  #: One in so many runs always.
-#: All decoders, scores and classes, half of the right functions and a sixth of the wrong ones.
+#: All decoders, scores and classes, half of the right functions and an eighth of the wrong ones.
 MOST_RIGHT = [c for c in RIGHT if c.kind != "function" or is_in_share(c, 2)]
-MOST_WRONG = [c for c in WRONG if c.kind != "function" or is_in_share(c, 6)]
+MOST_WRONG = [c for c in WRONG if c.kind != "function" or is_in_share(c, 8)]
 
 
 def by_tier(cases: list[Any]) -> list[Any]:
@@ -278,7 +278,7 @@ def by_tier(cases: list[Any]) -> list[Any]:
 
 def test_there_are_enough_of_both() -> None:
     assert (len(RIGHT), len(WRONG)) == (37, 124)
-    assert len({case.target for case in MOST_WRONG}) >= 40
+    assert len({case.target for case in MOST_WRONG}) >= 35
     assert len({case.target for case in MOST_RIGHT}) >= 15
     assert sum(is_in_share(case, FEW) for case in MOST_RIGHT) >= 3
     assert sum(is_in_share(case, FEW) for case in MOST_WRONG) >= 5

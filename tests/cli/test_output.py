@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import shlex
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import assert_refused, read_json, read_stdout, run_cli, slow
+from helpers import assert_refused, read_json, read_stdout, run_cli, slow, slow_rows
 from models.configs import GEMMA_3, LLAMA_31
 from models.lint.cases import CASES
 
@@ -36,6 +37,11 @@ SAME = "input and output are the same file: "
 @pytest.fixture(autouse=True)
 def folder(here: Path) -> None:
     """Models, in the current folder."""
+    write_models()
+
+
+def write_models() -> None:
+    """Write the models that lines name into the current folder."""
     for name, config in {"gemma": GEMMA_3, "llama": LLAMA_31, "wrong": CASES["R012"].fires}.items():
         Path(f"{name}.json").write_text(json.dumps(config))
 
@@ -45,8 +51,14 @@ def code_of(line: str) -> int:
     return int(line.startswith(("diff", "lint")))
 
 
-@pytest.mark.parametrize("suffix", [".png", *slow(".svg", ".pdf")])
-@pytest.mark.parametrize("line", [DECAY, *slow(ENCODINGS, SCORES, LINEAR, INSPECT, DIFF)])
+#: Those that draw a figure; each as a file of each kind in the soak tier.
+DRAWN = (DECAY, ENCODINGS, SCORES, LINEAR, INSPECT, DIFF)
+
+
+@pytest.mark.parametrize(
+    ("line", "suffix"),
+    [(DECAY, ".png"), *slow_rows(*zip(DRAWN, itertools.cycle((".svg", ".pdf")), strict=False))],
+)
 def test_a_figure_is_written_beside_the_words_and_repeats(line: str, suffix: str) -> None:
     before = set(Path().iterdir())
     words, path = shlex.split(line), Path(f"x{suffix}")

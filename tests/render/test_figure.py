@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 import warnings
 from collections.abc import Callable
@@ -49,8 +50,10 @@ FIGURES: dict[str, Callable[[], Figure]] = {
 }
 
 
-@pytest.mark.parametrize("suffix", slow(*BEGIN))
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "suffix"), [*zip(FIGURES, itertools.cycle(BEGIN), strict=False)]
+)  # each with each in the soak tier
 def test_same_bytes_twice_and_what_made_them(name: str, suffix: str) -> None:
     draw = FIGURES[name]
     once, again = (figure_bytes(draw(), suffix=suffix, command=COMMAND) for _ in range(2))
