@@ -281,7 +281,8 @@ def _mark_contexts(axes: Axes, contexts: Iterable[int]) -> None:
 def _scan_figure(result: BaseScan) -> Figure:
     picture = blank_figure(6.4, 4.0 + 3 * LINE)
     axes = picture.add_subplot()
-    axes.set(xlabel="base", ylabel="positions held", xscale="log")
+    wide = result.base[-1] >= 10 * result.base[0]  # else hardly a tick of a log scale shows
+    axes.set(xlabel="base", ylabel="positions held", xscale="log" if wide else "linear")
     axes.plot(result.base, _held(result), ".", markersize=2, label="bases of the grid")
     for first, last in result.runs:
         axes.axvspan(first, last, color=colour(2), alpha=0.2, linewidth=0)

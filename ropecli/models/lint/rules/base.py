@@ -117,7 +117,7 @@ def small_base(entry: Entry) -> Iterator[Hit]:
     "context without such a distance (Men et al. 2024, arXiv:2405.14591). Models are released "
     "beyond that, but few by more than four times; scaling keys may have been lost.",
     cure="If the model was not trained with this base at this length, restore its scaling keys, or "
-    "raise rope_theta.",
+    "raise rope_theta: `ropecli base-bound --scan` lists bases that hold the context.",
     threads=("JIA-Lab-research/LongLoRA#181", "unslothai/unsloth#6197"),
 )
 def base_holds_less(entry: Entry) -> Iterator[Hit]:
