@@ -99,7 +99,7 @@ class BaseScan(Drawable):
 
     head_dim: int  #: Coordinates of a head.
     rotary_dim: int  #: Of those, coordinates that are rotated.
-    context_length: int  #: L: a base holds if B(m) >= 0 for m = 0 ... L.
+    context_length: int  #: A base holds it if no B(m) is negative for m from 0 to it.
     base: NDArray[np.float64]  #: Bases of the grid, rising, (bases,).
     first_negative: NDArray[np.int64]  #: First m <= L with B(m) < 0; -1 if none, (bases,).
     proven_above: float | None  #: Every base from this one on holds, by a bound on each cosine.

@@ -179,6 +179,19 @@ def test_bases_far_above_the_least_fail(thousands: int, largest: float) -> None:
     assert largest <= scan.safe_above < high
 
 
+#: Least bases of other head dims for m < L, to the digits computed for this project.
+OTHERS = [(64, 2048, 2.96e4), (64, 4096, 1.0e5), (64, 8192, 3.24e5), (256, 4096, 1.77e4)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("dim", "length", "least"), [*OTHERS, (256, 8192, 4.13e4)])
+def test_least_base_of_other_head_dims(dim: int, length: int, least: float) -> None:
+    low, high = 0.9 * least, 1.01 * least
+    scan = base_scan(context_length=length - 1, head_dim=dim, low=low, high=high, grid=1000)
+    assert scan.smallest is not None
+    assert f"{scan.smallest:.2e}" == f"{least:.2e}"
+
+
 # Any table of frequencies.
 
 

@@ -140,3 +140,9 @@ def test_refusals(name: str) -> None:
         coverage(Rotary(head_dim=4), **lengths)
     with pytest.raises(ArgumentTypeError):
         coverage(Rotary(head_dim=4), **lengths | {name: "x"})
+
+
+def test_a_larger_base_slows_the_second_pair_by_6_percent() -> None:
+    """Xiong et al. 2023, App. B."""
+    second = [coverage(Rotary(head_dim=128, base=base)).rope.inv_freq[1] for base in (1e4, 5e5)]
+    assert [f"{theta:.4f}" for theta in second] == ["0.8660", "0.8146"]
