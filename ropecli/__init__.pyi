@@ -42,6 +42,8 @@ from ropecli.analyses.rotation import rotation as rotation
 from ropecli.analyses.scores import ScoreMap as ScoreMap
 from ropecli.analyses.scores import Scores as Scores
 from ropecli.analyses.scores import scores as scores
+from ropecli.analyses.similarity import Similarity as Similarity
+from ropecli.analyses.similarity import similarity as similarity
 from ropecli.checks.encode_check import Compared as Compared
 from ropecli.checks.encode_check import compare_file as compare_file
 from ropecli.checks.identify import Identification as Identification

@@ -39,6 +39,7 @@ COMMANDS = (
     "scores",
     "linear",
     "precision",
+    "similarity",
     "encode",
     "rotate",
     "table",

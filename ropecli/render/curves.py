@@ -108,11 +108,13 @@ def _unscaled(value: float, *, log: bool) -> float:
 
 
 def _scale(left: float, right: float, width: int, *, log: bool) -> str:
-    """Return five numbers under the axis, the last one flush with its end."""
+    """Return five numbers under the axis, the last one flush with its end; fewer if too long."""
     line = [" "] * (width + 1)
-    for i in range(5):
+    for i in (0, 4, 2, 1, 3):
         value = _unscaled(left + (right - left) * i / 4, log=log)
         text = f"{value:.3g}" if log else f"{value:g}"
         begin = min(max(0, width * i // 4 - len(text) // 2), width + 1 - len(text))
-        line[begin : begin + len(text)] = text
+        end = begin + len(text)
+        if not "".join(line[max(0, begin - 1) : end + 1]).strip():
+            line[begin:end] = text
     return "".join(line).rstrip()

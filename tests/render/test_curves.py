@@ -169,3 +169,21 @@ def test_a_narrow_terminal_gets_a_narrow_plot(columns: int) -> None:
 def test_the_narrowest_plot_keeps_its_numbers() -> None:
     drawing = draw([curve(-X)], x_label="x", columns=1)
     assert drawing.splitlines()[-2].split() == ["0", "128", "256", "384", "512"]
+
+
+def test_logarithmic_axes_are_labelled_with_the_values_themselves() -> None:
+    x = np.geomspace(1, 1e8, 50)
+    drawing = draw([curve(x**-0.5, x=x)], x_label="position", log="xy")
+    plot = rows(drawing)
+    assert {i: next(iter(places(drawing)[i])) for i in (0, 59)} == {0: 0, 59: 13}
+    assert plot[7][:20].strip(BLANK) == ""  # a power is a straight line
+    assert labels(drawing)[0] == "1"
+    assert labels(drawing)[13] == "0.0001"
+    axis = drawing.splitlines()[-2].split()
+    assert axis == ["1", "100", "1e+04", "1e+06", "1e+08"]
+
+
+def test_numbers_under_a_narrow_axis_stay_apart() -> None:
+    x = np.geomspace(1, 131_071, 50)
+    drawing = draw([curve(x, x=x)], x_label="position", columns=40, log="xy")
+    assert drawing.splitlines()[-2].split() == ["1", "19", "362", "1.31e+05"]
