@@ -91,7 +91,7 @@ class BaseBounds(Drawable):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BaseScan(Drawable):
-    """Which bases of a grid hold a context, for plain RoPE.
+    """Bases of a grid, and those of them that hold a context, for plain RoPE.
 
     The bases that hold are not an interval: below `safe_above`, those that hold and those that do
     not alternate, and islands narrower than the grid's spacing stay unseen.

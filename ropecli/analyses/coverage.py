@@ -22,7 +22,7 @@ TURN = 2 * math.pi  #: Radians.
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Coverage(Drawable):
-    """How far the pairs of an encoding rotate within a context."""
+    """Wavelengths and turns of an encoding's pairs within a context."""
 
     rope: Rotary  #: The encoding.
     name: str | None = None  #: Name in front of the encoding's, such as a model's.

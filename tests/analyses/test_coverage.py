@@ -47,7 +47,7 @@ def test_released_models(
     found = coverage(Rotary(head_dim=dim, base=base), context_length=length, name=name)
     pairs = dim // 2
     assert found.critical_dim == critical
-    # Liu et al. Eq. 5: with x = log_b(T / 2 pi), 2 ceil(d/2 x); x is no whole number here.
+    # Liu et al. Eq. 5: with x = log_b(T / 2 pi), 2 ceil(d/2 x); x is not a whole number here.
     assert critical == 2 * math.ceil(pairs * math.log(length / (2 * math.pi), base))
     assert found.incomplete == tuple(range(pairs - incomplete, pairs))
     assert found.slowest == pairs - 1
