@@ -100,7 +100,7 @@ def test_a_target_may_refuse_what_it_does_not_do() -> None:
 
 
 @seed(5)
-@settings(max_examples=8 if COMPILED else 2, derandomize=False, database=None)
+@settings(max_examples=5 if COMPILED else 2, derandomize=False, database=None)
 @given(convention=conventions(largest=32))
 def test_no_right_one_is_refused(convention: Convention) -> None:
     """1,000 of them are in the soak tier."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import assert_within
+from helpers import assert_within, slow_rows
 from implementations.plain import half
 from rotated import (
     COMPILED,
@@ -296,10 +296,12 @@ def test_the_attention_factor_is_compared_as_well_as_it_is_known(
 @pytest.mark.parametrize(
     ("expected", "name"),
     [
-        (Rotary(head_dim=32, layout="half", base=1_234_567.0), "default, base 1234567"),
-        (
-            rope("yarn", head_dim=64, **YARN),
-            "yarn, base 10000, factor 16, original_max_position_embeddings 4096, truncate yes",
+        *slow_rows(
+            (Rotary(head_dim=32, layout="half", base=1_234_567.0), "default, base 1234567"),
+            (
+                rope("yarn", head_dim=64, **YARN),
+                "yarn, base 10000, factor 16, original_max_position_embeddings 4096, truncate yes",
+            ),
         ),
         (
             rope("yarn", head_dim=64, **YARN, truncate=False),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers import slow_rows
 from rotated import COMPILED, Array, normals, recognise, recover, refusal
 
 from ropecli import Identification, Rotary, identify, rope, rotate
@@ -32,7 +33,9 @@ def test_pairs_too_slow_to_be_seen_are_named(dtype: str, base: float) -> None:
     assert f"over 16 positions; about {found.positions_needed:,} would be enough" in note
 
 
-@pytest.mark.parametrize(("dtype", "base"), [("bfloat16", 150_000.0), ("float16", 500_000.0)])
+@pytest.mark.parametrize(
+    ("dtype", "base"), [("bfloat16", 150_000.0), *slow_rows(("float16", 500_000.0))]
+)
 def test_as_many_positions_as_are_said_are_enough(dtype: str, base: float) -> None:
     rope = Rotary(head_dim=64, base=base, layout="half")
     needed = few(dtype, rope=rope).positions_needed
@@ -52,6 +55,7 @@ def grid(rows: int, columns: int) -> Identification:
     return recover(rope("axial", head_dim=32, layout="half"), where, before=before)
 
 
+@pytest.mark.slow
 def test_positions_are_needed_along_the_axis_of_the_pair() -> None:
     """A picture of 64 rows and 4 columns shows less of what the columns turn."""
     found = grid(64, 4)

@@ -165,7 +165,9 @@ def test_memory_is_bounded() -> None:
         pytest.param("returns_too_much", "MemoryError: Unable to allocate", marks=pytest.mark.slow),
         pytest.param("always_loops", "did not return within 0.3 s", marks=pytest.mark.slow),
         pytest.param("returns_objects", "it returned object", marks=pytest.mark.slow),
-        ("DecoderThatAborts", "its process was killed by SIGABRT"),
+        pytest.param(
+            "DecoderThatAborts", "its process was killed by SIGABRT", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_one_that_never_returns_can_not_be_called(name: str, words: str) -> None:
