@@ -109,6 +109,9 @@ def scores(
     at_least("--length", length, 1)
     queries = length if queries is None else queries
     keys = length if keys is None else keys
+    if attention and output.output is None:
+        msg = "--attention is for the figure of -o, got no output"
+        raise ArgumentError(msg)
     if tokens is not None and same_token is not None:
         msg = "--x sets the tokens; leave --same-token and --random-tokens out"
         raise ArgumentError(msg)

@@ -32,22 +32,28 @@ HEADINGS = {
     "linear_shift": "linear",
 }
 WORDS = {True: "yes", False: "no", None: "-"}
-TERMS = ("content_content", "content_position", "position_content", "position_position")
+#: The four terms of Eq. 6, and what they are products of.
+TERMS = {
+    "content_content": "x_m x_n",
+    "content_position": "x_m p_n",
+    "position_content": "p_m x_n",
+    "position_position": "p_m p_n",
+}
 #: What each encoding makes of the four terms of Eq. 6.
 CHANGES = {
     "alibi": "a bias by distance in place of all three",
     "cope": "positions counted by the keys before: not a sum of such terms",
-    "deberta": "Eq. 10: relative positions in both cross terms, no term of positions alone",
+    "deberta": "Eq. 10: relative positions in both cross terms, no p_m p_n",
     "fire": "a bias by distance, learned, in place of all three",
     "kerple": "a bias by distance, learned, in place of all three",
     "learned": "Eq. 6 itself, with learned p_m and p_n",
     "nope": "the first term alone: no positions",
-    "rope": "Eq. 16: the first term alone, turned by m - n instead of added to",
-    "shaw": "Eq. 5: a vector by distance in place of p_n, none of p_m; values get one too",
+    "rope": "Eq. 16: the first term alone, turned by m - n",
+    "shaw": "Eq. 5: a vector by distance in place of p_n; values get one too",
     "sinusoidal": "Eq. 6 itself, with sinusoids p_m and p_n",
-    "t5": "Eq. 8: a bias by distance in place of all three; scores not divided by sqrt(d)",
-    "transformer_xl": "Eq. 7: sinusoids by distance in place of p_n, vectors u and v of W_q p_m",
-    "tupe": "Eq. 9: no cross terms; positions with projections of their own, and a bias",
+    "t5": "Eq. 8: a bias by distance in place of all three; no 1 / sqrt(d)",
+    "transformer_xl": "Eq. 7: sinusoids by distance for p_n, vectors u, v for W_q p_m",
+    "tupe": "Eq. 9: no cross terms; p_m p_n with its own projections, a bias",
     "xpos": "the first term alone, turned and scaled by m - n",
 }
 FLAT = 1e-9  #: A range that is a smaller part of the values is their rounding.
@@ -137,7 +143,7 @@ def _attention(result: Scores) -> list[str]:
     queries, keys = result.maps[0].scores.shape
     masked = ", causal" if result.causal else ""
     return [
-        f"Scores, their softmax (Eq. 2) and the output: {tokens} {queries} x {keys} positions, "
+        f"Scores, softmax and output (Eq. 2): {tokens} {queries} x {keys} positions, "
         f"head {result.head}{masked}",
         *aligned(rows, left=1),
         f"Entropy in nats, 0 to ln {keys} = {math.log(keys):.4g}; means over the queries.",
@@ -146,14 +152,14 @@ def _attention(result: Scores) -> list[str]:
 
 def _terms(result: Scores) -> list[str]:
     """Return the size of each term of Eq. 6, and what stands for it in each encoding."""
-    rows = [["", *(name.replace("_", "-") for name in TERMS)]]
+    rows = [["", *TERMS.values()]]
     for each in result.maps:
         sizes = [each.terms.get(name) for name in TERMS]
         rows.append([each.name, *("-" if term is None else f"{_rms(term):.4g}" for term in sizes)])
     width = max(len(each.name) for each in result.maps)
     lines = [f"{each.name:<{width}}  {CHANGES[each.name]}" for each in result.maps]
     return [
-        "Terms of Eq. 6, query first, root mean square over the map",
+        "Terms of Eq. 6, by what they are products of: root mean square over the map",
         *aligned(rows, left=1),
         "",
         *(line for line in lines if line.strip()),

@@ -294,6 +294,12 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("--model gemma.json", "...choose one with --layer..."),
     ],
     "scores": [
+        ("--attention", "--attention is for the figure of -o, got no output"),
+        (
+            "--x q.npy --same-token",
+            "--x sets the tokens; leave --same-token and --random-tokens out",
+        ),
+        ("--encodings nope --base 9", "--base is for the encoding rope, got nope"),
         (
             "--encodings rope,nope --set order=x",
             "--set order: must be NAME.KEY, NAME one of rope, nope",
