@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import assert_within
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -280,3 +281,40 @@ def test_csv_of_several_curves_has_them_one_after_another() -> None:
         [second, "0.0", "4.0"],
         [second, "1.0", "3.0"],
     ]
+
+
+# Contributions.
+
+PAIRS = decay(Rotary(head_dim=4), max_distance=2, contributions=True)
+
+
+def test_csv_of_contributions_has_a_row_for_each_distance_and_pair() -> None:
+    heading, *rows = csv_rows(PAIRS)
+    assert heading == ["relative_distance", "pair", "contribution"]
+    assert [row[:2] for row in rows] == [[f"{r}.0", f"{i}"] for r in range(3) for i in range(2)]
+    expected = [np.cos(r * theta) for r in range(3) for theta in (1.0, 0.01)]
+    # An angle of at most 2 and its cosine: a rounding each.
+    got = [float(row[2]) for row in rows]
+    assert_within("contribution", got=got, expected=expected, tolerance=4 * 2.0**-53)
+    assert csv_rows(PAIRS, PAIRS)[1][0] == "dim 4, base 10000"
+
+
+def test_page_says_up_to_where_each_pair_adds() -> None:
+    lines = shown([PAIRS]).splitlines()
+    start = lines.index(
+        "What each pair adds to the score of q = k of length 1 in each pair, at these distances"
+    )
+    assert [line.split() for line in lines[start + 2 : start + 4]] == [
+        ["0", "6.2832", "1", "1", "0", "2"],
+        ["1", "628.32", "1", "1", "0", "never"],
+    ]
+
+
+def test_figure_of_contributions_is_a_map_of_them() -> None:
+    axes, bar = PAIRS.figure().axes
+    image = axes.images[0]
+    assert np.asarray(image.get_array()).tolist() == np.asarray(PAIRS.contributions).tolist()
+    assert list(image.get_extent()) == [-0.5, 2.5, 1.5, -0.5]
+    assert image.get_clim() == (-1, 1)
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("relative distance", "pair")
+    assert bar.get_ylabel() == "contribution to the score"
