@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import ArgumentError
-from ropecli.models.entries import BASE
+from ropecli.models.entries import BASE, nested_entries
+from ropecli.models.parts import parts
 from ropecli.models.stacks.build import build
 from ropecli.models.stacks.stack import Stack
 from ropecli.rotary.factors import mscale
 
 if TYPE_CHECKING:
-    from ropecli.models.settings import Settings
+    from ropecli.models.keys import Keys
+    from ropecli.models.settings import Description, Settings
     from ropecli.rotary import Rotary
+
+
+def read(described: Description) -> tuple[Settings, ...]:
+    """Return the settings of a file; truncate counts next to the layer types, not in them."""
+    if described.format != "config.json" or not any(each.nested for each in described.settings):
+        return described.settings
+    keys = {part.name: part.keys for part in parts(described.raw)}
+    return tuple(_with_outer_truncate(each, keys[each.part]) for each in described.settings)
+
+
+def _with_outer_truncate(settings: Settings, keys: Keys) -> Settings:
+    if not settings.nested:
+        return settings
+    given = keys.own("rope_scaling") or keys.own("rope_parameters")
+    scaling = {key: value for key, value in settings.scaling.items() if key != "truncate"}
+    if isinstance(given, dict) and nested_entries(given, keys) and "truncate" in given:
+        scaling["truncate"] = given["truncate"]
+    return replace(settings, scaling=scaling)
 
 
 def rotary(settings: Settings, sequence_length: int | None) -> Rotary:
@@ -22,9 +43,7 @@ def rotary(settings: Settings, sequence_length: int | None) -> Rotary:
         msg = f"Transformers refuses it: {settings.refused}"
         raise ArgumentError(msg)
     scaling = dict(settings.scaling)
-    if settings.nested:  # Transformers looks next to the layer types, and never finds it here
-        scaling.pop("truncate", None)
-    elif "truncate" in scaling:  # null counts as false
+    if "truncate" in scaling:  # null counts as false
         scaling["truncate"] = bool(scaling["truncate"])
     if "alpha" in settings.unread:
         scaling.pop("alpha", None)
@@ -62,4 +81,4 @@ def _stepped(settings: Settings, scaling: dict[str, Any], sequence_length: int) 
     return build(settings, "longrope", scaling, None)
 
 
-TRANSFORMERS = Stack(name="transformers", version="5.23.0", rotary=rotary)
+TRANSFORMERS = Stack(name="transformers", version="5.23.0", rotary=rotary, read=read)

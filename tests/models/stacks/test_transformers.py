@@ -142,3 +142,33 @@ SIZES = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32}
 def test_what_the_library_refuses(keys: dict[str, Any], why: str) -> None:
     with pytest.raises(FileError, match=f"Transformers refuses it: {why}"):
         load_model(SIZES | {"rope_theta": 1e4} | keys)
+
+
+@pytest.mark.parametrize(
+    ("outside", "inside", "frequency"),
+    [
+        (None, False, 0.0116534419),
+        (False, False, 0.0118957972),
+        (False, None, 0.0118957972),
+        (True, False, 0.0116534419),
+    ],
+)
+def test_truncate_counts_next_to_the_layer_types(
+    outside: bool | None, inside: bool | None, frequency: float
+) -> None:
+    """Pair 41 as Gemma 3's class of Transformers 5.23.0 has it."""
+    full = {"rope_type": "yarn", "rope_theta": 1e6, "factor": 8.0}
+    full |= {"original_max_position_embeddings": 16_384}
+    full |= {} if inside is None else {"truncate": inside}
+    types: dict[str, Any] = {"sliding_attention": {"rope_theta": 1e4}, "full_attention": full}
+    config = {
+        "model_type": "gemma3_text",
+        "head_dim": 256,
+        "layer_types": ["sliding_attention", "full_attention"],
+        "num_hidden_layers": 2,
+        "max_position_embeddings": 131_072,
+        "rope_parameters": types if outside is None else types | {"truncate": outside},
+    }
+    (rotary,) = [e.rotary for e in load_model(config).layers if e.name == "full_attention"]
+    assert rotary is not None
+    assert abs(rotary.inv_freq[41] / frequency - 1) < FREQUENCIES
