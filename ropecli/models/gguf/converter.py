@@ -327,9 +327,10 @@ class _Writing:
 
 
 def _llama3_divisors(entry: Mapping[str, Any], dim: int, original: float) -> NDArray[np.float64]:
-    """Return what divides each pair's frequency in Llama 3.1."""
-    base, factor = float(entry.get("rope_theta") or 1e4), float(entry.get("factor", 8.0))
-    low, high = float(entry.get("low_freq_factor", 1.0)), float(entry.get("high_freq_factor", 4.0))
+    """Return what divides each pair's frequency in Llama 3.1; null and text are refused."""
+    usual = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    factor, low, high = (number(key, entry.get(key, value)) for key, value in usual.items())
+    base = float(entry.get("rope_theta") or 1e4)
     turns = original * base ** (-2.0 * np.arange(dim // 2) / dim) / (2 * np.pi)
     with np.errstate(divide="ignore", invalid="ignore"):
         smooth = (turns - low) / (high - low)
