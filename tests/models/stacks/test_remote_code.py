@@ -25,7 +25,7 @@ SECOND = {
     "Orion-14B": "llama.cpp src/models/orion.cpp: neox, the whole head",
     "Phi-3-small-8k": "vLLM phi3_small.py: get_rope of the whole head, and linear scaling by 1",
     "RefinedWeb falcon-7b": "Transformers 5.23.0 modeling_falcon.py",
-    "Ring-linear (bailing_moe_linear)": "mlx-lm bailing_moe_linear.py: half",
+    "Ring-linear (bailing_moe_linear)": "mlx-lm bailing_moe_linear.py: half, and its base",
     "TeleChat-7B": "Tele-AI/Telechat models/7B/modeling_telechat.py, RotaryEmbedding",
     "sarvam-105b": "vLLM sarvam.py:193, is_neox_style false",
 }
