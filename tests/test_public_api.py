@@ -318,7 +318,7 @@ def test_results_print_a_page_and_serve_notebooks(tmp_path: Path) -> None:
         (ropecli.decay(rope, max_distance=4), "RoPE's upper bound against distance"),
         (ropecli.diff(model, model), "Same: the rotations agree"),
         (ropecli.expected_score(ropecli.encoding("alibi"), max_distance=4), "Expected score of"),
-        (findings[0], "error R012: rope_scaling.attn_factor: No stack reads it"),
+        (findings[0], "error R012: rope_scaling.attn_factor: It has no effect"),
         (model, "config.json: llama, as transformers 5.23.0 reads it"),
         (ropecli.linear_cost(x, x, x, rope, rows=2), "elu, 32 tokens"),
         (ropecli.vectors()[0], "default-interleaved: rotation"),

@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_an_error_is_told_and_is_exit_code_1() -> None:
     text = read_stdout("lint", "wrong", code=1)
     assert text.startswith("wrong/config.json: 1 error\n\n  error    R012  rope_scaling.attn_")
-    assert "Transformers ignores it and uses 1.1386 (0.1 ln 4 + 1)" in text
+    assert "Transformers uses 1.1386 (0.1 ln 4 + 1)" in text
 
 
 def test_sound_and_noted_files_are_exit_code_0() -> None:

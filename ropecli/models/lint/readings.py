@@ -186,6 +186,19 @@ def listed(stacks: Iterable[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
+def without_it(texts: Mapping[str, str]) -> str:
+    """Return what `effects` of a removed key means: where it has none, and what it does elsewhere.
+
+    Nothing where every stack refuses the file both ways.
+    """
+    ignoring = [stack for stack, text in texts.items() if not text]
+    reading = {stack: text for stack, text in texts.items() if text}
+    said = [f"it has no effect in {listed(ignoring)}"] if ignoring else []
+    said += [f"without it, {by_stack(reading)}"] if reading else []
+    text = "; ".join(said)
+    return f"{text[0].upper()}{text[1:]}." if text else ""
+
+
 def by_stack(texts: Mapping[str, str]) -> str:
     """Return one clause per difference, with the stacks that have it."""
     stacks: dict[str, list[str]] = {}

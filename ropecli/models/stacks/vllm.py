@@ -25,16 +25,26 @@ _RENAMED = {"su": "longrope", "mrope": "default", "telechat3-yarn": "yarn"}
 #: The table of M-RoPE has four times the positions, and YaRN's ramp takes these for its own.
 _POSITIONS_FACTOR = 4
 _ORIGINAL = "original_max_position_embeddings"
+DUAL_CHUNK = "dual_chunk_attention_config"
+#: Models that hand it to their attention, of which no backend takes it (read, not run).
+_DUAL_CHUNK_MODELS = ("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "qwen3_next")
 _FOPE = ("use_fope", "fope_init_factor", "fope_sep_head", "num_inv_freq")
 #: From the scaling keys, the settings and max_model_len to a rope type and its parameters.
 Build = Callable[[dict[str, Any], "Settings", int | None], str]
 
 
 def read(described: Description) -> tuple[Settings, ...]:
-    """Return Transformers' settings of a file, with what vLLM reads and Transformers does not."""
+    """Return Transformers' settings of a file, with what vLLM reads and Transformers does not.
+
+    Raises:
+        ArgumentError: A model that vLLM no longer starts.
+    """
     if described.format != "config.json":
         return described.settings
     keys = {part.name: part.keys for part in parts(described.raw)}
+    for each in keys.values():
+        if each.config.get(DUAL_CHUNK) and each.architecture.model_type in _DUAL_CHUNK_MODELS:
+            refuse(f"no attention backend takes {DUAL_CHUNK}")
     return tuple(_complete(each, keys[each.part]) for each in described.settings)
 
 

@@ -392,7 +392,7 @@ def of_gguf(changes: Changes, architecture: str = "llama", **sound: object) -> d
 
 _FACTOR, _TYPE, _BASE = "rope.scaling.factor", "rope.scaling.type", "rope.freq_base"
 _CONTEXT = "rope.scaling.original_context_length"
-_YARN = {_TYPE: "yarn", _FACTOR: 4.0, _CONTEXT: 2048}
+GGUF_YARN = {_TYPE: "yarn", _FACTOR: 4.0, _CONTEXT: 2048}
 _SECTIONS = "rope.dimension_sections"
 _MULTIPLIER = "rope.scaling.yarn_log_multiplier"
 _LONG = of_architecture("phi3", **{_TYPE: "longrope"})
@@ -413,8 +413,8 @@ GGUF_CASES: dict[str, GgufCase] = {
                 {"rope.scaling.attn_factor": 1.2},
                 {"rope.scaling.attn_factor": 1.0},
             ),
-            "R108": (_CONTEXT, _YARN | {_CONTEXT: None}, _YARN),
-            "R109": (_FACTOR, _YARN | {"context_length": 16_384}, _YARN),
+            "R108": (_CONTEXT, GGUF_YARN | {_CONTEXT: None}, GGUF_YARN),
+            "R109": (_FACTOR, GGUF_YARN | {"context_length": 16_384}, GGUF_YARN),
             "R111": ("rope.scale_linear", {"rope.scale_linear": 2.0}, {_FACTOR: 1.0}),
         }
     ),
@@ -422,7 +422,7 @@ GGUF_CASES: dict[str, GgufCase] = {
     **of_gguf(
         {"R107": (_SECTIONS, {_SECTIONS: [16, 24, 24, 0]}, {_SECTIONS: [8, 12, 12, 0]})}, "qwen2vl"
     ),
-    **of_gguf({"R114": (_MULTIPLIER, _YARN, _YARN | {_MULTIPLIER: 0.1})}, "deepseek2"),
+    **of_gguf({"R114": (_MULTIPLIER, GGUF_YARN, GGUF_YARN | {_MULTIPLIER: 0.1})}, "deepseek2"),
     # Tensors make the difference.
     "R110": GgufCase(
         f"llama.{_BASE}", llama(context_length=131_072), llama(context_length=131_072), ({}, _FREQS)

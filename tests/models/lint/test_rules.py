@@ -10,7 +10,21 @@ import pytest
 from helpers import ROOT, slow_rows
 from models.configs import RELEASED, published
 from models.gguf.writer import gguf, saved
-from models.lint.cases import CASES, GGUF_CASES, TEXT_CASES, YARN, Json, config, scaled
+from models.lint.cases import (
+    CASES,
+    GGUF_CASES,
+    GGUF_YARN,
+    LLAMA3,
+    LONG,
+    TEXT_CASES,
+    YARN,
+    Json,
+    config,
+    llama,
+    nested,
+    of_architecture,
+    scaled,
+)
 
 from ropecli.models.lint.rule import Finding, Hit, rule, rules
 from ropecli.models.lint.run import lint
@@ -179,6 +193,94 @@ def test_key_of_another_name_counts_in_gpt_neox() -> None:
     (finding,) = about_the_base(config(model_type="gpt_neox", rope_theta=None))
     assert finding.rule == "R091"
     assert "Add rotary_emb_base" in finding.hint
+
+
+# What a finding says of stacks, as they were measured.
+
+NEITHER = "It has no effect in Transformers, vllm, llama.cpp and mlx-lm"
+SMALL = {"num_attention_heads": 4, "num_hidden_layers": 2, "num_key_value_heads": 4}
+SIZES = SMALL | {"intermediate_size": 8, "rms_norm_eps": 1e-5, "vocab_size": 8}
+QWEN = config(model_type="qwen2", hidden_size=512, **SIZES)
+DYNAMIC = {"rope_type": "dynamic", "factor": 4.0, "original_max_position_embeddings": 4096}
+
+
+@pytest.mark.parametrize(
+    ("rule_id", "keys", "words"),
+    [
+        ("R012", scaled(YARN, attn_factor=0.5), [NEITHER, "Transformers uses 1.1386"]),
+        ("R015", scaled(YARN, type="linear"), ["in Transformers and llama.cpp; ", "in vllm the"]),
+        (
+            "R019",
+            scaled(YARN, truncate=None),
+            ["in llama.cpp and mlx-lm; ", "Transformers and vllm ang"],
+        ),
+        (
+            "R019",
+            scaled(LLAMA3, low_freq_factor=None),
+            ["requires a value. The file is refused by Transformers, vllm, llama.cpp and mlx-lm."],
+        ),
+        ("R025", scaled(DYNAMIC), [NEITHER, "not beyond 4,096."]),
+        (
+            "R033",
+            nested({**YARN, "rope_theta": 1e6, "truncate": False}),
+            ["in Transformers, llama.cpp and mlx-lm; without it, in vllm angles differ"],
+        ),
+        ("R045", scaled(LONG, short_mscale=1.2), ["; without it, in vllm cos and sin are"]),
+        ("R085", config(partial_rotary_factor=0.5), ["; without it, in vllm angles", "not 0.5 of"]),
+        (
+            "R094",
+            QWEN | {"rope_parameters": {"rope_theta": 5e5}, "rope_theta": 1e6},
+            ["500000.0 at rope_parameters.rope_theta, which is used.", "in mlx-lm angles differ"],
+        ),
+        (
+            "R094",
+            config(model_type="gpt_neox", rope_theta=4e4, rotary_emb_base=20_000),
+            ["It is 40000.0 here and 20000 at rotary_emb_base, which is used."],
+        ),
+        ("R096", config(use_dynamic_ntk=True), [NEITHER]),
+        (
+            "R096",
+            QWEN | {"dual_chunk_attention_config": {"chunk_size": 262_144}},
+            ["Transformers, llama.cpp and mlx-lm; without it, in vllm the file is not refused."],
+        ),
+    ],
+)
+def test_stacks_that_a_finding_names(rule_id: str, keys: Json, words: list[str]) -> None:
+    (finding,) = [each for each in lint(keys) if each.rule == rule_id]
+    assert [each for each in words if each not in finding.message] == [], finding.message
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        scaled(LONG, factor=None),  # Transformers takes the ratio of the lengths
+        scaled({"rope_type": "linear", "factor": 2.0}, original_max_position_embeddings=None),
+    ],
+)
+def test_a_null_that_transformers_fills_in_is_no_defect(keys: Json) -> None:
+    assert_silent("R019", lint(keys))
+
+
+@pytest.mark.parametrize(
+    ("rule_id", "header", "message"),
+    [
+        (
+            "R106",
+            llama(**GGUF_YARN, rope__scaling__attn_factor=1.2),
+            "cos and sin are multiplied by 1.3664, 1.2 times 1.1386, and scores by 1.8669.",
+        ),
+        (
+            "R114",
+            of_architecture("deepseek2", **GGUF_YARN | {"rope.scaling.factor": 40.0}),
+            "cos and sin are multiplied by 1.3689, and the whole score by 1.8739.",
+        ),
+    ],
+)
+def test_factors_of_llama_cpp(
+    rule_id: str, header: dict[str, object], message: str, tmp_path: Path
+) -> None:
+    (finding,) = [e for e in lint(saved(tmp_path, gguf(header))) if e.rule == rule_id]
+    assert finding.message == message
 
 
 # The context that a base holds, which the analysis finds in another way.

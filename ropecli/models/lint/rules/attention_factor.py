@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ropecli.models.lint.readings import FIRST, by_stack, listed
+from ropecli.models.lint.readings import FIRST, listed, without_it
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import Entry
 from ropecli.models.lint.values import shown
@@ -102,13 +102,8 @@ def lone_mscale(entry: Entry) -> Iterator[Hit]:
     if entry.rope_type != "yarn" or len(given) != 1 or entry.has("attention_factor"):
         return
     effects = entry.effects(**dict.fromkeys(("mscale", "mscale_all_dim"), ...))
-    reading = {stack: text for stack, text in effects.items() if text}
-    ignoring = [stack for stack, text in effects.items() if not text]
-    if reading and ignoring:
-        yield Hit(
-            entry.key(given[0]),
-            f"It has no effect in {listed(ignoring)}; without it, {by_stack(reading)}.",
-        )
+    if any(effects.values()) and not all(effects.values()):
+        yield Hit(entry.key(given[0]), without_it(effects))
 
 
 @rule(
@@ -155,8 +150,8 @@ def mscale_pair(entry: Entry) -> Iterator[Hit]:
     "note",
     "mscale with attention_factor",
     of=Entry,
-    why="In Transformers attention_factor overrides mscale and mscale_all_dim; stacks that do not "
-    "know attention_factor use the other two.",
+    why="In Transformers and vLLM attention_factor overrides mscale and mscale_all_dim; mlx-lm "
+    "uses the other two, and llama.cpp none of them in most architectures.",
     cure="Remove the keys that are not used.",
     threads=("vllm-project/vllm#46280",),
 )
@@ -165,8 +160,6 @@ def replaced_mscale(entry: Entry) -> Iterator[Hit]:
     given = [name for name in ("mscale", "mscale_all_dim") if entry.number(name)]
     factor = entry.number("attention_factor")
     if entry.rope_type == "yarn" and given and factor is not None:
-        yield Hit(
-            entry.key(given[0]),
-            f"Transformers uses attention_factor, {shown(factor)}, and ignores "
-            f"{' and '.join(given)}.",
-        )
+        message = f"Transformers uses attention_factor, {shown(factor)}, and ignores "
+        said = without_it(entry.effects(**dict.fromkeys(given, ...)))
+        yield Hit(entry.key(given[0]), f"{message}{' and '.join(given)}. {said}".strip())

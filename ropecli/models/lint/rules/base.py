@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.models.keys import ALIASES
-from ropecli.models.lint.readings import FIRST, listed
+from ropecli.models.lint.readings import FIRST, by_stack, listed
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import HOLDERS, Entry, Part
 from ropecli.models.lint.values import number, value_or_none
@@ -168,8 +168,8 @@ def _held(table: Table, still: int, last: int) -> int | None:
     "warning",
     "two bases",
     of=Entry,
-    why="Transformers uses the one among the scaling keys; stacks that read the top level use "
-    "the other one.",
+    why="Of two places, Transformers uses the one among the scaling keys, and most classes of "
+    "mlx-lm the one at the top; of two names, each architecture reads its own.",
     cure="Write the same base in both places, or remove one.",
     threads=("deepspeedai/DeepSpeed#8345", "deepspeedai/DeepSpeed#8373"),
 )
@@ -180,10 +180,14 @@ def two_bases(entry: Entry) -> Iterator[Hit]:
     found = {entry.part.key(k): v for k, v in entry.part.given("rope_theta").items()}
     if entry.has("rope_theta") and not entry.nested:
         found = {entry.key("rope_theta"): entry.values["rope_theta"]} | found
-    (first, value), *others = list(found.items()) or [("", None)]
-    for key, other in others:
-        if number(other) != number(value):
-            yield Hit(key, f"It is {other!r:.30} here and {value!r:.30} at {first}, which is used.")
+    used = next((key for key, value in found.items() if number(value) == entry.base), None)
+    for key, value in found.items():
+        if used is not None and number(value) != entry.base:
+            message = f"It is {value!r:.30} here and {found[used]!r:.30} at {used}, which is used."
+            effects = entry.part.effects({key: found[used]})
+            reading = {stack: text for stack, text in effects.items() if text}
+            same = f" With that here too, {by_stack(reading)}." if reading else ""
+            yield Hit(key, message + same)
 
 
 @rule(
@@ -192,7 +196,7 @@ def two_bases(entry: Entry) -> Iterator[Hit]:
     "rope_scaling and rope_parameters",
     of=Part,
     why="Transformers 5 uses rope_scaling, the old name, and drops all of rope_parameters, with "
-    "its rope_theta; other stacks look for the new name first.",
+    "its rope_theta. Code of one form only looks for one of them.",
     cure="Remove one of them.",
     threads=("deepspeedai/DeepSpeed#8341",),
 )
@@ -201,11 +205,13 @@ def two_holders(part: Part) -> Iterator[Hit]:
     old, new = (part.config.get(name) for name in HOLDERS)
     if isinstance(old, dict) and isinstance(new, dict) and old and new and old != new:
         differ = [k for k in {**new, **old} if old.get(k) != new.get(k)]
-        yield Hit(
-            part.key("rope_scaling"),
-            f"Transformers uses it and drops rope_parameters; they differ in "
-            f"{', '.join(differ[:5])}.",
-        )
+        effects = part.effects({part.key("rope_parameters"): ...})
+        used = part.effects({part.key("rope_scaling"): ...})
+        dropping = listed([s for s, text in effects.items() if used.get(s) and not text] or [FIRST])
+        reading = {stack: text for stack, text in effects.items() if text}
+        other = f" Without rope_parameters, {by_stack(reading)}." if reading else ""
+        said = f"It is used, and rope_parameters dropped, in {dropping}; the two differ in "
+        yield Hit(part.key("rope_scaling"), f"{said}{', '.join(differ[:5])}.{other}")
 
 
 @rule(

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from ropecli.models.gguf.architectures import architecture
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import Header
 from ropecli.models.lint.values import numbers, shown, value_or_none
+from ropecli.models.stacks.llama_cpp import LLAMA_CPP
+
+if TYPE_CHECKING:
+    from ropecli.rotary import Rotary
 
 FACTOR = "rope.scaling.factor"
 ORIGINAL = "rope.scaling.original_context_length"
 _SECTIONS = "rope.dimension_sections"
-_WHOLE = ("llama", "deci", "falcon")  #: Refused by llama.cpp unless the whole head is rotated.
+#: Refused by llama.cpp unless the whole head is rotated.
+_WHOLE = ("llama", "deci", "falcon", "llama-embed")
 _FREQS = "rope_freqs.weight"
 _LISTS = ("rope_factors_long.weight", "rope_factors_short.weight")
 _NARROW = {1: "F16", 30: "BF16"}
@@ -93,20 +99,32 @@ def original_beyond(header: Header) -> Iterator[Hit]:
     "note",
     "attn_factor multiplies the attention factor",
     of=Header,
-    why="In llama.cpp, rope.scaling.attn_factor multiplies the value that follows from the factor; "
-    "attention_factor in a config.json replaces it. A converter that copies the number changes the "
-    "model.",
-    cure="Compare with the config.json: it should be its attention_factor over 0.1 ln factor + 1.",
+    why="In llama.cpp, rope.scaling.attn_factor multiplies the value that follows from yarn's "
+    "factor; attention_factor in a config.json replaces it. A converter that copies the number "
+    "changes the model.",
+    cure="Compare with the config.json: it should be the attention factor, in yarn over "
+    "0.1 ln factor + 1.",
     threads=("ggml-org/llama.cpp#17945", "deepseek-ai/DeepSeek-R1#684"),
 )
 def attn_factor(header: Header) -> Iterator[Hit]:
     """`rope.scaling.attn_factor` other than 1."""
     given = header.number("rope.scaling.attn_factor")
     if given is not None and given not in {0, 1}:
+        rope = _rotary(header)
+        used = given if rope is None else rope.attention_factor
+        product = f", {shown(given)} times {shown(used / given)}" if used != given else ""
         yield Hit(
             header.key("rope.scaling.attn_factor"),
-            f"cos and sin are multiplied by {shown(given)}, and scores by {shown(given**2)}.",
+            f"cos and sin are multiplied by {shown(used)}{product}, and scores by "
+            f"{shown(used**2)}.",
         )
+
+
+def _rotary(header: Header) -> Rotary | None:
+    """Return llama.cpp's rotation whose factor is farthest from 1; None if there is none."""
+    rotating = [each for each in header.settings if each.rope_type is not None]
+    found = value_or_none(lambda: [LLAMA_CPP.rotary(each, None) for each in rotating])
+    return max(found or (), key=lambda rope: abs(rope.attention_factor - 1), default=None)
 
 
 @rule(
@@ -179,7 +197,7 @@ def unknown_layout(header: Header) -> Iterator[Hit]:
     "attention.head_count.",
 )
 def other_size(header: Header) -> Iterator[Hit]:
-    """`rope.dimension_count` other than the head dim, in llama, deci and falcon."""
+    """`rope.dimension_count` other than the head dim, in llama, llama-embed, deci and falcon."""
     count, head = header.integer("rope.dimension_count"), header.integer("attention.key_length")
     width, heads = header.integer("embedding_length"), header.integer("attention.head_count")
     if head is None and width and heads:
@@ -195,8 +213,8 @@ def other_size(header: Header) -> Iterator[Hit]:
     "warning",
     "dimension_sections that do not add up",
     of=Header,
-    why="ggml repeats the sections where they end, so that slow pairs rotate with other axes than "
-    "the model's.",
+    why="ggml repeats the sections where they end, and cuts them behind the last pair, so that "
+    "slow pairs rotate with other axes than the model's.",
     cure="Make the sections add up to half of rope.dimension_count: they count pairs.",
 )
 def sections_sum(header: Header) -> Iterator[Hit]:
@@ -215,8 +233,8 @@ def sections_sum(header: Header) -> Iterator[Hit]:
     "note",
     "the old name of a linear factor",
     of=Header,
-    why="rope.scale_linear was replaced by rope.scaling.type and rope.scaling.factor; newer "
-    "readers need not know it.",
+    why="rope.scale_linear was replaced by rope.scaling.type and rope.scaling.factor. llama.cpp "
+    "still reads it where there is no such factor; other readers need not know it.",
     cure="Convert again.",
 )
 def old_factor(header: Header) -> Iterator[Hit]:
@@ -281,8 +299,8 @@ def no_divisors(header: Header) -> Iterator[Hit]:
     "warning",
     "divisors in 16 bits",
     of=Header,
-    why="rope_freqs and rope_factors divide frequencies. In bfloat16 they are off by up to 0.4 %, "
-    "in float16 by 0.05 %, and so is every angle.",
+    why="rope_freqs and rope_factors divide frequencies. In bfloat16 they are off by up to 0.2 %, "
+    "in float16 by 0.02 %, and so is every angle. ggml takes them as F32 only: llama.cpp aborts.",
     cure="Write these tensors as F32, as converters do.",
     threads=("Modalities/modalities#462",),
 )
@@ -300,7 +318,8 @@ def narrow_divisors(header: Header) -> Iterator[Hit]:
     "warning",
     "longrope without its tensors",
     of=Header,
-    why="In a GGUF, LongRoPE's lists are tensors; without them no frequency is scaled.",
+    why="In a GGUF, LongRoPE's lists are tensors. llama.cpp takes the long one for a context above "
+    "the original length, else the short one; where that is missing, no frequency is scaled.",
     cure="Convert again, from a config.json with both lists.",
     threads=("ggml-org/llama.cpp#8995",),
 )
@@ -316,8 +335,9 @@ def no_lists(header: Header) -> Iterator[Hit]:
     "warning",
     "DeepSeek without yarn_log_multiplier",
     of=Header,
-    why="It determines the factor on the score of DeepSeek-V2 and V3, 1.8739 in V3. Without it "
-    "llama.cpp uses another factor.",
+    why="It stands for mscale_all_dim. Without it llama.cpp multiplies cos and sin by "
+    "0.1 ln factor + 1, where DeepSeek-V2 and V3 have 1, and the score by its square, as in V3; "
+    "V2 has 1.5896 instead of 1.8739.",
     cure="Convert again, with rope.scaling.yarn_log_multiplier as 0.1 times mscale_all_dim.",
     threads=("ggml-org/llama.cpp#17945", "ggml-org/llama.cpp#18006"),
 )
@@ -325,4 +345,10 @@ def no_log_multiplier(header: Header) -> Iterator[Hit]:
     """Architecture deepseek2 with yarn, and no `rope.scaling.yarn_log_multiplier`."""
     name = "rope.scaling.yarn_log_multiplier"
     if header.architecture == "deepseek2" and header.scaling == "yarn" and header.get(name) is None:
-        yield Hit(header.key(name), "The factor on the score does not follow from this file.")
+        rope = _rotary(header)
+        if rope is not None:
+            yield Hit(
+                header.key(name),
+                f"cos and sin are multiplied by {shown(rope.attention_factor)}, and the whole "
+                f"score by {shown(rope.softmax_factor)}.",
+            )

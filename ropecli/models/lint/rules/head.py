@@ -7,7 +7,7 @@ from typing import Any
 
 from ropecli.models.geometry import takes_turns
 from ropecli.models.gguf.ggml import axis_of_pairs
-from ropecli.models.lint.readings import FIRST
+from ropecli.models.lint.readings import FIRST, without_it
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import Entry, Part
 from ropecli.models.lint.values import number, shown, whole
@@ -147,8 +147,8 @@ def two_shares(entry: Entry) -> Iterator[Hit]:
     "a share of the head that the architecture does not read",
     of=Entry,
     why="In Transformers the code of many architectures rotates the whole head, whatever the value "
-    "of partial_rotary_factor, unless a rope type that scales reads it; other stacks read it for "
-    "every model.",
+    "of partial_rotary_factor, unless a rope type that scales reads it; vLLM reads it for every "
+    "model.",
     cure="Remove it, or set the intended model_type.",
     threads=("huggingface/transformers#48682", "AI-Hypercomputer/maxtext#4616"),
 )
@@ -159,10 +159,9 @@ def unread_share(entry: Entry) -> Iterator[Hit]:
     if found is None or share is None or not 0 < share < 1 or not _share_is_ignored(entry):
         return
     name = entry.part.keys.architecture.model_type
-    yield Hit(
-        found[0],
-        f"The code of {name} rotates all {entry.head_dim} coordinates, not {shown(share)} of them.",
-    )
+    message = f"The code of {name} rotates all {entry.head_dim} coordinates, not {shown(share)} of "
+    said = without_it(entry.part.effects({found[0]: ...}))
+    yield Hit(found[0], f"{said} {message}them.".strip())
 
 
 @rule(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from ropecli.models.lint.readings import MEASURED, by_stack, listed
+from ropecli.models.lint.readings import FIRST, MEASURED, by_stack, listed, without_it
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import Entry, Part
 from ropecli.models.lint.values import number, shown, value_or_none
@@ -59,6 +59,8 @@ _NEEDED = {
     "longrope": ("short_factor", "long_factor"),
     "llama3": ("factor", "low_freq_factor", "high_freq_factor"),
 }
+#: Keys that have a value in Transformers where a file lacks them.
+_FILLED_IN = ("rope_theta", "rope_type", "type", "original_max_position_embeddings", "truncate")
 
 
 @rule(
@@ -134,9 +136,9 @@ def unread(entry: Entry) -> Iterator[Hit]:
     "error",
     "attn_factor is not a key of config.json",
     of=Entry,
-    why="YaRN's authors multiply their own factor by attn_factor. Transformers ignores it, and has "
-    "attention_factor, which replaces the factor. In DeepSeek-R1-0528-Qwen3-8B, 0.8782 was meant "
-    "to give 1, and Transformers uses 1.1386: 14 % on cos and sin, 30 % on scores.",
+    why="YaRN's authors multiply their own factor by attn_factor. Stacks ignore it; the key of "
+    "Transformers is attention_factor, which replaces the factor. In DeepSeek-R1-0528-Qwen3-8B, "
+    "0.8782 was meant to give 1, and 1.1386 is used: 14 % on cos and sin, 30 % on scores.",
     cure="Replace it by attention_factor, with the intended value.",
     threads=("deepseek-ai/DeepSeek-R1#684", "vllm-project/vllm#46280"),
 )
@@ -146,16 +148,19 @@ def attn_factor(entry: Entry) -> Iterator[Hit]:
     if "attn_factor" not in entry.values or given == 1:
         return
     table = entry.table() if entry.rope_type == "yarn" else None
+    unread = without_it(entry.effects(attn_factor=...)) or "It has no effect."
     if given is None or table is None:
-        yield Hit(entry.key("attn_factor"), "No stack reads it with this rope type.")
+        has_one = entry.rope_type in ("yarn", "longrope")
+        hint = "" if has_one else f"Remove it: {entry.rope_type} has no attention factor."
+        yield Hit(entry.key("attn_factor"), unread, hint if entry.rope_type else "")
         return
     factor, used = entry.number("factor"), table.attention_factor
     formula = f" (0.1 ln {shown(factor)} + 1)" if factor and used == mscale(factor) else ""
     product = used * given
     yield Hit(
         entry.key("attn_factor"),
-        f"Transformers ignores it and uses {shown(used)}{formula}; multiplied, as YaRN's authors "
-        f"and older vLLM do, it gives {shown(product)}.",
+        f"{unread} Transformers uses {shown(used)}{formula}; multiplied, as YaRN's authors do, it "
+        f"gives {shown(product)}.",
         f"Replace it by attention_factor: {round(product, 6)!r} if that is the intended value.",
     )
 
@@ -209,7 +214,8 @@ def _is_read(name: str) -> bool:
     "error",
     "type and rope_type differ",
     of=Entry,
-    why="Transformers takes rope_type and silently ignores type; vLLM refuses the file.",
+    why="Transformers takes rope_type and silently ignores type, most classes of mlx-lm take type, "
+    "and vLLM refuses the file.",
     cure="Remove type, the old name of rope_type.",
 )
 def two_types(entry: Entry) -> Iterator[Hit]:
@@ -219,7 +225,7 @@ def two_types(entry: Entry) -> Iterator[Hit]:
         return
     yield Hit(
         entry.key("type"),
-        f"Transformers takes rope_type {new!r} and ignores type {old!r}; vLLM refuses the file.",
+        f"type is {old!r} and rope_type {new!r}. {without_it(entry.effects(type=...))}".strip(),
     )
 
 
@@ -287,29 +293,24 @@ def missing(entry: Entry) -> Iterator[Hit]:
     "warning",
     "null among the scaling keys",
     of=Entry,
-    why="Transformers fills in a missing key, but keeps a null: a null rope_theta or original "
-    "length fails later, and a null truncate counts as false.",
+    why="Transformers fills in a missing key, but keeps a null: it refuses a null rope_theta, "
+    "rope_type or original length, and a null truncate counts as false.",
     cure="Set a value, or remove the key.",
 )
 def null(entry: Entry) -> Iterator[Hit]:
-    """null for a scaling key whose default Transformers does not fill in then."""
-    effects = dict.fromkeys(
-        (
-            "rope_theta",
-            "rope_type",
-            "original_max_position_embeddings",
-            "short_factor",
-            "long_factor",
-            "low_freq_factor",
-            "high_freq_factor",
-        ),
-        "Transformers keeps the null and fails later; it would fill in a missing key.",
-    ) | {"truncate": "Transformers takes null as false; a missing key is true."}
-    if entry.rope_type != "yarn":
-        effects["factor"] = "Transformers keeps the null and fails later."
-    for name, effect in effects.items():
-        if name in entry.values and entry.values[name] is None:
-            yield Hit(entry.key(name), effect)
+    """null for a scaling key that Transformers then refuses, or takes otherwise than no key."""
+    needed = _NEEDED.get(entry.rope_type or "", ())
+    for name in (*_FILLED_IN, *needed):
+        if name not in entry.values or entry.values[name] is not None:
+            continue
+        refused = FIRST in entry.part.refusals
+        effects = entry.effects(**{name: ...})
+        if effects.get(FIRST) and (refused or name == "truncate"):
+            yield Hit(entry.key(name), without_it(effects))
+        elif refused and name in needed:
+            by = f"The file is refused by {listed(entry.part.refusals)}."
+            message = f"Rope type {entry.rope_type} requires a value. {by}"
+            yield Hit(entry.key(name), message, "Set a value.")
 
 
 #: Keys of other formats, by the key of a config.json that they stand for.

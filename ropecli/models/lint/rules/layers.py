@@ -189,8 +189,8 @@ def other_interval(part: Part) -> Iterator[Hit]:
     "warning",
     "a list of layers of the wrong length",
     of=Part,
-    why="Transformers refuses it or reads past its end; other stacks apply its entries to the "
-    "wrong layers.",
+    why="Transformers refuses layer_types of another length, and a no_rope_layers that is too "
+    "short; of a longer one, the last entries have no effect.",
     cure="Write one entry for each of num_hidden_layers.",
 )
 def wrong_count(part: Part) -> Iterator[Hit]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ropecli.models.lint.readings import FIRST, listed
+from ropecli.models.lint.readings import FIRST, by_stack, listed
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import BY_ORIGINAL, ORIGINAL, Entry
 from ropecli.models.lint.values import shown, whole
@@ -162,15 +162,17 @@ def original_beyond(entry: Entry) -> Iterator[Hit]:
     "two original lengths",
     of=Entry,
     why="Transformers uses the one at the top level (where Phi-3 has it), or the layer type's own "
-    "where the scaling keys are nested; other stacks use the one among the scaling keys.",
+    "where the scaling keys are nested; llama.cpp and mlx-lm use the one among the scaling keys.",
     cure="Write the same number in both places, or remove one.",
 )
 def two_originals(entry: Entry) -> Iterator[Hit]:
     """Different original_max_position_embeddings at the top level and among the scaling keys."""
     inner, outer = whole(entry.values.get(ORIGINAL)), whole(entry.part.config.get(ORIGINAL))
     if inner is not None and outer is not None and inner != outer:
+        texts = {s: text for s, text in entry.effects(**{ORIGINAL: outer}).items() if text}
+        same = f" With {outer:,} here too, {by_stack(texts)}." if texts else ""
         yield Hit(
             entry.key(ORIGINAL),
             f"It is {inner:,} here and {outer:,} at {entry.part.key(ORIGINAL)}; Transformers "
-            f"uses {entry.original or 0:,}.",
+            f"uses {entry.original or 0:,}.{same}",
         )

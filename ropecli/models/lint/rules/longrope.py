@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ropecli.models.lint.readings import by_stack, partings
+from ropecli.models.lint.readings import by_stack, effects, partings, without_it
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import ORIGINAL, Entry
 from ropecli.models.lint.values import number, numbers, shown
@@ -162,15 +162,19 @@ def exchanged(entry: Entry) -> Iterator[Hit]:
     "note",
     "short_mscale and long_mscale",
     of=Entry,
-    why="The code of Phi-3.5-MoE multiplies cos and sin by them; for other models Transformers "
-    "ignores them and computes its own factor.",
-    cure="Use attention_factor if one value is enough.",
+    why="The code of Phi-3.5-MoE multiplies cos and sin by them, and so does vLLM in every model; "
+    "Transformers ignores them in others and computes its own factor.",
+    cure="Remove them, or write one value for both, and as attention_factor, which vLLM ignores.",
 )
 def own_mscales(entry: Entry) -> Iterator[Hit]:
     """`short_mscale` or `long_mscale` outside Phi-3.5-MoE."""
     given = [name for name in ("short_mscale", "long_mscale") if entry.has(name)]
     if given and entry.part.keys.architecture.model_type != "phimoe":
-        yield Hit(entry.key(given[0]), f"Transformers ignores {' and '.join(given)} in this model.")
+        length = entry.original if given[0] == "short_mscale" else entry.part.context
+        changes = dict.fromkeys(map(entry.key, given), ...)
+        texts = {} if entry.part.name else effects(entry.part.raw, changes, length=length)
+        said = without_it(texts) or f"Transformers ignores {' and '.join(given)} in this model."
+        yield Hit(entry.key(given[0]), said)
 
 
 @rule(

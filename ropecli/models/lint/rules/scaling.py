@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ropecli.models.lint.readings import FIRST, by_stack, listed, partings
+from ropecli.models.lint.readings import FIRST, by_stack, effects, listed, partings, without_it
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import Entry, Part
 from ropecli.models.lint.values import shown
+from ropecli.models.stacks.vllm import DUAL_CHUNK
 
 
 @rule(
@@ -47,11 +48,11 @@ def dynamic_original(entry: Entry) -> Iterator[Hit]:
     original, context = entry.original, entry.part.context
     dynamic = entry.rope_type == "dynamic" and not entry.has("alpha")
     if dynamic and original is not None and context is not None and original != context:
-        yield Hit(
-            entry.key("original_max_position_embeddings"),
-            f"Transformers stretches beyond {context:,} positions, "
-            f"max_position_embeddings, not beyond {original:,}.",
-        )
+        key = entry.key("original_max_position_embeddings")
+        length = int(min(context * (entry.number("factor") or 1.0), 2**53))
+        texts = {} if entry.part.name else effects(entry.part.raw, {key: ...}, length=length)
+        message = f"{without_it(texts)} Transformers stretches beyond {context:,} positions, "
+        yield Hit(key, f"{message}max_position_embeddings, not beyond {original:,}.".strip())
 
 
 @rule(
@@ -91,20 +92,20 @@ def dynamic_base(entry: Entry) -> Iterator[Hit]:
 @rule(
     "R096",
     "note",
-    "a key that only one stack reads",
+    "a long context by code that stacks do not have",
     of=Part,
-    why="Only the code that came with Qwen reads use_dynamic_ntk; one long sequence changes the "
-    "base of its whole batch there. Only vLLM reads dual_chunk_attention_config. Other stacks run "
-    "past the trained length with unscaled frequencies.",
-    cure="Stay within the trained length in other stacks.",
-    threads=("QwenLM/Qwen#401",),
+    why="use_dynamic_ntk is for the code that came with Qwen, where one long sequence changes the "
+    "base of its whole batch. dual_chunk_attention_config was for an attention that vLLM removed "
+    "in 0.11; its Qwen models no longer start with it. Other stacks run past the trained length "
+    "with unscaled frequencies.",
+    cure="Stay within the trained length, and remove the key where the file is refused.",
+    threads=("QwenLM/Qwen#401", "vllm-project/vllm#49296", "vllm-project/vllm#33470"),
 )
 def one_stack(part: Part) -> Iterator[Hit]:
     """`use_dynamic_ntk: true` or a `dual_chunk_attention_config`."""
-    if part.config.get("use_dynamic_ntk") is True:
-        yield Hit(part.key("use_dynamic_ntk"), "Only the code that came with Qwen reads it.")
-    if part.config.get("dual_chunk_attention_config"):
-        yield Hit(part.key("dual_chunk_attention_config"), "Only vLLM reads it.")
+    names = [name for name in ("use_dynamic_ntk", DUAL_CHUNK) if part.config.get(name)]
+    for key in map(part.key, names):
+        yield Hit(key, without_it(part.effects({key: ...})) or "It has no effect.")
 
 
 @rule(
@@ -124,7 +125,8 @@ def nested_truncate(entry: Entry) -> Iterator[Hit]:
         return
     outer = entry.part.config.get(entry.part.holder or "", {})
     if outer.get("truncate", True):
-        yield Hit(entry.key("truncate"), f"Transformers does not read it here.{_rounding(entry)}")
+        said = without_it(entry.effects(truncate=...)) or "Transformers does not read it here."
+        yield Hit(entry.key("truncate"), f"{said}{_rounding(entry)}")
 
 
 @rule(
