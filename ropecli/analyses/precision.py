@@ -209,12 +209,11 @@ class _Run:
         found, departure, table = np.empty((3, count))
         same = np.empty(count, np.uint8)
         given = self.theta, self.freq, positions, first, rounding(self.policy.angles)
-        small = count <= phase.BLOCK
-        phase.phase_errors(*given, found, departure, same, small=small)
+        phase.phase_errors(*given, found, departure, same)
         same[0] &= first > 0
         tables, factor = rounding(self.policy.tables), self.rope.attention_factor
         known = self.table_error
-        phase.table_errors(*given, tables, factor, *self.table, known, table, small=small)
+        phase.table_errors(*given, tables, factor, *self.table, known, table)
         for tolerance in self.tolerances:
             if tolerance not in self.safe and found.max() > tolerance:
                 self.safe[tolerance] = first + int((found > tolerance).argmax())
