@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ropecli import Rotary, base_bound, construct, coverage, rope, rotation
+from ropecli import Rotary, base_bound, construct, coverage, rope, rotation, scale
 from ropecli.analyses.base_bound import BaseBounds
 from ropecli.analyses.coverage import Coverages
 from ropecli.render.figure import figure_bytes
@@ -59,6 +59,10 @@ def write_results(folder: Path) -> None:
             )
         ),
     }
+    _, dim, base, length = TRAINED[-1]
+    results["scale"] = scale(
+        Rotary(head_dim=dim, base=base), original_length=length, factor=16.0, name="Llama 3"
+    )
     for name, result in results.items():
         command = f"docs/figures.py, {name}"
         content = figure_bytes(result.figure(), suffix=".svg", command=command)

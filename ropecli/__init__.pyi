@@ -39,6 +39,9 @@ from ropecli.analyses.precision import Precision as Precision
 from ropecli.analyses.precision import precision as precision
 from ropecli.analyses.rotation import Rotation as Rotation
 from ropecli.analyses.rotation import rotation as rotation
+from ropecli.analyses.scale import Scale as Scale
+from ropecli.analyses.scale import ScaledEncoding as ScaledEncoding
+from ropecli.analyses.scale import scale as scale
 from ropecli.analyses.scores import ScoreMap as ScoreMap
 from ropecli.analyses.scores import Scores as Scores
 from ropecli.analyses.scores import scores as scores

@@ -27,6 +27,8 @@ STUB = [
 HOMES = {str(name): home for name, home in STUB}
 FUNCTIONS = [name for name in ropecli.__all__ if inspect.isroutine(getattr(ropecli, name))]
 RESULTS = [
+    "Scale",
+    "ScaledEncoding",
     "Scores",
     "ScoreMap",
     "Rotation",
@@ -128,6 +130,7 @@ def test_public_names_are_those_of_the_contract() -> None:
         "rope",
         "rotate",
         "rotation",
+        "scale",
         "scores",
         "similarity",
         "trace",

@@ -35,6 +35,7 @@ COMMANDS = (
     "chunks",
     "coverage",
     "base-bound",
+    "scale",
     "verify",
     "scores",
     "linear",

@@ -23,6 +23,7 @@ RUNS = {
     "construct": ["--dim", "4", "--context", "4"],
     "coverage": ["--dim", "8", "--context", "100"],
     "base-bound": ["--dim", "8", "--context", "10", "--positions", "20"],
+    "scale": ["--dim", "8", "--original", "10", "--factor", "2", "--method", "yarn"],
     "verify": ["--dim", "2", "--dtype", "float64", "--layout", "half", "--max-position", "10"],
     "scores": ["--encodings", "rope", "--length", "2", "--model-dim", "4", "--heads", "1"],
     "linear": ["--length", "8", "--dim", "4", "-o", "x.csv", "--force"],

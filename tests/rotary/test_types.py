@@ -33,6 +33,7 @@ LLAMA3: dict[str, Any] = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 8192,
 }
+SNAPSHOT_LLAMA3 = LLAMA3 | {"factor": 10.0, "original_max_position_embeddings": 2048}
 
 ROWS: list[tuple[str, dict[str, Any]]] = [
     ("default", {}),
@@ -129,6 +130,9 @@ PUBLISHED: list[tuple[str, int, dict[str, Any], str, float, float]] = [
     # Context 2,048, s = 10: the paper's ramp and its code's.
     ("yarn", 128, YARN_10, "inv_freq[32]", 4.240e-3, 5e-7),
     ("yarn", 128, YARN_10 | {"ramp": "paper"}, "inv_freq[32]", 1.656e-3, 5e-7),
+    # Transformers' snapshots: base 10,000, context 2,048, factor 10.
+    ("llama3", 128, SNAPSHOT_LLAMA3, "inv_freq[31]", 1.0730e-2, 5e-7),
+    ("llama3", 128, SNAPSHOT_LLAMA3, "inv_freq[40]", 3.4539e-4, 5e-9),
     # Attention factors: a lone mscale does nothing.
     ("yarn", 64, YARN_40, "attention_factor", 1.3689, 5e-5),
     ("yarn", 64, YARN_40 | {"mscale": 0.707}, "attention_factor", 1.3689, 5e-5),
@@ -160,6 +164,36 @@ def test_published_number(
     assert_within(
         what, got=value[int(index)] if index else value, expected=expected, tolerance=tolerance
     )
+
+
+@pytest.mark.parametrize(
+    ("dim", "base", "original", "low", "high"),
+    [
+        (128, 1e4, 2048, 16.128, 40.210),
+        (128, 1e4, 4096, 20.944, 45.027),
+        (64, 150_000.0, 4096, 8.092779, 17.398025),
+    ],
+    ids=["LLaMA", "Llama 2", "gpt-oss"],
+)
+def test_ends_of_the_ramp_of_yarn(
+    dim: int, base: float, original: int, low: float, high: float
+) -> None:
+    """Read off the line through the ramp; computed for the authors' code and gpt-oss's."""
+    scaling: dict[str, Any] = {"factor": 10.0, "original_max_position_embeddings": original}
+    plain = rope("default", head_dim=dim, rope_theta=base).inv_freq
+    exact, whole = (
+        rope("yarn", head_dim=dim, rope_theta=base, truncate=truncate, **scaling).inv_freq / plain
+        for truncate in (False, True)
+    )
+    share = (1 - exact) / (1 - 1 / 10.0)
+    ramp = np.flatnonzero((share > 1e-9) & (share < 1 - 1e-9))
+    slope, start = np.polyfit(ramp, share[ramp], 1)
+    # Half of the last digit that the ends are given with.
+    digits = 5e-7 if dim == 64 else 5e-4
+    assert_within("low", got=-start / slope, expected=low, tolerance=digits)
+    assert_within("high", got=(1 - start) / slope, expected=high, tolerance=digits)
+    assert (whole > 1 - 1e-12).sum() == math.floor(low) + 1
+    assert (whole > 0.1 + 1e-12).sum() == math.ceil(high)
 
 
 def test_ntk_keeps_the_fastest_and_stretches_the_slowest_in_full() -> None:

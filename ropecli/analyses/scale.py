@@ -1,0 +1,310 @@
+"""Methods of context extension side by side on one encoding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.analyses.base_bound import LONGEST, BaseBound, base_bound
+from ropecli.analyses.coverage import Coverage, coverage
+from ropecli.analyses.decay import decay
+from ropecli.errors import ArgumentError
+from ropecli.numbers import at_least, between, positive, quote
+from ropecli.results import Drawable
+from ropecli.rotary.formula import Formula
+from ropecli.rotary.pairs import Placement
+from ropecli.rotary.rotary import Rotary
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ropecli.results import Figure
+
+#: Methods, each with its rope type and the values of that type that it fixes.
+METHODS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "linear": ("linear", {}),
+    "ntk": ("ntk", {}),
+    "dynamic": ("dynamic", {}),
+    "ntk_by_parts": ("ntk_by_parts", {}),
+    "yarn_paper": ("yarn", {"ramp": "paper"}),
+    "yarn": ("yarn", {}),
+    "llama3": ("llama3", {"low_freq_factor": 1.0, "high_freq_factor": 4.0}),
+    "longrope": ("longrope", {}),
+}
+UNSCALED, OWN = "unscaled", "own"  #: Rows in front of those of the methods.
+FACTORS = ("short_factor", "long_factor")  #: Of LongRoPE, searched for each model.
+#: Rope types that start from base^(-2i/d), as the methods do.
+TYPES = (
+    *("default", "linear", "ntk", "ntk_mixed", "dynamic", "ntk_by_parts", "llama3", "longrope"),
+    *("yarn", "deepseek_yarn", "telechat3_yarn"),
+)
+ROUNDING = 1e-12  #: A relative difference below it is rounding.
+PARTS = 4  #: Of the bound's curve, for each doubling of the distance.
+WHOLE = 2**20  #: Distance below which the bound is taken at every whole distance.
+SAMPLES = 2**16  #: Distances of a part beyond.
+BEYOND = 2  #: Distances are searched up to this multiple of the context.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ScaledEncoding:
+    """An encoding that one method stretched."""
+
+    method: str  #: A name of `METHODS`; "unscaled", or "own" for the encoding as it was given.
+    rope: Rotary  #: The encoding.
+    frequency_ratio: NDArray[np.float64]  #: Frequency without scaling over that with it, (pairs,).
+    new_angles: tuple[int, ...]  #: Pairs that take angles in the context that training lacked.
+    upper_bound: NDArray[np.float64]  #: Mean of |S_j| over j and each part's distances, (parts,).
+    coverage: Coverage  #: Turns and angles within the context.
+    base_bound: BaseBound  #: The longest context by the sum of cosines.
+
+    @property
+    def attention_factor(self) -> float:
+        """The factor of cos and sin; a score has its square."""
+        return self.rope.attention_factor
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scale(Drawable):
+    """Methods of context extension, on one encoding."""
+
+    rope: Rotary  #: The encoding as it was given.
+    name: str | None  #: Name in front of the encoding's, such as a model's.
+    original_length: int  #: Positions of the training without scaling.
+    context_length: int  #: Positions wanted.
+    factor: float  #: What the methods were given.
+    distance: NDArray[np.float64]  #: Middle of each part of the curves of the bound, (parts,).
+    methods: tuple[ScaledEncoding, ...]  #: The first one is unscaled.
+
+    def __str__(self) -> str:
+        return str(Scales(scales=(self,)))
+
+    def figure(self, *others: Scale) -> Figure:
+        """Return frequency ratios, bounds and longest contexts, a column for each encoding.
+
+        Args:
+            *others: Further encodings.
+        """
+        return Scales(scales=(self, *others)).figure()
+
+    def unchanged(self, method: ScaledEncoding) -> int:
+        """Return the number of pairs that keep their frequency."""
+        return int(np.count_nonzero(np.abs(method.frequency_ratio - 1) <= ROUNDING))
+
+    def stretched(self, method: ScaledEncoding) -> int:
+        """Return the number of pairs whose frequency is divided by the factor, or by more."""
+        full = method.frequency_ratio >= self.factor * (1 - ROUNDING)
+        return int(np.count_nonzero(full & (method.frequency_ratio > 1 + ROUNDING)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scales(Drawable):
+    """Encodings that are shown together."""
+
+    scales: tuple[Scale, ...]  #: At least one.
+    pairs: bool = False  #: Show the ratio of each pair instead of a row for each method.
+
+
+def scale(
+    rope: Rotary,
+    *,
+    context_length: int | None = None,
+    factor: float | None = None,
+    original_length: int | None = None,
+    methods: Iterable[str] | None = None,
+    parameters: Mapping[str, Mapping[str, Any]] | None = None,
+    sequence_length: int | None = None,
+    name: str | None = None,
+) -> Scale:
+    """Stretch the context of an encoding by several methods, and compare the results.
+
+    Every method starts from the encoding without its scaling, base^(-2i/d). That comes first in
+    the result, and then, if it differs, the encoding as it was given.
+
+    Args:
+        rope: The encoding, plain or scaled.
+        context_length: Positions wanted, up to 2^32; by default the original length times factor.
+        factor: Factor of the methods; by default the context length over the original one.
+        original_length: Positions of the training without scaling; by default those that the
+            formula of the encoding names.
+        methods: Names of `METHODS`; all by default, longrope only where its factors are known.
+        parameters: Values of a method's rope type, named as in config.json, by method. LongRoPE
+            has its factors from here, or from an encoding of that type.
+        sequence_length: Positions in use, for dynamic NTK and LongRoPE; the context by default.
+        name: Name of the encoding, such as a model's.
+
+    Raises:
+        ArgumentError: A value out of range or missing, no such method or parameter, or an
+            encoding that does not start from base^(-2i/d).
+        ArgumentTypeError: A value of the wrong type.
+    """
+    if rope.formula is None or rope.formula.rope_type not in TYPES:
+        msg = f"methods start from base^(-2i/d) or a scaling of it, got rope type {rope.rope_type}"
+        raise ArgumentError(msg)
+    original = _original(rope.formula, original_length)
+    context, stretch = _stretch(original, context_length, factor)
+    used = context if sequence_length is None else at_least("sequence_length", sequence_length, 1)
+    given = _given(rope.formula, parameters or {})
+    plain = _placed(rope, rope.formula.unscaled)
+    ropes = {UNSCALED: plain}
+    if not rope.formula.is_plain:
+        ropes[OWN] = rope.at_length(used)
+    values = {
+        "factor": stretch,
+        "original_max_position_embeddings": original,
+        "sequence_length": used,
+    }
+    for each in _chosen(methods, given, parameters or {}):
+        ropes[each] = _placed(rope, _formula(each, rope.formula, values, given.get(each, {})))
+    parts = _parts(context)
+    trained = coverage(plain, context_length=original)
+    return Scale(
+        rope=rope,
+        name=name,
+        original_length=original,
+        context_length=context,
+        factor=stretch,
+        distance=np.sqrt(parts[:, 0] * parts[:, 1]),
+        methods=tuple(
+            _compare(each, own, plain, trained, context, parts) for each, own in ropes.items()
+        ),
+    )
+
+
+def _original(formula: Formula, given: int | None) -> int:
+    known = formula.get("original_max_position_embeddings")
+    if known is None and formula.rope_type == "dynamic":
+        known = formula.get("max_position_embeddings")
+    original = known if given is None else given
+    if original is None:
+        msg = f"rope type {formula.rope_type} names no original length; give original_length"
+        raise ArgumentError(msg)
+    return between("original length", original, 1, LONGEST)
+
+
+def _stretch(original: int, context: int | None, factor: float | None) -> tuple[int, float]:
+    """Return the context length and the factor, of which one may follow from the other."""
+    if factor is not None and positive("factor", factor) < 1:
+        msg = f"factor must be at least 1, got {factor:g}"
+        raise ArgumentError(msg)
+    if context is None:
+        if factor is None:
+            msg = "the context length or the factor must be given"
+            raise ArgumentError(msg)
+        context = min(round(original * float(factor)), LONGEST + 1)
+    if between("context length", context, 1, LONGEST) < original:
+        msg = f"context length must be at least the original, {original:,}, got {context:,}"
+        raise ArgumentError(msg)
+    return context, context / original if factor is None else float(factor)
+
+
+def _given(formula: Formula, given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the values of each method's own, with the searched factors of the encoding."""
+    found = {_method(each): dict(values) for each, values in given.items()}
+    own = {key: formula.get(key) for key in FACTORS if formula.get(key) is not None}
+    lists = own | found.get("longrope", {})
+    if lists:
+        # The long one counts beyond the original length, and is enough.
+        found["longrope"] = dict.fromkeys(FACTORS, lists.get(FACTORS[1])) | lists
+    return found
+
+
+def _chosen(
+    methods: Iterable[str] | None,
+    given: Mapping[str, Any],
+    parameters: Mapping[str, Any],
+) -> list[str]:
+    if methods is None:
+        return [each for each in METHODS if each != "longrope" or each in given]
+    if isinstance(methods, str):
+        methods = (methods,)
+    chosen = list(dict.fromkeys(map(_method, methods)))
+    for each in map(_method, parameters):
+        if each not in chosen:
+            msg = f"parameters of {each} have no effect on {', '.join(chosen) or 'no method'}"
+            raise ArgumentError(msg)
+    if "longrope" in chosen and "longrope" not in given:
+        msg = "method longrope needs long_factor, a number for each pair"
+        raise ArgumentError(msg)
+    return chosen
+
+
+def _method(name: str) -> str:
+    spelled = str(name).replace("-", "_")
+    if spelled not in METHODS:
+        msg = f"method must be one of {', '.join(METHODS)}, got {quote(name)}"
+        raise ArgumentError(msg)
+    return spelled
+
+
+def _formula(
+    method: str, start: Formula, values: Mapping[str, Any], given: Mapping[str, Any]
+) -> Formula:
+    from ropecli.rotary.types import own_parameters
+
+    rope_type, fixed = METHODS[method]
+    own = {key: value for key, value in values.items() if key in own_parameters(rope_type)}
+    if rope_type == "dynamic":
+        own["max_position_embeddings"] = values["original_max_position_embeddings"]
+    return Formula.from_parameters(
+        rope_type, dim=start["dim"], base=start["base"], own={**own, **fixed, **given}
+    )
+
+
+def _placed(rope: Rotary, formula: Formula) -> Rotary:
+    """Return the encoding of a formula on the pairs of another."""
+    placement = Placement(
+        head_dim=rope.head_dim,
+        rotary_offset=rope.rotary_offset,
+        pairs_in=rope.pairs_in,
+        pairs_out=rope.pairs_out,
+    )
+    table = replace(formula.table(), axis=rope.axis)
+    return Rotary.from_table(table, placement, rope.direction, formula)
+
+
+def _parts(context: int) -> NDArray[np.float64]:
+    """Return first and last distance of parts of 1 ... context, (parts, 2)."""
+    edges = np.exp2(np.arange(0, math.log2(context) * PARTS) / PARTS).round()
+    starts = np.unique(np.append(edges, 1.0))
+    return np.stack([starts, np.append(starts[1:] - 1, float(context))], axis=1)
+
+
+def _compare(
+    method: str,
+    rope: Rotary,
+    plain: Rotary,
+    trained: Coverage,
+    context: int,
+    parts: NDArray[np.float64],
+) -> ScaledEncoding:
+    found = coverage(rope, context_length=context, trained_length=trained.context_length)
+    with np.errstate(divide="ignore"):
+        ratio = plain.inv_freq / rope.inv_freq
+    beyond = found.angle > trained.angle * (1 + ROUNDING)
+    return ScaledEncoding(
+        method=method,
+        rope=rope,
+        frequency_ratio=ratio,
+        new_angles=tuple(np.flatnonzero(beyond).tolist()),
+        upper_bound=_mean_bounds(rope, parts),
+        coverage=found,
+        base_bound=base_bound(
+            rope, context_length=context, positions=min(BEYOND * context, LONGEST)
+        ),
+    )
+
+
+def _mean_bounds(rope: Rotary, parts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the mean over each part of the mean over j of |S_j|, (parts,)."""
+    near = parts[parts[:, 1] < WHOLE]
+    bounds = decay(rope, start=1, max_distance=near[-1, 1]).relative_upper_bound
+    means = np.add.reduceat(bounds, near[:, 0].astype(np.int64) - 1) / (np.ptp(near, axis=1) + 1)
+    far = [
+        decay(rope, start=first, max_distance=last, step=(last - first) / SAMPLES)
+        for first, last in parts[len(near) :]
+    ]
+    return np.append(means, [each.relative_upper_bound.mean() for each in far])

@@ -1,0 +1,294 @@
+"""Page, table and figure of `scale`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ropecli.analyses.scale import METHODS, OWN, UNSCALED
+from ropecli.render.console import wrapped
+from ropecli.render.figure import (
+    blank_figure,
+    colour,
+    curve_style,
+    ink,
+    legend_below,
+    printable,
+    styled,
+)
+from ropecli.render.labels import curve_label, shortest_repr
+from ropecli.render.table import aligned
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from ropecli.analyses.scale import Scale, ScaledEncoding, Scales
+    from ropecli.render import Table
+    from ropecli.render.console import Screen
+
+LINE = 0.22  #: Inches of a line of the legend.
+ROWS = 16  #: Pairs on the page.
+WIDTH = 80  #: Columns of sentences.
+MEANINGS = (
+    ("kept, ramp, full", "pairs slowed by 1, by less than the factor, by it or more"),
+    ("new angles", "pairs at angles in the context that training lacked"),
+    ("bound", "mean of |S_j| in the last part of the context (Eq. 37)"),
+    ("holds up to", "longest context with a sum of cosines >= 0 (Men et al.)"),
+)
+
+
+def as_json(result: Scales) -> dict[str, Any]:
+    """Return the `result` of the document."""
+    return {
+        "encodings": [
+            {
+                "label": curve_label(one),
+                "original_length": one.original_length,
+                "context_length": one.context_length,
+                "factor": one.factor,
+                "distance": one.distance,
+                "methods": [
+                    {
+                        "method": each.method,
+                        "rope_type": each.rope.rope_type,
+                        "base": each.rope.base,
+                        **_facts(one, each),
+                        "new_angle_pairs": each.new_angles,
+                        "inv_freq": each.rope.inv_freq,
+                        "frequency_ratio": each.frequency_ratio,
+                        "turns": each.coverage.turns,
+                        "upper_bound": each.upper_bound,
+                    }
+                    for each in one.methods
+                ],
+            }
+            for one in result.scales
+        ]
+    }
+
+
+def _facts(one: Scale, each: ScaledEncoding) -> dict[str, Any]:
+    """Return what a row of the table says, by name."""
+    kept, full = one.unchanged(each), one.stretched(each)
+    return {
+        "unchanged": kept,
+        "between": len(each.frequency_ratio) - kept - full,
+        "stretched": full,
+        "new_angles": len(each.new_angles),
+        "incomplete": len(each.coverage.incomplete),
+        "granularity": each.coverage.granularity,
+        "attention_factor": each.attention_factor,
+        "last_upper_bound": each.upper_bound[-1],
+        "longest_context": each.base_bound.longest_context,
+        "searched": each.base_bound.searched,
+        "holds": each.base_bound.holds,
+    }
+
+
+def table(result: Scales) -> Table:
+    """Return a row for each method of each encoding, or with `pairs` for each of its pairs."""
+    rows: list[dict[str, Any]] = []
+    for one in result.scales:
+        named = {"encoding": curve_label(one)} if len(result.scales) > 1 else {}
+        for each in one.methods:
+            row = named | {"method": each.method}
+            if not result.pairs:
+                facts = _facts(one, each)
+                longest = facts["longest_context"]
+                facts["longest_context"] = "" if longest is None else str(longest)
+                rows.append(row | facts | {"holds": int(facts["holds"])})
+                continue
+            columns = (each.rope.inv_freq, each.frequency_ratio, each.coverage.turns)
+            names = ("inv_freq", "frequency_ratio", "turns")
+            rows += [
+                row | {"pair": pair} | dict(zip(names, cells, strict=True))
+                for pair, cells in enumerate(zip(*columns, strict=True))
+            ]
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def page(result: Scales, screen: Screen) -> list[str]:
+    """Return a table for each encoding, and on a terminal a plot of the ratios."""
+    lines = ["Methods that extend the context"]
+    for one in result.scales:
+        lines += [
+            curve_label(one),
+            f"{one.original_length:,} to {one.context_length:,} positions, "
+            f"factor {one.factor:.10g}",
+            "",
+        ]
+        if screen.braille:
+            lines += [_plot(one, screen.width), ""]
+        lines += [*(_ratios(one, screen) if result.pairs else _methods(one)), ""]
+    if screen.brief:
+        return lines
+    if not result.pairs:
+        width = max(len(name) for name, _ in MEANINGS)
+        for name, meaning in MEANINGS:
+            words = f"{name:<{width}}  {meaning}"
+            lines += wrapped(words, min(screen.width, WIDTH), indent=width + 2)
+        lines.append("")
+    if screen.saved is None:
+        lines.append("Save the figure: -o scale.png    the table: -o scale.csv or .tex")
+    return lines
+
+
+def _methods(one: Scale) -> list[str]:
+    rows = [
+        ["method", "kept", "ramp", "full", "new angles", "attention", "bound", "holds up to"],
+    ]
+    for each in one.methods:
+        facts = _facts(one, each)
+        longest = facts["longest_context"]
+        more = f"{each.base_bound.searched:,}+"
+        rows.append(
+            [
+                each.method,
+                *(str(facts[name]) for name in ("unchanged", "between", "stretched", "new_angles")),
+                f"{each.attention_factor:.6g}",
+                f"{facts['last_upper_bound']:.4f}",
+                more if longest is None else f"{longest:,}",
+            ]
+        )
+    return aligned(rows, left=1)
+
+
+def _ratios(one: Scale, screen: Screen) -> list[str]:
+    """Return the ratio of some pairs, a column for each method that changes any."""
+    shown = [(names, each) for names, each in _distinct(one) if each.method != UNSCALED]
+    count = len(one.methods[0].frequency_ratio)
+    pairs = sorted({*range(0, count, -(-count // ROWS)), count - 1})
+    rows = [["pair", *(each.method for _, each in shown)]]
+    rows += [
+        [str(pair), *(f"{each.frequency_ratio[pair]:.5g}" for _, each in shown)] for pair in pairs
+    ]
+    lines = ["Frequency without scaling over that with it", "", *aligned(rows)]
+    lines += ["", *(f"{each.method} is also {rest}" for rest, each in _also(shown))]
+    if len(pairs) < count and not screen.brief:
+        lines.append(f"{len(pairs)} of {count:,} pairs; all of them: --json, or -o scale.csv")
+    return lines
+
+
+def _also(shown: Sequence[tuple[str, ScaledEncoding]]) -> list[tuple[str, ScaledEncoding]]:
+    return [
+        (names.removeprefix(f"{each.method}, "), each) for names, each in shown if ", " in names
+    ]
+
+
+def _distinct(one: Scale) -> list[tuple[str, ScaledEncoding]]:
+    """Return the methods with different frequencies, each with the names of all that share them."""
+    groups: dict[tuple[float, ...], list[ScaledEncoding]] = {}
+    for each in one.methods:
+        groups.setdefault(each.rope.frequencies, []).append(each)
+    return [(", ".join(each.method for each in group), group[0]) for group in groups.values()]
+
+
+def _plot(one: Scale, width: int) -> str:
+    from ropecli.render.curves import Curve, draw
+
+    pairs = np.arange(float(len(one.methods[0].frequency_ratio)))
+    curves = [
+        Curve(label=names, x=pairs, y=each.frequency_ratio)
+        for names, each in _distinct(one)
+        if each.method != UNSCALED and np.isfinite(each.frequency_ratio).all()
+    ]
+    if not curves:
+        return "  no method changes a frequency"
+    title = "  frequency without scaling over that with it"
+    return f"{title}\n{draw(curves, x_label='pair', columns=width, log='y')}"
+
+
+@styled
+def figure(result: Scales) -> Figure:
+    """Return ratio by pair, bound by distance, and longest context, a column for each encoding."""
+    shown = result.scales
+    names = list(dict.fromkeys(name for one in shown for name, _ in _distinct(one)))
+    picture = blank_figure(
+        6.4 if len(shown) == 1 else 4.6 * len(shown), 8.4 + LINE * -(-len(names) // 2)
+    )
+    panels = picture.subplots(
+        3, len(shown), squeeze=False, gridspec_kw={"height_ratios": (3, 3, 0.5 + 0.3 * len(names))}
+    )
+    for column, one in enumerate(shown):
+        above, middle, below = panels[:, column]
+        above.set_title(
+            f"{printable(curve_label(one))}\n"
+            f"{one.original_length:,} to {one.context_length:,} positions, "
+            f"factor {shortest_repr(round(one.factor, 6))}",
+            parse_math=False,
+            fontsize=10,
+        )
+        _draw_ratios(above, one)
+        for _, each in _distinct(one):
+            middle.plot(one.distance, each.upper_bound, **curve_style(_place(each)))
+        middle.set(xlabel="distance", ylabel="mean bound", xscale="log")
+        middle.margins(x=0)
+        _draw_lengths(below, one)
+    handles, labels = [], []
+    for axes in panels[0]:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            if label not in labels:
+                handles.append(handle)
+                labels.append(label)
+    legend_below(picture, handles, columns=2)
+    return picture
+
+
+def _place(each: ScaledEncoding) -> int:
+    """Return the place of a method among all, by which it has the same colour in every figure."""
+    # The paper's YaRN has the frequencies of NTK by parts, whose curve stands for both.
+    first = (UNSCALED, "linear", "ntk", "dynamic", "ntk_by_parts", "yarn", "llama3")
+    return [*dict.fromkeys((*first, OWN, *reversed([*METHODS])))].index(each.method)
+
+
+def _draw_ratios(axes: Axes, one: Scale) -> None:
+    for name, each in _distinct(one):
+        ratio = np.where(np.isfinite(each.frequency_ratio), each.frequency_ratio, np.nan)
+        axes.plot(ratio, label=name, **curve_style(_place(each)))
+    axes.set(xlabel="pair", ylabel="frequency ratio", yscale="log")
+    axes.margins(x=0)
+    unseen = one.methods[0].coverage.critical_dim
+    count = len(one.methods[0].frequency_ratio)
+    if unseen is not None and unseen // 2 < count:
+        axes.axvspan(
+            unseen / 2 - 0.5,
+            count - 1,
+            color=ink(),
+            alpha=0.08,
+            linewidth=0,
+            label="no full turn in training",
+        )
+
+
+def _draw_lengths(axes: Axes, one: Scale) -> None:
+    """Draw the longest context of each method as a bar, as far as it was searched."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    rows = _distinct(one)
+    axes.axvline(one.context_length, color=ink(), linestyle=":", linewidth=0.9)
+    for place, (_, each) in enumerate(rows):
+        longest = each.base_bound.longest_context
+        end = each.base_bound.searched if longest is None else longest
+        axes.barh(place, end, color=colour(_place(each)), height=0.6)
+        ground = {"facecolor": axes.get_facecolor(), "edgecolor": "none", "pad": 0.5}
+        more = " or more" if longest is None else ""
+        axes.annotate(
+            f"{end:,}{more}",
+            (end, place),
+            xytext=(3, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+            bbox=ground,
+        )
+    axes.set_yticks(range(len(rows)), [name.replace(", ", ",\n") for name, _ in rows], fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlabel(f"longest context (dotted: {one.context_length:,})")
+    axes.set_xlim(0, max(axes.get_xlim()[1], one.context_length) * 1.4)
+    axes.xaxis.set_major_locator(MaxNLocator(4))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
+    axes.grid(visible=False, axis="y")
