@@ -70,12 +70,15 @@ def entry_name(part: Part, config: Mapping[str, Any]) -> str | None:
     """Return the name of a text model's entry; None where the table has none.
 
     The converter goes by the first class of architectures, the text model's or else the file's,
-    and not by model_type. Classes are named as model types are, all but a few.
+    and not by model_type. Classes are named as model types are, all but those that an entry lists.
     """
     classes = part.keys.config.get("architectures") or config.get("architectures")
     first = classes[0] if isinstance(classes, list) and classes else None
-    if isinstance(first, str) and (plain := _SUFFIX.sub("", first)) != first:
-        own = next((name for name in table() if _joined(name) == _joined(plain)), None)
+    if isinstance(first, str):
+        plain = _SUFFIX.sub("", first)
+        named = (n for n in table() if plain != first and _joined(n) == _joined(plain))
+        listed = (name for name, facts in table().items() if first in facts.get("classes", ()))
+        own = next(listed, None) or next(named, None)
         if own is not None:
             return own
     model_type = part.keys.architecture.model_type

@@ -286,6 +286,9 @@ def test_the_score_of_deepseek_v3_with_and_without_mscale_all_dim(
         ("qwen2", ["LlamaForCausalLM"], "llama3"),
         (None, ["LlamaForCausalLM"], "llama3"),
         (None, ["Qwen2ForCausalLM"], "default"),
+        ("qwen2", ["LlavaForConditionalGeneration"], "llama3"),  # of Llama's class
+        ("llama", ["StepVLForConditionalGeneration"], "default"),  # of Qwen 3's
+        ("qwen2", ["LlamaForCausalLMEagle3"], "llama3"),
         ("llama", ["SomeOtherForCausalLM"], "llama3"),
         ("llama", [], "llama3"),
         ("llama", "LlamaForCausalLM", "llama3"),
