@@ -148,7 +148,7 @@ def two_shares(entry: Entry) -> Iterator[Hit]:
     of=Entry,
     why="In Transformers the code of many architectures rotates the whole head, whatever the value "
     "of partial_rotary_factor, unless a rope type that scales reads it; vLLM reads it for every "
-    "model.",
+    "model of its own code.",
     cure="Remove it, or set the intended model_type.",
     threads=("huggingface/transformers#48682", "AI-Hypercomputer/maxtext#4616"),
 )

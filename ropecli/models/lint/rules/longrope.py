@@ -162,8 +162,8 @@ def exchanged(entry: Entry) -> Iterator[Hit]:
     "note",
     "short_mscale and long_mscale",
     of=Entry,
-    why="The code of Phi-3.5-MoE multiplies cos and sin by them, and so does vLLM in every model; "
-    "Transformers ignores them in others and computes its own factor.",
+    why="The code of Phi-3.5-MoE multiplies cos and sin by them, and so does vLLM's own code in "
+    "every model; Transformers ignores them in others and computes its own factor.",
     cure="Remove them, or write one value for both, and as attention_factor, which vLLM ignores.",
 )
 def own_mscales(entry: Entry) -> Iterator[Hit]:
