@@ -127,7 +127,8 @@ def test_a_class_takes_its_arguments(kernel: Path, capfd: pytest.CaptureFixture[
 def test_what_can_not_be_called_is_wrong_usage(
     kernel: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    out, err = printed(capfd, f"{kernel}:raises", code=2)
+    call = ["--call", "raises(x, positions)", "--axes-of-x", "b h s d"]
+    out, err = printed(capfd, f"{kernel}:raises", *call, code=2)
     assert out == ""
     assert err[-1].startswith("error: raises can't be called: ")
     assert "ValueError: no idea" in err[-1]
@@ -328,7 +329,7 @@ class Decoder:
 @pytest.mark.parametrize(
     ("name", "given", "shown"),
     slow_rows(
-        ("of_int32", "", "--positions-dtype int32"),
+        ("of_int32", "--form apply", "--positions-dtype int32"),
         ("of_tokens", "", '--axes-of-x "b s h d"'),
         ("score", "--form score --dtype float64", "--form score"),
         ("Decoder", "--form decoder", "--form decoder"),

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import test_identify_conventions as conventions
 import test_identify_family as family
 import test_identify_implementations as released
 import test_identify_refusals as refusals
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from implementations.case import Right
+from strategies import dtypes
 
 from ropecli.arrays import DTYPES
 
@@ -41,6 +43,13 @@ def test_tables_of_one_layout_and_pairs_of_the_other(layout: str, dtype: str, he
 @pytest.mark.parametrize("beside", [True, False])
 def test_tables_taken_for_angles(layout: str, dtype: str, beside: bool) -> None:
     refusals.test_tables_taken_for_angles(layout, dtype, beside)
+
+
+@seed(7)
+@settings(max_examples=1_000, database=None)
+@given(data=st.data(), dtype=dtypes, base=conventions.rounded_bases)
+def test_every_convention_is_found(data: st.DataObject, dtype: str, base: float) -> None:
+    conventions.assert_convention_is_found(data, dtype, base)
 
 
 @seed(7)
