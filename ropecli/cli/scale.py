@@ -113,12 +113,12 @@ def scale(
         output.note(f"configuration written to {rope.write}")
     names = [each.method for one in found for each in one.methods]
     resolved = {
-        "method": [each for each in METHODS if each in names],
+        "method": [each for each in dict.fromkeys(names) if each in METHODS],
         "context": _common([one.context_length for one in found], rope.context),
         "original": _common([one.original_length for one in found], original),
         "factor": _common([one.factor for one in found], factor),
         "dim": None if rope.model else list(dict.fromkeys(each.rope.head_dim for each in ropes)),
-        "base": None if rope.model else list(dict.fromkeys(each.rope.base for each in ropes)),
+        "base": rope.base if rope.model else list(dict.fromkeys(each.rope.base for each in ropes)),
     }
     output.show(Scales(scales=tuple(found), pairs=pairs), output.parameters(**resolved))
 

@@ -98,6 +98,12 @@ def test_options_without_a_model() -> None:
     assert set(longest["result"]["encodings"][0]["methods"][1]["frequency_ratio"]) == {1.0}
 
 
+def test_parameters_give_the_same_result_again(here: Path) -> None:
+    words = ["scale", *write(short=SHORT), "--factor", "2", "--base", "50", "--base", "70"]
+    got = read_json(*words, "--method", "yarn", "--method", "ntk")["parameters"]
+    assert (got["method"], got["base"], got["factor"]) == (["yarn", "ntk"], [50, 70], 2)
+
+
 def test_pairs_are_in_the_table(here: Path) -> None:
     words = ("--dim", "8", "--original", "32", "--factor", "2", "--method", "ntk")
     assert "Frequency without scaling" in read_stdout("scale", *words, "--pairs")
