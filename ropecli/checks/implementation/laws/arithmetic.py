@@ -49,7 +49,12 @@ def rounding(subject: Subject) -> Iterator[Outcome]:
     half = [dtype for dtype in subject.dtypes if "16" in dtype]
     if not half:
         yield no_verdict("it is not given half precision data")
+    shown = subject.evidence.dtype
     for dtype in half:
+        if not subject.as_expected and SIGNIFICAND_BITS[dtype] > SIGNIFICAND_BITS[shown]:
+            note = f"{shown} shows the attention factor, not to the digits of {dtype}"
+            yield Outcome(passed=None, note=note, dtype=dtype)
+            continue
         places = subject.on_axes(np.arange(min(ROWS, subject.context)))
         x = subject.vectors(len(places), dtype, salt=47)
         try:
