@@ -331,7 +331,7 @@ def test_results_print_a_page_and_serve_notebooks(tmp_path: Path) -> None:
         (ropecli.invariance(ropecli.encoding("nope")), "      "),
         (ropecli.linear(x, x, x, rope), "elu, 32 tokens"),
         (ropecli.precision(rope, context_length=9), "Errors that the dtypes of each stage"),
-        (ropecli.rotation(x[0], rope), "A vector at 5 positions"),
+        (ropecli.rotation(x[0], rope), "R_m x at position m = 4"),
         (ropecli.similarity(rope, max_distance=9), "Inner products of sinusoidal codes"),
         (ropecli.scores([ropecli.encoding("nope")]), "PASS: measurement and theory agree"),
         (ropecli.verify(rope, dtype="float64"), "   "),

@@ -64,6 +64,6 @@ def coverage(
     resolved = {
         "context": rope.context if rope.model else rope.context or CONTEXT,
         "dim": None if rope.model else list(dict.fromkeys(each.rope.head_dim for each in ropes)),
-        "base": None if rope.model else list(dict.fromkeys(each.rope.base for each in ropes)),
+        "base": rope.base if rope.model else list(dict.fromkeys(each.rope.base for each in ropes)),
     }
     output.show(Coverages(coverages=tuple(found)), output.parameters(**resolved))
