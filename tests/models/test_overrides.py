@@ -225,7 +225,7 @@ def test_a_layout_that_no_key_gives() -> None:
     ("config", "layer", "values", "message"),
     [
         (LLAMA_31, None, {"base": float("nan")}, "base must be finite and above 0, got nan"),
-        (LLAMA_31, None, {"rope_type": "lama"}, "rope type must be one of"),
+        (LLAMA_31, None, {"rope_type": "nonsense"}, "rope type must be one of"),
         (LLAMA_31, None, {"context_length": 0}, "context must be from 1"),
         (LLAMA_31, None, {"parameters": {"foo": 1}}, "rope type llama3 has no parameter foo"),
         (LLAMA_31, "full", {"base": 1e4}, "layer must be one of all, got 'full'"),
