@@ -23,7 +23,7 @@ def everything(folder: Path) -> dict[str, bytes]:
 @pytest.mark.slow
 def test_a_folder_is_written_and_told_of(here: Path) -> None:
     text = read_stdout("vectors", "-o", "golden")
-    assert text.startswith("golden: 57 cases in ")
+    assert text.startswith("golden: 59 cases in ")
     assert "seed 0" in text
     assert "README.md" in text
     assert (here / "golden" / "README.md").exists()
