@@ -64,7 +64,7 @@ def usage(command: str) -> str:
     """A command's description and examples, from its docstring."""
     examples, text = GROUP.commands[command].help.removeprefix("\b\n").split("\n\n", 1)
     lines = textwrap.dedent("\n".join(examples.splitlines()[1:])).splitlines()
-    return "\n".join([*_wrapped(text), "", "```text", *lines, "```"])
+    return "\n".join([*_wrap(text), "", "```text", *lines, "```"])
 
 
 def options(command: str) -> str:
@@ -192,7 +192,7 @@ def stacks(_word: str) -> str:
 
 
 def _difference(ours: Model, config: Any, length: int | None, last: int, stack: str) -> str:
-    """What a stack does otherwise with a file; phases are those of its last position."""
+    """Differences of a stack's reading of a file; phases are those of its last position."""
     try:
         theirs = load_model(config, sequence_length=length, reading=stack)
     except RopecliError as error:
@@ -280,14 +280,14 @@ def _row(parameter: Any) -> tuple[str, str, str]:
 
 def _table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     cells = [headings, tuple("-" * len(heading) for heading in headings), *rows]
-    return "\n".join(f"| {' | '.join(map(_escaped, row))} |" for row in cells)
+    return "\n".join(f"| {' | '.join(map(_escape, row))} |" for row in cells)
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def _wrapped(text: str) -> list[str]:
+def _wrap(text: str) -> list[str]:
     """Lines of the docstring, without its indentation."""
     return [line.strip() for line in text.strip().splitlines()]
 

@@ -130,7 +130,7 @@ def bound(
         partial_sums=np.cumsum(turn),
         interpolation_error=np.abs(halfway - (score[:-1] + score[1:]) / 2),
         interpolation_bound=largest * (fastest * fastest) / 8,
-        printed_bound=_printed(rope, largest),
+        printed_bound=_printed_bound(rope, largest),
         name=name,
     )
 
@@ -140,7 +140,7 @@ def _length(values: ArrayLike) -> float:
     return float(np.hypot.reduce(np.asarray(values, dtype=np.float64)))
 
 
-def _printed(rope: Rotary, largest: float) -> float | None:
+def _printed_bound(rope: Rotary, largest: float) -> float | None:
     """Return the bound of Theorem 2.1 halfway between two positions, of base^(-2i/d) alone."""
     if rope.formula is None or not rope.formula.is_plain or rope.base is None or rope.base <= 1:
         return None

@@ -1,4 +1,4 @@
-"""Which frequencies carry a head: mean lengths of the pairs of queries and keys."""
+"""Mean lengths of the pairs of queries and keys, which show what frequencies carry a head."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def chunks(
         rope: The encoding. Its layout must be that of the vectors: with another, pairs are mixed.
         q: Queries (tokens, head_dim), (heads, tokens, head_dim) or
             (layers, heads, tokens, head_dim), of any float dtype.
-        k: Keys, likewise; fewer heads than those of q are grouped-query attention.
+        k: Keys in the same form; fewer heads than those of q are grouped-query attention.
         average: Further axes of q and k to average over, such as the batch.
         name: Name in front of the encoding's.
 

@@ -200,7 +200,7 @@ def _head(
     return ConstructedHead(
         distance=distance,
         q=q,
-        k=_ahead(rope, q, distance),
+        k=_rotate_ahead(rope, q, distance),
         squared_norm=squared_norm,
         attention=attention,
         score=score,
@@ -235,7 +235,7 @@ def _squared_norm(losses: NDArray[np.float64], epsilon: float) -> float | None:
     return high
 
 
-def _ahead(rope: Rotary, psi: NDArray[np.float64], distance: int) -> NDArray[np.float64]:
+def _rotate_ahead(rope: Rotary, psi: NDArray[np.float64], distance: int) -> NDArray[np.float64]:
     """Rotate each pair by the angle of the distance, where it is: R_r psi without a factor."""
     first, second = rope.pairs_in.T
     sign = 1 if rope.direction == "forward" else -1

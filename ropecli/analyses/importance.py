@@ -20,7 +20,7 @@ FEWEST_KEYS = 3  #: Fewer have no ranks worth correlating.
 
 @dataclass(frozen=True, kw_only=True)
 class Importance:
-    """How alike linear and softmax attention weigh the same keys; means over rows.
+    """Similarity of the weights of linear and softmax attention on the same keys; means over rows.
 
     NaN where no row could be compared.
     """

@@ -43,7 +43,7 @@ class PolicyPrecision:
     worst_pair: int  #: Pair of that error.
     shift_violation: float  #: Largest |angle - position * rounded frequency|, radians.
     score_error: float  #: Largest sampled error of a score, a part of the largest score.
-    score_shift_violation: float  #: Largest sampled change of a score by a shift, likewise.
+    score_shift_violation: float  #: Largest sampled change of a score by a shift, relative too.
     distinct_positions: int  #: Positions that differ from all others in some angle.
     largest_group: int  #: Most positions with the same angles.
     safe_context: dict[float, int]  #: Longest context within each tolerance, by tolerance.

@@ -148,8 +148,8 @@ def scale(
     original = _original(rope.formula, original_length)
     context, stretch = _stretch(original, context_length, factor)
     used = context if sequence_length is None else at_least("sequence_length", sequence_length, 1)
-    given = _given(rope.formula, parameters or {})
-    plain = _placed(rope, rope.formula.unscaled)
+    given = _own_values(rope.formula, parameters or {})
+    plain = _place(rope, rope.formula.unscaled)
     ropes = {UNSCALED: plain}
     if not rope.formula.is_plain:
         ropes[OWN] = rope.at_length(used)
@@ -159,7 +159,7 @@ def scale(
         "sequence_length": used,
     }
     for each in _chosen(methods, given, parameters or {}):
-        ropes[each] = _placed(rope, _formula(each, rope.formula, values, given.get(each, {})))
+        ropes[each] = _place(rope, _formula(each, rope.formula, values, given.get(each, {})))
     parts = _parts(context)
     trained = coverage(plain, context_length=original)
     return Scale(
@@ -202,7 +202,9 @@ def _stretch(original: int, context: int | None, factor: float | None) -> tuple[
     return context, context / original if factor is None else float(factor)
 
 
-def _given(formula: Formula, given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def _own_values(
+    formula: Formula, given: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
     """Return the values of each method's own, with the searched factors of the encoding."""
     found = {_method(each): dict(values) for each, values in given.items()}
     own = {key: formula.get(key) for key in FACTORS if formula.get(key) is not None}
@@ -255,7 +257,7 @@ def _formula(
     )
 
 
-def _placed(rope: Rotary, formula: Formula) -> Rotary:
+def _place(rope: Rotary, formula: Formula) -> Rotary:
     """Return the encoding of a formula on the pairs of another."""
     placement = Placement(
         head_dim=rope.head_dim,

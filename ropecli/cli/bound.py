@@ -17,7 +17,7 @@ def bound(
         str,
         typer.Argument(metavar="Q", help="Query before rotation: numbers, e.g. 1,2,3,4, or .npy."),
     ],
-    k: Annotated[str, typer.Argument(metavar="K", help="Key before rotation, likewise.")],
+    k: Annotated[str, typer.Argument(metavar="K", help="Key before rotation, typed or a file.")],
     q_row: Annotated[
         int | None, typer.Option(metavar="N", help="Row of a file Q with several vectors.")
     ] = None,

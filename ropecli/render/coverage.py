@@ -116,9 +116,9 @@ def _pairs(each: Coverage, *, brief: bool) -> list[str]:
 
 
 def _facts(each: Coverage) -> list[str]:
-    rows = [["never complete a turn", _listed(each.incomplete, len(each.turns))]]
+    rows = [["never complete a turn", _describe_pairs(each.incomplete, len(each.turns))]]
     if each.still:
-        rows.append(["never turn at all", _listed(each.still, len(each.turns))])
+        rows.append(["never turn at all", _describe_pairs(each.still, len(each.turns))])
     if each.slowest is not None:
         wavelength, turns = each.wavelength[each.slowest], each.turns[each.slowest]
         words = f"{wavelength:,.1f} positions per turn, {turns:.4g} turns"
@@ -149,7 +149,7 @@ def _side_by_side(shown: Sequence[Coverage]) -> list[str]:
     return aligned(rows, left=1)
 
 
-def _listed(pairs: Sequence[int], count: int) -> str:
+def _describe_pairs(pairs: Sequence[int], count: int) -> str:
     if not pairs:
         return f"none of {count:,} pairs"
     return f"{len(pairs):,} of {count:,} pairs: {_runs(pairs)}"

@@ -75,7 +75,7 @@ def draw(
         _draw_curve(canvas, curve, np.linspace(left, right, 2 * width), STYLES[index % len(STYLES)])
     ticks = {0: high, height // 2: high - (high - low) * (height // 2) / (height - 1)}
     ticks[height - 1] = low
-    labels = {row: f"{_unscaled(value, log='y' in log) + 0.0:.3g}" for row, value in ticks.items()}
+    labels = {row: f"{_undo_log(value, log='y' in log) + 0.0:.3g}" for row, value in ticks.items()}
     margin = max(len(label) for label in labels.values())
     lines = [
         f"  {labels.get(row, ''):>{margin}} |{text.rstrip(chr(0x2800))}"
@@ -102,7 +102,7 @@ def _draw_curve(
             canvas.line(float(x[0]), float(y[0]), float(x[1]), float(y[1]))
 
 
-def _unscaled(value: float, *, log: bool) -> float:
+def _undo_log(value: float, *, log: bool) -> float:
     """Return the value at a place of an axis."""
     return 10**value if log else value
 
@@ -111,7 +111,7 @@ def _scale(left: float, right: float, width: int, *, log: bool) -> str:
     """Return five numbers under the axis, the last one flush with its end; fewer if too long."""
     line = [" "] * (width + 1)
     for i in (0, 4, 2, 1, 3):
-        value = _unscaled(left + (right - left) * i / 4, log=log)
+        value = _undo_log(left + (right - left) * i / 4, log=log)
         text = f"{value:.3g}" if log else f"{value:g}"
         begin = min(max(0, width * i // 4 - len(text) // 2), width + 1 - len(text))
         end = begin + len(text)

@@ -107,7 +107,7 @@ def style() -> Iterator[None]:
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """How a figure is to look, where it is not to look as ours do."""
+    """Look of a figure where it differs from the default."""
 
     width: float | None = None  #: Inches.
     height: float | None = None  #: Inches.

@@ -45,6 +45,8 @@ WRAPPED = 0.5
 #: Share of the error that a line through it may leave. Errors that no line explains leave all of
 #: it, a drift on half of the rows alone half; a drift leaves what rounding does.
 LEFT = 1 / 8
+CLEARLY = 8  #: Standard deviations that another base must be away.
+FEWEST_OF_BASE = 2  #: Pairs that show a base, that of frequency 1 apart.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -271,6 +273,11 @@ def refine_frequencies(
     left = off - m * change
     rest = np.sqrt((weight * left**2).sum(axis=0) / np.maximum(weight.sum(axis=0), 1e-300))
     spread = rest / np.sqrt(np.maximum((m * m).sum(axis=0), 1e-300))
+    if other and (rebased := _other_base(theta, change, spread)) is not None:
+        table, uncertainty = rebased
+        better = rope.with_inv_freq(table)
+        uncertainty = np.maximum(oracle.uncertainty, uncertainty)
+        return replace(oracle, rotary_at=lambda _length: better, uncertainty=uncertainty)
     not_one = theta != 1
     alone = not_one & (not_one.sum() == 1)
     least = np.where(alone, 0.0, np.maximum(other * theta, 4 * spread))
@@ -284,6 +291,37 @@ def refine_frequencies(
     better = rope.with_inv_freq(table)
     uncertainty = np.maximum(oracle.uncertainty, np.where(drifts, 4 * spread, 0.0))
     return replace(oracle, rotary_at=lambda _length: better, uncertainty=uncertainty)
+
+
+def _other_base(theta: Array, change: Array, spread: Array) -> tuple[Array, Array] | None:
+    """Return the table of a base next to the one found, and its uncertainty, radians per position.
+
+    A base is recognised by few digits where float32 rounds as much as these leave out: then all
+    frequencies are off by the same share of their logarithm.
+
+    Args:
+        theta: Frequencies of the formula, (pairs,).
+        change: What the rows show that they are off by.
+        spread: Standard deviation of each change.
+    """
+    turning = (theta > 0) & (theta != 1)
+    if turning.sum() < FEWEST_OF_BASE:
+        return None
+    logarithm = np.log(np.where(turning, theta, 1.0))
+    # change = share * theta ln(theta), by weighted least squares
+    way = theta * logarithm / np.maximum(spread, 1e-300)
+    share = float((way * change / np.maximum(spread, 1e-300)).sum() / (way * way).sum())
+    expected = share * theta * logarithm
+    allowed = LEFT * np.abs(expected) + 4 * spread
+    if not (np.abs(change - expected) <= allowed)[turning].all():
+        return None
+    deviation = 1 / float(np.sqrt((way * way).sum()))
+    if (
+        abs(share) < CLEARLY * deviation
+        or (np.abs(expected) <= phase_tolerance(theta, theta)).all()
+    ):
+        return None
+    return np.where(turning, theta ** (1 + share), theta), 4 * deviation * np.abs(theta * logarithm)
 
 
 def oracle_of(found: Identification, tolerances: Tolerances = DERIVED) -> Oracle:

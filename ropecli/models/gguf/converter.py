@@ -76,7 +76,7 @@ def entry_name(part: Part, config: Mapping[str, Any]) -> str | None:
     first = classes[0] if isinstance(classes, list) and classes else None
     if isinstance(first, str):
         plain = _SUFFIX.sub("", first)
-        named = (n for n in table() if plain != first and _joined(n) == _joined(plain))
+        named = (n for n in table() if plain != first and _join(n) == _join(plain))
         listed = (name for name, facts in table().items() if first in facts.get("classes", ()))
         own = next(listed, None) or next(named, None)
         if own is not None:
@@ -85,7 +85,7 @@ def entry_name(part: Part, config: Mapping[str, Any]) -> str | None:
     return model_type if model_type in table() else None
 
 
-def _joined(name: str) -> str:
+def _join(name: str) -> str:
     return name.removesuffix("_text").replace("_", "").replace("-", "").lower()
 
 
@@ -203,13 +203,13 @@ class _Writing:
         if base is None or usual is None or self.rope_type != "dynamic":
             return base
         if self.facts.get("xdrope") and self._sections is not None:
-            alpha = self._needed("alpha", self.entry, "rope_scaling.alpha")
+            alpha = self._require("alpha", self.entry, "rope_scaling.alpha")
             self.add("rope.scaling.alpha", number("alpha", alpha))
             return base
         alpha = positive("alpha", self.entry.get("alpha") or usual)
         return float(base * alpha ** (self.head_dim / (self.head_dim - 2)))
 
-    def _needed(self, name: str, given: Mapping[str, Any], path: str) -> Any:
+    def _require(self, name: str, given: Mapping[str, Any], path: str) -> Any:
         """Return a value without which the converter fails."""
         if given.get(name) is None:
             kind = quote(self.keys.architecture.model_type)
@@ -295,8 +295,8 @@ class _Writing:
             flags = tuple(bool(flag) for flag in keys.per_layer("no_rope_layers"))
             self.add("attention.rope_pattern", flags)
         if self.facts.get("compress"):
-            self._needed("compress_ratios", keys.config, "compress_ratios")
-            self._needed("compress_rope_theta", keys.config, "compress_rope_theta")
+            self._require("compress_ratios", keys.config, "compress_ratios")
+            self._require("compress_rope_theta", keys.config, "compress_rope_theta")
             self.add("attention.compress_ratios", tuple(keys.per_layer("compress_ratios")))
             self.add("attention.compress_rope_freq_base", keys.real("compress_rope_theta"))
         if self.facts["arch"] == "llama4" and types and set(types) == {FULL}:

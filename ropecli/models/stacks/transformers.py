@@ -54,11 +54,11 @@ def rotary(settings: Settings, sequence_length: int | None) -> Rotary:
     if scaling.get("base_in"):  # DBRX: a key that the older code and other stacks read
         scaling["rope_theta"] = BASE
     if scaling.get("training_seqlen"):
-        return _stepped(settings, scaling, sequence_length or 0)
+        return _dynamic_in_steps(settings, scaling, sequence_length or 0)
     return build(settings, settings.rope_type, scaling, sequence_length)
 
 
-def _stepped(settings: Settings, scaling: dict[str, Any], sequence_length: int) -> Rotary:
+def _dynamic_in_steps(settings: Settings, scaling: dict[str, Any], sequence_length: int) -> Rotary:
     """TeleChat's dynamic NTK: the base grows with each power of two, the factor from training on.
 
     With L the positions in use, at least those of training, and L0 those where it begins, alpha is

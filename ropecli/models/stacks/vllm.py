@@ -139,7 +139,7 @@ def _proportional(scaling: dict[str, Any], _settings: Settings, _server: int | N
 
 
 def _llama3(scaling: dict[str, Any], _settings: Settings, _server: int | None) -> str:
-    """Where low is above high, a pair is unchanged from `high` turns on, and scaled below."""
+    """A pair is unchanged from `high` turns on, and scaled below, if low is above high."""
     low, high = (_get(scaling, key) for key in ("low_freq_factor", "high_freq_factor"))
     scaling["low_freq_factor"] = min(low, high)
     return "llama3"

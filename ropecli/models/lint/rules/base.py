@@ -27,6 +27,7 @@ _LONG = 32_768  #: Positions up to which models with the usual base were release
 _BEYOND = 4
 _STEP = 1024  #: Distances tried at a time.
 _MOST_COSINES = 2**24  #: Of one search, a fraction of a second.
+_MOST_PAIRS = 1024  #: Of a head that is searched; no released model has more.
 
 
 @rule(
@@ -153,7 +154,7 @@ def _held(table: Table, still: int, last: int) -> int | None:
     Returns:
         None where no distance has one, or none within `_MOST_COSINES`.
     """
-    if still >= len(table.inv_freq):
+    if still >= len(table.inv_freq) or len(table.inv_freq) > _MOST_PAIRS:
         return None
     for begin in range(0, min(last + 2, _MOST_COSINES // len(table.inv_freq)), _STEP):
         distance = np.arange(begin, begin + _STEP)

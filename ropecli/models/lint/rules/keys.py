@@ -77,7 +77,7 @@ def misspelt_at_the_top(part: Part) -> Iterator[Hit]:
     for name in islice(part.config, MOST_NAMES):
         right = intended_name(name) if name not in TOP else None
         if right is not None and not part.given(right):
-            yield from _renamed(part, part.key(name), part.key(right), part.config[name])
+            yield from _rightly_named(part, part.key(name), part.key(right), part.config[name])
 
 
 @rule(
@@ -97,10 +97,12 @@ def misspelt(entry: Entry) -> Iterator[Hit]:
     for name in islice(entry.values, MOST_NAMES):
         right = None if _is_read(name) else intended_name(name, sorted(known | {"rope_type"}))
         if right is not None and not entry.has(right):
-            yield from _renamed(entry.part, entry.key(name), entry.key(right), entry.values[name])
+            yield from _rightly_named(
+                entry.part, entry.key(name), entry.key(right), entry.values[name]
+            )
 
 
-def _renamed(part: Part, key: str, right: str, value: object) -> Iterator[Hit]:
+def _rightly_named(part: Part, key: str, right: str, value: object) -> Iterator[Hit]:
     """Yield what the key would do under its right name, unless a stack reads it as it is."""
     if any(part.effects({key: ...}).values()):
         return
