@@ -14,7 +14,9 @@ from ropecli.cli.options import EncodingOptions, OutputOptions
 @command
 def chunks(
     q: Annotated[Path, typer.Argument(metavar="Q", help="Queries, a dump in any format.")],
-    k: Annotated[Path, typer.Argument(metavar="K", help="Keys, in the same form; may be the same file.")],
+    k: Annotated[
+        Path, typer.Argument(metavar="K", help="Keys, also a dump; may be the same file.")
+    ],
     q_tensor: Annotated[
         str | None,
         typer.Option(metavar="GLOB", help="Tensor of the queries, or of each layer's, by name."),

@@ -123,6 +123,15 @@ def test_pairs_of_axes_may_be_listed_in_any_order() -> None:
     assert refusals(verdict) == []
 
 
+def test_a_base_of_more_digits_than_are_recognised() -> None:
+    """Float32 rounds a table by as much as 3.709e14 is off, but not all of it in one direction."""
+    rope = ropecli.Rotary.from_inv_freq(0.008292343795593375 ** np.arange(4), head_dim=14)
+    verdict = check_here(
+        implement(rope, np.float32), head_dim=14, dtypes=["float32"], select=["long positions"]
+    )
+    assert refusals(verdict) == []
+
+
 def test_what_is_expected_is_right_even_where_vectors_show_too_little() -> None:
     """Half precision does not show where slow pairs, written elsewhere, came from."""
     written = np.random.default_rng(0).permutation(32).reshape(-1, 2)
