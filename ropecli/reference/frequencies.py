@@ -217,7 +217,7 @@ def proportional(
 def p_rope(*, dim: int, base: float, p: float) -> list[mpf]:
     """By timescales base^(2i/d), infinite beyond the first p d/2 of them, rounded down (App. D)."""
     with mp.workdps(DIGITS):
-        rotated = int(mpf(p) * dim // 2)
+        rotated = int(mp.floor(mpf(p) * dim / 2))
         scales = [mpf(base) ** (2 * mpf(i) / dim) for i in range(rotated)]
         scales += [mp.inf] * (dim // 2 - rotated)
         return [1 / scale for scale in scales]
