@@ -102,8 +102,12 @@ def test_another_table_or_axis_keeps_the_rest() -> None:
         made.with_axis([0])
 
 
-#: Where rope types are made and read. Golden vectors are a list of what is asked of `rope`.
-KNOWING = ("rotary/types/", "models/", "checks/vectors/recipes.py")
+#: Where rope types are made and read. Golden vectors are a list of what is asked of `rope`, and
+#: `scale` compares methods, most of them a rope type with some values.
+KNOWING = (
+    *("rotary/types/", "models/", "checks/vectors/recipes.py"),
+    *("analyses/scale.py", "render/scale.py"),
+)
 #: Also the name of a command, an ordinary word, the name of an encoding.
 AMBIGUOUS = {"linear", "default", "xpos"}
 
