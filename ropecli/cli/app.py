@@ -14,46 +14,45 @@ import re
 import sys
 import traceback
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from typer.main import get_command
 
 from ropecli._version import __version__
-from ropecli.cli.command import SectionedCommand
+from ropecli.cli.command import GroupedCommands, SectionedCommand
 from ropecli.cli.interrupts import EXIT_INTERRUPTED, was_interrupted
 from ropecli.errors import RopecliError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: Each is the function of that name in the module of that name, with "_" for "-".
-COMMANDS = (
-    "decay",
-    "construct",
-    "bound",
-    "chunks",
-    "coverage",
-    "base-bound",
-    "scale",
-    "verify",
-    "scores",
-    "linear",
-    "precision",
-    "similarity",
-    "encode",
-    "rotate",
-    "table",
-    "inspect",
-    "lint",
-    "diff",
-    "identify",
-    "check",
-    "trace",
-    "vectors",
-    "permute",
-    "info",
-)
+#: Commands by what they are for. Each is the function of that name in the module of that name,
+#: with "_" for "-".
+GROUPS = {
+    "Judge code": ("check", "trace", "identify", "vectors"),
+    "Judge a model": ("inspect", "lint", "diff"),
+    "Work on tensors": ("encode", "permute"),
+    "Learn and compare": (
+        "decay",
+        "rotate",
+        "table",
+        "scores",
+        "verify",
+        "linear",
+        "coverage",
+        "base-bound",
+        "scale",
+        "precision",
+        "bound",
+        "chunks",
+        "construct",
+        "similarity",
+    ),
+    "This installation": ("info",),
+}
+COMMANDS = tuple(chain.from_iterable(GROUPS.values()))
 
 EXIT_REFUSED = 2
 EXIT_BUG = 101
@@ -63,14 +62,24 @@ OPTION_OF = {"head_dim": "dim", "max_distance": "max_dist", "tensors": "tensor"}
 
 EXAMPLES = """\b
 Examples:
+  ropecli check kernels.py:rope              is this implementation right?
+  ropecli identify before.npy after.npy      which RoPE is this?
+  ropecli lint config.json                   is a model's configuration right?
+  ropecli encode input.npy                   rotate an embedding file
   ropecli decay --dim 128 --max-dist 512     RoFormer's Figure 2
   ropecli verify --dim 64                    do the laws hold?
-  ropecli encode input.npy                   rotate an embedding file
-  ropecli lint config.json                   is a model's configuration right?
-  ropecli identify before.npy after.npy      which RoPE is this?
-  ropecli check kernels.py:rope              is this implementation right?
 
 Analyse and verify positional encodings of transformers, rotary position embedding (RoPE) first.
+"""
+CLOSING = """\b
+Options of a command:  ropecli help COMMAND
+Documentation:         docs/index.md of the source, a page for each command
+Exit codes:            0 fine; 1 a check failed or a finding is an error;
+                       2 wrong usage or a file that can't be read;
+                       101 a bug in ropecli; 130 interrupted
+Environment:           NO_COLOR, FORCE_COLOR, COLUMNS; NUMBA_NUM_THREADS;
+                       NUMBA_CACHE_DIR for compiled kernels;
+                       ROPECLI_DEBUG=1 for the traceback of a bug
 """
 
 
@@ -82,14 +91,20 @@ def build(names: Iterable[str] = COMMANDS) -> Any:
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
-    app.callback(help=EXAMPLES)(_root)
+    app.callback(cls=GroupedCommands, help=EXAMPLES, epilog=CLOSING)(_root)
     for name in names:
         module = name.replace("-", "_")
         function = getattr(importlib.import_module(f"ropecli.cli.{module}"), module)
         text = function.__doc__ or ""
         about = " ".join(text.rpartition("\n\n")[2].split())
         summary = re.split(r"\.(?= [A-Z]|$)", about)[0]
-        app.command(name=name, cls=SectionedCommand, help=text, short_help=summary)(function)
+        app.command(
+            name=name,
+            cls=SectionedCommand,
+            help=text,
+            short_help=summary,
+            rich_help_panel=next(group for group in GROUPS if name in GROUPS[group]),
+        )(function)
     return get_command(app)
 
 
@@ -102,7 +117,9 @@ def _show_version(wanted: bool) -> None:
 def _root(
     version: Annotated[
         bool,
-        typer.Option("--version", help="Show the version.", is_eager=True, callback=_show_version),
+        typer.Option(
+            "-V", "--version", help="Show the version.", is_eager=True, callback=_show_version
+        ),
     ] = False,
 ) -> None:
     """Take the options in front of a command."""
@@ -142,6 +159,8 @@ def run(arguments: list[str]) -> int:
 
 def _invoke(arguments: list[str]) -> int:
     """Run as Typer's own main does, without its exits on an interrupt and on a closed pipe."""
+    if arguments[0] == "help":
+        arguments = [*arguments[1:], "--help"]
     try:
         command = _build_for(arguments)
         with command.make_context("ropecli", list(arguments)) as context:

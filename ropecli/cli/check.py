@@ -36,7 +36,7 @@ def check(
     target: Annotated[
         str | None,
         typer.Argument(
-            metavar="[TARGET]",
+            metavar="TARGET",
             help="Implementation to run: module:function, file.py:function or library.so:symbol.",
         ),
     ] = None,

@@ -5,13 +5,16 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+from collections import Counter
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 from typer.models import ArgumentInfo
+
+from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,14 +47,41 @@ class Section(str):
     __slots__ = ()
 
 
+class GroupedCommands(TyperGroup):
+    """A group that lists its commands under the headings that they have."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands by heading."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        width = max(map(len, self.commands), default=0)
+        for name, each in self.commands.items():
+            summary = each.get_short_help_str(formatter.width - 6 - width)
+            # Names of one width, so that the summaries of all groups begin in one column.
+            sections.setdefault(each.rich_help_panel, []).append((name.ljust(width), summary))
+        _write_sections(formatter, sections)
+
+
 class SectionedCommand(TyperCommand):
     """A command that lists its options under the headings that they have."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take a list of numbers that begins with a minus, -1,2, for a value and not an option."""
+        """Take a list of numbers that begins with a minus, -1,2, for a value and not an option.
+
+        Raises:
+            ArgumentError: An option twice that takes one value; the last one would win otherwise.
+        """
         words = [f" {word}" if NUMBERS.match(word) else word for word in args]
+        _, _, given = self.make_parser(ctx).parse_args([*words])
+        for option, times in Counter(given).items():
+            if times > 1 and _takes_one(option):
+                msg = f"{'/'.join(option.opts)} takes one value, got {times}"
+                raise ArgumentError(msg)
         rest: list[str] = super().parse_args(ctx, words)
         return rest
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the words of the usage line: INPUT for what Typer writes as {INPUT}."""
+        return [re.sub(r"\{(\w+)\}", r"\1", word) for word in super().collect_usage_pieces(ctx)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, then the options by heading."""
@@ -61,10 +91,24 @@ class SectionedCommand(TyperCommand):
             heading = getattr(parameter, "rich_help_panel", None)
             plain = "Arguments" if parameter.param_type_name == "argument" else "Options"
             if record is not None:
+                if plain == "Arguments":
+                    record = (parameter.metavar, record[1])
                 sections.setdefault(heading or plain, []).append(record)
-        if len(sections.get("Options", ())) == 1:  # --help, where all others have headings
-            sections["Options"] = sections.pop("Options")
-        for heading, records in sections.items():
+        # --help comes last, in the section that all commands have.
+        sections.setdefault("Output", []).append(sections["Options"].pop())
+        _write_sections(formatter, sections)
+
+
+def _takes_one(parameter: Any) -> bool:
+    """Tell whether a second value of a parameter would replace the first one."""
+    if parameter.param_type_name == "argument" or parameter.multiple:
+        return False
+    return not parameter.is_flag or bool(parameter.secondary_opts)
+
+
+def _write_sections(formatter: Any, sections: dict[str, list[tuple[str, str]]]) -> None:
+    for heading, records in sections.items():
+        if records:
             with formatter.section(heading):
                 formatter.write_dl(records)
 
@@ -72,10 +116,11 @@ class SectionedCommand(TyperCommand):
 def command(function: Callable[..., bool | None]) -> Callable[..., None]:
     """Make a command for Typer of a function that takes groups of options as one value each.
 
-    A group is a frozen dataclass whose annotated fields are options. The command gets them in the
-    group's place, and hands them to the function as a group again. An option that the function
-    itself has takes the place of the group's. A group with a field `parsed` gets the command line
-    there. A function that returns False ends the command with exit code 1.
+    A group is a frozen dataclass whose annotated fields are options, in the help under its
+    `heading` if it has one. The command gets them in the group's place, and hands them to the
+    function as a group again. An option that the function itself has takes the place of the
+    group's. A group with a field `parsed` gets the command line there. A function that returns
+    False ends the command with exit code 1.
     """
     hints = get_type_hints(function, include_extras=True)
     signature = inspect.signature(function).parameters
@@ -122,18 +167,18 @@ def _options(hint: Any) -> Iterator[inspect.Parameter]:
     group = _group(hint)
     own = next((each for each in get_args(hint)[1:] if isinstance(each, Help)), Help())
     section = next((each for each in get_args(hint)[1:] if isinstance(each, Section)), None)
+    heading = getattr(group, "heading", None)
     hints = get_type_hints(group, include_extras=True)
     order = [name for each in group.__mro__ for name in inspect.get_annotations(each)]
     for name in dict.fromkeys(order):
         annotation = hints[name]
         if get_origin(annotation) is not Annotated:
             continue
-        if name in own or section is not None:
-            kind, option = get_args(annotation)
-            option = copy(option)
-            option.help = own.get(name, option.help)
-            option.rich_help_panel = section or option.rich_help_panel
-            annotation = Annotated[kind, option]
+        kind, option = get_args(annotation)
+        option = copy(option)
+        option.help = own.get(name, option.help)
+        option.rich_help_panel = section or option.rich_help_panel or heading
+        annotation = Annotated[kind, option]
         default = group.__dataclass_fields__[name].default
         yield inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation

@@ -39,6 +39,7 @@ def encode(
             "--output",
             metavar="FILE",
             help="Output file, or folder for several. [default: INPUT.rope.npy]",
+            rich_help_panel="Output",
         ),
     ] = None,
     check: Annotated[

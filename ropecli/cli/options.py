@@ -44,7 +44,10 @@ SequenceLength = Annotated[
     int | None,
     typer.Option(metavar="N", help="Sequence length, for dynamic NTK and LongRoPE."),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace an existing output file.")]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Replace an existing output file.", rich_help_panel="Output"),
+]
 Seed = Annotated[int, typer.Option(metavar="N", help="Random seed.")]
 
 
@@ -52,6 +55,7 @@ Seed = Annotated[int, typer.Option(metavar="N", help="Random seed.")]
 class RotaryOptions:
     """The options that describe rotary encodings, apart from head dim, base and model."""
 
+    heading: ClassVar[str] = "Encoding"
     layout: Annotated[
         str | None,
         typer.Option(
@@ -197,6 +201,7 @@ class EncodingListOptions(RotaryOptions):
 class PageOptions:
     """The options of a command that prints a result."""
 
+    heading: ClassVar[str] = "Output"
     parsed: Parsed
     json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document and nothing else.")

@@ -17,7 +17,14 @@ from ropecli.errors import ArgumentError
 def permute(
     input: Annotated[Path, typer.Argument(metavar="INPUT", help="Weights, .safetensors.")],
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", help="Output file, .safetensors.")
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Output file, .safetensors.",
+            rich_help_panel="Output",
+        ),
     ],
     to: Annotated[
         str,

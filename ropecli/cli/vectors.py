@@ -30,7 +30,14 @@ MOST_POSITIONS = 2**22  #: More would not be rotated either.
 @command
 def vectors(
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FOLDER", help="Output folder.")
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FOLDER",
+            help="Output folder.",
+            rich_help_panel="Output",
+        ),
     ],
     format: Annotated[
         str, typer.Option(metavar="FORMAT", help="File format: npy, safetensors, bin or json.")
@@ -64,7 +71,10 @@ def vectors(
     ] = None,
     seed: Seed = 0,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace a folder that this command wrote.")
+        bool,
+        typer.Option(
+            "--force", help="Replace a folder that this command wrote.", rich_help_panel="Output"
+        ),
     ] = False,
     page: PageOptions,
 ) -> None:

@@ -22,7 +22,7 @@ from helpers import (
 )
 
 import ropecli
-from ropecli.cli.app import COMMANDS, build
+from ropecli.cli.app import COMMANDS, GROUPS, build
 
 GROUP = build()
 OPTIONS = [
@@ -57,10 +57,11 @@ def test_no_arguments_and_both_spellings_give_the_same_help() -> None:
 
 
 def test_help_lists_the_built_commands_and_no_others() -> None:
-    listed = read_stdout("--help").split("Commands:\n")[1]
-    lines = [line for line in listed.splitlines() if line.strip()]
-    assert [line.split()[0] for line in lines] == list(COMMANDS)
-    assert all(len(line.split()) > 3 for line in lines)  # each with what it does
+    text = read_stdout("--help")
+    for heading, names in GROUPS.items():
+        lines = text.split(f"\n{heading}:\n")[1].split("\n\n")[0].splitlines()
+        assert [line.split()[0] for line in lines] == list(names)
+        assert all(len(line.split()) > 3 for line in lines)  # each with what it does
     for command in COMMANDS:
         assert (ROOT / "ropecli" / "cli" / f"{command.replace('-', '_')}.py").exists()
 
@@ -97,6 +98,29 @@ def test_every_option_says_what_it_does(command: str, option: Any) -> None:
 
 
 @EACH
+def test_usage_names_arguments_as_a_user_would(command: str) -> None:
+    text = read_stdout(command, "--help")
+    usage = text.split("\n\n")[0]
+    assert not set("{}<>") & set(usage)
+    assert "[[" not in usage
+    assert "<list" not in text
+
+
+@EACH
+def test_help_command_is_another_spelling_of_help(command: str) -> None:
+    assert read_stdout("help", command) == read_stdout(command, "--help")
+
+
+@EACH
+def test_an_option_given_twice_is_a_list_or_refused(command: str) -> None:
+    for option in GROUP.commands[command].params:
+        if option.param_type_name == "option" and not option.is_flag and not option.multiple:
+            words = [option.opts[0], "1"] * 2
+            line = assert_refused(command, *words)
+            assert line == f"{'/'.join(option.opts)} takes one value, got 2"
+
+
+@EACH
 def test_every_option_is_in_the_help(command: str) -> None:
     text = read_stdout(command, "--help")
     parameters = GROUP.commands[command].params
@@ -115,6 +139,7 @@ def test_an_unknown_option_is_named_with_the_page_to_read(command: str) -> None:
 
 def test_version() -> None:
     assert read_stdout("--version") == f"ropecli {ropecli.__version__}\n"
+    assert read_stdout("-V") == read_stdout("--version")
     assert re.fullmatch(r"\d+\.\d+\.\d+\S*", ropecli.__version__)
 
 

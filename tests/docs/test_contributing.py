@@ -66,8 +66,9 @@ def test_four_files_and_one_line_add_an_analysis(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     commands = tmp_path / "ropecli" / "cli" / "app.py"
     text = commands.read_text()
-    assert text.count("COMMANDS = (\n") == 1
-    commands.write_text(text.replace("COMMANDS = (\n", 'COMMANDS = (\n    "turns",\n'))
+    place = '    "Learn and compare": (\n'
+    assert text.count(place) == 1
+    commands.write_text(text.replace(place, f'{place}        "turns",\n'))
 
     def run(*words: str, module: str = "-mropecli") -> str:
         done = subprocess.run(
