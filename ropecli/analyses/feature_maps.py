@@ -8,6 +8,7 @@ import numpy as np
 
 from ropecli.arrays import as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.names import one_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,9 +41,7 @@ def features(name: object, q: Array, k: Array) -> tuple[Array, Array]:
         raise ArgumentTypeError(msg)
     if name == "softmax":
         return _softmax(q, axis=1), _softmax(k, axis=0)
-    if name not in FEATURE_MAPS:
-        msg = f"feature map must be one of {', '.join(FEATURE_MAPS)}, got {name!r}"
-        raise ArgumentError(msg)
+    one_of("feature map", name, FEATURE_MAPS)
     return _apply(_MAPS[name], "queries", q), _apply(_MAPS[name], "keys", k)
 
 

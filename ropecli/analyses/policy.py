@@ -11,6 +11,7 @@ import numpy as np
 
 from ropecli.arrays import DTYPES
 from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.names import meant, one_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,10 +70,7 @@ class Policy:
 
     def __post_init__(self) -> None:
         for stage, dtype in self.dtypes.items():
-            if dtype not in STAGE_DTYPES:
-                allowed = ", ".join(STAGE_DTYPES)
-                msg = f"dtype of {stage} must be one of {allowed}, got {dtype!r}"
-                raise ArgumentError(msg)
+            one_of(f"dtype of {stage}", dtype, STAGE_DTYPES)
 
     @classmethod
     def parse(cls, text: Any) -> Policy:
@@ -100,7 +98,7 @@ class Policy:
             else:
                 msg = (
                     f"policy must be one of {', '.join(PRESETS)}, or STAGE=DTYPE with a stage "
-                    f"from {', '.join(STAGES)}, got {word!r}"
+                    f"from {', '.join(STAGES)}, got {word!r}{meant(word, PRESETS)}"
                 )
                 raise ArgumentError(msg)
         return policy

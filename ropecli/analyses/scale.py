@@ -12,7 +12,8 @@ from ropecli.analyses.base_bound import LONGEST, BaseBound, base_bound
 from ropecli.analyses.coverage import Coverage, coverage
 from ropecli.analyses.decay import decay
 from ropecli.errors import ArgumentError
-from ropecli.numbers import at_least, between, positive, quote
+from ropecli.names import one_of
+from ropecli.numbers import at_least, between, positive
 from ropecli.results import Drawable
 from ropecli.rotary.formula import Formula
 from ropecli.rotary.pairs import Placement
@@ -237,10 +238,7 @@ def _chosen(
 
 def _method(name: str) -> str:
     spelled = str(name).replace("-", "_")
-    if spelled not in METHODS:
-        msg = f"method must be one of {', '.join(METHODS)}, got {quote(name)}"
-        raise ArgumentError(msg)
-    return spelled
+    return spelled if spelled in METHODS else one_of("method", name, METHODS)
 
 
 def _formula(

@@ -14,7 +14,7 @@ from ropecli.arrays import DTYPES
 from ropecli.checks.law import Check, outcomes, refuse_growth, report
 from ropecli.checks.rotation_laws import LAWS
 from ropecli.checks.rotation_laws.subject import Oracle, RotationSubject, sample
-from ropecli.errors import ArgumentError
+from ropecli.names import one_of
 from ropecli.numbers import at_least, between
 from ropecli.results import Result
 from ropecli.rotary.apply import rotate as built_in_rotate
@@ -72,9 +72,8 @@ def verify(
         ArgumentTypeError: An argument, or what `rotate` returns, of the wrong type.
     """
     begin = time.perf_counter()
-    if dtype is not None and dtype not in DTYPES:
-        msg = f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}"
-        raise ArgumentError(msg)
+    if dtype is not None:
+        one_of("dtype", dtype, DTYPES)
     seed = at_least("seed", seed, 0)
     max_position = between("max position", max_position, 1, LARGEST_POSITION)
     refuse_growth(rope)

@@ -57,7 +57,9 @@ class GroupedCommands(TyperGroup):
         for name, each in self.commands.items():
             summary = each.get_short_help_str(formatter.width - 6 - width)
             # Names of one width, so that the summaries of all groups begin in one column.
-            sections.setdefault(each.rich_help_panel, []).append((name.ljust(width), summary))
+            sections.setdefault(getattr(each, "rich_help_panel", "Commands"), []).append(
+                (name.ljust(width), summary)
+            )
         _write_sections(formatter, sections)
 
 
@@ -92,7 +94,7 @@ class SectionedCommand(TyperCommand):
             plain = "Arguments" if parameter.param_type_name == "argument" else "Options"
             if record is not None:
                 if plain == "Arguments":
-                    record = (parameter.metavar, record[1])
+                    record = (str(parameter.metavar), record[1])
                 sections.setdefault(heading or plain, []).append(record)
         # --help comes last, in the section that all commands have.
         sections.setdefault("Output", []).append(sections["Options"].pop())

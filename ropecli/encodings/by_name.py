@@ -13,6 +13,7 @@ from ropecli.arrays import as_array
 from ropecli.encodings import types
 from ropecli.encodings.encoding import Encoding, Sizes
 from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.names import one_of
 from ropecli.numbers import at_least, even
 
 if TYPE_CHECKING:
@@ -88,10 +89,7 @@ def class_of(name: str) -> type[Encoding]:
     Raises:
         ArgumentError: No such encoding.
     """
-    if name not in ENCODINGS:
-        msg = f"encoding must be one of {', '.join(ENCODINGS)}, got {name!r}"
-        raise ArgumentError(msg)
-    module = importlib.import_module(f"{types.__name__}.{name}")
+    module = importlib.import_module(f"{types.__name__}.{one_of('encoding', name, ENCODINGS)}")
     return next(
         thing
         for thing in vars(module).values()

@@ -10,8 +10,6 @@ from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.numbers import LARGEST_DIM, between, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from numpy.typing import NDArray
 
 
@@ -24,18 +22,6 @@ def flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         msg = f"{name} must be true or false, got {quote(value)}"
         raise ArgumentTypeError(msg)
-    return value
-
-
-def choice(name: str, value: object, allowed: Collection[str]) -> str:
-    """The value as one of the words that are allowed.
-
-    Raises:
-        ArgumentError: It is none of them.
-    """
-    if not isinstance(value, str) or value not in allowed:
-        msg = f"{name} must be one of {', '.join(allowed)}, got {quote(value)}"
-        raise ArgumentError(msg)
     return value
 
 

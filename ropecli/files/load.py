@@ -16,6 +16,7 @@ from ropecli.files.array_axes import understand_axes
 from ropecli.files.arrays import choose, open_array, read_part, read_whole
 from ropecli.files.formats.registry import open_source
 from ropecli.files.formats.stored import Stored, check_numeric, check_rotatable, is_readable
+from ropecli.names import one_of
 
 if TYPE_CHECKING:
     import os
@@ -43,9 +44,8 @@ def read_tensor(
         FileError: The file is unreadable or of an unknown format, has no such array, has several
             and `name` is None, or holds elements of another kind.
     """
-    if dtype is not None and dtype not in DTYPES:
-        msg = f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}"
-        raise ArgumentError(msg)
+    if dtype is not None:
+        one_of("dtype", dtype, DTYPES)
 
     def accept(stored: Stored) -> Stored:
         void = stored.dtype == np.dtype("V2")

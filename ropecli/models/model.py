@@ -10,6 +10,7 @@ import numpy as np
 from ropecli.errors import ArgumentError, FileError
 from ropecli.models.keys import INDEXER
 from ropecli.models.parts import parts
+from ropecli.names import meant
 from ropecli.results import Drawable
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ class Model(Drawable, view="inspect"):
                 if layer.name == name:
                     return layer
             msg = f"layer must be one of {names}, got {name!r}"
+            msg += meant(name, [layer.name for layer in self.layers])
             raise ArgumentError(msg, "" if len(self.layers) > 1 else "leave `layer` out")
         rotating = self._rotating()
         if len({layer.rotary for layer in rotating}) == 1:

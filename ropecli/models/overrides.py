@@ -19,6 +19,7 @@ from ropecli.models.load import describe_config, read_settings
 from ropecli.models.parts import parts
 from ropecli.models.refusals import accepted_types
 from ropecli.models.stacks import NATIVE, find_stack
+from ropecli.names import one_of
 from ropecli.numbers import length, positive
 from ropecli.rotary.pairs import NAMED
 from ropecli.rotary.types import PLAIN, ROPE_TYPES, canonical, own_parameters
@@ -62,9 +63,8 @@ class Overrides:
             object.__setattr__(self, "rope_type", canonical(self.rope_type))
         if self.context_length is not None:
             length("context", self.context_length)
-        if self.layout not in (None, *NAMED):
-            msg = f"layout must be {' or '.join(NAMED)}, got {self.layout!r}"
-            raise ArgumentError(msg)
+        if self.layout is not None:
+            one_of("layout", self.layout, NAMED)
 
     def __bool__(self) -> bool:
         return self != Overrides()
@@ -146,9 +146,7 @@ def _chosen(
     if layer is not None:
         named = [each for each in settings if each.name == layer]
         if not named:
-            names = ", ".join(each.name for each in settings)
-            msg = f"layer must be one of {names}, got {layer!r}"
-            raise ArgumentError(msg)
+            one_of("layer", layer, [each.name for each in settings])
         rotating = [each for each in named if each.rope_type is not None]
     else:
         rotating = [

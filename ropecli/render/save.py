@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import ArgumentError
 from ropecli.files.atomic import check_target, replacing
+from ropecli.names import meant
 from ropecli.render.labels import shortest_repr
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def check_savable(
         if form is None:
             msg = f"output must end in {', '.join(suffixes)}, got {output.name!r}"
         else:
-            msg = f"format must be one of {forms}, got {form!r}"
+            msg = f"format must be one of {forms}, got {form!r}{meant(form, forms.split(', '))}"
         raise ArgumentError(msg)
     if output != STDOUT:
         check_target(output, force=force, sources=sources)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from ropecli.arrays import as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.names import one_of
 from ropecli.numbers import even, integer, quote
 
 if TYPE_CHECKING:
@@ -69,12 +70,9 @@ def named_pairs(layout: str, *, rotary_dim: int, rotary_offset: int) -> Pairs:
         ArgumentError: A layout other than interleaved and half.
     """
     count = rotary_dim // 2
-    if layout == "interleaved":
+    if one_of("layout", layout, NAMED) == "interleaved":
         return tuple((rotary_offset + 2 * i, rotary_offset + 2 * i + 1) for i in range(count))
-    if layout == "half":
-        return tuple((rotary_offset + i, rotary_offset + i + count) for i in range(count))
-    msg = f"layout must be {' or '.join(NAMED)}, got {layout!r}"
-    raise ArgumentError(msg)
+    return tuple((rotary_offset + i, rotary_offset + i + count) for i in range(count))
 
 
 def listed_pairs(name: str, pairs: ArrayLike, *, count: int, head_dim: int) -> Pairs:

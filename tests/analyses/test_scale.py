@@ -186,7 +186,7 @@ def test_the_curve_goes_on_beyond_a_million() -> None:
         ({"factor": 1e30}, "context length must be from 1 to 2^32, got 4294967297"),
         (
             {"factor": 2, "methods": ["pi"]},
-            f"method must be one of {', '.join(METHODS)}, got 'pi'",
+            f"method must be one of {', '.join(METHODS)}, got 'pi'; pi is linear",
         ),
         (
             {"factor": 2, "methods": ["longrope"]},

@@ -14,6 +14,7 @@ from helpers import assert_refused, random_array
 from models.configs import GEMMA_3, LLAMA_31, SMOLLM3
 from safetensors.numpy import save_file
 
+TO_HALF = "m.safetensors --to half --heads 4 --kv-heads 2"
 PERMUTE = "m.safetensors -o out.safetensors --to half"
 
 
@@ -204,7 +205,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("--set factor=4 --set factor=8", "--set factor was given twice"),
         ("--set rope_theta=5", "--set rope_theta: give it with --base"),
         ("--set factor=4", "rope type default has no parameter factor; its parameters are none"),
-        ("--rope-type yern", "rope type must be one of axial, ..., got 'yern'"),
+        ("--rope-type yern", "rope type must be one of axial, ..., got 'yern'; did you mean yarn?"),
         ("--rope-type linear", "rope type linear needs factor; its parameters are factor"),
         ("--sequence-length 9", "...has no parameter sequence_length; its parameters are..."),
         ("--model missing.json", "cannot read missing.json: No such file or directory"),
@@ -218,7 +219,10 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("--model config.json --base 0", "base must be finite and above 0, got 0"),
         ("--model config.json --context 0", "context must be from 1 to 2^53, got 0"),
         ("--model config.json --layout up", "layout must be interleaved or half, got 'up'"),
-        ("--model config.json --rope-type yern", "rope type must be one of axial, ..., got 'yern'"),
+        (
+            "--model config.json --rope-type yern",
+            "rope type must be one of axial, ..., got 'yern'; did you mean yarn?",
+        ),
         (
             "--model config.json --rope-type linear --context 8192",
             "rope type linear needs factor; pass --set factor=F, or --context N above 8,192",
@@ -578,13 +582,13 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         (f"{PERMUTE} --heads 4 --kv-heads 2 --layer all", "--layer needs --model, got 'all'..."),
         (f"{PERMUTE} --model none.json", "cannot read none.json: No such file or directory"),
         (
-            f"{PERMUTE} --heads 4 --kv-heads 2 --to full",
+            "m.safetensors -o out.safetensors --heads 4 --kv-heads 2 --to full",
             "layout must be interleaved or half, got 'full'",
         ),
         (f"{PERMUTE} --heads 4 --kv-heads 2 --tensor x*", "...no tensor whose name matches x*..."),
-        (f"{PERMUTE} --heads 4 --kv-heads 2 -o m.safetensors --force", "...the same file:..."),
-        (f"{PERMUTE} --heads 4 --kv-heads 2 -o there.safetensors", "...exists; pass --force..."),
-        (f"{PERMUTE} --heads 4 --kv-heads 2 -o out.npz", "...a name that ends in .safetensors..."),
+        (f"{TO_HALF} -o m.safetensors --force", "...the same file:..."),
+        (f"{TO_HALF} -o there.safetensors", "...exists; pass --force..."),
+        (f"{TO_HALF} -o out.npz", "...a name that ends in .safetensors..."),
         (
             "there.safetensors -o out.safetensors --to half --heads 4",
             "there.safetensors is not a whole .safetensors file: 17 bytes without a whole header",

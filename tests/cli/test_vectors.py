@@ -124,7 +124,7 @@ def test_positions_from_a_file(here: Path) -> None:
         ("--positions none.npy", "cannot read none.npy: No such file or directory"),
         ("--layer full", "--layer needs --model"),
         ("--format tar", "format must be one of npy, safetensors, bin, json, got 'tar'"),
-        ("--dtype int8", "dtype must be one of float64, float32, float16, bfloat16, got int8"),
+        ("--dtype int8", "dtype must be one of float64, float32, float16, bfloat16, got 'int8'"),
         (
             "--rope-type xpos --positions 100000 --dtype float32",
             "got inf in float32 at position 100000; choose nearer --positions or another --dtype",

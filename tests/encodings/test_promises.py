@@ -127,9 +127,9 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("learned", {"length": 0}, "length must be from 1 to 1,048,576, got 0"),
     ("learned", {"length": 2**20 + 1}, "length must be from 1 to 1,048,576, got 1048577"),
     ("shaw", {"clip": 0}, "clip must be from 1 to 1,048,576, got 0"),
-    ("sinusoidal", {"order": "mixed"}, "order must be one of interleaved, concatenated, got 'mix"),
-    ("sinusoidal", {"order": 3}, "order must be one of interleaved, concatenated, got 3"),
-    ("sinusoidal", {"exponent": "t"}, "exponent must be one of 2t/d, 2t/(d-2), got 't'"),
+    ("sinusoidal", {"order": "mixed"}, "order must be interleaved or concatenated, got 'mix"),
+    ("sinusoidal", {"order": 3}, "order must be interleaved or concatenated, got 3"),
+    ("sinusoidal", {"exponent": "t"}, "exponent must be 2t/d or 2t/(d-2), got 't'"),
     (
         "sinusoidal",
         {"model_dim": 7, "heads": 1, "head_dim": 4},

@@ -11,6 +11,7 @@ from ropecli.checks.implementation.calling.convention import FORMS, FRAMEWORKS
 from ropecli.checks.implementation.oracle import Tolerances, rounding_tolerance
 from ropecli.checks.law import refuse_growth
 from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.names import meant, one_of
 from ropecli.numbers import at_least, even, length, quote
 from ropecli.rotary.rotary import Rotary
 from ropecli.units import UNIT
@@ -40,10 +41,7 @@ def form(given: str | None) -> str | None:
     Raises:
         ArgumentError: No such form.
     """
-    if given is not None and given not in FORMS:
-        msg = f"form must be one of {', '.join(FORMS)}, got {given!r}"
-        raise ArgumentError(msg)
-    return given
+    return None if given is None else one_of("form", given, FORMS)
 
 
 def framework(given: str | None) -> None:
@@ -52,9 +50,8 @@ def framework(given: str | None) -> None:
     Raises:
         ArgumentError: No such framework.
     """
-    if given is not None and given not in FRAMEWORKS:
-        msg = f"framework must be one of {', '.join(FRAMEWORKS)}, got {given!r}"
-        raise ArgumentError(msg)
+    if given is not None:
+        one_of("framework", given, FRAMEWORKS)
 
 
 def laws(
@@ -75,7 +72,7 @@ def laws(
     left_out = _as_names(ignore)
     for name in sorted((kept | left_out) - names):
         listed = ", ".join(repr(each) if "," in each else each for each in sorted(names))
-        msg = f"law must be one of {listed}, got {quote(name)}"
+        msg = f"law must be one of {listed}, got {quote(name)}{meant(name, names)}"
         raise ArgumentError(msg)
     chosen = [law for law in known if law.name in kept - left_out]
     if not chosen:
@@ -177,10 +174,7 @@ def result_dtype(given: object) -> str | None:
     if given is None:
         return None
     check_strings(result_dtype=given)
-    if given not in DTYPES:
-        msg = f"result dtype must be one of {', '.join(DTYPES)}, got {given!r}"
-        raise ArgumentError(msg)
-    return str(given)
+    return one_of("result dtype", given, DTYPES)
 
 
 def expectation(expect: object, form: str | None) -> Rotary | None:

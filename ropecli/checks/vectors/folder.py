@@ -16,9 +16,9 @@ from ropecli.checks.vectors.case import units
 from ropecli.checks.vectors.cases import vectors
 from ropecli.checks.vectors.header import HEADER, c_header
 from ropecli.checks.vectors.readme import readme
-from ropecli.errors import ArgumentError
 from ropecli.files.folder import MANIFEST, check_folder, write_folder
 from ropecli.files.formats.safetensors import serialize
+from ropecli.names import one_of
 from ropecli.results import Result
 
 if TYPE_CHECKING:
@@ -69,9 +69,7 @@ def write_vectors(
         ArgumentError: No such format, or a seed below 0.
         FileError: The folder exists, or can't be written.
     """
-    if format not in FORMATS:
-        msg = f"format must be one of {', '.join(FORMATS)}, got {format!r}"
-        raise ArgumentError(msg)
+    one_of("format", format, FORMATS)
     check_folder(output, force=force)
     cases = tuple(make(seed=seed))
     files = contents(cases, format=format, seed=seed)

@@ -17,6 +17,7 @@ from ropecli.checks.accuracy import ACCURACY
 from ropecli.checks.vectors.case import AXIS_STEP, GROWING_ROUNDINGS, ROUNDINGS, Case
 from ropecli.checks.vectors.exact import Turns, rotate_and_round, sample
 from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.names import either, one_of
 from ropecli.numbers import at_least, between
 from ropecli.reference import frequencies
 from ropecli.reference.factors import factors
@@ -128,11 +129,10 @@ def check_dtypes(dtypes: Sequence[str] | None) -> tuple[str, ...]:
     if isinstance(dtypes, str) or not all(isinstance(each, str) for each in dtypes):
         msg = f"dtypes must be a list of names, got {dtypes!r}"
         raise ArgumentTypeError(msg)
-    unknown = [each for each in dtypes if each not in DTYPES]
-    if unknown or not dtypes:
-        msg = f"dtype must be one of {', '.join(DTYPES)}, got {unknown[0] if unknown else 'none'}"
+    if not dtypes:
+        msg = f"dtypes must be {either(DTYPES)}, got none"
         raise ArgumentError(msg)
-    return tuple(dict.fromkeys(dtypes))
+    return tuple(dict.fromkeys(one_of("dtype", each, DTYPES) for each in dtypes))
 
 
 def _positions(

@@ -9,8 +9,8 @@ import numpy as np
 
 from ropecli.arrays import as_positions
 from ropecli.encodings.encoding import Encoding, Sizes, Theory, projections
-from ropecli.encodings.options import choice
 from ropecli.errors import ArgumentError
+from ropecli.names import one_of
 
 if TYPE_CHECKING:
     from ropecli.encodings.encoding import Array
@@ -40,8 +40,8 @@ class Sinusoidal(Encoding):
     def shapes(cls, sizes: Sizes, **options: Any) -> dict[str, tuple[int, ...]]:
         """W_q, W_k and W_v."""
         check_dim(sizes.model_dim)
-        choice("order", options.get("order", cls.order), ORDERS)
-        choice("exponent", options.get("exponent", cls.exponent), EXPONENTS)
+        one_of("order", options.get("order", cls.order), ORDERS)
+        one_of("exponent", options.get("exponent", cls.exponent), EXPONENTS)
         return projections(sizes)
 
     def code(self, positions: Any) -> Array:

@@ -11,6 +11,7 @@ from ropecli.errors import ArgumentError, ArgumentTypeError, FileError
 from ropecli.files.formats.base import FileSource, closed_on_error
 from ropecli.files.formats.flat import FlatReader, FlatSink
 from ropecli.files.formats.stored import Stored, short
+from ropecli.names import meant
 from ropecli.regular import open_regular
 
 if TYPE_CHECKING:
@@ -126,6 +127,7 @@ def _parse_dtype(name: object) -> np.dtype[Any]:
     if dtype is None or text == ">bfloat16":
         names = ", ".join(DTYPES)
         msg = f"dtype must be one of {names}, or big-endian such as >float32, got {name!r}"
+        msg += meant(text, DTYPES)
         raise ArgumentError(msg)
     ordered: np.dtype[Any] = dtype.newbyteorder(">" if text.startswith(">") else "<")
     return ordered

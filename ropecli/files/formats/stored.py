@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.arrays import BFLOAT16, DTYPES, dtype_name
-from ropecli.errors import ArgumentError, FileError
+from ropecli.errors import FileError
+from ropecli.names import one_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,9 +115,8 @@ def check_rotatable(stored: Stored, dtype: str | None) -> Stored:
         ArgumentError: `dtype` does not name a dtype that can be rotated.
         FileError: The elements cannot be rotated, or do not match `dtype`.
     """
-    if dtype is not None and dtype not in DTYPES:
-        msg = f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}"
-        raise ArgumentError(msg)
+    if dtype is not None:
+        one_of("dtype", dtype, DTYPES)
     if stored.dtype == np.dtype("V2") and not stored.unreadable:
         if dtype == "bfloat16":
             return replace(stored, dtype=BFLOAT16)

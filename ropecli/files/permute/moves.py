@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.errors import ArgumentError, FileError
+from ropecli.names import one_of
 from ropecli.numbers import even
 
 if TYPE_CHECKING:
@@ -159,10 +160,7 @@ def other_layout(layout: str) -> str:
     Raises:
         ArgumentError: Not a layout.
     """
-    if layout not in LAYOUTS:
-        msg = f"layout must be {' or '.join(LAYOUTS)}, got {layout!r}"
-        raise ArgumentError(msg)
-    return LAYOUTS[1 - LAYOUTS.index(layout)]
+    return LAYOUTS[1 - LAYOUTS.index(one_of("layout", layout, LAYOUTS))]
 
 
 def old_rows(

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ropecli.errors import ArgumentError
+from ropecli.errors import ArgumentError as ArgumentError
 from ropecli.models.stacks.llama_cpp import LLAMA_CPP
 from ropecli.models.stacks.mlx_lm import MLX_LM
 from ropecli.models.stacks.paper import PAPER
 from ropecli.models.stacks.transformers import TRANSFORMERS
 from ropecli.models.stacks.vllm import VLLM
+from ropecli.names import one_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +35,4 @@ def find_stack(name: str) -> Stack:
     Raises:
         ArgumentError: No such stack.
     """
-    if name not in STACKS:
-        msg = f"reading must be one of {', '.join(STACKS)}, got {name!r}"
-        raise ArgumentError(msg)
-    return STACKS[name]
+    return STACKS[one_of("reading", name, STACKS)]

@@ -7,8 +7,9 @@ import inspect
 import pkgutil
 from typing import TYPE_CHECKING
 
-from ropecli.errors import ArgumentError
-from ropecli.numbers import quote
+from ropecli.errors import ArgumentError as ArgumentError
+from ropecli.names import one_of
+from ropecli.numbers import quote as quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,10 +41,7 @@ def canonical(name: str) -> str:
     """
     spelled = str(name).replace("-", "_")
     known = ALIASES.get(spelled, spelled)
-    if known not in ROPE_TYPES:
-        msg = f"rope type must be one of {', '.join(ROPE_TYPES)}, got {quote(name)}"
-        raise ArgumentError(msg)
-    return known
+    return known if known in ROPE_TYPES else one_of("rope type", name, ROPE_TYPES)
 
 
 def formula(name: str) -> Callable[..., Table]:

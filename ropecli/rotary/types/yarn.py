@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from ropecli.errors import ArgumentError
-from ropecli.numbers import length, positive, quote
+from ropecli.names import one_of
+from ropecli.numbers import length, positive
 from ropecli.rotary.factors import mscale_ratio
 from ropecli.rotary.frequencies import Table, plain
 from ropecli.rotary.types.ntk_by_parts import ntk_by_parts
@@ -59,9 +60,7 @@ def yarn(
     # 0 counts as not given, and the last pair as dim - 1, as in the released code.
     fast = positive("beta_fast", beta_fast or 32.0)
     slow = positive("beta_slow", beta_slow or 1.0)
-    if ramp not in RAMPS:
-        msg = f"ramp must be {' or '.join(RAMPS)}, got {quote(ramp)}"
-        raise ArgumentError(msg)
+    one_of("ramp", ramp, RAMPS)
     attention = (
         mscale_ratio(scale, mscale, mscale_all_dim)
         if attention_factor is None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import ArgumentError
+from ropecli.names import one_of
 from ropecli.units import UNIT
 
 if TYPE_CHECKING:
@@ -112,9 +113,7 @@ class Convention:
             ("positions dtype", self.positions_dtype, POSITIONS_DTYPES),
             ("tables dtype", self.tables_dtype or next(iter(UNIT)), UNIT),
         ):
-            if value not in allowed:
-                msg = f"{name} must be one of {', '.join(allowed)}, got {value!r}"
-                raise ArgumentError(msg)
+            one_of(name, value, allowed)
         for text in filter(None, (self.call, self.step)):
             parse_call(text)
         letters("axes of x", self.axes_of_x, needed="sd")

@@ -12,6 +12,7 @@ from ropecli.arrays import BFLOAT16, DTYPES, as_array
 from ropecli.checks.implementation.calling.foreign import describe_exception
 from ropecli.checks.implementation.interface import Unsupported, WrongResult
 from ropecli.errors import ArgumentError
+from ropecli.names import one_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -310,10 +311,7 @@ def framework(name: str, device: str | None = None) -> Numpy:
     Raises:
         ArgumentError: No such framework or device, or one that is not installed.
     """
-    if name not in FRAMEWORKS:
-        msg = f"framework must be one of {', '.join(FRAMEWORKS)}, got {name!r}"
-        raise ArgumentError(msg)
-    return FRAMEWORKS[name](device)
+    return FRAMEWORKS[one_of("framework", name, FRAMEWORKS)](device)
 
 
 def _import(module: str, name: str) -> Any:

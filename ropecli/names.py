@@ -1,0 +1,70 @@
+"""Checks of names that a caller gives, with the name that was probably meant."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from ropecli.errors import ArgumentError
+from ropecli.numbers import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+#: What other code calls them.
+ELSEWHERE = {
+    "neox": "half",
+    "gpt-neox": "half",
+    "rotate-half": "half",
+    "split": "half",
+    "hf": "half",
+    "gptj": "interleaved",
+    "gpt-j": "interleaved",
+    "meta": "interleaved",
+    "normal": "interleaved",
+    "pairwise": "interleaved",
+    "f64": "float64",
+    "fp64": "float64",
+    "double": "float64",
+    "f32": "float32",
+    "fp32": "float32",
+    "single": "float32",
+    "f16": "float16",
+    "fp16": "float16",
+    "half": "float16",
+    "bf16": "bfloat16",
+    "pi": "linear",
+    "llamacpp": "llama.cpp",
+    "hf-transformers": "transformers",
+    "mlx": "mlx-lm",
+    "pytorch": "torch",
+}
+
+
+def one_of(name: str, value: object, allowed: Collection[str]) -> str:
+    """The value, one of the names that are allowed.
+
+    Raises:
+        ArgumentError: Another name; the message has the one that was probably meant.
+    """
+    if isinstance(value, str) and value in allowed:
+        return value
+    msg = f"{name} must be {either(allowed)}, got {quote(value)}{meant(value, allowed)}"
+    raise ArgumentError(msg)
+
+
+def either(allowed: Collection[str]) -> str:
+    """Return the names as a message lists them: "a or b", or "one of a, b, c"."""
+    names = list(allowed)
+    return " or ".join(names) if len(names) == 2 else f"one of {', '.join(names)}"
+
+
+def meant(value: object, allowed: Collection[str]) -> str:
+    """Return the end of a message, with the name that was probably meant; "" if none is near."""
+    spelled = str(value).lower().replace("_", "-").removeprefix("torch.").removeprefix("np.")
+    elsewhere = ELSEWHERE.get(spelled)
+    if elsewhere in allowed:
+        return f"; {value} is {elsewhere}"
+    by_spelling = {each.lower().replace("_", "-"): each for each in allowed}
+    near = get_close_matches(spelled, by_spelling, n=1, cutoff=0.7)
+    return f"; did you mean {by_spelling[near[0]]}?" if near else ""

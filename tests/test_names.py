@@ -1,0 +1,54 @@
+"""Names that a caller gives: what is refused, and which one was probably meant."""
+
+from __future__ import annotations
+
+import pytest
+from helpers import assert_refused
+
+from ropecli.errors import ArgumentError
+from ropecli.names import one_of
+
+LAYOUTS = ("interleaved", "half")
+DTYPES = ("float64", "float32", "float16", "bfloat16")
+
+
+def test_a_name_that_is_allowed_is_returned() -> None:
+    assert one_of("layout", "half", LAYOUTS) == "half"
+
+
+@pytest.mark.parametrize(
+    ("value", "allowed", "message"),
+    [
+        ("neox", LAYOUTS, "interleaved or half, got 'neox'; neox is half"),
+        ("GPT_J", LAYOUTS, "interleaved or half, got 'GPT_J'; GPT_J is interleaved"),
+        ("Half", LAYOUTS, "interleaved or half, got 'Half'; did you mean half?"),
+        (
+            "intreleaved",
+            LAYOUTS,
+            "interleaved or half, got 'intreleaved'; did you mean interleaved?",
+        ),
+        ("half", DTYPES, "one of float64, float32, float16, bfloat16, got 'half'; half is float16"),
+        ("xyz", LAYOUTS, "interleaved or half, got 'xyz'"),
+        (3, LAYOUTS, "interleaved or half, got 3"),
+    ],
+)
+def test_another_name_is_refused(value: object, allowed: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        one_of("it", value, allowed)
+    assert str(caught.value) == f"it must be {message}"
+
+
+@pytest.mark.parametrize(
+    ("words", "end"),
+    [
+        ("decay --layout neox", "neox is half"),
+        ("verify --dtype bf16", "bf16 is bfloat16"),
+        ("decay --rope-type yarm", "did you mean yarn?"),
+        ("decay --encoding alibbi", "did you mean alibi?"),
+        ("scale --factor 2 --method pi", "pi is linear"),
+        ("linear --feature-map Elu", "did you mean elu?"),
+        ("precision --policy bf16-position", "did you mean bf16-positions?"),
+    ],
+)
+def test_the_command_line_says_what_was_probably_meant(words: str, end: str) -> None:
+    assert assert_refused(*words.split()).endswith(end)
