@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ropecli.cli.options import RotaryOptions
+    from ropecli.cli.options import OverrideOptions, RotaryOptions
     from ropecli.models.model import Layer, Model
-    from ropecli.models.overrides import Overridden
+    from ropecli.models.overrides import Overridden, Overrides
     from ropecli.rotary import Rotary
 
 BASE = 10_000.0
@@ -52,9 +52,7 @@ class NamedRotary:
     @property
     def reach(self) -> int | None:
         """Longest distance that the layer sees: the context, or a sliding window below it."""
-        window = None if self.layer is None else self.layer.settings.window
-        known = [length for length in (self.context, window) if length is not None]
-        return min(known, default=None)
+        return self.context if self.layer is None else self.layer.reach
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -155,26 +153,37 @@ def rotating_layers(
 def _load(source: str, options: RotaryOptions, base: float | None) -> tuple[Model, tuple[str, ...]]:
     """Return a model with the values of options in place of its own, and notes on them."""
     from ropecli.models.load import check_length, compute, describe
-    from ropecli.models.overrides import Overrides, override
+    from ropecli.models.overrides import override
 
     used = check_length(options.sequence_length)
-    overrides = Overrides(
+    overrides = read_overrides(options, base)
+    overridden = override(describe(source), overrides, layer=options.layer)
+    model = compute(overridden.description, sequence_length=used)
+    if options.write is None:
+        return model, overridden.notes
+    write_configuration(options.write, overridden)
+    return model, (*overridden.notes, f"configuration written to {options.write}")
+
+
+def read_overrides(options: OverrideOptions, base: float | None) -> Overrides:
+    """Return the values that options give in the place of a model's.
+
+    Raises:
+        ArgumentError: A value out of range, or no such rope type.
+        ArgumentTypeError: A value of the wrong type.
+    """
+    from ropecli.models.overrides import Overrides
+
+    return Overrides(
         base=base,
         rope_type=options.rope_type,
         parameters=parameters(options.set),
         context_length=options.context,
         layout=options.layout,
     )
-    described = describe(source)
-    overridden = override(described, overrides, layer=options.layer)
-    model = compute(overridden.description, sequence_length=used)
-    if options.write is None:
-        return model, overridden.notes
-    _write(options.write, overridden)
-    return model, (*overridden.notes, f"configuration written to {options.write}")
 
 
-def _write(target: Path, overridden: Overridden) -> None:
+def write_configuration(target: Path, overridden: Overridden) -> None:
     """Write a configuration to a new file, indented as Transformers does it.
 
     Raises:

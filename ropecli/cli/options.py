@@ -34,6 +34,13 @@ def one_of(values: Iterable[str]) -> str:
     return f"{', '.join(first)} or {last}"
 
 
+Layout = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LAYOUT",
+        help="Pairing: interleaved (2i, 2i+1) or half (i, i + dim/2). [default: interleaved]",
+    ),
+]
 RotaryOffset = Annotated[
     int | None, typer.Option(metavar="N", help="First rotated coordinate. [default: 0]")
 ]
@@ -52,23 +59,11 @@ Seed = Annotated[int, typer.Option(metavar="N", help="Random seed.")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RotaryOptions:
-    """The options that describe rotary encodings, apart from head dim, base and model."""
+class OverrideOptions:
+    """The options that take the place of a model's own values, apart from its base."""
 
     heading: ClassVar[str] = "Encoding"
-    layout: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LAYOUT",
-            help="Pairing: interleaved (2i, 2i+1) or half (i, i + dim/2). [default: interleaved]",
-        ),
-    ] = None
-    rotary_dim: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="Number of rotated coordinates, even. [default: all of --dim]"
-        ),
-    ] = None
+    layout: Layout = None
     rope_type: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="RoPE scaling type, e.g. yarn. [default: default]"),
@@ -91,6 +86,19 @@ class RotaryOptions:
         Path | None,
         typer.Option(
             metavar="FILE", help="Write the model's config.json with these values to a new file."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RotaryOptions(OverrideOptions):
+    """The options that describe rotary encodings, apart from head dim, base and model."""
+
+    layout: Layout = None
+    rotary_dim: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Number of rotated coordinates, even. [default: all of --dim]"
         ),
     ] = None
 

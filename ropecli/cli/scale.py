@@ -141,12 +141,11 @@ def _stretchable(
     """Leave out layers whose window keeps distances short, of models that have others."""
     kept = []
     for each in ropes:
-        window = None if each.layer is None else each.layer.settings.window
-        others = [o for o in ropes if o.model is each.model and o.reach == o.context]
-        if layer is None and window is not None and each.reach == window and others:
-            output.note(f"{each.name}: left out, no distance is beyond its window of {window:,}")
-        else:
+        if layer is not None or each.model is None or each.layer in each.model.stretchable_layers():
             kept.append(each)
+        else:
+            reach = f"no distance is beyond its window of {each.reach:,}"
+            output.note(f"{each.name}: left out, {reach}")
     return kept
 
 

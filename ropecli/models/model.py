@@ -43,16 +43,21 @@ class Layer:
         return self.settings.original_context_length
 
     @property
-    def incomplete_pairs(self) -> int | None:
-        """Rotating pairs with no full turn within the context, or a sliding layer's window.
+    def reach(self) -> int | None:
+        """Longest distance that the layer sees: the context, or a sliding window below it.
 
         None where neither is known.
         """
         lengths = [n for n in (self.context_length, self.settings.window) if n is not None]
-        if self.rotary is None or not lengths:
+        return min(lengths, default=None)
+
+    @property
+    def incomplete_pairs(self) -> int | None:
+        """Rotating pairs with no full turn within the reach; None where that is unknown."""
+        if self.rotary is None or self.reach is None:
             return None
         theta = np.abs(self.rotary.inv_freq)
-        return int(np.count_nonzero((theta > 0) & (theta * min(lengths) < 2 * np.pi)))
+        return int(np.count_nonzero((theta > 0) & (theta * self.reach < 2 * np.pi)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +97,18 @@ class Model(Drawable, view="inspect"):
         rotating = self._rotating()
         text = [layer for layer in rotating if not layer.settings.part]
         return list({layer.rotary: layer for layer in reversed(text or rotating)}.values())[::-1]
+
+    def stretchable_layers(self) -> list[Layer]:
+        """Return the text layers whose distances grow with the context.
+
+        A sliding window keeps distances short; such layers are left out of a model that has others.
+
+        Raises:
+            ArgumentError: None rotates.
+        """
+        layers = self.text_layers()
+        whole = [layer for layer in layers if layer.reach == layer.context_length]
+        return whole or layers
 
     def layer(self, name: str | None = None) -> Layer:
         """Return the layer of a name; without one, the only layer that has a rotation.

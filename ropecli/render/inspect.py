@@ -106,7 +106,12 @@ def figure(result: Model | Inspection) -> Figure:
 
 
 def _layer(layer: Layer, model: Model, *, titled: bool) -> list[str]:
-    title = [_title(layer)] if titled else []
+    title = [layer_title(layer)] if titled else []
+    return title + [f"  {line}" for line in aligned(layer_facts(layer, model), left=2)]
+
+
+def layer_facts(layer: Layer, model: Model) -> list[list[str]]:
+    """Return name and value of everything that a kind of layer does with positions."""
     if layer.rotary is None:
         rows = [["no position", "these layers rotate nothing (NoPE)"]]
     else:
@@ -121,10 +126,11 @@ def _layer(layer: Layer, model: Model, *, titled: bool) -> list[str]:
             ]
         )
     rows += [["assumed", sentence] for sentence in layer.settings.assumed]
-    return title + [f"  {line}" for line in aligned(rows, left=2)]
+    return rows
 
 
-def _title(layer: Layer) -> str:
+def layer_title(layer: Layer) -> str:
+    """Return the name of a kind of layer, and the number and first few of its layers."""
     which = layer.settings.layers
     if which is None:
         return f"layers {visible(layer.name)}"

@@ -53,7 +53,7 @@ def page(result: LintReport | RuleList | Finding, screen: Screen) -> list[str]:
     lines: list[str] = []
     for source, findings in result.files:
         lines += [""] if lines else []
-        lines += [f"{_file_name(source)}: {_count(findings)}", *([""] if findings else [])]
+        lines += [f"{_file_name(source)}: {count(findings)}", *([""] if findings else [])]
         lines += [line for each in findings for line in _block(each, screen.width)]
     return lines
 
@@ -61,7 +61,7 @@ def page(result: LintReport | RuleList | Finding, screen: Screen) -> list[str]:
 def lines_of(findings: Sequence[Finding]) -> list[str]:
     """Return the findings as lines of any width, for the page of another command."""
     lines = [line for each in findings for line in _block(each, UNCUT)]
-    return [f"lint: {_count(findings)}", *lines]
+    return [f"lint: {count(findings)}", *lines]
 
 
 def _file_name(source: str) -> str:
@@ -69,7 +69,8 @@ def _file_name(source: str) -> str:
     return "standard input" if source == STDIN else visible(str(locate(source)))
 
 
-def _count(findings: Sequence[Finding]) -> str:
+def count(findings: Sequence[Finding]) -> str:
+    """Return the number of findings of each level in words."""
     counts = {level: sum(each.level == level for each in findings) for level in LEVELS}
     counted = [f"{n} {level}{'s' * (n > 1)}" for level, n in counts.items() if n]
     return ", ".join(counted) or "no findings"
