@@ -46,6 +46,10 @@ def chunks(
 ) -> None:
     """\b
     Examples:
+      ropecli construct --dim 8 --pair 1 --write-q q.npy --write-k k.npy
+      ropecli chunks q.npy k.npy
+        layer  head  pairs for half  largest pair  its wavelength  its share
+            0     0               1             1           62.83     100.0%
       ropecli chunks q.npy k.npy --layout half
       ropecli chunks q.npy k.npy --model config.json -o chunks.png
       ropecli chunks dump.h5 dump.h5 --q-tensor "*.q" --k-tensor "*.k"

@@ -78,6 +78,11 @@ def decay(
     """\b
     Examples:
       ropecli decay --dim 128 --max-dist 512
+        at distance 0      32.5        = (pairs + 1) / 2, exactly
+        halved by          16
+        rises first at     19
+        at distance 512    5.311
+        lowest             4.871    at 482
       ropecli decay --base 10000 --base 500000 --max-dist 4096 -o bases.svg
       ropecli decay --figure2 -o figure2.png
       ropecli decay --q q.npy --k k.npy -o scores.csv

@@ -58,7 +58,12 @@ def linear(
 ) -> None:
     """\b
     Examples:
-      ropecli linear
+      ropecli linear --length 256
+                                 all keys   causal
+        negative terms              0.19 %   0.16 %
+        row sum, mean               0.4854   0.5451
+        denominator, smallest    1.733e+04    85.52
+          if it were rotated          7150    85.52
       ropecli linear --length 65536 --feature-map exp
       ropecli linear --length 16384 -o cost.png
       ropecli linear --q q.npy --k k.npy --v v.npy --model config.json

@@ -88,6 +88,9 @@ def scores(
     """\b
     Examples:
       ropecli scores --encodings rope,nope
+               lowest  highest  entropy  own position  |output|
+        rope  -0.2394    0.736    3.441       0.03643     3.107
+        nope    0.478    0.478    3.466       0.03125     3.107
       ropecli scores --encodings rope,nope --length 64 -o scores.png
       ropecli scores --encodings rope --model config.json --attention -o map.png
       ropecli scores --encodings rope --x tokens.npy --weights weights.npz --json
