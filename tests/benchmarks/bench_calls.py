@@ -56,3 +56,27 @@ def test_rotation_of_the_same_vectors(benchmark: Any, dtype: str) -> None:
     benchmark.group = dtype
     before = vectors(dtype)
     assert benchmark(rotate, before, ROPE, POSITIONS).shape == SHAPE
+
+
+# The two ways of the paper to rotate, from tables that are ready: vectors at 256 positions.
+
+
+@pytest.mark.parametrize("dim", [64, 128, 256])
+@pytest.mark.parametrize("equation", [15, 34])
+def test_equation(benchmark: Any, equation: int, dim: int) -> None:
+    benchmark.group = f"dim {dim}"
+    rope, positions = Rotary(head_dim=dim), np.arange(256)
+    x = np.random.default_rng(0).standard_normal((256, dim))
+    angles = np.repeat(np.outer(positions, rope.inv_freq), 2, axis=1)
+    cosine, sine = np.cos(angles), np.sin(angles)
+
+    def elementwise(x: NDArray[Any] = x) -> NDArray[Any]:
+        swapped = np.empty_like(x)
+        swapped[:, ::2], swapped[:, 1::2] = -x[:, 1::2], x[:, ::2]
+        turned: NDArray[Any] = x * cosine + swapped * sine
+        return turned
+
+    columns = [elementwise(np.broadcast_to(unit, x.shape)) for unit in np.eye(dim)]
+    matrices = np.stack(columns, axis=2)
+    forms = {15: lambda: (matrices @ x[..., None])[..., 0], 34: elementwise}
+    assert np.allclose(benchmark(forms[equation]), rotate(x, rope), rtol=0, atol=1e-12)
