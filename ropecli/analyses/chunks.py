@@ -30,6 +30,7 @@ class Chunks(Drawable):
     q_norms: NDArray[np.float64]  #: Mean over tokens of |q_i|, (layers, query heads, pairs).
     k_norms: NDArray[np.float64]  #: Mean over tokens of |k_i|, (layers, key heads, pairs).
     tokens: tuple[int, int]  #: Number of queries and of keys in each head.
+    layers: tuple[int, ...]  #: Index of each layer in its model.
     name: str | None = None  #: Name in front of the encoding's, such as a model's.
 
     @property
@@ -100,7 +101,14 @@ def chunks(
             f"and {k_norms.shape[1]}"
         )
         raise ArgumentError(msg)
-    return Chunks(rope=rope, q_norms=q_norms, k_norms=k_norms, tokens=(queries, keys), name=name)
+    return Chunks(
+        rope=rope,
+        q_norms=q_norms,
+        k_norms=k_norms,
+        tokens=(queries, keys),
+        layers=tuple(range(len(q_norms))),
+        name=name,
+    )
 
 
 def _norms(

@@ -2,13 +2,56 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ropecli.cli import options
 from ropecli.cli.command import command
-from ropecli.cli.options import PageOptions
+from ropecli.cli.options import FileOptions
+
+if TYPE_CHECKING:
+    from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorOptions(FileOptions):
+    """The options of a command that prints a result, and writes the vectors that show it.
+
+    Raises:
+        ArgumentError: The output has another suffix.
+        FileError: The output exists, is a file that the command line names, or is in no folder.
+    """
+
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Queries and keys before and after their rotation, .safetensors.",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        from ropecli.render.save import check_savable
+
+        if self.output is not None:
+            sources = list(self._sources())
+            suffixes = (".safetensors",)
+            check_savable(self.output, force=self.force, sources=sources, suffixes=suffixes)
+
+    def _save(
+        self, result: Any, parameters: dict[str, Any], options: dict[str, Any]
+    ) -> Path | None:
+        from ropecli.files.formats.safetensors import serialize
+        from ropecli.render.save import write_output
+
+        if self.output is not None:
+            write_output(self.output, serialize(result.seen.tensors()), force=self.force)
+        return self.output
 
 
 @command
@@ -23,13 +66,13 @@ def trace(
         float, typer.Option(metavar="S", help="Seconds for building and running the model.")
     ] = 300.0,
     *,
-    page: PageOptions,
+    page: VectorOptions,
 ) -> bool:
     """\b
     Examples:
       ropecli trace config.json
       ropecli trace config.json --sequence-length 131072
-      ropecli trace config.json --json
+      ropecli trace config.json -o vectors.safetensors
 
     Trace which RoPE the layers of a running model really apply. The installed Transformers builds
     the model of a config.json at small width with random weights. It runs a prefill, chunks and

@@ -11,6 +11,8 @@ from ropecli.render.labels import curve_label
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
@@ -27,6 +29,7 @@ def as_json(result: Chunks) -> dict[str, Any]:
     """Return the `result` of the document."""
     return {
         "label": curve_label(result),
+        "layers": result.layers,
         "tokens": result.tokens,
         "inv_freq": result.rope.inv_freq,
         "q_norms": result.q_norms,
@@ -45,7 +48,8 @@ def table(result: Chunks) -> Table:
     theta = result.rope.inv_freq.tolist()
     for vector, norms in (("q", result.q_norms), ("k", result.k_norms)):
         for layer, head, pair in np.ndindex(norms.shape):
-            row = (vector, layer, head, pair, theta[pair], float(norms[layer, head, pair]))
+            mean = float(norms[layer, head, pair])
+            row = (vector, result.layers[layer], head, pair, theta[pair], mean)
             for column, value in zip(columns.values(), row, strict=True):
                 column.append(value)
     return columns
@@ -100,7 +104,7 @@ def _heads(result: Chunks) -> list[str]:
         pair = int(peak[where])
         rows.append(
             [
-                f"{where[0]:,}",
+                f"{result.layers[where[0]]:,}",
                 f"{where[1]:,}",
                 f"{half[where]:,}",
                 f"{pair:,}",
@@ -128,12 +132,12 @@ def figure(result: Chunks) -> Figure:
     picture = blank_figure(7.6, 5.0)
     panels = picture.subplots(1, 2)
     for axes, norms, name in zip(panels, (result.q_norms, result.k_norms), "qk", strict=True):
-        _draw(axes, norms, name)
+        _draw(axes, norms, name, result.layers)
     picture.suptitle(curve_label(result), fontsize=10, parse_math=False)
     return picture
 
 
-def _draw(axes: Axes, norms: NDArray[np.float64], name: str) -> None:
+def _draw(axes: Axes, norms: NDArray[np.float64], name: str, indices: Sequence[int]) -> None:
     layers, heads, count = norms.shape
     axes.grid(visible=False)
     image = axes.imshow(
@@ -149,5 +153,5 @@ def _draw(axes: Axes, norms: NDArray[np.float64], name: str) -> None:
         return
     step = -(-layers // MOST_LAYERS)
     ticks = np.arange(0, layers, step)
-    axes.set_yticks(ticks * heads + (heads - 1) / 2, [f"{tick}" for tick in ticks])
+    axes.set_yticks(ticks * heads + (heads - 1) / 2, [f"{indices[tick]}" for tick in ticks])
     axes.set_ylabel(f"layer, {heads} head{'s' * (heads != 1)} each")

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from helpers import ROOT, assert_refused, read_json, read_stdout
+from helpers import ROOT, assert_refused, assert_within, read_json, read_stdout
 from oracle.traced import config_of
 
 import ropecli
@@ -241,6 +242,54 @@ def test_a_model_of_ones_own_with_a_function_that_must_be_named() -> None:
         ropecli.watch(model, wrap="nothing"),
     ):
         pass
+
+
+def test_pair_lengths_are_those_of_the_projections(llama: Path) -> None:
+    """By layer and head, of all heads, from hooks of our own on a model of Transformers."""
+    import torch
+    from transformers import LlamaConfig, LlamaModel
+
+    torch.manual_seed(0)
+    given = {"num_attention_heads": 8, "hidden_size": 256, "intermediate_size": 64}
+    model = LlamaModel(LlamaConfig(**{k: v for k, v in LLAMA.items() if k != "model_type"} | given))
+    projected: dict[str, list[Any]] = {}
+    for name, module in model.named_modules():
+        if name.endswith(("q_proj", "k_proj")):
+            module.register_forward_hook(
+                lambda _, __, out, name=name: projected.setdefault(name, []).append(out[0])
+            )
+    with torch.no_grad(), ropecli.watch(model, heads=8) as seen:
+        first = model(torch.arange(30)[None], use_cache=True)
+        model(torch.arange(30, 37)[None], past_key_values=first.past_key_values)
+    layer = ropecli.load_model(llama).layer()
+    assert layer.rotary is not None
+    found = seen.chunks(layer.rotary)
+    assert (found.layers, found.tokens) == ((0, 1, 2), (37, 37))
+    assert (found.q_norms.shape, found.k_norms.shape) == ((3, 8, 16), (3, 2, 16))
+    for role, norms in (("q", found.q_norms), ("k", found.k_norms)):
+        for index in range(3):
+            rows = torch.cat(projected[f"layers.{index}.self_attn.{role}_proj"]).double().numpy()
+            heads = rows.reshape(37, -1, 2, 16)  # pairs (i, i + 16)
+            expected = np.hypot(heads[:, :, 0], heads[:, :, 1]).mean(axis=0)
+            # Both are float64 means of 37 float32 vectors.
+            assert_within(role, got=norms[index], expected=expected, tolerance=1e-14)
+    with torch.no_grad(), ropecli.watch(model) as seen:
+        model(torch.arange(30)[None])
+    with pytest.raises(
+        ropecli.ArgumentError, match=r"4 of 8 heads .* watch the model with heads=8"
+    ):
+        seen.chunks(layer.rotary)
+
+
+def test_a_dump_of_trace_is_read_by_chunks(llama: Path) -> None:
+    dump = llama.with_name("vectors.safetensors")
+    read_stdout("trace", llama, "-o", dump)
+    patterns = ("--q-tensor", "*.query.before", "--k-tensor", "*.key.before")
+    shown = read_json("chunks", dump, dump, *patterns, "--model", llama)["result"]
+    assert np.shape(shown["q_norms"]) == (3, 4, 16)
+    assert np.shape(shown["k_norms"]) == (3, 1, 16)
+    assert "exists" in assert_refused("trace", llama, "-o", dump)
+    assert "must end in .safetensors" in assert_refused("trace", llama, "-o", "vectors.npz")
 
 
 def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,7 @@ class Trace(Result, view="trace"):
     built: str | None  #: What built the model, such as "Transformers 5.0.0"; None for one's own.
     calls: tuple[str, ...]  #: The calls of the model, such as "40 positions from 0".
     layers: tuple[TracedLayer, ...]  #: In the order in which they ran.
+    seen: Seen  #: The vectors that show it.
 
     @property
     def passed(self) -> bool:
@@ -76,7 +77,7 @@ def judge(
         msg = f"expected must be a Rotary or a Model, got {type(expected).__name__}"
         raise ArgumentTypeError(msg)
     if not seen.vectors:
-        raise ArgumentError(*_blind(seen))
+        raise ArgumentError(*blindness(seen))
     judgement = _Judgement(seen=seen, expected=expected)
     return Trace(
         source=source,
@@ -84,10 +85,11 @@ def judge(
         built=built,
         calls=tuple(_describe_calls(seen.calls)),
         layers=judgement.layers(),
+        seen=seen,
     )
 
 
-def _blind(seen: Seen) -> tuple[str, str]:
+def blindness(seen: Seen) -> tuple[str, str]:
     """Return why nothing was seen, and what to do."""
     if not seen.calls:
         return "the model was not called", "call it within the block of `watch`"
@@ -113,8 +115,7 @@ class _Judgement:
         modules = list(dict.fromkeys([*seen, *sorted(self.seen.unseen)]))
         found = []
         for module in modules:
-            number = re.search(r"(?:^|\.)(\d+)(?:\.|$)", module)
-            index = None if number is None else int(number[1])
+            index = layer_index(module)
             within = any(module.startswith(f"{each}.") for each in modules)
             part = module.rpartition(".")[2] if within else None  # such as an indexer
             tries = [self._layer(module, index, part, kind) for kind in self._kinds(index, part)]
@@ -215,14 +216,9 @@ class _Judgement:
 
     def _identify(self, group: Sequence[Vectors], rope: Rotary | None) -> Identification:
         """Return the RoPE of vectors from several calls; that of another layer if it fits."""
-        before = _joined([(each, each.before) for each in group], rope)
-        after = _joined([(each, each.after) for each in group], rope)
-        calls = [self.seen.calls[each.call] for each in group]
-        axes = max(each.positions.shape[1] for each in calls)
-        positions = np.concatenate(
-            [np.broadcast_to(c.positions[c.kept], (len(c.kept), axes)) for c in calls]
-        )
-        where = positions[:, 0] if axes == 1 else positions
+        before = joined_calls([(each, each.before) for each in group], rope)
+        after = joined_calls([(each, each.after) for each in group], rope)
+        where = joined_positions([self.seen.calls[each.call] for each in group])
         key = (rope, before.shape, where.tobytes())
         if key not in self.known or not _does_the_same(self.known[key], before, after, where):
             candidates = None if rope is None else {_EXPECTED: rope}
@@ -277,6 +273,12 @@ def _merge(notes: dict[str, list[str]]) -> list[str]:
     return [f"{role}: {text}" for role, text in zip(ROLES, (query, key), strict=True) if text]
 
 
+def layer_index(module: str) -> int | None:
+    """Return the number in the path of a module; None if it has none."""
+    number = re.search(r"(?:^|\.)(\d+)(?:\.|$)", module)
+    return None if number is None else int(number[1])
+
+
 def text_layers(model: Model) -> list[Layer]:
     """Return the kinds of layers of a model's text part, or of another that takes tokens."""
     other = {part.name for part in parts(model.raw)} - {""}
@@ -288,13 +290,22 @@ def text_layers(model: Model) -> list[Layer]:
     return text or [each for each in model.layers if not re.search("vision|audio", each.name)]
 
 
-def _joined(pairs: Sequence[tuple[Vectors, Any]], rope: Rotary | None) -> NDArray[Any]:
+def joined_calls(pairs: Sequence[tuple[Vectors, Any]], rope: Rotary | None) -> NDArray[Any]:
     """Return vectors of several calls one after another, of as many heads as all of them have."""
     heads = min(len(array) for _, array in pairs)
-    return np.concatenate([_whole_heads(v, array[:heads], rope) for v, array in pairs], axis=1)
+    return np.concatenate([whole_heads(v, array[:heads], rope) for v, array in pairs], axis=1)
 
 
-def _whole_heads(vectors: Vectors, array: Any, rope: Rotary | None) -> NDArray[Any]:
+def joined_positions(calls: Sequence[Call]) -> NDArray[np.float64]:
+    """Return the positions that are kept of several calls, (tokens,) or (tokens, axes)."""
+    axes = max(each.positions.shape[1] for each in calls)
+    positions = np.concatenate(
+        [np.broadcast_to(c.positions[c.kept], (len(c.kept), axes)) for c in calls]
+    )
+    return positions[:, 0] if axes == 1 else positions
+
+
+def whole_heads(vectors: Vectors, array: Any, rope: Rotary | None) -> NDArray[Any]:
     """Return vectors of a whole head, with coordinates that are not handed to the rotation as 1."""
     width = array.shape[-1]
     head_dim, offset = vectors.head_dim or width, vectors.offset

@@ -21,13 +21,15 @@ import numpy as np
 
 from ropecli.arrays import as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.numbers import at_least
 from ropecli.units import TINY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from ropecli.analyses.chunks import Chunks
     from ropecli.checks.trace.verdict import Trace
     from ropecli.models.model import Model
     from ropecli.rotary import Rotary
@@ -39,7 +41,7 @@ _LARGER = re.compile("Attention|Layer|Block|Model|Transformer")  #: Modules that
 _TOKENS = ("input_ids", "inputs_embeds", "hidden_states", "tokens", "x")
 _POSITIONS = ("position_ids", "positions", "input_pos", "start_pos")
 _ROWS = 512  #: Positions of one call that are kept, at most,
-_HEADS = 4  #: of that many heads,
+_HEADS = 4  #: of that many heads, where no other number is asked for,
 _CALLS = 256  #: in that many calls.
 _OUTPUTS = 16  #: Outputs of layers among which vectors that are not rotated are looked for.
 _CACHED = 8192  #: Last rows of keys among which the new ones are looked for.
@@ -59,6 +61,7 @@ class Vectors:
     role: str  #: "query" or "key".
     before: NDArray[Any] | None = None  #: (heads, sequence, width); None where nothing is rotated.
     after: NDArray[Any] | None = None  #: The same shape.
+    heads: int | None = None  #: Number of heads, of which the first are kept; None as `before`.
     head_dim: int | None = None  #: Coordinates of a whole head; None where that was not seen.
     offset: int = 0  #: The first of them that was handed to the rotation.
     factor: NDArray[np.float64] | None = None  #: (heads, sequence), on vectors after the rotation.
@@ -102,9 +105,41 @@ class Seen:
 
         return judge(self, expected)
 
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """Return queries and keys before and after their rotation, all calls in a row.
+
+        They are named after the module that scores them, as "layers.0.self_attn.query.before", of
+        shape (heads, tokens, head_dim). Coordinates that the rotation is not given are 1. The
+        tokens have the "positions", (tokens,) or (tokens, axes).
+
+        Raises:
+            ArgumentError: Nothing was seen.
+        """
+        from ropecli.checks.trace.tensors import tensors
+
+        return tensors(self)
+
+    def chunks(self, rope: Rotary, *, layers: Iterable[int] | None = None) -> Chunks:
+        """Average the length of each pair over the tokens, for every layer that rotates.
+
+        The result is that of `ropecli.chunks` on the queries and keys before their rotation. All
+        heads must have been kept: `watch(model, heads=32)`.
+
+        Args:
+            rope: The encoding of the layers.
+            layers: Indices of layers, where others have another encoding; all by default.
+
+        Raises:
+            ArgumentError: Nothing was seen, a layer without rotation, vectors that do not fit the
+                encoding, or heads that were not kept.
+        """
+        from ropecli.checks.trace.tensors import pair_lengths
+
+        return pair_lengths(self, rope, layers)
+
 
 @contextmanager
-def watch(model: Any, *, wrap: str | Sequence[str] = ()) -> Iterator[Seen]:
+def watch(model: Any, *, wrap: str | Sequence[str] = (), heads: int = _HEADS) -> Iterator[Seen]:
     """Watch the rotations of a PyTorch model while it runs.
 
     Functions, methods and modules whose names contain "rot" or "rope" are wrapped until the end of
@@ -114,9 +149,11 @@ def watch(model: Any, *, wrap: str | Sequence[str] = ()) -> Iterator[Seen]:
     Args:
         model: A `torch.nn.Module`, such as a model of Transformers.
         wrap: Further functions that rotate, by the names that the model's code has for them.
+        heads: Heads of each layer whose vectors are kept: a few show what rotates them, and
+            `Seen.chunks` needs all.
 
     Raises:
-        ArgumentError: A name that the model's code does not have.
+        ArgumentError: A name that the model's code does not have, or no heads.
         ArgumentTypeError: Not a `torch.nn.Module`.
     """
     torch = sys.modules.get("torch")
@@ -127,7 +164,7 @@ def watch(model: Any, *, wrap: str | Sequence[str] = ()) -> Iterator[Seen]:
     seen = Seen()
     config: Any = getattr(model, "config", None)
     seen.config = config.get_text_config() if hasattr(config, "get_text_config") else config
-    eyes = _Eyes(seen, model, torch)
+    eyes = _Eyes(seen, model, torch, at_least("heads", heads, 1))
     with ExitStack() as stack:
         functions = list(_functions(model, names))
         for owner, name, function in functions:
@@ -178,6 +215,7 @@ class _Rotated:
     module: str
     before: Any  #: (heads, sequence, width), what is kept of it.
     after: Any  #: The same shape.
+    heads: int  #: Number of heads, of which the first are kept.
 
 
 @dataclass(kw_only=True, eq=False)
@@ -198,6 +236,7 @@ class _Eyes:
     seen: Seen
     model: Any
     torch: Any
+    most_heads: int  #: That are kept.
     running: list[Any] = field(default_factory=list)  #: Modules, outermost first.
     rotating: bool = False  #: True within a function that rotates.
     rotated: list[_Rotated] = field(default_factory=list)  #: Not scored yet in this call.
@@ -279,9 +318,14 @@ class _Eyes:
             place = next((i for i, (x, _) in enumerate(left) if x.shape == each.shape), None)
             if place is None:
                 return []  # tables of cos and sin
-            before = left.pop(place)[1]
-            found.append(_Rotated(module=path, before=before, after=self._kept(each)))
+            before, heads = left.pop(place)[1], self._heads(each)
+            after = self._kept(each)
+            found.append(_Rotated(module=path, before=before, after=after, heads=heads))
         return found
+
+    def _heads(self, tensor: Any) -> int:
+        """Return the number of heads of vectors."""
+        return len(_by_head(tensor, len(self.seen.calls[-1].positions)))
 
     def _kept(self, tensor: Any) -> Any:
         """Return what is kept of vectors, (heads, sequence, width); None for another tensor."""
@@ -291,7 +335,7 @@ class _Eyes:
             return None
         if len(vectors) == len(call.positions) <= _ROWS:
             return vectors.clone()  # either axis may be that of the heads
-        return vectors[:_HEADS, call.kept.tolist()].clone()
+        return vectors[: self.most_heads, call.kept.tolist()].clone()
 
     # What is scored.
 
@@ -344,7 +388,7 @@ class _Eyes:
 
     def _rotated(self, vectors: Any) -> dict[str, Any] | None:
         """Return what is known of vectors that were rotated."""
-        rows = vectors.detach().reshape(-1, *vectors.shape[-2:])[:_HEADS, -_CACHED:]
+        rows = vectors.detach().reshape(-1, *vectors.shape[-2:])[: self.most_heads, -_CACHED:]
         for each in [*self.rotated, *reversed(self.scored)]:  # layers may share their keys
             found = self._find(each, rows)
             if found is None:
@@ -362,7 +406,8 @@ class _Eyes:
                     scored, one = scored[:1], one[:1]
                 factors = _array((scored * one).sum(-1) / one.square().sum(-1))
             before, after = _array(each.before), _array(each.after)
-            return {"before": before, "after": after, "offset": offset, "factor": factors}
+            where = {"heads": each.heads, "offset": offset}
+            return {"before": before, "after": after, "factor": factors, **where}
         return None
 
     def _find(self, each: _Rotated, rows: Any) -> tuple[int, int, float] | None:
@@ -373,7 +418,10 @@ class _Eyes:
         for _ in range(2):  # as many heads as positions: those of scores show which are which
             found = _locate(flat, each.after[0, -1])
             if found is not None and found[0] == rows.shape[1] - 1:
-                each.before, each.after = each.before[:_HEADS], each.after[:_HEADS]
+                each.before, each.after = (
+                    each.before[: self.most_heads],
+                    each.after[: self.most_heads],
+                )
                 return found
             each.before, each.after = each.before.transpose(0, 1), each.after.transpose(0, 1)
         return None
@@ -399,9 +447,8 @@ class _Eyes:
             count = counts[each.module] = counts.get(each.module, -1) + 1
             role = ("query", "key")[count % 2]
             before, after = _array(each.before), _array(each.after)
-            self.seen.vectors.append(
-                Vectors(module=each.module, call=call, role=role, before=before, after=after)
-            )
+            place: dict[str, Any] = {"module": each.module, "call": call, "role": role}
+            self.seen.vectors.append(Vectors(**place, before=before, after=after, heads=each.heads))
         self.rotated, self.scored, self.outputs, self.product = [], [], [], None
 
 
