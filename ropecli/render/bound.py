@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.render.figure import (
-    COLOURS,
     blank_figure,
+    colour,
+    curve_style,
     distance_label,
+    ink,
     legend_below,
     plot_curve,
     styled,
@@ -158,11 +160,10 @@ def figure(result: Bound) -> Figure:
     grid = picture.add_gridspec(2, 2)
     above = picture.add_subplot(grid[0, :])
     x = result.relative_distance
-    curves = {**{NAMES[name]: y for name, y in result.bounds.items()}, "|score|": abs(result.score)}
-    for (label, y), colour, line in zip(
-        curves.items(), COLOURS, (":", "--", "-.", (0, (5, 1)), "-"), strict=False
-    ):
-        plot_curve(above, x, y, color=colour, linestyle=line, label=label)
+    curves = {"|score|": abs(result.score)}
+    curves |= {NAMES[name]: y for name, y in result.bounds.items()}
+    for index, (label, y) in enumerate(curves.items()):
+        plot_curve(above, x, y, **curve_style(index), label=label)
     if result.max_bound.any():
         above.set_yscale("log", nonpositive="mask")
     above.set_xlabel(distance_label(x))
@@ -179,8 +180,8 @@ def figure(result: Bound) -> Figure:
 def _draw_pairs(axes: Axes, result: Bound) -> None:
     """Draw contributions as bars, within the size of each product."""
     index, size = np.arange(len(result.products)), np.abs(result.products)
-    axes.bar(index, 2 * size, bottom=-size, color="0.85", width=0.9, label="|h_i|")
-    axes.bar(index, result.contributions, color=COLOURS[0], width=0.9)
+    axes.bar(index, 2 * size, bottom=-size, color=ink(), alpha=0.15, width=0.9, label="|h_i|")
+    axes.bar(index, result.contributions, color=colour(0), width=0.9)
     axes.use_sticky_edges = False
     axes.set_xlabel("pair")
     whole_ticks(axes.xaxis)
@@ -190,7 +191,7 @@ def _draw_pairs(axes: Axes, result: Bound) -> None:
 def _draw_sums(axes: Axes, result: Bound) -> None:
     """Draw the walk 0, S_1, S_2, ... in the plane."""
     walk = np.concatenate([[0], result.partial_sums])
-    axes.plot(walk.real, walk.imag, "-o", markersize=2, color=COLOURS[1])
+    axes.plot(walk.real, walk.imag, "-o", markersize=2, color=colour(1))
     axes.set_aspect("equal", adjustable="datalim")
     axes.set_xlabel(f"Re S_j at {result.at:g}")
     axes.set_ylabel("Im S_j")

@@ -9,6 +9,7 @@ import numpy as np
 from ropecli.render.console import wrapped
 from ropecli.render.figure import (
     blank_figure,
+    colour,
     curve_style,
     distance_label,
     ink,
@@ -166,7 +167,7 @@ def figure(result: Construct) -> Figure:
     above.set_title(curve_label(result), parse_math=False)
     above.margins(x=0)
     below.axhline(0, color=ink(), linewidth=0.5)
-    below.plot(result.worst_match, "o", markersize=3, color="#0072B2")
+    below.plot(result.worst_match, "o", markersize=3, color=colour(0))
     below.set_ylim(-1.08, 1.08)
     below.set_xlabel("pair")
     whole_ticks(below.xaxis)

@@ -38,6 +38,7 @@ LINES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)))
 MOST_POINTS = 4096  #: Distances up to which each one is plotted.
 BANDS = 256  #: Groups of neighbours beyond that.
 STYLE: dict[Any, Any] = {
+    "axes.axisbelow": True,
     "axes.prop_cycle": f"cycler('color', {list(COLOURS)})",
     "axes.grid": True,
     "axes.spines.right": False,

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ropecli.analyses.linear_cost import LinearCost
-from ropecli.render.figure import STYLE, blank_figure, colour, styled
+from ropecli.render.figure import STYLE, blank_figure, colour, ink, styled
 from ropecli.render.labels import label
 from ropecli.render.table import aligned
 
@@ -176,7 +176,7 @@ def figure(result: LinearCost) -> Figure:
     source = extrapolated_from(costs)
     if source is not None:
         label_of_dashes = f"extrapolated {source}"
-        entries.append(Line2D([], [], color="gray", linestyle="--", label=label_of_dashes))
+        entries.append(Line2D([], [], color=ink(), linestyle="--", label=label_of_dashes))
     picture.legend(handles=entries, loc="outside lower center", ncols=2)
     feature_map = result.attention.feature_map
     picture.suptitle(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.render.console import wrapped
-from ropecli.render.figure import blank_figure, curve_style, legend_below, styled
+from ropecli.render.figure import blank_figure, curve_style, ink, legend_below, styled
 from ropecli.render.labels import curve_label
 from ropecli.render.table import aligned
 
@@ -216,7 +216,7 @@ def figure(result: Precisions) -> Figure:
         above.set_title(textwrap.fill(curve_label(one), TITLE), parse_math=False)
         _panel(above, one, "max_phase_error", styles)
         for tolerance in one.tolerances:
-            above.axhline(tolerance, color="black", linewidth=0.5, linestyle=":")
+            above.axhline(tolerance, color=ink(), linewidth=0.5, linestyle=":")
         _panel(below, one, "max_table_error", styles)
         below.set_xlabel("position")
     panels[0, 0].set_ylabel("largest phase error so far (rad)")

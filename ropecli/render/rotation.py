@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.analyses.rotation import LARGEST_MATRIX
-from ropecli.render.figure import blank_figure, colour, styled
+from ropecli.render.figure import blank_figure, colour, ink, styled
 from ropecli.render.labels import label, shortest_repr
 from ropecli.render.table import aligned
 
@@ -225,7 +225,7 @@ def _panel(axes: Axes, points: NDArray[np.float64], positions: Sequence[float]) 
     """Draw arrows from the origin, on the circle that they share."""
     radius = float(np.hypot(*points[0])) or 1.0
     circle = np.linspace(0, 2 * np.pi, 181)
-    style: dict[str, Any] = {"color": "grey", "linewidth": 0.5}
+    style: dict[str, Any] = {"color": ink(), "alpha": 0.5, "linewidth": 0.5}
     axes.plot(radius * np.cos(circle), radius * np.sin(circle), **style)
     for index, (a, b) in enumerate(points):
         arrow = {"arrowstyle": "->", "color": colour(index)}

@@ -9,6 +9,7 @@ from ropecli.render.figure import (
     blank_figure,
     curve_style,
     distance_label,
+    ink,
     legend_below,
     plot_curve,
     styled,
@@ -100,7 +101,7 @@ def figure(result: Similarity) -> Figure:
     above, below = picture.subplots(2)
     for index, (name, y) in enumerate(_columns(result)[1:]):
         plot_curve(above, result.distance, y, **curve_style(index), label=name)
-    above.axhline(0, color="black", linewidth=0.5)
+    above.axhline(0, color=ink(), linewidth=0.5)
     above.margins(x=0)
     above.set_xlabel(distance_label(result.distance))
     above.set_ylabel("similarity")

@@ -18,6 +18,7 @@ from helpers import run_python, slow
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
+import ropecli
 from ropecli import Rotary, __version__, decay, rotation
 from ropecli.analyses.linear import linear
 from ropecli.analyses.linear_cost import FORMS, Cost, LinearCost
@@ -175,6 +176,32 @@ def test_style_has_its_own_colours(tmp_path: Path) -> None:
     assert to_hex(axes.get_lines()[0].get_color()) == "#00ff00"
     (axes,) = FIGURES["decay"]().axes
     assert axes.get_lines()[0].get_color() == COLOURS[0]
+
+
+#: Figures of which each thing that is drawn has a colour of the style.
+COLOURED: dict[str, Callable[[], Figure]] = {
+    "bound": lambda: ropecli.bound(ROPE, Q, K, max_distance=8).figure(),
+    "construct": lambda: ropecli.construct(ROPE, context_length=8).figure(),
+    "similarity": lambda: ropecli.similarity(ROPE, max_distance=8, positions=2).figure(),
+    "precision": lambda: ropecli.precision(ROPE, context_length=64).figure(),
+    "coverage": lambda: ropecli.coverage(ROPE).figure(),
+    "base-bound": lambda: ropecli.base_bound(ROPE, positions=64).figure(),
+    "scale": lambda: ropecli.scale(ROPE, factor=2, original_length=64).figure(),
+    **FIGURES,
+}
+
+
+@pytest.mark.parametrize("name", ["bound", *slow(*sorted({*COLOURED} - {"bound"}))])
+def test_all_colours_are_those_of_the_style(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "my.mplstyle"
+    path.write_text("axes.prop_cycle: cycler('color', ['00ff00'])\ntext.color: ff00ff\n")
+    with Look(style=str(path)).applied():
+        picture = COLOURED[name]()
+    colours = [line.get_color() for axes in picture.axes for line in axes.get_lines()]
+    colours += [patch.get_facecolor() for axes in picture.axes for patch in axes.patches]
+    drawn = {to_hex(each) for each in colours}
+    assert drawn
+    assert drawn <= {"#00ff00", "#ff00ff"}
 
 
 @pytest.mark.slow
