@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ropecli.analyses.invariance import TOKENS, invariance
@@ -15,6 +16,7 @@ from ropecli.encodings import encoding as make_encoding
 from ropecli.errors import ArgumentError
 from ropecli.numbers import at_least, integer
 from ropecli.reference import scores as reference
+from ropecli.results import Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,9 +39,30 @@ LEAST_SQUARES = (
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class EncodingVerification(Verification, view="verify_encoding"):
+    """The verdicts on a positional encoding."""
+
+    encoding: str  #: Its name.
+    model_dim: int  #: Coordinates of a token.
+    heads: int  #: Number of heads.
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodingVerifications(Result, view="verify_encoding"):
+    """The verdicts on several encodings."""
+
+    parts: tuple[EncodingVerification, ...]
+
+    @property
+    def passed(self) -> bool:
+        """True if no law of any encoding failed."""
+        return all(part.passed for part in self.parts)
+
+
 def verify_encoding(
     name: str, *, seed: int = 0, model_dim: int = 64, heads: int = 4
-) -> Verification:
+) -> EncodingVerification:
     """Check a positional encoding with random weights against the laws of its paper.
 
     A law that theory says fails passes where it is seen to be violated.
@@ -66,7 +89,7 @@ def verify_encoding(
     return verify_instance(encoding, seed=seed)
 
 
-def verify_instance(encoding: Encoding, *, seed: int = 0) -> Verification:
+def verify_instance(encoding: Encoding, *, seed: int = 0) -> EncodingVerification:
     """Check an encoding with the weights that it has, as `verify_encoding` does.
 
     Args:
@@ -81,7 +104,15 @@ def verify_instance(encoding: Encoding, *, seed: int = 0) -> Verification:
         for outcome in outcomes(law, subject)
     )
     seconds = time.perf_counter() - begin
-    return Verification(checks=checks, seed=seed, max_position=LAST, seconds=seconds)
+    return EncodingVerification(
+        checks=checks,
+        seed=seed,
+        max_position=LAST,
+        seconds=seconds,
+        encoding=encoding.name,
+        model_dim=encoding.sizes.model_dim,
+        heads=encoding.sizes.heads,
+    )
 
 
 def _common_laws(encoding: Encoding, seed: int) -> Iterator[Law[EncodingSubject]]:

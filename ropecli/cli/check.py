@@ -17,7 +17,7 @@ from ropecli.checks.implementation.calling.convention import (
     POSITIONS_DTYPES,
 )
 from ropecli.cli.command import Section, command
-from ropecli.cli.options import EncodingOptions, PageOptions, one_of
+from ropecli.cli.options import EncodingOptions, PageOptions, listed
 from ropecli.errors import ArgumentError
 from ropecli.units import UNIT
 
@@ -89,7 +89,7 @@ def check(
         typer.Option(
             "--positions-dtype",
             metavar="DTYPE",
-            help=f"Dtype of positions: {one_of(POSITIONS_DTYPES)}. [default: found by trial]",
+            help=f"Dtype of positions: {listed(POSITIONS_DTYPES)}. [default: found by trial]",
             rich_help_panel=CALLED,
         ),
     ] = None,
@@ -106,7 +106,7 @@ def check(
         str | None,
         typer.Option(
             metavar="KIND",
-            help=f"Form of freqs: {one_of([*FREQS])}. [default: found by trial]",
+            help=f"Form of freqs: {listed([*FREQS])}. [default: found by trial]",
             rich_help_panel=CALLED,
         ),
     ] = None,
@@ -114,7 +114,7 @@ def check(
         str | None,
         typer.Option(
             metavar="WIDTH",
-            help=f"Columns of tables: {one_of(COLUMNS)}. [default: found by trial]",
+            help=f"Columns of tables: {listed(COLUMNS)}. [default: found by trial]",
             rich_help_panel=CALLED,
         ),
     ] = None,
@@ -123,7 +123,7 @@ def check(
         typer.Option(
             "--tables-dtype",
             metavar="DTYPE",
-            help=f"Dtype of tables and inv_freq: {one_of([*UNIT])}. [default: found by trial]",
+            help=f"Dtype of tables and inv_freq: {listed([*UNIT])}. [default: found by trial]",
             rich_help_panel=CALLED,
         ),
     ] = None,
@@ -131,7 +131,7 @@ def check(
         str | None,
         typer.Option(
             metavar="FORM",
-            help=f"Call signature: {one_of(FORMS)}. [default: found by trial]",
+            help=f"Call signature: {listed(FORMS)}. [default: found by trial]",
             rich_help_panel=CALLED,
         ),
     ] = None,
@@ -139,7 +139,7 @@ def check(
         str | None,
         typer.Option(
             metavar="NAME",
-            help=f"Framework of the arrays: {one_of(FRAMEWORKS)}. [default: found by trial]",
+            help=f"Framework of the arrays: {listed(FRAMEWORKS)}. [default: found by trial]",
             rich_help_panel=CALLED,
         ),
     ] = None,
@@ -186,7 +186,7 @@ def check(
         list[str] | None,
         typer.Option(
             metavar="DTYPE",
-            help=f"Dtype: {one_of([*UNIT])}; repeatable. [default: those of the framework]",
+            help=f"Dtype: {listed([*UNIT])}; repeatable. [default: those of the framework]",
             rich_help_panel=JUDGED,
         ),
     ] = None,
@@ -194,7 +194,7 @@ def check(
         str | None,
         typer.Option(
             metavar="DTYPE",
-            help=f"Dtype of results: {one_of([*UNIT])}. [default: that of the data]",
+            help=f"Dtype of results: {listed([*UNIT])}. [default: that of the data]",
             rich_help_panel=JUDGED,
         ),
     ] = None,

@@ -68,8 +68,8 @@ def decay(
     encoding: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME",
-            help="Encoding whose expected score is shown, e.g. t5, or all; repeatable.",
+            metavar="NAME,...",
+            help="Encodings whose expected score is shown, e.g. rope,t5, or all; repeatable.",
         ),
     ] = None,
     seed: Seed = 0,
@@ -158,15 +158,16 @@ def _show_expected(
     """Show the expected scores of encodings, and RoPE's bound."""
     from ropecli.analyses.decay import decay as analyse
     from ropecli.analyses.expected import ExpectedCurves, expected_score
+    from ropecli.cli.encoding import encoding_names
     from ropecli.cli.progress import progress_bar
-    from ropecli.encodings import ENCODINGS, with_table
+    from ropecli.encodings import with_table
 
     last = int(max_distance) if abs(max_distance) < 2**53 else 0
     if last != max_distance or len(ropes) != 1:
         _refuse("--encoding takes whole distances, and one --dim, --base, --model or --layer")
     rope = ropes[0].rope
     bound = analyse(rope, max_distance=last, name=ropes[0].name)
-    chosen = ENCODINGS if names == ["all"] else tuple(dict.fromkeys(names))
+    chosen = encoding_names(names)
     curves = []
     for name in chosen:
         own = {"rotary": rope} if name == "rope" else {}
@@ -176,7 +177,7 @@ def _show_expected(
             curve = expected_score(encoding, max_distance=last, seed=seed, progress=progress)
         curves.append(curve)
     resolved |= {
-        "encoding": list(chosen),
+        "encoding": chosen,
         "max_dist": last,
         "dim": rope.head_dim,
         "base": rope.base,

@@ -346,6 +346,21 @@ def key_values(option: str, words: list[str] | None) -> dict[str, Any]:
     return found
 
 
+def encoding_names(words: list[str]) -> list[str]:
+    """Return the names of positional encodings, each once: of "rope,t5", "all" or several such.
+
+    Raises:
+        ArgumentError: No such encoding.
+    """
+    from ropecli.encodings import ENCODINGS
+    from ropecli.names import one_of
+
+    names = [name.strip() for word in words for name in word.split(",")]
+    if "all" in names:
+        return list(ENCODINGS)
+    return [one_of("encoding", name, ENCODINGS) for name in dict.fromkeys(names)]
+
+
 def disambiguate(encodings: list[NamedRotary], sources: list[str]) -> list[NamedRotary]:
     """Add file names, or paths, to the names of encodings whose labels would be the same.
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ropecli.results import Result
 
 
-def one_of(values: Iterable[str]) -> str:
+def listed(values: Iterable[str]) -> str:
     """Return the values of an option as its help lists them: "int64, int32 or float32".
 
     Args:
@@ -33,6 +33,15 @@ def one_of(values: Iterable[str]) -> str:
     *first, last = words.values()
     return f"{', '.join(first)} or {last}"
 
+
+def _modules(folder: str) -> tuple[str, ...]:
+    """Return the names of the modules of a package, which is not imported: that takes NumPy."""
+    found = Path(__file__).parents[1].joinpath(folder).glob("[a-z]*.py")
+    return tuple(sorted(each.stem for each in found))
+
+
+ENCODINGS = _modules("encodings/types")
+ROPE_TYPES = _modules("rotary/types")
 
 Layout = Annotated[
     str | None,
@@ -66,7 +75,9 @@ class OverrideOptions:
     layout: Layout = None
     rope_type: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="RoPE scaling type, e.g. yarn. [default: default]"),
+        typer.Option(
+            metavar="NAME", help=f"RoPE scaling type: {listed(ROPE_TYPES)}. [default: default]"
+        ),
     ] = None
     set: Annotated[
         list[str] | None,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ropecli.cli.command import Section, command
-from ropecli.cli.options import EncodingOptions, OutputOptions, Seed
+from ropecli.cli.options import ENCODINGS, EncodingOptions, OutputOptions, Seed
 from ropecli.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
@@ -26,8 +26,14 @@ MODEL_DIM = 64
 @command
 def scores(
     encodings: Annotated[
-        str, typer.Option(metavar="NAME,...", help="Names of encodings, or all.")
-    ] = "all",
+        list[str] | None,
+        typer.Option(
+            "--encoding",
+            "--encodings",
+            metavar="NAME,...",
+            help=f"Encodings, of {', '.join(ENCODINGS)}. [default: all]",
+        ),
+    ] = None,
     x: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Tokens (tokens, model dim), .npy. [default: random]"),
@@ -87,13 +93,13 @@ def scores(
 ) -> bool:
     """\b
     Examples:
-      ropecli scores --encodings rope,nope
+      ropecli scores --encoding rope,nope
                lowest  highest  entropy  own position  |output|
         rope  -0.2394    0.736    3.441       0.03643     3.107
         nope    0.478    0.478    3.466       0.03125     3.107
-      ropecli scores --encodings rope,nope --length 64 -o scores.png
-      ropecli scores --encodings rope --model config.json --attention -o map.png
-      ropecli scores --encodings rope --x tokens.npy --weights weights.npz --json
+      ropecli scores --encoding rope,nope --length 64 -o scores.png
+      ropecli scores --encoding rope --model config.json --attention -o map.png
+      ropecli scores --encoding rope --x tokens.npy --weights weights.npz --json
 
     Compare positional encodings on the same tokens. Show heat maps of score against position
     side by side, their softmax and output (RoFormer Eq. 2), the four terms of Eq. 6, and which
@@ -102,10 +108,11 @@ def scores(
     """
     from ropecli.analyses.scores import check_random_tokens
     from ropecli.analyses.scores import scores as analyse
+    from ropecli.cli.encoding import encoding_names
     from ropecli.encodings import encoding
     from ropecli.numbers import at_least
 
-    names = _names(encodings)
+    names = encoding_names(encodings or ["all"])
     tokens = _load(x, model_dim)
     if length is None:
         length = LENGTH if tokens is None else len(tokens)
@@ -165,18 +172,6 @@ def _rotary(
         msg = f"--{name.replace('_', '-')} is for the encoding rope, got {', '.join(own)}"
         raise ArgumentError(msg)
     return replace(options, dim=dim, set=set_words or None).encoding(dim=width)
-
-
-def _names(text: str) -> list[str]:
-    from ropecli.encodings import ENCODINGS
-    from ropecli.encodings.by_name import class_of
-
-    if text == "all":
-        return list(ENCODINGS)
-    names = list(dict.fromkeys(name.strip() for name in text.split(",")))
-    for name in names:
-        class_of(name)
-    return names
 
 
 def _load(path: Path | None, model_dim: int | None) -> NDArray[np.float64] | None:

@@ -9,7 +9,7 @@ import typer
 
 from ropecli.cli import options
 from ropecli.cli.command import command
-from ropecli.cli.options import EncodingOptions, PageOptions, Seed
+from ropecli.cli.options import ENCODINGS, EncodingOptions, PageOptions, Seed
 
 SIZES = {"model_dim": 64, "heads": 4}  #: Defaults with --encoding.
 
@@ -17,8 +17,11 @@ SIZES = {"model_dim": 64, "heads": 4}  #: Defaults with --encoding.
 @command
 def verify(
     encoding: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Positional encoding to check, e.g. t5."),
+        list[str] | None,
+        typer.Option(
+            metavar="NAME,...",
+            help=f"Positional encodings to check: all, or some of {', '.join(ENCODINGS)}.",
+        ),
     ] = None,
     model_dim: Annotated[
         int | None,
@@ -62,19 +65,25 @@ def verify(
       ropecli verify --model config.json
       ropecli verify --encoding alibi
 
-    Check the laws of RoPE against an independent reference. The laws are those of RoFormer
-    Eq. 11-16 and 34-37, in every dtype and in both layouts. Exit code 1 if a law fails.
-    With --encoding, check the laws of another positional encoding, and those it must violate.
+    Check the laws of RoPE on ropecli's own rotation. For your implementation: ropecli check; for
+    a model: ropecli lint and ropecli trace. The laws are those of RoFormer Eq. 11-16 and 34-37,
+    in every dtype and in both layouts, held against an independent reference. Exit code 1 if a
+    law fails. With --encoding, check the laws of other positional encodings, and those that
+    they must violate.
     """
     from ropecli.checks.verify import MAX_POSITION, join
     from ropecli.checks.verify import verify as judge
-    from ropecli.checks.verify_encoding import verify_encoding
-    from ropecli.cli.encoding import refuse_beside_encoding, refuse_without_encoding
+    from ropecli.checks.verify_encoding import EncodingVerifications, verify_encoding
+    from ropecli.cli.encoding import (
+        encoding_names,
+        refuse_beside_encoding,
+        refuse_without_encoding,
+    )
     from ropecli.cli.progress import is_watched
     from ropecli.kernels.cache import is_compiled
 
     sizes = {"model_dim": model_dim, "heads": heads}
-    if encoding is not None:
+    if encoding:
         refuse_beside_encoding(
             **rope.numbers | {"layout": layout, "rotary_offset": rotary_offset},
             model=rope.model,
@@ -86,12 +95,13 @@ def verify(
             max_position=max_position,
         )
         given = SIZES | {name: size for name, size in sizes.items() if size is not None}
-        result = verify_encoding(encoding, seed=seed, **given)
-        parameters = {"encoding": encoding, **given, "seed": seed}
-        page.show(
-            result, parameters, encoding=encoding, sizes=given, errors=errors, explain=explain
+        names = encoding_names(encoding)
+        found = EncodingVerifications(
+            parts=tuple(verify_encoding(name, seed=seed, **given) for name in names)
         )
-        return result.passed
+        parameters = {"encoding": ",".join(names), **given, "seed": seed}
+        page.show(found, parameters, errors=errors, explain=explain)
+        return found.passed
     refuse_without_encoding(**sizes)
     max_position = MAX_POSITION if max_position is None else max_position
     layouts = ("interleaved", "half") if layout is None and rope.model is None else (layout,)

@@ -1,4 +1,4 @@
-"""Page of `verify`, for rotations and, by their own laws, for other encodings."""
+"""Page of `verify`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from ropecli.render.labels import label
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from ropecli.checks.law import Check
     from ropecli.checks.verify import Verification
     from ropecli.render.console import Screen
     from ropecli.rotary import Rotary
-
-THEORY = {"holds": "holds", "fails": "fails, as it must"}
 
 
 def as_json(result: Verification, **_: object) -> dict[str, Any]:
@@ -30,8 +28,6 @@ def page(
     *,
     ropes: Sequence[Rotary] = (),
     name: str | None = None,
-    encoding: str | None = None,
-    sizes: Mapping[str, int] | None = None,
     errors: bool = False,
     explain: bool = False,
 ) -> list[str]:
@@ -42,35 +38,32 @@ def page(
         screen: A brief one leaves out heading and count.
         ropes: Encodings that were checked, for the heading.
         name: Name of their model.
-        encoding: Name of another encoding that was checked by its own laws.
-        sizes: Model dim and heads of that encoding.
         errors: Show errors and tolerances in place of their ratio.
         explain: Show where tolerances come from.
     """
-    of_encoding = not any(check.layout for check in result.checks)
-    blocks: list[list[str]] = []
-    if encoding is not None and sizes is not None:
-        facts = f"model dim {sizes['model_dim']}, heads {sizes['heads']}, float64"
-        reach = f"positions up to {result.max_position}, seed {result.seed}"
-        blocks.append([f"Checking {encoding} against its published formula", f"{facts}, {reach}"])
-    elif ropes:
-        blocks.append(_heading(result, ropes, name, screen.width))
-    if screen.brief:
-        blocks = []
-    if of_encoding:
-        blocks.append(_against_theory(result, errors=errors))
-    else:
-        blocks += _errors(result) if errors else [_ratios(result)]
-    failed = [check for check in result.checks if check.passed is False]
-    blocks += [_failure(check, screen.width) for check in failed]
+    heading = _heading(result, ropes, name, screen.width) if ropes else None
+    tables = _errors(result) if errors else [_ratios(result)]
+    return assemble(result, screen, heading, tables, _count(result), errors=errors, explain=explain)
+
+
+def assemble(
+    result: Verification,
+    screen: Screen,
+    heading: list[str] | None,
+    tables: list[list[str]],
+    count: str,
+    *,
+    errors: bool,
+    explain: bool,
+) -> list[str]:
+    """Return a page: heading, tables, failures, derivations and the count; a brief one without."""
+    blocks = [*([heading] if heading and not screen.brief else []), *tables]
+    blocks += [_failure(check, screen.width) for check in result.checks if check.passed is False]
     if explain:
         blocks.append(_explanations(result, screen.width))
     if not screen.brief:
-        blocks.append([_count_against_theory(result) if of_encoding else _count(result)])
-        if not (errors or explain):
-            blocks[-1].append(
-                "The errors and tolerances: --errors    where they come from: --explain"
-            )
+        more = "The errors and tolerances: --errors    where they come from: --explain"
+        blocks.append([count] if errors or explain else [count, more])
     return "\n\n".join("\n".join(block) for block in blocks).splitlines()
 
 
@@ -81,7 +74,7 @@ def _heading(
     reach = f"positions up to {result.max_position:,}, seed {result.seed}"
     named = "" if name is None else f"{console.visible(name)}: "
     facts = console.wrapped(f"{named}{label(ropes[0])}, {layouts}, {reach}", width, indent=0)
-    return ["Checking RoPE against an independent reference", *facts]
+    return ["Checking ropecli's own rotation against an independent reference", *facts]
 
 
 def _ratios(result: Verification) -> list[str]:
@@ -90,7 +83,7 @@ def _ratios(result: Verification) -> list[str]:
     rows = [["", "law", "Eq.", *dtypes]]
     for law, checks in _by_law(result.checks).items():
         cells = [_ratio(_worst([c for c in checks if c.dtype == dtype])) for dtype in dtypes]
-        rows.append([_verdict(checks), law, checks[0].equation, *cells])
+        rows.append([verdict(checks), law, checks[0].equation, *cells])
     lines = aligned(rows, left=3)
     return [f"{'worst ratio of error to tolerance':>{max(map(len, lines))}}", *lines]
 
@@ -105,7 +98,7 @@ def _errors(result: Verification) -> list[list[str]]:
             if worst is not None:
                 numbers = [f"{worst.max_error:.3g}", f"{worst.tolerance:.3g}", _ratio(worst)]
                 samples = f"{sum(check.samples for check in checks):,}"
-                rows.append([_verdict(checks), law, worst.equation, *numbers, samples])
+                rows.append([verdict(checks), law, worst.equation, *numbers, samples])
         tables.append(aligned(rows, left=3))
     return tables
 
@@ -125,7 +118,8 @@ def _worst(checks: Sequence[Check]) -> Check | None:
     return max(checks, key=lambda check: (not check.passed, check.share), default=None)
 
 
-def _verdict(checks: Sequence[Check]) -> str:
+def verdict(checks: Sequence[Check]) -> str:
+    """Return FAIL if one of them failed, or else PASS."""
     return "FAIL" if any(check.passed is False for check in checks) else "PASS"
 
 
@@ -141,14 +135,14 @@ def _ratio(check: Check | None) -> str:
 def _failure(check: Check, width: int) -> list[str]:
     subject = f"{check.dtype}, {check.layout}" if check.layout else f"expected: {check.expected}"
     lines = [
-        f"FAIL  {check.name} ({_source(check)}), {subject}: "
+        f"FAIL  {check.name} ({source_of(check)}), {subject}: "
         f"error {check.max_error:.3g}, tolerance {check.tolerance:.3g}"
     ]
     lines += [f"      {text}" for text in (check.note, check.counterexample) if text]
     return [part for line in lines for part in console.wrapped(line, width, indent=6)]
 
 
-def _source(check: Check) -> str:
+def source_of(check: Check) -> str:
     """Return the equation of RoFormer, or the place in another paper."""
     return f"Eq. {check.equation}" if check.equation[:1].isdigit() else check.equation
 
@@ -163,7 +157,7 @@ def _explanations(result: Verification, width: int) -> list[str]:
 def _count(result: Verification) -> str:
     judged = [check for check in result.checks if check.passed is not None]
     laws = _by_law(judged)
-    failed = [law for law, checks in laws.items() if _verdict(checks) == "FAIL"]
+    failed = [law for law, checks in laws.items() if verdict(checks) == "FAIL"]
     dtypes = len({check.dtype for check in judged})
     layouts = len({check.layout for check in judged})
     samples = sum(check.samples for check in judged)
@@ -174,27 +168,3 @@ def _count(result: Verification) -> str:
     if failed:
         return f"{len(failed)} of {len(laws)} laws fail{'s' * (len(failed) == 1)} {where}."
     return f"{len(laws)} law{' holds' if len(laws) == 1 else 's hold'} {where}."
-
-
-def _against_theory(result: Verification, *, errors: bool) -> list[str]:
-    """Return a row for each law of an encoding."""
-    numbers = ["worst error", "tolerance", "samples"] if errors else []
-    rows = [["", "law", "from", "theory says", *numbers]]
-    for check in result.checks:
-        cells = [f"{check.max_error:.3g}", f"{check.tolerance:.3g}", f"{check.samples:,}"]
-        words = [_verdict([check]), check.name, _source(check), THEORY[check.expected]]
-        rows.append([*words, *(cells if errors else [])])
-    return aligned(rows, left=4)
-
-
-def _count_against_theory(result: Verification) -> str:
-    wrong = sum(not check.passed for check in result.checks)
-    samples = sum(check.samples for check in result.checks)
-    took = f"({samples:,} samples, {result.seconds:.1f} s)"
-    if wrong:
-        are = "is" if wrong == 1 else "are"
-        return f"{wrong} of {len(result.checks)} laws {are} not as theory says {took}."
-    holding = sum(check.expected == "holds" for check in result.checks)
-    failing = len(result.checks) - holding
-    also = {0: "", 1: " and 1 fails as it must"}.get(failing, f" and {failing} fail as they must")
-    return f"{holding} law{'s hold' if holding > 1 else ' holds'}{also} {took}."

@@ -43,7 +43,9 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_laws_hold() -> None:
     text = read_stdout(*QUICK)
-    assert text.startswith("Checking RoPE against an independent reference\ndim 2, base 10000, ")
+    assert text.startswith(
+        "Checking ropecli's own rotation against an independent reference\ndim 2, base 10000, "
+    )
     rows = [line for line in text.splitlines() if line.startswith(("PASS", "FAIL"))]
     assert len(rows) >= 12
     assert not [row for row in rows if row.startswith("FAIL")]
@@ -200,6 +202,24 @@ def test_document_of_an_encoding() -> None:
     assert expected["published buckets"] == "holds"
     assert expected["content is q . k / sqrt(d)"] == "fails"
     assert all(set(check) == CHECK for check in got["result"]["checks"])
+
+
+def test_several_encodings_are_named_alike_in_all_commands() -> None:
+    small = ["--model-dim", "8", "--heads", "2"]
+    text = read_stdout("verify", "--encoding", "nope,t5", "--encoding", "nope", *small)
+    assert [line for line in text.splitlines() if line.startswith("Checking")] == [
+        "Checking nope against its published formula",
+        "Checking t5 against its published formula",
+    ]
+    got = read_json("verify", "--encoding", "nope,t5", *small)
+    assert got["parameters"]["encoding"] == "nope,t5"
+    assert [each["name"] for each in got["result"]["encodings"]] == ["nope", "t5"]
+    assert got["result"]["passed"]
+    assert [len(each["checks"]) for each in got["result"]["encodings"]] == [5, 8]
+    words = ["scores", *small, "--length", "2", "--encoding", "nope", "--encoding", "t5,nope"]
+    assert [each["name"] for each in read_json(*words)["result"]["encodings"]] == ["nope", "t5"]
+    words = ["decay", "--dim", "4", "--max-dist", "2", "--encoding", "nope,t5"]
+    assert read_json(*words)["parameters"]["encoding"] == ["nope", "t5"]
 
 
 def test_errors_and_explanations_of_an_encoding() -> None:

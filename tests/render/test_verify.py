@@ -57,7 +57,7 @@ def test_whole_screen() -> None:
         check("identity at 0", equation="15", dtype="float32", passed=None, samples=0),
     )
     assert text == (
-        "Checking RoPE against an independent reference\n"
+        "Checking ropecli's own rotation against an independent reference\n"
         "dim 8, base 10000, both layouts, positions up to 131,072, seed 7\n"
         "\n"
         "         worst ratio of error to tolerance\n"

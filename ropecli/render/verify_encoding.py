@@ -1,0 +1,82 @@
+"""Page of `verify --encoding`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ropecli.checks.verify_encoding import EncodingVerification
+from ropecli.render import verify
+from ropecli.render.table import aligned
+from ropecli.render.verify import source_of, verdict
+
+if TYPE_CHECKING:
+    from ropecli.checks.verify_encoding import EncodingVerifications
+    from ropecli.render.console import Screen
+
+THEORY = {"holds": "holds", "fails": "fails, as it must"}
+
+
+def as_json(result: EncodingVerifications, **_: object) -> dict[str, Any]:
+    """Return the `result` of the document: of one encoding, or a list of them."""
+    parts = [verify.as_json(part) for part in result.parts]
+    if len(parts) == 1:
+        return parts[0]
+    named = [
+        {"name": part.encoding, **each} for part, each in zip(result.parts, parts, strict=True)
+    ]
+    return {"passed": result.passed, "encodings": named}
+
+
+def page(
+    result: EncodingVerification | EncodingVerifications,
+    screen: Screen,
+    *,
+    errors: bool = False,
+    explain: bool = False,
+) -> list[str]:
+    """Return a row for each law with what theory says of it, what failed, and the count.
+
+    Args:
+        result: The verdicts on one encoding, or on several.
+        screen: A brief one leaves out heading and count.
+        errors: Show errors and tolerances, too.
+        explain: Show where tolerances come from.
+    """
+    lines: list[str] = []
+    parts = (result,) if isinstance(result, EncodingVerification) else result.parts
+    for part in parts:
+        facts = f"model dim {part.model_dim}, heads {part.heads}, float64"
+        reach = f"positions up to {part.max_position}, seed {part.seed}"
+        heading = [f"Checking {part.encoding} against its published formula", f"{facts}, {reach}"]
+        table = _against_theory(part, errors=errors)
+        if screen.brief and len(parts) > 1:
+            table = [f"{part.encoding}:", *table]
+        lines += [""] * bool(lines)
+        lines += verify.assemble(
+            part, screen, heading, [table], _count(part), errors=errors, explain=explain
+        )
+    return lines
+
+
+def _against_theory(result: EncodingVerification, *, errors: bool) -> list[str]:
+    """Return a row for each law of an encoding."""
+    numbers = ["worst error", "tolerance", "samples"] if errors else []
+    rows = [["", "law", "from", "theory says", *numbers]]
+    for check in result.checks:
+        cells = [f"{check.max_error:.3g}", f"{check.tolerance:.3g}", f"{check.samples:,}"]
+        words = [verdict([check]), check.name, source_of(check), THEORY[check.expected]]
+        rows.append([*words, *(cells if errors else [])])
+    return aligned(rows, left=4)
+
+
+def _count(result: EncodingVerification) -> str:
+    wrong = sum(not check.passed for check in result.checks)
+    samples = sum(check.samples for check in result.checks)
+    took = f"({samples:,} samples, {result.seconds:.1f} s)"
+    if wrong:
+        are = "is" if wrong == 1 else "are"
+        return f"{wrong} of {len(result.checks)} laws {are} not as theory says {took}."
+    holding = sum(check.expected == "holds" for check in result.checks)
+    failing = len(result.checks) - holding
+    also = {0: "", 1: " and 1 fails as it must"}.get(failing, f" and {failing} fail as they must")
+    return f"{holding} law{'s hold' if holding > 1 else ' holds'}{also} {took}."
