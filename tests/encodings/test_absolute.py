@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from helpers import assert_same_bits, assert_within
 from numpy.typing import NDArray
 
 from ropecli.encodings import encoding
+from ropecli.encodings.types.learned import Learned
 from ropecli.encodings.types.sinusoidal import Sinusoidal
 
 DIM = 16
@@ -83,3 +85,19 @@ def test_a_learned_table_of_zeros_is_no_encoding() -> None:
     nope = encoding("nope", model_dim=8, heads=2)
     args = (x, x, [0, 9, 511], [5, 5, 5])
     assert_same_bits("scores", got=zero.scores(*args), expected=nope.scores(*args))
+
+
+@pytest.mark.parametrize("name", ["sinusoidal", "learned"])
+def test_values_are_made_of_token_and_position(name: str) -> None:
+    made = encoding(name, model_dim=DIM, heads=2)
+    assert isinstance(made, Sinusoidal | Learned)
+    x = np.random.default_rng(0).standard_normal((5, DIM))
+    positions = np.arange(5)
+    attention = np.tile(np.eye(5), (2, 1, 1))  # each query takes one value
+    with_position = x + made.code(positions)
+    assert_within(
+        "Eq. 3",
+        got=made.output(attention, x, positions, positions),
+        expected=with_position @ made.weights["value"],
+        tolerance=0,
+    )

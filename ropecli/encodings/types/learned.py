@@ -44,6 +44,13 @@ class Learned(Encoding):
         """
         return self._rows("positions", as_positions(positions).ravel())
 
+    def output(
+        self, attention: Array, x_key: Any, query_positions: Any, key_positions: Any
+    ) -> Array:
+        """o_m = sum_n a_mn W_v (x_n + p_n), since Eq. 3 adds p_n before all projections."""
+        x = self._tokens("x_key", x_key) + self._rows("key_positions", as_positions(key_positions))
+        return super().output(attention, x, query_positions, key_positions)
+
     def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:
         q = self._queries(x_query + self._rows("query_positions", m))
         return self._dots(q, x_key + self._rows("key_positions", n)) * self._scale
