@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ropecli.analyses.decay import decay, head_vector, pair_products
+from ropecli.analyses.several import Comparable
 from ropecli.numbers import at_least, number
-from ropecli.results import Drawable
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Bound(Drawable):
+class Bound(Comparable):
     """Score of two vectors against relative distance, and the bounds on its size.
 
     The max bound is at least the Abel bound, and the norms at least the envelope. The first two

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.analyses.decay import head_vector
+from ropecli.analyses.several import Comparable
 from ropecli.errors import ArgumentError
 from ropecli.numbers import between, positive
-from ropecli.results import Drawable
 from ropecli.units import DOUBLE
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class ConstructedHead:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Construct(Drawable):
+class Construct(Comparable):
     """Heads that RoPE makes out of position alone, and what each pair keeps of a match."""
 
     rope: Rotary  #: The encoding.

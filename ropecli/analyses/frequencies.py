@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.results import Drawable
+from ropecli.analyses.several import Comparable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class FrequencyTable(Drawable):
+class FrequencyTable(Comparable):
     """Frequency and wavelength of each rotated pair, (rotary_dim // 2,) each."""
 
     rope: Rotary  #: The encoding.

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ropecli.analyses.several import Comparable
 from ropecli.kernels import abel
 from ropecli.numbers import between
-from ropecli.results import Drawable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +26,7 @@ SERIES_END = 2.0  #: Arguments of Ci below it use the power series, the others a
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Similarity(Drawable):
+class Similarity(Comparable):
     """Inner products of sinusoidal codes with the frequencies of an encoding."""
 
     rope: Rotary  #: The encoding, whose frequencies the sinusoids have.

@@ -80,8 +80,7 @@ def base_bound(
     ]
     resolved = {
         "positions": last,
-        "dim": None if rope.model else list(dict.fromkeys(each.rope.head_dim for each in ropes)),
-        "base": rope.base if rope.model else list(dict.fromkeys(each.rope.base for each in ropes)),
+        **rope.resolved(ropes),
     }
     parameters = output.parameters(*bases, **resolved)
     output.show(BaseBounds(bounds=tuple(found)), parameters)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ropecli.cli.command import Help, command
-from ropecli.cli.options import EncodingOptions, OutputOptions
+from ropecli.cli.options import EncodingListOptions, OutputOptions
 from ropecli.errors import ArgumentError
 
 
@@ -31,7 +31,7 @@ def bound(
         float, typer.Option(metavar="R", help="Distance at which each pair is shown.")
     ] = 0,
     *,
-    rope: Annotated[EncodingOptions, Help(dim="Head dim, even. [default: the length of Q]")],
+    rope: Annotated[EncodingListOptions, Help(dim="Head dim, even. [default: the length of Q]")],
     output: OutputOptions,
 ) -> None:
     """\b
@@ -43,6 +43,7 @@ def bound(
         norms |q||k|             2        2              0.9984  0.3696
         envelope, sum |h_i|      2        2              0.9984  0.3696
       ropecli bound q.npy k.npy --model config.json -o bound.png
+      ropecli bound q.npy k.npy --base 10000 --base 500000
       ropecli bound q.npy k.npy --q-row 3 --k-row 7 --at 100 --json
 
     Show how tight the bounds on a score of two vectors are. They are both of RoFormer Eq. 37, and
@@ -50,16 +51,19 @@ def bound(
     Eq. 36, and the error of interpolating between positions.
     """
     from ropecli.analyses.bound import bound as analyse
-    from ropecli.cli.encoding import read_vector
+    from ropecli.analyses.several import together
+    from ropecli.cli.encoding import named_notes, read_vector
 
     query = read_vector("Q", q, q_row, option="--q-row")
     key = read_vector("K", k, k_row, option="--k-row")
     if len(query) != len(key):
         msg = f"Q and K must be equally long, got {len(query)} and {len(key)} coordinates"
         raise ArgumentError(msg)
-    named = rope.encoding(dim=len(query), uses_context=False)
-    output.note(*named.notes)
-    result = analyse(named.rope, query, key, max_distance=max_dist, at=at, name=named.name)
-    own = named.rope
-    resolved = {} if rope.model else {"dim": own.head_dim, "base": own.base, "layout": own.layout}
-    output.show(result, output.parameters(**resolved, q=q.strip(), k=k.strip()))
+    ropes = rope.encodings(dim=len(query), uses_context=False)
+    output.note(*named_notes(ropes))
+    found = [
+        analyse(each.rope, query, key, max_distance=max_dist, at=at, name=each.name)
+        for each in ropes
+    ]
+    resolved = rope.resolved(ropes) | {"q": q.strip(), "k": k.strip()}
+    output.show(together(found), output.parameters(**resolved))

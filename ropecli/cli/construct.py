@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ropecli.cli.command import Help, command
-from ropecli.cli.options import EncodingOptions, OutputOptions
+from ropecli.cli.options import EncodingListOptions, OutputOptions
 from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ def construct(
     ] = None,
     *,
     rope: Annotated[
-        EncodingOptions,
+        EncodingListOptions,
         Help(
-            dim="Head dim, even. [default: 128, or that of --psi]",
+            dim="Head dim, even; repeatable. [default: 128, or that of --psi]",
             context="Context length. [default: the model's, or 4096]",
         ),
     ],
@@ -65,6 +65,7 @@ def construct(
       ropecli construct --distance 1000 -o peak.png
       ropecli construct --rope-type p-rope --set p=0.75
       ropecli construct --pair 63 --distance 1
+      ropecli construct --base 10000 --base 500000 -o heads.png
       ropecli construct --model config.json --write-q q.npy --write-k k.npy
 
     Make vectors whose score is largest at a chosen distance. They are those of a diagonal
@@ -72,6 +73,8 @@ def construct(
     attention needs. Also show which pairs keep the sign of a match within the context.
     """
     from ropecli.analyses.construct import construct as analyse
+    from ropecli.analyses.several import together
+    from ropecli.cli.encoding import named_notes
     from ropecli.files.load import load_vector
     from ropecli.render.save import check_savable
 
@@ -83,32 +86,37 @@ def construct(
             read = [] if psi is None else [psi]
             check_savable(path, force=output.force, sources=read, suffixes=(".npy",))
     vector = None if psi is None else load_vector(psi)
-    named = rope.encoding(dim=128 if vector is None else len(vector.values))
-    output.note(*named.notes)
+    ropes = rope.encodings(dim=128 if vector is None else len(vector.values))
+    if len(ropes) > 1 and (write_q or write_k):
+        msg = f"--write-q and --write-k take one encoding, got {len(ropes)}"
+        raise ArgumentError(msg)
+    output.note(*named_notes(ropes))
     if vector is not None and vector.rows is not None and vector.rows > 1:
         output.note(f"{vector.path}: row {vector.row} of {vector.rows:,} taken")
-    result = analyse(
-        named.rope,
-        distances=distance or None,
-        context_length=4096 if named.context is None else named.context,
-        epsilon=epsilon,
-        psi=None if vector is None else vector.values,
-        pairs=pair or None,
-        name=named.name,
-    )
+    found = [
+        analyse(
+            each.rope,
+            distances=distance or None,
+            context_length=4096 if each.context is None else each.context,
+            epsilon=epsilon,
+            psi=None if vector is None else vector.values,
+            pairs=pair or None,
+            name=each.name,
+        )
+        for each in ropes
+    ]
     for path, rows in (
-        (write_q, [head.q for head in result.heads]),
-        (write_k, [head.k for head in result.heads]),
+        (write_q, [head.q for head in found[0].heads]),
+        (write_k, [head.k for head in found[0].heads]),
     ):
         if path is not None:
             _write(path, rows, force=output.force)
-    resolved = {
-        "distance": [head.distance for head in result.heads],
-        "context": result.context_length,
-        "dim": named.rope.head_dim,
-        "base": named.rope.base,
+    lengths = list(dict.fromkeys(each.context_length for each in found))
+    resolved = rope.resolved(ropes) | {
+        "distance": list(dict.fromkeys(head.distance for each in found for head in each.heads)),
+        "context": lengths[0] if len(lengths) == 1 else rope.context,
     }
-    output.show(result, output.parameters(**resolved))
+    output.show(together(found), output.parameters(**resolved))
 
 
 def _write(path: Path, rows: list[NDArray[np.float64]], *, force: bool) -> None:

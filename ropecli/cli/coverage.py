@@ -63,7 +63,6 @@ def coverage(
         found.append(result)
     resolved = {
         "context": rope.context if rope.model else rope.context or CONTEXT,
-        "dim": None if rope.model else list(dict.fromkeys(each.rope.head_dim for each in ropes)),
-        "base": rope.base if rope.model else list(dict.fromkeys(each.rope.base for each in ropes)),
+        **rope.resolved(ropes),
     }
     output.show(Coverages(coverages=tuple(found)), output.parameters(**resolved))

@@ -215,6 +215,21 @@ class EncodingListOptions(RotaryOptions):
             for base in dict.fromkeys(self.base or [encoding.BASE])
         ]
 
+    def resolved(self, found: list[NamedRotary]) -> dict[str, Any]:
+        """Return dims, bases and layout for the `parameters` of the document.
+
+        Args:
+            found: Those that `encodings` returned.
+        """
+        if self.model:
+            return {"dim": None, "base": self.base}
+        ropes = [each.rope for each in found]
+        return {
+            "dim": list(dict.fromkeys(each.head_dim for each in ropes)),
+            "base": list(dict.fromkeys(each.base for each in ropes)),
+            "layout": ropes[0].layout,
+        }
+
 
 @dataclass(frozen=True, kw_only=True)
 class PageOptions:

@@ -117,8 +117,7 @@ def scale(
         "context": _common([one.context_length for one in found], rope.context),
         "original": _common([one.original_length for one in found], original),
         "factor": _common([one.factor for one in found], factor),
-        "dim": None if rope.model else list(dict.fromkeys(each.rope.head_dim for each in ropes)),
-        "base": rope.base if rope.model else list(dict.fromkeys(each.rope.base for each in ropes)),
+        **rope.resolved(ropes),
     }
     output.show(Scales(scales=tuple(found), pairs=pairs), output.parameters(**resolved))
 

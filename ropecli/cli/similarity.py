@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ropecli.cli.command import Help, command
-from ropecli.cli.options import EncodingOptions, OutputOptions
+from ropecli.cli.options import EncodingListOptions, OutputOptions
 
 
 @command
@@ -20,7 +20,7 @@ def similarity(
     ] = 128,
     *,
     rope: Annotated[
-        EncodingOptions, Help(dim="Dim of the codes, even, at least 2. [default: 128]")
+        EncodingListOptions, Help(dim="Dim of the codes, even; repeatable. [default: 128]")
     ],
     output: OutputOptions,
 ) -> None:
@@ -33,15 +33,19 @@ def similarity(
             4096  -0.0528533  0.038746
       ropecli similarity --dim 512 --max-dist 4096 -o similarity.png
       ropecli similarity --layout half --positions 64 -o codes.png
+      ropecli similarity --base 10000 --base 500000
 
     Show inner products of sinusoidal codes against distance. Next to them is their limit for many
     dims, [Ci(r) - Ci(r/b)] / ln b, and the figure has the heat map of the codes.
     """
+    from ropecli.analyses.several import together
     from ropecli.analyses.similarity import similarity as analyse
+    from ropecli.cli.encoding import named_notes
 
-    named = rope.encoding(dim=128, uses_context=False)
-    output.note(*named.notes)
-    result = analyse(named.rope, max_distance=max_dist, positions=positions, name=named.name)
-    own = named.rope
-    resolved = {} if rope.model else {"dim": own.head_dim, "base": own.base, "layout": own.layout}
-    output.show(result, output.parameters(**resolved))
+    ropes = rope.encodings(dim=128, uses_context=False)
+    output.note(*named_notes(ropes))
+    found = [
+        analyse(each.rope, max_distance=max_dist, positions=positions, name=each.name)
+        for each in ropes
+    ]
+    output.show(together(found), output.parameters(**rope.resolved(ropes)))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 
 from ropecli.cli.command import Help, command
-from ropecli.cli.options import EncodingOptions, OutputOptions
+from ropecli.cli.options import EncodingListOptions, OutputOptions
 
 
 @command
 def table(
     *,
-    rope: Annotated[EncodingOptions, Help(dim="Head dim, even, at least 2. [default: 128]")],
+    rope: Annotated[EncodingListOptions, Help(dim="Head dim, even; repeatable. [default: 128]")],
     output: OutputOptions,
 ) -> None:
     """\b
@@ -23,16 +23,17 @@ def table(
            2   0.01     628.319           0.572958
            3  0.001     6283.19          0.0572958
       ropecli table --model config.json -o frequencies.tex
+      ropecli table --base 10000 --base 500000 -o wavelengths.png
       ropecli table --dim 128 --base 500000 -o - --format md
 
     Show frequency, wavelength and degrees per token of each pair. As text, or with -o as CSV,
     Markdown or LaTeX.
     """
     from ropecli.analyses.frequencies import frequency_table
+    from ropecli.analyses.several import together
+    from ropecli.cli.encoding import named_notes
 
-    encoding = rope.encoding(dim=128, uses_context=False)
-    output.note(*encoding.notes)
-    own = encoding.rope
-    resolved = {} if rope.model else {"dim": own.head_dim, "base": own.base, "layout": own.layout}
-    result = frequency_table(own, name=encoding.name)
-    output.show(result, output.parameters(**resolved))
+    ropes = rope.encodings(dim=128, uses_context=False)
+    output.note(*named_notes(ropes))
+    found = [frequency_table(each.rope, name=each.name) for each in ropes]
+    output.show(together(found), output.parameters(**rope.resolved(ropes)))

@@ -9,6 +9,7 @@ import numpy as np
 from ropecli.render.figure import (
     blank_figure,
     colour,
+    column_title,
     curve_style,
     distance_label,
     ink,
@@ -21,6 +22,8 @@ from ropecli.render.labels import curve_label
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -35,6 +38,9 @@ NAMES = {
     "norms": "norms |q||k|",
     "envelope": "envelope, sum |h_i|",
 }
+HEADING = "Bounds on the score of two vectors (RoFormer Eq. 35-37)"
+SAVE = "Save the figure: -o bound.png    the numbers: -o bound.csv"
+LEFT = 1  #: Columns of words in `rows`.
 MOST_PAIRS = 6  #: Pairs that the page lists.
 
 
@@ -75,30 +81,31 @@ def table(result: Bound) -> Table:
 def page(result: Bound, screen: Screen) -> list[str]:
     """Return how tight each bound is, the largest pairs, and the error of interpolation."""
     lines = [
-        "Bounds on the score of two vectors (RoFormer Eq. 35-37)",
+        HEADING,
         f"{curve_label(result)}, distances 0 to {result.relative_distance[-1]:,.0f}",
         "",
-        *_tightness(result),
+        *aligned(rows(result), left=LEFT),
         "",
         *_facts(result),
         "",
     ]
     if screen.braille:
-        lines += [_plot(result, screen.width), ""]
+        lines += [plot([result], screen.width), ""]
     lines += _pairs(result)
     lines += ["", *_interpolation(result)]
     if screen.saved is None and not screen.brief:
-        lines += ["", "Save the figure: -o bound.png    the numbers: -o bound.csv"]
+        lines += ["", SAVE]
     return lines
 
 
-def _tightness(result: Bound) -> list[str]:
-    rows = [["bound on |score|", "least", "largest", "best |score|/bound", "median"]]
+def rows(result: Bound) -> list[list[str]]:
+    """Return how tight each bound is, below the headings."""
+    found = [["bound on |score|", "least", "largest", "best |score|/bound", "median"]]
     shares = result.tightness
     for name, values in result.bounds.items():
         numbers = (values.min(), values.max(), shares[name].max(), np.median(shares[name]))
-        rows.append([NAMES[name], *(f"{number:.4g}" for number in numbers)])
-    return aligned(rows, left=1)
+        found.append([NAMES[name], *(f"{number:.4g}" for number in numbers)])
+    return found
 
 
 def _facts(result: Bound) -> list[str]:
@@ -144,37 +151,58 @@ def _interpolation(result: Bound) -> list[str]:
     return lines
 
 
-def _plot(result: Bound, width: int) -> str:
+def plot(results: Sequence[Bound], width: int) -> str:
+    """Return the scores, of a single encoding within its envelope, for a terminal."""
     from ropecli.render.curves import Curve, draw
 
-    x = result.relative_distance
-    columns = {"score": result.score, "envelope": result.bounds["envelope"]}
-    curves = [Curve(label=name, x=x, y=y) for name, y in columns.items()]
-    return draw(curves, x_label="relative distance", columns=width)
+    curves = [(curve_label(each), each.relative_distance, each.score) for each in results]
+    if len(results) == 1:
+        ((_, x, score),) = curves
+        curves = [("score", x, score), ("envelope", x, results[0].bounds["envelope"])]
+    return draw(
+        [Curve(label=name, x=x, y=y) for name, x, y in curves],
+        x_label="relative distance",
+        columns=width,
+    )
 
 
 @styled
-def figure(result: Bound) -> Figure:
-    """Return score and bounds against distance, the pairs' contributions, and the sums S_j."""
-    picture = blank_figure(6.8, 7.2)
-    grid = picture.add_gridspec(2, 2)
-    above = picture.add_subplot(grid[0, :])
+def figure(*results: Bound) -> Figure:
+    """Return score and bounds against distance, the pairs' contributions, and the sums S_j.
+
+    Several encodings have a column each.
+    """
+    if len(results) == 1:
+        picture = blank_figure(6.8, 7.2)
+        grid = picture.add_gridspec(2, 2)
+        places = [(grid[0, :], grid[1, 0], grid[1, 1])]
+    else:
+        picture = blank_figure(0.8 + 4.4 * len(results), 9.6)
+        grid = picture.add_gridspec(3, len(results))
+        places = [(grid[0, c], grid[1, c], grid[2, c]) for c in range(len(results))]
+    above = None
+    for result, (first, second, third) in zip(results, places, strict=True):
+        above = picture.add_subplot(first, sharey=above)
+        _draw_bounds(above, result)
+        _draw_pairs(picture.add_subplot(second), result)
+        _draw_sums(picture.add_subplot(third), result)
+    if above is not None:
+        legend_below(picture, above.get_legend_handles_labels()[0])
+    return picture
+
+
+def _draw_bounds(axes: Axes, result: Bound) -> None:
     x = result.relative_distance
     curves = {"|score|": abs(result.score)}
     curves |= {NAMES[name]: y for name, y in result.bounds.items()}
     for index, (label, y) in enumerate(curves.items()):
-        plot_curve(above, x, y, **curve_style(index), label=label)
+        plot_curve(axes, x, y, **curve_style(index), label=label)
     if result.max_bound.any():
-        above.set_yscale("log", nonpositive="mask")
-    above.set_xlabel(distance_label(x))
-    above.set_ylabel("|score| and its bounds")
-    above.set_title(curve_label(result), parse_math=False)
-    above.margins(x=0)
-    _draw_pairs(picture.add_subplot(grid[1, 0]), result)
-    _draw_sums(picture.add_subplot(grid[1, 1]), result)
-    handles, _ = above.get_legend_handles_labels()
-    legend_below(picture, handles)
-    return picture
+        axes.set_yscale("log", nonpositive="mask")
+    axes.set_xlabel(distance_label(x))
+    axes.set_ylabel("|score| and its bounds")
+    axes.set_title(column_title(result), parse_math=False)
+    axes.margins(x=0)
 
 
 def _draw_pairs(axes: Axes, result: Bound) -> None:

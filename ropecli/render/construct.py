@@ -10,6 +10,7 @@ from ropecli.render.console import wrapped
 from ropecli.render.figure import (
     blank_figure,
     colour,
+    column_title,
     curve_style,
     distance_label,
     ink,
@@ -22,6 +23,9 @@ from ropecli.render.labels import curve_label
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
@@ -30,6 +34,9 @@ if TYPE_CHECKING:
     from ropecli.render.console import Screen
 
 LINE = 0.22  #: Inches of a line of the legend.
+HEADING = "Heads of position alone (Barbero et al. 2024, Proposition 3.1, Theorem 5.3)"
+SAVE = "Save the figure: -o heads.png    the numbers: -o heads.csv"
+LEFT = 1  #: Columns of words in `rows`.
 DOTS = 120  #: Values that a terminal shows.
 NAMES = {0: "diagonal", 1: "previous token"}
 
@@ -53,22 +60,26 @@ def as_json(result: Construct) -> dict[str, Any]:
 
 
 def table(result: Construct) -> Table:
-    """Return distance, and the score of each head."""
-    scores = {f"score_of_head_{head.distance}": head.score for head in result.heads}
-    return {"relative_distance": np.arange(result.context_length), **scores}
+    """Return the score of each head at each distance."""
+    count, heads = result.context_length, result.heads
+    return {
+        "head_distance": np.repeat([head.distance for head in heads], count),
+        "relative_distance": np.tile(np.arange(count), len(heads)),
+        "score": np.concatenate([head.score for head in heads]),
+    }
 
 
 def page(result: Construct, screen: Screen) -> list[str]:
     """Return a row for each head, their scores on a terminal, and what pairs keep of a match."""
     lines = [
-        "Heads of position alone (Barbero et al. 2024, Proposition 3.1, Theorem 5.3)",
+        HEADING,
         f"{curve_label(result)}, context {result.context_length:,}, epsilon {result.epsilon:g}",
         "",
-        *_heads(result),
+        *aligned(rows(result), left=LEFT),
         "",
     ]
     if screen.braille and result.context_length > 1:
-        lines += [_plot(result, screen.width), ""]
+        lines += [plot([result], screen.width), ""]
     sentences = [_verdict(result), _meaning(result)]
     if not screen.brief:
         sentences.append(
@@ -81,9 +92,10 @@ def page(result: Construct, screen: Screen) -> list[str]:
     return lines
 
 
-def _heads(result: Construct) -> list[str]:
+def rows(result: Construct) -> list[list[str]]:
+    """Return a row for each head, below the headings."""
     headings = ["head", "|q|^2 = |k|^2", "attention", "margin", "next at", "ties in float32"]
-    rows = [
+    heads = [
         [
             head_name(head),
             "none is enough" if head.squared_norm is None else f"{head.squared_norm:.6g}",
@@ -94,7 +106,7 @@ def _heads(result: Construct) -> list[str]:
         ]
         for head in result.heads
     ]
-    return aligned([headings, *rows], left=1)
+    return [headings, *heads]
 
 
 def _verdict(result: Construct) -> str:
@@ -135,43 +147,65 @@ def _shares(head: ConstructedHead) -> NDArray[np.float64]:
     return shares
 
 
-def _plot(result: Construct, width: int) -> str:
+def plot(results: Sequence[Construct], width: int) -> str:
+    """Return the scores of the last head of each encoding over the largest, for a terminal."""
     from ropecli.render.curves import Curve, draw
 
-    head = result.heads[-1]
-    starts = np.arange(0, result.context_length, -(-result.context_length // DOTS))
-    curve = Curve(
-        label=head_name(head),
-        x=starts.astype(np.float64),
-        y=np.maximum.reduceat(_shares(head), starts),
-    )
-    title = f"Score over the largest, {curve.label}"
-    if len(starts) < result.context_length:
-        title += f": the largest of each {starts[1]} distances"
-    return title + "\n" + draw([curve], x_label="relative distance", columns=width)
+    curves = []
+    for each in results:
+        head = each.heads[-1]
+        starts = np.arange(0, each.context_length, -(-each.context_length // DOTS))
+        name = head_name(head)
+        curve = Curve(
+            label=name if len(results) == 1 else f"{curve_label(each)}, {name}",
+            x=starts.astype(np.float64),
+            y=np.maximum.reduceat(_shares(head), starts),
+        )
+        curves.append(curve)
+    title = "Score over the largest" + (f", {curves[0].label}" if len(results) == 1 else "")
+    group = -(-max(each.context_length for each in results) // DOTS)
+    if group > 1:
+        title += f": the largest of each {group} distances"
+    return title + "\n" + draw(curves, x_label="relative distance", columns=width)
 
 
 @styled
-def figure(result: Construct) -> Figure:
-    """Return the scores against distance, and what each pair keeps of a match."""
-    heads = result.heads
-    picture = blank_figure(6.4, 6.0 + LINE * len(heads))
-    above, below = picture.subplots(2)
-    x = np.arange(float(result.context_length))
-    for index, head in enumerate(heads):
-        style = curve_style(index)
-        plot_curve(above, x, _shares(head), **style, label=head_name(head))
-        above.plot([head.distance], [1.0], "v", color=style["color"], clip_on=False)
-    above.set_xlabel(distance_label(x))
-    above.set_ylabel("score / largest score")
-    above.set_title(curve_label(result), parse_math=False)
-    above.margins(x=0)
-    below.axhline(0, color=ink(), linewidth=0.5)
-    below.plot(result.worst_match, "o", markersize=3, color=colour(0))
-    below.set_ylim(-1.08, 1.08)
-    below.set_xlabel("pair")
-    whole_ticks(below.xaxis)
-    below.set_ylabel(f"least match within {result.context_length:,}")
-    handles, _ = above.get_legend_handles_labels()
-    legend_below(picture, handles)
+def figure(*results: Construct) -> Figure:
+    """Return the scores against distance, and what each pair keeps of a match.
+
+    Several encodings have a column each.
+    """
+    heads = dict.fromkeys(head_name(head) for each in results for head in each.heads)
+    styles = {name: curve_style(index) for index, name in enumerate(heads)}
+    count = len(results)
+    picture = blank_figure(6.4 if count == 1 else 1.2 + 4 * count, 6.0 + LINE * len(heads))
+    panels = picture.subplots(2, count, sharey="row", squeeze=False)
+    for (above, below), result in zip(panels.T, results, strict=True):
+        _draw_scores(above, result, styles)
+        _draw_matches(below, result)
+    panels[0, 0].set_ylabel("score / largest score")
+    panels[1, 0].set_ylabel("least match within the context")
+    curves = {line.get_label(): line for axes in panels[0] for line in axes.get_lines()}
+    legend_below(picture, [curves[name] for name in heads])
     return picture
+
+
+def _draw_scores(axes: Axes, result: Construct, styles: dict[str, dict[str, Any]]) -> None:
+    """Draw the score of each head over its largest, and mark the distance of that."""
+    x = np.arange(float(result.context_length))
+    for head in result.heads:
+        name = head_name(head)
+        plot_curve(axes, x, _shares(head), **styles[name], label=name)
+        axes.plot([head.distance], [1.0], "v", color=styles[name]["color"], clip_on=False)
+    axes.set_xlabel(distance_label(x))
+    axes.set_title(column_title(result), parse_math=False)
+    axes.margins(x=0)
+
+
+def _draw_matches(axes: Axes, result: Construct) -> None:
+    """Draw the least that each pair keeps of a match."""
+    axes.axhline(0, color=ink(), linewidth=0.5)
+    axes.plot(result.worst_match, "o", markersize=3, color=colour(0))
+    axes.set_ylim(-1.08, 1.08)
+    axes.set_xlabel("pair")
+    whole_ticks(axes.xaxis)

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import io
 import os
+import textwrap
 import warnings
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
@@ -18,6 +19,7 @@ from platformdirs import user_cache_path
 from ropecli._version import __version__
 from ropecli.errors import ArgumentError
 from ropecli.numbers import positive
+from ropecli.render.labels import NamedResult, curve_label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,6 +38,7 @@ os.environ.setdefault("MPLCONFIGDIR", str(user_cache_path("ropecli") / "matplotl
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)))
 MOST_POINTS = 4096  #: Distances up to which each one is plotted.
+TITLE = 40  #: Characters of a line of a column's title.
 BANDS = 256  #: Groups of neighbours beyond that.
 STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
@@ -198,6 +201,11 @@ def blank_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
+def column_title(result: NamedResult) -> str:
+    """Return the label of an encoding, in lines for the title of one of several columns."""
+    return textwrap.fill(curve_label(result), TITLE)
+
+
 def legend_below(
     picture: Figure, handles: Sequence[Artist] | None = None, *, columns: int = 1
 ) -> None:
@@ -269,7 +277,7 @@ def plot_curve(axes: Axes, x: NDArray[np.float64], y: NDArray[np.float64], **sty
 
 def distance_label(x: NDArray[np.float64]) -> str:
     """Return the label of the axis of distances, and what `plot_curve` made of the curves."""
-    words = "; lines: mean of neighbours, bands: their range" if _is_dense(x) else ""
+    words = "\nlines: mean of neighbours, bands: their range" if _is_dense(x) else ""
     return f"relative distance{words}"
 
 
@@ -320,7 +328,7 @@ def _describe(figure: Figure) -> tuple[str, str]:
         what = " against ".join(filter(None, (axes.get_ylabel(), axes.get_xlabel())))
         curves = [name for name in axes.get_legend_handles_labels()[1] if name]
         names = f"{': ' if what else ''}{', '.join(curves)}" if curves else ""
-        parts.append(": ".join(filter(None, (axes.get_title().replace("\n", ", "), what + names))))
+        parts.append(": ".join(filter(None, (axes.get_title(), what + names))))
     text = ". ".join(filter(None, [figure.get_suptitle(), *parts]))
     title = next(filter(None, titles), "") or (parts or ["ropecli"])[0]
-    return printable(title.replace("\n", ", ")), printable(text)
+    return printable(title.replace("\n", ", ")), printable(text.replace("\n", ", "))

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from ropecli.render import Table
     from ropecli.render.console import Screen
 
+HEADING = "Frequency of each pair"
+SAVE = "Save it: -o table.tex, .md or .csv    the wavelengths: -o table.png"
+LEFT = 0  #: Columns of words in `rows`.
 HEADINGS = {
     "index": "pair",
     "inv_freq": "theta",
@@ -47,18 +50,22 @@ def table(result: FrequencyTable) -> Table:
 
 def page(result: FrequencyTable, screen: Screen) -> list[str]:
     """Return a line for each pair."""
-    columns = {HEADINGS[name]: column for name, column in table(result).items()}
-    rows = [list(columns)]
-    rows += [[_cell(value) for value in row] for row in zip(*columns.values(), strict=True)]
     lines = [
-        f"Frequency of each pair, {curve_label(result)}",
+        f"{HEADING}, {curve_label(result)}",
         "theta in radians per position, wavelength in positions per turn",
         "",
-        *aligned(rows),
+        *aligned(rows(result)),
     ]
     if not screen.brief and screen.saved is None:
-        lines += ["", "Save it: -o table.tex, .md or .csv    the wavelengths: -o table.png"]
+        lines += ["", SAVE]
     return lines
+
+
+def rows(result: FrequencyTable) -> list[list[str]]:
+    """Return a row for each pair, below the headings."""
+    columns = table(result)
+    values = zip(*columns.values(), strict=True)
+    return [[HEADINGS[name] for name in columns], *([_cell(v) for v in row] for row in values)]
 
 
 def _cell(value: Any) -> str:
@@ -67,7 +74,7 @@ def _cell(value: Any) -> str:
     return f"{value:.6g}"
 
 
-def figure(result: FrequencyTable) -> Figure:
+def figure(*results: FrequencyTable) -> Figure:
     """Return wavelength against pair."""
-    label = curve_label(result)
-    return frequencies_figure.figure([(label, result.rope)], title=label)
+    curves = [(curve_label(each), each.rope) for each in results]
+    return frequencies_figure.figure(curves, title=curves[0][0] if len(curves) == 1 else "")

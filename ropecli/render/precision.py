@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ropecli.render.console import wrapped
-from ropecli.render.figure import blank_figure, curve_style, ink, legend_below, styled
+from ropecli.render.figure import blank_figure, column_title, curve_style, ink, legend_below, styled
 from ropecli.render.labels import curve_label
 from ropecli.render.table import aligned
 
@@ -42,7 +41,6 @@ FIELDS = (
 )
 MOST_CURVES = 6  #: Curves that a terminal can tell apart.
 LINE = 0.22  #: Inches of a line of the legend.
-TITLE = 40  #: Characters of a line of a title.
 ROUNDING = 1e-9  #: A smaller part of the largest score is the rounding of float64.
 
 
@@ -213,7 +211,7 @@ def figure(result: Precisions) -> Figure:
     picture = blank_figure(2.4 + 4.0 * len(results), 6.4 + LINE * -(-len(names) // 2))
     panels = picture.subplots(2, len(results), sharex="col", sharey="row", squeeze=False)
     for (above, below), one in zip(panels.T, results, strict=True):
-        above.set_title(textwrap.fill(curve_label(one), TITLE), parse_math=False)
+        above.set_title(column_title(one), parse_math=False)
         _panel(above, one, "max_phase_error", styles)
         for tolerance in one.tolerances:
             above.axhline(tolerance, color=ink(), linewidth=0.5, linestyle=":")

@@ -174,7 +174,7 @@ def test_the_figure_has_the_score_its_bounds_the_pairs_and_the_sums() -> None:
     result = bound(Rotary(head_dim=16), q, k, max_distance=30, at=3)
     above, pairs, sums = result.figure().axes
     for line, expected in zip(
-        above.lines, [*result.bounds.values(), np.abs(result.score)], strict=True
+        above.lines, [np.abs(result.score), *result.bounds.values()], strict=True
     ):
         assert np.array_equal(line.get_ydata(), expected)
     heights = [each.get_height() for each in pairs.patches[8:]]  # type: ignore[attr-defined]

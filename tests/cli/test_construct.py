@@ -31,7 +31,7 @@ def test_document_holds_the_very_values_of_the_library() -> None:
     assert got["result"]["heads"][1]["score"] == result.heads[1].score.tolist()
     assert got["result"]["worst_match"] == result.worst_match.tolist()
     assert got["parameters"]["distance"] == [0, 1, 16]
-    assert (got["parameters"]["dim"], got["parameters"]["context"]) == (8, 32)
+    assert (got["parameters"]["dim"], got["parameters"]["context"]) == ([8], 32)
 
 
 def test_what_does_not_exist_is_null() -> None:
@@ -44,11 +44,13 @@ def test_what_does_not_exist_is_null() -> None:
     assert "none is enough" in text
 
 
-def test_the_table_has_a_column_for_each_head(here: Path) -> None:
+def test_the_table_has_a_row_for_each_head_and_distance(here: Path) -> None:
     read_stdout("construct", "--dim", "4", "--context", "5", "-o", "heads.csv")
     lines = (here / "heads.csv").read_text().splitlines()
-    assert lines[0] == "relative_distance,score_of_head_0,score_of_head_1,score_of_head_2"
-    assert len(lines) == 6
+    assert lines[0] == "head_distance,relative_distance,score"
+    assert [line.rpartition(",")[0] for line in lines[1:]] == [
+        f"{head},{distance}" for head in (0, 1, 2) for distance in range(5)
+    ]
 
 
 def test_a_direction_from_a_file_sets_the_head_dim(here: Path) -> None:
@@ -86,6 +88,9 @@ def test_what_is_refused(here: Path) -> None:
     assert "psi.npy" in assert_refused(*psi, "--write-q", "psi.npy", "--force")
     assert "got k.npy twice" in assert_refused(
         "construct", "--write-q", "k.npy", "--write-k", "k.npy"
+    )
+    assert "--write-k take one encoding, got 2" in assert_refused(
+        "construct", "--base", "10", "--base", "20", "--write-q", "q.npy"
     )
     assert "distance must be from 0 to 7" in assert_refused(
         "construct", "--context", "8", "--distance", "8"

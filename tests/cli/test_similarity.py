@@ -21,7 +21,7 @@ def test_document_holds_the_values_of_the_library() -> None:
         "lowest_at": result.lowest[1],
     }
     assert got["parameters"]["max_dist"] == 20
-    assert got["parameters"]["dim"] == 16
+    assert got["parameters"]["dim"] == [16]
 
 
 def test_scaled_frequencies_have_no_limit() -> None:

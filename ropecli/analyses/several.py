@@ -1,0 +1,38 @@
+"""Results of one analysis on several encodings, side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ropecli.results import Drawable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Self
+
+    from ropecli.results import Figure
+
+
+class Comparable(Drawable):
+    """A result of one encoding, which can be shown next to those of others."""
+
+    def figure(self, *others: Self) -> Figure:
+        """Return the picture that `-o FILE.png` writes.
+
+        Args:
+            *others: Results of further encodings for the same picture.
+        """
+        return Several(results=(self, *others)).figure() if others else super().figure()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Several(Drawable):
+    """Results that are shown together."""
+
+    results: tuple[Comparable, ...]  #: Of one analysis, at least two.
+
+
+def together(results: Sequence[Comparable]) -> Drawable:
+    """Return the only result, or several as one."""
+    return results[0] if len(results) == 1 else Several(results=tuple(results))
