@@ -23,6 +23,7 @@ from typer.main import get_command
 from ropecli._version import __version__
 from ropecli.cli.command import GroupedCommands, SectionedCommand
 from ropecli.cli.interrupts import EXIT_INTERRUPTED, was_interrupted
+from ropecli.cli.project import defaults
 from ropecli.errors import RopecliError
 
 if TYPE_CHECKING:
@@ -163,7 +164,9 @@ def _invoke(arguments: list[str]) -> int:
         arguments = [*arguments[1:], "--help"]
     try:
         command = _build_for(arguments)
-        with command.make_context("ropecli", list(arguments)) as context:
+        name = arguments[0]
+        own = {name: defaults(name, command.commands.get(name))}
+        with command.make_context("ropecli", list(arguments), default_map=own) as context:
             command.invoke(context)
     except typer.Exit as done:
         return done.exit_code

@@ -9,51 +9,132 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ropecli.cli.command import Help, command
-from ropecli.cli.options import FileOptions
+from ropecli.cli.options import FileOptions, listed
 from ropecli.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
     from typing import Any
 
     from ropecli.models.lint.run import LintReport
+    from ropecli.results import Result
+
+
+FORMATS = ("text", "json", "github", "sarif")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SarifOptions(FileOptions):
-    """The options of a command that prints findings, and prints or writes them as SARIF.
+class LintOptions(FileOptions):
+    """The options of a command that prints findings, and writes SARIF or a copy without them.
 
     Raises:
-        ArgumentError: An output that is not SARIF, or two documents for stdout.
+        ArgumentError: No such format, two forms for stdout, or an output of nothing.
         FileError: The output exists, is a file that the command line names, or is in no folder.
     """
 
+    output_format: Annotated[
+        str | None,
+        typer.Option(metavar="FORM", help=f"Form of stdout: {listed(FORMATS)}. [default: text]"),
+    ] = None
     sarif: Annotated[
         bool, typer.Option("--sarif", help="Print SARIF 2.1.0, or write it with -o.")
     ] = False
+    fix: Annotated[
+        bool,
+        typer.Option("--fix", help="Write a copy with the cures that are certain; show the diff."),
+    ] = False
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Output file for --sarif."),
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Output file of --sarif or --fix. [default of --fix: NAME.fixed.json]",
+        ),
     ] = None
 
     def __post_init__(self) -> None:
-        from ropecli.files.atomic import check_target
+        from ropecli.names import one_of
 
-        if self.output is not None and not self.sarif:
-            msg = f"-o writes SARIF and needs --sarif, got -o {self.output} alone"
+        if self.output_format is not None:
+            one_of("output format", self.output_format, FORMATS)
+        if self.output is not None and self.sarif == self.fix:
+            alone = "-o writes SARIF or a fixed copy, and needs --sarif or --fix"
+            msg = f"{'-o writes one of --sarif and --fix' if self.fix else alone}, "
+            msg += f"got -o {self.output} with {'both' if self.fix else 'neither'}"
             raise ArgumentError(msg)
-        if self.sarif and self.json and self.output is None:
-            msg = "--sarif and --json both print to stdout: choose one, or pass -o FILE for SARIF"
+        if len(self._forms) > 1:
+            first, second = list(self._forms)[:2]
+            msg = f"{first} and {second} both print to stdout: choose one, or -o FILE for --sarif"
             raise ArgumentError(msg)
         if self.output is not None:
-            check_target(self.output, force=self.force, sources=list(self._sources()))
+            self._check(self.output)
 
-    def _save(self, result: Any, parameters: dict[str, Any], options: dict[str, Any]) -> None:
-        """Write SARIF; the page does not name the file, so that with -q it has findings alone."""
+    @property
+    def _forms(self) -> dict[str, str]:
+        """Options that say what stdout gets, each with the form."""
+        found = {"--json": "json"} if self.json else {}
+        if self.sarif and self.output is None:
+            found["--sarif"] = "sarif"
+        if self.output_format is not None:
+            found[f"--output-format {self.output_format}"] = self.output_format
+        return found
+
+    @property
+    def form(self) -> str:
+        """What stdout gets, one of `FORMATS`."""
+        return next(iter(self._forms.values()), "text")
+
+    def _check(self, output: Path) -> None:
+        from ropecli.files.atomic import check_target
+
+        check_target(output, force=self.force, sources=list(self._sources()))
+
+    def fixed(self, report: LintReport) -> LintReport:
+        """Return the report with the copy that is to be written.
+
+        Raises:
+            ArgumentError: Several sources, or one that is no config.json.
+            FileError: The copy exists.
+        """
+        from ropecli.models.lint.fix import fix
+
+        if len(report.files) != 1:
+            msg = f"--fix takes one config.json, got {len(report.files)} sources"
+            raise ArgumentError(msg)
+        (file,) = report.files
+        found = fix(file.source, file.findings, output=self.output)
+        if found.diff:
+            self._check(found.output)
+        return replace(report, fixed=found)
+
+    def _save(
+        self, result: Any, parameters: dict[str, Any], options: dict[str, Any]
+    ) -> Path | None:
+        """Write SARIF or the copy; the page of -q does not name the file: it has findings alone."""
         from ropecli.render import sarif
         from ropecli.render.save import write_output
 
-        if self.output is not None:
-            write_output(self.output, sarif.text(result).encode(), force=self.force)
+        output, text = self.output if self.sarif else None, ""
+        if output is not None:
+            text = sarif.text(result)
+        elif self.fix and result.fixed.diff:
+            output, text = result.fixed.output, result.fixed.text
+        if output is not None:
+            write_output(output, text.encode(), force=self.force)
+        return None if self.quiet else output
+
+    def show(self, result: Result, parameters: dict[str, Any], **options: Any) -> None:
+        """Print the findings in the form that is asked for, and write the output."""
+        from ropecli.models.lint.run import LintReport
+        from ropecli.render import lint, sarif
+
+        if isinstance(result, LintReport) and self.form in ("github", "sarif"):
+            self._save(result, parameters, options)
+            sarif.show(lint.github(result) if self.form == "github" else sarif.text(result))
+        elif self.form == "json" and not self.json:
+            replace(self, json=True, output_format=None).show(result, parameters, **options)
+        else:
+            super().show(result, parameters, **options)
 
 
 @command
@@ -62,7 +143,7 @@ def lint(
         list[str] | None,
         typer.Argument(
             metavar="SOURCE",
-            help="Model: config.json, its folder, .gguf, or - for stdin.",
+            help="Model: config.json, its folder, .gguf, a pattern of such, or - for stdin.",
         ),
     ] = None,
     select: Annotated[
@@ -73,44 +154,66 @@ def lint(
         list[str] | None,
         typer.Option(metavar="RULE", help="Skip this rule; repeatable."),
     ] = None,
+    fail_on: Annotated[
+        str,
+        typer.Option(
+            metavar="LEVEL",
+            help="Lowest level that is exit code 1: error, warning, note, or never.",
+        ),
+    ] = "error",
     rules: Annotated[bool, typer.Option("--rules", help="List the rules and exit.")] = False,
+    explain: Annotated[
+        str | None, typer.Option(metavar="RULE", help="Explain a rule and exit.")
+    ] = None,
     *,
-    page: Annotated[SarifOptions, Help(quiet="One line per finding, none for a clean file.")],
+    page: Annotated[LintOptions, Help(quiet="One line per finding, none for a clean file.")],
 ) -> bool:
     """\b
     Examples:
       ropecli lint config.json
       ropecli lint model-folder model.gguf --ignore R004
-      ropecli lint config.json --sarif -o ropecli.sarif
+      ropecli lint 'models/*/config.json' --fail-on warning --output-format github
+      ropecli lint config.json --fix
+      ropecli lint --explain R012
 
     Find mistakes in a model's configuration. Keys that stacks ignore or read differently are found
     too. Each finding names the key, the consequences and the cure. Exit code 1 if a finding is an
     error.
     """
-    from ropecli.models.lint import rule
-    from ropecli.render import console, sarif
+    from ropecli.models.lint.rule import LEVELS, RuleList
+    from ropecli.models.lint.rule import rules as all_rules
+    from ropecli.models.source import expand
+    from ropecli.names import one_of
+    from ropecli.render import console
 
-    if rules:
-        listed = rule.RuleList(rules=tuple(rule.rules().values()))
-        replace(page, sarif=False, output=None).show(listed, {"rules": True})
+    one_of("--fail-on", fail_on, (*LEVELS, "never"))
+    if explain is not None:
+        (chosen,) = _ids([explain])
+        page.show(all_rules()[chosen], {"explain": chosen})
         return True
-    names = sources or []
-    _check_sources(names)
-    report, refused = _judge(names, _selected_rules(select or [], ignore or []))
-    if refused and (page.json or page.sarif):
+    if rules:
+        page.show(RuleList(rules=tuple(all_rules().values())), {"rules": True})
+        return True
+    _check_sources(sources or [])
+    names = expand(sources or [])
+    wanted = (_ids(select) if select else {*all_rules()}) - _ids(ignore or [])
+    report, refused = _judge(names, wanted)
+    if refused and page.form in ("json", "sarif"):
         raise refused[0]
-    if page.sarif and page.output is None:
-        sarif.show(sarif.text(report))
-    else:
-        parameters = page.parameters(
-            "rules", sources=names, select=select or [], ignore=ignore or []
-        )
-        page.show(report, parameters)
+    if page.fix:
+        report = page.fixed(report)
+    parameters = page.parameters(
+        *("rules", "explain", "output_format", "sarif", "fix", "fail_on"),
+        sources=names,
+        select=select or [],
+        ignore=ignore or [],
+    )
+    page.show(report, parameters)
     for error in refused[:-1]:
         console.note(str(error), kind="error")
     if refused:
         raise refused[-1]
-    return not any(each.level == "error" for _, findings in report.files for each in findings)
+    return fail_on == "never" or not report.has(fail_on)
 
 
 def _check_sources(names: list[str]) -> None:
@@ -122,30 +225,27 @@ def _check_sources(names: list[str]) -> None:
         raise ArgumentError(msg)
 
 
-def _selected_rules(select: list[str], ignore: list[str]) -> set[str]:
-    """Return the ids of the rules to run."""
+def _ids(names: list[str]) -> set[str]:
+    """Return the ids of rules."""
     from ropecli.models.lint.rule import rules
 
-    for name in (*select, *ignore):
-        if name not in rules():
+    for name in names:
+        if name.upper() not in rules():
             msg = f"rule must be one of {min(rules())} to {max(rules())}, got {name!r}; "
             msg += "ropecli lint --rules lists them"
             raise ArgumentError(msg)
-    return set(select or rules()) - set(ignore)
+    return {name.upper() for name in names}
 
 
 def _judge(names: list[str], wanted: set[str]) -> tuple[LintReport, list[FileError]]:
     """Return the findings of each file, and the errors of files that cannot be read."""
-    from ropecli.models.lint.run import LintReport
-    from ropecli.models.lint.run import lint as judge
+    from ropecli.models.lint.run import LintReport, lint_file
 
     files = []
     refused: list[FileError] = []
     for name in names:
         try:
-            findings = judge(name)
+            files.append(lint_file(name, wanted))
         except FileError as error:
             refused.append(error)
-        else:
-            files.append((name, tuple(each for each in findings if each.rule in wanted)))
     return LintReport(files=tuple(files)), refused

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import re
 import stat
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,25 @@ def open_source(source: object) -> tuple[str, Mapping[str, Any] | None]:
         return STDIN, read_json(None)
     path = locate(source)
     return str(path), None if is_gguf(path) else read_json(path)
+
+
+def expand(sources: Iterable[str]) -> list[str]:
+    """Return the sources with patterns such as "models/*/config.json" replaced by what they match.
+
+    Raises:
+        FileError: A pattern that matches nothing.
+    """
+    found: list[str] = []
+    for name in sources:
+        if os.path.lexists(name) or not glob.has_magic(name):
+            found.append(name)
+            continue
+        matching = sorted(glob.glob(name, recursive=True))  # noqa: PTH207
+        if not matching:
+            msg = f"no file matches {name}"
+            raise FileError(msg)
+        found += matching
+    return found
 
 
 def locate(source: str | os.PathLike[str]) -> Path:
@@ -142,11 +162,11 @@ def _mark_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]', re.DOTALL)
 
 
-def key_lines(path: Path) -> dict[str, int]:
-    """Return the line of each key by its dotted path, from 1; the last one of a repeated key."""
+def key_places(path: Path) -> dict[str, tuple[int, int]]:
+    """Return line and column of each key by its dotted path, from 1; the last of a repeated key."""
     content = path.read_bytes()
     text = content.decode(json.detect_encoding(content), errors="replace")
-    lines: dict[str, int] = {}
+    places: dict[str, tuple[int, int]] = {}
     brackets: list[str] = []  # those that are open, "{" and "["
     names: list[str] = []  # the key of each
     line, at, awaits_key, name = 1, 0, False, ""
@@ -169,5 +189,6 @@ def key_lines(path: Path) -> dict[str, int]:
             awaits_key = False
             name = json.loads(mark, strict=False)
             if "[" not in brackets:  # objects in an array have no path
-                lines[".".join([*names[1:], name])] = line
-    return lines
+                column = at - text.rfind("\n", 0, at)
+                places[".".join([*names[1:], name])] = line, column
+    return places

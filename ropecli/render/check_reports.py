@@ -15,6 +15,7 @@ from ropecli._version import __version__
 from ropecli.errors import ArgumentError
 from ropecli.files.atomic import check_target, resolve_target
 from ropecli.render.console import visible
+from ropecli.render.github import annotation
 from ropecli.render.sarif import SCHEMA, file_uri
 
 if TYPE_CHECKING:
@@ -127,15 +128,18 @@ def github_annotations(result: Verdict, target: str, code: Any = None) -> list[s
         code: The implementation, if it is not found by its name.
     """
     place = _place(target, code)
-    where = ""
-    if place is not None:
-        where = f"file={_property(_relative(place[0]))},line={place[1] or 1},"
-    lines = []
-    for rule, level, text in _results(result):
-        kind = "error" if level == "error" else "notice"
-        title = _property(f"ropecli check: {rule}")
-        lines.append(f"::{kind} {where}title={title}::{_data(f'{visible(target)}: {text}')}")
-    return lines
+    file = None if place is None else _relative(place[0])
+    line = None if place is None else (place[1] or 1, 0)
+    return [
+        annotation(
+            "error" if level == "error" else "notice",
+            f"{visible(target)}: {text}",
+            title=f"ropecli check: {rule}",
+            file=file,
+            place=line,
+        )
+        for rule, level, text in _results(result)
+    ]
 
 
 def _results(result: Verdict) -> Iterator[tuple[str, str, str]]:
@@ -223,11 +227,3 @@ def _relative(file: Path) -> str:
     path = Path.cwd() / file
     inside = path.is_relative_to(Path.cwd())
     return (path.relative_to(Path.cwd()) if inside else path).as_posix()
-
-
-def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")

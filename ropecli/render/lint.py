@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from ropecli.models.lint.rule import LEVELS, Finding, RuleList, rules
-from ropecli.models.source import STDIN, locate
+from ropecli.models.lint.rule import LEVELS, Finding, Rule, RuleList, rules
 from ropecli.render.console import UNCUT, visible, wrapped
+from ropecli.render.github import annotation
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
@@ -19,22 +19,32 @@ if TYPE_CHECKING:
 INDENT = 17  #: Columns of level and id; messages are below the key.
 
 
-def as_json(result: LintReport | RuleList) -> dict[str, Any]:
+def as_json(result: LintReport | RuleList | Rule) -> dict[str, Any]:
     """Return the `result` of the document."""
-    if isinstance(result, RuleList):
+    if isinstance(result, Rule):
         names = ("id", "level", "title", "fires", "why", "cure", "threads")
-        return {"rules": [{name: getattr(each, name) for name in names} for each in result.rules]}
-    return {
+        return {name: getattr(result, name) for name in names}
+    if isinstance(result, RuleList):
+        return {"rules": [as_json(each) for each in result.rules]}
+    found: dict[str, Any] = {
         "findings": [
-            {"source": source, **dataclasses.asdict(finding)}
-            for source, findings in result.files
-            for finding in findings
+            {"source": file.source, **dataclasses.asdict(finding), **_as_json(file.place(finding))}
+            for file in result.files
+            for finding in file.findings
         ]
     }
+    if result.fixed is not None:
+        found["fixed"] = {name: getattr(result.fixed, name) for name in ("rules", "output", "diff")}
+    return found
 
 
-def page(result: LintReport | RuleList | Finding, screen: Screen) -> list[str]:
-    """Return the findings of each file, errors first; or one line a rule; or one finding.
+def _as_json(place: tuple[int, int] | None) -> dict[str, int | None]:
+    line, column = place or (None, None)
+    return {"line": line, "column": column}
+
+
+def page(result: LintReport | RuleList | Rule | Finding, screen: Screen) -> list[str]:
+    """Return the findings of each file, errors first; or one line a rule; one rule; one finding.
 
     Args:
         result: What is shown.
@@ -44,29 +54,61 @@ def page(result: LintReport | RuleList | Finding, screen: Screen) -> list[str]:
         return [f"{_summary(result)} {visible(result.hint)}"]
     if isinstance(result, RuleList):
         return aligned([(each.id, each.level, each.title) for each in result.rules], left=3)
-    if screen.brief:
-        return [
-            f"{_file_name(source)}: {_summary(finding)}"
-            for source, findings in result.files
-            for finding in findings
-        ]
+    if isinstance(result, Rule):
+        return _explained(result, screen.width)
     lines: list[str] = []
-    for source, findings in result.files:
+    for file in result.files:
+        name = "standard input" if file.path is None else visible(str(file.path))
+        if screen.brief:
+            lines += [f"{name}{_colons(file.place(f))}: {_summary(f)}" for f in file.findings]
+            continue
         lines += [""] if lines else []
-        lines += [f"{_file_name(source)}: {count(findings)}", *([""] if findings else [])]
-        lines += [line for each in findings for line in _block(each, screen.width)]
+        lines += [f"{name}: {count(file.findings)}", *([""] if file.findings else [])]
+        for each in file.findings:
+            lines += _block(each, screen.width, file.place(each))
+    if result.fixed is not None:
+        none = "No finding has a cure that is certain: nothing is written."
+        lines += ["", *(map(visible, result.fixed.diff or [none]))]
     return lines
+
+
+def github(report: LintReport) -> str:
+    """Return the lines by which GitHub Actions marks the findings, with a line break at the end."""
+    kinds = {"error": "error", "warning": "warning", "note": "notice"}
+    return "".join(
+        annotation(
+            kinds[each.level],
+            f"{each.message} {each.hint}",
+            title=f"{each.rule} {rules()[each.rule].title}",
+            file=None if file.path is None else str(file.path),
+            place=file.place(each),
+        )
+        + "\n"
+        for file in report.files
+        for each in file.findings
+    )
+
+
+def _explained(rule: Rule, width: int) -> list[str]:
+    """Return what a rule finds, why it matters, and the cure."""
+    threads = ", ".join(rule.threads)
+    rows = {"Finds": rule.fires, "Why": rule.why, "Cure": rule.cure, "Threads": threads}
+    lines = [f"{rule.id}  {rule.level}: {rule.title}", ""]
+    for name, said in rows.items():
+        if said:
+            lines += wrapped(f"{name + ':':<9}{said.replace('`', '')}", width, indent=9)
+    return lines
+
+
+def _colons(place: tuple[int, int] | None) -> str:
+    """Return ":line:column", as compilers write places."""
+    return "" if place is None else f":{place[0]}:{place[1]}"
 
 
 def lines_of(findings: Sequence[Finding]) -> list[str]:
     """Return the findings as lines of any width, for the page of another command."""
     lines = [line for each in findings for line in _block(each, UNCUT)]
     return [f"lint: {count(findings)}", *lines]
-
-
-def _file_name(source: str) -> str:
-    """Return the name of a source on the screen: for a folder, that of the file in it."""
-    return "standard input" if source == STDIN else visible(str(locate(source)))
 
 
 def count(findings: Sequence[Finding]) -> str:
@@ -82,11 +124,12 @@ def _summary(finding: Finding) -> str:
     return f"{finding.level} {finding.rule}:{key} {visible(finding.message)}"
 
 
-def _block(finding: Finding, width: int) -> Iterator[str]:
+def _block(finding: Finding, width: int, place: tuple[int, int] | None = None) -> Iterator[str]:
     """Yield the lines of a finding: its title, its consequences, its cure."""
     key = f"{visible(finding.key)}: " if finding.key else ""
+    where = "" if place is None else f" (line {place[0]}, column {place[1]})"
     yield from wrapped(
-        f"  {finding.level:<9}{finding.rule:<6}{key}{rules()[finding.rule].title}",
+        f"  {finding.level:<9}{finding.rule:<6}{key}{rules()[finding.rule].title}{where}",
         width,
         indent=INDENT,
     )

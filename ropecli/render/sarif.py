@@ -11,13 +11,10 @@ from urllib.parse import quote
 
 from ropecli._version import __version__
 from ropecli.models.lint.rule import rules
-from ropecli.models.source import STDIN, is_gguf, key_lines, locate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from ropecli.models.lint.rule import Finding, Rule
-    from ropecli.models.lint.run import LintReport
+    from ropecli.models.lint.run import LintedFile, LintReport
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 #: The page of all rules, in the documentation that comes with the code.
@@ -31,29 +28,8 @@ def show(document: str) -> None:
 
 
 def text(report: LintReport) -> str:
-    """Return the document of a report, with a line break at its end.
-
-    Raises:
-        FileError: A source that can't be read again, for the lines of its keys.
-    """
-    located = []
-    for source, findings in report.files:
-        path = None if source == STDIN else locate(source)
-        lines = {} if path is None or is_gguf(path) else key_lines(path)
-        located.append((None if path is None else str(path), findings, lines))
-    return document(located)
-
-
-def document(found: Sequence[tuple[str | None, Sequence[Finding], Mapping[str, int]]]) -> str:
-    """Return the document, with a line break at its end.
-
-    Args:
-        found: For each source its file (None for standard input), its findings, and the lines of
-            its keys.
-    """
-    results = [
-        _result(file, finding, lines) for file, findings, lines in found for finding in findings
-    ]
+    """Return the document of a report, with a line break at its end."""
+    results = [_result(file, finding) for file in report.files for finding in file.findings]
     driver = {
         "name": "ropecli",
         "version": __version__,
@@ -74,15 +50,15 @@ def _rule(each: Rule) -> dict[str, Any]:
     }
 
 
-def _result(file: str | None, finding: Finding, lines: Mapping[str, int]) -> dict[str, Any]:
+def _result(file: LintedFile, finding: Finding) -> dict[str, Any]:
     location: dict[str, Any] = {}
     if finding.key:
         location["logicalLocations"] = [{"fullyQualifiedName": finding.key}]
-    if file is not None:
-        physical: dict[str, Any] = {"artifactLocation": {"uri": file_uri(file)}}
-        line = _line(finding.key, lines)
-        if line is not None:
-            physical["region"] = {"startLine": line}
+    if file.path is not None:
+        physical: dict[str, Any] = {"artifactLocation": {"uri": file_uri(str(file.path))}}
+        place = file.place(finding)
+        if place is not None:
+            physical["region"] = {"startLine": place[0], "startColumn": place[1]}
         location["physicalLocation"] = physical
     return {
         "ruleId": finding.rule,
@@ -91,13 +67,6 @@ def _result(file: str | None, finding: Finding, lines: Mapping[str, int]) -> dic
         "message": {"text": f"{finding.message} {finding.hint}"},
         **({"locations": [location]} if location else {}),
     }
-
-
-def _line(key: str, lines: Mapping[str, int]) -> int | None:
-    """Return the line of a key; for a missing key, that of the object that lacks it."""
-    while key and key not in lines:
-        key = key.rpartition(".")[0]
-    return lines.get(key)
 
 
 def file_uri(file: str) -> str:

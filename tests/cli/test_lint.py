@@ -6,6 +6,7 @@ import io
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers import assert_refused, read_stdout, run_here
@@ -43,7 +44,7 @@ def test_several_files_are_told_in_their_order() -> None:
     path = saved(Path(), gguf(llama(rope__freq_base=None)))
     text = read_stdout("lint", "sound", "wrong/config.json", str(path), "-q", code=1)
     assert [line.split(": ")[:2] for line in text.splitlines()] == [
-        ["wrong/config.json", "error R012"],
+        ["wrong/config.json:11:3", "error R012"],
         ["x.gguf", "warning R102"],
     ]
 
@@ -60,7 +61,9 @@ def test_document() -> None:
     assert (got["schema"], got["version"]) == ("ropecli.lint/1", ropecli.__version__)
     assert got["parameters"] == {"sources": ["wrong", "sound"], "select": [], "ignore": ["R004"]}
     (finding,) = got["result"]["findings"]
-    assert set(finding) == {"source", "rule", "level", "key", "message", "hint"}
+    known = {"source", "rule", "level", "key", "message", "hint", "fix", "line", "column"}
+    assert set(finding) == known
+    assert (finding["line"], finding["column"], finding["fix"]) == (11, 3, {})
     assert (finding["source"], finding["rule"]) == ("wrong", "R012")
 
 
@@ -81,7 +84,7 @@ def test_sarif_on_stdout() -> None:
     (result,) = got["runs"][0]["results"]
     assert result["locations"][0]["physicalLocation"] == {
         "artifactLocation": {"uri": "wrong/config.json"},
-        "region": {"startLine": 11},
+        "region": {"startLine": 11, "startColumn": 3},
     }
     assert '"attn_factor"' in Path("wrong/config.json").read_text().splitlines()[10]
 
@@ -114,3 +117,113 @@ def test_files_stand_apart_from_both_sides() -> None:
     assert len(heads) == 4
     assert heads[0] == 0
     assert all(lines[i - 1] == "" != lines[i - 2] for i in heads[1:])
+
+
+# Forms of stdout, levels that fail, single rules, patterns.
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "code"),
+    [("noted", "warning", 0), ("noted", "note", 1), ("wrong", "never", 0), ("sound", "note", 0)],
+)
+def test_the_level_that_fails_may_be_chosen(name: str, level: str, code: int) -> None:
+    read_stdout("lint", name, "--fail-on", level, code=code)
+
+
+def test_annotations_of_github() -> None:
+    text = read_stdout("lint", "wrong", "noted", "--output-format", "github", code=1)
+    first, second = text.splitlines()
+    assert first.startswith(
+        "::error file=wrong/config.json,line=11,col=3,title=R012 attn_factor is not a key of "
+        "config.json::It has no effect in "
+    )
+    assert second.startswith("::notice file=noted/config.json,line=")
+
+
+@pytest.mark.parametrize("form", ["json", "sarif"])
+def test_a_form_may_be_named_in_two_ways(form: str) -> None:
+    words = ["lint", "wrong"]
+    named = read_stdout(*words, "--output-format", form, code=1)
+    assert named == read_stdout(*words, f"--{form}", code=1)
+
+
+def test_a_rule_is_explained() -> None:
+    text = read_stdout("lint", "--explain", "r012")
+    assert text.startswith("R012  error: attn_factor is not a key of config.json\n\nFinds:   ")
+    got = json.loads(read_stdout("lint", "--explain", "R012", "--json"))
+    assert got["parameters"] == {"explain": "R012"}
+    assert got["result"]["cure"] == rules()["R012"].cure
+    assert "rule must be one of R001 to" in assert_refused("lint", "--explain", "R12")
+
+
+def test_sources_may_be_patterns() -> None:
+    text = read_stdout("lint", "*/config.json", "--quiet", code=1)
+    names = [line.split(":")[0] for line in text.splitlines()]
+    assert names == ["noted/config.json", "wrong/config.json"]
+    assert assert_refused("lint", "x*.json") == "no file matches x*.json"
+
+
+# Cures.
+
+#: Keys that the cures are for, beside those of a sound file; and the same keys after them.
+CURED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "misspelt": ({"rope_theta": None, "rope_teta": 5e5}, {"rope_theta": 5e5}),
+    "of no stack": ({"rope_scaling": {"foo": 3}}, {"rope_scaling": {}}),
+    "an integer": (
+        {"rope_scaling": {"attention_factor": 1}},
+        {"rope_scaling": {"attention_factor": 1.0}},
+    ),
+    "a string": ({"rope_scaling": {"factor": "4.0"}}, {"rope_scaling": {"factor": 4.0}}),
+    "of another type": ({"rope_scaling": {"low_freq_factor": 1.0}}, {"rope_scaling": {}}),
+}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32_768}
+
+
+def _with(keys: dict[str, Any]) -> dict[str, Any]:
+    """A yarn configuration with other keys; None removes one."""
+    made = config(max_position_embeddings=131_072, rope_theta=1e6, rope_scaling=dict(YARN))
+    for name, value in keys.items():
+        if isinstance(value, dict):
+            made[name] |= value
+        else:
+            made[name] = value
+    return {name: value for name, value in made.items() if value is not None}
+
+
+@pytest.mark.parametrize("case", CURED)
+def test_a_cure_that_is_certain_is_written_into_a_copy(case: str) -> None:
+    before, after = map(_with, CURED[case])
+    path = Path("config.json")
+    path.write_text(json.dumps(before, indent=2))
+    text = read_stdout("lint", "config.json", "--fix", "--fail-on", "never")
+    assert "--- config.json\n+++ config.fixed.json\n@@ " in text
+    assert text.endswith("\n\nWritten: config.fixed.json\n")
+    assert json.loads(path.read_text()) == before
+    assert json.loads(Path("config.fixed.json").read_text()) == after
+    fixed = {each.rule for each in ropecli.lint("config.fixed.json")}
+    assert fixed < {each.rule for each in ropecli.lint("config.json")}
+
+
+def test_a_copy_keeps_the_form_of_the_file() -> None:
+    text = json.dumps(_with({"rope_scaling": {"foo": 3}, "name": "é"}), indent=4) + "\n"
+    Path("config.json").write_text(text)
+    read_stdout("lint", "config.json", "--fix", "-o", "new.json", "--fail-on", "never")
+    assert Path("new.json").read_text() == text.replace(',\n        "foo": 3', "")
+
+
+def test_nothing_is_written_where_no_cure_is_certain() -> None:
+    text = read_stdout("lint", "wrong", "--fix", code=1)
+    assert text.endswith("\nNo finding has a cure that is certain: nothing is written.\n")
+    assert [path.name for path in Path("wrong").iterdir()] == ["config.json"]
+
+
+def test_fixes_that_are_refused() -> None:
+    Path("config.json").write_text(json.dumps(_with(CURED["misspelt"][0])))
+    Path("config.fixed.json").touch()
+    assert "exists; pass --force" in assert_refused("lint", "config.json", "--fix")
+    assert "takes one config.json, got 2" in assert_refused("lint", "wrong", "sound", "--fix")
+    path = saved(Path(), gguf(llama(rope__freq_base=None)))
+    line = "only a config.json can be fixed, got x.gguf"
+    assert assert_refused("lint", str(path), "--fix") == line
+    got = json.loads(read_stdout("lint", "config.json", "--fix", "--force", "--json", code=1))
+    assert got["result"]["fixed"]["rules"] == ["R009"]

@@ -12,7 +12,7 @@ import pytest
 from models.configs import LLAMA_31
 
 from ropecli import ArgumentTypeError, FileError, RopecliError, load_model
-from ropecli.models.source import key_lines
+from ropecli.models.source import key_places
 
 TEXT = json.dumps(LLAMA_31)
 
@@ -95,7 +95,7 @@ def test_sequence_lengths_out_of_range(length: int) -> None:
         load_model(LLAMA_31, sequence_length=length)
 
 
-# Lines of keys in the text of a file.
+# Places of keys in the text of a file.
 
 LINED = """{
   "model_type": "llama", "note": "{ \\"rope_theta\\": 1,\\n }",
@@ -111,26 +111,26 @@ LINED = """{
   "rope_theta": 5e5
 }
 """
-LINE_OF = {
-    "model_type": 2,
-    "note": 2,
-    "rope_scaling": 3,
-    "rope_scaling.type": 4,
-    "rope_scaling.rope_theta": 6,
-    "layers": 8,
-    "text_config": 9,
-    "text_config.rope_parameters": 9,
-    "text_config.rope_parameters.full_attention": 9,
-    "text_config.rope_parameters.full_attention.truncate": 10,
-    "rope_theta": 12,
+PLACE_OF = {
+    "model_type": (2, 3),
+    "note": (2, 26),
+    "rope_scaling": (3, 3),
+    "rope_scaling.type": (4, 5),
+    "rope_scaling.rope_theta": (6, 5),
+    "layers": (8, 3),
+    "text_config": (9, 3),
+    "text_config.rope_parameters": (9, 19),
+    "text_config.rope_parameters.full_attention": (9, 39),
+    "text_config.rope_parameters.full_attention.truncate": (10, 5),
+    "rope_theta": (12, 3),
 }
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_every_key_has_its_line(encoding: str, tmp_path: Path) -> None:
+def test_every_key_has_its_line_and_column(encoding: str, tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text(LINED, encoding=encoding)
-    assert key_lines(path) == LINE_OF
+    assert key_places(path) == PLACE_OF
 
 
 @pytest.mark.parametrize(
@@ -139,4 +139,4 @@ def test_every_key_has_its_line(encoding: str, tmp_path: Path) -> None:
 def test_text_that_is_no_object_has_few(text: str, tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text(text)
-    assert set(key_lines(path).values()) <= {1}
+    assert {line for line, _ in key_places(path).values()} <= {1}

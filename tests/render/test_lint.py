@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from ropecli import Finding
 from ropecli.models.lint.rule import RuleList, rules
-from ropecli.models.lint.run import LintReport
+from ropecli.models.lint.run import LintedFile, LintReport
 from ropecli.render import console
 from ropecli.render import lint as pages
 from ropecli.render.console import Screen
 
 
 def finding(rule: str = "R012", **fields: str) -> Finding:
-    known = {
+    known: dict[str, Any] = {
         "level": rules()[rule].level,
         "key": "rope_scaling.attn_factor",
         "message": "Transformers ignores it and uses 1.1386 (0.1 ln 4 + 1).",
@@ -47,7 +48,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lines_of(*files: tuple[str, list[Finding]], width: int = 1000, brief: bool = False) -> str:
-    report = LintReport(files=tuple((name, tuple(findings)) for name, findings in files))
+    linted = [
+        LintedFile(source=name, path=Path(name), findings=tuple(found), places={})
+        for name, found in files
+    ]
+    report = LintReport(files=tuple(linted))
     return "\n".join([*pages.page(report, Screen(width=width, brief=brief)), ""])
 
 

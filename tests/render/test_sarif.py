@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -11,6 +12,7 @@ from helpers import ROOT
 
 from ropecli import Finding, __version__
 from ropecli.models.lint.rule import LEVELS, rules
+from ropecli.models.lint.run import LintedFile, LintReport
 from ropecli.render import sarif
 
 SCHEMA = jsonschema.Draft4Validator(
@@ -23,9 +25,17 @@ def finding(rule: str, key: str = "rope_scaling.factor") -> Finding:
     return Finding(rule=rule, level=level, key=key, message="It is 4.", hint="Write 8.")
 
 
-def run_of(*found: tuple[str | None, list[Finding], dict[str, int]]) -> dict[str, Any]:
+def report(source: str, findings: list[Finding], line: int | None = None) -> LintReport:
+    """A report on one file, with rope_scaling in a line of it."""
+    places = {} if line is None else {"rope_scaling": (line, 3)}
+    path = None if source == "-" else Path(source)
+    file = LintedFile(source=source, path=path, findings=tuple(findings), places=places)
+    return LintReport(files=(file,))
+
+
+def run_of(found: LintReport) -> dict[str, Any]:
     """The one run of a document that the schema allows."""
-    text = sarif.document(found)
+    text = sarif.text(found)
     assert text.endswith("}\n")
     document = json.loads(text)
     SCHEMA.validate(document)
@@ -35,7 +45,7 @@ def run_of(*found: tuple[str | None, list[Finding], dict[str, int]]) -> dict[str
 
 
 def test_every_rule_has_its_entry_and_anchor() -> None:
-    driver = run_of()["tool"]["driver"]
+    driver = run_of(LintReport(files=()))["tool"]["driver"]
     assert (driver["name"], driver["version"]) == ("ropecli", __version__)
     page = (ROOT / "docs" / "lint.md").read_text()
     assert [each["id"] for each in driver["rules"]] == list(rules())
@@ -49,7 +59,7 @@ def test_every_rule_has_its_entry_and_anchor() -> None:
 
 def test_a_result_of_every_rule() -> None:
     found = [finding(rule) for rule in rules()]
-    run = run_of(("config.json", found, {"rope_scaling.factor": 7}))
+    run = run_of(report("config.json", found, 7))
     for rule, result in zip(rules(), run["results"], strict=True):
         assert result["ruleId"] == rule
         assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == rule
@@ -58,7 +68,7 @@ def test_a_result_of_every_rule() -> None:
         (location,) = result["locations"]
         assert location["physicalLocation"] == {
             "artifactLocation": {"uri": "config.json"},
-            "region": {"startLine": 7},
+            "region": {"startLine": 7, "startColumn": 3},
         }
         assert location["logicalLocations"] == [{"fullyQualifiedName": "rope_scaling.factor"}]
 
@@ -68,7 +78,7 @@ def test_a_result_of_every_rule() -> None:
     [("rope_scaling.beta_fast", 3), ("rope_scaling", 3), ("rope_theta", None), ("", None)],
 )
 def test_a_missing_key_is_placed_at_what_lacks_it(key: str, line: int | None) -> None:
-    run = run_of(("config.json", [finding("R018", key)], {"rope_scaling": 3}))
+    run = run_of(report("config.json", [finding("R018", key)], 3))
     physical = run["results"][0]["locations"][0]["physicalLocation"]
     assert physical.get("region", {}).get("startLine") == line
 
@@ -83,20 +93,20 @@ def test_a_missing_key_is_placed_at_what_lacks_it(key: str, line: int | None) ->
     ],
 )
 def test_a_file_is_named_by_a_uri(file: str, uri: str) -> None:
-    run = run_of((file, [finding("R012")], {}))
+    run = run_of(report(file, [finding("R012")]))
     location = run["results"][0]["locations"][0]["physicalLocation"]
     assert location == {"artifactLocation": {"uri": uri}}
 
 
 def test_standard_input_has_no_file() -> None:
-    run = run_of((None, [finding("R012"), finding("R001", "")], {}))
+    run = run_of(report("-", [finding("R012"), finding("R001", "")]))
     with_key, without = run["results"]
     assert set(with_key["locations"][0]) == {"logicalLocations"}
     assert "locations" not in without
 
 
 def test_the_schema_refuses_what_is_wrong() -> None:
-    document = json.loads(sarif.document([("x", [finding("R012")], {})]))
+    document = json.loads(sarif.text(report("config.json", [finding("R012")])))
     document["runs"][0]["results"][0]["level"] = "fatal"
     with pytest.raises(jsonschema.ValidationError, match="'fatal' is not one of"):
         SCHEMA.validate(document)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
@@ -25,6 +25,9 @@ class Finding(Result, view="lint"):
     key: str  #: The dotted path of the key in the file; empty for the file as a whole.
     message: str  #: The consequences, with numbers computed from the file.
     hint: str  #: The cure.
+    #: What the cure writes, by dotted path, with None for a key that it removes; empty where no
+    #: cure is certain.
+    fix: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Hit(NamedTuple):
@@ -33,6 +36,7 @@ class Hit(NamedTuple):
     key: str  #: The dotted path of the key.
     message: str
     hint: str = ""  #: The cure, where the rule's own is not precise enough.
+    fix: Mapping[str, Any] = MappingProxyType({})  #: As in `Finding`.
 
 
 Subject = TypeVar("Subject")
@@ -40,7 +44,7 @@ Judge = Callable[[Subject], Iterator[Hit]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Rule:
+class Rule(Result, view="lint"):
     """One rule, with its documentation."""
 
     id: str  #: Stable, and never used again for another rule.

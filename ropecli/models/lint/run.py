@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import RopecliError
 from ropecli.models import config
+from ropecli.models.lint.fix import Fixed
 from ropecli.models.lint.rule import LEVELS, Finding, rules
 from ropecli.models.lint.subjects import File, Header, Part, entries
 from ropecli.models.lint.values import value_or_none
 from ropecli.models.load import compute
 from ropecli.models.parts import parts
 from ropecli.models.settings import Description
-from ropecli.models.source import open_source
+from ropecli.models.source import STDIN, is_gguf, key_places, locate, open_source
 from ropecli.results import Drawable, Result
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
     from ropecli.models.model import Model
     from ropecli.models.settings import Settings
@@ -41,10 +42,46 @@ class Inspection(Drawable, view="inspect"):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LintedFile:
+    """A source with its findings."""
+
+    source: str
+    path: Path | None  #: The file that it means; None for standard input.
+    findings: tuple[Finding, ...]
+    #: Line and column of each key by its dotted path, from 1; empty for a GGUF or standard input.
+    places: Mapping[str, tuple[int, int]]
+
+    def place(self, finding: Finding) -> tuple[int, int] | None:
+        """Return line and column of a key; for a missing key, those of the object that lacks it."""
+        key = finding.key
+        while key and key not in self.places:
+            key = key.rpartition(".")[0]
+        return self.places.get(key)
+
+
+@dataclass(frozen=True, kw_only=True)
 class LintReport(Result, view="lint"):
     """The findings of several sources, in the order in which they were named."""
 
-    files: tuple[tuple[str, tuple[Finding, ...]], ...]  #: Each source with its findings.
+    files: tuple[LintedFile, ...]
+    fixed: Fixed | None = None  #: What --fix wrote.
+
+    def has(self, level: str) -> bool:
+        """Return whether there is a finding of a level, or of a worse one."""
+        bad = LEVELS[: LEVELS.index(level) + 1]
+        return any(each.level in bad for file in self.files for each in file.findings)
+
+
+def lint_file(source: str, wanted: Container[str]) -> LintedFile:
+    """Return the findings of a source by some of the rules, with the places of its keys.
+
+    Raises:
+        FileError: As `lint`.
+    """
+    findings = tuple(each for each in lint(source) if each.rule in wanted)
+    path = None if source == STDIN else locate(source)
+    places = {} if path is None or is_gguf(path) else key_places(path)
+    return LintedFile(source=source, path=path, findings=findings, places=places)
 
 
 def lint(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Finding, ...]:
@@ -143,6 +180,7 @@ def _apply_rules(subjects: list[object]) -> tuple[Finding, ...]:
             key=hit.key,
             message=hit.message,
             hint=hit.hint or rule.cure,
+            fix=dict(hit.fix),
         )
         for rule in rules().values()
         for subject in subjects

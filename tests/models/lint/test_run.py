@@ -25,7 +25,7 @@ DEFECTIVE = CASES["R012"].fires
 def test_findings_are_frozen_and_plain() -> None:
     (finding,) = lint(DEFECTIVE)
     assert isinstance(finding, ropecli.Finding)
-    assert set(dataclasses.asdict(finding)) == {"rule", "level", "key", "message", "hint"}
+    assert set(dataclasses.asdict(finding)) == {*("rule", "level", "key", "message", "hint", "fix")}
     with pytest.raises(dataclasses.FrozenInstanceError):
         finding.level = "note"  # type: ignore[misc]
 

@@ -47,9 +47,8 @@ def attention_factor_kind(entry: Entry) -> Iterator[Hit]:
     """An integer `attention_factor` in yarn."""
     given = entry.values.get("attention_factor")
     if entry.rope_type == "yarn" and isinstance(given, int) and not isinstance(given, bool):
-        yield Hit(
-            entry.key("attention_factor"), f"Transformers warns that {given!r:.40} is not a float."
-        )
+        key, warned = entry.key("attention_factor"), f"Transformers warns that {given!r:.40} is"
+        yield Hit(key, f"{warned} not a float.", fix={key: float(given)})
 
 
 @rule(

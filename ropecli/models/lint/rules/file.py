@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections import deque
@@ -41,10 +42,11 @@ def uncomputable(file: File) -> Iterator[Hit]:
     """A file that can be read, with a rotary embedding that cannot be computed."""
     if file.problem is not None and file.rotates:
         key, value = _place(file.raw, file.problem)
-        hint = ""
         if isinstance(value, str) and _is_number(value):
             hint = f"Write it without quotation marks: {value}."
-        yield Hit(key, f"{file.problem}.", hint)
+            yield Hit(key, f"{file.problem}.", hint, {key: json.loads(value)})
+        else:
+            yield Hit(key, f"{file.problem}.")
 
 
 def _place(raw: Mapping[str, Any], problem: str) -> tuple[str, Any]:

@@ -109,7 +109,12 @@ def _rightly_named(part: Part, key: str, right: str, value: object) -> Iterator[
     texts = {s: text for s, text in part.effects({key: ..., right: value}).items() if text}
     name = right.rpartition(".")[2]
     renamed = f" Under that name, {by_stack(texts)}." if texts else ""
-    yield Hit(key, f"No stack reads it; {name} is missing.{renamed}", f"Rename it to {name}.")
+    yield Hit(
+        key,
+        f"No stack reads it; {name} is missing.{renamed}",
+        f"Rename it to {name}.",
+        {key: None, right: value},
+    )
 
 
 @rule(
@@ -130,7 +135,8 @@ def unread(entry: Entry) -> Iterator[Hit]:
             continue
         right = intended_name(name, sorted(known | {"rope_type"}))
         if (right is None or entry.has(right)) and not any(entry.effects(**{name: ...}).values()):
-            yield Hit(entry.key(name), f"It has no effect in {listed(MEASURED)}.")
+            without = f"It has no effect in {listed(MEASURED)}."
+            yield Hit(entry.key(name), without, fix={entry.key(name): None})
 
 
 @rule(
@@ -204,7 +210,8 @@ def of_another_type(entry: Entry) -> Iterator[Hit]:
         if entry.has(name) and name in of_any_type() and name not in of_type(rope_type) | ELSEWHERE
     ]
     if others:
-        yield Hit(entry.key(others[0]), f"Rope type {rope_type} does not read {', '.join(others)}.")
+        unread = f"Rope type {rope_type} does not read {', '.join(others)}."
+        yield Hit(entry.key(others[0]), unread, fix={entry.key(name): None for name in others})
 
 
 def _is_read(name: str) -> bool:

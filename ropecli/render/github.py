@@ -1,0 +1,29 @@
+"""Workflow commands by which GitHub Actions marks lines of code."""
+
+from __future__ import annotations
+
+
+def annotation(
+    kind: str, text: str, *, title: str, file: str | None = None, place: tuple[int, int] | None
+) -> str:
+    """Return the line that marks a place.
+
+    Args:
+        kind: "error", "warning" or "notice".
+        text: What is wrong.
+        title: Its heading.
+        file: Path from the root of the repository.
+        place: Line and column, from 1; a column of 0 marks the whole line.
+    """
+    where = "" if file is None else f"file={_property(file)},"
+    if place is not None:
+        where += f"line={place[0]}," + (f"col={place[1]}," if place[1] else "")
+    return f"::{kind} {where}title={_property(title)}::{_data(text)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
