@@ -6,7 +6,6 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from ropecli.errors import ArgumentError
-from ropecli.numbers import quote
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -68,3 +67,11 @@ def meant(value: object, allowed: Collection[str]) -> str:
     by_spelling = {each.lower().replace("_", "-"): each for each in allowed}
     near = get_close_matches(spelled, by_spelling, n=1, cutoff=0.7)
     return f"; did you mean {by_spelling[near[0]]}?" if near else ""
+
+
+def quote(value: object) -> str:
+    """Spell out a rejected value, short enough for a message."""
+    if isinstance(value, int) and abs(value) >= 10**40:  # Python refuses to spell out the longest
+        return f"an integer of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.names import quote
 
 LARGEST_DIM = 2**20  #: A thousand times any model's; more is a mistake, and would take hours.
 
@@ -170,11 +171,3 @@ def stretched_base(base: float, stretch: float, dim: int) -> float:
     except OverflowError:
         msg = f"stretched base must be finite, got {base:g} * {stretch:g}^({dim}/{dim - 2})"
         raise ArgumentError(msg) from None
-
-
-def quote(value: object) -> str:
-    """Spell out a rejected value, short enough for a message."""
-    if isinstance(value, int) and abs(value) >= 10**40:  # Python refuses to spell out the longest
-        return f"an integer of {value.bit_length()} bits"
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

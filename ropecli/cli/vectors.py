@@ -160,7 +160,7 @@ def _positions(text: str) -> NDArray[Any]:
     import numpy as np
 
     from ropecli.cli.encoding import read_positions
-    from ropecli.numbers import quote
+    from ropecli.names import quote
 
     if not re.fullmatch(r"[-0-9:,. ]+", text):
         return read_positions(Path(text))

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.errors import ArgumentError, ArgumentTypeError
-from ropecli.numbers import LARGEST_DIM, between, quote
+from ropecli.names import quote
+from ropecli.numbers import LARGEST_DIM, between
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,7 +18,8 @@ from ropecli.models.layers import split_by_layer
 from ropecli.models.parts import Part, parts
 from ropecli.models.refusals import refusal
 from ropecli.models.settings import Settings
-from ropecli.numbers import number, quote
+from ropecli.names import quote
+from ropecli.numbers import number
 from ropecli.rotary.factors import Temperature
 
 if TYPE_CHECKING:

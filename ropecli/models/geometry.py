@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import ArgumentError
 from ropecli.models.keys import FULL, Keys, real
-from ropecli.numbers import quote
+from ropecli.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

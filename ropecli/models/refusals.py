@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ropecli.models.geometry import PLAIN
-from ropecli.numbers import quote
+from ropecli.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.errors import ArgumentError, RopecliError
-from ropecli.numbers import quote
+from ropecli.names import quote
 from ropecli.rotary.types import PLAIN, TITLES, canonical, formula, own_parameters
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from ropecli.arrays import as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError
-from ropecli.names import one_of
-from ropecli.numbers import even, integer, quote
+from ropecli.names import one_of, quote
+from ropecli.numbers import even, integer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,8 +11,8 @@ from ropecli.checks.implementation.calling.convention import FORMS, FRAMEWORKS
 from ropecli.checks.implementation.oracle import Tolerances, rounding_tolerance
 from ropecli.checks.law import refuse_growth
 from ropecli.errors import ArgumentError, ArgumentTypeError
-from ropecli.names import meant, one_of
-from ropecli.numbers import at_least, even, length, quote
+from ropecli.names import meant, one_of, quote
+from ropecli.numbers import at_least, even, length
 from ropecli.rotary.rotary import Rotary
 from ropecli.units import UNIT
 

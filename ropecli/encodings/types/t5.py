@@ -11,7 +11,8 @@ import numpy as np
 from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
 from ropecli.encodings.options import flag, relative
 from ropecli.errors import ArgumentError
-from ropecli.numbers import integer, quote
+from ropecli.names import quote
+from ropecli.numbers import integer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

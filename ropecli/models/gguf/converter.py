@@ -24,7 +24,8 @@ from ropecli.models.gguf.reader import GgufFile, TensorInfo
 from ropecli.models.gguf.settings import FREQS, LONG, SHORT
 from ropecli.models.keys import FULL, MOST_LAYERS, SLIDING
 from ropecli.models.layers import dense_layers, layer_pattern
-from ropecli.numbers import number, positive, quote
+from ropecli.names import quote
+from ropecli.numbers import number, positive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

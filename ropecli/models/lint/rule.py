@@ -14,6 +14,7 @@ from ropecli.results import Result
 
 #: The first breaks a model, the last is only worth knowing.
 LEVELS = ("error", "warning", "note")
+NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,9 +26,7 @@ class Finding(Result, view="lint"):
     key: str  #: The dotted path of the key in the file; empty for the file as a whole.
     message: str  #: The consequences, with numbers computed from the file.
     hint: str  #: The cure.
-    #: What the cure writes, by dotted path, with None for a key that it removes; empty where no
-    #: cure is certain.
-    fix: Mapping[str, Any] = field(default_factory=dict)
+    fix: Mapping[str, Any] = field(default_factory=dict)  #: Keys of a certain cure; None removes.
 
 
 class Hit(NamedTuple):
@@ -36,7 +35,7 @@ class Hit(NamedTuple):
     key: str  #: The dotted path of the key.
     message: str
     hint: str = ""  #: The cure, where the rule's own is not precise enough.
-    fix: Mapping[str, Any] = MappingProxyType({})  #: As in `Finding`.
+    fix: Mapping[str, Any] = NONE  #: As in `Finding`.
 
 
 Subject = TypeVar("Subject")

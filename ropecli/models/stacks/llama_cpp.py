@@ -12,7 +12,7 @@ from ropecli.models.keys import INDEXER
 from ropecli.models.parts import parts
 from ropecli.models.stacks.build import build
 from ropecli.models.stacks.stack import Stack
-from ropecli.numbers import quote
+from ropecli.names import quote
 
 if TYPE_CHECKING:
     from ropecli.models.settings import Description, Settings

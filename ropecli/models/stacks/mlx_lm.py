@@ -15,7 +15,8 @@ from ropecli.models.keys import FULL, MOST_LAYERS, SLIDING, check_kind_count
 from ropecli.models.settings import Settings
 from ropecli.models.stacks.build import build
 from ropecli.models.stacks.stack import Stack
-from ropecli.numbers import at_least, length, number, positive, quote
+from ropecli.names import quote
+from ropecli.numbers import at_least, length, number, positive
 from ropecli.rotary.factors import Temperature, mscale, softmax_factor
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from ropecli.models.parts import parts
 from ropecli.models.refusals import NEEDED
 from ropecli.models.stacks.build import build
 from ropecli.models.stacks.stack import Stack
-from ropecli.numbers import length, number, positive, quote
+from ropecli.names import quote
+from ropecli.numbers import length, number, positive
 
 if TYPE_CHECKING:
     from ropecli.models.keys import Keys

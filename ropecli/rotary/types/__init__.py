@@ -7,9 +7,7 @@ import inspect
 import pkgutil
 from typing import TYPE_CHECKING
 
-from ropecli.errors import ArgumentError as ArgumentError
 from ropecli.names import one_of
-from ropecli.numbers import quote as quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.errors import ArgumentError
-from ropecli.numbers import integer, quote
+from ropecli.names import quote
+from ropecli.numbers import integer
 from ropecli.rotary.frequencies import Table, geometric
 
 if TYPE_CHECKING:
