@@ -83,6 +83,9 @@ from ropecli.models.diff import FieldDifference as FieldDifference
 from ropecli.models.diff import LayerDifference as LayerDifference
 from ropecli.models.diff import Phase as Phase
 from ropecli.models.diff import diff as diff
+from ropecli.models.examples import Example as Example
+from ropecli.models.examples import ExampleList as ExampleList
+from ropecli.models.examples import examples as examples
 from ropecli.models.lint.rule import Finding as Finding
 from ropecli.models.lint.run import lint as lint
 from ropecli.models.load import load_model as load_model

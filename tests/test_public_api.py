@@ -27,6 +27,8 @@ STUB = [
 HOMES = {str(name): home for name, home in STUB}
 FUNCTIONS = [name for name in ropecli.__all__ if inspect.isroutine(getattr(ropecli, name))]
 RESULTS = [
+    "Example",
+    "ExampleList",
     "Scale",
     "ScaledEncoding",
     "Scores",
@@ -115,6 +117,7 @@ def test_public_names_are_those_of_the_contract() -> None:
         "encode_file",
         "encode_files",
         "encoding",
+        "examples",
         "expected_score",
         "frequency_table",
         "identify",

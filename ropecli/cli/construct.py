@@ -66,7 +66,7 @@ def construct(
       ropecli construct --rope-type p-rope --set p=0.75
       ropecli construct --pair 63 --distance 1
       ropecli construct --base 10000 --base 500000 -o heads.png
-      ropecli construct --model config.json --write-q q.npy --write-k k.npy
+      ropecli construct --model example:llama-2-7b --write-q q.npy --write-k k.npy
 
     Make vectors whose score is largest at a chosen distance. They are those of a diagonal
     head (0), of a head of the previous token (1), or of any other, with the length that

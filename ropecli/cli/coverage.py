@@ -39,7 +39,7 @@ def coverage(
         slowest pair           63: 2,559,195.5 positions per turn, 0.003201 turns
         critical dim           70 for 8,192 positions
         between neighbours     sine 0.078816, cosine 0.977909 on average
-      ropecli coverage --model config.json --context 131072
+      ropecli coverage --model example:llama-3-8b --context 131072
       ropecli coverage --model llama.json --model qwen.json -o wavelengths.png
       ropecli coverage --base 10000 --base 500000 -o coverage.csv
 

@@ -86,7 +86,7 @@ def decay(
       ropecli decay --base 10000 --base 500000 --max-dist 4096 -o bases.svg
       ropecli decay --figure2 -o figure2.png
       ropecli decay --q q.npy --k k.npy -o scores.csv
-      ropecli decay --model config.json --max-dist 4096
+      ropecli decay --model example:llama-3.1-8b --max-dist 4096
       ropecli decay --dim 16 --contributions -o contributions.png
       ropecli decay --encoding all --dim 16 -o expected.png
 

@@ -16,9 +16,7 @@ from ropecli.errors import ArgumentError
 def diff(
     a: Annotated[
         str,
-        typer.Argument(
-            metavar="A", help="First model: config.json, its folder, .gguf, or - for stdin."
-        ),
+        typer.Argument(metavar="A", help=f"First model: {options.SOURCE}."),
     ],
     b: Annotated[
         str | None,
@@ -43,7 +41,7 @@ def diff(
 ) -> bool:
     """\b
     Examples:
-      ropecli diff llama-3/config.json llama-3.1/config.json
+      ropecli diff example:llama-3-8b example:llama-3.1-8b
       ropecli diff config.json model.gguf
       ropecli diff config.json --as transformers --as mlx-lm -o diff.png
 

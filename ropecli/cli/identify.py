@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ropecli.cli.command import command
-from ropecli.cli.options import Layer, PageOptions, SequenceLength
+from ropecli.cli.options import SOURCE, Layer, PageOptions, SequenceLength
 from ropecli.errors import ArgumentError, spell_parameters
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def identify(
         list[str] | None,
         typer.Option(
             metavar="SOURCE",
-            help="Model to compare with: config.json, its folder or .gguf; repeatable.",
+            help=f"Model to compare with: {SOURCE}; repeatable.",
         ),
     ] = None,
     layer: Layer = None,

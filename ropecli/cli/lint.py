@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ropecli.cli.command import Help, command
-from ropecli.cli.options import FileOptions, listed
+from ropecli.cli.options import SOURCE, FileOptions, listed
 from ropecli.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def lint(
         list[str] | None,
         typer.Argument(
             metavar="SOURCE",
-            help="Model: config.json, its folder, .gguf, a pattern of such, or - for stdin.",
+            help=f"Model: {SOURCE}; or a pattern of such.",
         ),
     ] = None,
     select: Annotated[
@@ -218,7 +218,7 @@ def lint(
 
 def _check_sources(names: list[str]) -> None:
     if not names:
-        msg = "name a config.json, a folder that holds one, a .gguf file, or - for standard input"
+        msg = f"name a model: {SOURCE}"
         raise ArgumentError(msg)
     if names.count("-") > 1:
         msg = "standard input can be read once, got - twice"

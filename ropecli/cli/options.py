@@ -40,6 +40,8 @@ def _modules(folder: str) -> tuple[str, ...]:
     return tuple(sorted(each.stem for each in found))
 
 
+#: How the help texts say what is taken as a model.
+SOURCE = "config.json, its folder, .gguf, example:NAME, or - for stdin"
 ENCODINGS = _modules("encodings/types")
 ROPE_TYPES = _modules("rotary/types")
 
@@ -135,7 +137,7 @@ class EncodingOptions(RotaryOptions):
         typer.Option(
             "--model",
             metavar="SOURCE",
-            help="Model: config.json, its folder, .gguf, or - for stdin. Options override it.",
+            help=f"Model: {SOURCE}. Options override it.",
         ),
     ] = None
 
@@ -182,8 +184,7 @@ class EncodingListOptions(RotaryOptions):
         typer.Option(
             "--model",
             metavar="SOURCE",
-            help="Model: config.json, its folder, .gguf, or - for stdin; repeatable. "
-            "Options override it.",
+            help=f"Model: {SOURCE}; repeatable. Options override it.",
         ),
     ] = None
 

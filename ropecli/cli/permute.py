@@ -56,7 +56,8 @@ def permute(
     model: Annotated[
         str | None,
         typer.Option(
-            metavar="SOURCE", help="Model that sets all sizes: config.json or its folder."
+            metavar="SOURCE",
+            help="Model that sets all sizes: config.json, its folder or example:NAME.",
         ),
     ] = None,
     layer: options.Layer = None,

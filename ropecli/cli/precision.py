@@ -46,7 +46,7 @@ def precision(
         bf16-inv-freq   160.3   131,071          0        9       82      818
       ropecli precision --dim 32 --context 2048 --policy float16
       ropecli precision --policy positions=bfloat16,tables=float16
-      ropecli precision --model config.json --tolerance 0.001 -o precision.png
+      ropecli precision --model example:llama-3-8b --tolerance 0.001
 
     Measure what dtypes do to angles, tables and scores. A policy is a dtype for each stage:
     positions, frequencies, angles, tables and data. The presets are float64, float32, float16,

@@ -65,7 +65,7 @@ def scale(
         ntk              1    62     1          28          1  5.8438      102,995
         yarn            19    16    29           0    1.27726  6.4453      199,046
         llama3          29     6    29           0          1  6.3403      186,543
-      ropecli scale --model config.json --context 131072 -o scale.png
+      ropecli scale --model example:llama-3-8b --context 131072 -o scale.png
       ropecli scale --model llama.json --model qwen.json --factor 4
       ropecli scale --model config.json --factor 4 --method yarn --write long.json
       ropecli scale --factor 8 --set yarn.beta_fast=64 --pairs -o pairs.csv

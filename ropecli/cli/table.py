@@ -22,7 +22,7 @@ def table(
            1    0.1     62.8319            5.72958
            2   0.01     628.319           0.572958
            3  0.001     6283.19          0.0572958
-      ropecli table --model config.json -o frequencies.tex
+      ropecli table --model example:llama-3.1-8b -o frequencies.tex
       ropecli table --base 10000 --base 500000 -o wavelengths.png
       ropecli table --dim 128 --base 500000 -o - --format md
 

@@ -58,7 +58,9 @@ class VectorOptions(FileOptions):
 def trace(
     source: Annotated[
         str,
-        typer.Argument(metavar="SOURCE", help="Model: config.json, its folder, or - for stdin."),
+        typer.Argument(
+            metavar="SOURCE", help="Model: config.json, its folder, example:NAME, or - for stdin."
+        ),
     ],
     sequence_length: options.SequenceLength = None,
     seed: options.Seed = 0,
@@ -71,7 +73,7 @@ def trace(
     """\b
     Examples:
       ropecli trace config.json
-      ropecli trace config.json --sequence-length 131072
+      ropecli trace example:phi-4-mini --sequence-length 131072
       ropecli trace config.json -o vectors.safetensors
 
     Trace which RoPE the layers of a running model really apply. The installed Transformers builds

@@ -81,7 +81,7 @@ def vectors(
     """\b
     Examples:
       ropecli vectors -o golden
-      ropecli vectors -o golden --model config.json --positions 0:8,4095
+      ropecli vectors -o golden --model example:llama-3.1-8b --positions 0:8,4095
       ropecli vectors -o golden --dim 128 --heads 8 --key-heads 2 --format bin
       ropecli vectors -o golden --format safetensors --force
 

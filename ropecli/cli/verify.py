@@ -62,7 +62,7 @@ def verify(
       ropecli verify --dim 64
       ropecli verify --dim 128 --base 500000 --layout half --max-position 1000000
       ropecli verify --dim 64 --dtype bfloat16 --errors
-      ropecli verify --model config.json
+      ropecli verify --model example:llama-3.1-8b
       ropecli verify --encoding alibi
 
     Check the laws of RoPE on ropecli's own rotation. For your implementation: ropecli check; for

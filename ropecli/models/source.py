@@ -1,4 +1,4 @@
-"""Read what a user names as a model: a file, a folder, or standard input."""
+"""Read what a user names as a model: a file, a folder, standard input, or a bundled example."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from ropecli.errors import ArgumentTypeError, FileError
+from ropecli.names import meant
 
 STDIN = "-"
+EXAMPLE = "example:"  #: Begins the name of a bundled configuration.
+EXAMPLES = Path(__file__).with_name("configs")  #: Their folder.
 LARGEST = 4 << 20  #: Bytes of JSON that are read; real files have a few thousand.
 GGUF_MAGIC = b"GGUF"
 
@@ -38,7 +41,17 @@ def open_source(source: object) -> tuple[str, Mapping[str, Any] | None]:
     if os.fspath(source) == STDIN:
         return STDIN, read_json(None)
     path = locate(source)
-    return str(path), None if is_gguf(path) else read_json(path)
+    return name_of(source), None if is_gguf(path) else read_json(path)
+
+
+def name_of(source: str | os.PathLike[str]) -> str:
+    """Return what messages call a source: its path, for a folder that of the file in it.
+
+    Raises:
+        FileError: As `locate`.
+    """
+    name = os.fspath(source)
+    return name if name == STDIN or name.startswith(EXAMPLE) else str(locate(source))
 
 
 def expand(sources: Iterable[str]) -> list[str]:
@@ -67,6 +80,8 @@ def locate(source: str | os.PathLike[str]) -> Path:
         FileError: No such file, or several that could be meant.
     """
     path = Path(source)
+    if os.fspath(source).startswith(EXAMPLE):
+        path = _example(os.fspath(source).removeprefix(EXAMPLE))
     try:
         kind = path.stat().st_mode
     except (OSError, ValueError) as error:
@@ -83,6 +98,16 @@ def locate(source: str | os.PathLike[str]) -> Path:
     msg = f"{path} holds no config.json"
     msg += f", and {len(found)} .gguf files: name one" if found else ", and no .gguf file"
     raise FileError(msg)
+
+
+def _example(name: str) -> Path:
+    """Return the file of a bundled configuration."""
+    names = {path.stem: path for path in EXAMPLES.glob("*.json")}
+    if name not in names:
+        msg = f"no bundled {EXAMPLE}{name} (ropecli inspect --examples lists them)"
+        msg += meant(name, names)
+        raise FileError(msg)
+    return names[name]
 
 
 def is_gguf(path: Path) -> bool:

@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from ropecli.models.lint.rule import LEVELS, Finding, Rule, RuleList, rules
+from ropecli.models.source import name_of
 from ropecli.render.console import UNCUT, visible, wrapped
 from ropecli.render.github import annotation
 from ropecli.render.table import aligned
@@ -58,7 +59,7 @@ def page(result: LintReport | RuleList | Rule | Finding, screen: Screen) -> list
         return _explained(result, screen.width)
     lines: list[str] = []
     for file in result.files:
-        name = "standard input" if file.path is None else visible(str(file.path))
+        name = "standard input" if file.path is None else visible(name_of(file.source))
         if screen.brief:
             lines += [f"{name}{_colons(file.place(f))}: {_summary(f)}" for f in file.findings]
             continue

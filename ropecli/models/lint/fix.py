@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import ArgumentError
 from ropecli.models.lint.readings import changed
-from ropecli.models.source import STDIN, is_gguf, locate, read_json
+from ropecli.models.source import EXAMPLES, STDIN, is_gguf, locate, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -69,7 +69,9 @@ def fix(
             ensure_ascii=before.isascii(),
         )
         after += "\n" * before.endswith("\n")
-    output = output or path.with_suffix(".fixed.json")
+    if output is None:
+        folder = Path() if path.parent == EXAMPLES else path.parent
+        output = folder / f"{path.stem}.fixed.json"
     lines = unified_diff(
         before.splitlines(), after.splitlines(), str(path), str(output), n=1, lineterm=""
     )
