@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.numbers import length
+from ropecli.numbers import length, positive
 from ropecli.results import Drawable
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ class Coverage(Drawable):
     wavelength: NDArray[np.float64]  #: Positions per turn, infinite where it never turns, (pairs,).
     turns: NDArray[np.float64]  #: L over wavelength, (pairs,).
     angle: NDArray[np.float64]  #: Radians covered, L |theta_i| up to 2 pi, (pairs,).
-    critical_dim: int | None  #: 2 ceil(d/2 log_b(T / 2 pi)), T the trained length; None if no base.
+    trained_turns: float  #: Turns n that a pair must complete in training, for the critical dim.
+    critical_dim: int | None  #: 2 ceil(d/2 log_b(T / 2 pi n)), T as trained; None if no base.
 
     def __str__(self) -> str:
         return str(Coverages(coverages=(self,)))
@@ -86,6 +87,7 @@ def coverage(
     *,
     context_length: int = 4096,
     trained_length: int | None = None,
+    trained_turns: float = 1.0,
     name: str | None = None,
 ) -> Coverage:
     """Compare each pair's wavelength, 2 pi / theta_i positions, with a context length.
@@ -99,14 +101,16 @@ def coverage(
         context_length: L, in positions.
         trained_length: Context length of the training with the unscaled base, for the critical
             dim; L by default.
+        trained_turns: Turns that a pair must complete in training to count for the critical dim.
         name: Name of the encoding, such as a model's.
 
     Raises:
-        ArgumentError: A length out of range.
-        ArgumentTypeError: A length that is not a whole number.
+        ArgumentError: A length or a number of turns out of range.
+        ArgumentTypeError: A length that is not a whole number, or turns that are not a number.
     """
     context = length("context length", context_length)
     trained = context if trained_length is None else length("trained length", trained_length)
+    turns = positive("trained turns", trained_turns)
     angle = context * np.abs(rope.inv_freq)
     return Coverage(
         rope=rope,
@@ -116,17 +120,18 @@ def coverage(
         wavelength=rope.wavelength,
         turns=angle / TURN,
         angle=np.minimum(angle, TURN),
-        critical_dim=_critical_dim(rope, trained),
+        trained_turns=turns,
+        critical_dim=_critical_dim(rope, trained, turns),
     )
 
 
-def _critical_dim(rope: Rotary, trained: int) -> int | None:
-    """Return twice the number of pairs that complete a turn in training.
+def _critical_dim(rope: Rotary, trained: int, turns: float) -> int | None:
+    """Return twice the number of pairs that complete so many turns in training.
 
-    That is the papers' formula: lambda_i < T means i < d/2 log_b(T / 2 pi), and the whole numbers
-    from 0 below x are ceil(x). Pairs that never turn do not count.
+    For one turn that is the papers' formula: lambda_i < T means i < d/2 log_b(T / 2 pi), and the
+    whole numbers from 0 below x are ceil(x). Pairs that never turn do not count.
     """
     if rope.formula is None or rope.formula.sets_axes:
         return None
     unscaled = rope.formula.unscaled.table().inv_freq[: rope.rotary_dim // 2]
-    return 2 * int(np.count_nonzero((unscaled * trained > TURN) & (rope.inv_freq != 0)))
+    return 2 * int(np.count_nonzero((unscaled * trained > TURN * turns) & (rope.inv_freq != 0)))

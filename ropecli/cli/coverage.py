@@ -22,6 +22,12 @@ def coverage(
             "[default: the model's before scaling, or --context]",
         ),
     ] = None,
+    trained_turns: Annotated[
+        float,
+        typer.Option(
+            metavar="X", help="Turns that a pair completes in training below the critical dim."
+        ),
+    ] = 1.0,
     *,
     rope: Annotated[
         EncodingListOptions,
@@ -58,6 +64,7 @@ def coverage(
             each.rope,
             context_length=each.reach or CONTEXT,
             trained_length=before if trained is None else trained,
+            trained_turns=trained_turns,
             name=each.name,
         )
         found.append(result)

@@ -24,6 +24,7 @@ ROWS = 16  #: Pairs on the page, besides those around the context.
 FACTS = (
     "context_length",
     "trained_length",
+    "trained_turns",
     "critical_dim",
     "incomplete",
     "still",
@@ -124,7 +125,9 @@ def _facts(each: Coverage) -> list[str]:
         words = f"{wavelength:,.1f} positions per turn, {turns:.4g} turns"
         rows.append(["slowest pair", f"{each.slowest}: {words}"])
     if each.critical_dim is not None:
-        rows.append(["critical dim", f"{each.critical_dim} for {each.trained_length:,} positions"])
+        turns = "" if each.trained_turns == 1 else f", {each.trained_turns:g} turns"
+        words = f"{each.critical_dim} for {each.trained_length:,} positions{turns}"
+        rows.append(["critical dim", words])
     sine, cosine = each.granularity, each.neighbour_cosine
     rows.append(["between neighbours", f"sine {sine:.6f}, cosine {cosine:.6f} on average"])
     return [f"  {line}" for line in aligned(rows, left=2)]

@@ -56,6 +56,23 @@ def test_released_models(
 
 
 @pytest.mark.parametrize(
+    ("dim", "base", "trained", "pairs", "theory", "searched"),
+    [(96, 1e4, 2048, "30.158", 31, 25), (128, 5e5, 8192, "34.984", 35, 30)],
+    ids=["Phi-3-mini", "Llama 3"],
+)
+def test_critical_pairs_of_longrope2(
+    dim: int, base: float, trained: int, pairs: str, theory: int, searched: int
+) -> None:
+    """LongRoPE2, Eq. 7, and the pairs that it finds by a search: those of three turns."""
+    assert f"{dim / 2 * math.log(trained / (2 * math.pi), base):.3f}" == pairs
+    rope = Rotary(head_dim=dim, base=base)
+    assert coverage(rope, context_length=trained).critical_dim == 2 * theory
+    for turns in (2.78, 3, 3.25):
+        found = coverage(rope, context_length=trained, trained_turns=turns)
+        assert (found.critical_dim, found.trained_turns) == (2 * searched, turns)
+
+
+@pytest.mark.parametrize(
     ("rotary_dim", "head_dim", "critical"), [(64, 256, 42), (24, 96, 16)], ids=["GPT-J", "NeoX-20B"]
 )
 def test_critical_dim_of_part_of_a_head(rotary_dim: int, head_dim: int, critical: int) -> None:
@@ -140,6 +157,11 @@ def test_refusals(name: str) -> None:
         coverage(Rotary(head_dim=4), **lengths)
     with pytest.raises(ArgumentTypeError):
         coverage(Rotary(head_dim=4), **lengths | {name: "x"})
+
+
+def test_turns_must_be_above_0() -> None:
+    with pytest.raises(ArgumentError, match=r"trained turns must be .*above 0, got 0"):
+        coverage(Rotary(head_dim=4), trained_turns=0)
 
 
 def test_a_larger_base_slows_the_second_pair_by_6_percent() -> None:

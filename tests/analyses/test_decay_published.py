@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+import math
 
 import numpy as np
 import pytest
 from helpers import ROOT, assert_within
 
-from ropecli import Rotary, decay
+from ropecli import Rotary, decay, rotate
 
 
 def at(distance: float, *, reduce: str = "mean", **rope: float) -> float:
@@ -147,3 +148,15 @@ def test_score_of_ones_is_the_sum_of_cosines(
     got = curve.score[0] / 2
     tolerance = half_unit(printed) if distance else 0.0
     assert_within(what, got=got, expected=float(printed), tolerance=tolerance)
+
+
+@pytest.mark.parametrize("distance", [0, 1, 100, 5000])
+def test_scores_of_random_vectors_have_neither_mean_nor_decay(distance: int) -> None:
+    """Barbero et al. 2024, Proposition 3.2: the mean is 0 at every distance; the variance is d."""
+    count, dim = 4000, 64
+    q, k = np.random.default_rng(distance).standard_normal((2, count, dim))
+    scores = (rotate(q, Rotary(head_dim=dim), np.full(count, distance)) * k).sum(axis=1)
+    # Five standard deviations of the mean, and of the variance of a sum of d products of normals,
+    # whose fourth moment is (3 + 6 / d) d^2.
+    assert abs(scores.mean()) < 5 * math.sqrt(dim / count)
+    assert abs(scores.var() / dim - 1) < 5 * math.sqrt((2 + 6 / dim) / count)
