@@ -9,7 +9,6 @@ from typing import Any
 
 Factors = Mapping[str, Sequence[Any]]
 Case = dict[str, Any]
-Values = tuple[tuple[str, Any], ...]
 
 
 def both_sides(*lengths: int) -> list[int]:
@@ -39,21 +38,22 @@ def cover(
         first: Cases that are made anyway.
     """
     names = list(factors)
-    waiting: dict[Values, None] = {
-        tuple(zip(chosen, values, strict=True)): None
+    seeds = [
+        dict(zip(chosen, values, strict=True))
         for chosen in itertools.combinations(names, 2)
         for values in itertools.product(*(factors[name] for name in chosen))
-    }
+    ]
+    waiting = _Waiting(seeds)
     cases = [*first]
     for case in cases:
-        _meet(case, names, waiting)
+        waiting.meet(case)
     for fits in limits or (lambda _case: True,):
-        for seed in list(waiting):
+        for seed in seeds:
             whole = None
-            if seed in waiting:
-                whole = _complete(dict(seed), factors, waiting, fits, len(cases))
+            if waiting.has(seed):
+                whole = _complete(seed, factors, waiting, fits, len(cases))
             if whole is not None:
-                _meet(whole, names, waiting)
+                waiting.meet(whole)
                 cases.append(whole)
     return cases[len(first) :]
 
@@ -75,41 +75,57 @@ def rows(case: Case) -> int:
     return math.prod((case["batch"], case["heads"], case["length"]))
 
 
+class _Waiting:
+    """Pairs of values that have not met yet."""
+
+    def __init__(self, pairs: Sequence[Case]) -> None:
+        #: By one value and the name of the other factor: the values of that.
+        self._others: dict[tuple[str, Any, str], set[Any]] = {}
+        for pair in pairs:
+            (a, one), (b, other) = pair.items()
+            self.of(a, one, b).add(other)
+            self.of(b, other, a).add(one)
+
+    def of(self, name: str, value: Any, other: str) -> set[Any]:
+        """Return the values of another factor that a value has not met."""
+        return self._others.setdefault((name, value, other), set())
+
+    def has(self, pair: Case) -> bool:
+        """Return True if two values have not met."""
+        (a, one), (b, other) = pair.items()
+        return other in self.of(a, one, b)
+
+    def meet(self, case: Case) -> None:
+        """Take away the pairs of a case."""
+        for (a, one), (b, other) in itertools.permutations(case.items(), 2):
+            self.of(a, one, b).discard(other)
+
+
 def _complete(
     start: Case,
     factors: Factors,
-    waiting: Mapping[Values, None],
+    waiting: _Waiting,
     fits: Callable[[Case], bool],
     turn: int,
 ) -> Case | None:
     """Return a whole case that has these values; None if none fits.
 
-    Where several values add as much, they take turns.
+    Where several values add as many pairs that have not met, they take turns.
     """
-    plain = {name: values[0] for name, values in factors.items()}
-    if not fits({**plain, **start}):
+    trial = {name: values[0] for name, values in factors.items()} | start
+    if not fits(trial):
         return None
     case = dict(start)
     for name, values in factors.items():
-        if name not in case:
-            fitting = [value for value in values if fits({**plain, **case, name: value})]
-            gains = [_gain(case, name, value, factors, waiting) for value in fitting]
-            best = [v for v, gain in zip(fitting, gains, strict=True) if gain == max(gains)]
-            case[name] = best[turn % len(best)] if best else values[0]
+        if name in case:
+            continue
+        new = [waiting.of(other, value, name) for other, value in case.items()]
+        gains = {}
+        for value in values:
+            trial[name] = value
+            if fits(trial):
+                gains[value] = sum(value in each for each in new)
+        most = max(gains.values(), default=0)
+        best = [value for value, gain in gains.items() if gain == most] or [values[0]]
+        case[name] = trial[name] = best[turn % len(best)]
     return {name: case[name] for name in factors}
-
-
-def _gain(
-    case: Case, name: str, value: Any, factors: Factors, waiting: Mapping[Values, None]
-) -> int:
-    """Return how many new pairs a value makes with those of a case."""
-    both = {**case, name: value}
-    order = [each for each in factors if each in both]
-    place = order.index(name)
-    pairs = [(each, name) for each in order[:place]] + [(name, each) for each in order[place + 1 :]]
-    return sum(((a, both[a]), (b, both[b])) in waiting for a, b in pairs)
-
-
-def _meet(case: Case, names: Sequence[str], waiting: dict[Values, None]) -> None:
-    for chosen in itertools.combinations(names, 2):
-        waiting.pop(tuple((name, case[name]) for name in chosen), None)
