@@ -58,10 +58,29 @@ def rotate(
         pairs_out: (pairs, 2), the coordinates that it is written to; all others are copied.
         factor: A, the attention factor; or one for each angle, with the growth of xPos in it.
     """
+    return turn(
+        x,
+        np.cos(angles),
+        np.sin(angles),
+        pairs_in=pairs_in,
+        pairs_out=pairs_out,
+        factor=factor,
+    )
+
+
+def turn(
+    x: NDArray[Any],
+    cosine: Array,
+    sine: Array,
+    *,
+    pairs_in: NDArray[np.int64],
+    pairs_out: NDArray[np.int64],
+    factor: Array | float = 1.0,
+) -> Array:
+    """Return R x as `rotate` does, by the cosine and the sine of each angle."""
     rows: Array = x.astype(np.float64)
     first, second = columns(pairs_in)
     a, b = x[..., first].astype(np.float64), x[..., second].astype(np.float64)
-    cosine, sine = np.cos(angles), np.sin(angles)
     first, second = columns(pairs_out)
     rows[..., first] = factor * (a * cosine - b * sine)
     rows[..., second] = factor * (a * sine + b * cosine)

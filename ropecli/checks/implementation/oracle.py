@@ -47,6 +47,8 @@ WRAPPED = 0.5
 LEFT = 1 / 8
 CLEARLY = 8  #: Standard deviations that another base must be away.
 FEWEST_OF_BASE = 2  #: Pairs that show a base, that of frequency 1 apart.
+TABLE = 2**18  #: Numbers of a table of cosines, from position 0 on, which many calls ask for again.
+MOST_LENGTHS = 8  #: Lengths of the sequence of which such tables are kept.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -108,6 +110,8 @@ class Oracle:
     uncertainty: Array | float = 0.0  #: Error of a measured inv_freq, radians per position.
     outside: float = 0.0  #: Rotation of unpaired coordinates too slow to see, radians per position.
     tolerances: Tolerances = DERIVED
+    _fixed: dict[int, Oracle] = field(init=False, default_factory=dict)  #: By id of the encoding.
+    _tables: dict[int, _Table] = field(init=False, default_factory=dict)
 
     def truth(self, x: Array, positions: Array, dtype: str, *, transposed: bool = False) -> Truth:
         """Return R_m x, row by row, with the tolerance of each coordinate.
@@ -119,13 +123,12 @@ class Oracle:
             transposed: Return R_m^T x, by which a gradient goes back.
         """
         rope = self.rotary_at(sequence_length(positions))
-        angles = self.angles(rope, positions)
+        cosine, sine, lost = self._turns(rope, positions)
         pairs_in, pairs_out = rope.pairs_in, rope.pairs_out
         if transposed:
-            angles, pairs_in, pairs_out = -angles, pairs_out, pairs_in
-        rows = float64.rotate(
-            x, angles, pairs_in=pairs_in, pairs_out=pairs_out, factor=rope.attention_factor
-        )
+            sine, pairs_in, pairs_out = -sine, pairs_out, pairs_in
+        factor = rope.attention_factor
+        rows = float64.turn(x, cosine, sine, pairs_in=pairs_in, pairs_out=pairs_out, factor=factor)
         (first, second), to = float64.columns(pairs_in), float64.columns(pairs_out)
         # Coordinates in no pair are copied, or multiplied by a one that may be rounded.
         unit, least = self.tolerances.of_pair(dtype), self.tolerances.of_number(dtype)
@@ -133,8 +136,7 @@ class Oracle:
         if self.outside:
             furthest = np.abs(positions if positions.ndim == 1 else positions.max(axis=1))
             allowed += (self.outside * furthest * np.abs(x).max(axis=1))[:, None]
-        lost = phase_tolerance(angles, rope.inv_freq) + self.uncertain_phase(rope, positions)
-        size = rope.attention_factor * np.sqrt(x[:, first] ** 2 + x[:, second] ** 2)
+        size = factor * np.sqrt(x[:, first] ** 2 + x[:, second] ** 2)
         for each in to:
             allowed[:, each] = (unit + lost) * size + least
         return Truth(rows=rows, tolerance=allowed)
@@ -142,7 +144,28 @@ class Oracle:
     def at_length(self, length: int) -> Oracle:
         """Return the oracle with the rotation of a sequence of this length, for every length."""
         rope = self.rotary_at(length)
-        return replace(self, rotary_at=lambda _length: rope)
+        if id(rope) not in self._fixed:
+            if len(self._fixed) >= MOST_LENGTHS:
+                self._fixed.clear()
+            self._fixed[id(rope)] = replace(self, rotary_at=lambda _length: rope)
+        return self._fixed[id(rope)]
+
+    def _turns(self, rope: Rotary, positions: Array) -> tuple[Array, Array, Array]:
+        """Return cos and sin of each angle, and what it may be off by, (count, pairs) each."""
+        if positions.ndim > 1:
+            return self._compute_turns(rope, positions)
+        table = self._tables.get(id(rope))
+        if table is None:
+            self._tables.clear()
+            table = self._tables[id(rope)] = _Table(
+                rope, functools.partial(self._compute_turns, rope)
+            )
+        return table.rows(positions)
+
+    def _compute_turns(self, rope: Rotary, positions: Array) -> tuple[Array, Array, Array]:
+        angles = self.angles(rope, positions)
+        lost = phase_tolerance(angles, rope.inv_freq) + self.uncertain_phase(rope, positions)
+        return np.cos(angles), np.sin(angles), lost
 
     def angles(self, rope: Rotary, positions: Array) -> Array:
         """Return the angle of each pair, (count, pairs), radians."""
@@ -158,6 +181,36 @@ class Oracle:
     def uncertain_phase(self, rope: Rotary, positions: Array) -> Array:
         """Return how far the phases of measured frequencies may be off, radians."""
         return np.asarray(self.uncertainty * np.abs(self.scaled_positions(rope, positions)))
+
+
+class _Table:
+    """Numbers of each position and pair, kept for the first positions once they were asked for."""
+
+    def __init__(
+        self, rope: Rotary, compute: Callable[[Array], tuple[Array, Array, Array]]
+    ) -> None:
+        self.rope = rope  # so that its id stays its own
+        self._compute = compute
+        self._filled = 0
+        pairs = len(rope.axis)
+        self._most = TABLE // max(1, pairs)
+        self._kept: list[Array] = [np.empty((self._most, pairs)) for _ in range(3)]
+
+    def rows(self, positions: Array) -> tuple[Array, Array, Array]:
+        """Return the numbers of positions (count,), (count, pairs) each."""
+        index = positions.astype(np.int64)
+        end = 1 + int(index.max(initial=-1))
+        known = end <= self._most and int(index.min(initial=0)) >= 0
+        # A table that is asked for a few far positions is not worth its rows.
+        if not known or end > self._filled + 2 * len(index) or (index != positions).any():
+            return self._compute(positions)
+        if end > self._filled:
+            more = self._compute(np.arange(self._filled, end, dtype=np.float64))
+            for kept, values in zip(self._kept, more, strict=True):
+                kept[self._filled : end] = values
+            self._filled = end
+        cosine, sine, lost = (kept[index] for kept in self._kept)
+        return cosine, sine, lost
 
 
 def sequence_length(positions: Array) -> int:
@@ -202,7 +255,7 @@ def by_length(rope: Rotary) -> Callable[[int], Rotary]:
     """
     if rope.sequence_length is not None or not rope.depends_on_length:
         return lambda _length: rope
-    return rope.at_length
+    return functools.lru_cache(maxsize=4096)(rope.at_length)
 
 
 def rounding_tolerance(dtype: str) -> float:
