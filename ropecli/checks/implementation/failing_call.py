@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
     from ropecli.checks.implementation.calling.convention import Convention
     from ropecli.checks.implementation.calling.discover import Engine
-    from ropecli.checks.implementation.calling.request import Description, Request, Response
+    from ropecli.checks.implementation.calling.request import (
+        Description,
+        Request,
+        Response,
+        ScaledRequest,
+    )
     from ropecli.checks.implementation.subject import Subject
     from ropecli.rotary.rotary import Rotary
 
@@ -72,19 +77,20 @@ class Recorder:
         """As `Engine.drop`."""
         self._engine.drop(number)
 
-    def announce(self, number: int, request: Request) -> None:
+    def announce(self, number: int, request: Request | ScaledRequest) -> None:
         """As `Engine.announce`."""
         self._engine.announce(number, request)
 
-    def call(self, number: int, request: Request) -> Response:
+    def call(self, number: int, asked: Request | ScaledRequest) -> Response:
         """As `Engine.call`."""
+        request = asked.whole()
         subject, before = self._subject, self._last.get(number)
         judged = subject is not None and request.gradient is None and not request.then
         judged = judged and request.q.size <= LARGEST and not request.stepwise
         if request.q.size <= LARGEST:
             self._last[number] = request
         try:
-            response = self._engine.call(number, request)
+            response = self._engine.call(number, asked)
         except ImplementationError as error:
             if judged and subject is not None:
                 found = compare(subject, request, None, str(error))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ropecli.checks.implementation.calling.convention import Convention
-    from ropecli.checks.implementation.calling.request import Request, Response
+    from ropecli.checks.implementation.calling.request import Request, Response, ScaledRequest
 
 
 class ImplementationError(Exception):
@@ -60,7 +60,7 @@ class Instance(ABC):
         """
 
     @abstractmethod
-    def request(self, request: Request) -> Response:
+    def request(self, request: Request | ScaledRequest) -> Response:
         """Make a call of any kind.
 
         Raises:
@@ -69,7 +69,7 @@ class Instance(ABC):
         """
 
     @abstractmethod
-    def announce(self, request: Request) -> None:
+    def announce(self, request: Request | ScaledRequest) -> None:
         """Begin with the next call, if it can run while the last one is judged."""
 
     def rows(
@@ -162,17 +162,17 @@ def real_numbers(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float6
     Raises:
         WrongResult: Not real.
     """
-    return check_real(result, given).astype(np.float64)
+    return check_real(result, known_dtype(given)).astype(np.float64)
 
 
-def check_real(result: NDArray[Any], given: NDArray[Any]) -> NDArray[Any]:
-    """Return a result of any shape as it is.
+def check_real(result: NDArray[Any], dtype: str) -> NDArray[Any]:
+    """Return a result of any shape, for data of a dtype, as it is.
 
     Raises:
         WrongResult: Not real.
     """
     if result.dtype.kind not in "fiu" and known_dtype(result) not in DTYPES:
-        msg = f"it returned {result.dtype} for x of {known_dtype(given)}"
+        msg = f"it returned {result.dtype} for x of {dtype}"
         raise WrongResult(msg)
     return result
 

@@ -74,6 +74,10 @@ class Subject:
     oracle: Oracle | None = None  #: The rotation that rows are compared with.
     as_expected: bool = False  #: Whether that is the one expected.
     surveyed: list[Any] = field(default_factory=list)  #: Rows that laws of all shapes have seen.
+    #: Vectors of the calls of these laws, by dtype and salt: in float64, and in that dtype.
+    vectors_of_shapes: dict[tuple[str, int], tuple[Array, NDArray[Any]]] = field(
+        default_factory=dict
+    )
     _oracles: dict[int, Oracle | None] = field(default_factory=dict)  #: By length of the sequence.
 
     @property

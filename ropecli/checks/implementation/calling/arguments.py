@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from ropecli.reference import float64
 MOST_ROWS = 8192  #: Of a cache, if no position is beyond.
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -104,7 +105,7 @@ def arrange(array: NDArray[Any], text: str) -> NDArray[Any]:
     return _in_order(array, "bhsd", axes)
 
 
-def _in_order(array: NDArray[Any], names: str, axes: list[tuple[str, ...]]) -> NDArray[Any]:
+def _in_order(array: NDArray[Any], names: str, axes: Sequence[tuple[str, ...]]) -> NDArray[Any]:
     """Return an array with its leading axes, named by letters, in the order of others.
 
     Those that are left out have length 1, as have axes of no letter.
@@ -116,7 +117,7 @@ def _in_order(array: NDArray[Any], names: str, axes: list[tuple[str, ...]]) -> N
     apart = array.reshape([*(lengths[letter] for letter in kept), *rest])
     trailing = range(len(kept), apart.ndim)
     turned = apart.transpose([*(kept.index(letter) for letter in order), *trailing])
-    shape = [int(np.prod([lengths[letter] for letter in axis], dtype=int)) for axis in axes]
+    shape = [math.prod(lengths[letter] for letter in axis) for axis in axes]
     return turned.reshape([*shape, *rest])
 
 
@@ -129,7 +130,7 @@ def restore(name: str, array: NDArray[Any], text: str, like: NDArray[Any]) -> ND
     lengths = dict(zip("bhsd", like.shape, strict=True))
     axes = letters("axes", text)
     order = [letter for axis in axes for letter in axis]
-    expected = tuple(int(np.prod([lengths[c] for c in axis], dtype=int)) for axis in axes)
+    expected = tuple(math.prod(lengths[c] for c in axis) for axis in axes)
     if array.shape != expected:
         msg = f"it returned shape {array.shape} for {name} of shape {expected}"
         raise WrongResult(msg)
@@ -205,7 +206,7 @@ def _positions(request: Request, convention: Convention) -> NDArray[Any]:
     if not request.own:
         places = np.broadcast_to(places, (request.q.shape[0] if in_batch else 1, *places.shape))
     elif not in_batch:
-        axes = [("b",), *axes]
+        axes = (("b",), *axes)
     held = np.dtype(convention.positions_dtype)
     return np.ascontiguousarray(_in_order(places.astype(held), "bs", axes))
 

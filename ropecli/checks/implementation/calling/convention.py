@@ -206,17 +206,18 @@ def called_name(node: ast.Call) -> str:
     return node.func.id if isinstance(node.func, ast.Name) else ""
 
 
+@functools.lru_cache(maxsize=256)
 def letters(
     name: str, text: str, *, needed: str = "", known: str = "bhsd"
-) -> list[tuple[str, ...]]:
-    """Return the letters of each axis: "b*s h d" becomes [("b", "s"), ("h",), ("d",)].
+) -> tuple[tuple[str, ...], ...]:
+    """Return the letters of each axis: "b*s h d" becomes (("b", "s"), ("h",), ("d",)).
 
     Raises:
         ArgumentError: An unknown letter, one twice, or one that is needed left out.
     """
     words = text.replace("tokens", "b*s").split()
     split = [word.split("*") for word in words if word != PACKED]
-    axes = [tuple(letter for letter in word if letter != "1") for word in split]
+    axes = tuple(tuple(letter for letter in word if letter != "1") for word in split)
     flat = [letter for axis in axes for letter in axis]
     if not words or set(flat) - set(known) or len(set(flat)) < len(flat) or set(needed) - set(flat):
         example = "'b h s d' or 'b*s h*d'" if "d" in known else "'b s' or 'b*s'"

@@ -38,7 +38,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ropecli.checks.implementation.calling.request import Description, Response
+    from ropecli.checks.implementation.calling.request import (
+        Description,
+        Response,
+        ScaledRequest,
+    )
     from ropecli.rotary.rotary import Rotary
 
 #: Axes of x, most wanted first: those that say most of what a kernel may get wrong.
@@ -88,10 +92,10 @@ class Engine(Protocol):
     def make(self, convention: Convention, rope: Rotary, context: int) -> int:
         """Make an instance, and return its number."""
 
-    def call(self, number: int, request: Request) -> Response:
+    def call(self, number: int, request: Request | ScaledRequest) -> Response:
         """Call an instance."""
 
-    def announce(self, number: int, request: Request) -> None:
+    def announce(self, number: int, request: Request | ScaledRequest) -> None:
         """Begin with the next call, if it can run while the last one is judged."""
 
     def drop(self, number: int) -> None:
@@ -301,7 +305,7 @@ def _likely_first(
                 yield Convention(call=with_axes, **{**fixed, **named})
 
 
-def _with_axes(call: str, of_x: list[tuple[str, ...]]) -> str:
+def _with_axes(call: str, of_x: Sequence[tuple[str, ...]]) -> str:
     """Return a call with the indices of the axes of x that it mentions."""
     for name, letter in (("sequence axis", "s"), ("heads axis", "h")):
         index = next((i for i, axis in enumerate(of_x) if letter in axis), 0)

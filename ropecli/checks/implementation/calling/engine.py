@@ -38,7 +38,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ropecli.checks.implementation.calling.convention import Convention
-    from ropecli.checks.implementation.calling.request import Description, Request
+    from ropecli.checks.implementation.calling.request import (
+        Description,
+        Request,
+        ScaledRequest,
+    )
     from ropecli.rotary.rotary import Rotary
 
 VECTORS = ("x", "q", "k", "qkv")
@@ -115,16 +119,16 @@ class Engine:
             self._instances[number] = _Instance(self, frame, convention, rope, context)
         return number
 
-    def call(self, number: int, request: Request) -> Response:
+    def call(self, number: int, request: Request | ScaledRequest) -> Response:
         """Call an instance.
 
         Raises:
             ImplementationError: It raised, or returned what cannot be judged.
             Unsupported: Its convention cannot say this request.
         """
-        return self._instances[number].call(request)
+        return self._instances[number].call(request.whole())
 
-    def announce(self, number: int, request: Request) -> None:
+    def announce(self, number: int, request: Request | ScaledRequest) -> None:
         """Wait for the call: it runs in this process."""
 
     def drop(self, number: int) -> None:
@@ -419,7 +423,7 @@ def lay_out(array: NDArray[Any], memory: str) -> NDArray[Any]:
         view = np.full(array.size + 12, 7.0).astype(array.dtype)[5 : 5 + array.size]
         view = view.reshape(array.shape)
     else:
-        return np.ascontiguousarray(array).copy()
+        return np.array(array, order="C")
     view[...] = array
     return view
 

@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 
     from ropecli.checks.implementation.calling.convention import Convention
     from ropecli.checks.implementation.calling.discover import Engine
-    from ropecli.checks.implementation.calling.request import Description, Response
+    from ropecli.checks.implementation.calling.request import (
+        Description,
+        Response,
+        ScaledRequest,
+    )
     from ropecli.rotary.rotary import Rotary
 
 
@@ -44,7 +48,7 @@ class CalledInstance(Instance):
         self._number = number
         self._scores = convention.scores
 
-    def request(self, request: Request) -> Response:
+    def request(self, request: Request | ScaledRequest) -> Response:
         """Make a call of any kind.
 
         Raises:
@@ -55,7 +59,7 @@ class CalledInstance(Instance):
             raise ImplementationError(self._owner.refusal_of_own_positions)
         return self._owner.engine.call(self._number, request)
 
-    def announce(self, request: Request) -> None:
+    def announce(self, request: Request | ScaledRequest) -> None:
         """Begin with the next call, if it can run while the last one is judged."""
         if request.own and self._owner.refusal_of_own_positions is not None:
             return

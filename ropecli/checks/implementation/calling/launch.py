@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import fcntl
+import gc
 import importlib
 import os
 import pickle
@@ -240,6 +241,7 @@ def main(number: int) -> NoReturn:
     """Fork workers for the process at the other end of a socket, until it ends."""
     from ropecli.checks.implementation.calling import worker
 
+    gc.freeze()  # otherwise a worker's first collection copies the pages of all modules
     channel = socket.socket(fileno=number)
     while True:
         data, handles, _, _ = socket.recv_fds(channel, MESSAGE, 4)

@@ -12,6 +12,8 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ropecli.checks.implementation.calling.foreign import escape_unprintable
 from ropecli.checks.implementation.calling.launch import start_worker
 from ropecli.checks.implementation.calling.worker import ANSWER, FAILED, UNSUPPORTED
@@ -24,9 +26,10 @@ from ropecli.checks.implementation.interface import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from io import BufferedReader
 
     from ropecli.checks.implementation.calling.convention import Convention
-    from ropecli.checks.implementation.calling.request import Request, Response
+    from ropecli.checks.implementation.calling.request import Request, Response, ScaledRequest
     from ropecli.checks.implementation.calling.source import Source
     from ropecli.rotary.rotary import Rotary
 
@@ -73,8 +76,9 @@ class IsolatedEngine:
         self._recipes: dict[int, tuple[Any, ...]] = {}
         self._numbers: dict[int, int] = {}  # of the instances in the process of today
         self._known: dict[tuple[str, ...], Any] = {}  # what was asked once
-        self._ahead: deque[Request] = deque()  # calls that were announced,
-        self._early: list[tuple[Request, _Outcome]] = []  # and those answered before they were made
+        self._ahead: deque[Request | ScaledRequest] = deque()  # calls that were announced,
+        #: and those answered before they were made
+        self._early: list[tuple[Request | ScaledRequest, _Outcome]] = []
         self._lost = 0.0  # seconds, in calls that ended a process
         self._died = 0
         self._in_a_row = 0
@@ -121,20 +125,23 @@ class IsolatedEngine:
             raise
         return number
 
-    def call(self, number: int, request: Request) -> Response:
+    def call(self, number: int, request: Request | ScaledRequest) -> Response:
         """As `Engine.call`.
 
         Raises:
             Died: The process crashed, exited, or took longer than the timeout.
         """
         self.load()
-        where = f"in a call with {describe_request(request)}"
+
+        def where() -> str:
+            return f"in a call with {describe_request(request.whole())}"
+
         try:
             if number not in self._numbers:
                 self._remake(number)
             answer: Response = self._ask("call", self._numbers[number], request, where=where)
         except Died as error:
-            msg = f"{error} {where}"
+            msg = f"{error} {where()}"
             death = Died(msg)
             death.furthest = int(request.positions.max(initial=-1))
             self.deaths.append(death)
@@ -142,7 +149,7 @@ class IsolatedEngine:
         self._in_a_row = 0
         return answer
 
-    def announce(self, number: int, request: Request) -> None:
+    def announce(self, number: int, request: Request | ScaledRequest) -> None:
         """As `Engine.announce`."""
         if self._process is not None and number in self._numbers:
             self._process.put(_message("call", self._numbers[number], request))
@@ -165,7 +172,7 @@ class IsolatedEngine:
 
     def _remake(self, number: int) -> None:
         self.load()
-        made = self._ask("make", *self._recipes[number], where="when an instance was made")
+        made = self._ask("make", *self._recipes[number], where=lambda: "when an instance was made")
         if self._process is not None:  # not left since something was replaced in it
             self._numbers[number] = made
 
@@ -177,12 +184,16 @@ class IsolatedEngine:
                 raise Died(str(error)) from None
         return self._known[request]
 
-    def _ask(self, method: str, *values: Any, where: str = "") -> Any:
+    def _ask(self, method: str, *values: Any, where: Callable[[], str] = str) -> Any:
         self.load()
         return self._exchange(method, values, self._timeout, where)
 
     def _exchange(
-        self, method: str, values: tuple[Any, ...], seconds: float, where: str = "when loaded"
+        self,
+        method: str,
+        values: tuple[Any, ...],
+        seconds: float,
+        where: Callable[[], str] = lambda: "when loaded",
     ) -> Any:
         assert self._process is not None
         begin = time.monotonic()
@@ -198,14 +209,14 @@ class IsolatedEngine:
             self.close()
             raise
         if replaced:
-            self._leave(replaced, where, renew=method != "load")
+            self._leave(replaced, where(), renew=method != "load")
         if outcome == ANSWER:
             return value
         if outcome == UNSUPPORTED:
             raise Unsupported(value)
         if outcome == FAILED:
             wrong, text = value
-            text += f" (it had replaced {_names(replaced)} {where})" if replaced else ""
+            text += f" (it had replaced {_names(replaced)} {where()})" if replaced else ""
             raise (WrongResult if wrong else ImplementationError)(text)
         raise value
 
@@ -357,13 +368,22 @@ class _Process:
         with contextlib.suppress(OSError), self._worker.stdout as answers:
             while True:
                 try:
-                    answer = _Unpickler(answers).load()
+                    answer = _receive(answers)
                     answer = answer if _is_outcome(answer) else ValueError()
                 except Exception as error:
                     answer = error
                 self._answers.put(answer)
                 if isinstance(answer, Exception):
                     return
+
+
+def _receive(answers: BufferedReader) -> Any:
+    """Return an answer, which the numbers of its arrays go before."""
+    arrays = [np.empty(size, dtype=np.uint8) for size in _Unpickler(answers).load()]
+    for each in arrays:
+        if answers.readinto(each.data) < each.size:
+            raise EOFError
+    return _Unpickler(answers, buffers=arrays).load()
 
 
 class _Unpickler(pickle.Unpickler):

@@ -32,6 +32,50 @@ class Request:
     beside: Request | None = None  #: A call that another thread makes at the same time,
     apart: bool = False  #: of another instance.
 
+    def whole(self) -> Request:
+        """Return this request."""
+        return self
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ScaledRequest:
+    """A call in which all heads have the same vectors, but for a factor.
+
+    It is what is sent to another process, which makes the request of it.
+    """
+
+    #: (rows, head_dim), in the dtype of the data; a longer sequence has them once more.
+    rows: NDArray[Any]
+    scales: NDArray[np.float64]  #: (batch, heads), powers of two that the dtype does not round.
+    heads: int  #: Of the queries.
+    key_heads: int | None  #: None: no keys.
+    positions: NDArray[np.int64]  #: As of `Request`,
+    own: bool  #: the same,
+    memory: str  #: and the same.
+    gradient: bool  #: The vectors are gradients of the result; it takes others.
+
+    def whole(self) -> Request:
+        """Return the request."""
+        held = self.rows.dtype
+        exact = np.dtype(np.float32) if held.itemsize == 2 else held  # which multiplies faster
+        factors = self.scales.astype(exact)[:, :, None, None]
+        every = (self.rows.astype(exact, copy=False) * factors).astype(held, copy=False)
+        length = self.positions.shape[1 if self.own else 0]
+        if length > len(self.rows):
+            every = every.take(range(length), axis=2, mode="wrap")
+        given = tuple(every[:, :n] for n in (self.heads, self.key_heads) if n is not None)
+        gradient = None
+        if self.gradient:  # of other vectors, on which it does not depend
+            gradient, given = given, tuple(np.roll(each, 1, axis=-1) for each in given)
+        return Request(
+            q=given[0],
+            k=given[1] if len(given) > 1 else None,
+            positions=self.positions,
+            own=self.own,
+            memory=self.memory,
+            gradient=gradient,
+        )
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Unlike:

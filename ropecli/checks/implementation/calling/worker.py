@@ -1,7 +1,8 @@
 """A process that runs an implementation for its parent, over pipes.
 
-Messages are pickles: (method, arguments) in, (outcome, value, what was replaced) out. What the
-implementation prints goes to stderr, from whatever language, so that it cannot disturb them.
+Messages are pickles: (method, arguments) in, (outcome, value, what was replaced) out. Before an
+answer go the sizes of its arrays, bytes, and then the arrays. What the implementation prints goes
+to stderr, from whatever language, so that it cannot disturb them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import resource
 import signal
 import sys
 import threading
+from operator import is_
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,7 @@ from ropecli.errors import RopecliError
 IN_WORKER = "ROPECLI_WORKER"
 ANSWER, FAILED, UNSUPPORTED, REFUSED = "answer", "failed", "unsupported", "refused"
 OUT_OF_REACH = 512  #: First number of the pipes, above those that foreign code closes or writes to.
+_all, _map = all, map  # before foreign code replaces them
 WATCHED = (builtins, json, math, np, np.linalg, pickle)
 
 
@@ -64,8 +67,17 @@ def main(lifeline: int) -> None:
             method, values = load(requests)
         except EOFError:
             leave(0)  # whatever threads and exit handlers foreign code has left
-        answers.write(dump(served.answer(method, values), protocol=5))
-        answers.flush()
+        arrays: list[pickle.PickleBuffer] = []
+        answer = dump(served.answer(method, values), protocol=5, buffer_callback=arrays.append)
+        parts = [each.raw() for each in arrays]
+        try:
+            answers.write(dump([part.nbytes for part in parts]))
+            for part in parts:
+                answers.write(part)
+            answers.write(answer)
+            answers.flush()
+        except BrokenPipeError:  # foreign code wrote into it, and nobody reads on
+            leave(0)
 
 
 def _open_stream(number: int, mode: str) -> Any:
@@ -78,7 +90,7 @@ class _Served:
 
     def __init__(self) -> None:
         self._engine: Any = None
-        self._known = [(module, _public(module)) for module in WATCHED]
+        self._known = [_Names(module) for module in WATCHED]
 
     def answer(self, method: str, values: tuple[Any, ...]) -> tuple[str, Any, tuple[str, ...]]:
         """Return the outcome of a request, and which functions it replaced.
@@ -105,18 +117,27 @@ class _Served:
 
     def _replaced(self) -> tuple[str, ...]:
         """Return functions that are others than after the last request."""
-        found = []
-        for place, (module, before) in enumerate(self._known):
-            now = vars(module)
-            changed = [name for name, value in before.items() if now.get(name) is not value]
-            if changed:
-                found += [f"{module.__name__}.{name}" for name in changed]
-                self._known[place] = module, _public(module)
-        return tuple(found)
+        return tuple(name for known in self._known for name in known.changed())
 
 
-def _public(module: Any) -> dict[str, Any]:
-    return {name: value for name, value in vars(module).items() if not name.startswith("_")}
+class _Names:
+    """What the names of a module name."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+        self._before = dict(vars(module))
+        self._values = [*self._before.values()]
+
+    def changed(self) -> list[str]:
+        """Return the public names that have named something else since the last time."""
+        now = self._module.__dict__
+        if now.__len__() == self._values.__len__() and _all(_map(is_, now.values(), self._values)):
+            return []
+        names = [name for name in self._before if not name.startswith("_")]
+        changed = [name for name in names if now.get(name) is not self._before[name]]
+        self._before = dict(now)
+        self._values = [*now.values()]
+        return [f"{self._module.__name__}.{name}" for name in changed]
 
 
 def _move_out_of_reach(descriptor: int) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from heapq import nsmallest
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES
 from ropecli.checks.implementation.calling.convention import letters
-from ropecli.checks.implementation.calling.request import Request, Response
+from ropecli.checks.implementation.calling.request import Request, Response, ScaledRequest
 from ropecli.checks.implementation.interface import (
     Died,
     ImplementationError,
@@ -43,6 +44,7 @@ SAMPLED = 24  #: Rows that are kept of each call: wrong ones, right ones, and wh
 #: Share of the rows that must be wrong for an error of all, and its largest size.
 UNIFORM, SMALL = 0.7, 2.0**-6
 MOST_LOOKED_AT = 8  #: Lengths of wrong calls that may have a table of their own.
+DISTINCT = 4200  #: Vectors of a call.
 AHEAD = 2  #: Calls that wait while one is made.
 MOST_DEATHS = 2  #: Calls that may end the process of an implementation before no more are made.
 
@@ -103,7 +105,6 @@ class Survey:
     _tried: list[tuple[Call, bool]] = field(default_factory=list)  #: Calls, and those refused.
     _result_dtypes: dict[str, str] = field(default_factory=dict)  #: By dtype of the data.
     _other_lengths: int = MOST_LOOKED_AT
-    _vectors: dict[tuple[str, int], tuple[Array, NDArray[Any]]] = field(default_factory=dict)
 
     def make(self, call: Call) -> bool:
         """Make a call and judge it; return False if it was refused, or cannot be said."""
@@ -113,7 +114,7 @@ class Survey:
         """Make calls, of which the next ones run while one is judged; return as `make`."""
         taken: list[bool] = []
         coming = iter(calls)
-        ahead: deque[tuple[Array, Request, Array]] = deque()
+        ahead: deque[tuple[Array, ScaledRequest, Array]] = deque()
         for number, call in enumerate(calls):
             if self.deaths >= MOST_DEATHS:
                 return taken + [False] * (len(calls) - number)
@@ -126,16 +127,16 @@ class Survey:
                 taken.append(response)
                 continue
             taken.append(True)
-            given: tuple[NDArray[Any] | None, ...] = (request.q, request.k)
             results: tuple[NDArray[Any] | None, ...] = (response.q, response.k)
-            if request.gradient is not None:
-                given, results = request.gradient, response.gradient or ()
-            for array, each, result in zip("qk", given, results, strict=False):
-                if each is not None and result is not None:
-                    self._judge(call, array, each, result, base, scales[:, : each.shape[1]])
+            if call.gradient:
+                results = response.gradient or ()
+            every = (call.heads, call.key_heads)
+            for array, heads, result in zip("qk", every, results, strict=False):
+                if heads is not None and result is not None:
+                    self._judge(call, array, result, base, scales[:, :heads])
         return taken
 
-    def _respond(self, call: Call, request: Request) -> Response | bool:
+    def _respond(self, call: Call, request: ScaledRequest) -> Response | bool:
         """Make a call; return True if it failed, and False if it was refused, instead."""
         try:
             response = self.instance.request(request)
@@ -246,25 +247,25 @@ class Survey:
             explains=explains,
         )
 
-    def base(self, dtype: str, count: int, salt: int = 0) -> tuple[Array, NDArray[Any]]:
-        """Return vectors (count, head_dim), as float64 and in their dtype."""
-        key = (dtype, salt)
-        if key not in self._vectors or len(self._vectors[key][0]) < count:
-            rows = self.subject.vectors(max(count, 4200), dtype, salt=40 + salt)
-            self._vectors[key] = rows, rows.astype(DTYPES[dtype])
-        rows, held = self._vectors[key]
-        return rows[:count], held[:count]
+    def _vectors(self, call: Call) -> tuple[Array, NDArray[Any]]:
+        """Return the vectors of a call, as float64 and in its dtype; a long one repeats them."""
+        known, key = self.subject.vectors_of_shapes, (call.dtype, call.salt)
+        if key not in known:
+            rows = self.subject.vectors(DISTINCT, call.dtype, salt=40 + call.salt)
+            known[key] = rows, rows.astype(DTYPES[call.dtype])
+        rows, held = known[key]
+        return rows[: call.length], held[: call.length]
 
     def request(self, call: Call) -> Request:
         """Return the request of a call."""
-        return self._request(call)[1]
+        return self._request(call)[1].whole()
 
-    def _request(self, call: Call) -> tuple[Array, Request, Array]:
-        """Return the vectors of each row, the request, and the scale of each head."""
-        base, held = self.base(call.dtype, call.length, call.salt)
-        random = np.random.default_rng([self.subject.seed, call.batch, call.heads, call.length])
+    def _request(self, call: Call) -> tuple[Array, ScaledRequest, Array]:
+        """Return the vectors of the rows, the request, and the scale of each head."""
+        base, held = self._vectors(call)
         most = max(call.heads, call.key_heads or 0)
-        scales = random.choice(SCALES, size=(call.batch, most))
+        seeds = (self.subject.seed, call.batch, call.heads, call.length)
+        scales = _random_scales(seeds, call.batch, most).copy()
         if call.memory == "expanded":  # the first axis of x has one value
             first = letters("axes", self.subject.implementation.convention.axes_of_x)[0]
             if "b" in first:
@@ -274,21 +275,22 @@ class Survey:
             if "s" in first:
                 base = np.broadcast_to(base[:1], base.shape)
                 held = np.broadcast_to(held[:1], held.shape)
-        factors = scales.astype(held.dtype)[:, :, None, None]
-        q = held * factors[:, : call.heads]
-        k = None if call.key_heads is None else held * factors[:, : call.key_heads]
-        request = Request(q=q, k=k, positions=call.positions, own=call.own, memory=call.memory)
-        if call.gradient:  # of other vectors, on which it does not depend
-            gradients = (q,) if k is None else (q, k)
-            x, *keys = (np.roll(each, 1, axis=-1) for each in gradients)
-            request = replace(request, q=x, k=next(iter(keys), None), gradient=gradients)
+        request = ScaledRequest(
+            rows=held,
+            scales=scales,
+            heads=call.heads,
+            key_heads=call.key_heads,
+            positions=call.positions,
+            own=call.own,
+            memory=call.memory,
+            gradient=call.gradient,
+        )
         return base, request, scales
 
     def _judge(
         self,
         call: Call,
         array: str,
-        given: NDArray[Any],
         result: NDArray[Any],
         base: Array,
         scales: Array,
@@ -296,7 +298,7 @@ class Survey:
         """Compare the rows of one array."""
         self.numbers += result.size
         self._judge_dtype(call, known_dtype(result))
-        found = self._compare(call, base, scales, check_real(result, given))
+        found = self._compare(call, base, scales, check_real(result, call.dtype))
         if not found.ratio <= (self.max_error / self.tolerance if self.tolerance else -1.0):
             self.max_error, self.tolerance = found.error, found.tolerance
         right = found.first is None
@@ -390,13 +392,24 @@ def _attributes(call: Call) -> Case:
     }
 
 
+@functools.lru_cache(maxsize=1024)
+def _random_scales(seeds: tuple[int, ...], batch: int, heads: int) -> Array:
+    return np.random.default_rng(seeds).choice(SCALES, size=(batch, heads))
+
+
+@functools.lru_cache(maxsize=1024)
+def _evenly(count: int) -> NDArray[np.int64]:
+    """Return some of so many indices, the first and the last one among them."""
+    return np.unique(np.linspace(0, count - 1, SAMPLED // 2).astype(np.int64))
+
+
 def _sampled(
     wrong: NDArray[np.bool_], *, right: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return indices of rows, where wrong ones begin and end among them, and which are wrong."""
     flat = wrong.ravel()
     if right:
-        chosen = np.unique(np.linspace(0, flat.size - 1, SAMPLED // 2).astype(np.int64))
+        chosen = _evenly(flat.size)
         return chosen, flat[chosen]
     changes = np.flatnonzero(flat[1:] != flat[:-1])
     lists = [

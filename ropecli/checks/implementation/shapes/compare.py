@@ -77,7 +77,8 @@ def compare(
     Args:
         oracles: The rotation of each sequence, or one for all.
         call: The call.
-        base: The vectors that were rotated, (length, head_dim), before they were scaled.
+        base: The vectors that were rotated, (rows, head_dim), before they were scaled; more rows
+            than these have them once more.
         scales: (batch, heads), by which those of each head were multiplied.
         result: (batch, heads, length, head_dim).
     """
@@ -85,7 +86,8 @@ def compare(
     for sequences, rows in _blocks(call):
         places = call.positions[sequences, rows] if call.own else call.positions[None, rows]
         count, length = places.shape[:2]
-        x = np.broadcast_to(base[rows], (count, length, base.shape[1]))
+        x = base.take(range(rows.start, rows.start + length), axis=0, mode="wrap")
+        x = np.broadcast_to(x, (count, *x.shape))
         flat = places.reshape(count * length, *places.shape[2:]).astype(np.float64)
         those = oracles[sequences] if len(oracles) > 1 else oracles
         truth = truth_of(
