@@ -208,7 +208,7 @@ def _usage(error: Any) -> str:
     details = getattr(error.__cause__, "errors", None)
     if details is not None:
         return f"{message}, got {details()[0]['input']!r}"
-    if getattr(error, "ctx", None) is not None:
+    if getattr(error, "ctx", None) is not None and ", got " not in message:
         return f"{message}; see {error.ctx.command_path} --help"
     return message
 

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
@@ -19,6 +20,7 @@ from ropecli.errors import ArgumentError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+LARGEST = 10**400  #: More than any option takes; each has its own limit.
 NUMBERS = re.compile(r"-[\d.]+(e[-+]?\d+)?\s*,")  #: Beginning of a list of numbers.
 
 
@@ -29,6 +31,30 @@ class Parsed:
     command: str  #: Name of the command.
     parameters: dict[str, Any]  #: Values of all arguments and options, defaults included.
     arguments: frozenset[str]  #: Names of those that are arguments.
+
+
+def whole(text: str) -> int:
+    """Return an integer, also of 1e9 or 128.0."""
+    try:
+        number = Decimal(text)
+        if number.is_finite() and number == number.to_integral_value() and abs(number) < LARGEST:
+            return int(number)
+    except ArithmeticError:
+        pass
+    msg = f"must be an integer, got {text!r}"
+    raise typer.BadParameter(msg)
+
+
+def real(text: str) -> float:
+    """Return a number."""
+    try:
+        return float(text)
+    except ValueError:
+        msg = f"must be a number, got {text!r}"
+        raise typer.BadParameter(msg) from None
+
+
+PARSERS = {int: whole, float: real}
 
 
 class Help(dict[str, str]):
@@ -131,7 +157,7 @@ def command(function: Callable[..., bool | None]) -> Callable[..., None]:
     options: dict[str, inspect.Parameter] = {}
     for name, parameter in signature.items():
         if name in own:
-            options[name] = parameter.replace(annotation=hints[name])
+            options[name] = parameter.replace(annotation=_parsed(hints[name]))
         else:
             options |= {each.name: each for each in _options(hints[name]) if each.name not in own}
 
@@ -152,6 +178,23 @@ def command(function: Callable[..., bool | None]) -> Callable[..., None]:
     run.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in keyword}
     return run
+
+
+def _parsed(hint: Any) -> Any:
+    """Return the annotation of an option, with our parser if it takes integers or numbers."""
+    kind, option = get_args(hint)[:2]
+    plain = next((each for each in PARSERS if each in _kinds(kind)), None)
+    if plain is None or getattr(option, "min", None) is not None:
+        return hint
+    option = copy(option)
+    option.parser = PARSERS[plain]
+    return Annotated[kind, option]
+
+
+def _kinds(kind: Any) -> set[Any]:
+    """Return the types that an annotation names: int of `list[int] | None`."""
+    inner = get_args(kind)
+    return set().union(*map(_kinds, inner)) if inner else {kind}
 
 
 def _is_argument(hint: Any) -> bool:
@@ -180,7 +223,7 @@ def _options(hint: Any) -> Iterator[inspect.Parameter]:
         option = copy(option)
         option.help = own.get(name, option.help)
         option.rich_help_panel = section or option.rich_help_panel or heading
-        annotation = Annotated[kind, option]
+        annotation = _parsed(Annotated[kind, option])
         default = group.__dataclass_fields__[name].default
         yield inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation

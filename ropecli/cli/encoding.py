@@ -159,10 +159,20 @@ def _load(source: str, options: RotaryOptions, base: float | None) -> tuple[Mode
     overrides = read_overrides(options, base)
     overridden = override(describe(source), overrides, layer=options.layer)
     model = compute(overridden.description, sequence_length=used)
+    notes = (*overridden.notes, *length_notes(model))
     if options.write is None:
-        return model, overridden.notes
+        return model, notes
     write_configuration(options.write, overridden)
-    return model, (*overridden.notes, f"configuration written to {options.write}")
+    return model, (*notes, f"configuration written to {options.write}")
+
+
+def length_notes(model: Model) -> tuple[str, ...]:
+    """Return a note if a sequence length was given to a model that does not change with it."""
+    ropes = [layer.rotary for layer in model.layers if layer.rotary is not None]
+    if model.sequence_length is None or any(rope.depends_on_length for rope in ropes):
+        return ()
+    types = ", ".join(dict.fromkeys(rope.rope_type for rope in ropes))
+    return (f"--sequence-length has no effect on rope type {types}",)
 
 
 def read_overrides(options: OverrideOptions, base: float | None) -> Overrides:

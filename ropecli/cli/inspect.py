@@ -45,6 +45,7 @@ def inspect(
     factors, wavelengths against the context, and what lint finds. Exit code 1 if a finding
     is an error, or if the model has no RoPE.
     """
+    from ropecli.cli.encoding import length_notes
     from ropecli.models.lint.run import Inspection, lint_description
     from ropecli.models.load import check_length, compute, describe, read_settings
 
@@ -66,6 +67,7 @@ def inspect(
     except FileError as error:
         msg = f"{error}; see ropecli lint {source}"
         raise FileError(msg) from None
+    output.note(*length_notes(model))
     result = Inspection(model=model, findings=lint_description(described))
     output.show(result, output.parameters("reading", "examples", **{"as": model.reading}))
     return not any(finding.level == "error" for finding in result.findings)

@@ -36,7 +36,8 @@ def load_function(target: str) -> Callable[..., Any]:
         raise FileError(msg)
     by_path = module.endswith(SUFFIX)
     if by_path and not Path(module).is_file():
-        msg = f"{module} is not a file"
+        why = "it is not a file" if Path(module).exists() else "No such file or directory"
+        msg = f"cannot read {module}: {why}"
         raise FileError(msg)
     try:
         with in_reach(target):

@@ -104,6 +104,9 @@ class Positions:
         return self if self.table is None else replace(self, table=self.table.in_memory())
 
 
+IN_MEMORY = Path("positions")  #: Stands for the path of an array in memory.
+
+
 class PositionTable:
     """Positions in an array, in memory or in a file."""
 
@@ -118,6 +121,8 @@ class PositionTable:
         """
         self.shape, self.origin = reader.stored.shape, origin
         self._reader, self._offset = reader, offset
+        path = reader.stored.path
+        self._name = "positions" if path == IN_MEMORY else f"positions of {path}"
         self._point = (coordinates,) if coordinates > 1 else ()
         self._furthest: float | None = None
 
@@ -136,7 +141,8 @@ class PositionTable:
         if axes.sequence_axis:
             expected.append((axes.stored.shape[0], axes.sequence, *self._point))
         if self.shape not in expected:
-            msg = f"positions must have shape {' or '.join(map(str, expected))}, got {self.shape}"
+            shapes = " or ".join(map(str, expected))
+            msg = f"{self._name} must have shape {shapes}, got {self.shape}"
             raise ArgumentError(msg)
 
     def at(self, batch: slice, sequence: slice) -> NDArray[np.float64]:
@@ -229,7 +235,7 @@ def open_positions(
             origin = version_of(Path(source))
         else:
             array = as_array("positions", source)
-            stored = Stored(path=Path("positions"), shape=array.shape, dtype=array.dtype)
+            stored = Stored(path=IN_MEMORY, shape=array.shape, dtype=array.dtype)
             reader = MemoryReader(stored, array)
             origin = f"{array.dtype} {hashlib.sha256(array.tobytes()).hexdigest()}"
         table = PositionTable(reader, origin=origin, offset=shift, coordinates=coordinates)

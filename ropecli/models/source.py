@@ -20,6 +20,7 @@ STDIN = "-"
 EXAMPLE = "example:"  #: Begins the name of a bundled configuration.
 EXAMPLES = Path(__file__).with_name("configs")  #: Their folder.
 LARGEST = 4 << 20  #: Bytes of JSON that are read; real files have a few thousand.
+HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+(?<!\.json)(?<!\.gguf)")  #: As in "org/model".
 GGUF_MAGIC = b"GGUF"
 
 
@@ -86,7 +87,8 @@ def locate(source: str | os.PathLike[str]) -> Path:
         kind = path.stat().st_mode
     except (OSError, ValueError) as error:
         msg = f"cannot read {os.fspath(source)}: {getattr(error, 'strerror', None) or error}"
-        raise FileError(msg) from None
+        advice = "nothing is fetched from a hub: download its config.json and name that"
+        raise FileError(msg, advice if HUB_NAME.fullmatch(str(source)) else "") from None
     if not stat.S_ISDIR(kind):
         return path
     config = path / "config.json"

@@ -173,7 +173,7 @@ def _values(curves: Sequence[Decay], *, brief: bool) -> list[str]:
     for curve in curves:
         suffix = f" ({curve_label(curve)})" if len(curves) > 1 else ""
         for name, column in columns_of(curve).items():
-            columns.append([COLUMNS[name] + suffix, *(shortest_repr(column[i]) for i in rows)])
+            columns.append([COLUMNS[name] + suffix, *(f"{column[i]:.6g}" for i in rows)])
     lines = aligned(list(zip(*columns, strict=True)))
     if len(rows) < count:
         all_of_them = "" if brief else "; all of them: --json, or -o decay.csv"
@@ -202,7 +202,7 @@ def _contributions(curve: Decay) -> list[str]:
             ]
         )
     vectors = "q = k of length 1 in each pair" if curve.score is None else "the vectors given"
-    title = f"What each pair adds to the score of {vectors}, at these distances"
+    title = f"What each pair adds to the score of {vectors}"
     return ["", title, *aligned(rows)]
 
 

@@ -231,7 +231,7 @@ def test_positions_that_fit_one_file_are_not_held_against_another() -> None:
     np.save("five.npy", np.arange(5) * 3)
     out, err = read_output("encode", "a.npy", "b.npy", "--positions", "five.npy", code=2)
     assert out.startswith("b.npy")
-    assert err == "error: a.npy: positions must have shape (4,), got (5,)\n"
+    assert err == "error: a.npy: positions of five.npy must have shape (4,), got (5,)\n"
     expected = rotate(np.load("b.npy"), ROPE, np.arange(5) * 3)
     assert_same_bits("b", got=np.load("b.rope.npy"), expected=expected)
 

@@ -413,4 +413,4 @@ def test_positions_of_another_shape(shape: tuple[int, ...], here: Path) -> None:
         "p.npy",
     ]
     line = assert_refused(*command)
-    assert line == f"positions must have shape (6, 3), got {shape}"
+    assert line == f"positions of p.npy must have shape (6, 3), got {shape}"

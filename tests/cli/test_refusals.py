@@ -161,7 +161,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
             "output must end in .png, .svg, .pdf, .csv, .md, .tex, .json, got 'figure.bmp'",
         ),
         ("--dim abc", "...--dim...'abc'..."),
-        ("--dim 64 --dim 1e3", "...--dim...'1e3'..."),
+        ("--dim 64 --dim 1.5", "...--dim...'1.5'..."),
         ("--max-dist far", "...--max-dist...'far'..."),
         ("--q-row first", "...--q-row...'first'..."),
         ("--q q.npy", "q and k belong together, got only q"),
@@ -283,7 +283,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
             "the rotated coordinates must lie within the head dim 64, got rotary dim 2 from...",
         ),
         ("--seed abc", "...--seed...'abc'..."),
-        ("--max-position 1e5", "...--max-position...'1e5'..."),
+        ("--max-position 1e-5", "...--max-position...'1e-5'..."),
         ("--encoding foo", "encoding must be one of alibi, cope, ..., got 'foo'"),
         ("--encoding t5 --dim 4", "--encoding has no use for --dim; leave it out"),
         (
@@ -378,7 +378,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ),
         ("--model config.json --dim 4", "--model sets --dim itself; leave it out"),
         ("--model none.json", "cannot read none.json: No such file or directory"),
-        ("--length many", "Invalid value for '--length': Input should be a valid integer,..."),
+        ("--length many", "Invalid value for '--length': must be an integer, got 'many'"),
     ],
     "rotate": [
         ("1,2,3", "VECTOR must have an even number of coordinates, at least 2, got 3"),
@@ -408,7 +408,10 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("x.npy --sequence-axis 2", "sequence axis must be from 0 to 1 or from -3 to -2, got 2"),
         ("x.npy --dtype float16", "x.npy holds float32, not float16; omit --dtype"),
         ("x.npy --dtype int8", "dtype must be one of float64, float32, float16, bfloat16, got..."),
-        ("x.npy --positions three.npy", "positions must have shape (50,) or (3, 50), got (3,)"),
+        (
+            "x.npy --positions three.npy",
+            "positions of three.npy must have shape (50,) or (3, 50), got (3,)",
+        ),
         ("x.npy --positions nan.npy", "positions must be finite and at most 2^53 in..."),
         ("x.npy --positions none.npy", "cannot read none.npy: No such file or directory"),
         ("x.npy --offset 9007199254740992", "...2^53 in magnitude, got 9007199254740992 to..."),
@@ -543,7 +546,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("short.npy after.npy --json", "before and after must have one shape, got (3, 8) and..."),
     ],
     "check": [
-        ("nowhere.py:f", "nowhere.py is not a file"),
+        ("nowhere.py:f", "cannot read nowhere.py: No such file or directory"),
         ("math", "function must be given as module:function or file.py:function, got 'math'"),
         ("math:sqrt --form call", "form must be one of apply, tables, module, decoder, score,..."),
         ("math:sqrt --dim 7", "head dim must be an even number of at least 2, got 7"),

@@ -86,7 +86,7 @@ def test_nothing_stays_open(tmp_path: Path, name: str) -> None:
         with opened(job) as session:
             assert session.axes.head_dim == 8
             if job.positions is not None:
-                with pytest.raises(ValueError, match="positions must have shape"):
+                with pytest.raises(ValueError, match=r"positions of .* must have shape"):
                     _ = session.arrays
     with pytest.raises(TypeError, match="rope must be a Rotary, got str"):
         Job(input=tmp_path / name, rope="x")  # type: ignore[arg-type]
