@@ -52,8 +52,11 @@ class _Console(Console):
 
 
 def show(lines: Iterable[str], screen: Screen) -> None:
-    """Print a page, and the name of the file that was written; nothing for an empty page."""
-    page = "\n".join(lines).rstrip()
+    """Print a page, and the name of the file that was written; nothing for an empty page.
+
+    Sentences that are wider than a terminal are broken at spaces, which the terminal does not do.
+    """
+    page = "\n".join(part for line in lines for part in _fit(line, screen.width)).rstrip()
     if screen.saved is not None:
         page += f"\n\nWritten: {visible(str(screen.saved))}"
     if not page:
@@ -62,6 +65,13 @@ def show(lines: Iterable[str], screen: Screen) -> None:
     for pattern, colour in COLOURS.items():
         text.highlight_regex(pattern, colour)
     out().print(text)
+
+
+def _fit(line: str, width: int) -> list[str]:
+    """Break a sentence that is wider, and no row of a table, whose cells are two spaces apart."""
+    if len(line) <= width or "  " in line.strip():
+        return [line]
+    return wrapped(line, width, indent=len(line) - len(line.lstrip()))
 
 
 def out() -> Console:

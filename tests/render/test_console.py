@@ -100,6 +100,21 @@ def test_wrapped_leaves_a_short_line_alone() -> None:
     assert console.wrapped("FAIL  norm", 80, indent=6) == ["FAIL  norm"]
 
 
+def test_sentences_fit_a_terminal_and_tables_are_left_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines = ["  a sentence of many words", "name     1.5     2.5", "a short one"]
+    console.show(lines, console.Screen(width=16))
+    assert capsys.readouterr().out.splitlines() == [
+        "  a sentence of",
+        "  many words",
+        "name     1.5     2.5",
+        "a short one",
+    ]
+    console.show(lines, console.Screen())
+    assert capsys.readouterr().out.splitlines() == lines
+
+
 def test_wrapped_never_cuts_a_word() -> None:
     assert console.wrapped("x " + 30 * "9", 10, indent=2) == ["x", "  " + 30 * "9"]
 
