@@ -8,11 +8,15 @@ help screen, whose form changes with Typer's version.
 from __future__ import annotations
 
 import inspect
+import io
 import re
+import shlex
 import sys
 import textwrap
 import tomllib
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +24,7 @@ from ropecli.analyses.invariance import invariance
 from ropecli.checks.implementation.calling.convention import FREQS, ROLES
 from ropecli.checks.rotation_laws import LAWS
 from ropecli.checks.verify_encoding import verify_encoding
-from ropecli.cli.app import EXIT_BUG, EXIT_INTERRUPTED, build
+from ropecli.cli.app import EXIT_BUG, EXIT_INTERRUPTED, build, run
 from ropecli.encodings import ENCODINGS, encoding
 from ropecli.errors import RopecliError
 from ropecli.models.diff import diff
@@ -207,6 +211,80 @@ def _difference(ours: Model, config: Any, length: int | None, last: int, stack: 
     return f"{what}: {off:,.{0 if off > 100 else 1}f} rad at {last:,}" if off else what
 
 
+VERDICTS = {
+    "true": "True",
+    "condition": "True with a condition",
+    "false": "False",
+    "training": "Training claim",
+}
+
+
+def statements(_word: str) -> str:
+    """The statements of each document, counted by verdict, and then each with what shows it."""
+    documents = tomllib.loads((DOCS / "statements.toml").read_text())["document"]
+    every = [each for document in documents for each in document["statement"]]
+    first = {each["id"]: each for each in every if "id" in each}
+    for number, each in enumerate(every, 1):
+        each["number"] = number
+        if "as" in each:
+            each["as"] = first[each["as"]]
+            each["verdict"] = each["as"]["verdict"]
+    rows = []
+    sections = []
+    false = []
+    for document in documents:
+        given = [each["verdict"] for each in document["statement"]]
+        counts = [str(given.count(name)) for name in VERDICTS]
+        rows.append((document["title"], str(len(given)), *counts))
+        sections += [f"## {document['title']}", document["about"]]
+        for each in document["statement"]:
+            sections.append(_statement(each))
+            if each["verdict"] == "false" and "as" not in each:
+                false.append(f"* {_link(each)} {each['says']}")
+    table = _table(("document", "statements", *(v.lower() for v in VERDICTS.values())), rows)
+    return "\n\n".join([table, "False, each where it is first said:", "\n".join(false), *sections])
+
+
+def _link(each: dict[str, Any]) -> str:
+    return f"[{each['number']}](#s{each['number']})"
+
+
+def _statement(each: dict[str, Any]) -> str:
+    """One statement, what shows it, and what there is to know about it."""
+    where = f"{each['where']}: " if "where" in each else ""
+    said = f"**{each['number']}.** {where}{each['says']} **{VERDICTS[each['verdict']]}.**"
+    parts = [f"(s{each['number']})=", f"{said} See {_link(each['as'])}." if "as" in each else said]
+    for command, *patterns in each.get("run", []):
+        shown = "\n".join(_excerpt(command, pattern) for pattern in patterns)
+        parts.append(f"```text\n$ {command}\n{shown}\n```")
+    blocks = [language for language in ("python", "console") if language in each]
+    parts += [f"```{language}\n{each[language].strip()}\n```" for language in blocks]
+    return "\n\n".join([*parts, each["remark"].strip()] if "remark" in each else parts)
+
+
+def _excerpt(command: str, pattern: str) -> str:
+    """What a pattern finds in a command's output, with dots for the rest of its last line."""
+    printed = _output(command)
+    found = re.search(pattern, printed, re.MULTILINE)
+    if found is None:
+        msg = f"{command} prints nothing like {pattern!r}:\n{printed}"
+        raise ValueError(msg)
+    rest = printed[found.end() : found.end() + 1]
+    return found[0] + (" ..." if rest.strip() else "")
+
+
+@cache
+def _output(command: str) -> str:
+    streams = [io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2)]
+    with redirect_stdout(streams[0]), redirect_stderr(streams[1]):
+        code = run(shlex.split(command)[1:])
+    if code == EXIT_BUG:
+        raise ValueError(command)
+    for stream in streams:
+        stream.flush()
+    return "".join(stream.buffer.getvalue().decode() for stream in streams)
+
+
 MAKERS: dict[str, Callable[[str], str]] = {
     "usage": usage,
     "options": options,
@@ -222,6 +300,7 @@ MAKERS: dict[str, Callable[[str], str]] = {
     "about_rules": about_rules,
     "invariances": invariances,
     "stacks": stacks,
+    "statements": statements,
 }
 
 

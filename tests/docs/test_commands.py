@@ -38,7 +38,7 @@ def generate(*arguments: str, docs: Path = DOCS) -> subprocess.CompletedProcess[
         [sys.executable, str(docs / "generate.py"), *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,  # of a machine that others use too
         check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "0"},
     )

@@ -66,8 +66,9 @@ def test_blocks_do_what_they_say(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    if page.name == "check.md":
-        shutil.copytree(ROOT / "examples" / "kernels", tmp_path, dirs_exist_ok=True)
+    folders = {"check.md": tmp_path, "statements.md": tmp_path / "kernels"}
+    if page.name in folders:
+        shutil.copytree(ROOT / "examples" / "kernels", folders[page.name], dirs_exist_ok=True)
     examples = list(SYBIL.parse(page).examples())
     assert examples or "```python" not in page.read_text()
     for example in examples:
