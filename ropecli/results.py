@@ -10,7 +10,12 @@ import html
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Figure  # noqa: PLC0414  # exported: the only import of it
+    import os
+
+    import numpy as np
+    from matplotlib.axes import Axes as Axes  # noqa: PLC0414  # exported: the only import of them
+    from matplotlib.figure import Figure as Figure  # noqa: PLC0414
+    from numpy.typing import NDArray
 
 
 class Result:
@@ -31,15 +36,47 @@ class Result:
 
         return render.text(self)
 
+    def _shown(self) -> Result:
+        """Return what the view shows: the result itself, or a group of it alone."""
+        return self
+
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
+
+    def table(self) -> dict[str, NDArray[np.generic]]:
+        """Return the columns of `to_csv` by name, arrays of equal length."""
+        from ropecli import render
+
+        return render.arrays(self)
+
+    def to_csv(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
+        """Write the numbers to a file, as `-o FILE.csv` does where a command has it.
+
+        Args:
+            path: The file.
+            force: Replace an existing file.
+
+        Raises:
+            FileError: The file exists, or can't be written.
+        """
+        from ropecli import render
+
+        render.write_csv(self, path, force=force)
 
 
 class Drawable(Result):
     """A result with a picture."""
 
-    def figure(self) -> Figure:
-        """Return the picture that `-o FILE.png` writes."""
+    def figure(self, *, ax: Axes | None = None) -> Figure:
+        """Return the picture that `-o FILE.png` writes.
+
+        Args:
+            ax: Axes of a grid, such as `plt.subplots` makes, whose place the picture takes; the
+                figure that they are in is returned. By default a figure of its own.
+
+        Raises:
+            ArgumentError: Axes that are not in a grid.
+        """
         from ropecli import render
 
-        return render.draw(self)
+        return render.draw(self, ax)

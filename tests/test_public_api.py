@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import csv
 import dataclasses
 import html
 import inspect
@@ -13,9 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import assert_same_bits, assert_within
+from matplotlib.figure import Figure
 
 import ropecli
 from ropecli import Rotary, rotate
+from ropecli.files.formats.safetensors import serialize
+from ropecli.results import Drawable, Result
 
 #: The declarations of `__init__.pyi`, which type checkers read.
 STUB = [
@@ -239,7 +243,7 @@ def test_errors_are_ropeclis_and_pythons(name: str, builtin: type[Exception]) ->
 
 def test_rotary_and_its_properties() -> None:
     rope = ropecli.Rotary(head_dim=128, base=10_000.0, layout="interleaved")
-    assert rope == ropecli.Rotary(head_dim=128)
+    assert rope == ropecli.Rotary(head_dim=128) == ropecli.Rotary(128)
     assert hash(rope) == hash(ropecli.Rotary(head_dim=128))
     assert rope.inv_freq.dtype == np.float64
     assert rope.inv_freq.shape == (64,)
@@ -304,27 +308,46 @@ def test_encode_file_as_the_page_calls_it(tmp_path: Path) -> None:
     assert_same_bits("output.npy", got=got, expected=rotate(x, rope))
 
 
-@pytest.mark.slow
-def test_results_print_a_page_and_serve_notebooks(tmp_path: Path) -> None:
-    rope = Rotary(head_dim=4)
+def results(folder: Path) -> list[tuple[Any, str]]:
+    """A result of every kind, and how its page begins."""
+    rope = Rotary(4)
     x = np.random.default_rng(8).standard_normal((32, 4))
-    np.save(tmp_path / "x.npy", x)
-    encoded = ropecli.encode_file(tmp_path / "x.npy", tmp_path / "y.npy", rope)
-    (tmp_path / "out").mkdir()
-    files = ropecli.encode_files([tmp_path / "x.npy"], rope, folder=tmp_path / "out")
-    compared = ropecli.compare_file(tmp_path / "x.npy", tmp_path / "y.npy", rope)
+    np.save(folder / "x.npy", x)
+    encoded = ropecli.encode_file(folder / "x.npy", folder / "y.npy", rope)
+    (folder / "out").mkdir()
+    files = ropecli.encode_files([folder / "x.npy"], rope, folder=folder / "out")
+    compared = ropecli.compare_file(folder / "x.npy", folder / "y.npy", rope)
+    weights = {f"{name}_proj.weight": np.ones((8, 2)) for name in "qk"}
+    (folder / "a.safetensors").write_bytes(serialize(weights))
+    permuted = ropecli.permute(
+        folder / "a.safetensors", folder / "b.safetensors", to="half", heads=2
+    )
     yarn = {"rope_type": "yarn", "factor": 4.0, "attn_factor": 0.5}
     config = {"model_type": "llama", "head_dim": 64, "rope_theta": 5e5, "rope_scaling": yarn}
     lengths = {"max_position_embeddings": 32768, "hidden_size": 4096, "num_attention_heads": 64}
     model, findings = ropecli.load_model(config | lengths), ropecli.lint(config | lengths)
-    pages: list[tuple[Any, str]] = [
-        (encoded, f"{tmp_path / 'y.npy'} written in "),
+    other = ropecli.load_model("example:llama-2-7b")
+    wide = Rotary(8)
+    return [
+        (encoded, f"{folder / 'y.npy'} written in "),
         (files, "1 file written in "),
-        (compared, f"{tmp_path / 'y.npy'} is the rotation of "),
+        (compared, f"{folder / 'y.npy'} is the rotation of "),
+        (permuted, f"PASS  {folder / 'b.safetensors'}: 2 tensors"),
+        (ropecli.base_bound(wide, context_length=10, positions=20), "Sum of the pairs' cosines"),
+        (ropecli.base_scan(context_length=10, head_dim=8, grid=3), "Bases that hold a context"),
+        (
+            ropecli.bound(rope, [1.0, 2, 3, 4], [4.0, 3, 2, 1], max_distance=3),
+            "Bounds on the score of two vectors",
+        ),
+        (ropecli.chunks(rope, x, x), "Mean length of each pair of q and k"),
+        (ropecli.construct(rope, context_length=4), "Heads of position alone"),
+        (ropecli.coverage(wide, context_length=100), "Wavelength and turns of each pair"),
         (ropecli.decay(rope, max_distance=4), "RoPE's upper bound against distance"),
-        (ropecli.diff(model, model), "Same: the rotations agree"),
+        (ropecli.diff(model, other), "Different: "),
+        (ropecli.examples(), "name "),
         (ropecli.expected_score(ropecli.encoding("alibi"), max_distance=4), "Expected score of"),
         (findings[0], "error R012: rope_scaling.attn_factor: It has no effect"),
+        (ropecli.frequency_table(rope), "Frequency of each pair, dim 4"),
         (model, "config.json: llama, as transformers 5.23.0 reads it"),
         (ropecli.linear_cost(x, x, x, rope, rows=2), "elu, 32 tokens"),
         (ropecli.vectors()[0], "default-interleaved: rotation"),
@@ -335,13 +358,52 @@ def test_results_print_a_page_and_serve_notebooks(tmp_path: Path) -> None:
         (ropecli.linear(x, x, x, rope), "elu, 32 tokens"),
         (ropecli.precision(rope, context_length=9), "Errors that the dtypes of each stage"),
         (ropecli.rotation(x[0], rope), "R_m x at position m = 4"),
+        (ropecli.scale(wide, original_length=10, factor=2.0), "Methods that extend the context"),
         (ropecli.similarity(rope, max_distance=9), "Inner products of sinusoidal codes"),
         (ropecli.scores([ropecli.encoding("nope")]), "PASS: measurement and theory agree"),
         (ropecli.verify(rope, dtype="float64"), "   "),
         (ropecli.check(lambda x, p: rotate(x, rope, p), head_dim=4, select="norm"), "PASS  The "),
     ]
-    for result, begin in pages:
-        assert str(result).startswith(begin), type(result).__name__
+
+
+@pytest.mark.slow
+def test_every_result_prints_a_page_and_has_a_table_and_a_picture(tmp_path: Path) -> None:
+    shown = results(tmp_path)
+    for index, (result, begin) in enumerate(shown):
+        name = type(result).__name__
+        assert str(result).startswith(begin), name
         assert result._repr_html_() == f"<pre>{html.escape(str(result))}</pre>"
         assert not re.search(r" --\w| -\w ", str(result)), "an option of the command line"
+        table = result.table()
+        assert len({len(column) for column in table.values()}) == 1, name
+        file = tmp_path / f"{index}.csv"
+        result.to_csv(file)
+        with file.open(newline="") as stream:
+            heading, *rows = csv.reader(stream)
+        assert heading == list(table), name
+        assert len(rows) == len(next(iter(table.values()))) > 0, name
+        with pytest.raises(ropecli.FileError, match="exists"):
+            result.to_csv(file)
+        result.to_csv(file, force=True)
+        if isinstance(result, Drawable):
+            check_pictures(result)
+    public = [getattr(ropecli, name) for name in RESULTS]
+    kinds = {kind for kind in public if issubclass(kind, Result)}
+    assert kinds - {type(result) for result, _ in shown} == {ropecli.Trace}  # it needs PyTorch
     assert all(len(repr(case)) < 100 for case in ropecli.vectors())
+
+
+def check_pictures(result: Drawable) -> None:
+    """A result draws alone, and in the place of axes, with the neighbour untouched."""
+    alone = result.figure()
+    whole = Figure(figsize=(14, 8))
+    left, right = whole.subplots(1, 2)
+    assert result.figure(ax=left) is whole
+    assert right in whole.axes
+    assert left not in whole.axes
+    assert len(whole.axes) == 1 + len(alone.axes)
+    whole.draw_without_rendering()
+    widths = [each.get_position().width for each in whole.axes]
+    assert min(widths) > 0
+    with pytest.raises(ropecli.ArgumentError, match="axes of a grid"):
+        result.figure(ax=Figure().add_axes((0, 0, 1, 1)))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ropecli.results import Figure
+    from ropecli.results import Axes, Figure
 
 POSITIONS = 2**20  #: Searched by default.
 LONGEST = 2**32  #: Most positions of a search, which takes a minute at 64 pairs.
@@ -53,16 +53,17 @@ class BaseBound(Drawable):
     lowest: NDArray[np.float64]  #: Smallest B(m) in each part, (parts,).
     highest: NDArray[np.float64]  #: Largest B(m) in each part, (parts,).
 
-    def __str__(self) -> str:
-        return str(BaseBounds(bounds=(self,)))
+    def _shown(self) -> BaseBounds:
+        return BaseBounds(bounds=(self,))
 
-    def figure(self, *others: BaseBound) -> Figure:
+    def figure(self, *others: BaseBound, ax: Axes | None = None) -> Figure:
         """Return the sum of cosines against distance, with the first negative one marked.
 
         Args:
             *others: Further encodings for the same axes.
+            ax: As of every result.
         """
-        return BaseBounds(bounds=(self, *others)).figure()
+        return BaseBounds(bounds=(self, *others)).figure(ax=ax)
 
     @property
     def longest_context(self) -> int | None:

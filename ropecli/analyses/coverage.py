@@ -14,7 +14,7 @@ from ropecli.results import Drawable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ropecli.results import Figure
+    from ropecli.results import Axes, Figure
     from ropecli.rotary.rotary import Rotary
 
 TURN = 2 * math.pi  #: Radians.
@@ -34,16 +34,17 @@ class Coverage(Drawable):
     trained_turns: float  #: Turns n that a pair must complete in training, for the critical dim.
     critical_dim: int | None  #: 2 ceil(d/2 log_b(T / 2 pi n)), T as trained; None if no base.
 
-    def __str__(self) -> str:
-        return str(Coverages(coverages=(self,)))
+    def _shown(self) -> Coverages:
+        return Coverages(coverages=(self,))
 
-    def figure(self, *others: Coverage) -> Figure:
+    def figure(self, *others: Coverage, ax: Axes | None = None) -> Figure:
         """Return the wavelengths against the index of the pair, with the contexts as lines.
 
         Args:
             *others: Further encodings for the same axes.
+            ax: As of every result.
         """
-        return Coverages(coverages=(self, *others)).figure()
+        return Coverages(coverages=(self, *others)).figure(ax=ax)
 
     @property
     def incomplete(self) -> tuple[int, ...]:

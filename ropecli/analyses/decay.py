@@ -18,7 +18,7 @@ from ropecli.units import DOUBLE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ropecli.results import Figure
+    from ropecli.results import Axes, Figure
     from ropecli.rotary.rotary import Rotary
 
 REDUCTIONS = ("mean", "sum")
@@ -50,17 +50,18 @@ class Decay(Drawable):
         """The curve that all properties below are of: the finer one, if there is one."""
         return self.finer or self
 
-    def __str__(self) -> str:
-        return str(DecayCurves(curves=(self,)))
+    def _shown(self) -> DecayCurves:
+        return DecayCurves(curves=(self,))
 
-    def figure(self, *others: Decay, figure2: bool = False) -> Figure:
+    def figure(self, *others: Decay, figure2: bool = False, ax: Axes | None = None) -> Figure:
         """Return the curve of RoFormer's Figure 2, as a Matplotlib figure.
 
         Args:
             *others: Further curves for the same axes.
             figure2: Use the paper's own frame, 0 to 256, clipped as in print.
+            ax: As of every result.
         """
-        return DecayCurves(curves=(self, *others), figure2=figure2).figure()
+        return DecayCurves(curves=(self, *others), figure2=figure2).figure(ax=ax)
 
     @property
     def start(self) -> float:

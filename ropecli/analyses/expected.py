@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ropecli.analyses.decay import Decay
     from ropecli.encodings import Encoding
-    from ropecli.results import Figure
+    from ropecli.results import Axes, Figure
 
 BLOCK = 1 << 14  #: Copies whose scores are computed at a time.
 SAMPLES = 64  #: Tokens whose scores are averaged.
@@ -33,17 +33,20 @@ class Expected(Drawable):
     expected_score: NDArray[np.float64]  #: Mean over tokens and heads, (distances,).
     seed: int  #: Seed of the tokens.
 
-    def __str__(self) -> str:
-        return str(ExpectedCurves(curves=(self,)))
+    def _shown(self) -> ExpectedCurves:
+        return ExpectedCurves(curves=(self,))
 
-    def figure(self, *others: Expected, bound: Decay | None = None) -> Figure:
+    def figure(
+        self, *others: Expected, bound: Decay | None = None, ax: Axes | None = None
+    ) -> Figure:
         """Return expected score against distance, as a Matplotlib figure.
 
         Args:
             *others: Further curves for the same axes.
             bound: RoPE's bound for a panel above them, over the same distances.
+            ax: As of every result.
         """
-        return ExpectedCurves(curves=(self, *others), bound=bound).figure()
+        return ExpectedCurves(curves=(self, *others), bound=bound).figure(ax=ax)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ropecli.results import Figure
+    from ropecli.results import Axes, Figure
     from ropecli.rotary import Rotary
 
     Array = NDArray[np.float64]
@@ -76,16 +76,17 @@ class Precision(Drawable):
     policies: tuple[PolicyPrecision, ...]  #: In the order asked for.
     name: str | None = None  #: Name of the model, if any.
 
-    def __str__(self) -> str:
-        return str(Precisions(results=(self,)))
+    def _shown(self) -> Precisions:
+        return Precisions(results=(self,))
 
-    def figure(self, *others: Precision) -> Figure:
+    def figure(self, *others: Precision, ax: Axes | None = None) -> Figure:
         """Return phase and table errors against position, as a Matplotlib figure.
 
         Args:
             *others: Those of other encodings, next to it.
+            ax: As of every result.
         """
-        return Precisions(results=(self, *others)).figure()
+        return Precisions(results=(self, *others)).figure(ax=ax)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

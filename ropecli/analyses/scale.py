@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ropecli.results import Figure
+    from ropecli.results import Axes, Figure
 
 #: Methods, each with its rope type and the values of that type that it fixes.
 METHODS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
@@ -81,16 +81,17 @@ class Scale(Drawable):
     distance: NDArray[np.float64]  #: Middle of each part of the curves of the bound, (parts,).
     methods: tuple[ScaledEncoding, ...]  #: The first one is unscaled.
 
-    def __str__(self) -> str:
-        return str(Scales(scales=(self,)))
+    def _shown(self) -> Scales:
+        return Scales(scales=(self,))
 
-    def figure(self, *others: Scale) -> Figure:
+    def figure(self, *others: Scale, ax: Axes | None = None) -> Figure:
         """Return frequency ratios, bounds and longest contexts, a column for each encoding.
 
         Args:
             *others: Further encodings.
+            ax: As of every result.
         """
-        return Scales(scales=(self, *others)).figure()
+        return Scales(scales=(self, *others)).figure(ax=ax)
 
     def unchanged(self, method: ScaledEncoding) -> int:
         """Return the number of pairs that keep their frequency."""

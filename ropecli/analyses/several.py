@@ -11,19 +11,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self
 
-    from ropecli.results import Figure
+    from ropecli.results import Axes, Figure
 
 
 class Comparable(Drawable):
     """A result of one encoding, which can be shown next to those of others."""
 
-    def figure(self, *others: Self) -> Figure:
+    def figure(self, *others: Self, ax: Axes | None = None) -> Figure:
         """Return the picture that `-o FILE.png` writes.
 
         Args:
             *others: Results of further encodings for the same picture.
+            ax: As of every result.
         """
-        return Several(results=(self, *others)).figure() if others else super().figure()
+        return Several(results=(self, *others)).figure(ax=ax) if others else super().figure(ax=ax)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

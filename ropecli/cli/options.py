@@ -420,7 +420,7 @@ class OutputOptions(FileOptions):
             self.output,
             suffix=suffix_of(self.output, self.format),
             document=lambda: document.text(command, parameters, render.as_json(result, **options)),
-            table=lambda: view.table(result),
+            table=lambda: render.columns(result),
             figure=lambda: view.figure(result, **options),
             look=look,
             command=drawn,

@@ -5,18 +5,27 @@ A view is a module with `page`, and as far as its result has them `table`, `figu
 
 from __future__ import annotations
 
+import dataclasses
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping
 
+    import numpy as np
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
     from ropecli.render.console import Screen
     from ropecli.results import Drawable, Result
 
     Table = Mapping[str, Any]  #: Lists or arrays of equal length by name.
+
+
+SCALARS = (bool, int, float, str, Path, type(None))  #: What a cell of a table may be.
 
 
 class View(Protocol):
@@ -26,7 +35,7 @@ class View(Protocol):
         """Return the lines to print."""
 
     def table(self, result: Any) -> Table:
-        """Return the columns of the .csv file."""
+        """Return the columns of the .csv file; those of its records where a view has none."""
 
     def figure(self, result: Any, **options: Any) -> Figure:
         """Return the picture."""
@@ -41,12 +50,62 @@ def text(result: Result) -> str:
     """Return the page of a result in its short form."""
     from ropecli.render.console import Screen
 
-    return "\n".join(view_of(result).page(result, Screen(brief=True))).rstrip()
+    shown = result._shown()
+    return "\n".join(view_of(shown).page(shown, Screen(brief=True))).rstrip()
 
 
-def draw(result: Drawable) -> Figure:
-    """Return the picture of a result."""
-    return view_of(result).figure(result)
+def draw(result: Drawable, ax: Axes | None = None) -> Figure:
+    """Return the picture of a result, in the place of axes if there are some.
+
+    Raises:
+        ArgumentError: Axes that are not in a grid.
+    """
+    from ropecli.render.figure import in_place_of
+
+    with in_place_of(ax) as whole:
+        picture = view_of(result).figure(result)
+    return whole or picture
+
+
+def columns(result: Result) -> Table:
+    """Return the columns of a result: those of its view, or else a row for each of its records.
+
+    The records are the objects of its first tuple of objects, or the result itself.
+    """
+    make = getattr(view_of(result), "table", None)
+    if make is not None:
+        found: Table = make(result._shown())
+        return found
+    lists = (getattr(result, each.name) for each in dataclasses.fields(cast("Any", result)))
+    filled = (each for each in lists if isinstance(each, tuple) and each)
+    records = next((each for each in filled if dataclasses.is_dataclass(each[0])), (result,))
+    names = [each.name for each in dataclasses.fields(records[0])]
+    rows = {name: [getattr(record, name) for record in records] for name in names}
+    return {
+        name: [str(cell) if isinstance(cell, Path) else cell for cell in cells]
+        for name, cells in rows.items()
+        if all(isinstance(cell, SCALARS) for cell in cells)
+    }
+
+
+def arrays(result: Result) -> dict[str, NDArray[np.generic]]:
+    """Return the columns of a result as arrays; of objects where a cell is None."""
+    import numpy as np
+
+    return {name: np.asarray(column) for name, column in columns(result).items()}
+
+
+def write_csv(result: Result, path: str | os.PathLike[str], *, force: bool) -> None:
+    """Write the columns of a result to a file.
+
+    Raises:
+        FileError: The file exists, or can't be written.
+    """
+    from ropecli.files.atomic import replacing
+    from ropecli.render import save
+
+    with replacing(Path(path), force=force) as stream:
+        stream.write(save.csv(columns(result)).encode())
 
 
 def as_json(result: Result, **options: Any) -> Any:

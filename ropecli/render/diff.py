@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ropecli.models.diff import Difference, FieldDifference, LayerDifference
     from ropecli.models.model import Model
+    from ropecli.render import Table
     from ropecli.render.console import Screen
 
 
@@ -128,6 +129,17 @@ def _phases(layer: LayerDifference) -> list[str]:
         for limit, position in layer.first_position_over.items()
     )
     return [*aligned(rows), "", f"  radians passed: {firsts}"]
+
+
+def table(result: Difference) -> Table:
+    """Return a row for each pair of each kind of layer that rotates in both models."""
+    found = [(each, pair) for each in result.layers for pair in range(len(each.per_pair))]
+    return {
+        "a": [each.a for each, _ in found],
+        "b": [each.b for each, _ in found],
+        "pair": [pair for _, pair in found],
+        "radians_per_position": [each.per_pair[pair] for each, pair in found],
+    }
 
 
 @styled

@@ -65,6 +65,7 @@ FIXED: dict[Any, Any] = {
     "text.usetex": False,
 }
 _STYLE: ContextVar[str | None] = ContextVar("style", default=None)
+_PLACE: ContextVar[Any] = ContextVar("place", default=None)  #: A part of another figure.
 LARGEST_IMAGE = 10**8  #: Pixels of a .png.
 
 
@@ -194,11 +195,36 @@ def _set_title(picture: Figure, title: str) -> None:
     picture.suptitle(printable(title), parse_math=False)
 
 
+@contextlib.contextmanager
+def in_place_of(ax: Axes | None) -> Iterator[Figure | None]:
+    """Let the next blank figure be the place of axes in their own figure, which is yielded.
+
+    Raises:
+        ArgumentError: Axes that are not in a grid.
+    """
+    if ax is None:
+        yield None
+        return
+    cell, part, whole = ax.get_subplotspec(), ax.get_figure(), ax.get_figure(root=True)
+    if cell is None or part is None or whole is None:
+        msg = "ax must be axes of a grid, such as plt.subplots makes"
+        raise ArgumentError(msg)
+    if whole.get_layout_engine() is None:
+        whole.set_layout_engine("constrained")  # else labels of neighbours overlap
+    ax.remove()
+    token = _PLACE.set(part.add_subfigure(cell))
+    try:
+        yield whole
+    finally:
+        _PLACE.reset(token)
+
+
 def blank_figure(width: float, height: float) -> Figure:
     """Return an empty figure of that many inches, which arranges its panels itself."""
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width, height), layout="constrained")
+    place = _PLACE.get()
+    return place or Figure(figsize=(width, height), layout="constrained")
 
 
 def column_title(result: NamedResult) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from ropecli.checks.identify import Identification, Match
     from ropecli.checks.identify.parting import Parting
+    from ropecli.render import Table
     from ropecli.render.console import Screen
     from ropecli.rotary import Rotary
 
@@ -52,6 +53,14 @@ def as_json(result: Identification, *, models: Models | None = None, **_: object
         "flags": flags(result, models),
         "matches": result.matches,
     }
+
+
+def table(result: Identification) -> Table:
+    """Return a row for each pair; none where the rotation is not known."""
+    empty = np.zeros(0)
+    inv_freq = empty if result.inv_freq is None else result.inv_freq
+    uncertainty = empty if result.uncertainty is None else result.uncertainty
+    return {"pair": range(len(inv_freq)), "inv_freq": inv_freq, "uncertainty": uncertainty}
 
 
 def page(

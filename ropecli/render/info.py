@@ -6,15 +6,25 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ropecli.analyses.info import Info
+    from ropecli.render import Table
     from ropecli.render.console import Screen
 
 
 def page(result: Info, _: Screen) -> list[str]:
     """Return one line a fact."""
-    facts = result.versions | {
+    return [f"{name:<16} {value}" for name, value in _facts(result).items()]
+
+
+def table(result: Info) -> Table:
+    """Return a row for each fact."""
+    facts = _facts(result)
+    return {"name": [*facts], "value": [*facts.values()]}
+
+
+def _facts(result: Info) -> dict[str, str]:
+    return result.versions | {
         "threads": str(result.threads),
         "threading layer": result.threading_layer,
         "cache folder": result.cache_dir or "none: no folder can be written",
         "formats": " ".join(result.formats),
     }
-    return [f"{name:<16} {value}" for name, value in facts.items()]

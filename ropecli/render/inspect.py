@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ropecli.models.model import Layer, Model
+    from ropecli.render import Table
     from ropecli.render.console import Screen
     from ropecli.rotary import Rotary
 
@@ -93,6 +94,18 @@ def page(result: Model | Inspection, screen: Screen) -> list[str]:
     if screen.saved is None and not screen.brief:
         lines += ["", "Save the picture: -o wavelengths.png    all of it: --json"]
     return wrap_rows(lines, screen.width)
+
+
+def table(result: Model | Inspection) -> Table:
+    """Return a row for each pair of each kind of layer that rotates."""
+    model = result.model if isinstance(result, Inspection) else result
+    found = [(each.name, each.rotary) for each in model.layers if each.rotary is not None]
+    return {
+        "layer": [name for name, rope in found for _ in rope.inv_freq],
+        "pair": [pair for _, rope in found for pair in range(len(rope.inv_freq))],
+        "inv_freq": [value for _, rope in found for value in rope.inv_freq.tolist()],
+        "wavelength": [value for _, rope in found for value in rope.wavelength.tolist()],
+    }
 
 
 def figure(result: Model | Inspection) -> Figure:

@@ -6,6 +6,9 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ropecli.analyses.linear import Linear
 from ropecli.analyses.linear_cost import LinearCost
 from ropecli.render.figure import STYLE, blank_figure, colour, ink, styled
 from ropecli.render.labels import label
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ropecli.analyses.linear import Attention, Linear
+    from ropecli.analyses.linear import Attention
     from ropecli.analyses.linear_cost import Cost
     from ropecli.render import Table
     from ropecli.render.console import Screen
@@ -73,8 +76,17 @@ def _facts(form: Attention) -> dict[str, Any]:
     return {name: getattr(form, name) for name in (*names, "undefined_rows", "importance")}
 
 
-def table(result: LinearCost) -> Table:
-    """Return a row for each form and number of tokens."""
+def table(result: Linear | LinearCost) -> Table:
+    """Return a row for each form and number of tokens; without costs, one for each output."""
+    if isinstance(result, Linear):
+        attended = {"all keys": result.bidirectional, "causal": result.causal}
+        outputs = np.concatenate([each.output for each in attended.values()])
+        count = len(result.causal.output)
+        return {
+            "attention": [name for name in attended for _ in range(count)],
+            "token": np.tile(np.arange(count), 2),
+            **{f"output_{i}": column for i, column in enumerate(outputs.T)},
+        }
     names = ("sequence_length", "rows", "seconds", "peak_bytes")
     columns = {name: [x for cost in result.costs for x in getattr(cost, name)] for name in names}
     return {"form": [cost.form for cost in result.costs for _ in cost.rows], **columns}

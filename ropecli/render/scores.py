@@ -86,8 +86,13 @@ def _property(measured: Property) -> dict[str, Any]:
     return {name: getattr(measured, name) for name in names}
 
 
-def table(result: Scores) -> Table:
-    """Return a row for each encoding, query and key."""
+def table(result: Scores | Invariance) -> Table:
+    """Return a row for each encoding, query and key; or for each property of one encoding."""
+    if not isinstance(result, Scores):
+        found = result.properties.values()
+        names = ("max_error", "tolerance", "theory", "holds", "agrees")
+        measured = {name: [getattr(each, name) for each in found] for name in names}
+        return {"property": [*result.properties], **measured}
     queries, keys = result.maps[0].scores.shape
     count = len(result.maps)
     none = np.full(queries * keys, np.nan)

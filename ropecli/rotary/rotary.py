@@ -52,8 +52,8 @@ class Rotary:
 
     def __init__(
         self,
-        *,
         head_dim: int,
+        *,
         base: float = 10_000.0,
         layout: str = "interleaved",
         rotary_dim: int | None = None,
