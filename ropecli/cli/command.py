@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.models import ArgumentInfo
 
+from ropecli.cli.completion import completer
 from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -161,6 +162,11 @@ def command(function: Callable[..., bool | None]) -> Callable[..., None]:
         else:
             options |= {each.name: each for each in _options(hints[name]) if each.name not in own}
 
+    for name, each in options.items():
+        kind, option = get_args(each.annotation)[:2]
+        option = copy(option)
+        option.autocompletion = option.autocompletion or completer(function.__name__, name)
+        options[name] = each.replace(annotation=Annotated[kind, option])
     arguments = frozenset(name for name, each in options.items() if _is_argument(each.annotation))
 
     @functools.wraps(function)

@@ -22,6 +22,7 @@ from helpers import (
 )
 
 import ropecli
+from ropecli.cli import completion
 from ropecli.cli.app import COMMANDS, GROUPS, build
 
 GROUP = build()
@@ -170,9 +171,33 @@ def test_completion_offers_commands_and_options() -> None:
     for words, number, offered in [
         ("ropecli de", "1", ["decay"]),
         ("ropecli decay --max", "2", ["--max-dist"]),
+        ("ropecli decay --layout ", "3", ["interleaved", "half"]),
+        ("ropecli verify --encoding rope,t5,tu", "3", ["rope,t5,tupe"]),
     ]:
         done = run_cli(_ROPECLI_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=number)
         assert (done.returncode, done.stdout.split()) == (0, offered)
+    for shell in ("zsh", "fish"):
+        done = run_cli(
+            _ROPECLI_COMPLETE=f"complete_{shell}",
+            _TYPER_COMPLETE_ARGS="ropecli lint --explain R11",
+            _TYPER_COMPLETE_FISH_ACTION="get-args",
+        )
+        assert done.returncode == 0
+        assert re.findall(r"R\d+", done.stdout) == [f"R11{i}" for i in range(7)]
+
+
+@pytest.mark.parametrize("place", completion.VALUES)
+def test_values_that_the_shell_completes(place: str) -> None:
+    command, _, parameter = place.rpartition(".")
+    takes = [
+        name for name, each in GROUP.commands.items() if parameter in {p.name for p in each.params}
+    ]
+    complete = completion.completer(command or takes[0], parameter)
+    assert complete is not None
+    names = complete("")
+    assert len(names) > 1
+    assert complete(names[-1])[0] == names[-1]
+    assert takes if not command else command in takes
 
 
 # Results.
