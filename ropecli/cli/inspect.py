@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,12 +11,15 @@ from ropecli.cli.command import command
 from ropecli.cli.options import PictureOptions
 from ropecli.errors import ArgumentError, FileError, NoRotaryError
 
+if TYPE_CHECKING:
+    from ropecli.models.lint.run import Inspection
+
 
 @command
 def inspect(
-    source: Annotated[
-        str | None,
-        typer.Argument(metavar="SOURCE", help=f"Model: {options.SOURCE}."),
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="SOURCE", help=f"Model: {options.SOURCE}; a pattern of such."),
     ] = None,
     reading: Annotated[
         str | None,
@@ -39,44 +42,76 @@ def inspect(
       ropecli inspect config.json
       ropecli inspect model.gguf -o wavelengths.png
       ropecli inspect config.json --as vllm --sequence-length 32768
-      ropecli inspect example:llama-3.1-8b
+      ropecli inspect example:llama-3.1-8b 'models/*/config.json'
 
     Show which RoPE a model uses. For each kind of layer: rope type, base, head dim, layout,
     factors, wavelengths against the context, and what lint finds. Exit code 1 if a finding
     is an error, or if the model has no RoPE.
     """
     from ropecli.cli.encoding import length_notes
-    from ropecli.models.lint.run import Inspection, lint_description
-    from ropecli.models.load import check_length, compute, describe, read_settings
+    from ropecli.models.lint.run import Inspections
+    from ropecli.models.load import check_length
+    from ropecli.models.source import expand
+    from ropecli.render import console
 
     if examples:
-        _list_examples(source, output)
+        _list_examples(sources or [], output)
         return True
-    if source is None:
+    if not sources:
         msg = f"name a model: {options.SOURCE}; --examples lists the names"
         raise ArgumentError(msg)
-    length = check_length(sequence_length)
-    try:
-        described = describe(source)
-        read_settings(described, reading)
-    except NoRotaryError as error:
-        error.exit_code = 1  # an answer, and not a file that can't be read
-        raise
-    try:
-        model = compute(described, sequence_length=length, reading=reading).only(layer)
-    except FileError as error:
-        msg = f"{error}; see ropecli lint {source}"
-        raise FileError(msg) from None
-    output.note(*length_notes(model))
-    result = Inspection(model=model, findings=lint_description(described))
-    output.show(result, output.parameters("reading", "examples", **{"as": model.reading}))
-    return not any(finding.level == "error" for finding in result.findings)
+    names, length = expand(sources), check_length(sequence_length)
+    if len(names) > 1 and output.output is not None:
+        msg = f"-o draws one model, got {len(names)}: {', '.join(names)}"
+        raise ArgumentError(msg)
+    found, refused = _inspect(names, reading, length, layer)
+    if refused and (output.json or not found):
+        raise refused[0]
+    output.note(*(note for each in found for note in length_notes(each.model)))
+    result = found[0] if len(names) == 1 else Inspections(parts=tuple(found))
+    named = {"source": names[0]} if len(names) == 1 else {"sources": names}
+    used = {**named, "as": found[0].model.reading}
+    output.show(result, output.parameters("sources", "reading", "examples", **used))
+    for error in refused[:-1]:
+        console.note(str(error), kind="error")
+    if refused:
+        raise refused[-1]
+    return not any(finding.level == "error" for each in found for finding in each.findings)
 
 
-def _list_examples(source: str | None, output: PictureOptions) -> None:
+def _inspect(
+    names: list[str], reading: str | None, length: int | None, layer: str | None
+) -> tuple[list[Inspection], list[FileError]]:
+    """Return what each model uses, and the errors of those that say nothing or can't be read."""
+    from ropecli.models.lint.run import Inspection, lint_description
+    from ropecli.models.load import compute, describe, read_settings
+
+    found: list[Inspection] = []
+    refused: list[FileError] = []
+    for name in names:
+        try:
+            described = describe(name)
+            read_settings(described, reading)
+        except NoRotaryError as error:
+            error.exit_code = 1  # an answer, and not a file that can't be read
+            refused.append(error)
+            continue
+        except FileError as error:
+            refused.append(error)
+            continue
+        try:
+            model = compute(described, sequence_length=length, reading=reading).only(layer)
+        except FileError as error:
+            refused.append(FileError(f"{error}; see ropecli lint {name}"))
+        else:
+            found.append(Inspection(model=model, findings=lint_description(described)))
+    return found, refused
+
+
+def _list_examples(sources: list[str], output: PictureOptions) -> None:
     from ropecli.models.examples import examples
 
-    if source is not None or output.output is not None:
-        msg = f"--examples takes neither a source nor -o, got {source or output.output}"
+    if sources or output.output is not None:
+        msg = f"--examples takes neither a source nor -o, got {(*sources, output.output)[0]}"
         raise ArgumentError(msg)
     output.show(examples(), {"examples": True})

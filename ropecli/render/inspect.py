@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.models.lint.run import Inspection
+from ropecli.models.lint.run import Inspection, Inspections
 from ropecli.render import frequencies_figure
 from ropecli.render.console import visible, wrap_rows
 from ropecli.render.labels import ROPE_FIELDS, rope_as_json, sequences, shortest_repr
@@ -33,8 +34,10 @@ OWN_LINE = (
 LISTED = 4  #: Numbers of a list on the page.
 
 
-def as_json(result: Inspection) -> dict[str, Any]:
-    """Return the `result` of the document."""
+def as_json(result: Inspection | Inspections) -> dict[str, Any]:
+    """Return the `result` of the document: of one model, or of several in a list."""
+    if isinstance(result, Inspections):
+        return {"models": [as_json(part) for part in result.parts]}
     model = result.model
     return {
         "source": model.source,
@@ -82,8 +85,12 @@ def _lengths(model: Model) -> list[tuple[str, int]]:
     return [(name, length) for length, name in marked.items()]
 
 
-def page(result: Model | Inspection, screen: Screen) -> list[str]:
+def page(result: Model | Inspection | Inspections, screen: Screen) -> list[str]:
     """Return what each kind of layer uses, then the findings of lint."""
+    if isinstance(result, Inspections):
+        alone = replace(screen, brief=True)
+        pages = (["", *page(part, alone)] for part in result.parts)
+        return [line for lines in pages for line in lines][1:]
     model = result.model if isinstance(result, Inspection) else result
     kind = "" if model.model_type is None else f": {visible(model.model_type)}"
     lines = [f"{visible(model.source)}{kind}, as {model.stack} reads it"]

@@ -143,3 +143,33 @@ def test_window_of_sliding_layers_counts_for_complete_turns(tmp_path: Path) -> N
 def test_base_is_written_as_options_take_it(tmp_path: Path) -> None:
     text = read_stdout("inspect", saved(tmp_path, LLAMA_31 | {"rope_theta": 10_000_000.0}))
     assert re.search(r"base +10000000\n", text)
+
+
+# Several models.
+
+
+def test_several_models_are_told_in_their_order(tmp_path: Path) -> None:
+    for name, content in {"a": LLAMA_31, "b": PHI_3}.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    text = read_stdout("inspect", "example:llama-3.1-8b", f"{tmp_path}/*.json", "-q")
+    heads = [line.split(": ")[0] for line in text.splitlines() if line.endswith(" reads it")]
+    assert heads == ["example:llama-3.1-8b", f"{tmp_path}/a.json", f"{tmp_path}/b.json"]
+    assert read_stdout("inspect", f"{tmp_path}/b.json", "-q") in text
+    got = read_json("inspect", f"{tmp_path}/a.json", f"{tmp_path}/b.json")
+    alone = read_json("inspect", f"{tmp_path}/a.json")
+    assert got["result"]["models"][0] == alone["result"]
+    assert got["parameters"]["sources"] == [f"{tmp_path}/a.json", f"{tmp_path}/b.json"]
+
+
+def test_models_that_can_be_read_are_told_beside_those_that_cannot(tmp_path: Path) -> None:
+    (tmp_path / "none.json").write_text('{"model_type": "bert"}')
+    llama = saved(tmp_path, LLAMA_31)
+    done = run_here("inspect", str(tmp_path / "none.json"), llama, "-q")
+    assert done.returncode == 1
+    assert done.stdout == read_stdout("inspect", llama, "-q")
+    assert "no rotary position embedding found" in done.stderr
+    done = run_here("inspect", str(tmp_path / "missing.json"), llama, "--json")
+    assert (done.returncode, done.stdout) == (2, "")
+    done = run_here("inspect", llama, llama, "-o", str(tmp_path / "x.png"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "-o draws one model, got 2" in done.stderr

@@ -42,6 +42,13 @@ class Inspection(Drawable, view="inspect"):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Inspections(Result, view="inspect"):
+    """Several models with the findings of lint."""
+
+    parts: tuple[Inspection, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class LintedFile:
     """A source with its findings."""
 
