@@ -90,7 +90,7 @@ def table(result: DecayCurves) -> Table:
         return _contribution_table(curves)
     names: dict[str, Any] = {}
     if len(curves) > 1:
-        names["curve"] = [curve_label(curve) for curve in curves for _ in curve.relative_distance]
+        names["encoding"] = [curve_label(each) for each in curves for _ in each.relative_distance]
     distances = {"relative_distance": np.concatenate([c.relative_distance for c in curves])}
     parts = [columns_of(curve) for curve in curves]
     return names | distances | {n: np.concatenate([p[n] for p in parts]) for n in parts[0]}
@@ -107,7 +107,7 @@ def _contribution_table(curves: Sequence[Decay]) -> Table:
         parts["contribution"].append(terms.T.ravel())
         names += [curve_label(curve)] * terms.size
     columns = {name: np.concatenate(part) for name, part in parts.items()}
-    return columns if len(curves) == 1 else {"curve": names, **columns}
+    return columns if len(curves) == 1 else {"encoding": names, **columns}
 
 
 def page(result: DecayCurves, screen: Screen) -> list[str]:

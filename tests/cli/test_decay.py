@@ -224,7 +224,7 @@ def columns(*models: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     with Path("x.csv").open(newline="") as stream:
         for row in csv.DictReader(stream):
-            found.setdefault(row.get("curve", ""), []).append(row["relative_upper_bound"])
+            found.setdefault(row.get("encoding", ""), []).append(row["relative_upper_bound"])
     return found
 
 

@@ -85,7 +85,7 @@ def test_a_figure_carries_the_command_that_draws_it_again(line: str) -> None:
     ("line", "heads"),
     [
         (DECAY, "relative_distance,relative_upper_bound"),
-        (f"{DECAY} --base 70", "curve,relative_distance,relative_upper_bound"),
+        (f"{DECAY} --base 70", "encoding,relative_distance,relative_upper_bound"),
         (ENCODINGS, "encoding,relative_distance,relative_upper_bound,expected_score"),
         (SCORES, "encoding,query_position,key_position,score,..."),
     ],
@@ -102,7 +102,7 @@ def test_numbers_are_those_of_the_document(line: str, heads: str) -> None:
     by_name: dict[str, list[float]] = {}
     for row in rows:
         name, value = next(iter(row.values())), row[column]
-        by_name.setdefault(name if heads.startswith(("c", "e")) else "", []).append(float(value))
+        by_name.setdefault(name if heads.startswith("e") else "", []).append(float(value))
     key = {"score": "scores"}.get(column, column)
     curves = document["result"].get("curves") or document["result"]["encodings"]
     found = [np.ravel(each[key]).tolist() for each in curves if each[key] is not None]

@@ -275,7 +275,7 @@ def test_csv_holds_every_value_exactly() -> None:
 def test_csv_of_several_curves_has_them_one_after_another() -> None:
     curves = [curve([2, 1]), curve([4, 3], base=10_000.001)]
     heading, *rows = csv_rows(*curves)
-    assert heading == ["curve", "relative_distance", "relative_upper_bound"]
+    assert heading == ["encoding", "relative_distance", "relative_upper_bound"]
     first, second = "dim 4, base 10000", "dim 4, base 10000.001"
     assert rows == [
         [first, "0.0", "2.0"],
