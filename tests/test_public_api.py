@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import csv
 import dataclasses
+import doctest
 import html
 import inspect
 import re
@@ -222,6 +223,14 @@ def test_class_is_documented_with_its_public_members(name: str) -> None:
 
 def test_package_is_typed() -> None:
     assert Path(ropecli.__file__).with_name("py.typed").exists()
+
+
+@pytest.mark.slow
+def test_example_of_check_does_what_it_says() -> None:
+    (example,) = doctest.DocTestFinder(recurse=False).find(ropecli.check, "check", globs={})
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    failed, tried = doctest.DocTestRunner(optionflags=flags).run(example)
+    assert (failed, tried) == (0, 6)
 
 
 # Errors.

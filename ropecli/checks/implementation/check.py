@@ -158,11 +158,31 @@ def check(
         force: Replace files that exist.
         progress: Takes the number of laws that were judged, and of all.
 
+    Returns:
+        The verdict. `print` shows it; `passed` is the answer, `convention` how the implementation
+        was called, `diagnosis` what is wrong, and `checks` has the error and the tolerance of
+        each law.
+
     Raises:
         ArgumentError: An unusable value.
         ArgumentTypeError: An argument of the wrong type.
         FileError: A name that can't be loaded, or a file that can't be written.
         CallError: No way to call it was found.
+
+    Example:
+        >>> import numpy as np
+        >>> import ropecli
+        >>> def rope(x, positions):  # x is (..., sequence, head_dim)
+        ...     half = x.shape[-1] // 2
+        ...     angle = positions[:, None] * 10_000.0 ** (-np.arange(half) / half)
+        ...     a, b, cos, sin = x[..., :half], x[..., half:], np.cos(angle), np.sin(angle)
+        ...     turned = [a * cos - b * sin, a * sin + b * cos]
+        ...     return np.concatenate(turned, axis=-1).astype(x.dtype)
+        >>> verdict = ropecli.check(rope, expect=ropecli.Rotary(64, base=500_000.0, layout="half"))
+        >>> verdict.passed
+        False
+        >>> print(verdict.diagnosis)
+        other frequencies: base 10000, expected 500000; ...
     """
     begin = time.perf_counter()
     given = {
