@@ -9,7 +9,9 @@ from collections import Counter
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -55,7 +57,7 @@ def real(text: str) -> float:
         raise typer.BadParameter(msg) from None
 
 
-PARSERS = {int: whole, float: real}
+PARSERS: dict[Any, Callable[[str], Any]] = {int: whole, float: real}
 
 
 class Help(dict[str, str]):
@@ -76,6 +78,12 @@ class Section(str):
 
 class GroupedCommands(TyperGroup):
     """A group that lists its commands under the headings that they have."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the options in front of a command."""
+        _read_plainly(self, ctx)
+        rest: list[str] = super().parse_args(ctx, args)
+        return rest
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands by heading."""
@@ -105,6 +113,7 @@ class SectionedCommand(TyperCommand):
             if times > 1 and _takes_one(option):
                 msg = f"{'/'.join(option.opts)} takes one value, got {times}"
                 raise ArgumentError(msg)
+        _read_plainly(self, ctx)
         rest: list[str] = super().parse_args(ctx, words)
         return rest
 
@@ -126,6 +135,66 @@ class SectionedCommand(TyperCommand):
         # --help comes last, in the section that all commands have.
         sections.setdefault("Output", []).append(sections["Options"].pop())
         _write_sections(formatter, sections)
+
+
+def _read_plainly(command: Any, ctx: Any) -> None:
+    """Have a command read plain values itself: Typer imports Pydantic for each of them.
+
+    Whatever is not plain, and so whatever is refused, is left to Typer.
+    """
+    hints = inspect.signature(command.callback).parameters
+    for parameter in command.get_params(ctx):
+        hint = hints[parameter.name].annotation if parameter.name in hints else None
+        parameter.process_value = functools.partial(
+            _process, parameter, parameter.process_value, *_kind_and_info(hint)
+        )
+
+
+def _process(
+    parameter: Any, by_typer: Callable[..., Any], kind: Any, info: Any, ctx: Any, value: Any
+) -> Any:
+    """Return the value of a parameter, as its `process_value` does."""
+    several = parameter.multiple or parameter.nargs == -1
+    read: Any = None
+    if value is None or (several and not value):
+        if parameter.required:
+            return by_typer(ctx, value)
+        read = () if several else None
+    else:
+        try:
+            read = [_plain(kind, info, x) for x in value] if several else _plain(kind, info, value)
+        except (ValueError, typer.BadParameter):
+            return by_typer(ctx, value)
+    return read if parameter.callback is None else parameter.callback(ctx, parameter, read)
+
+
+def _kind_and_info(hint: Any) -> tuple[Any, Any]:
+    """Return the type of one value of an annotation, and Typer's description of it."""
+    if get_origin(hint) is not Annotated:
+        return None, None
+    kind, info, *_ = get_args(hint)
+    if get_origin(kind) in {Union, UnionType}:
+        kind = next(each for each in get_args(kind) if each is not NoneType)
+    return (get_args(kind)[0] if get_origin(kind) is list else kind), info
+
+
+def _plain(kind: Any, info: Any, value: Any) -> Any:
+    """Return a plain value.
+
+    Raises:
+        ValueError: It is not plain, or out of range.
+        BadParameter: It is not a number.
+    """
+    if isinstance(value, str) and kind in {int, float, Path}:
+        value = PARSERS.get(kind, kind)(value)
+    if kind not in {str, int, float, Path, bool} or not isinstance(value, kind):
+        raise ValueError
+    if kind is not bool and isinstance(value, bool):
+        raise ValueError
+    low, high = (getattr(info, name, None) for name in ("min", "max"))
+    if (low is not None and not value >= low) or (high is not None and not value <= high):
+        raise ValueError
+    return value
 
 
 def _takes_one(parameter: Any) -> bool:
