@@ -10,6 +10,7 @@ import pytest
 from helpers import run_python, slow
 
 import ropecli
+from ropecli.cli.app import build
 
 HEAVY = ["numpy", "numba", "matplotlib", "ml_dtypes", "mpmath", "typer", "rich", "plotille"]
 #: What must not come with a part of the library, over and above what the layers' contracts say.
@@ -57,6 +58,47 @@ assert "numba" not in sys.modules and "ropecli.analyses.decay" not in sys.module
 """
     done = run_python(code)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+#: Commands without a picture, run one after another in one process, and what none of them loads.
+COMMANDS_WITHOUT = {
+    ("--help", "--version"): ["pydantic", "numpy", "ropecli.cli.options", "ropecli.cli.lint"],
+    ("lint --help", "lint {config}", "inspect {config}", "diff {config} {config}"): [
+        "pydantic", "numba", "matplotlib", "mpmath", "plotille", "urllib.request", "torch",
+    ],
+    ("decay --dim 8 --max-dist 4", "coverage --dim 8 --context 64"): [
+        "pydantic", "matplotlib", "mpmath", "urllib.request", "torch",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("commands", [*[*COMMANDS_WITHOUT][:2], *slow(*[*COMMANDS_WITHOUT][2:])])
+def test_commands_load_what_they_use(commands: tuple[str, ...], tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(
+        '{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4,'
+        ' "max_position_embeddings": 2048, "rope_theta": 10000.0}'
+    )
+    lines = [each.format(config=config.name) for each in commands]
+    code = f"""
+import sys
+from ropecli.cli.app import run
+for line in {lines}:
+    if run(line.split()):
+        sys.exit(f"{{line}} failed")
+    loaded = [name for name in {COMMANDS_WITHOUT[commands]} if name in sys.modules]
+    if loaded:
+        sys.exit(f"{{line}} loads {{loaded}}")
+"""
+    done = run_python(code, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_list_of_commands_says_what_their_modules_do() -> None:
+    """It reads their sources, and imports none."""
+    listed = build(to_list=True).commands
+    for name, each in build().commands.items():
+        assert listed[name].short_help == each.short_help
 
 
 #: Modules of other libraries that are internal though their names do not begin with _.

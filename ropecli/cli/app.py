@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import io
 import os
+import pkgutil
 import re
 import sys
 import traceback
@@ -84,8 +85,13 @@ Environment:           NO_COLOR, FORCE_COLOR, COLUMNS; NUMBA_NUM_THREADS;
 """
 
 
-def build(names: Iterable[str] = COMMANDS) -> Any:
-    """Return the command line with some of the commands, whose modules are imported."""
+def build(names: Iterable[str] = COMMANDS, *, to_list: bool = False) -> Any:
+    """Return the command line with some of the commands, whose modules are imported.
+
+    Args:
+        names: Of the commands.
+        to_list: The commands are listed and not run, for which no module is imported.
+    """
     app = typer.Typer(
         add_completion=True,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -94,9 +100,8 @@ def build(names: Iterable[str] = COMMANDS) -> Any:
     )
     app.callback(cls=GroupedCommands, help=EXAMPLES, epilog=CLOSING)(_root)
     for name in names:
-        module = name.replace("-", "_")
-        function = getattr(importlib.import_module(f"ropecli.cli.{module}"), module)
-        text = function.__doc__ or ""
+        function = _listed if to_list else _function(name)
+        text = _help_in_source(name) if to_list else function.__doc__ or ""
         about = " ".join(text.rpartition("\n\n")[2].split())
         summary = re.split(r"\.(?= [A-Z]|$)", about)[0]
         app.command(
@@ -107,6 +112,22 @@ def build(names: Iterable[str] = COMMANDS) -> Any:
             rich_help_panel=next(group for group in GROUPS if name in GROUPS[group]),
         )(function)
     return get_command(app)
+
+
+def _function(name: str) -> Any:
+    module = name.replace("-", "_")
+    return getattr(importlib.import_module(f"ropecli.cli.{module}"), module)
+
+
+def _listed() -> None:
+    """Take the place of a command that is not run."""
+
+
+def _help_in_source(name: str) -> str:
+    """Return the docstring of a command; all modules would take longer than the rest of --help."""
+    module = name.replace("-", "_")
+    source = (pkgutil.get_data("ropecli.cli", f"{module}.py") or b"").decode()
+    return source.partition(f"\ndef {module}(")[2].split('"""')[1]
 
 
 def _show_version(wanted: bool) -> None:
@@ -160,11 +181,11 @@ def run(arguments: list[str]) -> int:
 
 def _invoke(arguments: list[str]) -> int:
     """Run as Typer's own main does, without its exits on an interrupt and on a closed pipe."""
-    if arguments[0] == "help":
+    if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
     try:
         command = _build_for(arguments)
-        name = arguments[0]
+        name = arguments[0] if arguments else ""
         own = {name: defaults(name, command.commands.get(name))}
         with command.make_context("ropecli", list(arguments), default_map=own) as context:
             command.invoke(context)
@@ -175,7 +196,9 @@ def _invoke(arguments: list[str]) -> int:
 
 def _build_for(arguments: list[str]) -> Any:
     """Return the command line with the one command that is given, or else with all."""
-    return build([name for name in arguments[:1] if name in COMMANDS] or COMMANDS)
+    if arguments and arguments[0] in COMMANDS:
+        return build(arguments[:1])
+    return build(to_list=not {*arguments} & {*COMMANDS})
 
 
 def _explain(error: Exception) -> int:

@@ -10,8 +10,8 @@ import textwrap
 import warnings
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
+from html import escape
 from typing import TYPE_CHECKING, Any, ParamSpec
-from xml.sax.saxutils import escape
 
 import numpy as np
 from platformdirs import user_cache_path
@@ -340,7 +340,7 @@ def figure_bytes(figure: Figure, *, suffix: str, command: str, dpi: float | None
     content = buffer.getvalue()
     if suffix == ".svg":  # read aloud by screen readers, as Matplotlib's own metadata is not
         begin, end, rest = content.partition(b"</title>")
-        content = begin + end + f"\n <desc>{escape(text)}</desc>".encode() + rest
+        content = begin + end + f"\n <desc>{escape(text, quote=False)}</desc>".encode() + rest
         content = content.replace(b"<svg ", b'<svg role="img" ', 1)
     return content
 
