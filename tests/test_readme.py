@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +18,6 @@ pytestmark = pytest.mark.slow
 COMPILED = not config.DISABLE_JIT
 README = (ROOT / "README.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-CONSOLE = re.findall(r"^\$ (ropecli .*)$", README, re.MULTILINE)
 #: `ropecli` in a shell's words; what it prints is kept, and checks are of fewer positions.
 SHORT = '[ "$1" != check ] || set -- "$@" --context 512'
 ROPECLI = f'{SHORT}\n"{sys.executable}" -m ropecli "$@" > "printed by $*"'
@@ -40,7 +38,7 @@ def test_commands_run_one_after_another(tmp_path: Path) -> None:
     used = README.partition("## Use\n")[2].partition("\n## ")[0]
     blocks = re.findall(r"```(?:bash|console)\n(.*?)```", used, re.DOTALL)
     script = "".join(re.sub(r"^\$ ", "", block, flags=re.MULTILINE) for block in blocks)
-    assert script.count("\nropecli ") >= 8
+    assert len(re.findall(r"^ropecli ", script, re.MULTILINE)) >= 8
     (tmp_path / "bin").mkdir()
     commands = {"python": f'exec "{sys.executable}" "$@"', "ropecli": ROPECLI}
     for name, line in commands.items():
@@ -58,13 +56,18 @@ def test_commands_run_one_after_another(tmp_path: Path) -> None:
         env={**os.environ, **paths, "NUMBA_DISABLE_JIT": "0"},
     )
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "model.npy").exists()
-    for line in CONSOLE:
-        words = " ".join(shlex.split(line)[1:])
-        assert (tmp_path / f"printed by {words}").read_text()
+    assert (tmp_path / "figure2.png").exists()
+    judged = tmp_path / "printed by check mine.py:rope --model example:llama-3.1-8b --context 512"
+    assert judged.read_text().startswith("FAIL")
     # There and back: twice 2.5 ulp of a pair's length, an ulp being at most 2^-23 of it.
     x, back = (np.load(tmp_path / f"{name}.npy") for name in ("queries", "back"))
     assert np.abs(back - x).max() <= 5 * 2.0**-23 * np.sqrt(2) * np.abs(x).max()
+
+
+def test_failure_is_the_one_of_the_case_studies() -> None:
+    (shown,) = re.findall(r"```text\n(\$ ropecli check .*?)```", README, re.DOTALL)
+    page = (ROOT / "docs" / "case-studies.md").read_text()
+    assert [part in page for part in shown.split("...\n")] == [True, True]
 
 
 def test_links_lead_somewhere() -> None:
