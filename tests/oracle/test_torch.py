@@ -57,6 +57,24 @@ def test_tables_in_the_dtype_of_half_precision_data_are_wrong_far_out() -> None:
         assert wrong or failures(verdict) == []
 
 
+def test_a_function_that_counts_positions_in_the_dtype_of_its_data() -> None:
+    # The one of docs/statements.md, in PyTorch.
+    import torch
+
+    def transform(x: Any) -> Any:
+        length, d = x.shape[-2:]
+        step = torch.tensor(10_000.0, dtype=x.dtype).log() / (d // 2)
+        theta = (-torch.arange(d // 2).to(x.dtype) * step).exp()
+        angle = torch.arange(length).to(x.dtype)[:, None] * theta
+        c, s = angle.cos(), angle.sin()
+        a, b = x[..., ::2], x[..., 1::2]
+        return torch.stack([a * c - b * s, a * s + b * c], dim=-1).flatten(-2)
+
+    assert failures(check_here(transform, framework="torch", dtypes="float32")) == []
+    wrong = failures(check_here(transform, framework="torch"))
+    assert any("in calls of bfloat16 or float16" in each for each in wrong)
+
+
 def test_transformers_apply_functions() -> None:
     from transformers.models.cohere.modeling_cohere import apply_rotary_pos_emb as cohere
     from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
