@@ -76,6 +76,7 @@ from ropecli.files.encoded import EncodedFiles as EncodedFiles
 from ropecli.files.many import encode_files as encode_files
 from ropecli.files.permute.permute import Permuted as Permuted
 from ropecli.files.permute.permute import PermutedTensor as PermutedTensor
+from ropecli.files.permute.permute import check_permuted as check_permuted
 from ropecli.files.permute.permute import permute as permute
 from ropecli.files.permute.proof import PermutationProof as PermutationProof
 from ropecli.models.diff import Difference as Difference

@@ -133,6 +133,7 @@ def test_public_names_are_those_of_the_contract() -> None:
         "lint",
         "load_model",
         "Policy",
+        "check_permuted",
         "permute",
         "precision",
         "rope",

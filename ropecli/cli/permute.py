@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,7 +17,7 @@ from ropecli.errors import ArgumentError
 def permute(
     input: Annotated[Path, typer.Argument(metavar="INPUT", help="Weights, .safetensors.")],
     output: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             "-o",
             "--output",
@@ -25,11 +25,15 @@ def permute(
             help="Output file, .safetensors.",
             rich_help_panel="Output",
         ),
-    ],
+    ] = None,
     to: Annotated[
-        str,
+        str | None,
         typer.Option(metavar="LAYOUT", help="Layout of the output, half or interleaved."),
-    ],
+    ] = None,
+    check: Annotated[
+        Path | None,
+        typer.Option(metavar="OUT", help="Prove a conversion of INPUT that was done elsewhere."),
+    ] = None,
     heads: Annotated[int | None, typer.Option(metavar="N", help="Number of query heads.")] = None,
     kv_heads: Annotated[
         int | None, typer.Option(metavar="N", help="Number of key heads. [default: --heads]")
@@ -70,15 +74,17 @@ def permute(
     Examples:
       ropecli permute a.safetensors -o b.safetensors --to half --model config.json
       ropecli permute a.safetensors -o b.safetensors --to interleaved --heads 32
-      ropecli permute a.safetensors -o b.safetensors --to half --heads 8 --seed 1
+      ropecli permute a.safetensors --check b.safetensors --to half --heads 8
 
     Convert query and key weights between layouts, and prove it. Rows are moved unchanged, and all
     else is copied. Then the scores of the old weights in the old layout are compared with those of
-    the new weights in the new layout. Exit code 1, and no file, if scores differ.
+    the new weights in the new layout. Exit code 1, and no file, if scores differ. With --check,
+    a file that somebody else converted is proven in the same way.
     """
     from ropecli.cli.encoding import refuse_beside_model, refuse_without_model
     from ropecli.cli.progress import progress_bar
     from ropecli.files.permute.moves import DEFAULT
+    from ropecli.files.permute.permute import check_permuted
     from ropecli.files.permute.permute import permute as convert
 
     if model is not None:
@@ -102,23 +108,32 @@ def permute(
     if heads is None:
         msg = "the number of heads is needed"
         raise ArgumentError(msg, "pass `heads` and `kv_heads`, or `model`")
+    if to is None:
+        msg = "--to must be half or interleaved, got none"
+        raise ArgumentError(msg)
     globs = tuple(tensor) if tensor else DEFAULT
-    with progress_bar(input.name, wanted=not page.quiet) as progress:
-        result = convert(
-            input,
-            output,
-            to=to,
-            heads=heads,
-            kv_heads=kv_heads,
-            head_dim=head_dim,
-            rotary_dim=rotary_dim,
-            rotary_offset=rotary_offset or 0,
-            tensors=globs,
-            seed=seed,
-            force=force,
-            progress=progress,
-        )
+    numbers: dict[str, Any] = {
+        "to": to,
+        "heads": heads,
+        "kv_heads": kv_heads,
+        "head_dim": head_dim,
+        "rotary_dim": rotary_dim,
+        "rotary_offset": rotary_offset or 0,
+        "tensors": globs,
+        "seed": seed,
+    }
+    if check is not None:
+        if output is not None or force:
+            msg = f"--check writes nothing, got {'--force' if output is None else '-o'}"
+            raise ArgumentError(msg)
+        result = check_permuted(input, check, **numbers)
+    elif output is None:
+        msg = "-o FILE or --check FILE is needed, got neither"
+        raise ArgumentError(msg)
+    else:
+        with progress_bar(input.name, wanted=not page.quiet) as progress:
+            result = convert(input, output, **numbers, force=force, progress=progress)
     sizes = ("heads", "kv_heads", "head_dim", "rotary_dim", "rotary_offset")
     resolved = {name: getattr(result, name) for name in sizes}
     page.show(result, page.parameters("force", **resolved, tensor=list(globs)))
-    return result.written
+    return result.proof.holds

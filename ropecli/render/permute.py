@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from ropecli.files.permute.permute import Permuted
     from ropecli.render.console import Screen
 
+#: Tensors of a failed check.
+_FOUND = {
+    "unmoved": "rows as before the conversion",
+    "other": "rows of other values, or in another order",
+}
 LISTED = 12  #: Tensors on the page; large models have hundreds, all in --json.
 
 
@@ -29,6 +34,7 @@ def as_json(result: Permuted) -> dict[str, Any]:
         "largest_score": result.proof.largest_score,
         "passed": result.proof.holds,
         "written": result.written,
+        "checked": result.checked,
         "bytes": result.bytes,
         "seconds": result.seconds,
     }
@@ -39,7 +45,17 @@ def page(result: Permuted, screen: Screen) -> list[str]:
     proof = result.proof
     moved = [tensor for tensor in result.tensors if tensor.permuted]
     name = visible(str(result.output))
-    if proof.holds:
+    if result.checked:
+        verdict = "PASS" if proof.holds else "FAIL"
+        equal = "the scores are equal" if proof.holds else "the scores differ"
+        old = visible(str(result.input))
+        lines = [f"{verdict}  {name} against {old} in layout {result.to}: {equal}"]
+        for found, said in _FOUND.items():
+            wrong = [tensor.name for tensor in moved if tensor.found == found]
+            if wrong and not proof.holds:
+                more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+                lines += ["", f"  {said}: {visible(wrong[0])}{more}"]
+    elif proof.holds:
         lines = [f"PASS  {name}: {len(moved)} tensors in layout {result.to}, scores are equal"]
     else:
         lines = [f"FAIL  {name} was not written: the scores differ"]
@@ -60,7 +76,8 @@ def page(result: Permuted, screen: Screen) -> list[str]:
             *_tensors(result),
         ]
         others = len(result.tensors) - len(moved)
-        lines += [f"  {others} other tensors, and the metadata, unchanged"]
+        if not result.checked:
+            lines += [f"  {others} other tensors, and the metadata, unchanged"]
     return lines
 
 

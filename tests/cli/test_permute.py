@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import read_json, read_output, read_stdout
+from helpers import assert_refused, read_json, read_output, read_stdout
 from models.configs import LLAMA_31
 
 from ropecli.files.formats.safetensors import serialize
@@ -57,6 +57,7 @@ def test_json(here: Path) -> None:
         "dtype": "F64",
         "heads": 4,
         "permuted": True,
+        "found": None,
     }
     assert result["tensors"][2]["permuted"] is False
     assert 0 < result["max_score_error"] < 1e-12
@@ -87,3 +88,18 @@ def test_scores_that_differ_end_with_1_and_no_file(here: Path) -> None:
 
 def test_quiet_says_the_verdict_alone(here: Path) -> None:
     assert len(read_stdout("permute", *WORDS, *SIZES, "-q").splitlines()) == 1
+
+
+def test_a_conversion_by_others_is_checked(here: Path) -> None:
+    read_stdout("permute", *WORDS, *SIZES)
+    words = ["permute", "m.safetensors", "--check", "out.safetensors", "--to", "half", *SIZES]
+    first = "PASS  out.safetensors against m.safetensors in layout half: the scores are equal"
+    assert read_stdout(*words).splitlines()[0] == first
+    words[3] = "m.safetensors"
+    text = read_stdout(*words, "-q", code=1)
+    assert text.startswith("FAIL  m.safetensors against m.safetensors in layout half")
+    assert "rows as before the conversion: layers.0.attn.q_proj.weight and 13 more" in text
+    assert "--check writes nothing, got -o" in assert_refused(*words, "-o", "x.safetensors")
+    assert assert_refused("permute", "m.safetensors", "--to", "half", *SIZES) == (
+        "-o FILE or --check FILE is needed, got neither"
+    )

@@ -18,7 +18,7 @@ from ropecli import ArgumentError, FileError, Permuted, permute, rotate
 from ropecli.arrays import DTYPES
 from ropecli.files.formats.safetensors import read_header, serialize
 from ropecli.files.permute.moves import LAYOUTS, find_moves, old_rows
-from ropecli.files.permute.permute import BLOCK
+from ropecli.files.permute.permute import BLOCK, check_permuted
 from ropecli.files.permute.proof import PermutationProof, Side, prove
 from ropecli.rotary import Rotary
 
@@ -370,3 +370,53 @@ def test_names_of_files(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"cannot read .*in\.npz: expected"):
         permute(tmp_path / "in.npz", tmp_path / "o.safetensors", **sizes)
     assert source.read_bytes() == before
+
+
+# A conversion that was done elsewhere.
+
+SIZES: dict[str, Any] = {"heads": HEADS, "kv_heads": KV_HEADS}
+
+
+def checked(folder: Path, arrays: dict[str, Array]) -> Permuted:
+    """The verdict on other weights, in another order, as a conversion of those of `layer`."""
+    (folder / "in.safetensors").write_bytes(serialize(layer()))
+    save_file(
+        {name: np.ascontiguousarray(a) for name, a in arrays.items()}, folder / "b.safetensors"
+    )
+    return check_permuted(folder / "in.safetensors", folder / "b.safetensors", to="half", **SIZES)
+
+
+def test_a_right_conversion_by_others_is_proven(tmp_path: Path) -> None:
+    new, _ = converted(tmp_path, layer())
+    result = checked(tmp_path, dict(reversed(new.items())))
+    assert result.proof.holds
+    assert {tensor.found for tensor in result.tensors} == {"moved"}
+    assert str(result).startswith("PASS")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "found"), [("k_proj.weight", "unmoved"), ("q_proj.weight", "other")]
+)
+def test_a_wrong_conversion_names_the_tensor(wrong: str, found: str, tmp_path: Path) -> None:
+    old = layer()
+    new, _ = converted(tmp_path, old)
+    name = ATTENTION + wrong
+    # Twice is another order of rows than before and than after, since these heads have 8.
+    new[name] = old[name] if found == "unmoved" else half_of(new[name], HEADS)
+    result = checked(tmp_path, new)
+    assert not result.proof.holds
+    assert {t.name: t.found for t in result.tensors if t.found != "moved"} == {name: found}
+    text = str(result)
+    assert text.startswith("FAIL")
+    assert name in text
+
+
+def test_files_that_cannot_be_a_conversion_are_refused(tmp_path: Path) -> None:
+    new, _ = converted(tmp_path, layer())
+    name = ATTENTION + "k_norm.weight"
+    short = {**new, name: new[name][:4]}
+    with pytest.raises(FileError, match=r"must have .*k_norm.weight of \(8,\), got F32 \(4,\)"):
+        checked(tmp_path, short)
+    del new[name]
+    with pytest.raises(FileError, match=r"k_norm.weight of \(8,\), got none"):
+        checked(tmp_path, new)

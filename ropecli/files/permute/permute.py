@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -13,8 +13,8 @@ import numpy as np
 from ropecli.errors import FileError
 from ropecli.files.atomic import check_target, replacing
 from ropecli.files.formats.safetensors import SUFFIX, Header, read_header
-from ropecli.files.permute.moves import DEFAULT, Move, find_moves, old_rows, other_layout
-from ropecli.files.permute.proof import PermutationProof, Side, prove
+from ropecli.files.permute.moves import DEFAULT, FLOATS, Move, find_moves, old_rows, other_layout
+from ropecli.files.permute.proof import PermutationProof, Side, prove, read_head
 from ropecli.numbers import at_least
 from ropecli.regular import read_bytes, regular_file
 from ropecli.results import Result
@@ -39,6 +39,7 @@ class PermutedTensor:
     dtype: str  #: Name of the dtype in the file, F32, BF16, ...
     heads: int | None  #: Heads whose rows were moved; 1 if all share them, None if none moved.
     permuted: bool  #: True if its rows were moved.
+    found: str | None = None  #: How its rows stand in a file to check: moved, unmoved, or other.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +56,8 @@ class Permuted(Result):
     rotary_offset: int  #: The first of them.
     tensors: tuple[PermutedTensor, ...]  #: All of the file, in its order.
     proof: PermutationProof  #: The errors of the scores.
-    written: bool  #: True if the proof holds; else there is no output.
+    written: bool  #: True if the proof holds; else there is no output. False for a check.
+    checked: bool = False  #: True if the output was there before, and only checked.
     seed: int  #: Of the random hidden states of the proof.
     bytes: int  #: Of the file.
     seconds: float  #: Time taken.
@@ -170,6 +172,120 @@ def permute(
         bytes=size,
         seconds=time.perf_counter() - begin,
     )
+
+
+def check_permuted(
+    input: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    to: str,
+    heads: int,
+    kv_heads: int | None = None,
+    head_dim: int | None = None,
+    rotary_dim: int | None = None,
+    rotary_offset: int = 0,
+    tensors: Sequence[str] = DEFAULT,
+    seed: int = 0,
+) -> Permuted:
+    """Prove that a file has the weights of another in the other layout, whoever converted it.
+
+    The scores of both files are compared, as `permute` does, and the rows of each tensor.
+
+    Args:
+        input: The .safetensors file before the conversion.
+        output: The .safetensors file after it; its tensors may stand in another order.
+        to: The layout of the output, "half" or "interleaved"; the input has the other.
+        heads: As for `permute`.
+        kv_heads: As for `permute`.
+        head_dim: As for `permute`.
+        rotary_dim: As for `permute`.
+        rotary_offset: As for `permute`.
+        tensors: As for `permute`.
+        seed: As for `permute`.
+
+    Raises:
+        ArgumentError: As `permute`.
+        FileError: As `permute`, or an output without a tensor of the input, or of another shape.
+    """
+    begin = time.perf_counter()
+    seed = at_least("seed", seed, 0)
+    kv_heads = heads if kv_heads is None else kv_heads
+    old_layout = other_layout(to)
+    source, target = Path(input), Path(output)
+    for path in (source, target):
+        _check_suffix(path, "read")
+    name = "a .safetensors file"
+    with regular_file(source, name) as old_fd, regular_file(target, name) as new_fd:
+        header, other = read_header(source, old_fd), read_header(target, new_fd)
+        moves = find_moves(header, heads=heads, kv_heads=kv_heads, head_dim=head_dim, globs=tensors)
+        width = moves[0].head_dim
+        rows = old_rows(width, to=to, rotary_dim=rotary_dim, rotary_offset=rotary_offset)
+        rotated = width if rotary_dim is None else rotary_dim
+        placed = _matching(moves, other)
+
+        def side(path: Path, fd: int, layout: str, rows: NDArray[np.int64]) -> Side:
+            rope = Rotary(
+                head_dim=width, layout=layout, rotary_dim=rotated, rotary_offset=rotary_offset
+            )
+            own = placed if path == target else {}
+            return Side(path=path, fd=fd, rope=rope, rows=rows, moves=own)
+
+        old = side(source, old_fd, old_layout, np.arange(width))
+        new = side(target, new_fd, to, rows)
+        proof = prove(moves, old, new, heads=heads, kv_heads=kv_heads, seed=seed)
+        checked = tuple(
+            PermutedTensor(
+                name=move.tensor.name,
+                shape=move.tensor.shape,
+                dtype=placed[move.tensor.name].tensor.dtype,
+                heads=move.heads,
+                permuted=True,
+                found=_found(move, old, new),
+            )
+            for move in moves
+        )
+        size = os.fstat(new_fd).st_size
+    return Permuted(
+        input=source,
+        output=target,
+        to=to,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=width,
+        rotary_dim=rotated,
+        rotary_offset=rotary_offset,
+        tensors=checked,
+        proof=proof,
+        written=False,
+        checked=True,
+        seed=seed,
+        bytes=size,
+        seconds=time.perf_counter() - begin,
+    )
+
+
+def _matching(moves: Sequence[Move], other: Header) -> dict[str, Move]:
+    """Return the tensors of another file that stand for those that move, by name."""
+    found = {tensor.name: tensor for tensor in other.tensors}
+    placed = {}
+    for move in moves:
+        tensor = found.get(move.tensor.name)
+        if tensor is None or tensor.shape != move.tensor.shape or tensor.dtype not in FLOATS:
+            got = "none" if tensor is None else f"{tensor.dtype} {tensor.shape}"
+            msg = f"{other.path} must have {move.tensor.name} of {move.tensor.shape}, got {got}"
+            raise FileError(msg)
+        placed[tensor.name] = replace(move, tensor=tensor)
+    return placed
+
+
+def _found(move: Move, old: Side, new: Side) -> str:
+    """Return how the rows of a tensor stand in the new file: moved, unmoved, or other."""
+    found = {"moved", "unmoved"}
+    for head in range(move.heads):
+        before, after = read_head(old, move, head), read_head(new, move, head)
+        found -= set() if np.array_equal(after, before[new.rows]) else {"moved"}
+        found -= set() if np.array_equal(after, before) else {"unmoved"}
+    return min(found, default="other")
 
 
 class _UnprovenError(Exception):

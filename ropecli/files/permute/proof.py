@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from ropecli.rotary.apply import rotate
 from ropecli.units import DOUBLE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -35,6 +35,8 @@ class Side:
     fd: int
     rope: Rotary
     rows: NDArray[np.int64]  #: The old row of each row of a head.
+    #: The tensors of this file by name, where they do not stand as in the old one.
+    moves: Mapping[str, Move] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +153,7 @@ def _project(
 
 def read_head(side: Side, move: Move, head: int) -> Array:
     """Read the rows of one head as float64, (head_dim, columns)."""
+    move = side.moves.get(move.tensor.name, move)
     length = move.row_bytes * move.head_dim
     data = read_bytes(side.path, side.fd, move.tensor.begin + head * length, length)
     values = np.frombuffer(data, DTYPES[move.tensor.dtype])
