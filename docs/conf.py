@@ -46,7 +46,7 @@ nitpick_ignore_regex = [
     ("py:(class|obj|data)", r"(np|numpy|os|pathlib|NDArray|ArrayLike)\b.*"),
     ("py:class", r"Array|Decays|FeatureMap|Progress|Rotate|tuple\[\w+"),
     ("py:class", r"(collections\.abc\.)?Mapping.*"),
-    ("py:class", r"(ropecli\.rotary\.\w+\.)?(Figure|Formula|Placement|Start|Table)"),
+    ("py:class", r"(ropecli\.rotary\.\w+\.)?(Axes|Figure|Formula|Placement|Start|Table)"),
     ("py:(class|exc)", r"(ropecli\.checks\.[\w.]+\.)?(CallError|Convention|Parting)"),
 ]
 

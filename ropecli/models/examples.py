@@ -15,7 +15,7 @@ from ropecli.results import Result
 class Example:
     """A bundled configuration."""
 
-    name: str  #: As in `example:NAME`.
+    name: str  #: What follows the prefix of a bundled source.
     model: str  #: Name of the model; "none" of a mistake.
     rope_types: tuple[str, ...]  #: Of the layers that rotate, each once.
     context_length: int  #: In positions.
