@@ -92,6 +92,10 @@ from ropecli.models.lint.run import lint as lint
 from ropecli.models.load import load_model as load_model
 from ropecli.models.model import Layer as Layer
 from ropecli.models.model import Model as Model
+from ropecli.models.report import Report as Report
+from ropecli.models.report import ReportedEncoding as ReportedEncoding
+from ropecli.models.report import ReportedModel as ReportedModel
+from ropecli.models.report import report as report
 from ropecli.models.settings import Settings as Settings
 from ropecli.rotary import Rotary as Rotary
 from ropecli.rotary import rope as rope

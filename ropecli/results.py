@@ -80,3 +80,20 @@ class Drawable(Result):
         from ropecli import render
 
         return render.draw(self, ax)
+
+
+class HtmlResult(Result):
+    """A result with a page of HTML."""
+
+    def html(self, *, docs: str | None = None) -> str:
+        """Return a page that needs nothing beside it: no network, no file, and no scripts.
+
+        Args:
+            docs: Address of ropecli's documentation, to which the page has links then.
+
+        Raises:
+            ArgumentError: Jinja2 is not installed, or an address that is none of http or https.
+        """
+        from ropecli import render
+
+        return render.html(self, docs=docs)

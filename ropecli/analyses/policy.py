@@ -121,7 +121,8 @@ class Policy:
             positions: Any shape, the same on all axes of the encoding.
         """
         m = rounded(positions, self.positions)
-        product = np.multiply.outer(m, rounded(rope.inv_freq, self.frequencies))
+        with np.errstate(invalid="ignore"):  # a position of inf times a frequency of 0
+            product = np.multiply.outer(m, rounded(rope.inv_freq, self.frequencies))
         return rounded(product, self.angles)
 
     def tables_of(self, rope: Rotary, positions: Array) -> tuple[Array, Array]:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 #: with "_" for "-".
 GROUPS = {
     "Judge code": ("check", "trace", "identify", "vectors"),
-    "Judge a model": ("inspect", "lint", "diff"),
+    "Judge a model": ("inspect", "lint", "diff", "report"),
     "Work on tensors": ("encode", "permute"),
     "Learn and compare": (
         "decay",

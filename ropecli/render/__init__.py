@@ -1,6 +1,7 @@
 """Results as text, tables, plots, figures and JSON: one view a command.
 
-A view is a module with `page`, and as far as its result has them `table`, `figure` and `as_json`.
+A view is a module with `page`, and as far as its result has them `table`, `figure`, `html` and
+`as_json`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ropecli.render.console import Screen
-    from ropecli.results import Drawable, Result
+    from ropecli.results import Drawable, HtmlResult, Result
 
     Table = Mapping[str, Any]  #: Lists or arrays of equal length by name.
 
@@ -39,6 +40,9 @@ class View(Protocol):
 
     def figure(self, result: Any, **options: Any) -> Figure:
         """Return the picture."""
+
+    def html(self, result: Any, *, docs: str | None) -> str:
+        """Return the page in HTML."""
 
 
 def view_of(result: Result) -> View:
@@ -106,6 +110,11 @@ def write_csv(result: Result, path: str | os.PathLike[str], *, force: bool) -> N
 
     with replacing(Path(path), force=force) as stream:
         stream.write(save.csv(columns(result)).encode())
+
+
+def html(result: HtmlResult, *, docs: str | None = None) -> str:
+    """Return the page of a result in HTML."""
+    return view_of(result).html(result, docs=docs)
 
 
 def as_json(result: Result, **options: Any) -> Any:

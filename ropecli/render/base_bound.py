@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 Shown = BaseBounds | BaseScan
 WIDTH = 80  #: Columns of sentences.
 LINE = 0.22  #: Inches of a line of the legend.
+CLOSE = 1.5  #: Contexts of a smaller ratio have labels one below the other.
+LABEL = 0.3  #: Height of a label, as a share of the axes'.
 #: Fields of a scan in its document.
 SCAN = (
     *("head_dim", "rotary_dim", "context_length", "smallest", "safe_above", "proven_above"),
@@ -264,11 +266,14 @@ def _draw_sums(axes: Axes, each: BaseBound, index: int, *, labelled: bool) -> No
 
 
 def _mark_contexts(axes: Axes, contexts: Iterable[int]) -> None:
+    top, before = 1.0, 0.0
     for length in sorted(contexts):
         axes.axvline(length, color=ink(), linestyle=":", linewidth=0.9)
+        top = top - LABEL if length < CLOSE * before else 1.0
+        before = length
         axes.text(
             length,
-            1.0,
+            top,
             f"context {length:,} ",
             transform=axes.get_xaxis_transform(),
             rotation=90,

@@ -143,8 +143,8 @@ def _side_by_side(shown: Sequence[Coverage]) -> list[str]:
             curve_label(each),
             f"{each.context_length:,}",
             f"{len(each.turns):,}",
-            _runs(each.incomplete),
-            *([_runs(each.still)] if still else []),
+            list_runs(each.incomplete),
+            *([list_runs(each.still)] if still else []),
             slowest,
             "-" if each.critical_dim is None else str(each.critical_dim),
         ]
@@ -155,10 +155,10 @@ def _side_by_side(shown: Sequence[Coverage]) -> list[str]:
 def _describe_pairs(pairs: Sequence[int], count: int) -> str:
     if not pairs:
         return f"none of {count:,} pairs"
-    return f"{len(pairs):,} of {count:,} pairs: {_runs(pairs)}"
+    return f"{len(pairs):,} of {count:,} pairs: {list_runs(pairs)}"
 
 
-def _runs(pairs: Sequence[int]) -> str:
+def list_runs(pairs: Sequence[int]) -> str:
     """Return which pairs: runs of neighbours as first to last."""
     if not pairs:
         return "none"

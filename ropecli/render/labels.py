@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ropecli.render.console import visible
+
 if TYPE_CHECKING:
     from ropecli.rotary import Rotary
 
@@ -75,5 +77,5 @@ class NamedResult(Protocol):
 
 def curve_label(curve: NamedResult) -> str:
     """Return the model of a curve, if it has one, and its encoding."""
-    named = "" if curve.name is None else f"{curve.name}: "
+    named = "" if curve.name is None else f"{visible(curve.name)}: "
     return named + label(curve.rope)

@@ -107,7 +107,7 @@ def _angles(result: Precision) -> list[str]:
             _number(each.deviation),
             f"{each.worst_position:,}",
             _number(each.shift_violation),
-            *(_length(length, result) for length in each.safe_context.values()),
+            *(spell_length(length, result) for length in each.safe_context.values()),
         ]
         for each in result.policies
     ]
@@ -126,7 +126,7 @@ def _scores(result: Precision) -> list[str]:
             _number(each.table_error),
             _number(each.score_error, rounding=ROUNDING),
             _number(each.score_shift_violation, rounding=ROUNDING),
-            _collision(each.first_collision),
+            spell_collision(each.first_collision),
             f"{each.distinct_positions:,}",
             f"{each.largest_group:,}",
         ]
@@ -141,11 +141,12 @@ def _number(value: float, rounding: float = 0.0) -> str:
     return f"{value:.4g}"
 
 
-def _length(length: int, result: Precision) -> str:
+def spell_length(length: int, result: Precision) -> str:
+    """Return a safe context; that of all positions in words."""
     return "all" if length == result.context_length else f"{length:,}"
 
 
-def _collision(position: int) -> str:
+def spell_collision(position: int) -> str:
     """Return a position; one past a large power of two as such."""
     return f"{position:,}" if position < 10**6 else f"2^{(position - 1).bit_length() - 1} + 1"
 

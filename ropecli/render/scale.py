@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ropecli.render.console import Screen
 
 LINE = 0.22  #: Inches of a line of the legend.
+TITLE = 48  #: Characters of a line of a title.
 ROWS = 16  #: Pairs on the page.
 WIDTH = 80  #: Columns of sentences.
 MEANINGS = (
@@ -216,7 +218,7 @@ def figure(result: Scales) -> Figure:
     for column, one in enumerate(shown):
         above, middle, below = panels[:, column]
         above.set_title(
-            f"{printable(curve_label(one))}\n"
+            f"{textwrap.fill(printable(curve_label(one)), TITLE)}\n"
             f"{one.original_length:,} to {one.context_length:,} positions, "
             f"factor {shortest_repr(round(one.factor, 6))}",
             parse_math=False,

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from models.configs import GPT_OSS, LLAMA_31
+from models.configs import GPT_OSS, LLAMA_31, TINY
 
 from ropecli import Rotary, rotate
 from ropecli.files.formats.safetensors import serialize
@@ -35,6 +35,7 @@ RUNS = {
     "inspect": ["model.json"],
     "lint": ["model.json"],
     "diff": ["model.json", "other.json"],
+    "report": ["tiny.json"],
     "identify": ["before.npy", "after.npy"],
     "check": ["rotation.py:rotate", "--dim", "4", "--context", "16", "--select", "norm"],
     "trace": ["small.json"],
@@ -62,4 +63,5 @@ def write_files(folder: Path) -> None:
     config = GPT_OSS | {"rope_scaling": GPT_OSS["rope_scaling"] | {"attn_factor": 0.9}}
     (folder / "model.json").write_text(json.dumps(config))  # with something to find
     (folder / "small.json").write_text(json.dumps(LLAMA_31 | {"num_hidden_layers": 1}))
+    (folder / "tiny.json").write_text(json.dumps(TINY))
     (folder / "other.json").write_text(json.dumps(LLAMA_31))

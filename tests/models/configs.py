@@ -167,6 +167,22 @@ PYTHIA: dict[str, Any] = {
     "rotary_emb_base": 10_000,
     "rotary_pct": 0.25,
 }
+#: Of no released model: with little to compute.
+TINY: dict[str, Any] = {
+    "model_type": "llama",
+    "head_dim": 8,
+    "hidden_size": 32,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 64,
+    "rope_theta": 10_000.0,
+}
+#: Two kinds of layers, of which one sees 16 positions.
+TINY_GEMMA: dict[str, Any] = GEMMA_3 | {
+    "head_dim": 8,
+    "max_position_embeddings": 64,
+    "sliding_window": 16,
+}
+BLOOM: dict[str, Any] = {"model_type": "bloom", "hidden_size": 64, "n_head": 4}
 ALL = {
     "llama-3.1": LLAMA_31,
     "gpt-oss": GPT_OSS,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ropecli import Rotary, rope
-from ropecli.render.labels import label, sequences, shortest_repr
+from ropecli import Rotary, frequency_table, rope
+from ropecli.render.labels import curve_label, label, sequences, shortest_repr
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
@@ -35,6 +35,12 @@ def test_label_of_a_partial_encoding() -> None:
 
 def test_label_without_a_base() -> None:
     assert label(Rotary.from_inv_freq([1.0, 0.5])) == "dim 4, custom frequencies"
+
+
+def test_control_characters_of_a_name_are_spelled() -> None:
+    # XML cannot hold them, and a terminal would obey them.
+    named = frequency_table(Rotary(head_dim=4), name="a\x1b[31m")
+    assert curve_label(named) == r"a\x1b[31m: dim 4, base 10000"
 
 
 def test_bases_that_six_digits_do_not_tell_apart() -> None:

@@ -1,0 +1,133 @@
+"""The report command."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ropecli.cli import options
+from ropecli.cli.command import Help, command
+from ropecli.cli.options import FileOptions, OverrideOptions
+from ropecli.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class HtmlOptions(FileOptions):
+    """The options of a command that prints a result, and writes its page of HTML.
+
+    Raises:
+        ArgumentError: The output has another suffix, or can't be made.
+        FileError: The output exists, is a file that the command line names, or is in no folder.
+    """
+
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Page, .html; - for stdout."),
+    ] = None
+    docs: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Address of ropecli's documentation, for links to it."),
+    ] = None
+
+    def __post_init__(self) -> None:
+        from ropecli.files.atomic import check_target
+        from ropecli.render.report import template
+        from ropecli.render.save import STDOUT
+
+        if self.output is None:
+            if self.docs is not None:
+                msg = f"--docs is for -o, got {self.docs!r} without it"
+                raise ArgumentError(msg)
+            return
+        if self.output != STDOUT:
+            if self.output.suffix.lower() not in {".html", ".htm"}:
+                msg = f"output must end in .html, got {self.output.name!r}"
+                raise ArgumentError(msg)
+            check_target(self.output, force=self.force, sources=list(self._sources()))
+        elif self.json:
+            msg = "--json needs stdout for its document, but -o - writes there; give -o FILE"
+            raise ArgumentError(msg)
+        template(self.docs)  # refuses before anything is computed
+
+    def _save(
+        self, result: Any, parameters: dict[str, Any], options: dict[str, Any]
+    ) -> Path | None:
+        if self.output is not None:
+            from ropecli.render.save import write_output
+
+            content = result.html(docs=self.docs).encode()
+            write_output(self.output, content, force=self.force)
+        return self.output
+
+
+@command
+def report(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SOURCE",
+            help=f"Models: {options.SOURCE}; a pattern of such.",
+        ),
+    ],
+    base: Annotated[
+        float | None,
+        typer.Option(
+            metavar="B",
+            help="Base (theta), above 0. [default: the model's]",
+            rich_help_panel=OverrideOptions.heading,
+        ),
+    ] = None,
+    *,
+    rope: Annotated[
+        OverrideOptions,
+        Help(
+            layout="Pairing: interleaved or half. [default: the model's]",
+            rope_type=f"RoPE scaling type: {options.listed(options.ROPE_TYPES)}. "
+            "[default: the model's]",
+            layer="Kind of layer. [default: each rotation of the text part]",
+        ),
+    ],
+    page: HtmlOptions,
+) -> None:
+    """\b
+    Examples:
+      ropecli report example:llama-3.1-8b
+        encoding  rope type     base   length  incomplete  halved by  holds up to
+        llama     llama3     500,000  131,072    39 to 63         34       85,132
+      ropecli report config.json -o report.html
+      ropecli report example:gemma-3-4b gemma.gguf -o report.html
+      ropecli report config.json --rope-type yarn --context 65536 -o yarn.html
+      ropecli report config.json -o - > report.html
+
+    Write one page about a model, or about several side by side. It shows what the model uses,
+    what lint finds, and frequencies, decay, coverage, base bound, precision and context extension,
+    with sliders for position and distance. It is one file that loads nothing, below 1 MB.
+    """
+    from ropecli.cli.encoding import read_overrides, write_configuration
+    from ropecli.models.load import check_length, describe
+    from ropecli.models.overrides import override
+    from ropecli.models.report import gather
+    from ropecli.models.source import expand
+
+    names = list(dict.fromkeys(expand(sources)))
+    if sources.count("-") > 1:
+        msg = f"standard input can be read once, got - {sources.count('-')} times"
+        raise ArgumentError(msg)
+    if rope.write is not None and len(names) > 1:
+        msg = f"--write takes one source, got {len(names)}"
+        raise ArgumentError(msg)
+    used, overrides = check_length(rope.sequence_length), read_overrides(rope, base)
+    described = [describe(name) for name in names]
+    result = gather(described, overrides=overrides, sequence_length=used, layer=rope.layer)
+    for model in result.models:
+        page.note(*(f"{model.name}: {note}" for note in model.notes))
+    if rope.write is not None:
+        write_configuration(rope.write, override(described[0], overrides, layer=rope.layer))
+        page.note(f"configuration written to {rope.write}")
+    page.show(result, page.parameters(sources=names), output=page.output)

@@ -1,0 +1,279 @@
+"""Everything about one or several models in one result: the page of `report`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ropecli.analyses.base_bound import base_bound
+from ropecli.analyses.coverage import coverage
+from ropecli.analyses.decay import decay
+from ropecli.analyses.precision import precision
+from ropecli.analyses.scale import scale
+from ropecli.errors import ArgumentError, FileError
+from ropecli.models.lint.run import lint_description
+from ropecli.models.load import check_length, compute, describe
+from ropecli.models.overrides import Overridden, override
+from ropecli.results import HtmlResult
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ropecli.analyses.base_bound import BaseBound
+    from ropecli.analyses.coverage import Coverage
+    from ropecli.analyses.decay import Decay
+    from ropecli.analyses.precision import Precision
+    from ropecli.analyses.scale import Scale
+    from ropecli.models.lint.rule import Finding
+    from ropecli.models.model import Layer, Model
+    from ropecli.models.overrides import Overrides
+    from ropecli.models.settings import Description
+    from ropecli.rotary import Rotary
+
+MOST_ENCODINGS = 8  #: On one page, which stays below 1 MB and can still be read.
+DISTANCE = 1024  #: Positions up to which the bound of decay is shown.
+CONTEXT = 4096  #: Positions where the file gives no context length.
+FACTOR = 4  #: By which a context that was not scaled is extended.
+#: Longer contexts take seconds; the page is about those up to here, and says so.
+LONGEST_PRECISION, LONGEST_SCALE = 2**18, 2**20
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ReportedModel:
+    """A file, as a stack reads it and as lint judges it."""
+
+    source: str  #: The file, or "-" for standard input.
+    name: str  #: Its model type, or else its source; with its source where two have one name.
+    model: Model | None  #: None where no rotation can be computed from the file.
+    problem: str | None  #: Why there is no rotation; None where there is one.
+    findings: tuple[Finding, ...]  #: Of lint, errors first.
+    notes: tuple[str, ...]  #: Values that take the place of the file's.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ReportedEncoding:
+    """One rotation of a model, with what each analysis finds; None where it has no answer."""
+
+    name: str  #: Of the model, and of the layer where it has several.
+    layer: Layer  #: The first kind of layer that has it.
+    decay: Decay | None  #: Up to 1,024 positions.
+    coverage: Coverage  #: Within the context, or a sliding window below it.
+    base_bound: BaseBound | None  #: For the same length.
+    precision: Precision | None  #: Within the context, up to 262,144 positions.
+    scale: Scale | None  #: From the length before scaling to the context, or to 4 times it.
+    notes: tuple[str, ...]  #: Analyses without an answer, and lengths that were assumed or cut.
+
+    @property
+    def rope(self) -> Rotary:
+        """The encoding."""
+        return self.coverage.rope
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Report(HtmlResult):
+    """Models side by side, with everything that the analyses say about them."""
+
+    models: tuple[ReportedModel, ...]  #: In the order in which they were named.
+    encodings: tuple[ReportedEncoding, ...]  #: Each rotation of each model's text part.
+
+    def results(self, analysis: str) -> list[Any]:
+        """Return the results of one analysis, of the encodings for which it has an answer.
+
+        Args:
+            analysis: Name of a field of `ReportedEncoding`.
+        """
+        found = (getattr(each, analysis) for each in self.encodings)
+        return [each for each in found if each is not None]
+
+
+def report(
+    *sources: str | os.PathLike[str] | Mapping[str, Any],
+    sequence_length: int | None = None,
+    layer: str | None = None,
+) -> Report:
+    """Gather what `lint` and the analyses say about one model, or about several side by side.
+
+    Args:
+        *sources: Each a config.json, a folder that holds one, a .gguf file, or "-" for a
+            config.json on standard input; or the object of a config.json.
+        sequence_length: Positions in use, for dynamic NTK and LongRoPE.
+        layer: One kind of layer; by default each rotation of the text part.
+
+    Raises:
+        ArgumentError: No source, more than 8 rotations, or no such layer.
+        ArgumentTypeError: A source that is neither a path nor an object of keys, or a sequence
+            length that is not an integer.
+        FileError: A file that cannot be read.
+    """
+    used = check_length(sequence_length)
+    return gather([describe(each) for each in sources], sequence_length=used, layer=layer)
+
+
+def gather(
+    described: Sequence[Description],
+    *,
+    overrides: Overrides | None = None,
+    sequence_length: int | None = None,
+    layer: str | None = None,
+) -> Report:
+    """Make the report of files that have been read.
+
+    Args:
+        described: The files.
+        overrides: Values that take the place of the files' own.
+        sequence_length: As in `report`.
+        layer: As in `report`; overrides are for it alone.
+
+    Raises:
+        ArgumentError: As in `report`, or an override without effect.
+        FileError: Overrides of a file that has no values to override.
+    """
+    if not described:
+        msg = "a report needs at least one source, got none"
+        raise ArgumentError(msg)
+    models: list[ReportedModel] = []
+    rotations: list[tuple[str, Layer, int | None]] = []
+    for each, name in zip(described, _names(described), strict=True):
+        overridden = (
+            Overridden(description=each)
+            if overrides is None
+            else override(each, overrides, layer=layer)
+        )
+        own = _model(overridden, name, sequence_length)
+        models.append(own)
+        for found in _layers(own.model, layer):
+            full = f"{name} {found.name}" if _has_several(own.model) else name
+            rotations.append((full, found, _trained(found, each)))
+    if len(rotations) > MOST_ENCODINGS:
+        msg = f"a report is of at most {MOST_ENCODINGS} rotations, got {len(rotations)}"
+        raise ArgumentError(msg, "choose one of each model with `layer`, or name fewer models")
+    stretchable = [
+        found
+        for each in models
+        if each.model is not None and _layers(each.model, None)
+        for found in each.model.stretchable_layers()
+    ]
+    encodings = tuple(
+        _encoding(name, found, trained, stretches=layer is not None or found in stretchable)
+        for name, found, trained in rotations
+    )
+    return Report(models=tuple(models), encodings=encodings)
+
+
+def _names(described: Sequence[Description]) -> list[str]:
+    """Return the model type of each file, with the shortest ends of paths that tell them apart."""
+    names = [each.model_type or each.source for each in described]
+    count = Counter(names)
+    paths = [Path(each.source).parts for each in described]
+    ends = [str(Path(*parts[-1:])) for parts in paths]
+    for length in range(1, max(map(len, paths), default=0) + 1):
+        ends = [str(Path(*parts[-length:])) for parts in paths]
+        if len({*ends}) == len(ends):
+            break
+    else:  # objects of configurations have no path of their own
+        ends = [f"{end}, {place}" for place, end in enumerate(ends, start=1)]
+    return [
+        f"{name} ({end})" if count[name] > 1 else name
+        for name, end in zip(names, ends, strict=True)
+    ]
+
+
+def _model(overridden: Overridden, name: str, sequence_length: int | None) -> ReportedModel:
+    model, problem = None, None
+    described = overridden.description
+    try:
+        model = compute(described, sequence_length=sequence_length)
+    except FileError as error:
+        problem = str(error).removeprefix(f"{described.source}: ")
+    if model is not None and not _layers(model, None):
+        problem = "no layer has a rotary position embedding"
+    return ReportedModel(
+        source=described.source,
+        name=name,
+        model=model,
+        problem=problem,
+        findings=lint_description(described),
+        notes=overridden.notes,
+    )
+
+
+def _layers(model: Model | None, name: str | None) -> list[Layer]:
+    """Return the kinds of layers to report on; none of a model in which nothing rotates.
+
+    Raises:
+        ArgumentError: No such layer, or one that does not rotate.
+    """
+    if model is None:
+        return []
+    if name is None:
+        rotates = any(each.rotary is not None for each in model.layers)
+        return model.text_layers() if rotates else []
+    found = model.layer(name)
+    if found.rotary is None:
+        msg = f"layer {name} of {model.source} has no rotary position embedding"
+        raise ArgumentError(msg)
+    return [found]
+
+
+def _has_several(model: Model | None) -> bool:
+    return model is not None and len([e for e in model.layers if e.rotary is not None]) > 1
+
+
+def _trained(layer: Layer, described: Description) -> int | None:
+    """Return the positions of training: before scaling, and before an override of the context."""
+    if layer.original_context_length is not None:
+        return layer.original_context_length
+    own = [each.context_length for each in described.settings if each.name == layer.name]
+    return own[0] if own else layer.context_length
+
+
+def _encoding(name: str, layer: Layer, trained: int | None, *, stretches: bool) -> ReportedEncoding:
+    rope = layer.rotary
+    assert rope is not None
+    notes = []
+    context, reach = layer.context_length, layer.reach
+    if reach is None:
+        reach = CONTEXT
+        notes.append(f"the file has no context length: {reach:,} positions are assumed")
+
+    def attempt(what: str, analyse: Callable[[], Found]) -> Found | None:
+        try:
+            return analyse()
+        except ArgumentError as error:
+            notes.append(f"{what} left out: {error}")
+            return None
+
+    measured = min(context or reach, LONGEST_PRECISION)
+    if context is not None and context > measured:
+        notes.append(f"precision: of the first {measured:,} of {context:,} positions")
+    before = trained or reach
+    wanted = context if context is not None and context > before else FACTOR * before
+    if wanted > LONGEST_SCALE:
+        notes.append(
+            f"extension: to {LONGEST_SCALE:,} instead of {wanted:,} positions; "
+            "ropecli scale takes them all"
+        )
+        wanted = max(LONGEST_SCALE, before)
+    scaled = None
+    if stretches:
+        scaled = attempt(
+            "extension",
+            lambda: scale(rope, original_length=before, context_length=wanted, name=name),
+        )
+    else:
+        notes.append(f"extension left out: no distance is beyond its window of {reach:,}")
+    return ReportedEncoding(
+        name=name,
+        layer=layer,
+        decay=attempt("decay", lambda: decay(rope, max_distance=DISTANCE, name=name)),
+        coverage=coverage(rope, context_length=reach, trained_length=trained, name=name),
+        base_bound=attempt("base bound", lambda: base_bound(rope, context_length=reach, name=name)),
+        precision=attempt("precision", lambda: precision(rope, context_length=measured, name=name)),
+        scale=scaled,
+        notes=tuple(notes),
+    )

@@ -1,0 +1,92 @@
+"""The report command: its file, its page and its refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from helpers import assert_refused, read_json, read_output, read_stdout
+from models.configs import BLOOM, TINY, TINY_GEMMA
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, config in {"tiny": TINY, "none": BLOOM, "two": TINY_GEMMA}.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(config))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_page_on_the_terminal_has_a_row_for_each_rotation(folder: Path) -> None:
+    out = read_stdout("report", "tiny.json", "two.json", "none.json")
+    rows = out.split("\n\n")[0].splitlines()
+    assert [row.split()[0] for row in rows] == ["encoding", "llama", "gemma3_text", "gemma3_text"]
+    assert "none.json: no rotary position embedding found" in out
+    assert "gemma3_text sliding_attention: extension left out" in out
+    assert "-o report.html" in out
+    assert "-o report.html" not in read_stdout("report", "tiny.json", "-q")
+
+
+def test_file_is_written_whole_and_replaced_only_with_force(folder: Path) -> None:
+    out = read_stdout("report", "none.json", "-o", "report.html")
+    assert out.endswith("Written: report.html\n")
+    written = (folder / "report.html").read_bytes()
+    assert written.startswith(b"<!DOCTYPE html>")
+    assert "report.html exists" in assert_refused("report", "none.json", "-o", "report.html")
+    read_stdout("report", "none.json", "-o", "report.html", "--force")
+    assert (folder / "report.html").read_bytes() == written
+    assert read_stdout("report", "none.json", "-o", "-").encode() == written
+
+
+@pytest.mark.slow
+def test_document_has_the_results_of_the_other_commands(folder: Path) -> None:
+    result = read_json("report", "tiny.json", "-o", "report.html")["result"]
+    assert result["output"] == "report.html"
+    assert (
+        result["decay"]
+        == read_json("decay", "--model", "tiny.json", "--max-dist", "1024")["result"]
+    )
+    assert result["coverage"] == read_json("coverage", "--model", "tiny.json")["result"]
+    assert result["base_bound"] == read_json("base-bound", "--model", "tiny.json")["result"]
+    assert result["precision"] == read_json("precision", "--model", "tiny.json")["result"]
+    scaled = read_json("scale", "--model", "tiny.json", "--factor", "4")["result"]
+    assert result["scale"] == scaled
+    assert result["models"][0]["inspect"] == read_json("inspect", "tiny.json")["result"]
+    assert read_json("report", "none.json")["result"]["decay"] is None
+
+
+def test_values_override_those_of_the_file(folder: Path) -> None:
+    words = ["report", "tiny.json", "--context", "256", "--write", "longer.json"]
+    out, err = read_output(*words)
+    assert out.splitlines()[1].split()[3] == "256"
+    assert err == "note: configuration written to longer.json\n"
+    assert json.loads((folder / "longer.json").read_text())["max_position_embeddings"] == 256
+    out = read_stdout("report", "two.json", "--layer", "full_attention", "-q")
+    assert len(out.split("\n\n")[0].splitlines()) == 2
+
+
+def test_a_model_from_standard_input(folder: Path) -> None:
+    out = read_stdout("report", "-", stdin=json.dumps(TINY))
+    assert out.splitlines()[1].startswith("llama")
+    line = assert_refused("report", "-", "-", stdin=json.dumps(TINY))
+    assert line == "standard input can be read once, got - 2 times"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["missing.json"], "cannot read missing.json"),
+        (["tiny.json", "-o", "report.pdf"], "output must end in .html, got 'report.pdf'"),
+        (["tiny.json", "-o", "none/report.html"], "there is no folder"),
+        (["tiny.json", "-o", "-", "--json"], "--json needs stdout"),
+        (["tiny.json", "--docs", "https://x.example"], "--docs is for -o, got"),
+        (["tiny.json", "-o", "r.html", "--docs", "docs"], "docs must begin with https://"),
+        (["tiny.json", "two.json", "--write", "x.json"], "--write takes one source, got 2"),
+        (["none.json", "--base", "100"], "no rotary position embedding found"),
+        (["tiny.json", "--set", "factor=2"], "factor"),
+        ([], "Missing argument 'SOURCE'"),
+    ],
+)
+def test_refusals(folder: Path, words: list[str], message: str) -> None:
+    assert message in assert_refused("report", *words)
