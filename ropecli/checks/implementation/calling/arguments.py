@@ -232,21 +232,26 @@ def _table(
     kind = convention.freqs if name == "freqs" else name
     dtype = _tables_dtype(kind, request, convention)
     columns = _columns(angles, convention.columns)
-    cosine, sine = factor * np.cos(columns), factor * np.sin(columns)
+
+    def both(of: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return factor * np.cos(of), factor * np.sin(of)
+
+    def matrix() -> NDArray[np.float64]:
+        c, s = both(angles)
+        return np.stack([c, -s, s, c], axis=-1).reshape(*angles.shape, 2, 2)
+
     if kind == "complex":
-        wide = dtype == np.float64
         rotations: NDArray[np.complex128] = factor * np.exp(1j * angles)
-        return rotations.astype(np.complex128 if wide else np.complex64)
-    c, s = factor * np.cos(angles), factor * np.sin(angles)
+        return rotations.astype(np.complex128 if dtype == np.float64 else np.complex64)
     forms: dict[str, Callable[[], NDArray[np.float64]]] = {
-        "cos": lambda: cosine,
-        "sin": lambda: sine,
+        "cos": lambda: factor * np.cos(columns),
+        "sin": lambda: factor * np.sin(columns),
         "angles": lambda: columns,
-        "cos sin": lambda: np.stack([cosine, sine], axis=-1),
-        "cos then sin": lambda: np.concatenate([cosine, sine], axis=-1),
-        "sin then cos": lambda: np.concatenate([sine, cosine], axis=-1),
-        "stacked": lambda: np.stack([cosine, sine], axis=-1),
-        "matrix": lambda: np.stack([c, -s, s, c], axis=-1).reshape(*angles.shape, 2, 2),
+        "cos sin": lambda: np.stack(both(columns), axis=-1),
+        "cos then sin": lambda: np.concatenate(both(columns), axis=-1),
+        "sin then cos": lambda: np.concatenate(both(columns)[::-1], axis=-1),
+        "stacked": lambda: np.stack(both(columns), axis=-1),
+        "matrix": matrix,
     }
     return forms[kind]().astype(dtype)
 

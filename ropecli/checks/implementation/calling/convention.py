@@ -115,7 +115,7 @@ class Convention:
         ):
             one_of(name, value, allowed)
         for text in filter(None, (self.call, self.step)):
-            parse_call(text)
+            _names_in(text)
         letters("axes of x", self.axes_of_x, needed="sd")
         letters("axes of positions", self.axes_of_positions, needed="s", known="bs")
         letters("axes of tables", self.axes_of_tables, needed="sd")
@@ -123,10 +123,7 @@ class Convention:
     @functools.cached_property
     def names(self) -> frozenset[str]:
         """The names that the call mentions."""
-        found: set[str] = set()
-        for text in filter(None, (self.call, self.step)):
-            found |= {n.id for n in ast.walk(parse_call(text)) if isinstance(n, ast.Name)}
-        return frozenset(found)
+        return frozenset[str]().union(*map(_names_in, filter(None, (self.call, self.step))))
 
     def options(self) -> str:
         """The command-line options that say this convention, as they can be pasted."""
@@ -185,6 +182,16 @@ def _with_keywords(text: str, target: str, more: Mapping[str, Any]) -> str:
 def _quoted(text: str) -> str:
     quoted = shlex.quote(text)
     return f'"{text}"' if quoted != text and not set(text) & set('"$`\\!') else quoted
+
+
+@functools.lru_cache(maxsize=1024)
+def _names_in(text: str) -> frozenset[str]:
+    """Return the names of an expression; many conventions have the same one.
+
+    Raises:
+        ArgumentError: Not a Python expression.
+    """
+    return frozenset(node.id for node in ast.walk(parse_call(text)) if isinstance(node, ast.Name))
 
 
 def parse_call(text: str) -> ast.Expression:

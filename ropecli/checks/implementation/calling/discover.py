@@ -387,6 +387,7 @@ def _try(
     return Trial(convention=convention, level=level, dtype=dtype_of_result)
 
 
+@functools.lru_cache(maxsize=64)
 def _vectors(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
     """Return one vector at every place: results that differ do so by their positions."""
     one = np.random.default_rng(0).standard_normal(shape[-1]).astype(DTYPES[dtype])

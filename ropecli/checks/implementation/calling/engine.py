@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import copy
 import dataclasses
+import functools
 import inspect
 import sys
 from collections.abc import Mapping
@@ -163,12 +164,8 @@ class _Instance:
         self._context = context
         self._target = engine.name
         self._names = engine.names()
-        hoist = _Hoist(engine.name if inspect.isclass(engine.target) else "")
-        self._call = _compile(hoist.visit(parse_call(convention.call)))
-        self._step = _compile(hoist.visit(parse_call(convention.step))) if convention.step else None
-        # Compiled once: Python 3.11 fails to compile in one thread while another one does.
-        construction = hoist.construction
-        self._construction: Any = construction and _compile(ast.Expression(construction))
+        made = engine.name if inspect.isclass(engine.target) else ""
+        self._call, self._step, self._construction = _codes(convention.call, convention.step, made)
         self._object = self._construct()
 
     def _construct(self) -> Any:
@@ -395,6 +392,20 @@ class _Hoist(ast.NodeTransformer):
             self.construction = node
             return ast.copy_location(ast.Name(id=_OBJECT, ctx=ast.Load()), node)
         return self.generic_visit(node)
+
+
+@functools.lru_cache(maxsize=1024)
+def _codes(call: str, step: str, made: str) -> tuple[Any, Any, Any]:
+    """Return the code of a call, of a step if there is one, and of the class that is called.
+
+    It is compiled once: many conventions have the same expression, and Python 3.11 fails to compile
+    in one thread while another one does.
+    """
+    hoist = _Hoist(made)
+    code = _compile(hoist.visit(parse_call(call)))
+    code_of_step = _compile(hoist.visit(parse_call(step))) if step else None
+    construction = hoist.construction
+    return code, code_of_step, construction and _compile(ast.Expression(construction))
 
 
 def _compile(tree: ast.Expression) -> Any:
