@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -48,6 +49,7 @@ def formula(name: str) -> Callable[..., Table]:
     return function
 
 
+@functools.cache
 def own_parameters(name: str) -> tuple[str, ...]:
     """The parameters of a rope type apart from dim and base, named as in config.json."""
     return tuple(p for p in inspect.signature(formula(name)).parameters if p not in ("dim", "base"))

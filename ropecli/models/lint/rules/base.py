@@ -25,7 +25,7 @@ _LONG = 32_768  #: Positions up to which models with the usual base were release
 #: 83 are beyond the bound, Llama 2 by 2.4 and Qwen3-VL by 3.2, but 30 by more than four. It is not
 #: a warning, since some of those 30 are released models: Qwen2.5-0.5B by 5.3, LFM2 by 20.
 _BEYOND = 4
-_STEP = 1024  #: Distances tried at a time.
+_STEP = 512  #: Distances tried at a time.
 _MOST_COSINES = 2**24  #: Of one search, a fraction of a second.
 _MOST_PAIRS = 1024  #: Of a head that is searched; no released model has more.
 
@@ -156,9 +156,11 @@ def _held(table: Table, still: int, last: int) -> int | None:
     """
     if still >= len(table.inv_freq) or len(table.inv_freq) > _MOST_PAIRS:
         return None
+    within = np.outer(np.arange(_STEP), table.inv_freq)
+    cosine, sine = np.cos(within), np.sin(within)
     for begin in range(0, min(last + 2, _MOST_COSINES // len(table.inv_freq)), _STEP):
-        distance = np.arange(begin, begin + _STEP)
-        negative = np.cos(np.outer(distance, table.inv_freq)).sum(axis=1) + still < 0
+        angle = begin * table.inv_freq  # cos(a + b) = cos a cos b - sin a sin b
+        negative = np.vecdot(cosine, np.cos(angle)) - np.vecdot(sine, np.sin(angle)) + still < 0
         if negative.any():
             return begin + int(negative.argmax()) - 1
     return None
