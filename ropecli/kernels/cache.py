@@ -60,8 +60,7 @@ def is_compiled(module: str) -> bool:
 
 def discard(folder: Path, function: Callable[..., None]) -> None:
     """Remove what the cache holds of a kernel."""
-    name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
-    for path in folder.rglob(f"{name}-*"):
+    for path in folder.rglob(f"{_name(function)}-*"):
         with contextlib.suppress(OSError):
             path.unlink()
 
@@ -81,17 +80,22 @@ def numba_folder(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from saving compiled code at the same time.
+def locked(folder: Path, function: Callable[..., None]) -> Iterator[None]:
+    """Keep other processes from saving compiled code of this kernel at the same time.
 
     Numba takes the name of a data file from an index that it read before: two processes that save
     two signatures at once would use one name for both, and load a float64 kernel for float32.
     """
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):  # then nothing can be saved either
-            lock = stack.enter_context((folder / "lock").open("a"))
+            lock = stack.enter_context((folder / f"{_name(function)}.lock").open("a"))
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def _name(function: Callable[..., None]) -> str:
+    """Return how the names of a kernel's files begin."""
+    return f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
 
 
 @functools.cache

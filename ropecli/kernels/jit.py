@@ -161,7 +161,7 @@ class Compiled:
 
     def _compile(self, types: tuple[Any, ...]) -> None:
         if self._folder is not None:
-            with locked(self._folder):
+            with locked(self._folder, self._function):
                 for _ in range(2):  # the second time without what could not be loaded
                     # What damage raises has no common base below Exception.
                     with contextlib.suppress(Exception):
