@@ -1,7 +1,9 @@
 """Hypothesis profiles: dev (fast), ci (derandomised), soak (many examples, by hand)."""
 
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # As the command line does: threads that spin while they wait starve the other test processes.
@@ -21,3 +23,11 @@ settings.register_profile(
 settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev")
 )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def without_waiting_for_the_disk() -> Iterator[None]:
+    """Of thousands of small files: only a loss of power shows whether they were on the disk."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fstat)  # which refuses what is not open, too
+        yield

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import fcntl
+import functools
 import gc
+import inspect
 import io
 import json
 import os
@@ -14,7 +16,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,6 +47,13 @@ def turn(x, positions):
 """
 
 
+def tiered(values: Iterable[Any], quick: Collection[Any]) -> list[Any]:
+    """Return values of a parameter, all but some of which only the slow tier tries."""
+    rows = list(values)
+    assert all(value in rows for value in quick)
+    return [each if each in quick else pytest.param(each, marks=pytest.mark.slow) for each in rows]
+
+
 def slow(*values: Any) -> list[Any]:
     """Return values of a parameter that only the slow tier tries."""
     return [pytest.param(value, marks=pytest.mark.slow) for value in values]
@@ -58,6 +67,42 @@ def oracle(*values: Any) -> list[Any]:
 def slow_rows(*rows: tuple[Any, ...]) -> list[Any]:
     """Return rows of several parameters that only the slow tier tries."""
     return [pytest.param(*row, marks=pytest.mark.slow) for row in rows]
+
+
+def for_each(
+    names: str, values: Iterable[Any]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Try all values of a parameter in one test: for those that cost less than a test.
+
+    All are tried. The first failure is raised, with a note that lists the values that fail.
+    """
+    parameters, rows = names.replace(",", " ").split(), list(values)
+    assert rows, f"no values of {names}"
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(test)
+        def try_all(**fixtures: Any) -> None:
+            __tracebackhide__ = True
+            failures: list[tuple[Any, BaseException]] = []
+            for row in rows:
+                case = dict(zip(parameters, row if len(parameters) > 1 else [row], strict=True))
+                try:
+                    test(**fixtures, **case)
+                except (Exception, pytest.fail.Exception) as failure:
+                    failures.append((row, failure))
+            if failures:
+                first = failures[0][1]
+                lines = [f"{names} = {row!r}"[:200] for row, _ in failures[:10]]
+                said = f"{len(failures)} of {len(rows)} fail:"
+                first.add_note("\n".join([said, *lines, *["..."] * (len(failures) > 10)]))
+                raise first
+
+        signature = inspect.signature(test)
+        others = [signature.parameters[n] for n in signature.parameters if n not in parameters]
+        try_all.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
+        return try_all
+
+    return decorate
 
 
 def random_array(*shape: int, dtype: Any = "f4", order: Any = "C", seed: int = 0) -> NDArray[Any]:

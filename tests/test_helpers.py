@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from helpers import (
     assert_same_bits,
     assert_within,
     assert_within_ulps,
+    for_each,
     run_cli,
     run_in_terminal,
     run_python,
@@ -97,6 +100,26 @@ def test_run_in_terminal_is_a_terminal() -> None:
     assert screen.code == 2
     assert screen.text == "error: No such command 'nonsense'; see ropecli --help\n"
     assert screen.colours == 0
+
+
+def test_for_each_tries_all_and_names_those_that_fail(tmp_path: Path) -> None:
+    tried = []
+
+    @for_each("a, b", [(1, 1), (1, 2), (3, 4)])
+    def tests(a: int, folder: Path, b: int) -> None:
+        tried.append((a, b, folder))
+        assert a == b, "different"
+
+    with pytest.raises(AssertionError, match="different") as caught:
+        tests(folder=tmp_path)
+    assert caught.value.__notes__ == ["2 of 3 fail:\na, b = (1, 2)\na, b = (3, 4)"]
+    assert tried == [(1, 1, tmp_path), (1, 2, tmp_path), (3, 4, tmp_path)]
+    assert list(inspect.signature(tests).parameters) == ["folder"]
+
+
+def test_for_each_of_nothing_is_a_mistake() -> None:
+    with pytest.raises(AssertionError, match="no values of a"):
+        for_each("a", [])
 
 
 def test_refused_returns_the_message() -> None:

@@ -29,7 +29,7 @@ WITHOUT = {
 
 
 #: One or two of each layer in the quick tier.
-QUICK = ["ropecli", "ropecli.arrays", "ropecli.files.encode", "ropecli.cli.app"]
+QUICK = ["ropecli", "ropecli.cli.app"]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import assert_same_bits, assert_within
+from helpers import assert_same_bits, assert_within, for_each
 from matplotlib.figure import Figure
 
 import ropecli
@@ -154,7 +154,7 @@ def test_public_names_are_those_of_the_contract() -> None:
     }
 
 
-@pytest.mark.parametrize("name", sorted(HOMES.keys() - {"__version__"}))
+@for_each("name", sorted(HOMES.keys() - {"__version__"}))
 def test_name_resolves_to_what_its_home_defines(name: str) -> None:
     thing = getattr(ropecli, name)
     assert thing.__name__ == name
@@ -182,7 +182,7 @@ def test_star_import_brings_all_of_them() -> None:
 # Documentation.
 
 
-@pytest.mark.parametrize(("name", "function"), CALLABLES, ids=[name for name, _ in CALLABLES])
+@for_each("name, function", CALLABLES)
 def test_every_parameter_is_documented(name: str, function: Any) -> None:
     text = inspect.getdoc(function) or ""
     signature = inspect.signature(function)
@@ -196,7 +196,7 @@ def test_every_parameter_is_documented(name: str, function: Any) -> None:
     assert documented == named, f"{name} documents {documented}, takes {named}"
 
 
-@pytest.mark.parametrize(("name", "function"), CALLABLES, ids=[name for name, _ in CALLABLES])
+@for_each("name, function", CALLABLES)
 def test_every_parameter_and_result_is_typed(name: str, function: Any) -> None:
     signature = inspect.signature(function)
     for parameter in signature.parameters.values():
@@ -206,7 +206,7 @@ def test_every_parameter_and_result_is_typed(name: str, function: Any) -> None:
     assert signature.return_annotation is not signature.empty
 
 
-@pytest.mark.parametrize("name", RESULTS)
+@for_each("name", RESULTS)
 def test_result_is_frozen_and_every_field_is_commented(name: str) -> None:
     kind: Any = getattr(ropecli, name)
     assert kind.__dataclass_params__.frozen
@@ -217,7 +217,7 @@ def test_result_is_frozen_and_every_field_is_commented(name: str) -> None:
         )
 
 
-@pytest.mark.parametrize("name", [*RESULTS, *ERRORS])
+@for_each("name", [*RESULTS, *ERRORS])
 def test_class_is_documented_with_its_public_members(name: str) -> None:
     kind = getattr(ropecli, name)
     assert inspect.getdoc(kind)

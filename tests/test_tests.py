@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from helpers import ROOT
+from helpers import ROOT, for_each
 
 FILES = sorted(path for path in (ROOT / "tests").rglob("test_*.py"))
 
@@ -27,7 +27,8 @@ def judges(node: ast.AST) -> bool:
     return name.startswith(("assert_", "test_")) or name in JUDGES
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT / "tests")))
+@pytest.mark.slow
+@for_each("path", FILES)
 def test_every_test_judges(path: Path) -> None:
     tests = [
         node

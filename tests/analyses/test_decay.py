@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import assert_same_bits, assert_within, run_python
+from helpers import assert_same_bits, assert_within, for_each, run_python
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -139,8 +139,8 @@ def tolerance_of_score(
 
 
 @pytest.mark.parametrize("name", ENCODINGS)
-@pytest.mark.parametrize("n", [0.0, 7.0, 1000.0])
-@pytest.mark.parametrize("distance", [0.0, 1.0, 2.75, 300.0, 4096.0])
+@for_each("n", [0.0, 7.0, 1000.0])
+@for_each("distance", [0.0, 1.0, 2.75, 300.0, 4096.0])
 def test_score_is_that_of_the_rotated_vectors(name: str, n: float, distance: float) -> None:
     rope = ENCODINGS[name]
     q, k = np.random.default_rng(1).standard_normal((2, rope.head_dim))

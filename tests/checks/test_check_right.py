@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conventions import Convention, conventions, implement
+from helpers import tiered
 from hypothesis import given, seed, settings
 from implementations.plain import half, inv_freq
 from judging import Array, check_here, checks_of, failures, refusals
@@ -39,7 +40,7 @@ ROPES = {
     "expected",
     [pytest.param(True, marks=pytest.mark.slow, id="expected"), pytest.param(False, id="found")],
 )
-@pytest.mark.parametrize("name", ROPES)
+@pytest.mark.parametrize("name", tiered(ROPES, quick=("half", "one pair", "reordered", "axes")))
 def test_right_in_any_convention(name: str, expected: bool) -> None:
     rope = ROPES[name]
     expect = rope if expected else None

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import slow_rows, tiered
 from judging import Array, assert_failed, check_here, failures, judge, turn
 
 import ropecli
@@ -104,25 +105,27 @@ SEEN = seen()
     ("wrong", "words"),
     [
         (lambda r: r["head"] >= 8, "heads from the 9th on"),
-        (lambda r: r["heads"] > 8, "calls with more than 8 heads"),
-        (lambda r: r["batch"] > 2, "batches of more than 2"),
-        (lambda r: r["sequence"] >= 2, "sequences of a batch from the 3rd on"),
         (lambda r: r["heads"] == r["batch"], "calls with as many sequences as heads"),
-        (lambda r: r["length"] > 64, "sequences of more than 64 tokens"),
         (lambda r: r["row"] >= r["length"] - r["length"] % 64,
          "the last n mod 64 rows of a sequence of n"),
-        (lambda r: r["dtype"] == "float16", "calls of float16"),
-        (lambda r: r["mode"] == "chunked prefill", "calls of chunked prefill"),
-        (lambda r: r["position"] == 130, "position 130"),
         (lambda r: (r["head"] == 3) & (r["dtype"] == "float16"),
          "the 4th head, in calls of float16"),
         (lambda r: r["head"] >= 0, EVERY),
-        (lambda r: r["position"] > 0, "every row but those at position 0"),
-        (lambda r: (r["head"] >= 8) & (r["position"] > 0), "heads from the 9th on"),
-        (lambda r: (r["position"] >= 140) & (r["position"] % 2 == 1),
-         "some of the positions from 141 on"),
         (lambda r: np.random.default_rng(0).random(len(r["head"])) < 0.05, None),
-        (lambda r: r["head"] < 0, None),
+        *slow_rows(
+            (lambda r: r["heads"] > 8, "calls with more than 8 heads"),
+            (lambda r: r["batch"] > 2, "batches of more than 2"),
+            (lambda r: r["sequence"] >= 2, "sequences of a batch from the 3rd on"),
+            (lambda r: r["length"] > 64, "sequences of more than 64 tokens"),
+            (lambda r: r["dtype"] == "float16", "calls of float16"),
+            (lambda r: r["mode"] == "chunked prefill", "calls of chunked prefill"),
+            (lambda r: r["position"] == 130, "position 130"),
+            (lambda r: r["position"] > 0, "every row but those at position 0"),
+            (lambda r: (r["head"] >= 8) & (r["position"] > 0), "heads from the 9th on"),
+            (lambda r: (r["position"] >= 140) & (r["position"] % 2 == 1),
+             "some of the positions from 141 on"),
+            (lambda r: r["head"] < 0, None),
+        ),
     ],
     ids=itertools.count(),
 )  # fmt: skip
@@ -137,12 +140,14 @@ def test_wrong_rows_are_named_by_what_they_share(
     ("wrong", "explains"),
     [
         (lambda r: r["head"] >= 8, "large calls"),
-        (lambda r: r["heads"] == r["batch"], "large calls"),
-        (lambda r: r["row"] >= r["length"] - r["length"] % 64, "every call"),
         (lambda r: r["dtype"] == "float16", "every call"),
-        (lambda r: (r["head"] == 3) & (r["dtype"] == "float16"), "large calls"),
         (lambda r: r["position"] == 130, ""),
-        (lambda r: (r["position"] >= 140) & (r["position"] % 2 == 1), ""),
+        *slow_rows(
+            (lambda r: r["heads"] == r["batch"], "large calls"),
+            (lambda r: r["row"] >= r["length"] - r["length"] % 64, "every call"),
+            (lambda r: (r["head"] == 3) & (r["dtype"] == "float16"), "large calls"),
+            (lambda r: (r["position"] >= 140) & (r["position"] % 2 == 1), ""),
+        ),
     ],
     ids=itertools.count(),
 )
@@ -255,13 +260,10 @@ FAULTS: dict[str, tuple[Any, str, str]] = {
     "buffer": (Kept(), "memory", "a buffer that later calls overwrite"),
     "steps": (Tires(), "many steps", "out wrong"),
 }  # fmt: skip
-QUICK = {"one row", "truncation", "buffer"}
 SHAPES = ("every shape", "every position", "rounding", "memory", "many steps")
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(each, marks=() if each in QUICK else pytest.mark.slow) for each in FAULTS]
-)
+@pytest.mark.parametrize("name", tiered(FAULTS, quick=("one row", "buffer")))
 def test_each_fault_is_caught_and_named(name: str) -> None:
     fault, law, says = FAULTS[name]
     verdict = judge(fault, select=law, form="apply")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import slow
+from helpers import slow, tiered
 from rotated import Array, normals
 
 from ropecli import Rotary, identify, rotate
@@ -58,7 +58,10 @@ PARTING: dict[str, tuple[Callable[[Array], Array], int, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PARTING)
+FEW = ("one vector", "a tail", "a head of another offset", "heads of another layout")
+
+
+@pytest.mark.parametrize("name", tiered(PARTING, quick=FEW))
 @pytest.mark.parametrize("given", [WHERE, *slow(None)], ids=["positions", "no positions"])
 @pytest.mark.parametrize("dtype", ["float32", *slow("float64", "bfloat16")])
 def test_vectors_that_part(name: str, given: Array | None, dtype: str) -> None:

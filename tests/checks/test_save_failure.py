@@ -137,6 +137,7 @@ def test_the_script_shows_the_smallest_call(
         assert run_script(script).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_configuration_is_left_to_be_made(source: Path, tmp_path: Path) -> None:
     """What ropecli gave has all names that models use, and is no object of theirs."""
     case = tmp_path / "case.npz"

@@ -1,7 +1,7 @@
 """The zoo of implementations: right ones are right, wrong ones wrong, and `check` says so.
 
-One in eight is put to `check` always, all but some functions in the slow tier, and each one in the
-soak tier.
+A few are put to `check` always, all but some functions in the slow tier, and each one in the soak
+tier.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from zlib import crc32
 
 import numpy as np
 import pytest
-from helpers import assert_within
+from helpers import assert_within, for_each, tiered
 from implementations.intended import DIM, LONGEST, ORIGINAL
 from implementations.registry import RIGHT, WRONG, Case, Right, Wrong
 from judging import LAWS, assert_caught, assert_passed
@@ -173,8 +173,8 @@ def fault(case: Case, one: Call, tables: str) -> str | None:
 ROTATIONS = {c.target: c for c in RIGHT if c.kind in ("function", "class")}.values()
 
 
-@pytest.mark.parametrize("dtype", DTYPES if COMPILED else ["float32"])
-@pytest.mark.parametrize("case", ROTATIONS, ids=lambda case: case.name)
+@pytest.mark.parametrize("dtype", tiered(DTYPES, quick=["float32"]))
+@for_each("case", ROTATIONS)
 def test_right_implementation_agrees_with_rotate(case: Right, dtype: str) -> None:
     for one in calls(case, dtype):
         assert np.array_equal(one.kept, one.x)
@@ -187,9 +187,7 @@ def test_right_implementation_agrees_with_rotate(case: Right, dtype: str) -> Non
         )
 
 
-@pytest.mark.parametrize(
-    "case", [c for c in WRONG if c.kind in ("function", "class")], ids=lambda case: case.name
-)
+@for_each("case", [c for c in WRONG if c.kind in ("function", "class")])
 def test_wrong_implementation_differs_from_what_it_means_to_be(case: Wrong) -> None:
     """By more than tables in float32 would explain."""
     given = (one for dtype in ("float32", "float16") for one in calls(case, dtype))
@@ -258,33 +256,36 @@ def is_in_share(case: Case, one_in: int) -> bool:
     return crc32(case.name.encode()) % one_in == 0
 
 
-FEW = 8  #: One in so many runs always.
 #: All decoders, scores and classes, half of the right functions and an eighth of the wrong ones.
 MOST_RIGHT = [c for c in RIGHT if c.kind != "function" or is_in_share(c, 2)]
 MOST_WRONG = [c for c in WRONG if c.kind != "function" or is_in_share(c, 8)]
 
 
-def by_tier(cases: list[Any]) -> list[Any]:
-    """One in eight in the quick tier, the others in the slow one."""
+def by_tier(cases: list[Any], one_in: int) -> list[Any]:
+    """One in so many in the quick tier, the others in the slow one."""
     return [
         pytest.param(
             case,
             id=f"{case.kind} {case.name}",
-            marks=() if is_in_share(case, FEW) else pytest.mark.slow,
+            marks=() if is_in_share(case, one_in) else pytest.mark.slow,
         )
         for case in cases
     ]
+
+
+FEW_RIGHT, FEW_WRONG = 8, 20  #: One in so many is in the quick tier.
 
 
 def test_there_are_enough_of_both() -> None:
     assert (len(RIGHT), len(WRONG)) == (37, 124)
     assert len({case.target for case in MOST_WRONG}) >= 35
     assert len({case.target for case in MOST_RIGHT}) >= 15
-    assert sum(is_in_share(case, FEW) for case in MOST_RIGHT) >= 3
-    assert sum(is_in_share(case, FEW) for case in MOST_WRONG) >= 5
+    assert sum(is_in_share(case, FEW_RIGHT) for case in MOST_RIGHT) >= 3
+    kinds = {case.kind for case in MOST_WRONG if is_in_share(case, FEW_WRONG)}
+    assert kinds == {"function", "class", "decoder", "score"}
 
 
-@pytest.mark.parametrize("case", by_tier(MOST_RIGHT))
+@pytest.mark.parametrize("case", by_tier(MOST_RIGHT, FEW_RIGHT))
 def test_right_ones_pass(case: Right) -> None:
     assert_passed(case)
 
@@ -300,6 +301,6 @@ def test_right_ones_pass_by_the_laws_of_many_calls_too(name: str) -> None:
     assert_passed(case, ignore=())
 
 
-@pytest.mark.parametrize("case", by_tier(MOST_WRONG))
+@pytest.mark.parametrize("case", by_tier(MOST_WRONG, FEW_WRONG))
 def test_wrong_ones_are_caught_and_named(case: Wrong) -> None:
     assert_caught(case)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import assert_refused, read_json, read_output, read_stdout, slow_rows, soon
+from helpers import assert_refused, read_json, read_output, read_stdout, slow, slow_rows, soon
 from models.configs import (
     DEEPSEEK_V3,
     DYNAMIC,
@@ -110,7 +110,7 @@ def test_a_model_from_stdin() -> None:
     assert "llama: dim 128, base 500000, llama3 factor 8, 64 pairs" in text
 
 
-@pytest.mark.parametrize("command", ["decay", "verify", "encode"])
+@pytest.mark.parametrize("command", ["decay", "encode", *slow("verify")])
 def test_a_rope_type_by_its_parameters(command: str, files: Path) -> None:
     options = ["--dim", "64", "--rope-type", "yarn", "--base", "150000", "--set", "factor=32"]
     options += ["--set", "original_max_position_embeddings=4096", "--set", "truncate=false"]

@@ -10,9 +10,12 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from distributed import Client
 from helpers import ROOT
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 #: A worker whose blocks are small and slow. A file "poison" kills it, "wrong" makes it raise.
 PRELOAD = """
@@ -84,6 +87,8 @@ class Cluster:
                 client.wait_for_workers(self.workers, timeout=60)
 
     def client(self) -> Client:
+        from distributed import Client  # half a second, which the quick tier need not wait
+
         return Client(self.address, timeout=30, set_as_default=False)  # type: ignore[no-untyped-call]
 
     def pids(self) -> list[int]:

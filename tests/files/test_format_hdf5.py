@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from files.folders import names, refused
 from files.formats import BFLOAT16, native, read_hdf5, write_hdf5, write_zarr
-from helpers import assert_same_bits, random_array, run_python, slow, soon
+from helpers import assert_same_bits, random_array, run_python, soon
 
 from ropecli import Rotary, encode_file, rotate
 
@@ -171,7 +171,8 @@ print(at - 1)
 """
 
 
-@pytest.mark.parametrize("kind", ["new", *slow("copied", "packed")])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["new", "copied", "packed"])
 def test_error_of_the_disk_at_any_call_is_one_line(tmp_path: Path, kind: str) -> None:
     x = random_array(60, 8)
     options: dict[str, Any] = {"chunks": (7, 8), "compression": "gzip"} if kind == "packed" else {}

@@ -194,7 +194,8 @@ def test_goes_on_after_an_interruption(tmp_path: Path, turned: list[str], case: 
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-@pytest.mark.parametrize("seed", [0, *slow(1, 2)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
 def test_bytes_are_the_same_wherever_it_is_interrupted(
     tmp_path: Path, turned: list[str], case: Case, seed: int
 ) -> None:
@@ -447,7 +448,7 @@ def test_damaged_part_file(job: Job, turned: list[str], damage: Damage, again: i
     assert len(turned) == again
 
 
-@pytest.mark.parametrize("name", ["npy", "safetensors", "raw", "zarr"])
+@pytest.mark.parametrize("name", ["npy", *slow("safetensors", "raw", "zarr")])
 def test_random_bytes_of_what_was_left(tmp_path: Path, turned: list[str], name: str) -> None:
     case = CASES[name]
     path, output = case.make(tmp_path), tmp_path / case.output

@@ -54,6 +54,7 @@ stdin: - -o s.npy -> 0 1
 """.strip()
 
 
+@pytest.mark.slow
 def test_each_input_is_opened_once_and_its_axes_are_worked_out_once(tmp_path: Path) -> None:
     x = random_array(20, 8, dtype="f8")
     for name in ("x.npy", "0.npy", "1.npy", "2.npy"):

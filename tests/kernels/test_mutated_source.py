@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import slow
+from helpers import slow, tiered
 
 from ropecli import Rotary, verify
 from ropecli.kernels import rotation
@@ -101,7 +101,7 @@ def test_the_source_as_it_is_passes(rope: Rotary, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("rope", [ROPES[0], *slow(ROPES[1])], ids=lambda rope: rope.layout)
-@pytest.mark.parametrize("name", [*[*MUTANTS][::2], *slow(*[*MUTANTS][1::2])])
+@pytest.mark.parametrize("name", tiered(MUTANTS, quick=[*MUTANTS][::5]))
 def test_broken_source_is_caught(name: str, rope: Rotary, monkeypatch: pytest.MonkeyPatch) -> None:
     before, after, law = MUTANTS[name]
     assert re.search(re.escape(before), SOURCE), f"the kernels no longer hold {before!r}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from helpers import for_each
 
 from ropecli.models.architectures import architecture, table
 
@@ -71,7 +72,7 @@ def test_there_are_hundreds_in_order() -> None:
     assert not set(ENTRIES) & set(table()["none"])
 
 
-@pytest.mark.parametrize("name", ENTRIES)
+@for_each("name", ENTRIES)
 def test_entry(name: str) -> None:
     entry = ENTRIES[name]
     assert set(entry) <= set(FACTS)

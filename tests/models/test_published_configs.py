@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pytest
-from helpers import assert_within
+from helpers import assert_within, for_each
 from models.configs import published
 
 from ropecli.models.load import load_model
@@ -32,7 +31,7 @@ def test_file_is_whole() -> None:
     assert len(ENTRIES) == 49
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=[entry["name"] for entry in ENTRIES])
+@for_each("entry", ENTRIES)
 def test_entry(entry: dict[str, Any]) -> None:
     for length, inv_freq, factors in tables(entry):
         layers = load_model(entry["config"], sequence_length=length).layers

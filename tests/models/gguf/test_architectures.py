@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import resources
 from typing import Any
 
-import pytest
+from helpers import for_each
 
 from ropecli.models.gguf.architectures import LAYOUTS, architecture, table
 
@@ -49,7 +49,7 @@ def test_every_architecture_is_listed_once_and_in_order() -> None:
     assert set(TABLES) <= set(NAMES)
 
 
-@pytest.mark.parametrize("name", TABLES)
+@for_each("name", TABLES)
 def test_facts_are_known(name: str) -> None:
     for fact, value in table()[name].items():
         allowed = FACTS[fact]
@@ -63,7 +63,7 @@ def test_head_of_the_table_explains_every_fact() -> None:
     assert set(FACTS) <= set(explained)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_mode_of_every_architecture(name: str) -> None:
     assert architecture(name).mode in LISTS
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from helpers import for_each
 from models.configs import QWEN3_VL
 from models.stacks.measured import lines
 
@@ -32,14 +33,14 @@ DESERVED = {
 }
 
 
-@pytest.mark.parametrize("name", [n for n, each in MISTAKES.items() if each["wanted"] in WANTED])
+@for_each("name", [n for n, each in MISTAKES.items() if each["wanted"] in WANTED])
 def test_a_mistake_is_found_at_the_level_that_is_wanted(name: str) -> None:
     line = MISTAKES[name]
     found = {finding.level for finding in lint(line["config"])}
     assert found & set(WANTED[line["wanted"]]), found
 
 
-@pytest.mark.parametrize("name", SOUND)
+@for_each("name", SOUND)
 def test_a_sound_file_gets_no_error_and_no_false_warning(name: str) -> None:
     found = [finding for finding in lint(SOUND[name]) if finding.level != "note"]
     assert {finding.rule for finding in found} == set(DESERVED.get(name, {})), found

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import for_each
 from models.configs import LLAMA_31
 from models.stacks.measured import lines
 from numpy.typing import NDArray
@@ -57,7 +58,7 @@ def blocks(rope: dict[str, Any]) -> set[int]:
     return {int(name.split("@")[0].rsplit("-", 1)[1]) for name in rope["names"]}
 
 
-@pytest.mark.parametrize("name", [name for name in LINES if name not in WITHOUT])
+@for_each("name", [name for name in LINES if name not in WITHOUT])
 def test_line(name: str) -> None:
     line = LINES[name]
     model = load_model(line["config"], reading="llama.cpp", sequence_length=line["sequence_length"])

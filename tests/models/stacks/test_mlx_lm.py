@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import for_each
 from models.configs import LLAMA_31, SMOLLM3
 from models.stacks.measured import apart, lines, same_angles
 
@@ -19,11 +20,7 @@ UNUSED = {
 }
 
 
-def line_id(line: dict[str, Any]) -> str:
-    return str(line["name"])
-
-
-@pytest.mark.parametrize("line", MEASURED, ids=line_id)
+@for_each("line", MEASURED)
 def test_a_measured_configuration(line: dict[str, Any]) -> None:
     ropes = line.get("ropes", [])
     if not ropes or "error" in ropes[0]:  # refused when it is built, or when it is called

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from helpers import for_each
 from models.stacks.measured import apart, lines, one_axis
 
 from ropecli import FileError, load_model
@@ -45,7 +46,7 @@ def is_same(layer: Layer, module: dict[str, Any]) -> bool:
     )
 
 
-@pytest.mark.parametrize("name", COMPUTED)
+@for_each("name", COMPUTED)
 def test_computed(name: str) -> None:
     line = LINES[name]
     model_type = line["config"]["model_type"]

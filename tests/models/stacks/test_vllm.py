@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import for_each
 from models.configs import DEEPSEEK_V3, LLAMA_31, QWEN2_VL
 from models.stacks.measured import apart, lines, same_angles
 
@@ -20,10 +21,6 @@ DIFFERENT = {
 }
 
 
-def line_id(line: dict[str, Any]) -> str:
-    return f"{line['name']}-{line['max_model_len']}"
-
-
 def rotary(config: dict[str, Any], **more: Any) -> Rotary:
     """The rotation of the text model."""
     layers = load_model(config, reading="vllm", **more).layers
@@ -32,7 +29,7 @@ def rotary(config: dict[str, Any], **more: Any) -> Rotary:
     return found
 
 
-@pytest.mark.parametrize("line", MEASURED, ids=line_id)
+@for_each("line", MEASURED)
 def test_a_measured_configuration(line: dict[str, Any]) -> None:
     if "refused" in line or line["name"] in DIFFERENT:
         with pytest.raises(FileError):
