@@ -1,4 +1,4 @@
-"""Hypothesis profiles: dev (fast), ci (derandomised), soak (many examples, by hand)."""
+"""Hypothesis profiles: dev (fast), ci (derandomised), few, soak (many examples, by hand)."""
 
 import os
 from collections.abc import Iterator
@@ -14,9 +14,7 @@ os.environ.pop("GITHUB_ACTIONS", None)
 # No deadline: the first call of a kernel compiles it.
 settings.register_profile("dev", max_examples=25, deadline=None)
 settings.register_profile("ci", max_examples=30, deadline=None, derandomize=True)
-settings.register_profile(
-    "plain-python", max_examples=4, deadline=None, derandomize=True, database=None
-)
+settings.register_profile("few", max_examples=4, deadline=None, derandomize=True, database=None)
 settings.register_profile(
     "soak", max_examples=5_000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -66,8 +66,7 @@ def test_reasons_are_found_along_the_axis_that_runs(heads: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", ALL_DTYPES[::2])
-@pytest.mark.parametrize("layout", ["half", "interleaved"])
-@pytest.mark.parametrize("heads", [1, 3])
+@pytest.mark.parametrize(("layout", "heads"), [("half", 1), ("interleaved", 3)])
 def test_tables_of_one_layout_and_pairs_of_the_other(layout: str, dtype: str, heads: int) -> None:
     before = normals(heads, COUNT, DIM, dtype=dtype)
     x = before.astype(np.float64)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import assert_same_bits, assert_within, slow
+from helpers import assert_same_bits, assert_within, for_each
 
 from ropecli import ArgumentError, ArgumentTypeError
 from ropecli.encodings import ENCODINGS, encoding
@@ -48,9 +48,22 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("seed", [0, 1, *slow(*range(2, 25))])
 @pytest.mark.parametrize(("name", "options"), OPTIONS, ids=str)
+@for_each("seed", [0, 1])
 def test_scores_match_the_reference(name: str, options: dict[str, Any], seed: int) -> None:
+    assert_scores_match_the_reference(name, options, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "options"), OPTIONS, ids=str)
+@for_each("seed", range(2, 25))
+def test_scores_of_more_sizes_match_the_reference(
+    name: str, options: dict[str, Any], seed: int
+) -> None:
+    assert_scores_match_the_reference(name, options, seed)
+
+
+def assert_scores_match_the_reference(name: str, options: dict[str, Any], seed: int) -> None:
     random = np.random.default_rng(seed)
     queries, keys = 1 + 5 * seed % 6, 1 + seed % 7  # one query alone has a path of its own
     heads, half = 1 + seed % 3, 1 + seed % 5

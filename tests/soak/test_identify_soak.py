@@ -25,6 +25,17 @@ def test_right_ones_are_recognised(case: Right, dtype: str) -> None:
     released.test_right_ones_are_recognised(case, dtype)
 
 
+@pytest.mark.parametrize("name", released.OTHERS)
+def test_nothing_that_is_wrong_is_too_much(name: str) -> None:
+    released.test_nothing_that_is_wrong_is_too_much(name)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", ["default", "linear", "llama3", "yarn"])
+def test_rope_types_are_found_through_half_precision(name: str, dtype: str) -> None:
+    family.test_rope_types_are_found_through_half_precision(name, dtype)
+
+
 @pytest.mark.parametrize("way", family.WAYS)
 @pytest.mark.parametrize("size", family.SIZES, ids=str)
 def test_tables_of_any_way_and_precision(size: tuple[Any, ...], way: str) -> None:

@@ -1,0 +1,21 @@
+"""All encodings and sizes, of which the slow tier tries a part."""
+
+from __future__ import annotations
+
+import pytest
+import test_encoding_laws as laws
+from analyses import test_linear as linear
+
+from ropecli.encodings import ENCODINGS
+
+
+@pytest.mark.parametrize("sizes", laws.SIZES, ids=str)
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_every_encoding_is_as_theory_says(name: str, sizes: tuple[int, int]) -> None:
+    laws.test_every_encoding_is_as_theory_says(name, sizes)
+
+
+@pytest.mark.parametrize("feature_map", ["elu", "exp", "softmax", "relu"])
+@pytest.mark.parametrize("more", [-1, 0, 1, linear.BLOCK + 1])
+def test_the_forms_agree_across_blocks(feature_map: str, more: int) -> None:
+    linear.test_the_forms_agree_across_blocks(feature_map, linear.BLOCK + more)
