@@ -471,7 +471,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("absent.json -o new.svg", "cannot read absent.json: No such file or directory"),
     ],
     "lint": [
-        ("", "name a config.json, a folder that holds one, a .gguf file, or - for standard input"),
+        ("", "name a model: config.json, its folder, .gguf, example:NAME, or - for stdin"),
         ("missing.json", "cannot read missing.json: No such file or directory"),
         ("--json config.json missing.json", "cannot read missing.json: No such file or directory"),
         ("--sarif config.json missing.json", "cannot read missing.json: No such file or directory"),
