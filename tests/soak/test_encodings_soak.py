@@ -7,6 +7,7 @@ import test_encoding_laws as laws
 from analyses import test_linear as linear
 
 from ropecli.encodings import ENCODINGS
+from ropecli.kernels.linear import BLOCK
 
 
 @pytest.mark.parametrize("sizes", laws.SIZES, ids=str)
@@ -16,6 +17,6 @@ def test_every_encoding_is_as_theory_says(name: str, sizes: tuple[int, int]) -> 
 
 
 @pytest.mark.parametrize("feature_map", ["elu", "exp", "softmax", "relu"])
-@pytest.mark.parametrize("more", [-1, 0, 1, linear.BLOCK + 1])
+@pytest.mark.parametrize("more", [-1, 0, 1, BLOCK + 1])
 def test_the_forms_agree_across_blocks(feature_map: str, more: int) -> None:
-    linear.test_the_forms_agree_across_blocks(feature_map, linear.BLOCK + more)
+    linear.test_the_forms_agree_across_blocks(feature_map, BLOCK + more)
