@@ -74,10 +74,11 @@ def base_bound(
     ropes = rope.encodings(dim=DIM)
     output.note(*(f"{each.name}: {note}" for each in ropes for note in each.notes))
     last = POSITIONS if positions is None else positions
-    found = [
-        analyse(each.rope, context_length=each.reach, positions=last, name=each.name)
-        for each in ropes
-    ]
+    with output.working():
+        found = [
+            analyse(each.rope, context_length=each.reach, positions=last, name=each.name)
+            for each in ropes
+        ]
     resolved = {
         "positions": last,
         **rope.resolved(ropes),
@@ -113,12 +114,13 @@ def _scan(
     if named.reach is None:
         msg = "--scan needs --context, or a --model with a context length"
         raise ArgumentError(msg)
-    result = base_scan(
-        context_length=named.reach,
-        head_dim=named.rope.head_dim,
-        rotary_dim=named.rope.rotary_dim,
-        **{name: value for name, value in bases.items() if value is not None},  # type: ignore[arg-type]
-    )
+    with output.working():
+        result = base_scan(
+            context_length=named.reach,
+            head_dim=named.rope.head_dim,
+            rotary_dim=named.rope.rotary_dim,
+            **{name: value for name, value in bases.items() if value is not None},  # type: ignore[arg-type]
+        )
     resolved = {
         "context": named.reach,
         "dim": [named.rope.head_dim],

@@ -292,7 +292,7 @@ def check(
     if context is None and expected is not None:
         context = expected.context
     try:
-        with progress_bar(name, wanted=not page.quiet, of_bytes=False, after=1.0) as progress:
+        with progress_bar(name, wanted=not page.quiet, of="steps", after=1.0) as progress:
             result = judge(
                 target,
                 command=command,

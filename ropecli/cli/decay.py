@@ -173,7 +173,7 @@ def _show_expected(
         own = {"rotary": rope} if name == "rope" else {}
         sizes = {"model_dim": 4 * rope.head_dim, "head_dim": rope.head_dim}
         encoding = with_table(name, last + 1, **sizes, seed=seed, **own)
-        with progress_bar(name, wanted=not output.quiet, of_bytes=False) as progress:
+        with progress_bar(name, wanted=not output.quiet, of="steps") as progress:
             curve = expected_score(encoding, max_distance=last, seed=seed, progress=progress)
         curves.append(curve)
     resolved |= {

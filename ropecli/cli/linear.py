@@ -84,7 +84,7 @@ def linear(
     encoding = rope.encoding(dim=width, uses_context=False)
     if arrays is None:
         arrays = _random(length, encoding.rope.head_dim, seed)
-    with in_reach(feature_map):
+    with in_reach(feature_map), output.working():
         phi = load_function(feature_map) if ":" in feature_map else feature_map
         run = analyse if output.output is None else linear_cost
         result = run(*arrays, encoding.rope, feature_map=phi, rows=rows)

@@ -15,6 +15,7 @@ from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from contextlib import AbstractContextManager
 
     from ropecli.cli.encoding import NamedRotary
     from ropecli.render.figure import Look
@@ -262,6 +263,12 @@ class PageOptions:
 
         for line in () if self.quiet else lines:
             console.note(line, kind=kind)
+
+    def working(self) -> AbstractContextManager[object]:
+        """Show on a terminal, after a second, that the command is at work."""
+        from ropecli.cli.progress import progress_bar
+
+        return progress_bar(self.parsed.command, wanted=not self.quiet, of="seconds", after=1.0)
 
     def show(self, result: Result, parameters: dict[str, Any], **options: Any) -> None:
         """Write the output if there is one, then print the document or the page of a result.

@@ -62,17 +62,18 @@ def precision(
     tolerances = list(dict.fromkeys(tolerance or TOLERANCES))
     encodings = rope.encodings(dim=128)
     output.note(*named_notes(encodings))
-    results = [
-        analyse(
-            each.rope,
-            policies,
-            context_length=each.context or CONTEXT,
-            tolerances=tolerances,
-            seed=seed,
-            name=each.name,
-        )
-        for each in encodings
-    ]
+    with output.working():
+        results = [
+            analyse(
+                each.rope,
+                policies,
+                context_length=each.context or CONTEXT,
+                tolerances=tolerances,
+                seed=seed,
+                name=each.name,
+            )
+            for each in encodings
+        ]
     from_numbers = {
         "dim": list(dict.fromkeys(each.rope.head_dim for each in encodings)),
         "base": list(dict.fromkeys(each.rope.base for each in encodings)),

@@ -18,14 +18,14 @@ def is_watched() -> bool:
 
 @contextlib.contextmanager
 def progress_bar(
-    name: str, *, wanted: bool, of_bytes: bool = True, after: float = 0.0
+    name: str, *, wanted: bool, of: str = "bytes", after: float = 0.0
 ) -> Iterator[Callable[[int, int], None] | None]:
     """Give a function of the bytes, or steps, done and in all; None without a terminal.
 
     Args:
         name: What is worked on.
         wanted: Show a bar, if there is a terminal.
-        of_bytes: Bytes are counted, and not steps.
+        of: What is counted: "bytes", "steps", or "seconds" where the end is not known.
         after: Seconds before the bar appears.
     """
     if not wanted or not is_watched():
@@ -39,18 +39,19 @@ def progress_bar(
         MofNCompleteColumn,
         Progress,
         TextColumn,
+        TimeElapsedColumn,
         TimeRemainingColumn,
         TransferSpeedColumn,
     )
 
     from ropecli.render.console import visible
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        *((DownloadColumn(), TransferSpeedColumn()) if of_bytes else (MofNCompleteColumn(),)),
-        TimeRemainingColumn(),
-    )
+    counts = {
+        "bytes": (DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()),
+        "steps": (MofNCompleteColumn(), TimeRemainingColumn()),
+        "seconds": (TimeElapsedColumn(),),
+    }
+    columns = (TextColumn("{task.description}"), BarColumn(), *counts[of])
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     task = bar.add_task(escape(visible(name)), total=None)
     appears = threading.Timer(after, bar.start)

@@ -97,16 +97,17 @@ def scale(
         context = rope.context
         if context is None and factor is None and each.context is not None:
             context = each.context if each.context > before else None
-        result = analyse(
-            each.rope,
-            context_length=context,
-            factor=factor,
-            original_length=before,
-            methods=method,
-            parameters=parameters,
-            sequence_length=rope.sequence_length,
-            name=each.name,
-        )
+        with output.working():
+            result = analyse(
+                each.rope,
+                context_length=context,
+                factor=factor,
+                original_length=before,
+                methods=method,
+                parameters=parameters,
+                sequence_length=rope.sequence_length,
+                name=each.name,
+            )
         found.append(result)
     if rope.write is not None:
         _write(replace(rope, set=words), found)

@@ -140,9 +140,10 @@ def scores(
     made = [encoding(n, **sizes, seed=seed, weights=arrays[n], **own[n]) for n in names]
     rows = {"queries": queries, "keys": keys}
     same = tokens is None and same_token is not False
-    result = analyse(
-        made, tokens, **rows, head=head, causal=causal, same_token=same, shift=shift, seed=seed
-    )
+    with output.working():
+        result = analyse(
+            made, tokens, **rows, head=head, causal=causal, same_token=same, shift=shift, seed=seed
+        )
     sizes["dim"] = None if rope.model else sizes.pop("head_dim")
     resolved = {"encodings": ",".join(names), **sizes, **rows}
     if tokens is None:

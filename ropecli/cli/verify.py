@@ -96,9 +96,9 @@ def verify(
         )
         given = SIZES | {name: size for name, size in sizes.items() if size is not None}
         names = encoding_names(encoding)
-        found = EncodingVerifications(
-            parts=tuple(verify_encoding(name, seed=seed, **given) for name in names)
-        )
+        with page.working():
+            parts = tuple(verify_encoding(name, seed=seed, **given) for name in names)
+        found = EncodingVerifications(parts=parts)
         parameters = {"encoding": ",".join(names), **given, "seed": seed}
         page.show(found, parameters, errors=errors, explain=explain)
         return found.passed
@@ -114,7 +114,10 @@ def verify(
     page.note(*encodings[0].notes)
     if is_watched() and not is_compiled("rotation"):
         page.note("compiling the kernels: some seconds, this once")
-    result = join(judge(each, dtype=dtype, seed=seed, max_position=max_position) for each in ropes)
+    with page.working():
+        result = join(
+            judge(each, dtype=dtype, seed=seed, max_position=max_position) for each in ropes
+        )
     resolved = {
         "dim": ropes[0].head_dim,
         "base": ropes[0].base if rope.base is None else rope.base,

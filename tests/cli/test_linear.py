@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import assert_refused, read_json, read_output, read_stdout, run_cli
+from helpers import assert_refused, read_json, read_output, read_stdout, run_cli, run_in_terminal
 from models.configs import GPT_OSS, PHI_3
 
 from ropecli import load_model
@@ -159,3 +160,16 @@ def test_a_picture_s_command_measures_it_again() -> None:
             for each in got["result"]["cost"]:
                 each["seconds"] = each["peak_bytes"] = None
         assert again == first
+
+
+@pytest.mark.slow
+def test_work_of_more_than_a_second_shows_on_a_terminal(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import time\ndef phi(x):\n    time.sleep(0.8)\n    return abs(x) + 1\n"
+    )
+    words = ["linear", "--length", "4", "--dim", "4", "--feature-map", "slow.py:phi"]
+    shown = run_in_terminal(*words, cwd=tmp_path)
+    assert shown.code == 0, shown.text
+    assert re.search(r"\blinear [━╸╺ ]+ 0:00:0\d", shown.text)
+    quiet = run_in_terminal(*words, "--quiet", cwd=tmp_path)
+    assert "━" not in quiet.text
