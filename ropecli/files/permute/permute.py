@@ -39,7 +39,7 @@ class PermutedTensor:
     dtype: str  #: Name of the dtype in the file, F32, BF16, ...
     heads: int | None  #: Heads whose rows were moved; 1 if all share them, None if none moved.
     permuted: bool  #: True if its rows were moved.
-    found: str | None = None  #: How its rows stand in a file to check: moved, unmoved, or other.
+    found: str | None = None  #: In a checked file, its rows are moved, unmoved or other.
 
 
 @dataclass(frozen=True, kw_only=True)
