@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,14 @@ project = "ropecli"
 author = copyright = "the ropecli authors"
 version = release = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "mathml"]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"ropecli {__version__}"
+html_math_renderer = "mathml"
+# A reader's machine may have no font for mathematics, and brackets then do not grow.
+html_static_path = ["_static", str(files("ziamath.fonts") / "STIXTwoMath-Regular.ttf")]
+html_css_files = ["pages.css"]
 smartquotes = False  # "--dim" in a help text is two hyphens
 
 myst_enable_extensions = ["amsmath", "dollarmath"]
