@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ropecli import __version__
 
-sys.path.insert(0, str(Path(__file__).parent))
-import figures
+sys.path.insert(0, str(Path(__file__).parent))  # where mathml is
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -57,15 +56,9 @@ nitpick_ignore_regex = [
 
 
 def setup(app: Sphinx) -> None:
-    """Draw the figures, and have docstrings read as they are meant, before napoleon and after."""
+    """Have docstrings read as they are meant, before napoleon and after."""
     app.connect("autodoc-process-docstring", _lengths, priority=499)
     app.connect("autodoc-process-docstring", _whole_sentences, priority=501)
-    app.connect("builder-inited", _figures)
-
-
-def _figures(app: Sphinx) -> None:
-    figures.write(Path(app.srcdir) / "images" / "rope-types")
-    figures.write_results(Path(app.srcdir) / "images" / "rope-types")
 
 
 def _lengths(_app: Sphinx, _what: str, _name: str, _it: Any, _how: Any, lines: list[str]) -> None:

@@ -1,19 +1,19 @@
-"""Draw the figures of the pages on rope types: wavelengths against those of plain RoPE."""
+"""Draw the pictures that the pages show; most are wavelengths against those of plain RoPE."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
-from ropecli import Rotary, base_bound, construct, coverage, rope, rotation, scale
-from ropecli.analyses.base_bound import BaseBounds
-from ropecli.analyses.coverage import Coverages
+from ropecli import Rotary, base_bound, construct, coverage, decay, rope, rotation, scale
 from ropecli.render.figure import figure_bytes
 from ropecli.render.frequencies_figure import figure
-from ropecli.results import Drawable
 
 Curves = Sequence[tuple[str, Rotary]]
 Contexts = Sequence[tuple[str, int]]
@@ -27,51 +27,69 @@ TRAINED = (
 )
 
 
-def write(folder: Path) -> None:
-    """Write an SVG for each page; one that is the same is left as it is."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, make in FIGURES.items():
-        title, curves, contexts = make()
-        command = f"docs/figures.py, {name}"
-        picture = figure(curves, contexts, title=title)
-        content = figure_bytes(picture, suffix=".svg", command=command)
-        path = folder / f"{name}.svg"
-        _save(path, content)
+def picture(name: str) -> bytes:
+    """Draw `images/NAME.svg`."""
+    page = name.removeprefix("rope-types/")
+    if page in FIGURES and page != name:
+        title, curves, contexts = FIGURES[page]()
+        drawn = figure(curves, contexts, title=title)
+    else:
+        drawn = RESULTS[name]()
+    return figure_bytes(drawn, suffix=".svg", command=f"docs/figures.py, {name}")
 
 
-def write_results(folder: Path) -> None:
-    """Write the pictures of results that pages show."""
-    folder.mkdir(parents=True, exist_ok=True)
+def looks_like(one: bytes, other: bytes) -> bool:
+    """Whether two pictures say the same words and have their curves in the same places.
+
+    Another Matplotlib may place the frame, and simplify a path, a little differently.
+    """
+    words, points = zip(*(_seen(picture.decode()) for picture in (one, other)), strict=True)
+    return words[0] == words[1] and bool(np.abs(points[0] - points[1]).max() < 2)
+
+
+def _seen(svg: str) -> tuple[list[str], NDArray[np.float64]]:
+    """Return the texts of a picture, and quantiles of the coordinates of its paths, in points."""
+    numbers = re.findall(r"-?\d+\.?\d*", " ".join(re.findall(r' d="([^"]+)"', svg)))
+    spread = np.quantile(np.array(numbers, dtype=float), np.linspace(0, 1, 101))
+    return re.findall(r"<text[^>]*>([^<]*)</text>", svg), spread
+
+
+def _figure1() -> Figure:
     vector = np.random.default_rng(7).standard_normal(64)
-    results: dict[str, Drawable] = {
-        "figure1": rotation(vector, Rotary(head_dim=64)),
-        "construct": construct(Rotary(head_dim=128)),
-        "coverage": Coverages(
-            coverages=tuple(
-                coverage(Rotary(head_dim=dim, base=base), context_length=length, name=name)
-                for name, dim, base, length in TRAINED
-            )
-        ),
-        "base_bound": BaseBounds(
-            bounds=tuple(
-                base_bound(Rotary(head_dim=dim, base=base), context_length=length, name=name)
-                for name, dim, base, length in TRAINED[::2]
-            )
-        ),
-    }
-    _, dim, base, length = TRAINED[-1]
-    results["scale"] = scale(
-        Rotary(head_dim=dim, base=base), original_length=length, factor=16.0, name="Llama 3"
-    )
-    for name, result in results.items():
-        command = f"docs/figures.py, {name}"
-        content = figure_bytes(result.figure(), suffix=".svg", command=command)
-        _save(folder / f"{name}.svg", content)
+    return rotation(vector, Rotary(head_dim=64)).figure()
 
 
-def _save(path: Path, content: bytes) -> None:
-    if not path.exists() or path.read_bytes() != content:
-        path.write_bytes(content)
+def _coverage() -> Figure:
+    spans = [
+        coverage(Rotary(head_dim=dim, base=base), context_length=length, name=name)
+        for name, dim, base, length in TRAINED
+    ]
+    return spans[0].figure(*spans[1:])
+
+
+def _base_bound() -> Figure:
+    bounds = [
+        base_bound(Rotary(head_dim=dim, base=base), context_length=length, name=name)
+        for name, dim, base, length in TRAINED[::2]
+    ]
+    return bounds[0].figure(*bounds[1:])
+
+
+def _scale() -> Figure:
+    name, dim, base, length = TRAINED[-1]
+    rotary = Rotary(head_dim=dim, base=base)
+    return scale(rotary, original_length=length, factor=16.0, name=name).figure()
+
+
+#: Pictures of results.
+RESULTS: dict[str, Callable[[], Figure]] = {
+    "figure1": _figure1,
+    "figure2": lambda: decay(PLAIN[1], max_distance=256, step=0.02).figure(figure2=True),
+    "construct": lambda: construct(PLAIN[1]).figure(),
+    "coverage": _coverage,
+    "base_bound": _base_bound,
+    "scale": _scale,
+}
 
 
 def _of(rope_type: str, head_dim: int = 128, **parameters: Any) -> Rotary:
@@ -119,7 +137,7 @@ LLAMA3: dict[str, Any] = {
     "original_max_position_embeddings": 8192,
 }
 
-#: A page's name, and what its figure shows.
+#: Pictures of rope types: a page's name, and what its figure shows.
 FIGURES: dict[str, Callable[[], tuple[str, Curves, Contexts]]] = {
     "default": lambda: (
         "dim 128",

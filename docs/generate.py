@@ -1,4 +1,4 @@
-"""Write the parts of these pages that come from the code; with --check, say which are stale.
+"""Write what comes from the code: parts of pages, and pictures; with --check, say which are stale.
 
 A part stands between `<!-- generated: NAME WORD -->` and `<!-- end -->` and is made by the function
 of that name in MAKERS, called with the word. It holds names, defaults and help texts, not the
@@ -14,11 +14,13 @@ import shlex
 import sys
 import textwrap
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from figures import looks_like, picture
 
 from ropecli.analyses.invariance import invariance
 from ropecli.checks.implementation.calling.convention import FREQS, ROLES
@@ -46,17 +48,30 @@ NO_KEYS = ("dim", "base", "axis", "direction", "pairs_in", "pairs_out", "layout"
 
 def main(arguments: list[str]) -> int:
     """Write what is stale and return 0, or with --check only name it and return 1."""
-    stale = []
+    checking = arguments == ["--check"]
+    stale = dict(_stale_pages()) | dict(_stale_pictures())
+    for path, content in stale.items():
+        sys.stdout.write(f"{path.relative_to(DOCS.parent)}\n")
+        if not checking:
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(content)
+    return 1 if stale and checking else 0
+
+
+def _stale_pages() -> Iterator[tuple[Path, bytes]]:
     for page in sorted(DOCS.rglob("*.md")):
         text = page.read_text()
         fresh = PART.sub(_made, text)
         if fresh != text:
-            stale.append(page)
-            if arguments != ["--check"]:
-                page.write_text(fresh)
-    for page in stale:
-        sys.stdout.write(f"{page.relative_to(DOCS.parent)}\n")
-    return 1 if stale and arguments == ["--check"] else 0
+            yield page, fresh.encode()
+
+
+def _stale_pictures() -> Iterator[tuple[Path, bytes]]:
+    pages = "".join(page.read_text() for page in DOCS.rglob("*.md"))
+    for name in sorted(set(re.findall(r"!\[[^]]*\]\((?:\.\./)?images/(\S+)\.svg\)", pages))):
+        path, content = DOCS / "images" / f"{name}.svg", picture(name)
+        if not path.exists() or not looks_like(path.read_bytes(), content):
+            yield path, content
 
 
 def _made(match: re.Match[str]) -> str:

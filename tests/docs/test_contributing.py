@@ -103,7 +103,8 @@ def test_four_files_and_one_line_add_an_analysis(tmp_path: Path) -> None:
     use = "import ropecli.analyses.turns as t; from ropecli import Rotary as R\n"
     use += "r = t.turns(R(head_dim=4)); print(r); print(r._repr_html_()); print(r.figure())"
     assert run(use, module="-c").startswith("Turns within 4,096 positions\n\n0  651.9\n")
-    shutil.copy(ROOT / "docs" / "generate.py", tmp_path / "docs")
+    for name in ("generate.py", "figures.py"):
+        shutil.copy(ROOT / "docs" / name, tmp_path / "docs")
     run(module="docs/generate.py")
     assert (
         "| `--context N` | Context length. [default: the model's] |  |"

@@ -82,20 +82,13 @@ def test_every_figure_compares_with_the_default(figures: ModuleType) -> None:
 
 
 @pytest.mark.slow
-def test_figures_are_written_once(
-    figures: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(figures, "FIGURES", {"linear": figures.FIGURES["linear"]})
-    figures.write(tmp_path / "made")
-    (made,) = (tmp_path / "made").iterdir()
-    assert made.name == "linear.svg"
-    assert b"</svg>" in made.read_bytes()
-    made.write_text("stale")
-    figures.write(tmp_path / "made")
-    assert b"</svg>" in made.read_bytes()
-    written = made.stat().st_mtime_ns
-    figures.write(tmp_path / "made")
-    assert made.stat().st_mtime_ns == written
+def test_a_stale_picture_is_noticed(figures: ModuleType) -> None:
+    drawn, stored = figures.picture("rope-types/linear"), PAGES.parent / "images" / "rope-types"
+    assert figures.looks_like((stored / "linear.svg").read_bytes(), drawn)
+    assert not figures.looks_like((stored / "ntk.svg").read_bytes(), drawn)
+    assert not figures.looks_like(drawn.replace(b">pair<", b">pairs<"), drawn)
+    moved = re.sub(rb"(?<=L )\d", lambda digit: b"%d" % (9 - int(digit[0])), drawn)
+    assert not figures.looks_like(moved, drawn)
 
 
 def test_threads_are_links() -> None:
