@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ropecli import __version__
 
-sys.path.insert(0, str(Path(__file__).parent))  # where mathml is
+sys.path.insert(0, str(Path(__file__).parent))  # where mathml and gallery are
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -19,7 +19,13 @@ project = "ropecli"
 author = copyright = "the ropecli authors"
 version = release = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "mathml"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_gallery.gen_gallery",
+    "mathml",
+]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"ropecli {__version__}"
@@ -27,6 +33,20 @@ html_math_renderer = "mathml"
 # A reader's machine may have no font for mathematics, and brackets then do not grow.
 html_static_path = ["_static", str(files("ziamath.fonts") / "STIXTwoMath-Regular.ttf")]
 html_css_files = ["pages.css"]
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": ".py",
+    "ignore_pattern": r"rotate_minilm|learned_distance",  # they need the weights of a model
+    "within_subsection_order": "gallery.Order",
+    "image_scrapers": ("gallery.pictures",),
+    "reset_modules": (),
+    "ignore_repr_types": r"matplotlib",
+    "first_notebook_cell": "%matplotlib inline",
+    "min_reported_time": float("inf"),
+    "write_computation_times": False,
+    "show_signature": False,
+}
 smartquotes = False  # "--dim" in a help text is two hyphens
 
 myst_enable_extensions = ["amsmath", "dollarmath"]

@@ -1,4 +1,9 @@
-"""Is one config.json one model? Who computes something else, and from where on it shows."""
+"""Is one config.json one model?
+=============================
+
+gpt-oss-20b's own settings, read by Transformers and by four others. Two compute something else, and
+the figure shows from which position on it matters.
+"""
 
 import ropecli
 
@@ -28,3 +33,7 @@ for stack in ("vllm", "llama.cpp", "mlx-lm", "paper"):
             f"{stack:<10} off by a radian from position {first:,}, "
             f"by {last.max_radians:.0f} at {last.position:,}"
         )
+
+picture = ropecli.diff(reference, ropecli.load_model(GPT_OSS, reading="llama.cpp")).figure()
+picture.savefig("one_file_two_stacks.png")
+picture

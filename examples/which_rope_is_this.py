@@ -1,14 +1,18 @@
-"""Which RoPE is this? A rotation is known by what it does to vectors, whoever wrote it."""
+"""Which RoPE is this dump?
+========================
+
+A rotation is known by what it does to vectors, whoever wrote it. Here somebody rotated the last 64
+of 128 coordinates, in halves, with a base of 500,000 and tables of float32, and left no note.
+"""
 
 import numpy as np
 
 import ropecli
 
 
-def somebody_elses(x: np.ndarray) -> np.ndarray:
-    """The last 64 of 128 coordinates, in halves, base 500,000, with tables of float32."""
-    pairs = np.arange(32, dtype=np.float32)
-    inv_freq = (1 / 500_000 ** (pairs / 32)).astype(np.float32)
+def by_somebody_else(x: np.ndarray) -> np.ndarray:
+    """Return x, rotated in a way that is not written down anywhere else."""
+    inv_freq = (1 / 500_000 ** (np.arange(32, dtype=np.float32) / 32)).astype(np.float32)
     angles = np.arange(x.shape[-2], dtype=np.float32)[:, None] * inv_freq
     cos, sin = np.cos(angles), np.sin(angles)
     still, a, b = x[..., :64], x[..., 64:96], x[..., 96:]
@@ -16,15 +20,21 @@ def somebody_elses(x: np.ndarray) -> np.ndarray:
 
 
 before = np.random.default_rng(0).standard_normal((4, 512, 128)).astype(np.float32)
-found = ropecli.identify(before, somebody_elses(before))
-assert found.recognised
+after = by_somebody_else(before)
+found = ropecli.identify(before, after)
 assert found.rotary is not None
-print(f"{found.rotary}, {found.precision}")
-print(f"within {found.max_residual:.2g} ulp of {found.dtype}")
-print("best match:", found.matches[0].name)
-
 again = ropecli.rotate(before, found.rotary, found.positions)
-print(f"made again, off by at most {np.abs(again - somebody_elses(before)).max():.1g}")
+print(f"made again, off by at most {np.abs(again - after).max():.1g}")
 
-scaled = somebody_elses(before) * np.linspace(1, 2, 512, dtype=np.float32)[:, None]
+scaled = after * np.linspace(1, 2, 512, dtype=np.float32)[:, None]
 print("and this:", ropecli.identify(before, scaled).reason)
+
+plain = ropecli.coverage(ropecli.Rotary(head_dim=64), context_length=512, name="base 10,000")
+picture = ropecli.coverage(found.rotary, context_length=512, name="the dump").figure(plain)
+picture.savefig("which_rope_is_this.png")
+picture
+
+# %%
+# All that is known of it now:
+
+found

@@ -315,7 +315,7 @@ def figure_bytes(figure: Figure, *, suffix: str, command: str, dpi: float | None
     """Return a file of the given kind, with the command that made it in its metadata."""
     made_by = f"ropecli {__version__}"
     command = printable(command)  # a file's name may hold what neither XML nor a PDF can
-    title, text = _describe(figure)
+    title, text = describe(figure)
     by_suffix: dict[str, dict[str, Any]] = {
         ".png": {"Software": made_by, "Title": title, "Description": command},
         ".svg": {"Creator": made_by, "Title": title, "Description": command, "Date": None},
@@ -345,7 +345,7 @@ def figure_bytes(figure: Figure, *, suffix: str, command: str, dpi: float | None
     return content
 
 
-def _describe(figure: Figure) -> tuple[str, str]:
+def describe(figure: Figure) -> tuple[str, str]:
     """Return the title of a figure, and a sentence on each of its panels."""
     panels = [axes for axes in figure.axes if axes.get_xlabel() or axes.get_title()]
     titles = [figure.get_suptitle(), *(axes.get_title() for axes in panels)]

@@ -1,0 +1,78 @@
+"""What every picture must be: legible, and clear to colour-blind readers."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from numpy.typing import NDArray
+
+#: Scales of images whose lightness tells their values apart.
+SCALES = {"viridis", "cividis", "Blues", "RdBu", "RdBu_r"}
+#: What is left of linear RGB without one kind of cone (Machado et al. 2009, severity 1).
+BLIND = {
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}  # fmt: skip
+TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+CLEAR = 10.0  #: Difference of two colours in CIELAB at which nobody takes them for one.
+
+
+def assert_legible(picture: Figure) -> None:
+    """No text is cut off by the edge of the picture, and none lies on another."""
+    drawn: list[Text] = []
+    draw = Text.draw
+
+    def record(text: Text, *args: Any, **kwargs: Any) -> None:
+        if text.get_visible() and text.get_text().strip():
+            drawn.append(text)
+        draw(text, *args, **kwargs)
+
+    FigureCanvasAgg(picture)
+    with patch.object(Text, "draw", record):
+        picture.canvas.draw()
+    boxes = {text: text.get_window_extent() for text in drawn}
+    for text, box in boxes.items():
+        name = text.get_text()
+        assert box.x0 >= -1, f"{name!r} is cut off"  # a pixel
+        assert box.y0 >= -1, f"{name!r} is cut off"
+        assert box.x1 <= picture.bbox.width + 1, f"{name!r} is cut off"
+        assert box.y1 <= picture.bbox.height + 1, f"{name!r} is cut off"
+    for (one, a), (other, b) in itertools.combinations(boxes.items(), 2):
+        across = min(a.x1, b.x1) - max(a.x0, b.x0)
+        down = min(a.y1, b.y1) - max(a.y0, b.y0)
+        assert min(across, down) <= 1, f"{one.get_text()!r} lies on {other.get_text()!r}"
+
+
+def assert_clear(picture: Figure) -> None:
+    """Curves differ in line, marker or a colour that everybody sees; images in lightness."""
+    for axes in picture.axes:
+        named = [line for line in axes.get_lines() if not str(line.get_label()).startswith("_")]
+        for one, other in itertools.combinations(named, 2):
+            if (one.get_linestyle(), one.get_marker()) == (other.get_linestyle(), other.get_marker()):
+                difference = least_difference(one.get_color(), other.get_color())
+                assert difference >= CLEAR, f"{one.get_label()} looks like {other.get_label()}"
+        for image in axes.images:
+            assert image.get_cmap().name in SCALES
+
+
+def least_difference(one: Any, other: Any) -> float:
+    """The difference of two colours to those who see it least."""
+    kinds = [np.eye(3), *(np.array(matrix) for matrix in BLIND.values())]
+    return min(float(np.linalg.norm(_lab(kind, one) - _lab(kind, other))) for kind in kinds)
+
+
+def _lab(kind: NDArray[np.float64], colour: Any) -> NDArray[np.float64]:
+    """CIELAB of a colour as one kind of reader sees it."""
+    rgb = np.array(to_rgb(colour))
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    xyz = TO_XYZ @ np.clip(kind @ linear, 0, 1) / TO_XYZ.sum(axis=1)
+    x, y, z = np.where(xyz > 216 / 24389, np.cbrt(xyz), (24389 / 27 * xyz + 16) / 116)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
