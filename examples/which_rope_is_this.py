@@ -26,9 +26,6 @@ assert found.rotary is not None
 again = ropecli.rotate(before, found.rotary, found.positions)
 print(f"made again, off by at most {np.abs(again - after).max():.1g}")
 
-scaled = after * np.linspace(1, 2, 512, dtype=np.float32)[:, None]
-print("and this:", ropecli.identify(before, scaled).reason)
-
 plain = ropecli.coverage(ropecli.Rotary(head_dim=64), context_length=512, name="base 10,000")
 picture = ropecli.coverage(found.rotary, context_length=512, name="the dump").figure(plain)
 picture.savefig("which_rope_is_this.png")

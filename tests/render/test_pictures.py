@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from itertools import combinations
-from pkgutil import walk_packages
 
 import numpy as np
 import pytest
-from helpers import ROOT
 from matplotlib.figure import Figure
 from pictures import assert_clear, assert_legible, least_difference
 
@@ -23,3 +20,83 @@ LARGE = Rotary(head_dim=32, base=500_000.0)
 Q, K, V = np.random.default_rng(0).standard_normal((3, 16, 32))
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024}
 CONFIG = {"model_type": "llama", "head_dim": 64, "max_position_embeddings": 4096}
+#: A small picture of each kind of result, and of several together.
+RESULTS: dict[str, Callable[[], Figure]] = {
+    "BaseBound": lambda: _several(ropecli.base_bound, context_length=4096),
+    "BaseScan": lambda: ropecli.base_scan(context_length=2048, grid=100).figure(),
+    "Bound": lambda: ropecli.bound(PLAIN, Q[0], K[0], max_distance=64, at=3).figure(),
+    "Chunks": lambda: ropecli.chunks(PLAIN, Q, K).figure(),
+    "Construct": lambda: ropecli.construct(PLAIN, context_length=256).figure(),
+    "Coverage": lambda: _several(ropecli.coverage, context_length=4096),
+    "Decay": lambda: _several(ropecli.decay, max_distance=64),
+    "Decay of vectors": lambda: ropecli.decay(PLAIN, max_distance=64, q=Q[0], k=K[0]).figure(),
+    "Difference": lambda: ropecli.diff(_model(), _model(rope_scaling=YARN)).figure(),
+    "Expected": lambda: ropecli.expected_score(ropecli.encoding("t5"), max_distance=64).figure(),
+    "FrequencyTable": lambda: ropecli.frequency_table(PLAIN).figure(),
+    "LinearCost": lambda: ropecli.linear_cost(Q, K, V, PLAIN).figure(),
+    "Model": lambda: _model(rope_scaling=YARN).figure(),
+    "Precision": lambda: ropecli.precision(
+        PLAIN, ("float32", "bfloat16"), context_length=512
+    ).figure(),
+    "Rotation": lambda: ropecli.rotation(Q[0], PLAIN).figure(),
+    "Scale": lambda: _several(ropecli.scale, factor=4.0, original_length=1024, methods=["yarn"]),
+    "Scores": lambda: ropecli.scores([ropecli.encoding(n) for n in ("rope", "t5")]).figure(),
+    "Similarity": lambda: ropecli.similarity(PLAIN, max_distance=64, positions=32).figure(),
+}
+
+
+def _several(analyse: Callable[..., Drawable], **parameters: object) -> Figure:
+    small, large = (analyse(rope, **parameters) for rope in (PLAIN, LARGE))
+    return small.figure(large)  # type: ignore[call-arg]
+
+
+def _model(**settings: object) -> ropecli.Model:
+    return ropecli.load_model(CONFIG | settings)
+
+
+@pytest.mark.slow
+def test_every_result_with_a_picture_is_here() -> None:
+    public = {getattr(ropecli, name) for name in ropecli.__all__}
+    drawable = {
+        each.__name__ for each in public if isinstance(each, type) and issubclass(each, Drawable)
+    }
+    assert drawable <= set(RESULTS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RESULTS)
+def test_picture_is_legible_and_clear(name: str) -> None:
+    picture = RESULTS[name]()
+    assert_legible(picture)
+    assert_clear(picture)
+
+
+def test_colours_are_told_apart_by_everybody() -> None:
+    for one, other in combinations(COLOURS, 2):
+        assert least_difference(one, other) > 10, (one, other)
+    assert least_difference("#FF0000", "#FF0000") == 0
+    assert least_difference("#7F7F00", "#A05A00") < 10  # an olive and a brown
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"), [(0.5, 0.5, "lies on"), (1.0, 0.2, "cut off"), (0.2, 1.0, "cut off")]
+)
+def test_what_is_not_legible_is_noticed(x: float, y: float, message: str) -> None:
+    picture = Figure()
+    picture.text(0.5, 0.52, "a text")
+    picture.text(0.2, 0.2, "another")
+    assert_legible(picture)
+    picture.text(x, y, "one too many")
+    with pytest.raises(AssertionError, match=message):
+        assert_legible(picture)
+
+
+def test_curves_that_look_alike_are_noticed() -> None:
+    picture = Figure()
+    axes = picture.subplots()
+    axes.plot([0, 1], color="#008000", label="green")
+    axes.plot([1, 0], color="#2F7F00", label="another green")
+    with pytest.raises(AssertionError, match="green looks like another green"):
+        assert_clear(picture)
+    axes.get_lines()[1].set_linestyle("--")
+    assert_clear(picture)
