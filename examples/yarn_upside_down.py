@@ -11,8 +11,7 @@ import numpy as np
 import ropecli
 
 plain = ropecli.Rotary(head_dim=64)
-settings = {"factor": 40.0, "original_max_position_embeddings": 4096}
-yarn = ropecli.rope("yarn", head_dim=64, **settings)
+yarn = ropecli.rope("yarn", head_dim=64, factor=40.0, original_max_position_embeddings=4096)
 
 slowed = plain.inv_freq / 40
 ramp = (plain.inv_freq - yarn.inv_freq) / (plain.inv_freq - slowed)  # 0: kept, 1: slowed

@@ -56,7 +56,7 @@ def browser() -> Iterator[Browser]:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", PAGES)
 def test_page_needs_no_network(name: str, scheme: str, html: Path, browser: Browser) -> None:
-    context = browser.new_context(offline=True, color_scheme=scheme)  # type: ignore[arg-type]
+    context = browser.new_context(offline=True, color_scheme=scheme)
     page = context.new_page()
     wrong = watch(page)
     page.goto((html / f"{name}.html").as_uri(), wait_until="load")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,9 +46,10 @@ RESULTS: dict[str, Callable[[], Figure]] = {
 }
 
 
-def _several(analyse: Callable[..., Drawable], **parameters: object) -> Figure:
+def _several(analyse: Callable[..., Any], **parameters: object) -> Figure:
     small, large = (analyse(rope, **parameters) for rope in (PLAIN, LARGE))
-    return small.figure(large)  # type: ignore[call-arg]
+    picture: Figure = small.figure(large)
+    return picture
 
 
 def _model(**settings: object) -> ropecli.Model:
