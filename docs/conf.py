@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from importlib.resources import files
 from pathlib import Path
@@ -81,12 +80,17 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-docstring", _whole_sentences, priority=501)
 
 
-def _lengths(_app: Sphinx, _what: str, _name: str, _it: Any, _how: Any, lines: list[str]) -> None:
+_KEPT: dict[str, list[str]] = {}
+
+
+def _lengths(_app: Sphinx, what: str, name: str, _it: Any, _how: Any, lines: list[str]) -> None:
     lines[:] = [line.replace("|", "\\|") for line in lines]  # |x| is a length, no substitution
+    if what in {"attribute", "property"}:
+        _KEPT[name] = lines.copy()
 
 
 def _whole_sentences(
-    _app: Sphinx, what: str, _name: str, it: Any, _how: Any, lines: list[str]
+    _app: Sphinx, _what: str, name: str, _it: Any, _how: Any, lines: list[str]
 ) -> None:
-    if what == "property":  # napoleon takes what stands before a colon for its type
-        lines[:] = (inspect.getdoc(it) or "").replace("|", "\\|").splitlines()
+    if name in _KEPT:  # napoleon takes what stands before a colon for its type
+        lines[:] = _KEPT[name]
