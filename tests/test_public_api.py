@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import assert_same_bits, assert_within, for_each
+from helpers import ROOT, assert_same_bits, assert_within, for_each
 from matplotlib.figure import Figure
 
 import ropecli
 from ropecli import Rotary, rotate
+from ropecli.cli.app import COMMANDS
 from ropecli.files.formats.safetensors import serialize
 from ropecli.results import Drawable, Result
 
@@ -29,6 +30,7 @@ STUB = [
     if isinstance(each, ast.ImportFrom)
     for alias in each.names
 ]
+API = (ROOT / "docs" / "api.md").read_text()
 HOMES = {str(name): home for name, home in STUB}
 FUNCTIONS = [name for name in ropecli.__all__ if inspect.isroutine(getattr(ropecli, name))]
 RESULTS = [
@@ -181,6 +183,16 @@ def test_star_import_brings_all_of_them() -> None:
 
 
 # Documentation.
+
+
+def test_every_command_is_a_call_on_the_page_and_check_is_the_first() -> None:
+    rows = re.findall(r"^\| `([a-z-]+)` \| (.*?) \|", API, re.MULTILINE)
+    assert rows[0][0] == "check"
+    assert {command for command, _ in rows} == set(COMMANDS)
+    for command, calls in rows:
+        names = re.findall(r"`ropecli\.(\w+)`", calls)
+        assert names, command
+        assert set(names) <= set(ropecli.__all__), command
 
 
 @for_each("name, function", CALLABLES)

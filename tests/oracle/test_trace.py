@@ -57,6 +57,17 @@ def test_layers_apply_what_the_file_says(name: str) -> None:
     assert found.passed
 
 
+#: Bundled configurations whose numbers are not stored; the others are in test_examples.py.
+BUNDLED = ["command-r", "gpt-j-6b", "llama-3-8b", "phi-4-mini", "qwen3-8b"]
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_bundled_configuration_says_what_its_model_does(name: str) -> None:
+    raw = ropecli.load_model(f"example:{name}").raw
+    short = {key: 2 for key in ("num_hidden_layers", "n_layer") if key in raw}
+    assert ropecli.trace({**raw, **short}).passed
+
+
 # Models that are wrong.
 
 
