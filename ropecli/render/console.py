@@ -61,7 +61,7 @@ def show(lines: Iterable[str], screen: Screen) -> None:
         page += f"\n\nWritten: {visible(str(screen.saved))}"
     if not page:
         return
-    text = Text(page)
+    text = Text.from_ansi(page) if "\x1b" in page else Text(page)
     for pattern, colour in COLOURS.items():
         text.highlight_regex(pattern, colour)
     out().print(text)
@@ -69,7 +69,7 @@ def show(lines: Iterable[str], screen: Screen) -> None:
 
 def _fit(line: str, width: int) -> list[str]:
     """Break a sentence that is wider, and no row of a table, whose cells are two spaces apart."""
-    if len(line) <= width or "  " in line.strip():
+    if len(line) <= width or "  " in line.strip() or "\x1b" in line:
         return [line]
     return wrapped(line, width, indent=len(line) - len(line.lstrip()))
 

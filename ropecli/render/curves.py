@@ -12,13 +12,15 @@ import plotille
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-WIDTH, HEIGHT = 60, 14  #: Characters; a character is 2 by 4 dots.
+HEIGHT = 14  #: Characters; a character is 2 by 4 dots.
 NARROWEST = 20  #: Characters that the numbers under the axis need.
 MARGIN = 16  #: Characters for the labels of the vertical axis.
 FLAT = 1e-9  #: A range that is a smaller part of the values is their rounding.
 #: Dots on and off, one style for each curve, which paper shows too.
 STYLES = ((1, 0), (3, 3), (1, 3), (6, 2), (2, 1), (1, 6))
 NAMES = ("solid", "dashed", "dotted", "long dashes", "short dashes", "sparse dots")
+#: Of several curves on a terminal with colours.
+COLOURS = ("blue", "yellow", "magenta", "cyan", "green", "red")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,7 +54,7 @@ def draw(
     if "y" in log:
         curves = [replace(curve, y=np.log10(curve.y)) for curve in curves]
         least = None if least is None else math.log10(least)
-    height, width = HEIGHT, max(NARROWEST, min(WIDTH, columns - MARGIN))
+    height, width = HEIGHT, max(NARROWEST, columns - MARGIN)
     left, right = float(curves[0].x[0]), float(curves[0].x[-1])
     low = min(float(curve.y.min()) for curve in curves)
     high = max(float(curve.y.max()) for curve in curves)
@@ -72,7 +74,9 @@ def draw(
         ymax=high + (high - low) / (4 * height - 1),
     )
     for index, curve in enumerate(curves):
-        _draw_curve(canvas, curve, np.linspace(left, right, 2 * width), STYLES[index % len(STYLES)])
+        style = STYLES[index % len(STYLES)]
+        colour = COLOURS[index % len(COLOURS)] if len(curves) > 1 else None
+        _draw_curve(canvas, curve, np.linspace(left, right, 2 * width), style, colour)
     ticks = {0: high, height // 2: high - (high - low) * (height // 2) / (height - 1)}
     ticks[height - 1] = low
     labels = {row: f"{_undo_log(value, log='y' in log) + 0.0:.3g}" for row, value in ticks.items()}
@@ -86,12 +90,17 @@ def draw(
     lines.append(f"  {'':>{margin}}  {x_label:>{width}}")
     if len(curves) > 1:
         for index, curve in enumerate(curves):
-            lines.append(f"  {'':>{margin}}  {NAMES[index % len(NAMES)]:<12}  {curve.label}")
+            name = plotille.color(f"{NAMES[index % len(NAMES)]:<12}", COLOURS[index % len(COLOURS)])
+            lines.append(f"  {'':>{margin}}  {name}  {curve.label}")
     return "\n".join(lines)
 
 
 def _draw_curve(
-    canvas: plotille.Canvas, curve: Curve, columns: NDArray[np.float64], style: tuple[int, int]
+    canvas: plotille.Canvas,
+    curve: Curve,
+    columns: NDArray[np.float64],
+    style: tuple[int, int],
+    colour: str | None,
 ) -> None:
     """Connect the values at each column of dots, with gaps by the style."""
     heights = np.interp(columns, curve.x, curve.y, left=np.nan, right=np.nan)
@@ -99,7 +108,7 @@ def _draw_curve(
     for i in range(len(columns) - 1):
         if i % (on + off) < on and np.isfinite(heights[i : i + 2]).all():
             x, y = columns[i : i + 2], heights[i : i + 2]
-            canvas.line(float(x[0]), float(y[0]), float(x[1]), float(y[1]))
+            canvas.line(float(x[0]), float(y[0]), float(x[1]), float(y[1]), color=colour)
 
 
 def _undo_log(value: float, *, log: bool) -> float:

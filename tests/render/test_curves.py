@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ropecli.render.curves import HEIGHT, NAMES, WIDTH, Curve, draw
+from ropecli.render.curves import HEIGHT, MARGIN, NAMES, Curve, draw
+
+WIDTH = 80 - MARGIN  #: Characters of a plot, without another width.
 
 BLANK = chr(0x2800)
 X = np.linspace(0, 512, 513)
@@ -39,12 +41,12 @@ def places(drawing: str) -> dict[int, set[int]]:
     }
 
 
-def test_plot_is_60_by_14_within_80_columns() -> None:
+def test_plot_is_as_wide_as_80_columns_let_it() -> None:
     drawing = draw([curve(np.exp(-X / 100))], x_label="relative distance")
     plot = rows(drawing)
-    assert (WIDTH, HEIGHT) == (60, 14)
+    assert (WIDTH, HEIGHT) == (64, 14)
     assert len(plot) == 14
-    assert {len(row) for row in plot} == {60}
+    assert {len(row) for row in plot} == {WIDTH}
     assert max(map(len, drawing.splitlines())) <= 80
 
 
@@ -70,7 +72,7 @@ def test_axes_are_labelled() -> None:
     assert scale.split() == ["0", "128", "256", "384", "512"]
     assert name.strip() == "relative distance"
     axis = drawing.splitlines()[-3]
-    assert axis.strip() == "+" + 60 * "-"
+    assert axis.strip() == "+" + WIDTH * "-"
     assert scale.endswith("512")
     assert len(scale) - 1 == len(axis)  # the last number stands under the axis' end
     assert len(name) == len(axis)
@@ -163,7 +165,7 @@ def test_curves_share_the_axes() -> None:
 def test_a_narrow_terminal_gets_a_narrow_plot(columns: int) -> None:
     drawing = draw([curve(-X)], x_label="relative distance", columns=columns)
     assert max(map(len, drawing.splitlines())) <= columns
-    assert f"+{'-' * min(WIDTH, columns - 16)}" in drawing
+    assert f"+{'-' * (columns - MARGIN)}" in drawing
 
 
 def test_the_narrowest_plot_keeps_its_numbers() -> None:
@@ -175,7 +177,7 @@ def test_logarithmic_axes_are_labelled_with_the_values_themselves() -> None:
     x = np.geomspace(1, 1e8, 50)
     drawing = draw([curve(x**-0.5, x=x)], x_label="position", log="xy")
     plot = rows(drawing)
-    assert {i: next(iter(places(drawing)[i])) for i in (0, 59)} == {0: 0, 59: 13}
+    assert {i: next(iter(places(drawing)[i])) for i in (0, WIDTH - 1)} == {0: 0, WIDTH - 1: 13}
     assert plot[7][:20].strip(BLANK) == ""  # a power is a straight line
     assert labels(drawing)[0] == "1"
     assert labels(drawing)[13] == "0.0001"
