@@ -21,8 +21,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from figures import looks_like, picture
-
 from ropecli.analyses.invariance import invariance
 from ropecli.checks.implementation.calling.convention import FREQS, ROLES
 from ropecli.checks.rotation_laws import LAWS
@@ -69,7 +67,12 @@ def _stale_pages() -> Iterator[tuple[Path, bytes]]:
 
 def _stale_pictures() -> Iterator[tuple[Path, bytes]]:
     pages = "".join(page.read_text() for page in DOCS.rglob("*.md"))
-    for name in sorted(set(re.findall(r"!\[[^]]*\]\((?:\.\./)?images/(\S+)\.svg\)", pages))):
+    names = set(re.findall(r"!\[[^]]*\]\((?:\.\./)?images/(\S+)\.svg\)", pages))
+    if not names:
+        return
+    from figures import looks_like, picture
+
+    for name in sorted(names):
         path, content = DOCS / "images" / f"{name}.svg", picture(name)
         if not path.exists() or not looks_like(path.read_bytes(), content):
             yield path, content
