@@ -169,7 +169,8 @@ def _load(source: str, options: RotaryOptions, base: float | None) -> tuple[Mode
 def length_notes(model: Model) -> tuple[str, ...]:
     """Return a note if a sequence length was given to a model that does not change with it."""
     ropes = [layer.rotary for layer in model.layers if layer.rotary is not None]
-    if model.sequence_length is None or any(rope.depends_on_length for rope in ropes):
+    # One position is the start of every sequence, and `scale` asks for its table.
+    if model.sequence_length in (None, 1) or any(rope.depends_on_length for rope in ropes):
         return ()
     types = ", ".join(dict.fromkeys(rope.rope_type for rope in ropes))
     return (f"--sequence-length has no effect on rope type {types}",)
