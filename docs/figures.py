@@ -38,15 +38,15 @@ def picture(name: str) -> bytes:
 
 
 def looks_like(one: bytes, other: bytes) -> bool:
-    """Whether two pictures say the same words and have their curves in the same places.
+    """Return whether two pictures have the same texts, and their curves in the same places.
 
     Another Matplotlib may place the frame, and simplify a path, a little differently.
     """
-    words, points = zip(*(_seen(picture.decode()) for picture in (one, other)), strict=True)
+    words, points = zip(*(_read_picture(picture.decode()) for picture in (one, other)), strict=True)
     return words[0] == words[1] and bool(np.abs(points[0] - points[1]).max() < 2)
 
 
-def _seen(svg: str) -> tuple[list[str], NDArray[np.float64]]:
+def _read_picture(svg: str) -> tuple[list[str], NDArray[np.float64]]:
     """Return the texts of a picture, and quantiles of the coordinates of its paths, in points."""
     numbers = re.findall(r"-?\d+\.?\d*", " ".join(re.findall(r' d="([^"]+)"', svg)))
     spread = np.quantile(np.array(numbers, dtype=float), np.linspace(0, 1, 101))

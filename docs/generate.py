@@ -296,7 +296,7 @@ def _statement(each: dict[str, Any]) -> str:
 
 
 def _excerpt(command: str, pattern: str) -> str:
-    """What a pattern finds in a command's output, with dots for the rest of its last line."""
+    """Return what a pattern finds in the output of a command, with dots for the rest of a line."""
     printed = _output(command)
     found = re.search(pattern, printed, re.MULTILINE)
     if found is None:

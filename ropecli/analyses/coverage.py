@@ -127,7 +127,7 @@ def coverage(
 
 
 def _critical_dim(rope: Rotary, trained: int, turns: float) -> int | None:
-    """Return twice the number of pairs that complete so many turns in training.
+    """Return twice the number of pairs that complete that many turns in training.
 
     For one turn that is the papers' formula: lambda_i < T means i < d/2 log_b(T / 2 pi), and the
     whole numbers from 0 below x are ceil(x). Pairs that never turn do not count.

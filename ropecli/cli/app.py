@@ -100,7 +100,7 @@ def build(names: Iterable[str] = COMMANDS, *, to_list: bool = False) -> Any:
     )
     app.callback(cls=GroupedCommands, help=EXAMPLES, epilog=CLOSING)(_root)
     for name in names:
-        function = _listed if to_list else _function(name)
+        function = _stand_in if to_list else _function(name)
         text = _help_in_source(name) if to_list else function.__doc__ or ""
         about = " ".join(text.rpartition("\n\n")[2].split())
         summary = re.split(r"\.(?= [A-Z]|$)", about)[0]
@@ -119,7 +119,7 @@ def _function(name: str) -> Any:
     return getattr(importlib.import_module(f"ropecli.cli.{module}"), module)
 
 
-def _listed() -> None:
+def _stand_in() -> None:
     """Take the place of a command that is not run."""
 
 

@@ -227,7 +227,7 @@ def command(function: Callable[..., bool | None]) -> Callable[..., None]:
     options: dict[str, inspect.Parameter] = {}
     for name, parameter in signature.items():
         if name in own:
-            options[name] = parameter.replace(annotation=_parsed(hints[name]))
+            options[name] = parameter.replace(annotation=_with_parser(hints[name]))
         else:
             options |= {each.name: each for each in _options(hints[name]) if each.name not in own}
 
@@ -255,7 +255,7 @@ def command(function: Callable[..., bool | None]) -> Callable[..., None]:
     return run
 
 
-def _parsed(hint: Any) -> Any:
+def _with_parser(hint: Any) -> Any:
     """Return the annotation of an option, with our parser if it takes integers or numbers."""
     kind, option = get_args(hint)[:2]
     plain = next((each for each in PARSERS if each in _kinds(kind)), None)
@@ -298,7 +298,7 @@ def _options(hint: Any) -> Iterator[inspect.Parameter]:
         option = copy(option)
         option.help = own.get(name, option.help)
         option.rich_help_panel = section or option.rich_help_panel or heading
-        annotation = _parsed(Annotated[kind, option])
+        annotation = _with_parser(Annotated[kind, option])
         default = group.__dataclass_fields__[name].default
         yield inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation

@@ -81,7 +81,7 @@ class LintOptions(FileOptions):
 
     @property
     def form(self) -> str:
-        """What stdout gets, one of `FORMATS`."""
+        """The form of stdout, one of `FORMATS`."""
         return next(iter(self._forms.values()), "text")
 
     def _check(self, output: Path) -> None:

@@ -121,7 +121,10 @@ class _Run:
     def here(self, *, force: bool, resume: bool) -> None:
         """Rotate the files in this process."""
         for number in range(len(self.jobs)):
-            with self._one_file(number), self._planned(number, force=force, resume=resume) as plan:
+            with (
+                self._one_file(number),
+                self._plan_file(number, force=force, resume=resume) as plan,
+            ):
                 self._results[number] = plan.run(partial(self._report, number))
             self._done += self._sizes[number]
 
@@ -134,7 +137,7 @@ class _Run:
         shared: list[tuple[int, Job]] = []
         with connect(address) as cluster:
             for number in range(len(self.jobs)):
-                with self._one_file(number), self._planned(number, force=force) as plan:
+                with self._one_file(number), self._plan_file(number, force=force) as plan:
                     shared.append((number, replace(plan.session.job, rope=plan.session.rope)))
             files = [(job, self.outputs[number]) for number, job in shared]
             for index, result in cluster.encode(files):
@@ -170,7 +173,7 @@ class _Run:
             self._errors[number] = error
 
     @contextlib.contextmanager
-    def _planned(self, number: int, *, force: bool, resume: bool = False) -> Iterator[Plan]:
+    def _plan_file(self, number: int, *, force: bool, resume: bool = False) -> Iterator[Plan]:
         """Open a file, and plan its output."""
         with opened(self._job(number)) as session:
             self._count_positions(session)
@@ -240,7 +243,7 @@ def expanded(inputs: Iterable[str | os.PathLike[str]]) -> list[Path]:
         if is_pipe(path):
             found.append(path)
         elif is_plain_folder(path):
-            inside = _sorted(each for each in path.iterdir() if _is_of_arrays(each))
+            inside = _sort_by_number(each for each in path.iterdir() if _is_of_arrays(each))
             if not inside:
                 msg = f"{path} holds no file that ends in {', '.join(_SUFFIXES)}"
                 raise FileError(msg)
@@ -248,7 +251,7 @@ def expanded(inputs: Iterable[str | os.PathLike[str]]) -> list[Path]:
         elif os.path.lexists(name) or not glob.has_magic(name):
             found.append(path)
         else:
-            matching = _sorted(map(Path, glob.glob(name, recursive=True)))  # noqa: PTH207
+            matching = _sort_by_number(map(Path, glob.glob(name, recursive=True)))  # noqa: PTH207
             if not matching:
                 msg = f"no file matches {name}"
                 raise FileError(msg)
@@ -269,7 +272,7 @@ def _is_of_arrays(path: Path) -> bool:
     return path.suffix.lower() in _SUFFIXES and not path.name.startswith(".")
 
 
-def _sorted(paths: Iterable[Path]) -> list[Path]:
+def _sort_by_number(paths: Iterable[Path]) -> list[Path]:
     def key(path: Path) -> list[tuple[int, int | str]]:
         parts = re.split(r"(\d+)", str(path))
         # Every other one is a number; a superscript digit is not one, though it counts as a digit.

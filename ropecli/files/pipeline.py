@@ -129,15 +129,15 @@ def overlapped(
         for item, block, reading in _one_ahead(reads()):
             reading.result()
             if len(written) == 2:
-                yield _finished(written.pop(0))
+                yield _wait_for(written.pop(0))
             out = after.next(block.shape, block.dtype)
             result = turn(item, block, out)
             written.append((item, result, writer.submit(write, item, out)))
         for last in written:
-            yield _finished(last)
+            yield _wait_for(last)
 
 
-def _finished(written: tuple[Item, Result, Future[None]]) -> tuple[Item, Result]:
+def _wait_for(written: tuple[Item, Result, Future[None]]) -> tuple[Item, Result]:
     item, result, writing = written
     writing.result()
     return item, result

@@ -226,7 +226,7 @@ def open_positions(
     """
     shift = checked_offset(offset)
     if source is None:
-        yield partial(_counted, shift)
+        yield partial(_count_positions, shift)
         return
     with contextlib.ExitStack() as stack:
         reader: Reader
@@ -248,7 +248,7 @@ def open_positions(
         yield positions_of
 
 
-def _counted(offset: int, axes: Axes) -> Positions:
+def _count_positions(offset: int, axes: Axes) -> Positions:
     last = offset + axes.sequence - 1
     if last > LARGEST_POSITION:
         msg = f"positions must be at most 2^53 in magnitude, got {offset} to {last}"

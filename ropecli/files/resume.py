@@ -213,14 +213,14 @@ class _Claims:
 def _claims(path: Path, job: str, plan: Logged) -> _Claims | None:
     """Return the claims of a log of this job; None where it has none, or is another job's."""
     with contextlib.suppress(FileNotFoundError), path.open("rb") as lines:
-        if _parsed(next(lines, b"")) == {"job": job}:
+        if _parse_line(next(lines, b"")) == {"job": job}:
             found = _Claims(sum(1 for _ in plan.blocks()))
-            if sum(found.add(_parsed(line)) for line in lines):
+            if sum(found.add(_parse_line(line)) for line in lines):
                 return found
     return None
 
 
-def _parsed(line: bytes) -> Any:
+def _parse_line(line: bytes) -> Any:
     """Return the content of a line; None of one that is torn, or another program's."""
     checksum, _, text = line.rstrip(b"\n").partition(b" ")
     if checksum != b"%08x" % zlib.crc32(text):

@@ -148,7 +148,7 @@ def gather(
         models.append(own)
         for found in _layers(own.model, layer):
             full = f"{name} {found.name}" if _has_several(own.model) else name
-            rotations.append((full, found, _trained(found, each)))
+            rotations.append((full, found, _trained_length(found, each)))
     if len(rotations) > MOST_ENCODINGS:
         msg = f"a report is of at most {MOST_ENCODINGS} rotations, got {len(rotations)}"
         raise ArgumentError(msg, "choose one of each model with `layer`, or name fewer models")
@@ -224,7 +224,7 @@ def _has_several(model: Model | None) -> bool:
     return model is not None and len([e for e in model.layers if e.rotary is not None]) > 1
 
 
-def _trained(layer: Layer, described: Description) -> int | None:
+def _trained_length(layer: Layer, described: Description) -> int | None:
     """Return the positions of training: before scaling, and before an override of the context."""
     if layer.original_context_length is not None:
         return layer.original_context_length

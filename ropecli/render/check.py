@@ -101,7 +101,7 @@ def _facts(result: Verdict, width: int) -> list[str]:
     page = []
     for name, words in rows:
         start = f"  {name}".ljust(column)
-        page += _called(start, words, width) if name == "called" else _fact(start, words, width)
+        page += _call_lines(start, words, width) if name == "called" else _fact(start, words, width)
     return page
 
 
@@ -109,7 +109,7 @@ def _fact(start: str, words: str, width: int) -> list[str]:
     return console.wrapped(f"{start}{console.visible(words)}", width, indent=len(start))
 
 
-def _called(start: str, options: str, width: int) -> list[str]:
+def _call_lines(start: str, options: str, width: int) -> list[str]:
     """Return the options that say the call, in lines that a shell reads as one."""
     lines = [""]
     for option in re.split(r" (?=--[a-z])", options):

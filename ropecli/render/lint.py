@@ -56,7 +56,7 @@ def page(result: LintReport | RuleList | Rule | Finding, screen: Screen) -> list
     if isinstance(result, RuleList):
         return aligned([(each.id, each.level, each.title) for each in result.rules], left=3)
     if isinstance(result, Rule):
-        return _explained(result, screen.width)
+        return _explanation(result, screen.width)
     lines: list[str] = []
     for file in result.files:
         name = "standard input" if file.path is None else visible(name_of(file.source))
@@ -90,7 +90,7 @@ def github(report: LintReport) -> str:
     )
 
 
-def _explained(rule: Rule, width: int) -> list[str]:
+def _explanation(rule: Rule, width: int) -> list[str]:
     """Return what a rule finds, why it matters, and the cure."""
     threads = ", ".join(rule.threads)
     rows = {"Finds": rule.fires, "Why": rule.why, "Cure": rule.cure, "Threads": threads}

@@ -198,7 +198,7 @@ def html(result: Report, *, docs: str | None = None) -> str:
         layer_title=layer_title,
         count=count,
         findings=_findings(result),
-        rules=_fired(result),
+        rules=_rules_that_fired(result),
         summary=sheets.summary(result),
         decay=_decay(result),
         wheels=[_wheel(each) for each in result.encodings],
@@ -230,7 +230,7 @@ def _findings(result: Report) -> list[tuple[str, Finding, Rule]]:
     ]
 
 
-def _fired(result: Report) -> list[Rule]:
+def _rules_that_fired(result: Report) -> list[Rule]:
     """Return the rules that found something, each once."""
     fired = {finding.rule for model in result.models for finding in model.findings}
     return [rules()[name] for name in sorted(fired)]

@@ -48,7 +48,7 @@ class Sheet:
 
     @property
     def numeric(self) -> list[bool]:
-        """Which columns hold numbers."""
+        """For each column, True if it holds numbers."""
         return [
             any(cell.value is not None for cell in column)
             for column in zip(*self.rows, strict=True)

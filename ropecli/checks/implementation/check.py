@@ -357,11 +357,11 @@ def _left_out(kept: Sequence[Law[Subject]], known: Sequence[Law[Subject]]) -> li
     if not absent:
         return []
     if len(names) < len(absent):
-        return [f"judged by {_listed(names)} alone"]
-    return [f"not judged by {_listed(absent)}"]
+        return [f"judged by {_list_names(names)} alone"]
+    return [f"not judged by {_list_names(absent)}"]
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     """Return names with commas between them, in quotes where one holds a comma itself."""
     return ", ".join(repr(name) if "," in name else name for name in names)
 

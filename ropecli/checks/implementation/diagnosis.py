@@ -120,12 +120,12 @@ def _cause(
 
 
 def _only_rows_differ(check: Check | None) -> bool:
-    """Whether a result has the right shape, and not the right rows."""
+    """True if a result has the right shape, and not the right rows."""
     return check is not None and "alone" in (check.counterexample or "")
 
 
 def _is_of_wrong_rows(check: Check | None) -> bool:
-    """Whether a gradient is wrong because the rows are."""
+    """True if a gradient is wrong because the rows are."""
     return check is not None and (check.note or "").endswith(AS_ROWS_DO)
 
 

@@ -239,7 +239,7 @@ def _import(target: Any, further: set[str]) -> list[str]:
         if module.endswith(".py"):
             folder, module = Path(module).absolute().parent, Path(module).stem
     else:
-        module, path = str(getattr(target, "__module__", "")), _qualified(target)
+        module, path = str(getattr(target, "__module__", "")), _qualify(target)
         file = getattr(sys.modules.get(module), "__file__", None)
         folder = Path.cwd() if file is None else Path(file).absolute().parents[module.count(".")]
         module = Path(file).stem if module == "__main__" and file else module
@@ -255,7 +255,7 @@ def _is_builtin(name: str) -> bool:
     return hasattr(builtins, name)
 
 
-def _qualified(target: Any) -> str:
+def _qualify(target: Any) -> str:
     return str(getattr(target, "__qualname__", "")) if hasattr(target, "__name__") else ""
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def tensors(seen: Seen) -> dict[str, NDArray[Any]]:
     """Return queries and keys before and after their rotation by name, as `Seen.tensors`."""
     found: dict[str, NDArray[Any]] = {}
-    for module, both in _rotated(seen).items():
+    for module, both in _rotated_tensors(seen).items():
         for role, vectors in both.items():
             for when in ("before", "after"):
                 name = ".".join(filter(None, (module, role, when)))
@@ -39,7 +39,7 @@ def tensors(seen: Seen) -> dict[str, NDArray[Any]]:
 
 def pair_lengths(seen: Seen, rope: Rotary, layers: Iterable[int] | None) -> Chunks:
     """Return the mean lengths of the pairs of each layer, as `Seen.chunks`."""
-    by_module = _rotated(seen)
+    by_module = _rotated_tensors(seen)
     indices = {module: layer_index(module) for module in by_module}
     wanted = None if layers is None else [*layers]
     missing = {*(wanted or ())} - {*indices.values()}
@@ -62,7 +62,7 @@ def pair_lengths(seen: Seen, rope: Rotary, layers: Iterable[int] | None) -> Chun
     )
 
 
-def _rotated(seen: Seen) -> dict[str, dict[str, list[Vectors]]]:
+def _rotated_tensors(seen: Seen) -> dict[str, dict[str, list[Vectors]]]:
     """Return queries and keys of all calls, by module and role, of modules that rotate both.
 
     Raises:

@@ -103,7 +103,7 @@ def blindness(seen: Seen) -> tuple[str, str]:
 
 @dataclass(kw_only=True, eq=False)
 class _Judgement:
-    """What is expected of a model that was watched, and what was identified so far."""
+    """The expectations of a model that was watched, and what was identified so far."""
 
     seen: Seen
     expected: Rotary | Model

@@ -289,7 +289,9 @@ class _Eyes:
             helper = len(given) + len(named) < 2  # rotate_half(x) has no positions
             if helper or not given or self.rotating or not self._active:
                 return function(*given, **named)
-            inputs = [(each, self._kept(each)) for each in self._tensors(given, named.values())]
+            inputs = [
+                (each, self._keep_vectors(each)) for each in self._tensors(given, named.values())
+            ]
             self.rotating = True
             try:
                 result = function(*given, **named)
@@ -319,7 +321,7 @@ class _Eyes:
             if place is None:
                 return []  # tables of cos and sin
             before, heads = left.pop(place)[1], self._heads(each)
-            after = self._kept(each)
+            after = self._keep_vectors(each)
             found.append(_Rotated(module=path, before=before, after=after, heads=heads))
         return found
 
@@ -327,7 +329,7 @@ class _Eyes:
         """Return the number of heads of vectors."""
         return len(_by_head(tensor, len(self.seen.calls[-1].positions)))
 
-    def _kept(self, tensor: Any) -> Any:
+    def _keep_vectors(self, tensor: Any) -> Any:
         """Return what is kept of vectors, (heads, sequence, width); None for another tensor."""
         call = self.seen.calls[-1]
         vectors = _by_head(tensor.detach(), len(call.positions))
@@ -379,14 +381,14 @@ class _Eyes:
         """Record the queries and keys of scores."""
         path = self._path()
         for role, vectors in (("query", query), ("key", key)):
-            seen = self._rotated(vectors) or self._copied(vectors)
+            seen = self._find_rotated(vectors) or self._copy_tensor(vectors)
             if seen is None:
                 self.seen.unseen.add(path)
                 continue
             seen |= {"module": path, "call": len(self.seen.calls) - 1, "role": role}
             self.seen.vectors.append(Vectors(**seen, head_dim=vectors.shape[-1], scale=scale))
 
-    def _rotated(self, vectors: Any) -> dict[str, Any] | None:
+    def _find_rotated(self, vectors: Any) -> dict[str, Any] | None:
         """Return what is known of vectors that were rotated."""
         rows = vectors.detach().reshape(-1, *vectors.shape[-2:])[: self.most_heads, -_CACHED:]
         for each in [*self.rotated, *reversed(self.scored)]:  # layers may share their keys
@@ -426,7 +428,7 @@ class _Eyes:
             each.before, each.after = each.before.transpose(0, 1), each.after.transpose(0, 1)
         return None
 
-    def _copied(self, vectors: Any) -> dict[str, Any] | None:
+    def _copy_tensor(self, vectors: Any) -> dict[str, Any] | None:
         """Return nothing of vectors that a layer put out as they are; None for others."""
         target = vectors.detach().reshape(-1, *vectors.shape[-2:])[0, -1]
         for each in reversed(self.outputs):

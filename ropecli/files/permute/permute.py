@@ -193,7 +193,7 @@ def check_permuted(
 
     Args:
         input: The .safetensors file before the conversion.
-        output: The .safetensors file after it; its tensors may stand in another order.
+        output: The .safetensors file after it; its tensors may be in another order.
         to: The layout of the output, "half" or "interleaved"; the input has the other.
         heads: As for `permute`.
         kv_heads: As for `permute`.
@@ -279,7 +279,7 @@ def _matching(moves: Sequence[Move], other: Header) -> dict[str, Move]:
 
 
 def _found(move: Move, old: Side, new: Side) -> str:
-    """Return how the rows of a tensor stand in the new file: moved, unmoved, or other."""
+    """Return the state of a tensor's rows in the new file: moved, unmoved, or other."""
     found = {"moved", "unmoved"}
     for head in range(move.heads):
         before, after = read_head(old, move, head), read_head(new, move, head)

@@ -67,7 +67,7 @@ class Part:
 
     @cached_property
     def partings(self) -> Mapping[str, str]:
-        """How stacks differ from Transformers in what they compute from the text model."""
+        """Differences of stacks from Transformers in what they compute from the text model."""
         return {} if self.name else partings(self.raw)
 
     @cached_property

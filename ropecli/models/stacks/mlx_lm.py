@@ -313,7 +313,7 @@ def _settings(model: _Class, kind: _Kind) -> Settings:
         window=window if isinstance(window, int) and window > 0 else None,
         temperature=_temperature(model, entry),
         layers=kind.layers,
-        assumed=_assumed(model, base, key),
+        assumed=_assumptions(model, base, key),
     )
 
 
@@ -329,7 +329,7 @@ def _first(choices: Any) -> str:
     return str(choices[0] if isinstance(choices, list) else choices)
 
 
-def _assumed(model: _Class, base: float, key: str | None) -> tuple[str, ...]:
+def _assumptions(model: _Class, base: float, key: str | None) -> tuple[str, ...]:
     """Return a sentence for a base that is not the file's, and for keys that stay unread."""
     found = []
     if key is None:

@@ -154,7 +154,7 @@ class Convention:
             value = getattr(self, field.name)
             shown = field.name in {"call", "axes_of_x"} or value != field.default
             if shown and field.name not in unused:
-                words.append(f"{names[field.name]} {_quoted(value)}")
+                words.append(f"{names[field.name]} {_quote(value)}")
         form = "score" if self.scores else "decoder" if self.step else ""
         return " ".join([*words, *([f"--form {form}"] if form else [])])
 
@@ -179,7 +179,7 @@ def _with_keywords(text: str, target: str, more: Mapping[str, Any]) -> str:
     return ast.unparse(tree)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     quoted = shlex.quote(text)
     return f'"{text}"' if quoted != text and not set(text) & set('"$`\\!') else quoted
 

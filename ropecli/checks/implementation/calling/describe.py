@@ -86,7 +86,7 @@ def parameters(target: Any, *, configurations: bool = True) -> tuple[Parameter, 
     try:
         signature = inspect.signature(target)
     except Exception:  # a signature may run foreign code
-        return _scripted(target) or _documented(target)
+        return _describe_script(target) or _describe_docstring(target)
     return tuple(
         Parameter(
             name=each.name,
@@ -101,7 +101,7 @@ def parameters(target: Any, *, configurations: bool = True) -> tuple[Parameter, 
     )
 
 
-def _scripted(target: Any) -> tuple[Parameter, ...] | None:
+def _describe_script(target: Any) -> tuple[Parameter, ...] | None:
     """Return the parameters of a function of TorchScript."""
     arguments = getattr(getattr(target, "schema", None), "arguments", None)
     if arguments is None:
@@ -117,7 +117,7 @@ def _scripted(target: Any) -> tuple[Parameter, ...] | None:
     )
 
 
-def _documented(target: Any) -> tuple[Parameter, ...] | None:
+def _describe_docstring(target: Any) -> tuple[Parameter, ...] | None:
     """Return the parameters that the first line of a compiled function's docstring shows."""
     text = (getattr(target, "__doc__", None) or "").strip().partition("\n")[0]
     try:
@@ -181,12 +181,12 @@ def frameworks(*targets: Any) -> tuple[str, ...]:
             else str(getattr(value, "__module__", ""))
             for value in values
         ]
-        found += _named(words)
-    found += [name for name in _named([*sys.modules]) if name != "numpy"]
+        found += _by_name(words)
+    found += [name for name in _by_name([*sys.modules]) if name != "numpy"]
     return tuple(dict.fromkeys([*(name for name in found if name != "numpy"), "numpy"]))
 
 
-def _named(words: list[str]) -> list[str]:
+def _by_name(words: list[str]) -> list[str]:
     heads = {word.partition(".")[0] for word in words}
     keras = sys.modules.get("keras")
     if keras is not None and heads & {"keras", "keras_hub"}:

@@ -217,7 +217,7 @@ def _search(
     held: dict[str, tuple[str, ...]] = {}
     for framework in frameworks:
         try:
-            if not _installed(engine, framework, alone=len(frameworks) == 1):
+            if not _find_installed(engine, framework, alone=len(frameworks) == 1):
                 continue
             held[framework] = dtypes or engine.dtypes(framework)
         except ImplementationError as error:
@@ -256,11 +256,11 @@ def _search(
                 return trial.convention, held[framework][place]
         most = -(-most // 10)
     if best is None or best.level == RAISED:
-        raise NotCallable(tried, "" if known.at(0) else _unknown(description))
+        raise NotCallable(tried, "" if known.at(0) else _find_unknown(description))
     return best.convention, held[best.convention.framework][place]
 
 
-def _installed(engine: Engine, framework: str, *, alone: bool) -> bool:
+def _find_installed(engine: Engine, framework: str, *, alone: bool) -> bool:
     try:
         engine.dtypes(framework)
     except ArgumentError:
@@ -477,7 +477,7 @@ def _rotated_as_told(
     return most
 
 
-def _unknown(description: Description) -> str:
+def _find_unknown(description: Description) -> str:
     """Say which required parameter has no meaning."""
     every = description.parameters or ()
     for place, parameter in enumerate(every):

@@ -98,7 +98,7 @@ class _Served:
         The outcome is an answer, or what kind of error and its text.
         """
         outcome, value = self._outcome(method, values)
-        return outcome, value, self._replaced()
+        return outcome, value, self._find_replaced()
 
     def _outcome(self, method: str, values: tuple[Any, ...]) -> tuple[str, Any]:
         try:
@@ -115,13 +115,13 @@ class _Served:
         except Exception as error:  # also of our own code where it meets functions replaced
             return FAILED, (False, describe_exception(error))
 
-    def _replaced(self) -> tuple[str, ...]:
+    def _find_replaced(self) -> tuple[str, ...]:
         """Return functions that are others than after the last request."""
         return tuple(name for known in self._known for name in known.changed())
 
 
 class _Names:
-    """What the names of a module name."""
+    """Return what the names of a module stand for."""
 
     def __init__(self, module: Any) -> None:
         self._module = module

@@ -341,7 +341,7 @@ def steps(subject: Subject) -> Outcome:
     many, grown = (COSTLY_STEPS, COSTLY_STEPS) if costly else (STEPS, GROWN)
     many, grown = min(many, subject.context), min(grown, subject.context)
     if subject.implementation.form == "decoder":
-        return _decoded(subject, many)
+        return _decode(subject, many)
     survey = Survey(subject=subject, instance=first)
     taken = survey.make(_run(subject, 1, 1, "a step"))
     singles = [_run(subject, position, 1, "a step") for position in range(many if taken else 0)]
@@ -359,7 +359,7 @@ def steps(subject: Subject) -> Outcome:
     return survey.outcome()
 
 
-def _decoded(subject: Subject, many: int) -> Outcome:
+def _decode(subject: Subject, many: int) -> Outcome:
     """Judge a decoder's steps from the beginning."""
     x = subject.vectors(many, salt=50)
     given = x.astype(DTYPES[subject.dtype])

@@ -302,7 +302,7 @@ class Survey:
         if not found.ratio <= (self.max_error / self.tolerance if self.tolerance else -1.0):
             self.max_error, self.tolerance = found.error, found.tolerance
         right = found.first is None
-        self._seen.append((call, array, *_sampled(found.wrong, right=right)))
+        self._seen.append((call, array, *_choose_some(found.wrong, right=right)))
         if found.first is not None:
             self.errors += found.relative
             (b, h, row, j), got, expected = found.first
@@ -355,7 +355,7 @@ class Survey:
         places = call.positions if call.own else call.positions[None]
         if places.ndim > 2:
             places = places.max(axis=-1)
-        segments, into = _packed(places)
+        segments, into = _pack(places)
         own = {
             "segment": segments[b if call.own else 0, s],
             "into": into[b if call.own else 0, s],
@@ -369,7 +369,7 @@ class Survey:
         return own | {name: np.full(len(b), value) for name, value in _attributes(call).items()}
 
 
-def _packed(places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _pack(places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return which of the sequences packed into one each row is in, and its index in that."""
     begins = np.diff(places, axis=1, prepend=places[:, :1]) < 0
     index = np.arange(places.shape[1])
@@ -403,7 +403,7 @@ def _evenly(count: int) -> NDArray[np.int64]:
     return np.unique(np.linspace(0, count - 1, SAMPLED // 2).astype(np.int64))
 
 
-def _sampled(
+def _choose_some(
     wrong: NDArray[np.bool_], *, right: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return indices of rows, where wrong ones begin and end among them, and which are wrong."""
