@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ropecli import __version__
+from ropecli.cli.app import build
 
 sys.path.insert(0, str(Path(__file__).parent))  # where mathml and gallery are
 
@@ -46,6 +47,11 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "show_signature": False,
 }
+# sphinx-build -b man docs docs/_build/man: ropecli(1), and ropecli-check(1) as of git's commands.
+man_pages = [("commands/index", "ropecli", "positional encodings of transformers", author, 1)] + [
+    (f"commands/{name}", f"ropecli-{name}", each.short_help, author, 1)
+    for name, each in build(to_list=True).commands.items()
+]
 smartquotes = False  # "--dim" in a help text is two hyphens
 
 myst_enable_extensions = ["amsmath", "dollarmath"]
