@@ -139,7 +139,6 @@ def test_chunks_change_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
         assert one.safe_context == other.safe_context
 
 
-@pytest.mark.slow
 def test_positions_beyond_float16_of_a_frequency_below_it_are_no_warning() -> None:
     # inf times 0: every warning is an error here.
     (one,) = precision(Rotary.from_inv_freq([1.0, 1e-9]), "float16", context_length=70_000).policies
@@ -147,6 +146,7 @@ def test_positions_beyond_float16_of_a_frequency_below_it_are_no_warning() -> No
     assert max(one.safe_context.values()) < 65_520  # the first position that becomes inf
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_context() -> None:
     rope = Rotary(head_dim=2)
     precision(rope, "float32", context_length=2**17)
