@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @command
 def inspect(
-    sources: Annotated[
+    source: Annotated[
         list[str] | None,
         typer.Argument(metavar="SOURCE", help=f"Model: {options.SOURCE}; a pattern of such."),
     ] = None,
@@ -55,12 +55,12 @@ def inspect(
     from ropecli.render import console
 
     if examples:
-        _list_examples(sources or [], output)
+        _list_examples(source or [], output)
         return True
-    if not sources:
+    if not source:
         msg = f"name a model: {options.SOURCE}; --examples lists the names"
         raise ArgumentError(msg)
-    names, length = expand(sources), check_length(sequence_length)
+    names, length = expand(source), check_length(sequence_length)
     if len(names) > 1 and output.output is not None:
         msg = f"-o draws one model, got {len(names)}: {', '.join(names)}"
         raise ArgumentError(msg)
@@ -71,7 +71,7 @@ def inspect(
     result = found[0] if len(names) == 1 else Inspections(parts=tuple(found))
     named = {"source": names[0]} if len(names) == 1 else {"sources": names}
     used = {**named, "as": found[0].model.reading}
-    output.show(result, output.parameters("sources", "reading", "examples", **used))
+    output.show(result, output.parameters("source", "reading", "examples", **used))
     for error in refused[:-1]:
         console.note(str(error), kind="error")
     if refused:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -81,7 +82,7 @@ def test_a_file_a_model_and_its_numbers() -> None:
 def test_planes_in_a_terminal() -> None:
     for columns, across in ((80, 4), (40, 2)):
         screen = run_in_terminal("rotate", "1,2,3,4,5,6,7,8", "--position", "2", columns=columns)
-        lines = screen.text.splitlines()
-        title = lines.index("Figure 1, upper half: position 0 dotted, 2 solid")
-        assert lines[title + 1].split("  ")[0] == "pair 0"
-        assert lines[title + 1].count("pair") == across
+        upper = re.split(r"Figure 1, upper half: position 0 dotted,\s2 solid\n", screen.text)[1]
+        line = upper.splitlines()[0]
+        assert line.startswith("pair 0 ")
+        assert line.count("pair") == across
