@@ -378,11 +378,11 @@ class _Run:
         )
 
     def _show_plan(self, session: Session, *more: str) -> None:
-        """Show the axes and the encoding of an input, unless JSON is printed."""
+        """Show the axes and the encoding of an input, but with --json and --quiet."""
         from ropecli.render.console import Screen, show
         from ropecli.render.encode import plan_lines
 
-        if not self.page.json:
+        if not (self.page.json or self.page.quiet):
             positions, offset = self.of_job["positions"], self.of_job["offset"]
             plan = plan_lines(session.axes, session.rope, positions=positions, offset=offset)
             show([*plan, *more], Screen())

@@ -243,7 +243,8 @@ class PageOptions:
         bool, typer.Option("--json", help="Print one JSON document and nothing else.")
     ] = False
     quiet: Annotated[
-        bool, typer.Option("-q", "--quiet", help="Suppress notes, warnings and progress.")
+        bool,
+        typer.Option("-q", "--quiet", help="Print the verdict or the result, and nothing else."),
     ] = False
 
     def parameters(self, *omitted: str, **resolved: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -96,8 +97,9 @@ def test_notes_where_a_guess_could_be_wrong(here: Path) -> None:
     assert "note" not in out
     _, err = read_output("encode", "wide.npy", "--force", "--dim", "128", "--sequence-axis", "1")
     assert err == ""
-    _, err = read_output("encode", "wide.npy", "--force", "-q")
+    out, err = read_output("encode", "wide.npy", "--force", "-q")
     assert err == ""
+    assert re.fullmatch(r"wide\.rope\.npy written in [\d.]+ s\n", out)
 
 
 def test_warnings_count_what_is_not_finite(here: Path) -> None:
