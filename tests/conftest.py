@@ -10,6 +10,8 @@ from hypothesis import HealthCheck, settings
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # In a job of GitHub Actions, check would annotate code that is wrong on purpose.
 os.environ.pop("GITHUB_ACTIONS", None)
+# Commands buffer what they print, as they do for a user: what can't be written fails at the end.
+os.environ.pop("PYTHONUNBUFFERED", None)
 
 # No deadline: the first call of a kernel compiles it.
 settings.register_profile("dev", max_examples=25, deadline=None)

@@ -170,13 +170,24 @@ def run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _refuse("interrupted", EXIT_INTERRUPTED)
     except BrokenPipeError:
-        # The reader has gone, as with `| head`: not an error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        pass  # the reader has gone, as with `| head`: not an error
     except Exception as error:
         if was_interrupted():  # by an exception that an import or a callback made of it
             return _refuse("interrupted", EXIT_INTERRUPTED)
         return _explain(error)
+    finally:
+        _discard_unwritten()
     return code
+
+
+def _discard_unwritten() -> None:
+    """Give up what can't be written; Python would try again at its exit, and end with 120."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _invoke(arguments: list[str]) -> int:
