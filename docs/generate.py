@@ -34,7 +34,6 @@ from ropecli.models.lint.rule import rules as lint_rules
 from ropecli.models.load import load_model
 from ropecli.models.model import Model
 from ropecli.models.stacks import STACKS
-from ropecli.reference.rotation import DIGITS
 from ropecli.rotary import rope
 from ropecli.rotary.types import ROPE_TYPES, formula, own_parameters
 
@@ -150,7 +149,7 @@ def laws(_word: str) -> str:
     """A table of the laws that `verify` judges by."""
     rows = []
     for law in LAWS:
-        says = law.statement.split("\n")[0].replace("DIGITS", str(DIGITS))
+        says = law.statement.split("\n")[0]
         where = "" if law.dtypes is None else f" ({', '.join(law.dtypes)} only)"
         rows.append((law.name, law.equation, says + where, law.because))
     return _table(("law", "Eq.", "what must hold", "where the tolerance comes from"), rows)

@@ -1,62 +1,71 @@
-"""Scores and their bounds by Abel summation, RoFormer Eq. 35-37, in mpmath.
+"""Scores and their bounds by Abel summation, RoFormer Eq. 35-37, in about 29 digits.
 
-h_i = q_i conj(k_i) on the pairs seen as complex numbers; S_j(r) = sum_{i<j} e^{i r theta_i}.
+The shapes throughout: a row is one relative distance r with two vectors. turn is cos and sin of
+r theta_i, (count, pairs) each; h is the real and the imaginary part of h_i = q_i conj(k_i), the
+pairs seen as complex numbers. S_j is the sum of e^{i r theta_i} over i < j.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from mpmath import mp, mpc, mpf
+import numpy as np
+
+from ropecli.reference.double_double import DoubleDouble
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
-DIGITS = 40
+    Array = NDArray[np.float64]
+    Complex = tuple[DoubleDouble, DoubleDouble]
 
 
-def partial_sums(distance: float, inv_freq: NDArray[np.float64]) -> list[Any]:
-    """S_1 ... S_{d/2} at one relative distance."""
-    with mp.workdps(DIGITS):
-        sums, total = [], mpc(0)
-        for theta in inv_freq:
-            total += mp.expj(mpf(float(distance)) * mpf(float(theta)))
-            sums.append(total)
-        return sums
+def products(q: Array, k: Array, pairs: NDArray[np.int64]) -> Complex:
+    """h_0 ... h_{d/2-1} of vectors (count, head_dim)."""
+    first, second = pairs.T
+    a, b = DoubleDouble(q[:, first]), DoubleDouble(q[:, second])
+    c, d = k[:, first], k[:, second]
+    return a * c + b * d, b * c - a * d
 
 
-def relative_upper_bound(distance: float, inv_freq: NDArray[np.float64]) -> Any:
-    """Figure 2: the mean of |S_j| over j."""
-    with mp.workdps(DIGITS):
-        return sum(abs(s) for s in partial_sums(distance, inv_freq)) / len(inv_freq)
+def partial_sums(turn: Complex) -> Complex:
+    """S_1 ... S_{d/2}."""
+    return turn[0].cumsum(), turn[1].cumsum()
 
 
-def products(q: NDArray[np.float64], k: NDArray[np.float64], pairs: NDArray[np.int64]) -> list[Any]:
-    """h_0 ... h_{d/2-1} of two vectors (head_dim,)."""
-    with mp.workdps(DIGITS):
-        return [mpc(float(q[a]), float(q[b])) * mpc(float(k[a]), -float(k[b])) for a, b in pairs]
+def relative_upper_bound(turn: Complex) -> Array:
+    """Figure 2: the mean of |S_j| over j, (count,) float64."""
+    sizes = _size(partial_sums(turn))
+    return np.asarray(sizes.sum().high / sizes.high.shape[-1])
 
 
-def score(distance: float, inv_freq: NDArray[np.float64], h: list[Any]) -> Any:
-    """Eq. 35: Re sum_i h_i e^{i r theta_i}, term by term."""
-    with mp.workdps(DIGITS):
-        turns = [mp.expj(mpf(float(distance)) * mpf(float(theta))) for theta in inv_freq]
-        return mp.re(sum((a * b for a, b in zip(h, turns, strict=True)), mpc(0)))
+def score(turn: Complex, h: Complex) -> DoubleDouble:
+    """Eq. 35: Re sum_i h_i e^{i r theta_i}, (count,)."""
+    return (h[0] * turn[0] - h[1] * turn[1]).sum()
 
 
-def score_by_parts(distance: float, inv_freq: NDArray[np.float64], h: list[Any]) -> Any:
-    """Eq. 36: the same score as -Re sum_i S_{i+1} (h_{i+1} - h_i), with h_{d/2} = 0."""
-    with mp.workdps(DIGITS):
-        sums = partial_sums(distance, inv_freq)
-        steps = [after - before for before, after in zip(h, [*h[1:], mpc(0)], strict=True)]
-        return -mp.re(sum((s * step for s, step in zip(sums, steps, strict=True)), mpc(0)))
+def score_by_parts(turn: Complex, h: Complex) -> DoubleDouble:
+    """Eq. 36: the same score as -Re sum_i S_{i+1} (h_{i+1} - h_i), with h_{d/2} = 0; (count,)."""
+    sums, steps = partial_sums(turn), _steps(h)
+    return -(sums[0] * steps[0] - sums[1] * steps[1]).sum()
 
 
-def bounds(distance: float, inv_freq: NDArray[np.float64], h: list[Any]) -> tuple[Any, Any]:
-    """Eq. 37: sum |S_{i+1}| |h_{i+1} - h_i|, and max |h_{i+1} - h_i| times sum |S_{i+1}|."""
-    with mp.workdps(DIGITS):
-        sizes = [abs(s) for s in partial_sums(distance, inv_freq)]
-        steps = [abs(after - before) for before, after in zip(h, [*h[1:], mpc(0)], strict=True)]
-        abel = sum(size * step for size, step in zip(sizes, steps, strict=True))
-        return abel, max(steps) * sum(sizes)
+def bounds(turn: Complex, h: Complex) -> tuple[DoubleDouble, DoubleDouble]:
+    """Eq. 37: sum |S_{i+1}| |h_{i+1} - h_i|, and max |h_{i+1} - h_i| sum |S_{i+1}|; (count,)."""
+    sizes, steps = _size(partial_sums(turn)), _size(_steps(h))
+    return (sizes * steps).sum(), steps.max() * sizes.sum()
+
+
+def _size(numbers: Complex) -> DoubleDouble:
+    real, imaginary = numbers
+    return (real * real + imaginary * imaginary).sqrt()
+
+
+def _steps(h: Complex) -> Complex:
+    """h_{i+1} - h_i, with h_{d/2} = 0."""
+    real, imaginary = (DoubleDouble(_next(x.high), _next(x.low)) - x for x in h)
+    return real, imaginary
+
+
+def _next(x: Array) -> Array:
+    return np.concatenate([x[..., 1:], np.zeros_like(x[..., :1])], axis=-1)

@@ -7,7 +7,7 @@ pass through. The attention factor A multiplies every turned pair.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from mpmath import mp, mpf
@@ -15,6 +15,9 @@ from mpmath import mp, mpf
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ropecli.reference.double_double import DoubleDouble
+
+Number = TypeVar("Number", "NDArray[Any]", "DoubleDouble")
 DIGITS = 40  #: Decimal digits of cos, sin and everything made from them.
 
 
@@ -49,11 +52,25 @@ def elementwise(
     """R_m x by RoFormer Eq. 34, in DIGITS digits: (count, head_dim) mpmath numbers."""
     with mp.workdps(DIGITS):
         out: NDArray[Any] = np.vectorize(mpf, otypes=[object])(x)
-        for i, (first, second) in enumerate(pairs):
-            a, b = out[:, first].copy(), out[:, second].copy()
-            out[:, first] = (a * cosine[:, i] - b * sine[:, i]) * attention_factor
-            out[:, second] = (a * sine[:, i] + b * cosine[:, i]) * attention_factor
+        turned = turn(x, cosine, sine, pairs, attention_factor)
+        out[:, pairs[:, 0]], out[:, pairs[:, 1]] = turned
     return out
+
+
+def turn(
+    x: NDArray[np.float64],
+    cosine: Number,
+    sine: Number,
+    pairs: NDArray[np.int64],
+    attention_factor: float = 1.0,
+) -> tuple[Number, Number]:
+    """The first and the second coordinates of the pairs of R_m x, Eq. 34, (count, pairs) each.
+
+    In the arithmetic of cosine and sine: mpmath numbers or a DoubleDouble.
+    """
+    a, b = x[:, pairs[:, 0]], x[:, pairs[:, 1]]
+    first = (cosine * a - sine * b) * attention_factor
+    return first, (sine * a + cosine * b) * attention_factor
 
 
 def matrix(
@@ -65,13 +82,13 @@ def matrix(
 ) -> NDArray[np.float64]:
     """R_m itself, Eq. 15, for one position: cosine and sine (pairs,); (head_dim, head_dim) float64.
 
-    The entries are right to half an ulp where the attention factor is 1, else to one ulp.
+    The entries are as right as cosine and sine, and rounded once more by the attention factor.
     """
     rotary: NDArray[np.float64] = np.eye(head_dim)
-    for i, (first, second) in enumerate(pairs):
-        c, s = float(cosine[i]) * attention_factor, float(sine[i]) * attention_factor
-        rotary[first, first], rotary[first, second] = c, -s
-        rotary[second, first], rotary[second, second] = s, c
+    first, second = pairs.T
+    rotary[first, first] = rotary[second, second] = cosine.astype(np.float64) * attention_factor
+    rotary[second, first] = sine.astype(np.float64) * attention_factor
+    rotary[first, second] = -rotary[second, first]
     return rotary
 
 
@@ -84,8 +101,8 @@ def as_complex(
 ) -> NDArray[np.float64]:
     """R_m x by Eq. 12, each pair a complex number times A e^{i m theta}; float64."""
     out = x.copy()
-    turn = (cosine.astype(np.float64) + 1j * sine.astype(np.float64)) * attention_factor
-    turned = (x[:, pairs[:, 0]] + 1j * x[:, pairs[:, 1]]) * turn
+    factor = (cosine.astype(np.float64) + 1j * sine.astype(np.float64)) * attention_factor
+    turned = (x[:, pairs[:, 0]] + 1j * x[:, pairs[:, 1]]) * factor
     out[:, pairs[:, 0]] = turned.real
     out[:, pairs[:, 1]] = turned.imag
     return out

@@ -14,6 +14,7 @@ from ropecli import ArgumentError, Rotary, decay, rotate
 from ropecli.arrays import DTYPES
 from ropecli.kernels.abel import BLOCK
 from ropecli.reference import abel as reference
+from ropecli.reference.double_double import cos_sin
 
 U = 2.0**-53
 ROPE = Rotary(head_dim=8)
@@ -51,21 +52,23 @@ def test_curves_are_those_of_the_reference(
     """Within blocks of distances and across them."""
     q, k = np.random.default_rng(seed).standard_normal((2, rope.head_dim))
     curve = decay(rope, start=start, max_distance=start + (count - 1) * step, step=step, q=q, k=k)
-    h = [rope.attention_factor**2 * each for each in reference.products(q, k, rope.pairs_in)]
+    h = reference.products(rope.attention_factor**2 * q[None], k[None], rope.pairs_in)
     others = np.setdiff1d(np.arange(rope.head_dim), rope.pairs_in)
     rest = float(q[others] @ k[others])
-    turn = rope.inv_freq if rope.direction == "forward" else -rope.inv_freq
-    pairs = len(h)
+    signed = rope.inv_freq if rope.direction == "forward" else -rope.inv_freq
+    pairs = len(signed)
     for index in {0, len(curve.relative_distance) // 2, len(curve.relative_distance) - 1}:
         r = float(curve.relative_distance[index])
-        abel_bound, max_bound = reference.bounds(r, rope.inv_freq, h)
+        turn = cos_sin(np.array([r]), signed)
+        bounds = reference.bounds(cos_sin(np.array([r]), rope.inv_freq), h)
+        abel_bound, max_bound = (float(bound.high[0]) for bound in bounds)
         # |S_j| is at most j, and a difference at most the sum of its two sizes, of which the
         # largest may meet every |S_j|: a pair's rounding counts up to 2 pairs^2 times.
         unit = summed(rope, r)
         slack = unit * weight(rope, q, k)
         for name, expected, tolerance in (
-            ("relative_upper_bound", reference.relative_upper_bound(r, turn), unit * pairs),
-            ("score", reference.score(r, turn, h) + rest, slack),
+            ("relative_upper_bound", reference.relative_upper_bound(turn)[0], unit * pairs),
+            ("score", reference.score(turn, h).high[0] + rest, slack),
             ("abel_bound", abel_bound + abs(rest), slack * 2 * pairs),
             ("max_bound", max_bound + abs(rest), slack * 2 * pairs**2),
         ):
@@ -89,7 +92,8 @@ def test_sum_is_the_mean_times_the_pairs() -> None:
 def test_a_rotary_of_any_table_has_a_bound() -> None:
     rope = Rotary.from_inv_freq([0.3, -2.0, 0.0], head_dim=10)
     curve = decay(rope, start=1.5, max_distance=1.5)
-    expected = float(reference.relative_upper_bound(1.5, rope.inv_freq))
+    turn = cos_sin(np.array([1.5]), rope.inv_freq)
+    expected = float(reference.relative_upper_bound(turn)[0])
     # |S_j| is at most j, so the sum over j weighs the roundings of a pair up to 3 times.
     tolerance = 3 * summed(rope, 1.5)
     assert_within("bound", got=curve.start, expected=expected, tolerance=tolerance)

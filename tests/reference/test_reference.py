@@ -7,7 +7,7 @@ import pytest
 from helpers import assert_within
 from mpmath import mp, mpf
 
-from ropecli.reference import abel, float64, frequencies, rotation
+from ropecli.reference import float64, frequencies, rotation
 from ropecli.units import DOUBLE
 
 
@@ -42,15 +42,16 @@ def test_the_forms_agree(layout: str) -> None:
     pairs = rotation.pairs_of(layout, 6, 1)
     table = rotation.cos_sin(positions, np.array([1.0, 0.1, 0.01]))
     exact = rotation.elementwise(x, *table, pairs, 1.25).astype(np.float64)
+    cosine, sine = (each.astype(np.float64) for each in table)
     size = 1.25 * np.abs(x).max()
     # Five roundings of at most u each, and sqrt 2 from a pair's length to its coordinates.
     allowed = 5 * 2.0**-53 * np.sqrt(2) * size * 2
-    by_complex = rotation.as_complex(x, *table, pairs, 1.25)
+    by_complex = rotation.as_complex(x, cosine, sine, pairs, 1.25)
     assert_within("Eq. 12", got=by_complex, expected=exact, tolerance=allowed)
     for row in range(5):
-        matrix = rotation.matrix(table[0][row], table[1][row], pairs, 8, 1.25)
+        matrix = rotation.matrix(cosine[row], sine[row], pairs, 8, 1.25)
         assert_within("Eq. 15", got=matrix @ x[row], expected=exact[row], tolerance=allowed)
-        c, s = float(table[0][row, 0]), float(table[1][row, 0])
+        c, s = float(cosine[row, 0]), float(sine[row, 0])
         planar = rotation.planar(x[row, pairs[0]], c, s, 1.25)
         assert_within("Eq. 13", got=planar, expected=exact[row, pairs[0]], tolerance=allowed)
 
@@ -88,30 +89,3 @@ def test_frequencies_by_hand() -> None:
         0.5,
         0.125,
     ]
-
-
-def test_partial_sums_by_hand() -> None:
-    # At distance pi with frequencies 1 and 2: S_1 = -1 and S_2 = -1 + 1 = 0.
-    sums = abel.partial_sums(np.pi, np.array([1.0, 2.0]))
-    # pi rounded to float64 is off by 1.2e-16, twice that for the second frequency.
-    assert abs(sums[0] + 1) < 1.3e-16
-    assert abs(sums[1]) < 4e-16
-    assert abs(abel.relative_upper_bound(np.pi, np.array([1.0, 2.0])) - 0.5) < 4e-16
-
-
-def test_both_sides_of_abel_s_identity() -> None:
-    random = np.random.default_rng(1)
-    q, k = random.standard_normal((2, 8))
-    inv_freq = 10_000.0 ** (-np.arange(4) / 4)
-    h = abel.products(q, k, rotation.pairs_of("half", 8))
-    for distance in (0.0, 1.0, 17.5, 4096.0):
-        one, other = abel.score(distance, inv_freq, h), abel.score_by_parts(distance, inv_freq, h)
-        assert abs(one - other) < mpf("1e-37")
-        first, second = abel.bounds(distance, inv_freq, h)
-        assert abs(one) <= first <= second
-
-
-def test_the_score_at_distance_0_is_the_inner_product() -> None:
-    q, k = np.array([1.0, 2.0, 3.0, 4.0]), np.array([5.0, 6.0, 7.0, 8.0])
-    h = abel.products(q, k, rotation.pairs_of("interleaved", 4))
-    assert abel.score(0.0, np.array([1.0, 0.5]), h) == 70

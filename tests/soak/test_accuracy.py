@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from mpmath import mp
 
 from ropecli import Rotary, rotate
 from ropecli.arrays import DTYPES
 from ropecli.checks.accuracy import ACCURACY, ANGLE
+from ropecli.checks.rotation_laws.subject import sample
 from ropecli.reference import rotation as reference
+from ropecli.reference.double_double import ERROR, cos_sin
 
 ROWS, DIM = 5_000, 32
 
@@ -43,3 +46,15 @@ def test_every_coordinate_is_within_its_bound(layout: str, largest: float) -> No
             f"{layout:11} |m| < {largest:.3g}  {dtype:8}  worst {share:.3f} of its bound"
         )
         assert share <= 1
+
+
+@pytest.mark.parametrize("head_dim", [64, 256])
+def test_every_cosine_that_verify_uses_is_that_of_forty_digits(head_dim: int) -> None:
+    rope = Rotary(head_dim=head_dim)
+    for seed, largest in ((0, 131_072), (1, 2**49)):
+        vectors = sample(head_dim, "float64", max_position=largest, seed=seed)
+        for positions in (vectors.m, np.abs(vectors.m - vectors.n)):
+            exact = reference.cos_sin(positions, rope.inv_freq)
+            for got, right in zip(cos_sin(positions, rope.inv_freq), exact, strict=True):
+                with mp.workdps(reference.DIGITS):
+                    assert max(abs(right - got.high - got.low).ravel()) < ERROR

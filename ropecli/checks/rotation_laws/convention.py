@@ -32,18 +32,20 @@ FAR = 4096.0  #: Convention is judged up to here: float32 angles are within 2^-1
 
 
 def kernel_against_reference(subject: RotationSubject, sample: Sample) -> Rows:
-    """R_m x element by element (Eq. 34) in DIGITS-digit arithmetic, inv_freq as given."""
-    cosine, sine = subject.oracle.table(sample.m)
+    """R_m x element by element (Eq. 34) in 29-digit arithmetic, inv_freq as given."""
     factor, pairs = subject.rope.attention_factor, subject.oracle.pairs
-    exact = reference.elementwise(sample.q, cosine, sine, pairs, factor)
+    turned = reference.turn(sample.q, *subject.oracle.table(sample.m), pairs, factor)
     got = subject.rotate(sample.q, sample.m)
-    error = np.abs((got - exact).astype(np.float64))
+    exact, error = sample.q.copy(), np.abs(got - sample.q)
+    for coordinates, values in zip(pairs.T, turned, strict=True):
+        exact[:, coordinates] = values.high
+        error[:, coordinates] = np.abs((values - got[:, coordinates]).high)
     pair_length = factor * np.hypot(sample.q[:, pairs[:, 0]], sample.q[:, pairs[:, 1]])
     angle = ANGLE * np.abs(np.outer(sample.m, subject.oracle.inv_freq)) * pair_length
     allowed = np.zeros_like(error)
     per_pair = subject.accuracy.per_coordinate(pair_length) + angle
     allowed[:, pairs[:, 0]] = allowed[:, pairs[:, 1]] = per_pair
-    return _worst(got, exact.astype(np.float64), error, allowed)
+    return _worst(got, exact, error, allowed)
 
 
 def axes(subject: RotationSubject, sample: Sample) -> Rows:
@@ -53,7 +55,9 @@ def axes(subject: RotationSubject, sample: Sample) -> Rows:
     points = np.stack([places[a % len(places)] for a in range(subject.rope.axes)], axis=1)
     tables = [subject.oracle.table(points[:, a]) for a in range(subject.rope.axes)]
     rows, pairs = np.arange(len(points))[:, None], np.arange(len(axis))[None]
-    cosine, sine = (np.stack([t[k] for t in tables])[axis[None], rows, pairs] for k in range(2))
+    cosine, sine = (
+        np.stack([table[k].high for table in tables])[axis[None], rows, pairs] for k in range(2)
+    )
     factor, coordinates = subject.rope.attention_factor, subject.oracle.pairs
     expected = reference.as_complex(sample.q, cosine, sine, coordinates, factor)
     got = subject.rotate(sample.q, points)
@@ -89,7 +93,7 @@ def matrix_form(subject: RotationSubject, sample: Sample) -> Rows:
     expected = np.array(
         [
             reference.matrix(c, s, pairs, rope.head_dim, rope.attention_factor) @ x
-            for c, s, x in zip(cosine, sine, sample.q, strict=True)
+            for c, s, x in zip(cosine.high, sine.high, sample.q, strict=True)
         ]
     )
     # An entry rounds once, and again by A; two products and a sum of a row make five in a norm.
@@ -100,7 +104,7 @@ def complex_form(subject: RotationSubject, sample: Sample) -> Rows:
     """Eq. 34 = Eq. 12: each pair as a complex number times e^{i m theta}."""
     cosine, sine = subject.oracle.table(sample.m)
     pairs, factor = subject.oracle.pairs, subject.rope.attention_factor
-    expected = reference.as_complex(sample.q, cosine, sine, pairs, factor)
+    expected = reference.as_complex(sample.q, cosine.high, sine.high, pairs, factor)
     return _against(subject, sample, expected, roundings=5)
 
 
@@ -111,7 +115,7 @@ def planar_case(subject: RotationSubject, sample: Sample) -> Rows:
     expected = np.zeros_like(sample.q)
     for row, x in enumerate(sample.q):
         i = row % len(pairs)
-        c, s = float(cosine[row, i]), float(sine[row, i])
+        c, s = float(cosine.high[row, i]), float(sine.high[row, i])
         expected[row, pairs[i]] = reference.planar(x[pairs[i]], c, s, factor)
     return _against(subject, sample, expected, roundings=5)
 
@@ -121,7 +125,7 @@ def convention(subject: RotationSubject, sample: Sample) -> Rows:
     near = np.fmod(sample.m, FAR)
     cosine, sine = subject.oracle.table(near)
     pairs = subject.oracle.pairs
-    expected = reference.as_complex(sample.q, cosine, sine, pairs)
+    expected = reference.as_complex(sample.q, cosine.high, sine.high, pairs)
     got = subject.rotate(sample.q, near)
     stretch = subject.stretch(sample.q, got)
     usable = np.isfinite(stretch) & (stretch > 0)

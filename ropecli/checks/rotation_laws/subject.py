@@ -12,6 +12,7 @@ from ropecli.checks.accuracy import ACCURACY, ANGLE
 from ropecli.errors import ArgumentTypeError
 from ropecli.kernels.rotation import BLOCK
 from ropecli.reference import rotation as reference
+from ropecli.reference.double_double import ERROR, LARGEST_ANGLE, cos_sin, double_double
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ropecli.analyses.decay import Decay
+    from ropecli.reference.double_double import DoubleDouble
     from ropecli.rotary.rotary import Rotary
 
     #: Called with x (count, head_dim) and positions (count,), or (count, axes) of several axes.
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 EDGES = (0, 1, 2, 3, 63, 64, BLOCK - 1, BLOCK, BLOCK + 1, 255, 257, 2047, 2049, 4095, 4097)
 FRACTIONS = (0.5, 127.5, 128.25, -0.25, -63.75)
 COUNT = 48  #: Samples of a law.
+SAMPLED = 6  #: One position in so many is computed a second time, by mpmath.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -64,14 +67,37 @@ class Oracle:
             self.pairs = rope.pairs_in
         else:
             self.pairs = reference.pairs_of(rope.layout, rope.rotary_dim, rope.rotary_offset)
-        self._tables: dict[bytes, tuple[NDArray[Any], NDArray[Any]]] = {}
+        self._tables: dict[bytes, tuple[DoubleDouble, DoubleDouble]] = {}
 
-    def table(self, positions: Array) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return cos and sin, each (count, pairs), in mpmath."""
+    def table(self, positions: Array) -> tuple[DoubleDouble, DoubleDouble]:
+        """Return cos and sin, each (count, pairs), right to about 29 digits.
+
+        Raises:
+            ArithmeticError: They are not those of mpmath, which computes a sample in 40 digits: a
+                processor that flushes small numbers to zero, for instance, as a library compiled
+                with -ffast-math makes it, spoils them.
+        """
         key = positions.tobytes()
         if key not in self._tables:
-            self._tables[key] = reference.cos_sin(positions, self.inv_freq)
+            self._tables[key] = self._compute(positions)
         return self._tables[key]
+
+    def _compute(self, positions: Array) -> tuple[DoubleDouble, DoubleDouble]:
+        angles = np.abs(np.outer(positions, self.inv_freq))
+        if angles.max() > LARGEST_ANGLE:
+            cosine, sine = reference.cos_sin(positions, self.inv_freq)
+            return double_double(cosine), double_double(sine)
+        table = cos_sin(positions, self.inv_freq)
+        for row in range(0, len(positions), SAMPLED):
+            pair = row % len(self.inv_freq)
+            exact = reference.cos_sin(positions[[row]], self.inv_freq[[pair]])
+            for each, right in zip(table, exact, strict=True):
+                rest = right[0, 0] - each.high[row, pair] - each.low[row, pair]
+                if not abs(rest) < ERROR:
+                    angle = f"{positions[row]:g} * {self.inv_freq[pair]:.17g}"
+                    msg = f"the reference is off by {float(rest):.3g} at the angle {angle}"
+                    raise ArithmeticError(msg)
+        return table
 
 
 class RotationSubject:
