@@ -94,7 +94,11 @@ class Cluster:
     def pids(self) -> list[int]:
         """Return the process ids of the workers, which their nannies replace."""
         with self.client() as client:
-            return list(client.run(os.getpid).values())
+            found: list[int] = []
+            while not found:  # one that has just been killed answers with an exception
+                answers = client.run(os.getpid, on_error="return").values()
+                found = [answer for answer in answers if isinstance(answer, int)]
+            return found
 
     def kill_workers(self) -> None:
         """Kill all workers, with the nanny that would replace them."""
