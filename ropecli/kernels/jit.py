@@ -115,23 +115,39 @@ class parallel:
     and one kernel keeps every core busy anyway. A serial twin gives the same bits where threads
     would harm: in a child forked after a parallel call, which GNU OpenMP would kill, and for work
     too small to share, where waking and waiting for threads would take longer than the work. It
-    also serves callers with threads of their own: `on_this_thread`.
+    also serves callers with threads of their own: `on_this_thread`. The streaming twin of a kernel
+    that stores by `streaming.store` stores past the caches.
     """
 
     def __init__(self, function: Callable[..., None]) -> None:
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
+        self._function = function
         self.threaded = Compiled(function, parallel=True)
-        self.single = Compiled(_twin(function), parallel=False)
+        self.single = Compiled(_twin(function, "serial"), parallel=False)
 
-    def __call__(self, *arguments: Any, small: bool = False) -> None:
-        """Run the kernel on the arrays given; on this thread alone if the work is small."""
+    @functools.cached_property
+    def streaming(self) -> Compiled:
+        """The kernel on all threads, with a result that is larger than the caches."""
+        from ropecli.kernels.streaming import store_past_caches
+
+        twin = _twin(self._function, "streaming", store=store_past_caches)
+        return Compiled(twin, parallel=True)
+
+    def __call__(self, *arguments: Any, small: bool = False, stream: bool = False) -> None:
+        """Run the kernel on the arrays given.
+
+        Args:
+            *arguments: Its arguments.
+            small: The work is small: run on this thread alone.
+            stream: Store past the caches, where all threads run.
+        """
         if small or _thread.alone or _process.forked_after_launch:
             self.single(*arguments)
             return
         with _process.launch:
             _process.launched = True
-            self.threaded(*arguments)
+            (self.streaming if stream else self.threaded)(*arguments)
 
 
 class Compiled:
@@ -182,12 +198,17 @@ def _kind(argument: Any) -> Any:
     return type(argument)
 
 
-def _twin(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a copy with another name: Numba's cache can't tell parallel and serial code apart."""
-    twin = types.FunctionType(
-        function.__code__, function.__globals__, f"{function.__name__}_serial"
-    )
-    twin.__qualname__ = f"{function.__qualname__}_serial"
+def _twin(function: Callable[..., None], kind: str, **names: Any) -> Callable[..., None]:
+    """Return a copy with another name: Numba's cache can't tell parallel and serial code apart.
+
+    Args:
+        function: The function.
+        kind: Appended to its name.
+        **names: What the copy finds by these names, in place of its module's.
+    """
+    name = f"{function.__name__}_{kind}"
+    twin = types.FunctionType(function.__code__, {**function.__globals__, **names}, name)
+    twin.__qualname__ = f"{function.__qualname__}_{kind}"
     twin.__module__ = function.__module__
     return twin
 

@@ -30,6 +30,7 @@ import numpy as np
 
 from ropecli.kernels.half_precision import narrow, widen
 from ropecli.kernels.jit import parallel, prange, serial
+from ropecli.kernels.streaming import finish, store
 
 BLOCK = 256  #: Positions that share one block start; a power of two, so the split is exact.
 
@@ -107,8 +108,9 @@ def rotate_interleaved(
                     for i in range(pairs):
                         j = begin + _TWO * i
                         u, v = widen(source[j]), widen(source[j + _ONE])
-                        target[j] = narrow(u * c[i] - v * s[i], source[j])
-                        target[j + _ONE] = narrow(u * s[i] + v * c[i], source[j])
+                        store(target, j, narrow(u * c[i] - v * s[i], source[j]))
+                        store(target, j + _ONE, narrow(u * s[i] + v * c[i], source[j]))
+        finish()
 
 
 @parallel
@@ -136,8 +138,9 @@ def rotate_half(
                     for i in range(pairs):
                         j, k = begin + i, begin + pairs + i
                         u, v = widen(source[j]), widen(source[k])
-                        target[j] = narrow(u * c[i] - v * s[i], source[j])
-                        target[k] = narrow(u * s[i] + v * c[i], source[j])
+                        store(target, j, narrow(u * c[i] - v * s[i], source[j]))
+                        store(target, k, narrow(u * s[i] + v * c[i], source[j]))
+        finish()
 
 
 @parallel

@@ -11,6 +11,7 @@ from ropecli.arrays import as_array, as_positions, dtype_name, native
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.kernels import rotation
 from ropecli.kernels.jit import thread_count
+from ropecli.kernels.streaming import can_stream
 from ropecli.rotary.rotary import Rotary
 
 if TYPE_CHECKING:
@@ -152,9 +153,12 @@ def _rotate_pairs(
     forward = (rope.direction == "forward") != inverse
     how = (rope.attention_factor, inverse, 1.0 if forward else -1.0, groups)
     kernel, where = _kernel(rope, which, inverse=inverse)
+    stream = kernel is not rotation.rotate_listed and not _same_memory(x, out)
+    stream = stream and can_stream(out, rope.rotary_offset, len(inv_freq))
     # Compiled code never warns; with NUMBA_DISABLE_JIT=1 NumPy's scalars would.
     with np.errstate(all="ignore"):
-        kernel(x, out, positions, inv_freq, *table, like, *how, *where, small=small)
+        arguments = (x, out, positions, inv_freq, *table, like, *how, *where)
+        kernel(*arguments, small=small, stream=stream)
 
 
 def _rotate_and_grow(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 import strategies as domain
-from helpers import assert_same_bits, assert_within, run_python
+from helpers import assert_same_bits, assert_within, run_python, slow_rows
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 from ropecli import Rotary
 from ropecli.arrays import DTYPES
 from ropecli.checks.accuracy import ACCURACY, ANGLE
+from ropecli.kernels import streaming
+from ropecli.kernels.jit import on_this_thread
 from ropecli.kernels.rotation import BLOCK
 from ropecli.reference import rotation as reference
 from ropecli.rotary.apply import rotate_into
@@ -273,3 +276,42 @@ except KeyError:
 def test_no_other_thread_works_until_the_block_ends_and_the_bits_are_the_same() -> None:
     done = run_python(WORK + ALONE, NUMBA_DISABLE_JIT="0", NUMBA_NUM_THREADS="2")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("layout", "dtype"),
+    [
+        ("half", "float32"),
+        *slow_rows(("interleaved", "float32"), ("half", "float64"), ("interleaved", "float64")),
+    ],
+)
+def test_results_past_the_caches_have_the_same_bits(
+    layout: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """100,000 positions: on all threads, past the caches, on one thread, and in place."""
+    rope = Rotary(head_dim=40, rotary_dim=32, rotary_offset=4, layout=layout)
+    x = random_rows(1_000 if numba.config.DISABLE_JIT else 100_000, rope, dtype)
+    positions = np.random.default_rng(1).permutation(len(x)).astype(np.float64) - 500
+    expected = rotate_rows(x, rope, positions)
+    with on_this_thread():
+        assert_same_bits("one thread", got=rotate_rows(x, rope, positions), expected=expected)
+    in_place = x.copy()
+    shape = (1, 1, len(x), 1, rope.head_dim)
+    rotate_into(in_place.reshape(shape), in_place.reshape(shape), rope, positions[None])
+    assert_same_bits("in place", got=in_place, expected=expected)
+    monkeypatch.setattr(streaming, "LARGE", 0)
+    assert streaming.can_stream(x, rope.rotary_offset, 16)
+    assert_same_bits("past the caches", got=rotate_rows(x, rope, positions), expected=expected)
+
+
+def test_what_is_stored_past_the_caches() -> None:
+    large = np.empty(2 * streaming.LARGE, np.uint8)
+    aligned = large[-large.ctypes.data % 64 :][: streaming.LARGE]
+    rows = aligned.view(np.float32).reshape(-1, 128)
+    assert streaming.can_stream(rows, 0, 64)
+    assert not streaming.can_stream(rows[:-1], 0, 64)  # it fits into the caches
+    assert not streaming.can_stream(rows, 2, 32)  # pairs begin within a vector
+    assert not streaming.can_stream(rows, 0, 60)  # and end within one
+    assert not streaming.can_stream(aligned.view(np.float16).reshape(-1, 128), 0, 64)
+    shifted = large[-large.ctypes.data % 64 + 4 :][: streaming.LARGE]
+    assert not streaming.can_stream(shifted.view(np.float32).reshape(-1, 128), 0, 64)

@@ -1,0 +1,92 @@
+"""Store results past the processor's caches.
+
+A plain store reads its line of memory first, to change a part of it. Where a result is larger than
+the caches, and so is not read again soon, non-temporal stores leave that out: a parallel copy takes
+half to three quarters of the time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, overload
+
+from ropecli.kernels.jit import serial
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: Bytes from which a result is larger than the caches.
+LARGE = 1 << 25
+VECTOR = 16  #: Bytes that all vectors of stores are multiples of.
+#: Numbers of every loop are multiples of it, so that each vector begins at a multiple of its size.
+COUNT = 16
+
+
+@serial
+def store(array, index, value):
+    """Write one number; a kernel's streaming twin has `store_past_caches` in its place."""
+    array[index] = value
+
+
+def store_past_caches(array, index, value):
+    """Write one number of an array that `can_stream`; `finish` must follow."""
+    array[index] = value
+
+
+def finish():
+    """Wait until what this thread has stored can be read by others."""
+
+
+def can_stream(out: NDArray[Any], first: int, pairs: int) -> bool:
+    """Return whether pairs, from the first coordinate on, are stored past the caches with a gain.
+
+    Args:
+        out: C-contiguous, float64 or float32; in half precision, narrowing takes longer.
+        first: The first coordinate of the pairs.
+        pairs: Their number.
+    """
+    places = (out.ctypes.data, out.shape[-1] * out.itemsize, first * out.itemsize)
+    aligned = pairs % COUNT == 0 and all(place % VECTOR == 0 for place in places)
+    return aligned and out.itemsize >= 4 and out.nbytes >= LARGE
+
+
+@overload(store_past_caches, inline="always")
+def _compile_store(array, index, value):
+    def compiled(array, index, value):
+        _store(array, index, value)
+
+    return compiled
+
+
+@overload(finish, inline="always")
+def _compile_finish():
+    def compiled():
+        _fence()
+
+    return compiled
+
+
+@intrinsic
+def _store(_context, array, index, value):
+    def generate(context, builder, signature, arguments):
+        data = context.make_array(array)(context, builder, arguments[0]).data
+        number = context.cast(builder, arguments[2], value, array.dtype)
+        # LLVM makes vectors of stores only where they are said to be aligned, and these are.
+        stored = builder.store(number, builder.gep(data, [arguments[1]]), align=VECTOR)
+        flag = builder.module.add_metadata([ir.IntType(32)(1)])
+        stored.set_metadata("nontemporal", flag)
+        return context.get_dummy_value()
+
+    return types.void(array, index, value), generate
+
+
+@intrinsic
+def _fence(_context):
+    def generate(context, builder, _signature, _arguments):
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), generate
