@@ -67,7 +67,7 @@ COMMANDS_WITHOUT = {
         "pydantic", "numba", "matplotlib", "mpmath", "plotille", "urllib.request", "torch",
     ],
     ("decay --dim 8 --max-dist 4", "coverage --dim 8 --context 64"): [
-        "pydantic", "matplotlib", "mpmath", "urllib.request", "torch",
+        "pydantic", "matplotlib", "mpmath", "urllib.request", "torch", "ropecli.files.load",
     ],
 }  # fmt: skip
 

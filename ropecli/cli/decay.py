@@ -198,13 +198,13 @@ def _frame(
 
 
 def _load(name: str, path: Path | None, row: int | None) -> Vector | None:
+    if path is None:
+        if row is not None:
+            _refuse(f"--{name}-row needs --{name}, got row {row} of no file")
+        return None
     from ropecli.files.load import load_vector
 
-    if path is not None:
-        return load_vector(path, row)
-    if row is not None:
-        _refuse(f"--{name}-row needs --{name}, got row {row} of no file")
-    return None
+    return load_vector(path, row)
 
 
 def _refuse(problem: str) -> None:
