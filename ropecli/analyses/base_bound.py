@@ -367,7 +367,7 @@ def _curve(
     ones, zeros = np.ones(len(inv_freq)), np.zeros(len(inv_freq))
     for begin in range(0, end + 1, BLOCK):
         sums = np.empty(min(BLOCK, end + 1 - begin))
-        abel.scores(inv_freq, ones, zeros, float(begin), 1.0, *table, sums, small=end < SHORT)
+        abel.scores(inv_freq, ones, zeros, float(begin), 1.0, 0, *table, sums, small=end < SHORT)
         first = int(np.searchsorted(starts, begin, side="right")) - 1
         last = int(np.searchsorted(starts, begin + len(sums)))
         cuts = np.maximum(starts[first:last] - begin, 0)

@@ -16,13 +16,16 @@ from ropecli.results import Drawable
 from ropecli.units import DOUBLE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from ropecli.results import Axes, Figure
     from ropecli.rotary.rotary import Rotary
 
 REDUCTIONS = ("mean", "sum")
-MOST_VALUES = 10**8  #: More are a slip: a column of them takes 0.8 GB.
+MOST_VALUES = 10**8 + 1  #: From 0 to 10^8; more are a slip: a column of them takes 0.8 GB.
+SLICE = 2**22  #: Values of one call of a kernel, a tenth of a second or so; a multiple of BLOCK.
 SMALL = 4 * abel.BLOCK  #: Values up to which one thread is done before others have woken.
 MOST_CONTRIBUTIONS = 10**7  #: Of all pairs at all distances, 80 MB.
 FURTHEST_SUMMARY = 10**6  #: Positions up to which the summary is of every whole distance.
@@ -226,17 +229,20 @@ class _Sums:
 
     def weighted(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """sum_i weights_i |S_{i+1}| at each distance."""
-        out = np.empty(self.count)
-        abel.weighted_partial_sums(
-            self.inv_freq, weights, *self.run, *self.table, out, small=self.small
-        )
-        return out
+        return self._in_slices(abel.weighted_partial_sums, weights)
 
     def score(self, h: NDArray[np.complex128]) -> NDArray[np.float64]:
         """Re sum_i h_i e^{i r theta_i} at each distance."""
+        return self._in_slices(abel.scores, h.real.copy(), h.imag.copy())
+
+    def _in_slices(
+        self, kernel: Callable[..., None], *arguments: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return what a kernel writes; between its calls, Ctrl-C is answered."""
         out = np.empty(self.count)
-        parts = np.ascontiguousarray(h.real), np.ascontiguousarray(h.imag)
-        abel.scores(self.inv_freq, *parts, *self.run, *self.table, out, small=self.small)
+        for first in range(0, self.count, SLICE):
+            part = out[first : first + SLICE]
+            kernel(self.inv_freq, *arguments, *self.run, first, *self.table, part, small=self.small)
         return out
 
 

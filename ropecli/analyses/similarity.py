@@ -86,7 +86,7 @@ def similarity(
     table = np.empty(shape), np.empty(shape)
     small = len(sums) <= 4 * abel.BLOCK
     abel.fill_steps(theta, 1.0, *table, small=small)
-    abel.scores(theta, np.ones(pairs), np.zeros(pairs), 0.0, 1.0, *table, sums, small=small)
+    abel.scores(theta, np.ones(pairs), np.zeros(pairs), 0.0, 1.0, 0, *table, sums, small=small)
     distance = np.arange(last + 1, dtype=np.float64)
     return Similarity(
         rope=rope,

@@ -1,8 +1,9 @@
 """Sums over pairs at many relative distances (RoFormer Eq. 35-37).
 
-The distances are start + index * step. Within a block of BLOCK of them e^{i r theta} comes from
-angle addition, one cos and sin per pair and block and a table of the offsets, so that nothing of
-the size distances x pairs is ever stored. Blocks begin at multiples of BLOCK whatever the threads.
+The distances are start + index * step, with index from `first` on. Within a block of BLOCK of them
+e^{i r theta} comes from angle addition, one cos and sin per pair and block and a table of the
+offsets, so that nothing of the size distances x pairs is ever stored. Blocks begin at multiples of
+BLOCK, as `first` does, whatever the threads.
 
 Shapes: inv_freq and weights (pairs,), out (distances,), all float64; table_cos and table_sin
 (pairs, BLOCK), float64, from `fill_steps`.
@@ -30,7 +31,7 @@ def fill_steps(inv_freq, step, table_cos, table_sin):
 
 
 @parallel
-def weighted_partial_sums(inv_freq, weights, start, step, table_cos, table_sin, out):
+def weighted_partial_sums(inv_freq, weights, start, step, first, table_cos, table_sin, out):
     """Write sum_i weights_i |S_{i+1}(r)| with S_j(r) = sum_{i<j} e^{i r theta_i}.
 
     Weights of one give the sum of Figure 2, weights |h_{i+1} - h_i| the Abel bound of Eq. 37.
@@ -38,7 +39,7 @@ def weighted_partial_sums(inv_freq, weights, start, step, table_cos, table_sin, 
     for block in prange((out.shape[0] + BLOCK - 1) // BLOCK):
         low = block * BLOCK
         count = min(BLOCK, out.shape[0] - low)
-        begin = start + low * step
+        begin = start + (first + low) * step
         real = np.zeros(BLOCK, np.float64)
         imaginary = np.zeros(BLOCK, np.float64)
         total = np.zeros(BLOCK, np.float64)
@@ -54,12 +55,12 @@ def weighted_partial_sums(inv_freq, weights, start, step, table_cos, table_sin, 
 
 
 @parallel
-def scores(inv_freq, real, imaginary, start, step, table_cos, table_sin, out):
+def scores(inv_freq, real, imaginary, start, step, first, table_cos, table_sin, out):
     """Write Re sum_i h_i e^{i r theta_i} (Eq. 35) for h_i = real_i + i imaginary_i."""
     for block in prange((out.shape[0] + BLOCK - 1) // BLOCK):
         low = block * BLOCK
         count = min(BLOCK, out.shape[0] - low)
-        begin = start + low * step
+        begin = start + (first + low) * step
         total = np.zeros(BLOCK, np.float64)
         for i in range(inv_freq.shape[0]):
             begin_cos, begin_sin = math.cos(begin * inv_freq[i]), math.sin(begin * inv_freq[i])

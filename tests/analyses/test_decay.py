@@ -81,6 +81,17 @@ def test_a_value_does_not_depend_on_how_many_follow() -> None:
     assert_same_bits("bound", got=long[:300], expected=short)
 
 
+def test_values_do_not_depend_on_the_slices_in_which_they_are_computed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    q, k = np.random.default_rng(3).standard_normal((2, ROPE.head_dim))
+    whole = decay(ROPE, start=0.5, max_distance=2_000, step=0.75, q=q, k=k)
+    monkeypatch.setattr("ropecli.analyses.decay.SLICE", 2 * BLOCK)
+    sliced = decay(ROPE, start=0.5, max_distance=2_000, step=0.75, q=q, k=k)
+    for name in ("relative_upper_bound", "score", "abel_bound", "max_bound"):
+        assert_same_bits(name, got=getattr(sliced, name), expected=getattr(whole, name))
+
+
 def test_sum_is_the_mean_times_the_pairs() -> None:
     mean, total = (decay(Rotary(head_dim=24), reduce=r, max_distance=40) for r in ("mean", "sum"))
     assert (mean.reduce, total.reduce) == ("mean", "sum")

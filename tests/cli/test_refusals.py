@@ -142,7 +142,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("--max-dist -1", "max distance must be finite and at least 0, got -1"),
         ("--max-dist inf", "max distance must be finite and at least 0, got inf"),
         ("--max-dist 1e18", "max distance must be from start, 0, to 2^53, got 1e+18"),
-        ("--max-dist 1e9", "at most 100,000,000 distances, got 1000000001; take a larger step"),
+        ("--max-dist 1e9", "at most 100,000,001 distances, got 1000000001; take a larger step"),
         ("--start 513", "max distance must be from start, 513, to 2^53, got 512"),
         ("--start -1", "start must be finite and at least 0, got -1"),
         ("--step -1", "step must be finite and above 0, got -1"),

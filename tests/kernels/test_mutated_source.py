@@ -73,7 +73,7 @@ def interpreted(source: str) -> Any:
 
 PLAIN = """
 def serial(function): return function
-def parallel(function): return lambda *arguments, small=False: function(*arguments)
+def parallel(function): return lambda *arguments, small=False, stream=False: function(*arguments)
 prange = range
 """
 ROPES = [
