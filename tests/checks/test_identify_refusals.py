@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from implementations.plain import half, interleaved, rotate_half
 from rotated import COMPILED, Array, normals, refusal
 
-from ropecli import Rotary, rope, rotate
+from ropecli import Rotary, identify, rope, rotate
 from ropecli.arrays import DTYPES
 
 pytestmark = pytest.mark.slow
@@ -222,3 +222,18 @@ def assert_refused(seed: int, dim: int, count: int) -> None:
 @given(seed=st.integers(0, 1000), dim=st.sampled_from([2, 8, 32]), count=st.integers(4, 64))
 def test_random_vectors_are_never_a_rotation(seed: int, dim: int, count: int) -> None:
     assert_refused(seed, dim, count)
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_a_wrong_row_is_seen_wherever_it_is_in_a_large_array(batched: bool) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 9_000, 64), dtype=np.float32)
+    rope = Rotary(head_dim=64)
+    positions = np.arange(9_000.0)
+    if batched:
+        positions = np.stack([positions, positions[::-1]])
+    y = rotate(x, rope, positions=positions)
+    assert identify(x, y, positions).recognised
+    y[1, 5_003] = x[1, 5_003]
+    found = identify(x, y, positions)
+    assert not found.recognised
+    assert found.parting is not None
