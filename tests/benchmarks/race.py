@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 
@@ -70,6 +73,41 @@ def alone(what: str, ours: Callable[[], object], *, most: float, rounds: int = 1
         what=what, target=f"<= {most:g} ms", ratio=middle, ours=middle, other=None,
         met=middle <= most,
     )  # fmt: skip
+
+
+def processor(
+    what: str, words: Sequence[str], environment: dict[str, str], *, most: float, rounds: int = 5
+) -> Row:
+    """How much time of processors a command takes, and how much memory; at most so much time."""
+    used, peaks = zip(*(_resources(words, environment) for _ in range(rounds)), strict=True)
+    middle = statistics.median(used)
+    return Row(
+        what=f"{what}, of processor; {max(peaks):.0f} MB",
+        target=f"<= {most:g} ms", ratio=middle, ours=middle, other=None, met=middle <= most,
+    )  # fmt: skip
+
+
+def _resources(words: Sequence[str], environment: dict[str, str]) -> tuple[float, float]:
+    """Milliseconds of processor, and MB, of a process that ends with 0."""
+    done = subprocess.run(
+        [sys.executable, "-c", _CHILD, *words],
+        env={**os.environ, **environment},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    seconds, kilobytes = done.stdout.split()
+    return float(seconds) * 1e3, int(kilobytes) / 1024
+
+
+#: A process counts the memory of the one that started it as its own; so a small one starts it.
+_CHILD = """
+import resource, subprocess, sys
+code = subprocess.call(sys.argv[1:], stdout=subprocess.DEVNULL)
+usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
+sys.exit(code)
+"""
 
 
 def _row(
