@@ -28,7 +28,7 @@ def main() -> NoReturn:
         os._exit(130)
     _occupy_closed_streams()
     # Threads of GNU OpenMP and OpenBLAS spin while they wait, and keep others from shared cores;
-    # OpenBLAS's for 2^26 cycles after NumPy is imported, a tenth of a second.
+    # OpenBLAS's for 2^28 cycles after NumPy is imported, a tenth of a second.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     gc.set_threshold(_COLLECTION_THRESHOLD)

@@ -16,6 +16,7 @@ import sys
 import traceback
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -183,11 +184,13 @@ def run(arguments: list[str]) -> int:
 def _discard_unwritten() -> None:
     """Give up what can't be written; Python would try again at its exit, and end with 120."""
     for stream in (sys.stdout, sys.stderr):
+        if stream is None or stream.closed:
+            continue
         try:
-            if stream is not None:
-                stream.flush()
+            stream.flush()
         except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            with Path(os.devnull).open("wb") as nowhere:
+                os.dup2(nowhere.fileno(), stream.fileno())
 
 
 def _invoke(arguments: list[str]) -> int:

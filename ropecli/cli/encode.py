@@ -378,7 +378,7 @@ class _Run:
         )
 
     def _show_plan(self, session: Session, *more: str) -> None:
-        """Show the axes and the encoding of an input, but with --json and --quiet."""
+        """Show the axes and the encoding of an input, unless --json or --quiet is given."""
         from ropecli.render.console import Screen, show
         from ropecli.render.encode import plan_lines
 

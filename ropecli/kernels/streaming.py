@@ -18,11 +18,9 @@ from ropecli.kernels.jit import serial
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Bytes from which a result is larger than the caches.
-LARGE = 1 << 25
-VECTOR = 16  #: Bytes that all vectors of stores are multiples of.
-#: Numbers of every loop are multiples of it, so that each vector begins at a multiple of its size.
-COUNT = 16
+LARGE = 1 << 25  #: Bytes from which a result is taken to be larger than the caches.
+VECTOR = 16  #: A row, and its first pair, begin at multiples of so many bytes.
+COUNT = 16  #: The number of pairs is a multiple of it, so that loops are made of whole vectors.
 
 
 @serial
@@ -74,7 +72,8 @@ def _store(_context, array, index, value):
     def generate(context, builder, signature, arguments):
         data = context.make_array(array)(context, builder, arguments[0]).data
         number = context.cast(builder, arguments[2], value, array.dtype)
-        # LLVM makes vectors of stores only where they are said to be aligned, and these are.
+        # One number is not aligned so. LLVM makes vectors of such stores only where they are said
+        # to be; and the vectors that it makes begin at multiples of 16 bytes, by `can_stream`.
         stored = builder.store(number, builder.gep(data, [arguments[1]]), align=VECTOR)
         flag = builder.module.add_metadata([ir.IntType(32)(1)])
         stored.set_metadata("nontemporal", flag)

@@ -2,10 +2,10 @@
 
 A number is high + low with |low| <= u |high|, u = 2^-53. The sum and the product of two float64
 numbers split exactly into their rounded value and its error (Knuth, TAOCP 2, 4.2.2; Dekker 1971).
-An operation here rounds by at most 15 u^2 of its result: a sum by 3 u^2 (Joldes, Muller and Popescu
-2017, doi:10.1145/3121432, Algorithm 6), a product by low low, which is left out, and by four
-roundings of numbers of 3 u at most. That is so where nothing overflows, or is so small that 2^-106
-of it is no float64 number any more.
+An operation here rounds by at most 15 u^2 of its result: a sum by some 3 u^2 (Joldes, Muller and
+Popescu 2017, doi:10.1145/3121432, Algorithm 6), a product by low low, which is left out, and by
+four roundings of numbers of 3 u at most. That is so where nothing overflows, or is so small that
+2^-106 of it is not a float64 number.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from mpmath import mp
+
+from ropecli.reference.rotation import DIGITS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -136,7 +139,10 @@ QUARTER_TURN = (
 
 
 def _terms(first: int) -> list[DoubleDouble]:
-    """Return (-1)^k / (first + 2k)!, the last one first, down to below 2^-107 at pi / 4."""
+    """Return (-1)^k / (first + 2k)!, the last one first.
+
+    At 1, beyond which no reduced angle is, what is left out is below 2^-107.
+    """
     terms = []
     for k in reversed(range(15)):
         exact = Fraction((-1) ** k, math.factorial(first + 2 * k))
@@ -163,7 +169,8 @@ def _choose(where: NDArray[np.bool_], yes: DoubleDouble, no: DoubleDouble) -> Do
 def double_double(numbers: NDArray[Any]) -> DoubleDouble:
     """Round mpmath numbers."""
     high = numbers.astype(np.float64)
-    return DoubleDouble(high, (numbers - high).astype(np.float64))
+    with mp.workdps(DIGITS):
+        return DoubleDouble(high, (numbers - high).astype(np.float64))
 
 
 def _double(number: DoubleDouble | Array | float) -> DoubleDouble:

@@ -82,8 +82,8 @@ def test_cosines_and_sines_are_within_their_error(largest: float) -> None:
 
 
 def test_angles_at_which_a_quarter_turn_all_but_cancels() -> None:
-    # Multiples of pi / 2 that a float64 number comes closest to, and zero.
-    positions = np.array([6381956970095103.0 * 2.0**-10, 355.0, 11.0, 0.0, -355.0])
+    # Near multiples of pi / 2 by continued fractions (the first one is off by 2.6e-16), and zero.
+    positions = np.array([214112296674652.0, 355.0, 11.0, 0.0, -355.0])
     right = rotation.cos_sin(positions, np.array([0.5, 1.0]))
     for got, expected in zip(cos_sin(positions, np.array([0.5, 1.0])), right, strict=True):
         assert max(abs(exact(got) - expected).ravel()) < double_double.ERROR

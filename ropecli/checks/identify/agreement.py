@@ -49,20 +49,26 @@ def vector_errors(inputs: Inputs, rotary: Rotary, positions: Array) -> Array:
 
     It is relative to the length of the pair.
     """
-    *lead, sequence, head_dim = inputs.before.shape
-    step = max(1, _AT_ONCE // (math.prod(lead) * head_dim))
-    along = (slice(None),) * (positions.ndim - 1 - (rotary.axes > 1))  # axes before the sequence
-    parts = []
-    for first in range(0, sequence, step):
-        rows = slice(first, first + step)
-        before, after = inputs.before[..., rows, :], inputs.after[..., rows, :]
-        parts.append(_vector_errors(before, after, rotary, positions[*along, rows]))
-    return np.concatenate(parts, axis=-1)
+    return _vector_errors(inputs.before, inputs.after, rotary, positions)
 
 
 def _vector_errors(
     before: NDArray[Any], after: NDArray[Any], rotary: Rotary, positions: Array
 ) -> Array:
+    along = 0 if before.ndim > 2 and len(before) > 1 else before.ndim - 2
+    count = before.shape[along]
+    if before.size > _AT_ONCE and count > 1:
+        by_batch = positions.ndim - (rotary.axes > 1) == 2
+        parts = []
+        for half in (slice(count // 2), slice(count // 2, count)):
+            cut = (slice(None),) * along + (half,)
+            where = positions
+            if along == before.ndim - 2:
+                where = positions[:, half] if by_batch else positions[half]
+            elif by_batch:
+                where = positions[half]
+            parts.append(_vector_errors(before[cut], after[cut], rotary, where))
+        return np.concatenate(parts, axis=along)
     axis = rotary.axis if rotary.axes > 1 else None
     angles = float64.angles(positions, rotary.inv_freq, axis=axis, direction=rotary.direction)
     if angles.ndim == 3:  # positions of each batch, the same for all heads

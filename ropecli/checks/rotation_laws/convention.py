@@ -39,7 +39,9 @@ def kernel_against_reference(subject: RotationSubject, sample: Sample) -> Rows:
     exact, error = sample.q.copy(), np.abs(got - sample.q)
     for coordinates, values in zip(pairs.T, turned, strict=True):
         exact[:, coordinates] = values.high
-        error[:, coordinates] = np.abs((values - got[:, coordinates]).high)
+        part = got[:, coordinates]
+        apart = np.where(np.isfinite(part), (values - part).high, values.high - part)
+        error[:, coordinates] = np.abs(apart)
     pair_length = factor * np.hypot(sample.q[:, pairs[:, 0]], sample.q[:, pairs[:, 1]])
     angle = ANGLE * np.abs(np.outer(sample.m, subject.oracle.inv_freq)) * pair_length
     allowed = np.zeros_like(error)
