@@ -6,6 +6,7 @@ and a place in them, never elements, so that little goes over the network.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib
 import logging
@@ -238,19 +239,30 @@ class Cluster:
         completed: SimpleQueue[Any] = SimpleQueue()
         for future in futures:
             future.add_done_callback(completed.put)
-        while numbers:
-            try:
-                future = completed.get(timeout=SILENT_SECONDS)
-            except Empty:  # blocks take long, or all workers are gone
-                self.wait_for_workers()
-                continue
-            number = numbers[future.key]
-            outcome = self._outcome(future, labels[number])
-            if outcome is None:
-                future.add_done_callback(completed.put)
-                continue
-            del numbers[future.key]
-            yield number, outcome
+        try:
+            while numbers:
+                try:
+                    future = completed.get(timeout=SILENT_SECONDS)
+                except Empty:  # blocks take long, or all workers are gone
+                    self.wait_for_workers()
+                    continue
+                number = numbers[future.key]
+                outcome = self._outcome(future, labels[number])
+                if outcome is None:
+                    future.add_done_callback(completed.put)
+                    continue
+                del numbers[future.key]
+                yield number, outcome
+        finally:
+            if numbers:
+                self._stop([future for future in futures if future.key in numbers])
+
+    def _stop(self, futures: list[Any]) -> None:
+        """Cancel tasks, and wait for those that a worker has begun: they still write."""
+        keys = {future.key for future in futures}
+        with contextlib.suppress(Exception):  # the scheduler may be gone
+            self._client.cancel(futures)
+            self._client.run(_wait_for_tasks, keys, on_error="ignore")
 
     def _outcome(self, future: Any, label: str) -> Any:
         """Return the result of a task, or its failure as an exception of one line.
@@ -278,6 +290,12 @@ def _encode_file(job: Job, output: Path, version: str) -> Encoded:
     """
     with _on_worker(version), opened(job) as session:
         return Plan(session, output, force=True).run()
+
+
+async def _wait_for_tasks(keys: set[str], dask_worker: Any) -> None:
+    """Wait until none of the tasks runs on a worker."""
+    while keys.intersection(dask_worker.active_threads.values()):
+        await asyncio.sleep(0.01)
 
 
 def _task(*parts: Any) -> tuple[Any, ...]:

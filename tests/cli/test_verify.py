@@ -237,3 +237,16 @@ def test_wrong_encoding_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\n      theory says that this law fails, and it held\n" in text
     assert "\n      entry (" in text
     assert "\n3 of 6 laws are not as theory says (" in text
+
+
+def test_a_mirror_away_from_the_first_positions_is_seen() -> None:
+    rope = ropecli.Rotary(head_dim=128)
+
+    def mirrored(x: Any, positions: NDArray[Any]) -> Any:
+        turned = rotate(x, rope, positions=positions)
+        turned[abs(positions) > 300, 0] *= -1
+        return turned
+
+    result = ropecli.verify(rope, dtype="float64", rotate=mirrored)
+    (determinant,) = (check for check in result.checks if check.name == "determinant 1")
+    assert determinant.passed is False
