@@ -207,7 +207,8 @@ def _twin(function: Callable[..., None], kind: str, **names: Any) -> Callable[..
         **names: What the copy finds by these names, in place of its module's.
     """
     name = f"{function.__name__}_{kind}"
-    twin = types.FunctionType(function.__code__, {**function.__globals__, **names}, name)
+    found = {**function.__globals__, **names} if names else function.__globals__
+    twin = types.FunctionType(function.__code__, found, name)
     twin.__qualname__ = f"{function.__qualname__}_{kind}"
     twin.__module__ = function.__module__
     return twin
