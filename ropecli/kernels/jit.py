@@ -119,7 +119,16 @@ class parallel:
     that stores by `streaming.store` stores past the caches.
     """
 
-    def __init__(self, function: Callable[..., None]) -> None:
+    def __init__(self, function: Callable[..., None], kind: str = "", **names: Any) -> None:
+        """Declare the kernel; nothing is compiled before it is called.
+
+        Args:
+            function: The function.
+            kind: Appended to its name, where several kernels are made of it.
+            **names: What this kernel finds by these names, in place of its module's.
+        """
+        if kind:
+            function = _twin(function, kind, **names)
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
         self._function = function
@@ -129,9 +138,9 @@ class parallel:
     @functools.cached_property
     def streaming(self) -> Compiled:
         """The kernel on all threads, with a result that is larger than the caches."""
-        from ropecli.kernels.streaming import store_past_caches
+        from ropecli.kernels.streaming import fetch_ahead, store_past_caches
 
-        twin = _twin(self._function, "streaming", store=store_past_caches)
+        twin = _twin(self._function, "streaming", store=store_past_caches, fetch=fetch_ahead)
         return Compiled(twin, parallel=True)
 
     def __call__(self, *arguments: Any, small: bool = False, stream: bool = False) -> None:

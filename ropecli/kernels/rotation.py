@@ -6,17 +6,19 @@ e^{i m theta} = e^{i start theta} e^{i offset theta}: one cos and sin per pair a
 table of offsets, and one complex product per position and pair, all in float64. Which way a
 position takes depends on its value alone, so equal positions get equal bits wherever they stand.
 
-There is a kernel for each layout: one for all would keep the loops from being vectorised as well.
-What they share:
+The interleaved and half kernels are made of one source, with the places of a pair as a part of the
+code: a branch would keep the loops from being vectorised as well. Where one vector stands at each
+position, its cos and sin are used once, and stay in registers; several share those of a block. What
+the kernels take:
 
     x, out: (batch, outer, sequence, inner, head_dim), C-contiguous; float64 or float32, or the bits
         of float16 as int16 and of bfloat16 as uint16. out may be x.
     positions: (batch, sequence), float64, at most 2^53 in magnitude.
     inv_freq: (pairs,), float64, radians per position.
     table_cos, table_sin: from `fill_offsets`, a row for every offset that occurs.
-    like: an array of any shape in the dtype of the arithmetic, float64 or float32.
     scale, divide: what cos and sin are multiplied, or divided, by.
     turn: +1.0 or, the other way round, -1.0.
+    like: an array of any shape in the dtype of the arithmetic, float64 or float32.
     groups: tasks that share a block of positions, each with a part of `outer`.
 
 The interleaved and half kernels leave coordinates outside the rotated ones alone.
@@ -28,9 +30,9 @@ import math
 
 import numpy as np
 
-from ropecli.kernels.half_precision import narrow, widen
+from ropecli.kernels.half_precision import narrow, rounded, widen
 from ropecli.kernels.jit import parallel, prange, serial
-from ropecli.kernels.streaming import finish, store
+from ropecli.kernels.streaming import fetch, finish, store
 
 BLOCK = 256  #: Positions that share one block start; a power of two, so the split is exact.
 
@@ -49,45 +51,63 @@ def fill_offsets(inv_freq, table_cos, table_sin):
 
 
 @serial
-def _fill_cos_sin(positions, inv_freq, table_cos, table_sin, scale, divide, turn, cos, sin):
-    """Write cos and sin of each position's angles, scaled, into a row each.
+def _interleaved(begin, pairs, i):
+    return begin + _TWO * i, begin + _TWO * i + _ONE
 
-    A whole position is the start of its block plus an offset. Neighbours mostly have one start, so
-    e^{i start theta} is kept until another comes. A fraction is not in the table of offsets: it is
-    a start of its own. A negative position turns as far as a positive one, the other way.
+
+@serial
+def _half(begin, pairs, i):
+    return begin + i, begin + pairs + i
+
+
+#: Where a pair's coordinates are; each kernel finds one of the two above by this name.
+_places = _interleaved
+
+
+@serial
+def _split(position, turn):
+    """Split a position: the start of its block, its offset, and which way to turn.
+
+    A fraction is not in the table of offsets: it is a start of its own, with offset 0. A negative
+    position turns as far as a positive one, the other way.
     """
+    distance = abs(position)
+    whole = distance == math.floor(distance)
+    start = math.floor(distance / BLOCK) * BLOCK if whole else distance
+    return start, Index(distance - start), turn if position >= 0.0 else -turn
+
+
+@serial
+def _fill_start(start, inv_freq, scale, divide, start_cos, start_sin):
+    """Write cos and sin of a start's angles, scaled."""
+    for i in range(inv_freq.shape[0]):
+        c, s = math.cos(start * inv_freq[i]), math.sin(start * inv_freq[i])
+        start_cos[i] = c / scale if divide else c * scale
+        start_sin[i] = s / scale if divide else s * scale
+
+
+@serial
+def _fill_cos_sin(positions, inv_freq, table_cos, table_sin, scale, divide, turn, cos, sin):
+    """Write cos and sin of each position's angles, scaled, into a row each."""
     pairs = Index(inv_freq.shape[0])
     start_cos = np.empty(inv_freq.shape[0], np.float64)
     start_sin = np.empty(inv_freq.shape[0], np.float64)
     kept_start = -1.0  # no start: they are 0 or more
     for n in range(Index(positions.shape[0])):
-        distance = abs(positions[n])
-        sign = turn if positions[n] >= 0.0 else -turn
-        whole = distance == math.floor(distance)
-        start = math.floor(distance / BLOCK) * BLOCK if whole else distance
-        if start != kept_start:
+        start, offset, sign = _split(positions[n], turn)
+        if start != kept_start:  # neighbours mostly have one start
             kept_start = start
-            for i in range(pairs):
-                c, s = math.cos(start * inv_freq[i]), math.sin(start * inv_freq[i])
-                start_cos[i] = c / scale if divide else c * scale
-                start_sin[i] = s / scale if divide else s * scale
-        if whole:
-            offset = Index(distance - start)
-            for i in range(pairs):
-                c, s = table_cos[offset, i], table_sin[offset, i]
-                cos[n, i] = start_cos[i] * c - start_sin[i] * s
-                sin[n, i] = sign * (start_cos[i] * s + start_sin[i] * c)
-        else:
-            for i in range(pairs):
-                cos[n, i] = start_cos[i]
-                sin[n, i] = sign * start_sin[i]
+            _fill_start(start, inv_freq, scale, divide, start_cos, start_sin)
+        for i in range(pairs):
+            c, s = table_cos[offset, i], table_sin[offset, i]
+            cos[n, i] = start_cos[i] * c - start_sin[i] * s
+            sin[n, i] = sign * (start_cos[i] * s + start_sin[i] * c)
 
 
-@parallel
-def rotate_interleaved(
-    x, out, positions, inv_freq, table_cos, table_sin, like, scale, divide, turn, groups, first
+def _rotate_shared(
+    x, out, positions, inv_freq, table_cos, table_sin, scale, divide, turn, like, groups, first
 ):
-    """Turn the pairs (first + 2i, first + 2i + 1)."""
+    """Turn the pairs from a coordinate on, in several vectors at each position."""
     batch, outer, sequence, inner, _ = x.shape
     blocks = (sequence + BLOCK - 1) // BLOCK
     pairs, begin = Index(inv_freq.shape[0]), Index(first)
@@ -105,47 +125,55 @@ def rotate_interleaved(
                 c, s = cos[n - low], sin[n - low]
                 for h in range(inner):
                     source, target = x[b, o, n, h], out[b, o, n, h]
+                    fetch(source)
                     for i in range(pairs):
-                        j = begin + _TWO * i
-                        u, v = widen(source[j]), widen(source[j + _ONE])
-                        store(target, j, narrow(u * c[i] - v * s[i], source[j]))
-                        store(target, j + _ONE, narrow(u * s[i] + v * c[i], source[j]))
-        finish()
-
-
-@parallel
-def rotate_half(
-    x, out, positions, inv_freq, table_cos, table_sin, like, scale, divide, turn, groups, first
-):
-    """Turn the pairs (first + i, first + i + number of pairs)."""
-    batch, outer, sequence, inner, _ = x.shape
-    blocks = (sequence + BLOCK - 1) // BLOCK
-    pairs, begin = Index(inv_freq.shape[0]), Index(first)
-    for task in prange(batch * blocks * groups):
-        b, group = task // (blocks * groups), task % groups
-        low = task // groups % blocks * BLOCK
-        high = min(low + BLOCK, sequence)
-        cos = np.empty((high - low, inv_freq.shape[0]), like.dtype)
-        sin = np.empty((high - low, inv_freq.shape[0]), like.dtype)
-        _fill_cos_sin(
-            positions[b, low:high], inv_freq, table_cos, table_sin, scale, divide, turn, cos, sin
-        )
-        for o in range(outer * group // groups, outer * (group + 1) // groups):
-            for n in range(low, high):
-                c, s = cos[n - low], sin[n - low]
-                for h in range(inner):
-                    source, target = x[b, o, n, h], out[b, o, n, h]
-                    for i in range(pairs):
-                        j, k = begin + i, begin + pairs + i
+                        j, k = _places(begin, pairs, i)
                         u, v = widen(source[j]), widen(source[k])
                         store(target, j, narrow(u * c[i] - v * s[i], source[j]))
                         store(target, k, narrow(u * s[i] + v * c[i], source[j]))
         finish()
 
 
+def _rotate_once(x, out, positions, inv_freq, table_cos, table_sin, scale, divide, turn, first):
+    """Turn the pairs from a coordinate on, in one vector at each position."""
+    batch, _, sequence, _, _ = x.shape
+    blocks = (sequence + BLOCK - 1) // BLOCK
+    pairs, begin = Index(inv_freq.shape[0]), Index(first)
+    for task in prange(batch * blocks):
+        b, low = task // blocks, task % blocks * BLOCK
+        start_cos = np.empty(inv_freq.shape[0], np.float64)
+        start_sin = np.empty(inv_freq.shape[0], np.float64)
+        kept_start = -1.0
+        for n in range(low, min(low + BLOCK, sequence)):
+            start, offset, sign = _split(positions[b, n], turn)
+            if start != kept_start:
+                kept_start = start
+                _fill_start(start, inv_freq, scale, divide, start_cos, start_sin)
+            offset_cos, offset_sin = table_cos[offset], table_sin[offset]
+            source, target = x[b, 0, n, 0], out[b, 0, n, 0]
+            fetch(source)
+            for i in range(pairs):
+                j, k = _places(begin, pairs, i)
+                u, v = widen(source[j]), widen(source[k])
+                c = start_cos[i] * offset_cos[i] - start_sin[i] * offset_sin[i]
+                s = sign * (start_cos[i] * offset_sin[i] + start_sin[i] * offset_cos[i])
+                c, s = rounded(c, u), rounded(s, u)
+                store(target, j, narrow(u * c - v * s, source[j]))
+                store(target, k, narrow(u * s + v * c, source[j]))
+        finish()
+
+
+rotate_interleaved = parallel(_rotate_shared, "interleaved", _places=_interleaved)
+rotate_interleaved_once = parallel(_rotate_once, "interleaved", _places=_interleaved)
+rotate_half = parallel(_rotate_shared, "half", _places=_half)
+rotate_half_once = parallel(_rotate_once, "half", _places=_half)
+#: The kernels for one vector at each position, by those for several.
+ONCE = {rotate_interleaved: rotate_interleaved_once, rotate_half: rotate_half_once}
+
+
 @parallel
 def rotate_listed(
-    x, out, positions, inv_freq, table_cos, table_sin, like, scale, divide, turn, groups,
+    x, out, positions, inv_freq, table_cos, table_sin, scale, divide, turn, like, groups,
     pairs_in, pairs_out,
 ):  # fmt: skip
     """Turn the listed pairs of coordinates, (pairs, 2), int64, and write them where listed."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
 from ropecli.kernels.jit import serial
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LARGE = 1 << 25  #: Bytes from which a result is taken to be larger than the caches.
+LINE = 64  #: Bytes of a line of the caches.
+AHEAD = 2048  #: Bytes between what is read and what is asked for, measured to be best.
 VECTOR = 16  #: A row, and its first pair, begin at multiples of so many bytes.
 COUNT = 16  #: The number of pairs is a multiple of it, so that loops are made of whole vectors.
 
@@ -32,6 +35,15 @@ def store(array, index, value):
 def store_past_caches(array, index, value):
     """Write one number of an array that `can_stream`; `finish` must follow."""
     array[index] = value
+
+
+@serial
+def fetch(row):
+    """Do nothing; a kernel's streaming twin has `fetch_ahead` in its place."""
+
+
+def fetch_ahead(row):
+    """Ask for what lies AHEAD bytes after a contiguous row, of which it need not be a part."""
 
 
 def finish():
@@ -59,6 +71,14 @@ def _compile_store(array, index, value):
     return compiled
 
 
+@overload(fetch_ahead, inline="always")
+def _compile_fetch(row):
+    def compiled(row):
+        _prefetch(row)
+
+    return compiled
+
+
 @overload(finish, inline="always")
 def _compile_finish():
     def compiled():
@@ -80,6 +100,25 @@ def _store(_context, array, index, value):
         return context.get_dummy_value()
 
     return types.void(array, index, value), generate
+
+
+@intrinsic
+def _prefetch(_context, row):
+    def generate(context, builder, _signature, arguments):
+        byte, number = ir.IntType(8), ir.IntType(32)
+        array = context.make_array(row)(context, builder, arguments[0])
+        begin = builder.bitcast(array.data, byte.as_pointer())
+        size = builder.mul(builder.extract_value(array.shape, 0), array.itemsize)
+        kind = ir.FunctionType(ir.VoidType(), [begin.type, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [begin.type], kind)
+        how = [number(0), number(3), number(1)]  # to read, into all caches, data
+        with cgutils.for_range_slice(builder, size.type(0), size, size.type(LINE)) as (index, _):
+            builder.call(
+                function, [builder.gep(begin, [builder.add(index, size.type(AHEAD))]), *how]
+            )
+        return context.get_dummy_value()
+
+    return types.void(row), generate
 
 
 @intrinsic

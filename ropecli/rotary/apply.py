@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: Elements up to which one thread is as fast as several: some 10 microseconds of work.
-_SMALL = 1 << 14
+SMALL = 1 << 14
 #: Types in which the kernels take the bits of float16 and bfloat16, to tell the two apart.
 _BITS = {"float16": np.int16, "bfloat16": np.uint16}
 
@@ -140,24 +140,28 @@ def _rotate_pairs(
     """Rotate the pairs, or those of one axis, by positions (batch, sequence); copy nothing."""
     which = slice(None) if axis is None else np.flatnonzero(np.array(rope.axis) == axis)
     inv_freq = rope.inv_freq[which]
-    small = x.size <= _SMALL
+    small = x.size <= SMALL
     table = np.empty((2, _offsets(positions), len(inv_freq)))
     rotation.fill_offsets(inv_freq, *table, small=small)
     name = str(dtype_name(x.dtype))
     like = np.empty(0, np.float64 if name == "float64" else np.float32)
     if name in _BITS:
         x, out = x.view(_BITS[name]), out.view(_BITS[name])
-    batch, outer, sequence = x.shape[:3]
+    batch, outer, sequence, inner, _ = x.shape
     tasks = batch * math.ceil(sequence / rotation.BLOCK)
     groups = 1 if small else min(outer, math.ceil(2 * thread_count() / tasks))
     forward = (rope.direction == "forward") != inverse
-    how = (rope.attention_factor, inverse, 1.0 if forward else -1.0, groups)
+    how = (rope.attention_factor, inverse, 1.0 if forward else -1.0)
     kernel, where = _kernel(rope, which, inverse=inverse)
+    if outer * inner == 1 and not small and kernel in rotation.ONCE:
+        kernel = rotation.ONCE[kernel]
+    else:
+        where = (like, groups, *where)
     stream = kernel is not rotation.rotate_listed and not _same_memory(x, out)
     stream = stream and can_stream(out, rope.rotary_offset, len(inv_freq))
     # Compiled code never warns; with NUMBA_DISABLE_JIT=1 NumPy's scalars would.
     with np.errstate(all="ignore"):
-        arguments = (x, out, positions, inv_freq, *table, like, *how, *where)
+        arguments = (x, out, positions, inv_freq, *table, *how, *where)
         kernel(*arguments, small=small, stream=stream)
 
 

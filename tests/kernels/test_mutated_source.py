@@ -20,12 +20,11 @@ from ropecli.rotary import apply
 
 SOURCE = Path(str(rotation.__file__)).read_text()
 
-#: What is broken: (before, after, the law that must fail). Each stands in both named kernels, or
-#: in what they share.
+#: What is broken: (before, after, the law that must fail), in what both layouts are made of.
 MUTANTS = {
     "sign of sin": ("u * c[i] - v * s[i]", "u * c[i] + v * s[i]", "norm"),
     "cos and sin swapped": ("u * s[i] + v * c[i]", "u * c[i] + v * s[i]", "orthogonality"),
-    "turned the other way": ("sign = turn if", "sign = -turn if", "convention"),
+    "turned the other way": (", turn if", ", -turn if", "convention"),
     "negative positions not turned back": ("else -turn", "else turn", "inverse"),
     "last pair left out": (
         "range(pairs):\n                        j",
@@ -61,6 +60,16 @@ MUTANTS = {
         "kernel = reference",
     ),
 }
+#: The same for the kernels of one vector at each position.
+MUTANTS_ONCE = {
+    "sign of sin": ("u * c - v * s", "u * c + v * s", "norm"),
+    "cos and sin swapped": ("u * s + v * c", "u * c + v * s", "orthogonality"),
+    "start of a block forgotten": ("if start != kept_start:", "if kept_start < 0:", "composition"),
+    "sin of the offset alone": ("sign * (start_cos[i] * o", "sign * (o", "kernel = reference"),
+    "offset of the block's first": ("table_cos[offset],", "table_cos[0],", "kernel = reference"),
+    "turned one way only": ("s = sign * (", "s = (", "inverse"),
+    "row before": ("x[b, 0, n, 0]", "x[b, 0, max(n, 1) - 1, 0]", "kernel = reference"),
+}
 
 
 def interpreted(source: str) -> Any:
@@ -72,8 +81,11 @@ def interpreted(source: str) -> Any:
 
 
 PLAIN = """
+import types
 def serial(function): return function
-def parallel(function): return lambda *arguments, small=False, stream=False: function(*arguments)
+def parallel(function, kind="", **names):
+    plain = types.FunctionType(function.__code__, {**globals(), **names})
+    return lambda *arguments, small=False, stream=False: plain(*arguments)
 prange = range
 """
 ROPES = [
@@ -95,8 +107,12 @@ def failures(source: str, monkeypatch: pytest.MonkeyPatch, rope: Rotary) -> set[
     return {check.name for check in result.checks if check.passed is False}
 
 
+@pytest.mark.parametrize("small", [apply.SMALL, 0])  # below it, no kernel of one vector is used
 @pytest.mark.parametrize("rope", ROPES, ids=lambda rope: rope.layout)
-def test_the_source_as_it_is_passes(rope: Rotary, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_source_as_it_is_passes(
+    rope: Rotary, small: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(apply, "SMALL", small)
     assert failures(SOURCE, monkeypatch, rope) == set()
 
 
@@ -104,5 +120,17 @@ def test_the_source_as_it_is_passes(rope: Rotary, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("name", tiered(MUTANTS, quick=[*MUTANTS][::5]))
 def test_broken_source_is_caught(name: str, rope: Rotary, monkeypatch: pytest.MonkeyPatch) -> None:
     before, after, law = MUTANTS[name]
+    assert re.search(re.escape(before), SOURCE), f"the kernels no longer hold {before!r}"
+    assert law in failures(SOURCE.replace(before, after), monkeypatch, rope)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rope", ROPES, ids=lambda rope: rope.layout)
+@pytest.mark.parametrize("name", MUTANTS_ONCE)
+def test_broken_source_of_one_vector_at_a_position_is_caught(
+    name: str, rope: Rotary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(apply, "SMALL", 0)
+    before, after, law = MUTANTS_ONCE[name]
     assert re.search(re.escape(before), SOURCE), f"the kernels no longer hold {before!r}"
     assert law in failures(SOURCE.replace(before, after), monkeypatch, rope)

@@ -21,6 +21,7 @@ from ropecli.kernels import streaming
 from ropecli.kernels.jit import on_this_thread
 from ropecli.kernels.rotation import BLOCK
 from ropecli.reference import rotation as reference
+from ropecli.rotary import apply
 from ropecli.rotary.apply import rotate_into
 
 Array = NDArray[Any]
@@ -285,23 +286,36 @@ def test_no_other_thread_works_until_the_block_ends_and_the_bits_are_the_same() 
         *slow_rows(("interleaved", "float32"), ("half", "float64"), ("interleaved", "float64")),
     ],
 )
-def test_results_past_the_caches_have_the_same_bits(
+def test_every_way_gives_the_same_bits(
     layout: str, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """100,000 positions: on all threads, past the caches, on one thread, and in place."""
+    """100,000 positions: alone and with another head, on one thread, in place, past the caches."""
     rope = Rotary(head_dim=40, rotary_dim=32, rotary_offset=4, layout=layout)
     x = random_rows(1_000 if numba.config.DISABLE_JIT else 100_000, rope, dtype)
     positions = np.random.default_rng(1).permutation(len(x)).astype(np.float64) - 500
+    positions[::7] += 0.375
     expected = rotate_rows(x, rope, positions)
+    heads = {"one head": x[None, None, :, None], "two heads": np.stack([x, x])[None, :, :, None]}
+    heads["two heads a token"] = np.stack([x, x], axis=1)[None, None]
+
+    def compare(way: str, *, in_place: bool = False) -> None:
+        for name, values in heads.items():
+            source = values.copy()
+            got = source if in_place else np.zeros_like(source)
+            rotate_into(source, got, rope, positions[None])
+            for o, h in np.ndindex(values.shape[1], values.shape[3]):
+                assert_same_bits(f"{name}, {way}", got=got[0, o, :, h], expected=expected)
+
+    compare("all threads")
+    compare("in place", in_place=True)
     with on_this_thread():
-        assert_same_bits("one thread", got=rotate_rows(x, rope, positions), expected=expected)
-    in_place = x.copy()
-    shape = (1, 1, len(x), 1, rope.head_dim)
-    rotate_into(in_place.reshape(shape), in_place.reshape(shape), rope, positions[None])
-    assert_same_bits("in place", got=in_place, expected=expected)
+        compare("one thread")
+    few = rotate_rows(x[:400], rope, positions[:400])
+    assert few.size <= apply.SMALL
+    assert_same_bits("a few", got=few, expected=expected[:400])
     monkeypatch.setattr(streaming, "LARGE", 0)
     assert streaming.can_stream(x, rope.rotary_offset, 16)
-    assert_same_bits("past the caches", got=rotate_rows(x, rope, positions), expected=expected)
+    compare("past the caches")
 
 
 def test_what_is_stored_past_the_caches() -> None:
