@@ -111,7 +111,7 @@ class _Run:
         self._start, self._continue = start, positions_continue
         self._progress = progress
         self._sizes = [0 if progress is None else _size_on_disk(job.input) for job in jobs]
-        self._done = 0
+        self._done, self._whole = 0, sum(self._sizes)
         self._results: dict[int, Encoded] = {}
         self._errors: dict[int, BaseException] = {}
         self._rope: Rotary | None = None  # that of the first file that can be rotated
@@ -207,9 +207,8 @@ class _Run:
 
     def _report(self, number: int, count: int, total: int) -> None:
         if self._progress is not None:
-            self._progress(
-                self._done + self._sizes[number] * count // max(1, total), sum(self._sizes)
-            )
+            part = self._sizes[number] * count // max(1, total)
+            self._progress(self._done + part, self._whole)
 
 
 def _size_on_disk(path: Path) -> int:

@@ -176,7 +176,7 @@ def of_growth() -> Iterator[Row]:
             np.save(after, rotate(x, Rotary(head_dim=DIM)))
             words = [*start, "identify", str(before), str(after)]
             yield processor(f"`identify`, {size:,} rows", words, warm, most=most, rounds=2)
-        for size, most in ((10**3, 3_000), (10**4, 30_000)):
+        for size, most in ((10**4, 20_000), (10**5, 200_000)):
             files = Path(folder, f"{size}")
             files.mkdir()
             for number in range(size):
