@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -141,8 +142,7 @@ def _rotate_pairs(
     which = slice(None) if axis is None else np.flatnonzero(np.array(rope.axis) == axis)
     inv_freq = rope.inv_freq[which]
     small = x.size <= SMALL
-    table = np.empty((2, _offsets(positions), len(inv_freq)))
-    rotation.fill_offsets(inv_freq, *table, small=small)
+    table = _offsets(inv_freq.tobytes(), _rows(positions), small=small)
     name = str(dtype_name(x.dtype))
     like = np.empty(0, np.float64 if name == "float64" else np.float32)
     if name in _BITS:
@@ -203,11 +203,24 @@ def _rest(rope: Rotary) -> tuple[slice | NDArray[np.int64], ...]:
     return slice(0, rope.rotary_offset), slice(rope.rotary_offset + rope.rotary_dim, None)
 
 
-def _offsets(positions: NDArray[np.float64]) -> int:
-    """Number of rows of the table of offsets."""
+@functools.lru_cache(maxsize=8)
+def _offsets(inv_freq: bytes, rows: int, *, small: bool) -> NDArray[np.float64]:
+    """cos and sin of so many offsets within a block: (2, rows, pairs).
+
+    They are kept, since the next call mostly asks for the same: another layer, file or token.
+    """
+    frequencies = np.frombuffer(inv_freq).copy()  # kernels are compiled for arrays to write to
+    table = np.empty((2, rows, len(frequencies)))
+    rotation.fill_offsets(frequencies, *table, small=small)
+    return table
+
+
+def _rows(positions: NDArray[np.float64]) -> int:
+    """Number of rows of the table of offsets: a power of two, so that few tables are made."""
     if positions.size >= rotation.BLOCK:
         return rotation.BLOCK  # that many positions have nearly all offsets, and this is quicker
-    return int(np.fmod(np.abs(positions), rotation.BLOCK).max()) + 1
+    most = int(np.fmod(np.abs(positions), rotation.BLOCK).max())
+    return 1 << most.bit_length()
 
 
 def _check_types(rope: object, out: object) -> None:
