@@ -33,6 +33,14 @@ STUB = [
 API = (ROOT / "docs" / "api.md").read_text()
 HOMES = {str(name): home for name, home in STUB}
 FUNCTIONS = [name for name in ropecli.__all__ if inspect.isroutine(getattr(ropecli, name))]
+
+
+def annotation(function: str, parameter: str) -> object:
+    """Type that a public function declares for a parameter; None where it has none of the name."""
+    found = inspect.signature(getattr(ropecli, function)).parameters.get(parameter)
+    return found and found.annotation
+
+
 RESULTS = [
     "Example",
     "ExampleList",
@@ -174,6 +182,23 @@ def test_unknown_name_is_an_attribute_error(name: str) -> None:
     with pytest.raises(AttributeError, match=f"module 'ropecli' has no attribute '{name}'"):
         getattr(ropecli, name)
     assert not hasattr(ropecli, name)
+
+
+@pytest.mark.parametrize("value", [128, "example:llama-3.1-8b"])
+@pytest.mark.parametrize(
+    "name", [name for name in FUNCTIONS if annotation(name, "rope") == "Rotary"]
+)
+def test_what_is_no_encoding_is_refused(name: str, value: object, tmp_path: Path) -> None:
+    call = getattr(ropecli, name)
+    needed = {
+        parameter.name: tmp_path / "x.npy"  # of files; others look at the encoding first
+        for parameter in inspect.signature(call).parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind is not parameter.VAR_KEYWORD
+        and parameter.name != "rope"
+    }
+    with pytest.raises(ropecli.ArgumentTypeError, match=r"rope must be a Rotary, got (int|str)"):
+        call(**needed, rope=value)
 
 
 def test_star_import_brings_all_of_them() -> None:

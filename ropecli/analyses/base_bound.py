@@ -13,7 +13,7 @@ from ropecli.kernels import abel, cosine_sum
 from ropecli.kernels.jit import thread_count
 from ropecli.numbers import between, even, positive
 from ropecli.results import Drawable
-from ropecli.rotary.rotary import Rotary
+from ropecli.rotary.rotary import Rotary, check_rope
 from ropecli.units import DOUBLE
 
 if TYPE_CHECKING:
@@ -160,6 +160,7 @@ def base_bound(
         ArgumentError: A value out of range.
         ArgumentTypeError: Not an integer.
     """
+    check_rope(rope)
     if context_length is not None:
         context_length = between("context length", context_length, 1, LONGEST)
     last = max(between("positions", positions, 1, LONGEST), context_length or 0)

@@ -11,6 +11,7 @@ import numpy as np
 from ropecli.analyses.decay import decay, head_vector, pair_products
 from ropecli.analyses.several import Comparable
 from ropecli.numbers import at_least, number
+from ropecli.rotary.rotary import check_rope
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -97,6 +98,7 @@ def bound(
         ArgumentError: An unusable value or shape, or an encoding that is not a rotation.
         ArgumentTypeError: A number is not a number, or q or k not an array of real ones.
     """
+    check_rope(rope)
     q, k = head_vector("q", q, rope.head_dim), head_vector("k", k, rope.head_dim)
     curve = decay(rope, max_distance=at_least("max distance", max_distance, 1), q=q, k=k)
     distance = number("at", at)

@@ -12,6 +12,7 @@ from ropecli.arrays import as_array, dtype_name
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.numbers import integer
 from ropecli.results import Drawable
+from ropecli.rotary.rotary import check_rope
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -88,6 +89,7 @@ def chunks(
         ArgumentError: A shape that does not fit, or a value that is not finite.
         ArgumentTypeError: Not arrays of real numbers.
     """
+    check_rope(rope)
     axes = tuple(integer("average", each) for each in average)
     (q_norms, queries), (k_norms, keys) = (
         _norms(rope, each, value, axes) for each, value in (("q", q), ("k", k))

@@ -13,6 +13,7 @@ from ropecli.analyses.decay import head_vector
 from ropecli.analyses.several import Comparable
 from ropecli.errors import ArgumentError
 from ropecli.numbers import between, positive
+from ropecli.rotary.rotary import check_rope
 from ropecli.units import DOUBLE
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ def construct(
             rotation.
         ArgumentTypeError: A value of the wrong type.
     """
+    check_rope(rope)
     length = between("context_length", context_length, 1, LONGEST)
     if positive("epsilon", epsilon) >= 1:
         msg = f"epsilon must be below 1, got {epsilon:g}"

@@ -10,6 +10,7 @@ import numpy as np
 
 from ropecli.numbers import length, positive
 from ropecli.results import Drawable
+from ropecli.rotary.rotary import check_rope
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -109,6 +110,7 @@ def coverage(
         ArgumentError: A length or a number of turns out of range.
         ArgumentTypeError: A length that is not a whole number, or turns that are not a number.
     """
+    check_rope(rope)
     context = length("context length", context_length)
     trained = context if trained_length is None else length("trained length", trained_length)
     turns = positive("trained turns", trained_turns)

@@ -13,6 +13,7 @@ from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.kernels import abel
 from ropecli.numbers import not_negative, positive
 from ropecli.results import Drawable
+from ropecli.rotary.rotary import check_rope
 from ropecli.units import DOUBLE
 
 if TYPE_CHECKING:
@@ -143,6 +144,7 @@ def decay(
         ArgumentError: An unusable value or shape, or only one of q and k.
         ArgumentTypeError: A number is not a number, or q or k not an array of real ones.
     """
+    check_rope(rope)
     distances = _distances(start, max_distance, step)
     if reduce not in REDUCTIONS:
         msg = f"reduce must be mean or sum, got {reduce!r}"

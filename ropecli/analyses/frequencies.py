@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.analyses.several import Comparable
+from ropecli.rotary.rotary import check_rope
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,6 +34,7 @@ def frequency_table(rope: Rotary, *, name: str | None = None) -> FrequencyTable:
         rope: The encoding.
         name: Name of the table, such as a model's.
     """
+    check_rope(rope)
     return FrequencyTable(
         rope=rope,
         inv_freq=rope.inv_freq,

@@ -15,7 +15,7 @@ from ropecli.kernels import linear as kernels
 from ropecli.numbers import length
 from ropecli.results import Result
 from ropecli.rotary.apply import rotate
-from ropecli.rotary.rotary import Rotary
+from ropecli.rotary.rotary import Rotary, check_rope
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -182,16 +182,14 @@ def _row_sum(sums: Array) -> RowSum:
     return RowSum(min=float(sums.min()), max=float(sums.max()), mean=float(sums.mean()))
 
 
-def check_inputs(q: Any, k: Any, v: Any, rope: object) -> tuple[Array, Array, Array]:
+def check_inputs(q: Any, k: Any, v: Any, rope: Rotary) -> tuple[Array, Array, Array]:
     """Return queries, keys and values as float64 in C order.
 
     Raises:
         ArgumentError: An unusable shape or value.
         ArgumentTypeError: A value of the wrong type.
     """
-    if not isinstance(rope, Rotary):
-        msg = f"rope must be a Rotary, got {type(rope).__name__}"
-        raise ArgumentTypeError(msg)
+    check_rope(rope)
     queries, keys, values = (_floats(name, x) for name, x in (("q", q), ("k", k), ("v", v)))
     if queries.shape[1] != rope.head_dim:
         msg = f"q must have shape (tokens, {rope.head_dim}), got {queries.shape}"

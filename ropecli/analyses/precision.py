@@ -12,6 +12,7 @@ from ropecli.errors import ArgumentError
 from ropecli.kernels import abel, phase
 from ropecli.numbers import at_least, between, positive
 from ropecli.results import Drawable
+from ropecli.rotary.rotary import check_rope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -126,6 +127,7 @@ def precision(
         ArgumentError: A value out of range, or a policy that is not known.
         ArgumentTypeError: A value of the wrong type.
     """
+    check_rope(rope)
     count = between("context length", context_length, 1, MOST_POSITIONS)
     limits = tuple(positive("tolerance", each) for each in tolerances)
     seed = at_least("seed", seed, 0)

@@ -13,6 +13,7 @@ from ropecli.errors import ArgumentError
 from ropecli.numbers import integer
 from ropecli.results import Drawable
 from ropecli.rotary.apply import rotate
+from ropecli.rotary.rotary import check_rope
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,6 +115,7 @@ def rotation(
         ArgumentError: An unusable shape, value, pair or position.
         ArgumentTypeError: A value of the wrong type.
     """
+    check_rope(rope)
     vector = head_vector("x", x, rope.head_dim)
     count = rope.rotary_dim // 2
     if pairs is None:

@@ -17,7 +17,7 @@ from ropecli.numbers import at_least, between, positive
 from ropecli.results import Drawable
 from ropecli.rotary.formula import Formula
 from ropecli.rotary.pairs import Placement
-from ropecli.rotary.rotary import Rotary
+from ropecli.rotary.rotary import Rotary, check_rope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -144,6 +144,7 @@ def scale(
             encoding that does not start from base^(-2i/d).
         ArgumentTypeError: A value of the wrong type.
     """
+    check_rope(rope)
     if rope.formula is None or rope.formula.rope_type not in TYPES:
         msg = f"methods start from base^(-2i/d) or a scaling of it, got rope type {rope.rope_type}"
         raise ArgumentError(msg)

@@ -11,6 +11,7 @@ import numpy as np
 from ropecli.analyses.several import Comparable
 from ropecli.kernels import abel
 from ropecli.numbers import between
+from ropecli.rotary.rotary import check_rope
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,6 +78,7 @@ def similarity(
         ArgumentError: A number out of range.
         ArgumentTypeError: Not an integer.
     """
+    check_rope(rope)
     last = between("max distance", max_distance, 0, MOST_DISTANCES)
     count = between("positions", positions, 1, MOST_CODES)
     theta = rope.inv_freq

@@ -18,6 +18,7 @@ from ropecli.names import one_of
 from ropecli.numbers import at_least, between
 from ropecli.results import Result
 from ropecli.rotary.apply import rotate as built_in_rotate
+from ropecli.rotary.rotary import check_rope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,6 +72,7 @@ def verify(
         ArgumentError: An unusable value.
         ArgumentTypeError: An argument, or what `rotate` returns, of the wrong type.
     """
+    check_rope(rope)
     begin = time.perf_counter()
     if dtype is not None:
         one_of("dtype", dtype, DTYPES)

@@ -13,7 +13,7 @@ from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.kernels import rotation
 from ropecli.kernels.jit import thread_count
 from ropecli.kernels.streaming import can_stream
-from ropecli.rotary.rotary import Rotary
+from ropecli.rotary.rotary import Rotary, check_rope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -223,11 +223,11 @@ def _rows(positions: NDArray[np.float64]) -> int:
     return 1 << most.bit_length()
 
 
-def _check_types(rope: object, out: object) -> None:
-    for name, value, wanted in (("rope", rope, Rotary), ("out", out, np.ndarray)):
-        if not (isinstance(value, wanted) or (name == "out" and value is None)):
-            msg = f"{name} must be a {wanted.__name__}, got {type(value).__name__}"
-            raise ArgumentTypeError(msg)
+def _check_types(rope: Rotary, out: object) -> None:
+    check_rope(rope)
+    if not isinstance(out, np.ndarray | None):
+        msg = f"out must be a ndarray, got {type(out).__name__}"
+        raise ArgumentTypeError(msg)
 
 
 def _by_batch(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, final, get_args
 
 import numpy as np
 
-from ropecli.errors import ArgumentError
+from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.numbers import even, length, positive
 from ropecli.rotary.formula import Formula
 from ropecli.rotary.frequencies import Table, finite_table
@@ -350,3 +350,14 @@ class Rotary:
         if self.rope_type != PLAIN:
             parts.append(f"rope_type={self.rope_type!r}")
         return f"Rotary({', '.join(parts)})"
+
+
+def check_rope(rope: object) -> None:
+    """Refuse what is not a `Rotary`.
+
+    Raises:
+        ArgumentTypeError: Anything else.
+    """
+    if not isinstance(rope, Rotary):
+        msg = f"rope must be a Rotary, got {type(rope).__name__}"
+        raise ArgumentTypeError(msg)
