@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import glob
 import os
 import re
@@ -22,13 +23,13 @@ from ropecli.files.formats.registry import FORMATS
 from ropecli.files.plan import Plan
 from ropecli.files.positions import checked_offset
 from ropecli.files.session import Job, opened
+from ropecli.rotary.rotary import Rotary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ropecli.files.encoded import Encoded
     from ropecli.files.session import Session
-    from ropecli.rotary import Rotary
 
     Progress = Callable[[int, int], None]
     Start = Callable[[Plan], None]
@@ -55,8 +56,7 @@ def encode_files(
 
     Args:
         inputs: Files.
-        rope: The encoding, or the function that returns it for the length of the last axis of the
-            first file.
+        rope: The encoding, or the function that returns it for the length of a file's last axis.
         folder: Folder of the outputs, which get the inputs' names; made if it is not there. Next
             to the inputs, as input.rope.npy, by default.
         positions_continue: Count positions on from one file to the next, in the order given; by
@@ -79,6 +79,8 @@ def encode_files(
     paths = [Path(path) for path in inputs]
     outputs = outputs_of(paths, folder)
     shift = checked_offset(offset)
+    if not isinstance(rope, Rotary) and callable(rope):
+        rope = functools.cache(rope)  # most files are alike
     run = _Run(
         [Job(input=path, rope=rope, offset=shift, **options) for path in paths],
         outputs,
@@ -114,7 +116,6 @@ class _Run:
         self._done, self._whole = 0, sum(self._sizes)
         self._results: dict[int, Encoded] = {}
         self._errors: dict[int, BaseException] = {}
-        self._rope: Rotary | None = None  # that of the first file that can be rotated
         self._shift = 0  # added to the positions of the next file
         self._unknown: Path | None = None  # the first file of unknown length
 
@@ -178,10 +179,9 @@ class _Run:
         with opened(self._job(number)) as session:
             self._count_positions(session)
             plan = Plan(session, self.outputs[number], force=force, resume=resume)
-            if self._rope is None:
-                self._rope = session.rope
-                if self._start is not None:
-                    self._start(plan)
+            start, self._start = self._start, None
+            if start is not None:
+                start(plan)
             yield plan
 
     def _job(self, number: int) -> Job:
@@ -196,7 +196,7 @@ class _Run:
             raise FileError(msg)
         if self._continue:
             self._unknown = job.input  # until it is open
-        return replace(job, rope=self._rope or job.rope, offset=job.offset + self._shift)
+        return replace(job, offset=job.offset + self._shift)
 
     def _count_positions(self, session: Session) -> None:
         """Let the next file begin where this one ends, if all its arrays have one length."""

@@ -44,6 +44,15 @@ def test_each_file_is_rotated_from_position_0(tmp_path: Path, parts: list[Path])
     assert result.failures == ()
 
 
+def test_each_file_has_the_encoding_of_its_own_last_axis(tmp_path: Path) -> None:
+    x = random_rows(6)
+    paths = [saved(tmp_path, x.reshape(-1, width), f"{width}.npy") for width in (8, 16)]
+    result = encode_files(paths, lambda width: Rotary(head_dim=width), folder=tmp_path / "out")
+    assert [each.head_dim for each in result.files] == [8, 16]
+    got = np.load(tmp_path / "out" / "16.npy")
+    assert_same_bits("16", got=got, expected=rotate(np.load(paths[1]), Rotary(head_dim=16)))
+
+
 def test_positions_go_on_from_file_to_file(tmp_path: Path, parts: list[Path]) -> None:
     result = encode_files(parts, ROPE, folder=tmp_path / "out", positions_continue=True, offset=7)
     whole = np.concatenate([np.load(path) for path in parts])
