@@ -65,7 +65,8 @@ def meant(value: object, allowed: Collection[str]) -> str:
     if elsewhere in allowed:
         return f"; {value} is {elsewhere}"
     by_spelling = {each.lower().replace("_", "-"): each for each in allowed}
-    near = get_close_matches(spelled, by_spelling, n=1, cutoff=0.7)
+    near = [each for each in by_spelling if len(spelled) > 3 and each.startswith(spelled)]
+    near = near or get_close_matches(spelled, by_spelling, n=1, cutoff=0.7)
     return f"; did you mean {by_spelling[near[0]]}?" if near else ""
 
 

@@ -27,6 +27,11 @@ def test_a_name_that_is_allowed_is_returned() -> None:
             LAYOUTS,
             "interleaved or half, got 'intreleaved'; did you mean interleaved?",
         ),
+        (
+            "bfloat",
+            DTYPES,
+            "one of float64, float32, float16, bfloat16, got 'bfloat'; did you mean bfloat16?",
+        ),
         ("half", DTYPES, "one of float64, float32, float16, bfloat16, got 'half'; half is float16"),
         ("xyz", LAYOUTS, "interleaved or half, got 'xyz'"),
         (3, LAYOUTS, "interleaved or half, got 3"),

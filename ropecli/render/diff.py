@@ -84,7 +84,10 @@ def _layer(layer: LayerDifference, *, titled: bool) -> list[str]:
     if titled:
         names = [name or "(none)" for name in (layer.a, layer.b)]
         lines = [f"layers {visible(' / '.join(dict.fromkeys(names)))}", ""]
-    rows = [["", "a", "b", ""], *([f"  {f.name}", *_both(f), _remark(f)] for f in layer.fields)]
+    rows = [
+        ["", "a", "b", ""],
+        *([f"  {f.name}", *_both(f), _remark(f, layer)] for f in layer.fields),
+    ]
     lines += aligned(rows, left=4)
     if layer.phase and any(layer.per_pair):
         lines += ["", *_phases(layer)]
@@ -109,7 +112,7 @@ def _pairs_by_axis(axis: tuple[int, ...]) -> str:
     return " + ".join(str(axis.count(each)) for each in range(max(axis) + 1))
 
 
-def _remark(field: FieldDifference) -> str:
+def _remark(field: FieldDifference, layer: LayerDifference) -> str:
     if field.name == "axis" and _pairs_by_axis(field.a) == _pairs_by_axis(field.b):
         return "in another order"
     if field.name.startswith("inv_freq["):
@@ -118,6 +121,8 @@ def _remark(field: FieldDifference) -> str:
         return ""
     if field.name == "layout":
         return "the weights are permuted to fit"
+    if any(each.name.startswith("inv_freq[") for each in layer.fields):
+        return "acts through inv_freq"
     return "has no effect by itself"
 
 

@@ -60,7 +60,8 @@ def test_another_layout_is_named_with_its_cure_and_smallest_case() -> None:
         ({"base": 500_000.0}, ["base 10000, expected 500000"]),
         ({"direction": "reversed"}, ["turns forward"]),
         ({"rotary_dim": 16}, ["rotates 32 coordinates"]),
-        ({"attention_factor": 1.25}, ["attention factor 1, expected 1.25"]),
+        ({"attention_factor": 1.25},
+         ["attention factor 1, expected 1.25: multiply cos and sin by it"]),
         ({"rope_type": "linear", "factor": 4.0}, ["linear is left out, base 10000 alone"]),
         ({"layout": "interleaved", "base": 500_000.0},
          ["expected interleaved", "; other frequencies: base 10000, expected 500000"]),
@@ -77,6 +78,15 @@ def test_what_differs_is_named(convention: dict[str, Any], words: list[str]) -> 
     assert_failed(verdict, "convention")
     for each in words:
         assert each in str(verdict.diagnosis)
+
+
+@pytest.mark.parametrize(
+    ("factor", "cure"), [(1.5625, "it is applied twice"), (2.0, "multiply cos and sin by 0.625")]
+)
+def test_what_to_do_about_an_attention_factor(factor: float, cure: str) -> None:
+    expect = ropecli.Rotary(head_dim=DIM, layout="half", attention_factor=1.25)
+    verdict = judge_once(stretched(lambda p: factor), expect=expect)
+    assert f"attention factor {factor:g}, expected 1.25: {cure}" in str(verdict.diagnosis)
 
 
 @pytest.mark.parametrize(("base", "right"), [(10_000.0, True), (500_000.0, False)])
@@ -123,6 +133,11 @@ def mixed(x: Array, positions: Array) -> Array:
     angle = angle[:, None] if angle.ndim == 3 and x.ndim == 4 else angle
     turned: Array = x * np.cos(angle) + rotate_half(x) * np.sin(angle)
     return turned.astype(x.dtype)
+
+
+def test_what_is_no_rotation_is_not_said_to_look_rows_up() -> None:
+    (law,) = checks_of(judge_once(mixed, expect=HALF), "negative positions")
+    assert "table" not in str(law.note)
 
 
 def runs_on(p: Array) -> Array:
@@ -263,7 +278,7 @@ def test_a_factor_that_begins_late_is_no_loss_of_digits() -> None:
     verdict = judge_once(stretched(lambda p: np.where(p >= 3000, 1.25, 1.0)))
     assert assert_failed(verdict, "long positions").note == (
         "rows are right up to position 2999 and wrong from 3000 on; "
-        "their attention factor is 1.25 times that of the others"
+        "wrong rows are 1.25 times as long as they should be"
     )
     assert "precision" not in failures(verdict)
 

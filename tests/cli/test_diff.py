@@ -84,6 +84,9 @@ def test_names_alone_are_no_difference(folder: Path) -> None:
     text = read_stdout("diff", "plain.json", "linear.json", code=0)
     assert text.startswith("Same: the differences do not change any rotation.\n")
     assert "rope_type  default  linear  has no effect by itself" in text
+    (folder / "other.json").write_text(json.dumps(LLAMA_31 | {"rope_theta": 1e4}))
+    text = read_stdout("diff", "plain.json", "other.json", code=1)
+    assert "acts through inv_freq" in text
 
 
 def test_a_picture_of_no_difference(folder: Path) -> None:

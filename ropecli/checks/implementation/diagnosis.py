@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -231,12 +232,20 @@ def _differences(expect: Rotary, found: Identification) -> list[str]:
         _compare_positions(found),
         _compare_frequencies(expect, rope, found),
     ]
-    if abs(rope.attention_factor - expect.attention_factor) > CLOSE * expect.attention_factor:
-        texts.append(
-            f"attention factor {rope.attention_factor:.6g}, "
-            f"expected {expect.attention_factor:.6g}: multiply cos and sin by it"
-        )
+    texts.append(_compare_attention_factors(expect, rope))
     return [text for text in texts if text]
+
+
+def _compare_attention_factors(expect: Rotary, rope: Rotary) -> str | None:
+    factor, wanted = rope.attention_factor, expect.attention_factor
+    if math.isclose(factor, wanted, rel_tol=CLOSE):
+        return None
+    cure = f"multiply cos and sin by {wanted / factor:.6g}"
+    if math.isclose(factor, 1.0, rel_tol=CLOSE):
+        cure = "multiply cos and sin by it"
+    elif math.isclose(factor, wanted**2, rel_tol=CLOSE):
+        cure = "it is applied twice"
+    return f"attention factor {factor:.6g}, expected {wanted:.6g}: {cure}"
 
 
 def _compare_coordinates(expect: Rotary, rope: Rotary) -> str | None:

@@ -277,7 +277,7 @@ def _common_factor(truth: Truth, got: Array) -> str | None:
     times = float((rows * exact).sum() / (exact**2).sum())
     if not (np.abs(rows - times * exact) <= abs(times) * truth.tolerance[wrong]).all():
         return None
-    return f"their attention factor is {times:.6g} times that of the others"
+    return f"wrong rows are {times:.6g} times as long as they should be"
 
 
 def _wrong_from(

@@ -335,8 +335,8 @@ def _llama3_divisors(entry: Mapping[str, Any], dim: int, original: float) -> NDA
     usual = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
     factor, low, high = (number(key, entry.get(key, value)) for key, value in usual.items())
     base = float(entry.get("rope_theta") or 1e4)
-    turns = original * base ** (-2.0 * np.arange(dim // 2) / dim) / (2 * np.pi)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
+        turns = original * base ** (-2.0 * np.arange(dim // 2) / dim) / (2 * np.pi)
         smooth = (turns - low) / (high - low)
         blended = 1.0 / ((1.0 - smooth) / factor + smooth)
     return np.where(turns > high, 1.0, np.where(turns < low, factor, blended))

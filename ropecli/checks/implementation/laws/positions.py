@@ -102,10 +102,12 @@ def _table_rows(subject: Subject, x: Array, places: NDArray[np.int64], got: Arra
 
 
 def _is_table(subject: Subject) -> bool:
-    """Return True if rows far beyond the context are refused or wrong: no formula makes them."""
+    """Return True if rows far beyond the context, and no others, are refused or wrong."""
     end = subject.context
-    places = subject.on_axes([0, 1, 2 * end - 1, 2 * end + 3])
+    within, places = subject.on_axes([0, 1]), subject.on_axes([0, 1, 2 * end - 1, 2 * end + 3])
     x = subject.vectors(len(places), salt=8)
+    if not judge_rows(subject, x[:2], within, subject.rotate(x[:2], within)).passed:
+        return False
     try:
         return judge_rows(subject, x, places, subject.rotate(x, places)).passed is False
     except (ImplementationError, Unsupported):

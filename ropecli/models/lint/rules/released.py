@@ -28,7 +28,7 @@ _EITHER = ("rope_theta", "partial_rotary_factor")
 @rule(
     "R005",
     "warning",
-    "differs from every released file of the architecture",
+    "differs from every released file like it",
     of=Part,
     why="Weights work with the rotation that they were trained with. Where all released files of "
     "an architecture agree on a value, another one is more likely lost or mistyped than meant.",
@@ -74,13 +74,15 @@ def _compare(part: Part, settings: Settings, row: Mapping[str, Any]) -> Iterator
     texts = {stack: text for stack, text in part.effects(changes).items() if text}
     if not texts:
         return
+    values = [f"{key} {_written([_value(part, settings, key)])}" for key in row.get("when", {})]
+    alike = f" with {', '.join(values)}" if values else ""
     model_type = part.keys.architecture.model_type
     said = ", ".join(f"{key} {_written(has[key])}" for key in wrong)
     first = next(iter(wrong))
     now = "other layers" if used[first] is None and first in _TOP else _written([used[first]])
     yield Hit(
         next(iter(changes)),
-        f"Released files of {model_type} have {said}; here {first} is {now}. "
+        f"Released files of {model_type}{alike} have {said}; here {first} is {now}. "
         f"As released, {by_stack(texts)}.",
         f"Restore {', '.join(f'{path}: {_written([v])}' for path, v in changes.items())}."
         if first not in _TOP
