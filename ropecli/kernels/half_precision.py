@@ -79,14 +79,3 @@ def widen(stored):
 def narrow(value, like):
     """The number as an array element of the type of `like`."""
     return value
-
-
-@serial
-def _float32_of(value):
-    return np.float32(value)
-
-
-@for_types(float32=_float32_of, by=1)
-def rounded(value, like):
-    """A float64 number in the type of `like`, float64 or float32."""
-    return value

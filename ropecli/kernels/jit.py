@@ -116,7 +116,7 @@ class parallel:
     would harm: in a child forked after a parallel call, which GNU OpenMP would kill, and for work
     too small to share, where waking and waiting for threads would take longer than the work. It
     also serves callers with threads of their own: `on_this_thread`. The streaming twin of a kernel
-    that stores by `streaming.store` stores past the caches.
+    with `streaming.fetch` and `store` fetches ahead, and stores past the caches.
     """
 
     def __init__(self, function: Callable[..., None], kind: str = "", **names: Any) -> None:

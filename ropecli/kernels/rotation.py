@@ -20,6 +20,7 @@ the kernels take:
     turn: +1.0 or, the other way round, -1.0.
     like: an array of any shape in the dtype of the arithmetic, float64 or float32.
     groups: tasks that share a block of positions, each with a part of `outer`.
+    first: the first coordinate of the pairs.
 
 The interleaved and half kernels leave coordinates outside the rotated ones alone.
 """
@@ -30,7 +31,7 @@ import math
 
 import numpy as np
 
-from ropecli.kernels.half_precision import narrow, rounded, widen
+from ropecli.kernels.half_precision import narrow, widen
 from ropecli.kernels.jit import parallel, prange, serial
 from ropecli.kernels.streaming import fetch, finish, store
 
@@ -52,11 +53,13 @@ def fill_offsets(inv_freq, table_cos, table_sin):
 
 @serial
 def _interleaved(begin, pairs, i):
+    """Pairs (first + 2i, first + 2i + 1)."""
     return begin + _TWO * i, begin + _TWO * i + _ONE
 
 
 @serial
 def _half(begin, pairs, i):
+    """Pairs (first + i, first + i + number of pairs)."""
     return begin + i, begin + pairs + i
 
 
@@ -107,7 +110,7 @@ def _fill_cos_sin(positions, inv_freq, table_cos, table_sin, scale, divide, turn
 def _rotate_shared(
     x, out, positions, inv_freq, table_cos, table_sin, scale, divide, turn, like, groups, first
 ):
-    """Turn the pairs from a coordinate on, in several vectors at each position."""
+    """Turn the pairs in several vectors at each position."""
     batch, outer, sequence, inner, _ = x.shape
     blocks = (sequence + BLOCK - 1) // BLOCK
     pairs, begin = Index(inv_freq.shape[0]), Index(first)
@@ -134,8 +137,10 @@ def _rotate_shared(
         finish()
 
 
-def _rotate_once(x, out, positions, inv_freq, table_cos, table_sin, scale, divide, turn, first):
-    """Turn the pairs from a coordinate on, in one vector at each position."""
+def _rotate_once(
+    x, out, positions, inv_freq, table_cos, table_sin, scale, divide, turn, like, first
+):
+    """Turn the pairs in one vector at each position: outer and inner are 1."""
     batch, _, sequence, _, _ = x.shape
     blocks = (sequence + BLOCK - 1) // BLOCK
     pairs, begin = Index(inv_freq.shape[0]), Index(first)
@@ -157,7 +162,7 @@ def _rotate_once(x, out, positions, inv_freq, table_cos, table_sin, scale, divid
                 u, v = widen(source[j]), widen(source[k])
                 c = start_cos[i] * offset_cos[i] - start_sin[i] * offset_sin[i]
                 s = sign * (start_cos[i] * offset_sin[i] + start_sin[i] * offset_cos[i])
-                c, s = rounded(c, u), rounded(s, u)
+                c, s = like.dtype.type(c), like.dtype.type(s)
                 store(target, j, narrow(u * c - v * s, source[j]))
                 store(target, k, narrow(u * s + v * c, source[j]))
         finish()

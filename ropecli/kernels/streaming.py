@@ -1,8 +1,8 @@
-"""Store results past the processor's caches.
+"""Store results past the processor's caches, and fetch ahead what is read.
 
 A plain store reads its line of memory first, to change a part of it. Where a result is larger than
 the caches, and so is not read again soon, non-temporal stores leave that out: a parallel copy takes
-half to three quarters of the time.
+half to three quarters of the time. What is fetched ahead comes while the processor still computes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ def fetch(row):
 
 
 def fetch_ahead(row):
-    """Ask for what lies AHEAD bytes after a contiguous row, of which it need not be a part."""
+    """Ask for as many bytes as a contiguous row has, from AHEAD bytes after its beginning.
+
+    They may lie past the array's end.
+    """
 
 
 def finish():

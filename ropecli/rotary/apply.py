@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 #: Elements up to which one thread is as fast as several: some 10 microseconds of work.
 SMALL = 1 << 14
+KEPT = 1024  #: Pairs up to which tables of offsets are kept, 4 MiB each.
 #: Types in which the kernels take the bits of float16 and bfloat16, to tell the two apart.
 _BITS = {"float16": np.int16, "bfloat16": np.uint16}
 
@@ -142,7 +143,7 @@ def _rotate_pairs(
     which = slice(None) if axis is None else np.flatnonzero(np.array(rope.axis) == axis)
     inv_freq = rope.inv_freq[which]
     small = x.size <= SMALL
-    table = _offsets(inv_freq.tobytes(), _rows(positions), small=small)
+    table = _offsets(inv_freq, positions)
     name = str(dtype_name(x.dtype))
     like = np.empty(0, np.float64 if name == "float64" else np.float32)
     if name in _BITS:
@@ -151,12 +152,13 @@ def _rotate_pairs(
     tasks = batch * math.ceil(sequence / rotation.BLOCK)
     groups = 1 if small else min(outer, math.ceil(2 * thread_count() / tasks))
     forward = (rope.direction == "forward") != inverse
-    how = (rope.attention_factor, inverse, 1.0 if forward else -1.0)
+    how = (rope.attention_factor, inverse, 1.0 if forward else -1.0, like)
     kernel, where = _kernel(rope, which, inverse=inverse)
+    # Small work is not worth a second kernel to compile.
     if outer * inner == 1 and not small and kernel in rotation.ONCE:
         kernel = rotation.ONCE[kernel]
     else:
-        where = (like, groups, *where)
+        where = (groups, *where)
     stream = kernel is not rotation.rotate_listed and not _same_memory(x, out)
     stream = stream and can_stream(out, rope.rotary_offset, len(inv_freq))
     # Compiled code never warns; with NUMBA_DISABLE_JIT=1 NumPy's scalars would.
@@ -203,24 +205,25 @@ def _rest(rope: Rotary) -> tuple[slice | NDArray[np.int64], ...]:
     return slice(0, rope.rotary_offset), slice(rope.rotary_offset + rope.rotary_dim, None)
 
 
-@functools.lru_cache(maxsize=8)
-def _offsets(inv_freq: bytes, rows: int, *, small: bool) -> NDArray[np.float64]:
-    """cos and sin of so many offsets within a block: (2, rows, pairs).
-
-    They are kept, since the next call mostly asks for the same: another layer, file or token.
-    """
-    frequencies = np.frombuffer(inv_freq).copy()  # kernels are compiled for arrays to write to
-    table = np.empty((2, rows, len(frequencies)))
-    rotation.fill_offsets(frequencies, *table, small=small)
-    return table
-
-
-def _rows(positions: NDArray[np.float64]) -> int:
-    """Number of rows of the table of offsets: a power of two, so that few tables are made."""
+def _offsets(inv_freq: NDArray[np.float64], positions: NDArray[np.float64]) -> NDArray[np.float64]:
+    """cos and sin of each offset within a block that may occur: (2, rows, pairs)."""
+    if len(inv_freq) <= KEPT:  # the next call, of another layer, file or token, wants the same
+        return _all_offsets(inv_freq.tobytes())
     if positions.size >= rotation.BLOCK:
-        return rotation.BLOCK  # that many positions have nearly all offsets, and this is quicker
-    most = int(np.fmod(np.abs(positions), rotation.BLOCK).max())
-    return 1 << most.bit_length()
+        return _fill_offsets(inv_freq, rotation.BLOCK)
+    return _fill_offsets(inv_freq, 1 + int(np.fmod(np.abs(positions), rotation.BLOCK).max()))
+
+
+@functools.lru_cache(maxsize=8)
+def _all_offsets(inv_freq: bytes) -> NDArray[np.float64]:
+    return _fill_offsets(np.frombuffer(inv_freq), rotation.BLOCK)
+
+
+def _fill_offsets(inv_freq: NDArray[np.float64], rows: int) -> NDArray[np.float64]:
+    table = np.empty((2, rows, len(inv_freq)))
+    # Kernels are compiled for arrays that may be written to.
+    rotation.fill_offsets(inv_freq.copy(), *table, small=len(inv_freq) <= KEPT)
+    return table
 
 
 def _check_types(rope: Rotary, out: object) -> None:

@@ -21,7 +21,7 @@ def test_kernel_is_compiled_once_its_code_lies_in_the_folder_of_this_edition(
     folder.mkdir(parents=True)
     (folder / "abel.scores-1.py311.1.nbc").touch()
     assert not cache.is_compiled("rotation")
-    (folder / "rotation.rotate_half-1.py311.1.nbc").touch()
+    (folder / "rotation._rotate_shared_half-1.py311.1.nbc").touch()
     assert cache.is_compiled("rotation")
 
 

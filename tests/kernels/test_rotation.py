@@ -9,7 +9,7 @@ import numba
 import numpy as np
 import pytest
 import strategies as domain
-from helpers import assert_same_bits, assert_within, run_python, slow_rows
+from helpers import assert_same_bits, assert_within, run_python, slow_rows, tiered
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -219,7 +219,8 @@ with on_this_thread() if "ALONE" in os.environ else contextlib.nullcontext():
     for layout in ("interleaved", "half"):
         for dtype in (np.float64, np.float32, np.float16):
             x = np.random.default_rng(0).standard_normal((3, 3_000, 16)).astype(dtype)
-            digest.update(rotate(x, Rotary(head_dim=16, layout=layout)).tobytes())
+            for heads in (x, x[0]):
+                digest.update(rotate(heads, Rotary(head_dim=16, layout=layout)).tobytes())
 print(digest.hexdigest())
 """
 
@@ -316,6 +317,23 @@ def test_every_way_gives_the_same_bits(
     monkeypatch.setattr(streaming, "LARGE", 0)
     assert streaming.can_stream(x, rope.rotary_offset, 16)
     compare("past the caches")
+
+
+@pytest.mark.parametrize("dtype", tiered(DTYPES, quick=["float16"]))
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_one_vector_a_position_gets_the_bits_of_a_small_call(
+    layout: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two sequences at positions of their own."""
+    rope = Rotary(head_dim=16, layout=layout)
+    x = random_rows(1_200, rope, dtype).reshape(2, 1, 600, 1, 16)
+    positions = np.random.default_rng(0).permutation(1_200).reshape(2, 600) / 4 - 100
+    got, expected = np.empty_like(x), np.empty_like(x)
+    assert x.size > apply.SMALL
+    rotate_into(x, got, rope, positions)
+    monkeypatch.setattr(apply, "SMALL", x.size)
+    rotate_into(x, expected, rope, positions)
+    assert_same_bits("one vector a position", got=got, expected=expected)
 
 
 def test_what_is_stored_past_the_caches() -> None:
