@@ -59,7 +59,7 @@ def test_a_wrong_one_raises_what_the_command_prints() -> None:
     with pytest.raises(AssertionError) as error:
         assert_rope(rotate, ropecli.Rotary(head_dim=16, layout="half"), **QUICKLY)
     text = str(error.value)
-    assert text.startswith("FAIL  rotate is not the RoPE of what is expected\n")
+    assert text.startswith("FAIL  rotate is not the RoPE that is expected\n")
     assert "It rotates interleaved, expected half-split" in text
     assert "smallest case: position 1, x = e_0" in text
 
@@ -126,7 +126,7 @@ def test_an_implementation_may_be_a_name(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "theirs.py").write_text(PROJECT)
     monkeypatch.chdir(tmp_path)
     assert assert_rope("theirs.py:turn", **QUICKLY).passed
-    with pytest.raises(AssertionError, match=r"^FAIL  theirs\.py:turn is not the RoPE of"):
+    with pytest.raises(AssertionError, match=r"^FAIL  theirs\.py:turn is not the RoPE that"):
         assert_rope("theirs.py:turn", ropecli.Rotary(head_dim=16, layout="half"), **QUICKLY)
 
 

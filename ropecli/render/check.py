@@ -63,12 +63,12 @@ def _answer(result: Verdict, target: str, model: str | None) -> str:
         if result.passed and _laws_left_out(result):
             said = "keeps the laws that it was judged by"
     else:
-        what = "what is expected" if model is None else console.visible(model)
-        said = f"is {'' if result.passed else 'not '}the RoPE of {what}"
+        which = "that is expected" if model is None else f"of {console.visible(model)}"
+        said = f"is {'' if result.passed else 'not '}the RoPE {which}"
         if result.passed and _laws_left_out(result):
             said += " by the laws that it was judged by"
         if result.passed is False and not _of_convention(result):
-            said = f"is the RoPE of {what}, but not always"
+            said = f"is the RoPE {which}, but not always"
     return f"{verdict}  {target} {said}"
 
 

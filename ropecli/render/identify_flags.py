@@ -17,11 +17,14 @@ from ropecli.rotary.types.yarn import yarn
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from ropecli.checks.identify import Identification
     from ropecli.rotary import Rotary
 
 #: Relative difference up to which two attention factors are the same.
 FACTOR = 1e-6
+SURE = 4  #: Standard deviations that a measured frequency may be off by.
 #: Parameters that usually follow from the others.
 FOLLOWING = ("attention_factor", "axis_order")
 #: Keywords of `ropecli.rope` that have an option of their own.
@@ -46,7 +49,7 @@ def flags(
     if result.rotary is None:
         return None
     for keywords in _attempts(result.rotary):
-        if _reproduces(keywords, result.rotary):
+        if _reproduces(keywords, result.rotary, result.uncertainty):
             return _spell(keywords)
     same = [match.name for match in result.matches if match.matches]
     return next((list(each) for name, each in (models or {}).items() if name in same), None)
@@ -106,17 +109,21 @@ def _axes(rope: Rotary) -> dict[str, Any]:
     return {"axis": list(rope.axis)}
 
 
-def _reproduces(keywords: dict[str, Any], rope: Rotary) -> bool:
+def _reproduces(
+    keywords: dict[str, Any], rope: Rotary, uncertainty: NDArray[np.float64] | None
+) -> bool:
+    """Return whether keywords make the rotation that was found, as far as it was measured."""
     try:
         made = by_name(**keywords)
     except RopecliError:
         return False
+    unsure = 0.0 if uncertainty is None else SURE * uncertainty
     return (
         made.input_pairs == rope.input_pairs
         and made.output_pairs == rope.output_pairs
         and made.direction == rope.direction
         and made.axis == rope.axis
-        and np.allclose(made.inv_freq, rope.inv_freq, rtol=1e-12, atol=0)
+        and (np.abs(made.inv_freq - rope.inv_freq) <= 1e-12 * rope.inv_freq + unsure).all()
         and abs(made.attention_factor / rope.attention_factor - 1) <= FACTOR
     )
 

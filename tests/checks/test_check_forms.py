@@ -58,6 +58,15 @@ def test_a_decoder_is_fed_token_by_token() -> None:
     assert failures(right) == []
     unasked = {c.name for c in right.checks if c.note == "a decoder counts its positions itself"}
     assert "gaps in positions" in unasked
+    (law,) = checks_of(right, "gradient")
+    assert (law.passed, law.note) == (None, "gradients of a decoder are not asked for")
+
+
+def test_a_class_with_a_prefill_and_a_step_is_a_decoder() -> None:
+    found = judge_once(Decoder, expect=HALF, **SHORT)
+    assert (failures(found), found.convention.step) == ([], "Decoder().step(x)")
+    alone = judge_once(Decoder, expect=HALF, call="Decoder().prefill(x)", **SHORT)
+    assert (failures(alone), alone.convention.step) == ([], "")
 
 
 def test_a_decoder_may_take_one_sequence_of_vectors_alone() -> None:

@@ -135,6 +135,15 @@ def test_long_flags_are_one_command_for_a_shell() -> None:
     assert printed.count("\\\n") > 1
 
 
+@pytest.mark.parametrize(("unsure", "said"), [(1e-12, False), (1e-6, True)])
+def test_options_are_those_of_a_base_as_far_as_it_was_measured(unsure: float, said: bool) -> None:
+    exact = Rotary(head_dim=8, base=33_333.0, layout="half")
+    table = exact.inv_freq * (1 + 1e-7)
+    measured = Rotary.from_inv_freq(table, head_dim=8, layout="half", formula=exact.formula)
+    found = result(measured, uncertainty=unsure * table)
+    assert (flags(found) is not None) == said
+
+
 def test_a_name_can_not_write_to_the_terminal() -> None:
     name = "\x1b[31mred\n.json"
     match = Match(name=name, max_phase_error=0.0, matches=True)

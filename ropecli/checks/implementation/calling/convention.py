@@ -73,6 +73,8 @@ FORMS = {
     "decoder": "x",
     "score": "q, k, positions",
 }
+#: Calls of a decoder's instance.
+PREFILL, STEP = ".prefill(x)", ".step(x)"
 FRAMEWORKS = ("numpy", "torch", "jax", "mlx", "tensorflow", "tinygrad")
 
 

@@ -333,6 +333,9 @@ class _Instance:
 
     def _decode(self, request: Request) -> Response:
         """Prefill a new decoder, or the one of before, and step through the other tokens."""
+        if request.gradient:
+            msg = "gradients of a decoder are not asked for"
+            raise Unsupported(msg)
         if not request.again:
             self._object = self._construct()
         if request.stepwise:

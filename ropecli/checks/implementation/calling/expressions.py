@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ropecli.checks.implementation.calling.configuration import FIELDS, size_of
-from ropecli.checks.implementation.calling.convention import CACHES, TABLES
+from ropecli.checks.implementation.calling.convention import CACHES, PREFILL, TABLES
 from ropecli.checks.implementation.calling.likelihood import likely_first
 from ropecli.checks.implementation.calling.vocabulary import NEUTRAL, roles
 
@@ -66,7 +66,7 @@ def _of_one(description: Description, init: Mapping[str, Any]) -> Iterator[str]:
         return
     for made in _constructions(description, init):
         if {"prefill", "step"} <= description.methods.keys():
-            yield f"{made}.prefill(x)"
+            yield made + PREFILL
             return
         ways = [
             filter(_rotates, _of(_method(made, method, description), parameters, {}))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ropecli.checks.implementation.calling.convention import FORMS, Convention
+from ropecli.checks.implementation.calling.convention import FORMS, PREFILL, STEP, Convention
 from ropecli.checks.implementation.calling.discover import NotCallable, discover
 from ropecli.checks.implementation.interface import ImplementationError
 from ropecli.errors import ArgumentError, RopecliError
@@ -117,6 +118,8 @@ def find_convention(
         except NotCallable as error:
             first = first or error
             continue
+        if "call" not in given and found.call.endswith(PREFILL):  # the class has a step as well
+            found = replace(found, step=found.call.removesuffix(PREFILL) + STEP)
         every = dtypes or engine.dtypes(found.framework)
         return found, description, (dtype, *(each for each in every if each != dtype))
     assert first is not None
@@ -136,7 +139,7 @@ def _of_form(form: str, description: Description, init: Mapping[str, Any]) -> di
         if not is_class:
             msg = f"form decoder takes a class, got a {description.type_name}"
             raise ArgumentError(msg)
-        return {"call": f"{made}.prefill(x)", "step": f"{made}.step(x)"}
+        return {"call": made + PREFILL, "step": made + STEP}
     arguments = FORMS[form]
     if is_class:
         call = f"{made if description.is_callable else made + '.forward'}({arguments})"
