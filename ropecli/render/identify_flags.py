@@ -123,7 +123,7 @@ def _reproduces(
         and made.output_pairs == rope.output_pairs
         and made.direction == rope.direction
         and made.axis == rope.axis
-        and (np.abs(made.inv_freq - rope.inv_freq) <= 1e-12 * rope.inv_freq + unsure).all()
+        and bool(np.all(np.abs(made.inv_freq - rope.inv_freq) <= 1e-12 * rope.inv_freq + unsure))
         and abs(made.attention_factor / rope.attention_factor - 1) <= FACTOR
     )
 
