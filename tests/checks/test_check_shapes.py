@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import slow_rows, tiered
-from judging import Array, assert_failed, check_here, failures, judge, turn
+from judging import HALF, Array, assert_failed, check_here, failures, judge, turn
 
 import ropecli
 from ropecli.checks.implementation.shapes.blame import EVERY, blame
@@ -283,6 +283,19 @@ def test_laws_that_fail_because_of_a_shape_say_so() -> None:
     (cause,) = {each.follows for each in verdict.checks if each.follows}
     alone = [each.name for each in verdict.checks if each.passed is False and not each.follows]
     assert alone == [cause]
+
+
+@pytest.mark.slow
+def test_shapes_that_keep_to_what_is_expected_are_the_right_ones() -> None:
+    """The rotation found, with one head, is that of all head counts but multiples of 4."""
+
+    def late(x: Array, positions: Array) -> Array:
+        return turn(x, positions + (x.shape[-3] % 4 != 0))
+
+    verdict = judge(late, ignore=(), expect=HALF, form="apply")
+    words = "calls whose number of heads is not a multiple of 4 come out wrong"
+    assert assert_failed(verdict, "every shape").note == words
+    assert verdict.diagnosis == f"positions have an offset of 1, expected 0; {words}"
 
 
 @pytest.mark.slow

@@ -106,6 +106,8 @@ def _cause(
     if "convention" in failed and subject.expect is not None and found is not None:
         stretched = _changed_pass_through(subject)
         more = [] if stretched is None else [stretched]
+        if explains.get("every shape"):  # of which what was found may be the rotation
+            more.append(_sentence(failed["every shape"]))
         sentences = _differences(subject.expect, found) + more
         if sentences:
             return "convention", "; ".join(sentences)

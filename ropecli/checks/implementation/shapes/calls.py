@@ -162,6 +162,11 @@ class Survey:
         """True if some call was wrong."""
         return self.smallest is not None
 
+    @property
+    def right_calls(self) -> bool:
+        """True if some calls with several tokens were wholly right."""
+        return any(call.length > 1 and not wrong.any() for call, *_, wrong in self._seen)
+
     def wrong_calls(self, count: int) -> list[Call]:
         """Return some calls with wrong rows, the smallest ones."""
         calls = {id(call): call for call, _, _, wrong in self._seen if wrong.any()}
