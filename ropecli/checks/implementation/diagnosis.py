@@ -363,7 +363,7 @@ def _short_repr(value: object) -> str:
 
 
 def _direction_name(rope: Rotary) -> str:
-    return "forward" if rope.direction == "forward" else "reversed, the other way"
+    return "forward" if rope.direction == "forward" else "in reverse"
 
 
 def _layout_name(rope: Rotary) -> str:

@@ -125,6 +125,10 @@ def test_another_scaling_of_llama_3_1_is_unlike_every_released_file(
     assert said({"rope_scaling": scaling}, "R005")
 
 
+def test_the_rope_type_that_was_meant_is_named() -> None:
+    assert "; did you mean llama3?" in said({"rope_scaling": {"rope_type": "lama3"}}, "R017")
+
+
 def test_the_original_length_is_named_where_it_is_read() -> None:
     phi = MISTAKES["PHI35: longrope original lost"]["config"]
     found = lint(phi | {"original_max_position_embeddings": 131_072})

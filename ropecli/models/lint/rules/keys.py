@@ -17,6 +17,7 @@ from ropecli.models.lint.vocabulary import (
     of_any_type,
     of_type,
 )
+from ropecli.names import meant
 from ropecli.rotary.factors import mscale
 from ropecli.rotary.types import ROPE_TYPES, canonical
 
@@ -270,7 +271,8 @@ def unknown_type(entry: Entry) -> Iterator[Hit]:
     """A rope_type that no stack knows."""
     if entry.rope_type is None and entry.written_type is not None:
         place = "rope_type" if "rope_type" in entry.values else "type"
-        yield Hit(entry.key(place), f"{entry.written_type!r:.60} is not a rope type.")
+        meaning = meant(entry.written_type, ROPE_TYPES) or "."
+        yield Hit(entry.key(place), f"{entry.written_type!r:.60} is not a rope type{meaning}")
 
 
 @rule(
