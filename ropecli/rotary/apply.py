@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: Elements up to which one thread is as fast as several: some 10 microseconds of work.
 SMALL = 1 << 14
-KEPT = 1024  #: Pairs up to which tables of offsets are kept, 4 MiB each.
+KEPT = 512  #: Pairs up to which tables of offsets are kept, 2 MiB each.
 #: Types in which the kernels take the bits of float16 and bfloat16, to tell the two apart.
 _BITS = {"float16": np.int16, "bfloat16": np.uint16}
 
@@ -39,7 +39,8 @@ def rotate(
 
     Angles are float64 for every dtype; float64 and float32 data are rotated in their own
     arithmetic, float16 and bfloat16 in float32 with one rounding at the end. The same row at
-    the same position gives the same bits, whatever the other rows are.
+    the same position gives the same bits, whatever the other rows are, but for the sign and the
+    payload of a NaN.
 
     Args:
         x: (..., sequence, head_dim), float64, float32, float16 or bfloat16; NumPy, or anything
@@ -117,9 +118,7 @@ def rotate_into(
     if rope.grows:
         _rotate_and_grow(x, out, rope, positions, inverse=inverse)
         return
-    if not _same_memory(x, out):
-        for rest in _rest(rope):
-            out[..., rest] = x[..., rest]
+    _copy_rest(x, out, rope)
     if positions.ndim == 2:
         _rotate_pairs(x, out, rope, positions, inverse=inverse)
         return
@@ -176,15 +175,18 @@ def _rotate_and_grow(
     inverse: bool,
 ) -> None:
     """Rotate and stretch in float64, and round once at the end."""
-    rotated = x.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
+        rotated = x.astype(np.float64)
     rotate_into(rotated, rotated, rope.without_growth, positions, inverse=inverse)
     growth = np.array(rope.growth) * (-1 if inverse else 1)
     with np.errstate(over="ignore", invalid="ignore"):
         # (batch, 1, sequence, 1, pairs), to stand against x's (batch, outer, sequence, inner, ...)
         stretch = np.exp(positions[:, None, :, None, None] * growth)
-        for column in range(2):
-            rotated[..., (rope.pairs_in if inverse else rope.pairs_out)[:, column]] *= stretch
-        out[...] = rotated.astype(x.dtype)
+        written = rope.pairs_in if inverse else rope.pairs_out
+        for column in written.T:
+            rotated[..., column] *= stretch
+            out[..., column] = rotated[..., column].astype(x.dtype)
+    _copy_rest(x, out, rope)
 
 
 def _kernel(
@@ -198,11 +200,18 @@ def _kernel(
     return named[rope.layout], (rope.rotary_offset,)
 
 
-def _rest(rope: Rotary) -> tuple[slice | NDArray[np.int64], ...]:
-    """The coordinates in no pair."""
+def _copy_rest(x: NDArray[Any], out: NDArray[Any], rope: Rotary) -> None:
+    """Copy the coordinates in no pair."""
+    if _same_memory(x, out):
+        return
+    rest: tuple[slice | NDArray[np.int64], ...] = (
+        slice(0, rope.rotary_offset),
+        slice(rope.rotary_offset + rope.rotary_dim, None),
+    )
     if rope.layout == "custom":
-        return (np.setdiff1d(np.arange(rope.head_dim), rope.pairs_in),)
-    return slice(0, rope.rotary_offset), slice(rope.rotary_offset + rope.rotary_dim, None)
+        rest = (np.setdiff1d(np.arange(rope.head_dim), rope.pairs_in),)
+    for each in rest:
+        out[..., each] = x[..., each]
 
 
 def _offsets(inv_freq: NDArray[np.float64], positions: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -214,7 +223,7 @@ def _offsets(inv_freq: NDArray[np.float64], positions: NDArray[np.float64]) -> N
     return _fill_offsets(inv_freq, 1 + int(np.fmod(np.abs(positions), rotation.BLOCK).max()))
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=16)
 def _all_offsets(inv_freq: bytes) -> NDArray[np.float64]:
     return _fill_offsets(np.frombuffer(inv_freq), rotation.BLOCK)
 
@@ -222,7 +231,7 @@ def _all_offsets(inv_freq: bytes) -> NDArray[np.float64]:
 def _fill_offsets(inv_freq: NDArray[np.float64], rows: int) -> NDArray[np.float64]:
     table = np.empty((2, rows, len(inv_freq)))
     # Kernels are compiled for arrays that may be written to.
-    rotation.fill_offsets(inv_freq.copy(), *table, small=len(inv_freq) <= KEPT)
+    rotation.fill_offsets(inv_freq.copy(), *table, small=table.size <= 2 * KEPT * rotation.BLOCK)
     return table
 
 

@@ -208,6 +208,20 @@ def test_type_is_refused(x: Any, keywords: dict[str, Any], message: str) -> None
 RNG = np.random.default_rng(9)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "bits", "signalling"),
+    [(np.float32, np.uint32, 0x7F800001), (ml_dtypes.bfloat16, np.uint16, 0x7F81)],
+)
+def test_xpos_leaves_the_bits_of_other_coordinates_alone(
+    dtype: Any, bits: Any, signalling: int
+) -> None:
+    """A NaN that signals, too, which arithmetic would make a quiet one."""
+    x = np.ones((3, 8), dtype)
+    x.view(bits)[:, 6] = signalling
+    got = rotate(x, rope("xpos", head_dim=8, rotary_dim=4))
+    assert_same_bits("the rest", got=got[:, 4:], expected=x[:, 4:])
+
+
 def test_scores_depend_on_distance_alone_and_shrink_with_it() -> None:
     made = rope("xpos", head_dim=16)
     q, k = RNG.standard_normal((2, 16))

@@ -272,7 +272,8 @@ def unknown_type(entry: Entry) -> Iterator[Hit]:
     if entry.rope_type is None and entry.written_type is not None:
         place = "rope_type" if "rope_type" in entry.values else "type"
         meaning = meant(entry.written_type, ROPE_TYPES) or "."
-        yield Hit(entry.key(place), f"{entry.written_type!r:.60} is not a rope type{meaning}")
+        said = f"{entry.written_type!r:.60} is not a rope type{meaning} No stack knows it."
+        yield Hit(entry.key(place), said)
 
 
 @rule(
