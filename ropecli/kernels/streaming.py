@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
 from ropecli.kernels.jit import serial
@@ -77,7 +77,8 @@ def _compile_store(array, index, value):
 @overload(fetch_ahead, inline="always")
 def _compile_fetch(row):
     def compiled(row):
-        _prefetch(row)
+        for index in range(np.uint64(0), np.uint64(row.shape[0]), np.uint64(LINE // row.itemsize)):
+            _prefetch(row, index)
 
     return compiled
 
@@ -106,22 +107,19 @@ def _store(_context, array, index, value):
 
 
 @intrinsic
-def _prefetch(_context, row):
+def _prefetch(_context, row, index):
     def generate(context, builder, _signature, arguments):
         byte, number = ir.IntType(8), ir.IntType(32)
-        array = context.make_array(row)(context, builder, arguments[0])
-        begin = builder.bitcast(array.data, byte.as_pointer())
-        size = builder.mul(builder.extract_value(array.shape, 0), array.itemsize)
-        kind = ir.FunctionType(ir.VoidType(), [begin.type, number, number, number])
-        function = builder.module.declare_intrinsic("llvm.prefetch", [begin.type], kind)
-        how = [number(0), number(3), number(1)]  # to read, into all caches, data
-        with cgutils.for_range_slice(builder, size.type(0), size, size.type(LINE)) as (index, _):
-            builder.call(
-                function, [builder.gep(begin, [builder.add(index, size.type(AHEAD))]), *how]
-            )
+        data = context.make_array(row)(context, builder, arguments[0]).data
+        here = builder.bitcast(builder.gep(data, [arguments[1]]), byte.as_pointer())
+        ahead = builder.gep(here, [number(AHEAD)])
+        kind = ir.FunctionType(ir.VoidType(), [ahead.type, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [ahead.type], kind)
+        # To read, into all caches, data.
+        builder.call(function, [ahead, number(0), number(3), number(1)])
         return context.get_dummy_value()
 
-    return types.void(row), generate
+    return types.void(row, index), generate
 
 
 @intrinsic
