@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, overload
@@ -77,8 +76,7 @@ def _compile_store(array, index, value):
 @overload(fetch_ahead, inline="always")
 def _compile_fetch(row):
     def compiled(row):
-        for index in range(np.uint64(0), np.uint64(row.shape[0]), np.uint64(LINE // row.itemsize)):
-            _prefetch(row, index)
+        _prefetch(row)
 
     return compiled
 
@@ -107,19 +105,30 @@ def _store(_context, array, index, value):
 
 
 @intrinsic
-def _prefetch(_context, row, index):
+def _prefetch(_context, row):
+    # A loop in Python, around the prefetch of one line, would keep others from being vectorised.
     def generate(context, builder, _signature, arguments):
         byte, number = ir.IntType(8), ir.IntType(32)
-        data = context.make_array(row)(context, builder, arguments[0]).data
-        here = builder.bitcast(builder.gep(data, [arguments[1]]), byte.as_pointer())
-        ahead = builder.gep(here, [number(AHEAD)])
-        kind = ir.FunctionType(ir.VoidType(), [ahead.type, number, number, number])
-        function = builder.module.declare_intrinsic("llvm.prefetch", [ahead.type], kind)
-        # To read, into all caches, data.
-        builder.call(function, [ahead, number(0), number(3), number(1)])
+        array = context.make_array(row)(context, builder, arguments[0])
+        begin = builder.bitcast(array.data, byte.as_pointer())
+        size = builder.mul(builder.extract_value(array.shape, 0), array.itemsize)
+        kind = ir.FunctionType(ir.VoidType(), [begin.type, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [begin.type], kind)
+        before, loop = builder.block, builder.append_basic_block("fetch")
+        after = builder.append_basic_block("fetched")
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        index = builder.phi(size.type)
+        line = builder.gep(begin, [builder.add(index, size.type(AHEAD))])
+        builder.call(function, [line, number(0), number(3), number(1)])  # to read, all caches, data
+        following = builder.add(index, size.type(LINE))
+        index.add_incoming(size.type(0), before)
+        index.add_incoming(following, loop)
+        builder.cbranch(builder.icmp_unsigned("<", following, size), loop, after)
+        builder.position_at_end(after)
         return context.get_dummy_value()
 
-    return types.void(row, index), generate
+    return types.void(row), generate
 
 
 @intrinsic
