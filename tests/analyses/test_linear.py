@@ -140,6 +140,18 @@ def test_rows_without_a_denominator_are_counted_and_left_out() -> None:
     assert np.isnan(nothing.bidirectional.row_sum.mean)
 
 
+def test_small_features_divide_as_large_ones_do() -> None:
+    """Denominators far below 1: a power of 2 in the features cancels to the bit."""
+    q, k, v = random_heads(6, 12, 8)
+    rope = Rotary(head_dim=8)
+    large = linear(q, k, v, rope, feature_map=reference.elu_plus_one)
+    small = linear(q, k, v, rope, feature_map=lambda x: reference.elu_plus_one(x) * 2.0**-16)
+    for form in ("bidirectional", "causal"):
+        got, expected = getattr(small, form), getattr(large, form)
+        assert_same_bits(form, got=got.output, expected=expected.output)
+        assert got.denominator_min == expected.denominator_min * 2.0**-32
+
+
 def test_shen_s_softmax_is_not_exp() -> None:
     q, k, v = random_heads(4, 16, 8)
     rope = Rotary.from_inv_freq(np.zeros(4))

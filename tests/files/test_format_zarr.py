@@ -82,6 +82,11 @@ def test_bfloat16_is_kept_as_marked_integers(tmp_path: Path) -> None:
     )
 
 
+def test_other_dtypes_are_not_marked(tmp_path: Path) -> None:
+    encode_file(saved(tmp_path, random_array(10, 8)), tmp_path / "y.zarr", ROPE)
+    assert dict(zarr.open_array(tmp_path / "y.zarr").attrs) == {}
+
+
 def test_integers_are_bfloat16_only_where_somebody_says_so(tmp_path: Path) -> None:
     x = random_array(30, 8).astype(BFLOAT16)
     path = write_zarr(tmp_path / "x.zarr", {"": x.view(np.uint16)}, attributes={"unit": "none"})

@@ -250,6 +250,26 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path, kind: FileFo
     assert names(tmp_path) == ["x.npy"]
 
 
+@each_format()
+def test_output_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: FileFormat
+) -> None:
+    x = random_array(40, 8)
+    path, output = kind.save(tmp_path, {"q": x}), tmp_path / f"y{kind.suffix}"
+    synced = set()
+
+    def sync(fd: int) -> None:
+        found = os.fstat(fd)
+        synced.add((found.st_ino, found.st_mtime_ns, output.exists()))
+
+    monkeypatch.setattr(os, "fsync", sync)
+    encode_file(path, output, ROPE, **kind.options(x))
+    for part in [output, *output.rglob("*")]:
+        found = part.stat()
+        assert (found.st_ino, found.st_mtime_ns, False) in synced, part
+    assert tmp_path.stat().st_ino in {inode for inode, _, named in synced if named}
+
+
 def damaged_files(folder: Path, suffix: str) -> list[Path]:
     """Return files of every layout of a format that a library in Python reads."""
     arrays = {"q": random_array(12, 8), "k": random_array(12, 8, dtype="f2")}

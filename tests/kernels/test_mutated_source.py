@@ -22,20 +22,24 @@ SOURCE = Path(str(rotation.__file__)).read_text()
 
 #: What is broken: (before, after, the law that must fail), in what both layouts are made of.
 MUTANTS = {
-    "sign of sin": ("u * c[i] - v * s[i]", "u * c[i] + v * s[i]", "norm"),
+    "sign of sin": ("u * c[i] - v * s[i]", "u * c[i] + v * s[i]", "orthogonality"),
     "cos and sin swapped": ("u * s[i] + v * c[i]", "u * c[i] + v * s[i]", "orthogonality"),
-    "turned the other way": (", turn if", ", -turn if", "convention"),
-    "negative positions not turned back": ("else -turn", "else turn", "inverse"),
+    "turned the other way": (", turn if", ", -turn if", "kernel = reference"),
+    "negative positions not turned back": ("else -turn", "else turn", "relative position"),
     "last pair left out": (
         "range(pairs):\n                        j",
         "range(pairs - 1):\n                        j",
-        "convention",
+        "kernel = reference",
     ),
-    "start of a block forgotten": ("if start != kept_start:", "if kept_start < 0:", "composition"),
+    "start of a block forgotten": (
+        "if start != kept_start:",
+        "if kept_start < 0:",
+        "relative position",
+    ),
     "every other offset": (
         "table_cos[offset, i], table_sin[offset, i]",
         "table_cos[offset - offset % 2, i], table_sin[offset - offset % 2, i]",
-        "composition",
+        "relative position",
     ),
     "start one too far": (
         "math.cos(start * inv_freq[i]), math.sin(start * inv_freq[i])",
@@ -47,14 +51,14 @@ MUTANTS = {
         "math.cos(np.float32(start * inv_freq[i]))",
         "kernel = reference",
     ),
-    "offsets turned back": ("= math.sin(offset", "= -math.sin(offset", "convention"),
+    "offsets turned back": ("= math.sin(offset", "= -math.sin(offset", "kernel = reference"),
     "fraction of a position dropped": (
         "else distance\n",
         "else math.floor(distance)\n",
         "kernel = reference",
     ),
-    "first coordinate off by one": ("Index(first)", "Index(first + 1)", "pass-through"),
-    "scale not applied to sin": ("s / scale if divide else s * scale", "s", "norm"),
+    "first coordinate off by one": ("Index(first)", "Index(first + 1)", "kernel = reference"),
+    "scale not applied to sin": ("s / scale if divide else s * scale", "s", "orthogonality"),
     "rows of the wrong position": (
         "cos[n - low], sin[n - low]",
         "cos[0], sin[0]",
@@ -63,12 +67,16 @@ MUTANTS = {
 }
 #: The same for the kernels of one vector at each position.
 MUTANTS_ONCE = {
-    "sign of sin": ("u * c - v * s", "u * c + v * s", "norm"),
+    "sign of sin": ("u * c - v * s", "u * c + v * s", "orthogonality"),
     "cos and sin swapped": ("u * s + v * c", "u * c + v * s", "orthogonality"),
-    "start of a block forgotten": ("if start != kept_start:", "if kept_start < 0:", "composition"),
+    "start of a block forgotten": (
+        "if start != kept_start:",
+        "if kept_start < 0:",
+        "relative position",
+    ),
     "sin of the offset alone": ("sign * (start_cos[i] * o", "sign * (o", "kernel = reference"),
     "offset of the block's first": ("table_cos[offset],", "table_cos[0],", "kernel = reference"),
-    "turned one way only": ("s = sign * (", "s = (", "inverse"),
+    "turned one way only": ("s = sign * (", "s = (", "relative position"),
     "row before": ("x[b, 0, n, 0]", "x[b, 0, max(n, 1) - 1, 0]", "kernel = reference"),
 }
 

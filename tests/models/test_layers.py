@@ -121,6 +121,7 @@ def rotary(config: dict[str, Any], name: str = "all") -> Rotary:
         (BARE | {"rotary_emb_base": 5000}, "all", {"base": 5000}),
         (BARE | {"rope_theta": 5000}, "all", {"base": 5000}),
         (BARE | {"rope_ratio": 50}, "all", {"base": 500_000}),
+        (BARE | {"rope_ratio": 50, "rope_theta": 12_345}, "all", {"base": 12_345}),
         ({"model_type": "gpt_neox", "rope_theta": 5e5}, "all", {"base": 1e4}),
         ({"model_type": "gpt_neox", "rotary_emb_base": 5e5}, "all", {"base": 5e5}),
         ({"model_type": "dbrx", "attn_config": {"rope_theta": 5e5}}, "all", {"base": 1e4}),

@@ -49,6 +49,11 @@ def test_head_dim_defaults_to_the_whole_table() -> None:
     assert Rotary.from_inv_freq([1.0, 0.5]).head_dim == 4
 
 
+def test_factors_of_a_table_are_kept() -> None:
+    made = Rotary.from_inv_freq([1.0, 0.5], attention_factor=2.0, softmax_factor=3.0)
+    assert (made.attention_factor, made.softmax_factor) == (2.0, 3.0)
+
+
 def test_equal_encodings_are_equal_and_hash_alike() -> None:
     listed = Rotary(head_dim=6, pairs_in=[[0, 3], [1, 4], [2, 5]])
     assert listed.layout == "half"

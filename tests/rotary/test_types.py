@@ -296,6 +296,18 @@ def test_an_odd_share_is_rounded_up_and_keeps_its_exponents() -> None:
     assert made.inv_freq[1] == pytest.approx(10_000 ** (-2 / 21), rel=1e-15)
 
 
+def test_the_smallest_share_rotates_one_pair() -> None:
+    made = rope("default", head_dim=64, partial_rotary_factor=1 / 64)
+    assert (made.rotary_dim, made.inv_freq.tolist()) == (2, [1.0])
+
+
+def test_longrope_without_a_stretch_has_no_attention_factor() -> None:
+    """Also where the formula would divide by ln 1."""
+    lists: dict[str, Any] = {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
+    made = rope("longrope", head_dim=8, **lists, factor=1.0, original_max_position_embeddings=1)
+    assert made.attention_factor == 1.0
+
+
 def test_xpos_grows_keys_as_it_shrinks_queries() -> None:
     made = rope("xpos", head_dim=8)
     assert made.grows

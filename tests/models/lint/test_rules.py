@@ -139,6 +139,18 @@ def test_released_model(name: str) -> None:
     assert {finding.level for finding in found} <= {"note"}
 
 
+def test_an_attention_factor_rounded_to_four_digits_is_the_one_that_follows() -> None:
+    assert_silent("R036", lint(scaled(YARN | {"attention_factor": 1.139})))
+    assert_fires(
+        "R036", "rope_scaling.attention_factor", lint(scaled(YARN | {"attention_factor": 1.15}))
+    )
+
+
+def test_the_switch_of_longrope_names_what_stacks_do_at_both_lengths() -> None:
+    (message,) = [f.message for f in lint(CASES["R044"].fires) if f.rule == "R044"]
+    assert re.search(r"At 4,096 positions, in .* At 131,072 positions, in ", message)
+
+
 # Architectures whose code fixes the base: a file that names another is warned of.
 
 FIXED = ("gptj", "codegen", "roformer")
