@@ -92,6 +92,14 @@ def as_positions(value: object) -> NDArray[np.float64]:
     return array.astype(np.float64)
 
 
+def as_sequences(array: NDArray[Any], sequence_axis: int, head_dim: int) -> NDArray[Any]:
+    """Return an array as (..., sequence, head_dim), heads side by side in an axis of their own."""
+    rows = np.moveaxis(array, sequence_axis, -2)
+    if rows.shape[-1] == head_dim:
+        return rows
+    return rows.reshape(*rows.shape[:-1], -1, head_dim).swapaxes(-2, -3)
+
+
 def is_shape(lengths: Sequence[Any]) -> bool:
     """Return whether NumPy can hold such a shape, which may come from a damaged file."""
     if len(lengths) > MOST_AXES:

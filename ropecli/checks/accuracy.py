@@ -1,6 +1,7 @@
 """Accuracy of one rotation in each dtype, from which every tolerance is built.
 
-A pair of length |pair|, turned by the angle m theta and stretched by A, may be off by
+Our own rotation takes angles in float64. A pair of length |pair|, turned by the angle m theta and
+stretched by A, may be off by
 
     relative * A |pair|  +  ANGLE * |m theta| * A |pair|  +  floor
 
@@ -14,22 +15,55 @@ A pair of length |pair|, turned by the angle m theta and stretched by A, may be 
 * ANGLE: m * theta is rounded to float64, which turns the pair by up to 2^-53 |m theta| too much.
   This part turns a pair and does not stretch it, nor move two vectors at one position apart.
 * floor: a few of the smallest subnormals, for results that the dtype can't hold.
+
+Other code makes tables of angles in float32. Its angle m theta_i, theta_i = base^(-2i/d), may be
+off by `angle_roundings` times u = 2^-24 of itself. There are three ways to compute theta_i:
+
+* A power, 1 / base^(2i/d), as in Transformers and vLLM: the exponent rounds once, which changes
+  theta by |ln theta| u; a power right to an ulp is 2, the reciprocal 1.   |ln theta| + 3
+* An exponential, exp(-2i ln(base) / d), as in fairseq, or exp2, as in MLX: the logarithm, a
+  quotient and a product round once each; an exponential right to an ulp is 2.   3 |ln theta| + 2
+* From its neighbour, theta_(i-1) base^(-2/d), as in llama.cpp: the exponent rounds once, in all
+  steps together |ln theta| u; a step has the rounding of the ratio, which is one number made in
+  float64 as C's powf does inside, and that of its product.   |ln theta| + 2i
+
+All of them round the base (once, of which base^(-2i/d) keeps less), a factor of the frequencies or
+positions and its product (2), and the product with m (1). Together they are at most
+
+    7 + |ln theta| + 2 max(|ln theta|, i)
+
+* A frequency of 1 is base^0, exact in each of them. Only the position is left to round: beyond
+  2^24, and fractions (`phase_tolerance`).
+* A type that mixes theta_i with theta_i / factor by a share that follows from theta_i, as Llama 3's
+  does, magnifies all of this by d ln(mixed) / d ln(theta_i): `magnification`. A share that follows
+  from i between whole ends n pairs apart is off by u, the sum of both parts at its slow end by
+  n u <= 2i u, which the two ways that are not a chain leave unused.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ropecli.errors import RopecliError
 from ropecli.units import LEAST_EXPONENT, SIGNIFICAND_BITS, SINGLE, UNIT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
+    from ropecli.rotary.formula import Formula
+    from ropecli.rotary.rotary import Rotary
+
+    Array = NDArray[np.float64]
+
 ANGLE = 1.2e-16  #: Phase error per radian of angle; 2^-53 with room for the float64 arithmetic.
+_NEARBY = 2.0**-20  #: Relative change of a base by which a derivative is taken.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,3 +98,70 @@ ACCURACY = {
     "float16": _rounded_once("float16"),
     "bfloat16": _rounded_once("bfloat16"),
 }
+
+
+def angle_roundings(inv_freq: Array, magnified: Array | float = 1.0) -> Array:
+    """Return the roundings of each angle, in units of it, however its table was computed.
+
+    Args:
+        inv_freq: (pairs,), all of a table in its order.
+        magnified: By what a mixture of frequencies magnifies errors of the power.
+    """
+    theta = np.abs(inv_freq)
+    logarithm = np.abs(np.log(np.where(theta > 0, theta, 1.0)))
+    count = 7 + logarithm + 2 * np.maximum(logarithm, np.arange(len(theta)))
+    return np.asarray(np.where(theta == 1, 0.0, count * magnified))
+
+
+def magnification(base: float, table_at: Callable[[float], Array]) -> Array:
+    """Return by what the formula of a table magnifies errors of the powers in it, at least 1.
+
+    An error of the base reaches theta through its power alone: a plain power moves by
+    |ln theta| / ln(base) of that error, a mixture by more. The smaller change of two bases, above
+    and below, leaves out a jump between them, where an end is rounded to a whole pair.
+
+    Args:
+        base: The base.
+        table_at: The frequencies of each base, (pairs,).
+    """
+    below, theta, above = (np.abs(table_at(base * (1 + by))) for by in (-_NEARBY, 0, _NEARBY))
+    turning = (below > 0) & (theta > 0) & (above > 0)
+    low, logarithm, high = (np.log(np.where(turning, t, 1.0)) for t in (below, theta, above))
+    change = np.minimum(np.abs(low - logarithm), np.abs(high - logarithm)) / _NEARBY
+    plain = np.abs(logarithm) / max(abs(math.log(base)), _NEARBY)
+    return np.asarray(np.maximum(change / np.maximum(plain, _NEARBY), 1.0))
+
+
+def table_roundings(rope: Rotary) -> Array:
+    """Return the roundings of each angle of an encoding, (pairs,)."""
+    return formula_roundings(rope.inv_freq.tobytes(), rope.formula)
+
+
+@functools.lru_cache(maxsize=64)
+def formula_roundings(inv_freq: bytes, formula: Formula | None) -> Array:
+    """Return the roundings of each angle of a table, and of its formula if it has one."""
+    table = np.frombuffer(inv_freq)
+    if formula is None:
+        return angle_roundings(table)
+    try:
+        own = magnification(formula["base"], lambda b: formula.replace(base=b).table().inv_freq)
+    except RopecliError:  # a neighbour of the largest base or of the smallest
+        return angle_roundings(table)
+    magnified = np.ones(len(table))
+    magnified[: len(own)] = own[: len(table)]
+    return angle_roundings(table, magnified)
+
+
+def phase_tolerance(
+    m: Array | float, inv_freq: Array, roundings: Array | float, *, unit: float = SINGLE
+) -> Array:
+    """Return how far angles of a table may be off, (..., pairs), radians.
+
+    Args:
+        m: The position that each pair follows, (..., pairs) or (..., 1).
+        inv_freq: (pairs,).
+        roundings: Of each angle.
+        unit: Unit roundoff of the table.
+    """
+    held = m if unit < SINGLE else np.asarray(m).astype(np.float32)
+    return np.asarray(np.abs(inv_freq) * (roundings * unit * np.abs(m) + np.abs(held - m)))

@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from ropecli.arrays import dtype_name
+from ropecli.checks.accuracy import phase_tolerance, table_roundings
 from ropecli.errors import FileError
 from ropecli.files.array_axes import blocks
 from ropecli.files.arrays import list_names, read_part
@@ -90,8 +91,8 @@ def compare_file(
 
     The truth is computed in float64 by complex multiplication (Eq. 12), not by the kernels that
     `encode_file` uses. A pair agrees if its length is right to 8 roundings of the dtype and its
-    direction to that and the error of float32 tables (float64 tables for float64 data):
-    (4 + abs(ln inv_freq)) 2^-24 of the angle. Coordinates in no pair must be equal.
+    direction to that and the error of float32 tables (float64 tables for float64 data), as
+    `ropecli.checks.accuracy` derives it. Coordinates in no pair must be equal.
 
     Args:
         input: The file before the rotation.
@@ -305,11 +306,11 @@ class _Truth:
         self.pairs = _complex(self.vectors, written)
         unit = UNIT[str(dtype_name(x.dtype))]
         self.rounding = _ROUNDINGS * unit
-        # Tables in float32, or float64 for float64 data: an angle is rounded, a frequency
-        # base^(-e) by its exponent's rounding, ln(base^e) u, and by some ulps of the power.
-        static = rope.inv_freq == 0
-        steps = 4 + np.abs(np.log(np.where(static, 1.0, np.abs(rope.inv_freq))))
-        self.phase = steps * min(unit, SINGLE) * np.abs(angle)
+        # Tables in float32, or float64 for float64 data.
+        m = positions[..., None] if axis is None else positions[..., list(axis)]
+        self.phase = phase_tolerance(
+            m, rope.inv_freq, table_roundings(rope), unit=min(unit, SINGLE)
+        )[:, None, :, None, :]
 
     def compare(self, after: NDArray[Any]) -> tuple[NDArray[np.bool_], float, float]:
         """Return the wrong coordinates, and the largest errors of angle and length elsewhere."""

@@ -40,6 +40,7 @@ class Outcome:
     note: str | None = None  #: What a failure, or the lack of a verdict, means.
     dtype: str | None = None  #: Dtype of the data, where it is not the subject's own.
     explains: Explains = ""  #: Of a failure: where other laws fail for the same reason.
+    unlike_theory: str | None = None  #: How a violation that must be differs from the formula's.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,13 +98,15 @@ def outcomes(law: Law[Subject], subject: Subject) -> Iterator[Outcome]:
 def report(law: Law[Any], outcome: Outcome, *, dtype: str, layout: str) -> Check:
     """Return the verdict that an outcome means.
 
-    A law that theory says fails passes where it is seen to be violated. NaN violates nothing: it is
-    a failure, whatever is expected.
+    A law that theory says fails passes where it is violated as the formula violates it. NaN
+    violates nothing: it is a failure, whatever is expected.
     """
     passed, note = outcome.passed, outcome.note
     if law.expected == "fails" and passed is not None:
-        passed = not passed and math.isfinite(outcome.max_error)
-        note = note if passed else "theory says that this law fails, and it held"
+        held = passed or not math.isfinite(outcome.max_error)
+        passed = not held and outcome.unlike_theory is None
+        if not passed:
+            note = "theory says that this law fails, and it held" if held else outcome.unlike_theory
     return Check(
         name=law.name,
         equation=law.equation,

@@ -37,7 +37,8 @@ def check(
         str | None,
         typer.Argument(
             metavar="TARGET",
-            help="Implementation to run: module:function, file.py:function or library.so:symbol.",
+            help="Implementation to run: module:function, file.py:function, library.so:symbol, "
+            "or a .onnx, .pt or .pt2 file.",
         ),
     ] = None,
     *,
@@ -153,7 +154,8 @@ def check(
         list[str] | None,
         typer.Option(
             metavar="KEY=VALUE",
-            help="Argument of the class or function; repeatable.",
+            help="Argument of the class or function: a literal such as 64, False or 'half', or a "
+            "plain word; repeatable.",
             rich_help_panel=CALLED,
         ),
     ] = None,
@@ -230,6 +232,24 @@ def check(
             metavar="SECONDS", help="Seconds for one call.", min=0.01, rich_help_panel=JUDGED
         ),
     ] = 60.0,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="Seconds for the whole run, after which nothing passes. [default: no limit]",
+            min=0.01,
+            rich_help_panel=JUDGED,
+        ),
+    ] = None,
+    memory: Annotated[
+        float | None,
+        typer.Option(
+            metavar="GB",
+            help="Memory that the process of the code may use. [default: half of the machine's]",
+            min=0.01,
+            rich_help_panel=JUDGED,
+        ),
+    ] = None,
     seed: Annotated[
         int, typer.Option(metavar="N", help="Random seed.", rich_help_panel=JUDGED)
     ] = 0,
@@ -264,16 +284,17 @@ def check(
       ropecli check model.py:Rotary --init dim=64
       ropecli check llama.py:apply --call "apply(q, k, cos, sin)"
       ropecli check librope.so:rope_f32
+      ropecli check rope.onnx
       ropecli check --command "./kernel {x} {positions} {out}"
 
     Check another implementation of RoPE. Its code is run, the laws are checked, and every row that
     it rotates is compared with a float64 rotation. Without a model or parameters any RoPE is
     correct, in whatever convention; with them, only the one they describe. Exit code 1 if a law
-    fails.
+    fails, or if the budget ends before all are judged.
     """
     from ropecli.checks.implementation.calling.find import CallError
     from ropecli.checks.implementation.check import check as judge
-    from ropecli.cli.progress import progress_bar
+    from ropecli.cli.progress import progress_line
     from ropecli.files.function import files_named
     from ropecli.render import check_reports, console
     from ropecli.render.save import write_output
@@ -292,7 +313,7 @@ def check(
     if context is None and expected is not None:
         context = expected.context
     try:
-        with progress_bar(name, wanted=not page.quiet, of="steps", after=1.0) as progress:
+        with progress_line(name, wanted=not page.quiet, after=1.0) as progress:
             result = judge(
                 target,
                 command=command,
@@ -321,6 +342,8 @@ def check(
                 ignore=ignore or (),
                 thorough=thorough,
                 timeout=timeout,
+                budget=budget,
+                memory=memory,
                 echo=lambda line: page.note(line, kind="target"),
                 seed=seed,
                 save_failure=save_failure,
@@ -344,7 +367,7 @@ def check(
         write_output(sarif, check_reports.sarif(result, name), force=force)
     if os.environ.get("GITHUB_ACTIONS") == "true":
         console.annotate(check_reports.github_annotations(result, name))
-    return result.passed
+    return result.passed is True
 
 
 def _expected_encoding(rope: EncodingOptions) -> NamedRotary | None:
@@ -365,7 +388,7 @@ def _arguments(words: list[str] | None) -> dict[str, Any]:
     """Parse the words of --init as keyword arguments."""
     from ropecli.cli.encoding import key_values
 
-    found = key_values("--init", words)
+    found = key_values("--init", words, python=True)
     for key in found:
         if not key.isidentifier():
             msg = f"--init must be KEY=VALUE, KEY a Python name, got {key!r}"

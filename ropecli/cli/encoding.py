@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
+import keyword
 import os
 import re
 from collections import Counter
@@ -335,11 +337,17 @@ def parameters(words: list[str] | None) -> dict[str, Any]:
     return found
 
 
-def key_values(option: str, words: list[str] | None) -> dict[str, Any]:
+def key_values(option: str, words: list[str] | None, *, python: bool = False) -> dict[str, Any]:
     """Parse KEY=VALUE words of an option; values are JSON, or else plain words.
 
+    Args:
+        option: The option, by which messages name it.
+        words: What was given.
+        python: Take literals of Python too, and of other words none but identifiers, so that no
+            flag such as False becomes a text, which is true.
+
     Raises:
-        ArgumentError: A word without "=", or a key twice.
+        ArgumentError: A word without "=", a key twice, or a value that is none of these.
     """
     found: dict[str, Any] = {}
     for word in words or []:
@@ -353,8 +361,19 @@ def key_values(option: str, words: list[str] | None) -> dict[str, Any]:
         try:
             found[key] = json.loads(value)
         except (ValueError, RecursionError):
-            found[key] = value
+            found[key] = _python_value(f"{option} {key}", value) if python else value
     return found
+
+
+def _python_value(name: str, text: str) -> Any:
+    """Return the value of a literal of Python, or an identifier as it is."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        if text.isidentifier() and not keyword.iskeyword(text):
+            return text
+    msg = f"{name} must be a literal of Python or a plain word, got {text!r}"
+    raise ArgumentError(msg, "write a text in quotes within the quotes of the shell")
 
 
 def encoding_names(words: list[str]) -> list[str]:
@@ -370,6 +389,47 @@ def encoding_names(words: list[str]) -> list[str]:
     if "all" in names:
         return list(ENCODINGS)
     return [one_of("encoding", name, ENCODINGS) for name in dict.fromkeys(names)]
+
+
+def encoding_options(words: list[str] | None, names: list[str]) -> dict[str, dict[str, Any]]:
+    """Return the options that words of --set, NAME.KEY=VALUE, give to each of the encodings.
+
+    Raises:
+        ArgumentError: No such encoding, or an option without a spelling on a command line.
+    """
+    from ropecli.encodings.by_name import class_of
+
+    found, rest = by_encoding(parameters(words), names)
+    if rest:
+        msg = f"--set {rest[0]}: must be NAME.KEY, NAME one of {', '.join(names)}"
+        raise ArgumentError(msg)
+    for name, own in found.items():
+        for key in own if name != "rope" else ():  # of RoPE they are parameters of its type
+            # An option whose default is not a plain value has no spelling on a command line.
+            if not isinstance(getattr(class_of(name), key, 0), bool | int | float | str):
+                msg = f"--set {name}.{key}: only the Python API takes it"
+                raise ArgumentError(msg)
+    return found
+
+
+def by_encoding(
+    named: dict[str, Any], names: list[str]
+) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Sort NAME.KEY, or KEY where there is one encoding, by name; and return the other keys."""
+    from ropecli.encodings import ENCODINGS
+
+    found: dict[str, dict[str, Any]] = {name: {} for name in names}
+    rest = []
+    for full, value in named.items():
+        name, dot, key = full.partition(".")
+        if dot and name in ENCODINGS:
+            if name in found:  # one file of weights may serve several runs
+                found[name][key] = value
+        elif len(names) == 1:
+            found[names[0]][full] = value
+        else:
+            rest.append(full)
+    return found, rest
 
 
 def disambiguate(encodings: list[NamedRotary], sources: list[str]) -> list[NamedRotary]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -42,11 +43,11 @@ def identify(
     ] = None,
     dim: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Head dim, even. [default: all of the last axis]"),
+        typer.Option(metavar="N", help="Head dim, even. [default: recovered]"),
     ] = None,
     sequence_axis: Annotated[
         int | None,
-        typer.Option(metavar="AXIS", help="Axis of the positions. [default: the last but one]"),
+        typer.Option(metavar="AXIS", help="Axis of the positions. [default: recovered]"),
     ] = None,
     model: Annotated[
         list[str] | None,
@@ -94,16 +95,22 @@ def identify(
     candidates = _load_candidates(model or [], layer, sequence_length)
     ropes = {name: candidate.rope for name, candidate in candidates.items()}
     options = {name: _spell(each, sequence_length) for name, each in candidates.items()}
-    given: dict[str, Any] = {"head_dim": dim, "sequence_axis": sequence_axis, "dtype": dtype}
-    x, axes = read_sequences(before, tensor, **given)
-    y, _ = read_sequences(after, tensor_after, **given)
+    given: dict[str, Any] = {"head_dim": dim, "sequence_axis": sequence_axis}
+    x, axes = read_sequences(before, tensor, dtype=dtype, **given)
+    y, _ = read_sequences(after, tensor_after, dtype=dtype, **given)
+    where = None if positions is None else read_positions(positions)
+    result = recover(x, y, where, candidates=ropes, **given)
+    axes = replace(
+        axes,
+        sequence_axis=result.sequence_axis,
+        heads=result.heads,
+        head_dim=x.shape[-1] // result.heads,
+    )
     guesses = axis_notes(axes, axis_given=sequence_axis is not None, dim_given=dim is not None)
     page.note(
         *(spell_parameters(note, partial(option_of, "identify")) for note in guesses),
         *(f"{name}: {note}" for name, each in candidates.items() for note in each.notes),
     )
-    where = None if positions is None else read_positions(positions)
-    result = recover(x, y, where, candidates=ropes)
     parameters = page.parameters(
         tensor_after=tensor_after,
         dim=axes.head_dim,

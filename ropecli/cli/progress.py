@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,20 +31,15 @@ def progress_bar(
     if not wanted or not is_watched():
         yield None
         return
-    from rich.console import Console
-    from rich.markup import escape
     from rich.progress import (
         BarColumn,
         DownloadColumn,
         MofNCompleteColumn,
-        Progress,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
         TransferSpeedColumn,
     )
-
-    from ropecli.render.console import visible
 
     counts = {
         "bytes": (DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()),
@@ -52,13 +47,53 @@ def progress_bar(
         "seconds": (TimeElapsedColumn(),),
     }
     columns = (TextColumn("{task.description}"), BarColumn(), *counts[of])
+    with _shown(columns, name, after) as (bar, task):
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextlib.contextmanager
+def progress_line(
+    name: str, *, wanted: bool, after: float = 0.0
+) -> Iterator[Callable[[str], None] | None]:
+    """Give a function of what is being done, in words; None without a terminal.
+
+    Args:
+        name: What is worked on.
+        wanted: Show a line, if there is a terminal.
+        after: Seconds before the line appears.
+    """
+    if not wanted or not is_watched():
+        yield None
+        return
+    from rich.progress import TextColumn, TimeElapsedColumn
+
+    from ropecli.render.console import visible
+
+    columns = (
+        TextColumn("{task.description}"),
+        TextColumn("{task.fields[doing]}", markup=False),
+        TimeElapsedColumn(),
+    )
+    with _shown(columns, name, after) as (line, task):
+        yield lambda words: line.update(task, doing=visible(words))
+
+
+@contextlib.contextmanager
+def _shown(columns: Any, name: str, after: float) -> Iterator[tuple[Any, Any]]:
+    """Show columns on stderr until the work is done."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import Progress
+
+    from ropecli.render.console import visible
+
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    task = bar.add_task(escape(visible(name)), total=None)
+    task = bar.add_task(escape(visible(name)), total=None, doing="")
     appears = threading.Timer(after, bar.start)
     appears.daemon = True
     try:
         (appears if after else bar).start()
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        yield bar, task
     finally:
         if after:
             appears.cancel()

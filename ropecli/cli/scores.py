@@ -108,7 +108,7 @@ def scores(
     """
     from ropecli.analyses.scores import check_random_tokens
     from ropecli.analyses.scores import scores as analyse
-    from ropecli.cli.encoding import encoding_names
+    from ropecli.cli.encoding import encoding_names, encoding_options
     from ropecli.encodings import encoding
     from ropecli.numbers import at_least
 
@@ -130,7 +130,7 @@ def scores(
         check_random_tokens(max(queries, keys), width, seed)
     else:
         width = tokens.shape[1]
-    arrays, own = _weights(weights, names), _options(set, names)
+    arrays, own = _weights(weights, names), encoding_options(set, names)
     rotary = _rotary(rope, dim, own, width // max(heads, 1))
     sizes: dict[str, Any] = {"model_dim": width, "heads": heads, "head_dim": dim}
     if rotary is not None:
@@ -188,47 +188,11 @@ def _load(path: Path | None, model_dim: int | None) -> NDArray[np.float64] | Non
 
 
 def _weights(path: Path | None, names: list[str]) -> dict[str, dict[str, Any]]:
+    from ropecli.cli.encoding import by_encoding
     from ropecli.files.load import load_weights
 
-    found, rest = _by_encoding({} if path is None else load_weights(path), names)
+    found, rest = by_encoding({} if path is None else load_weights(path), names)
     if rest:
         msg = f"{path}: {rest[0]!r} must be NAME.WEIGHT, NAME one of {', '.join(names)}"
         raise FileError(msg)
     return found
-
-
-def _options(words: list[str] | None, names: list[str]) -> dict[str, dict[str, Any]]:
-    from ropecli.cli.encoding import parameters
-    from ropecli.encodings.by_name import class_of
-
-    found, rest = _by_encoding(parameters(words), names)
-    if rest:
-        msg = f"--set {rest[0]}: must be NAME.KEY, NAME one of {', '.join(names)}"
-        raise ArgumentError(msg)
-    for name, own in found.items():
-        for key in own if name != "rope" else ():  # of RoPE they are parameters of its type
-            # An option whose default is not a plain value has no spelling on a command line.
-            if not isinstance(getattr(class_of(name), key, 0), bool | int | float | str):
-                msg = f"--set {name}.{key}: only the Python API takes it"
-                raise ArgumentError(msg)
-    return found
-
-
-def _by_encoding(
-    named: dict[str, Any], names: list[str]
-) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Sort NAME.KEY, or KEY where there is one encoding, by name; and return the other keys."""
-    from ropecli.encodings import ENCODINGS
-
-    found: dict[str, dict[str, Any]] = {name: {} for name in names}
-    rest = []
-    for full, value in named.items():
-        name, dot, key = full.partition(".")
-        if dot and name in ENCODINGS:
-            if name in found:  # one file of weights may serve several runs
-                found[name][key] = value
-        elif len(names) == 1:
-            found[names[0]][full] = value
-        else:
-            rest.append(full)
-    return found, rest

@@ -64,18 +64,20 @@ def verify(
       ropecli verify --dim 64 --dtype bfloat16 --errors
       ropecli verify --model example:llama-3.1-8b
       ropecli verify --encoding alibi
+      ropecli verify --encoding t5 --set bidirectional=false
 
     Check the laws of RoPE on ropecli's own rotation. For your implementation: ropecli check; for
     a model: ropecli lint and ropecli trace. The laws are those of RoFormer Eq. 11-16 and 34-37,
     in every dtype and in both layouts, held against an independent reference. Exit code 1 if a
-    law fails. With --encoding, check the laws of other positional encodings, and those that
-    they must violate.
+    law fails. With --encoding, check other positional encodings against the formulas of their
+    papers, at every option; --set chooses options, as NAME.KEY=VALUE for several encodings.
     """
     from ropecli.checks.verify import MAX_POSITION, join
     from ropecli.checks.verify import verify as judge
     from ropecli.checks.verify_encoding import EncodingVerifications, verify_encoding
     from ropecli.cli.encoding import (
         encoding_names,
+        encoding_options,
         refuse_beside_encoding,
         refuse_without_encoding,
     )
@@ -85,7 +87,7 @@ def verify(
     sizes = {"model_dim": model_dim, "heads": heads}
     if encoding:
         refuse_beside_encoding(
-            **rope.numbers | {"layout": layout, "rotary_offset": rotary_offset},
+            **rope.numbers | {"layout": layout, "rotary_offset": rotary_offset, "set": None},
             model=rope.model,
             layer=rope.layer,
             context=rope.context,
@@ -96,10 +98,11 @@ def verify(
         )
         given = SIZES | {name: size for name, size in sizes.items() if size is not None}
         names = encoding_names(encoding)
+        own = encoding_options(rope.set, names)
         with page.working():
-            parts = tuple(verify_encoding(name, seed=seed, **given) for name in names)
+            parts = tuple(verify_encoding(n, seed=seed, **given, **own[n]) for n in names)
         found = EncodingVerifications(parts=parts)
-        parameters = {"encoding": ",".join(names), **given, "seed": seed}
+        parameters = {"encoding": ",".join(names), **given, "set": rope.set, "seed": seed}
         page.show(found, parameters, errors=errors, explain=explain)
         return found.passed
     refuse_without_encoding(**sizes)

@@ -52,7 +52,7 @@ def encoding(
     kind = class_of(name)
     sizes = _sizes(model_dim, heads, head_dim)
     own = {field: value for field, value in options.items() if value is not None}
-    allowed = [f for f in inspect.signature(kind).parameters if f not in ("sizes", "weights")]
+    allowed = option_names(kind)
     for option in own:
         if option not in allowed:
             msg = f"encoding {name} has no option {option!r}; it has {', '.join(allowed) or 'none'}"
@@ -63,12 +63,51 @@ def encoding(
     for extra in given.keys() - shapes.keys():
         msg = f"encoding {name} has no weight {extra!r}; it has {', '.join(shapes) or 'none'}"
         raise ArgumentError(msg)
-    complete = {k: _check_weight(k, v, shapes[k]) for k, v in given.items()}
+    checked = {k: _check_weight(k, v, shapes[k]) for k, v in given.items()}
+    return kind(sizes=sizes, weights=_complete(kind, shapes, checked, seed), **own)
+
+
+def with_options(
+    encoding: Encoding, *, sizes: Sizes | None = None, seed: int = 0, **options: Any
+) -> Encoding:
+    """Return an encoding of the same class with other sizes and options.
+
+    Args:
+        encoding: Its weights are kept where they fit.
+        sizes: Those of the encoding by default.
+        seed: Seed of the other weights.
+        **options: In place of its own.
+    """
+    sizes = encoding.sizes if sizes is None else sizes
+    kind = type(encoding)
+    own = {name: getattr(encoding, name) for name in option_names(kind)} | options
+    shapes = kind.shapes(sizes, **own)
+    fitting = {
+        name: weight
+        for name, weight in encoding.weights.items()
+        if shapes.get(name) == weight.shape
+    }
+    return kind(sizes=sizes, weights=_complete(kind, shapes, fitting, seed), **own)
+
+
+def option_names(kind: type[Encoding]) -> list[str]:
+    """Return the names of the options of a class of encodings."""
+    return [f for f in inspect.signature(kind).parameters if f not in ("sizes", "weights")]
+
+
+def _complete(
+    kind: type[Encoding],
+    shapes: dict[str, tuple[int, ...]],
+    given: dict[str, NDArray[np.float64]],
+    seed: int,
+) -> dict[str, NDArray[np.float64]]:
+    """Return weights of all shapes: those that are given, and random ones."""
+    complete = dict(given)
     for missing in shapes.keys() - complete.keys():
         # Seeded with its name too, so that encodings share the weights that both have.
         random = np.random.default_rng([seed, *missing.encode()])
         complete[missing] = kind.sample_weight(missing, shapes[missing], random)
-    return kind(sizes=sizes, weights=complete, **own)
+    return complete
 
 
 def with_table(name: str, length: int, **arguments: Any) -> Encoding:

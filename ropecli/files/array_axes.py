@@ -78,7 +78,7 @@ def understand_axes(
     dim = dim or last
     axis: int | None = ndim - 2 if ndim > 1 else None
     if sequence_axis is not None:
-        axis = _from_start(sequence_axis, ndim)
+        axis = axis_from_start(sequence_axis, ndim)
     return Axes(stored=stored, sequence_axis=axis, heads=last // dim, head_dim=dim)
 
 
@@ -162,7 +162,13 @@ def _slowest_first(axes: Axes) -> list[int]:
     return order[::-1] if axes.stored.fortran_order else order
 
 
-def _from_start(axis: object, ndim: int) -> int:
+def axis_from_start(axis: object, ndim: int) -> int:
+    """Return an axis of the positions, 0 or more.
+
+    Raises:
+        ArgumentError: There is no such axis.
+        ArgumentTypeError: It is not an integer.
+    """
     axis = integer("sequence axis", axis)
     if ndim == 1:
         msg = f"a single vector has no sequence axis, got {axis}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.arrays import DTYPES
+from ropecli.arrays import DTYPES, as_sequences
 from ropecli.errors import ArgumentError, FileError
 from ropecli.files.array_axes import understand_axes
 from ropecli.files.arrays import choose, open_array, read_part, read_whole
@@ -65,7 +65,7 @@ def read_sequences(
     sequence_axis: int | None = None,
     dtype: str | None = None,
 ) -> tuple[NDArray[Any], Axes]:
-    """Read a tensor as (..., sequence, head_dim), with the axes that it has in the file.
+    """Read a tensor of several positions, with its axes.
 
     Args:
         path: As in `read_tensor`.
@@ -88,11 +88,7 @@ def read_sequences(
             "expected two axes or more, the last of them along the vectors"
         )
         raise FileError(msg)
-    rows = np.moveaxis(array, axes.sequence_axis, -2)
-    if axes.heads > 1:
-        heads = rows.reshape(*rows.shape[:-1], axes.heads, axes.head_dim)
-        rows = heads.swapaxes(-2, -3)
-    return rows, axes
+    return array, axes
 
 
 def read_layers(
@@ -102,7 +98,7 @@ def read_layers(
     head_dim: int | None = None,
     sequence_axis: int | None = None,
 ) -> NDArray[Any]:
-    """Read one tensor as `read_sequences`, or several of one shape as (layers, ...).
+    """Read one tensor as (..., sequence, head_dim), or several of one shape as (layers, ...).
 
     Args:
         path: As in `read_tensor`.
@@ -122,7 +118,9 @@ def read_layers(
     names.sort(key=lambda name: [int(digits) for digits in re.findall(r"\d+", name or "")])
 
     def read(name: str | None) -> NDArray[Any]:
-        return read_sequences(path, name, head_dim=head_dim, sequence_axis=sequence_axis)[0]
+        array, axes = read_sequences(path, name, head_dim=head_dim, sequence_axis=sequence_axis)
+        assert axes.sequence_axis is not None
+        return as_sequences(array, axes.sequence_axis, axes.head_dim)
 
     first = read(names[0])
     if len(names) == 1:

@@ -68,6 +68,10 @@ class DoubleDouble:
 
     __rmul__ = __mul__
 
+    def reshape(self, *shape: int) -> DoubleDouble:
+        """Return the numbers in another shape."""
+        return DoubleDouble(self.high.reshape(shape), self.low.reshape(shape))
+
     def sqrt(self) -> DoubleDouble:
         """Return square roots, by a step of Newton's from those of float64."""
         root = np.sqrt(self.high)

@@ -153,7 +153,6 @@ def deepseek_yarn(
 
 
 telechat3_yarn = deepseek_yarn
-RAMPS_OVER_PAIRS = (yarn, deepseek_yarn)  #: Types whose ramp is linear in the index of the pair.
 
 
 def longrope(

@@ -109,9 +109,12 @@ def as_complex(
 
 
 def planar(
-    pair: NDArray[np.float64], cosine: float, sine: float, attention_factor: float = 1.0
+    pair: NDArray[np.float64],
+    cosine: NDArray[np.float64] | float,
+    sine: NDArray[np.float64] | float,
+    attention_factor: float = 1.0,
 ) -> NDArray[np.float64]:
-    """One pair by the 2 x 2 matrix of Eq. 13: (2,) float64."""
+    """One pair by the 2 x 2 matrix of Eq. 13, (2,) float64; or several, (2, count)."""
     return np.array(
         [
             attention_factor * (cosine * pair[0] - sine * pair[1]),

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
     Weights = Mapping[str, Array]
+    #: For each rotated pair its two coordinates, theta and the attention factor A.
+    Turns = Sequence[tuple[int, int, float, float]]
     #: Head, query, key, x_m W_q and x_n W_k.
     Entry = Callable[[int, int, int, Array, Array], float]
 
@@ -44,9 +46,62 @@ def nope(x_query: Array, x_key: Array, _m: Array, _n: Array, weights: Weights) -
     return _every(x_query, x_key, weights, lambda _h, _a, _b, q, k: float(q @ k / root))
 
 
-def rope(x_query: Array, x_key: Array, m: Array, n: Array, weights: Weights) -> Array:
-    """Re sum_i q_i conj(k_i) e^{i (m-n) theta_i} / sqrt(d) (RoFormer Eq. 12 and 16)."""
-    return xpos(x_query, x_key, m, n, weights, scale_base=math.inf)
+def rope(
+    x_query: Array,
+    x_key: Array,
+    m: Array,
+    n: Array,
+    weights: Weights,
+    *,
+    turns: Turns = (),
+    softmax_factor: float = 1.0,
+) -> Array:
+    """Re sum_i A^2 q_i conj(k_i) e^{i (m-n) theta_i} / sqrt(d) (RoFormer Eq. 12 and 16).
+
+    Coordinates in none of the pairs that are given add their plain product.
+    """
+    if not turns:
+        return xpos(x_query, x_key, m, n, weights, scale_base=math.inf)
+    root = _root(weights) / softmax_factor
+
+    def entry(_h: int, a: int, b: int, q: Array, k: Array) -> float:
+        rest = set(range(len(q)))
+        total = 0.0
+        for i, j, theta, factor in turns:
+            turn = factor**2 * cmath.exp(1j * (m[a] - n[b]) * theta)
+            total += (complex(q[i], q[j]) * complex(k[i], -k[j]) * turn).real
+            rest -= {i, j}
+        return (total + sum(float(q[c] * k[c]) for c in rest)) / root
+
+    return _every(x_query, x_key, weights, entry)
+
+
+def rope_code(position: float, dim: int, turns: Turns = ()) -> Array:
+    """A vector of ones, turned to a position."""
+    code = np.ones(dim)
+    for i, j, theta, factor in turns or _plain_turns(dim):
+        turned = factor * complex(1, 1) * cmath.exp(1j * position * theta)
+        code[i], code[j] = turned.real, turned.imag
+    return code
+
+
+def _plain_turns(dim: int, base: float = 10_000.0) -> Turns:
+    return [(2 * i, 2 * i + 1, base ** (-2 * i / dim), 1.0) for i in range(dim // 2)]
+
+
+def xpos_code(
+    position: float,
+    dim: int,
+    base: float = 10_000.0,
+    scale_base: float = 512.0,
+    gamma: float = 0.4,
+) -> Array:
+    """A vector of ones, turned and shrunk as a query at a position."""
+    code = rope_code(position, dim, _plain_turns(dim, base))
+    for c in range(dim):
+        zeta = (c // 2 * 2 / dim + gamma) / (1 + gamma)
+        code[c] *= zeta ** (position / scale_base)
+    return code
 
 
 def xpos(
@@ -148,16 +203,36 @@ def shaw_attention(
     clip: int = 16,
     as_printed: bool = False,
 ) -> Array:
-    """sum_j softmax_j(e_ij) (x_j W_v + a_clip(j-i)), Shaw et al. 2018, Eq. 3."""
-    heads, _, head_dim = weights["query"].shape
-    e = shaw(x_query, x_key, m, n, weights, clip=clip, as_printed=as_printed)
-    out = np.zeros((heads, len(x_query), head_dim))
-    for h in range(heads):
-        for a in range(len(x_query)):
-            total = sum(math.exp(e[h, a, b]) for b in range(len(x_key)))
-            for b, y in enumerate(x_key):
-                v = _shaw_side("value", y, m[a], n[b], h, weights, clip, as_printed)
-                out[h, a] += math.exp(e[h, a, b]) / total * v
+    """`shaw_output` of softmax_j(e_ij), e the scores."""
+    e = np.exp(shaw(x_query, x_key, m, n, weights, clip=clip, as_printed=as_printed))
+    share = e / e.sum(axis=2, keepdims=True)
+    return shaw_output(share, x_key, m, n, weights, clip=clip, as_printed=as_printed)
+
+
+def shaw_output(
+    attention: Array,
+    x_key: Array,
+    m: Array,
+    n: Array,
+    weights: Weights,
+    *,
+    clip: int = 16,
+    as_printed: bool = False,
+) -> Array:
+    """sum_j attention_ij (x_j W_v + a_clip(j-i)), Shaw et al. 2018, Eq. 3."""
+    out = np.zeros((*attention.shape[:2], weights["value"].shape[2]))
+    for h, a, b in np.ndindex(*attention.shape):
+        i, j = float(m[a]), float(n[b])
+        v = _shaw_side("value", x_key[b], i, j, h, weights, clip, as_printed)
+        out[h, a] += attention[h, a, b] * v
+    return out
+
+
+def output(attention: Array, x_key: Array, weights: Weights) -> Array:
+    """sum_n attention_mn x_n W_v (RoFormer Eq. 2); x_n + p_n for x_n in Eq. 3."""
+    out = np.zeros((*attention.shape[:2], weights["value"].shape[2]))
+    for h, a, b in np.ndindex(*attention.shape):
+        out[h, a] += attention[h, a, b] * (x_key[b] @ weights["value"][h])
     return out
 
 
@@ -236,7 +311,9 @@ def t5_bucket(relative: int, num_buckets: int, max_distance: int, bidirectional:
     if distance < exact:
         return first + distance
     share = math.log(distance / exact) / math.log(max_distance / exact)
-    return first + min(exact + math.floor(share * (num_buckets - exact)), num_buckets - 1)
+    # A whole number of steps may come out as a little less.
+    steps = math.floor(share * (num_buckets - exact) + 1e-9)
+    return first + min(exact + steps, num_buckets - 1)
 
 
 def tupe(
@@ -384,17 +461,24 @@ def cope(
 
     Golovneva et al. 2024; as in the paper's listing, sigmoid and q.k take q.k / sqrt(d).
     """
-    root = _root(weights)
-    inside, outside = (root, 1.0) if as_listed else (1.0, root)
+    inside, outside = (_root(weights), 1.0) if as_listed else (1.0, _root(weights))
     table = weights["position"]
-
-    def entry(h: int, a: int, b: int, q: Array, _k: Array) -> float:
+    out = np.empty((len(weights["query"]), len(x_query), len(x_key)))
+    for h, a in np.ndindex(*out.shape[:2]):
+        q = x_query[a] @ weights["query"][h]
         logits = [float(q @ (y @ weights["key"][h])) / inside for y in x_key]
-        between = [t for t in range(len(x_key)) if n[b] <= n[t] <= m[a]]
-        position = min(sum(1 / (1 + math.exp(-logits[t])) for t in between), p_max - 1)
-        low, high = math.floor(position), math.ceil(position)
-        share = position - low
-        own = (q @ table[low]) * (1 - share) + (q @ table[high]) * share
-        return float((logits[b] + own) / outside)
+        gates = [_sigmoid(logit) for logit in logits]
+        for b in range(len(x_key)):
+            between = [gate for gate, at in zip(gates, n, strict=True) if n[b] <= at <= m[a]]
+            position = min(sum(between), p_max - 1)
+            low, high = math.floor(position), math.ceil(position)
+            share = position - low
+            own = (q @ table[low]) * (1 - share) + (q @ table[high]) * share
+            out[h, a, b] = (logits[b] + own) / outside
+    return out
 
-    return _every(x_query, x_key, weights, entry)
+
+def _sigmoid(logit: float) -> float:
+    if logit < 0:
+        return math.exp(logit) / (1 + math.exp(logit))
+    return 1 / (1 + math.exp(-logit))

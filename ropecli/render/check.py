@@ -21,10 +21,12 @@ def as_json(result: Verdict, **_: object) -> dict[str, Any]:
     identified = result.identified
     return {
         "passed": result.passed,
+        "unfinished": result.unfinished,
         "diagnosis": result.diagnosis,
         "checks": result.checks,
         "identified": None if identified is None else identify.as_json(identified),
         "convention": result.convention.options(),
+        "arrangements": result.arrangements,
         "notes": result.notes,
         "findings": result.findings,
         "loosened": result.loosened,
@@ -57,6 +59,9 @@ def page(
 
 
 def _answer(result: Verdict, target: str, model: str | None) -> str:
+    cut = f": {result.unfinished}" if result.unfinished else ""
+    if result.passed is None:
+        return f"UNKNOWN  {target} is not judged yet{cut}, none fails"
     verdict = "PASS" if result.passed else "FAIL"
     if result.expect is None:
         said = "is a RoPE" if result.passed else "is not a correct RoPE"
@@ -69,7 +74,7 @@ def _answer(result: Verdict, target: str, model: str | None) -> str:
             said += " by the laws that it was judged by"
         if result.passed is False and not _of_convention(result):
             said = f"is the RoPE {which}, but not always"
-    return f"{verdict}  {target} {said}"
+    return f"{verdict}  {target} {said}{cut}"
 
 
 def _of_convention(result: Verdict) -> bool:
@@ -94,6 +99,8 @@ def _facts(result: Verdict, width: int) -> list[str]:
             more += f", attention factor {found.attention_factor:.6g}"
         rows.append(("found", f"{label(found.rotary)}, {found.layout}{more}"))
     rows.append(("called", result.convention.options()))
+    if others := result.arrangements[1:]:
+        rows.append(("also", f"with axes {' and '.join(repr(axes) for axes in others)}"))
     rows += [("note", words) for words in (*result.findings, *result.notes)]
     if result.loosened:
         rows.append(("loosened", "; ".join(result.loosened)))

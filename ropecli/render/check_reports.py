@@ -72,6 +72,13 @@ def junit(result: Verdict, target: str, _code: Any = None) -> bytes:
         elif all(check.passed is None for check in checks):
             counts["skipped"] += 1
             ElementTree.SubElement(case, "skipped", message=visible(checks[0].note or ""))
+    if result.unfinished:
+        counts["tests"] += 1
+        counts["errors"] += 1
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=visible(target), name="budget", time="0"
+        )
+        ElementTree.SubElement(case, "error", message=result.unfinished, type="budget")
     suite.attrib.update({name: str(count) for name, count in counts.items()})
     said = [*result.findings, *result.notes, *result.loosened, result.diagnosis or ""]
     if text := "\n".join(visible(line) for line in said if line):
@@ -101,6 +108,7 @@ def sarif(result: Verdict, target: str, code: Any = None) -> bytes:
         for check in laws.values()
     ]
     rules.append({"id": "finding", "shortDescription": {"text": "unusual, and yet correct"}})
+    rules.append({"id": "budget", "shortDescription": {"text": "the budget ended the run"}})
     ids = [rule["id"] for rule in rules]
     where = _location(target, code)
     results = [
@@ -151,6 +159,8 @@ def _results(result: Verdict) -> Iterator[tuple[str, str, str]]:
     for index, check in enumerate(failed.values()):
         cause = f"{visible(result.diagnosis)}. " if index == 0 and result.diagnosis else ""
         yield _slug(check.name), "error", cause + _message(check)
+    if result.unfinished:
+        yield "budget", "error", f"the budget ended the run: {result.unfinished}"
     for text in result.findings:
         yield "finding", "note", visible(text)
 

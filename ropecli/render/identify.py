@@ -117,7 +117,7 @@ def _sentence(result: Identification, rope: Rotary) -> str:
     parts.append(LAYOUTS.get(rope.layout, "custom pairs"))
     if rope.reorders:
         parts.append("written in another order")
-    parts.append(extent(rope))
+    parts.append(extent(rope) + (f" of {result.heads} heads" if result.heads > 1 else ""))
     if rope.direction == "reversed":
         parts.append("reversed direction")
     if rope.axes > 1:
@@ -140,6 +140,10 @@ def extent(rope: Rotary) -> str:
 def _rows(result: Identification, rope: Rotary) -> list[list[str]]:
     """Return the table: a name and a value each."""
     rows = [["layout", _pairs(rope.pairs_in)]]
+    if result.transposed:
+        rows.append(["positions along", f"axis {result.sequence_axis}, not the last but one"])
+    if result.heads > 1:
+        rows.append(["heads", f"{result.heads} side by side along the last axis"])
     if rope.reorders:
         rows.append(["written", _pairs(rope.pairs_out)])
     if rope.rotary_dim != rope.head_dim:
@@ -309,6 +313,8 @@ def _as_flags(result: Identification, models: Models | None, width: int) -> Iter
     yield lines[-1]
     if positions := _positions_of_encode(result):
         yield f"  encode takes the positions: {positions}"
+    if result.transposed:
+        yield f"  encode takes the axis: --sequence-axis {result.sequence_axis}"
 
 
 def _positions_of_encode(result: Identification) -> str:

@@ -62,7 +62,8 @@ def test_a_batch_of_the_wrong_shape_is_still_a_refusal() -> None:
 
     verdict = judge_small(one)
     assert failures(verdict) == []
-    assert "refuses batched positions" in str(checks_of(verdict, "left padding")[0].note)
+    note = checks_of(verdict, "left padding")[0].note
+    assert note == "takes no separate positions for each sequence"
 
 
 def test_infinite_rows_before_are_no_crash() -> None:

@@ -96,7 +96,7 @@ def test_a_target_may_refuse_what_it_does_not_do() -> None:
     assert said["negative positions"] == (
         "refuses negative positions: IndexError: position out of range"
     )
-    assert "one sequence at a time" in said["batched positions"]
+    assert said["batched positions"] == "takes no separate positions for each sequence"
     assert not check_here(picky, head_dim=32, context_length=16_384).passed
 
 

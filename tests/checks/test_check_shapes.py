@@ -109,7 +109,7 @@ SEEN = seen()
         (lambda r: r["row"] >= r["length"] - r["length"] % 64,
          "the last n mod 64 rows of a sequence of n"),
         (lambda r: (r["head"] == 3) & (r["dtype"] == "float16"),
-         "the 4th head, in calls of float16"),
+         "the 4th head in calls of float16"),
         (lambda r: r["head"] >= 0, EVERY),
         (lambda r: np.random.default_rng(0).random(len(r["head"])) < 0.05, None),
         *slow_rows(
@@ -123,7 +123,7 @@ SEEN = seen()
             (lambda r: r["position"] > 0, "every row but those at position 0"),
             (lambda r: (r["head"] >= 8) & (r["position"] > 0), "heads from the 9th on"),
             (lambda r: (r["position"] >= 140) & (r["position"] % 2 == 1),
-             "some of the positions from 141 on"),
+             "rows of a sequence 2n + 1 and positions from 141 on"),
             (lambda r: r["head"] < 0, None),
         ),
     ],
@@ -279,7 +279,9 @@ def test_a_right_one_passes_all() -> None:
 @pytest.mark.slow
 def test_laws_that_fail_because_of_a_shape_say_so() -> None:
     verdict = judge(last_rows, ignore=(), form="apply")
-    assert verdict.diagnosis == "the last n mod 64 rows of a sequence of n come out wrong"
+    assert verdict.diagnosis == (
+        "the last n mod 64 rows of a sequence of n come out wrong: they are not rotated"
+    )
     (cause,) = {each.follows for each in verdict.checks if each.follows}
     alone = [each.name for each in verdict.checks if each.passed is False and not each.follows]
     assert alone == [cause]
@@ -293,7 +295,8 @@ def test_shapes_that_keep_to_what_is_expected_are_the_right_ones() -> None:
         return turn(x, positions + (x.shape[-3] % 4 != 0))
 
     verdict = judge(late, ignore=(), expect=HALF, form="apply")
-    words = "calls whose number of heads is not a multiple of 4 come out wrong"
+    words = "calls whose number of heads is not a multiple of 4 come out wrong: they are rotated "
+    words += "by their position + 1"
     assert assert_failed(verdict, "every shape").note == words
     assert verdict.diagnosis == f"positions have an offset of 1, expected 0; {words}"
 
@@ -372,5 +375,5 @@ def test_a_factor_on_keys_alone_is_named() -> None:
         return turn(q, positions), turn(k, positions)
 
     verdict = judge(stretch, select="keys")
-    assert assert_failed(verdict, "keys").note == "keys are 1.5 times as long as queries"
+    assert assert_failed(verdict, "keys").note == "keys are 1.5 times as long as they should be"
     assert failures(judge(right, select="keys")) == []

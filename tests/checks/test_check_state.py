@@ -53,10 +53,31 @@ def test_an_instance_is_left_as_it_was_by_another() -> None:
     SharedBase.bases.clear()
     verdict = judge(SharedBase, form="module", context_length=2048)
     assert failures(verdict) == ["two instances"]
-    assert "base counts for the first instance only" in str(verdict.diagnosis)
+    assert "counts for the first instance only" in str(verdict.diagnosis)
     verdict = judge_once(LastBase, form="module")
     assert failures(verdict) == ["two instances"]
     assert assert_failed(verdict, "two instances").counterexample is not None
+
+
+class UnusedBase(Module):
+    """Its base counts for nothing."""
+
+    def forward(self, x: Array, positions: Array) -> Array:
+        return turn(x, positions)
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        (UnusedBase, "base has no effect"),
+        (SharedBase, "base counts for the first instance only: what is kept is kept for all"),
+    ],
+)
+def test_a_base_without_effect_is_told_from_one_that_is_kept(target: Any, words: str) -> None:
+    SharedBase.bases.clear()
+    verdict = judge_once(target, form="module", select="two instances", isolated=True)
+    assert str(verdict.diagnosis).endswith(words)
+    assert ("share" in str(verdict.diagnosis)) is (target is SharedBase)
 
 
 class AfterShort(Module):

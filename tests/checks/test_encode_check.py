@@ -119,20 +119,25 @@ def test_tables_in_float32_are_right_and_their_error_is_shown(tmp_path: Path) ->
     assert not compared(tmp_path, wide, float32_tables(wide), rope=rope).passed
 
 
-def turned(x: NDArray[Any], *, angle: float = 0.0, factor: float = 1.0) -> NDArray[Any]:
-    """The rotation, with the first pair of position 1,000 turned and stretched once more."""
+def turned(
+    x: NDArray[Any], *, pair: int = 1, angle: float = 0.0, factor: float = 1.0
+) -> NDArray[Any]:
+    """The rotation, with a pair of position 1,000 turned and stretched once more."""
     y = rotate(x, ROPE).astype("f8")
-    pair = (y[1_000, 0] + 1j * y[1_000, 1]) * np.exp(1j * angle) * factor
-    y[1_000, :2] = pair.real, pair.imag
+    z = (y[1_000, 2 * pair] + 1j * y[1_000, 2 * pair + 1]) * np.exp(1j * angle) * factor
+    y[1_000, 2 * pair : 2 * pair + 2] = z.real, z.imag
     return y.astype(x.dtype)
 
 
 @pytest.mark.parametrize(
     ("dtype", "wrong", "passed"),
     [
-        # Pair 0 turns by one radian a position: 4 * 2^-24 * 1,000 = 2.4e-4 are allowed.
-        ("f4", {"angle": 2.0e-4}, True),
-        ("f4", {"angle": 2.8e-4}, False),
+        # Pair 1 turns by 0.1 a position: (7 + 3 ln 10) 2^-24 * 100 = 8.3e-5 are allowed.
+        ("f4", {"angle": 7.8e-5}, True),
+        ("f4", {"angle": 8.8e-5}, False),
+        # Pair 0 turns by 1, which is exact, and 1,000 is: only vectors round.
+        ("f4", {"pair": 0, "angle": 2e-7}, True),
+        ("f4", {"pair": 0, "angle": 1e-6}, False),
         # Of the length 8 * 2^-24 = 4.8e-7, wherever it stands.
         ("f4", {"factor": 1 + 2.4e-7}, True),
         ("f4", {"factor": 1 + 1e-6}, False),
@@ -141,7 +146,7 @@ def turned(x: NDArray[Any], *, angle: float = 0.0, factor: float = 1.0) -> NDArr
     ],
 )
 def test_angle_and_length_are_judged_apart(
-    tmp_path: Path, dtype: str, wrong: dict[str, float], passed: bool
+    tmp_path: Path, dtype: str, wrong: dict[str, Any], passed: bool
 ) -> None:
     x = random_array(1_001, 8, dtype=dtype)
     assert compared(tmp_path, x, turned(x, **wrong)).passed is passed

@@ -1,4 +1,4 @@
-"""Every encoding satisfies its laws, violates those it must, and a wrong one is caught."""
+"""Every encoding is as its formula says, at every option, and a wrong one is caught."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ import pytest
 from numba import config
 from numpy.typing import NDArray
 
-from ropecli.checks.encoding_laws import OWN
+from ropecli import rope
+from ropecli.checks.encoding_laws import laws_of
+from ropecli.checks.encoding_laws.options import VALUES, variants
 from ropecli.checks.verify_encoding import verify_encoding, verify_instance
 from ropecli.encodings import ENCODINGS, Encoding
 from ropecli.encodings import encoding as make_encoding
+from ropecli.encodings.by_name import class_of, option_names
 from ropecli.encodings.types.nope import Nope
+from ropecli.encodings.types.sinusoidal import EXPONENTS, ORDERS
 from ropecli.errors import ArgumentError
 
 pytestmark = pytest.mark.slow
@@ -24,37 +28,19 @@ pytestmark = pytest.mark.slow
 COMPILED = not config.DISABLE_JIT
 #: Model dim and heads; a head of 4 coordinates shows what a head of 16 does.
 SIZES = [(64, 4), (2, 1), (24, 3), (24, 12)] if COMPILED else [(2, 1), (12, 3)]
-FEW: dict[str, Any] = {"model_dim": 64 if COMPILED else 8, "heads": 4 if COMPILED else 2}
-HEAD_DIM = FEW["model_dim"] // FEW["heads"]
+FEW: dict[str, Any] = {"model_dim": 8, "heads": 2}
 
 Array = NDArray[np.float64]
 Scores = Callable[..., Array]
 #: From an encoding's own scores, wrong ones.
 Mutation = Callable[[Scores], Scores]
 
-#: Laws of relative encodings that theory says fail, and those of absolute ones.
-RELATIVE = {"symmetry", "bounded"}
-ABSOLUTE = RELATIVE | {"translation invariance"}
-FAILS: dict[str, set[str]] = {
-    "alibi": RELATIVE | {"slopes of 12 heads are geometric"},
-    "cope": RELATIVE | {"any key may be put in"},
-    "deberta": RELATIVE | {"p2c at n - m, as printed"},
-    "fire": ABSOLUTE | {"relative beyond L"},
-    "kerple": {"bounded"},
-    "learned": ABSOLUTE | {"shift is a matrix"},
-    "nope": set(),
-    "rope": {"symmetry", "keys may change places"},
-    "shaw": RELATIVE | {"alike from k - 1 on"},
-    "sinusoidal": ABSOLUTE | {"position part is relative, any W_q, W_k"},
-    "t5": RELATIVE | {"the last bucket begins at max_distance", "content is q . k / sqrt(d)"},
-    "transformer_xl": RELATIVE | {"relative shift, keys after the query"},
-    "tupe": ABSOLUTE | {"shift is a matrix", "[CLS] is a position"},
-    "xpos": RELATIVE | {"scores = RoPE's"},
-}
+#: Encodings of which theory says that they are not translation invariant.
+ABSOLUTE = {"fire", "learned", "sinusoidal", "tupe"}
 
 
 def wrong_laws(encoding: Encoding) -> set[str]:
-    return {check.name for check in verify_instance(encoding).checks if not check.passed}
+    return {check.name for check in verify_instance(encoding).checks if check.passed is False}
 
 
 def mutant(name: str, mutation: Mutation, method: str = "scores") -> Encoding:
@@ -81,7 +67,8 @@ def test_every_encoding_is_as_theory_says(name: str, sizes: tuple[int, int]) -> 
     assert [check for check in got.checks if not check.passed] == []
     assert got.passed
     assert got.seed == 3
-    assert {check.name for check in got.checks if check.expected == "fails"} == FAILS[name]
+    fails = {check.name for check in got.checks if check.expected == "fails"}
+    assert fails == ({"translation invariance"} if name in ABSOLUTE else set())
     names = [check.name for check in got.checks]
     assert len(set(names)) == len(names)
     for check in got.checks:
@@ -90,9 +77,26 @@ def test_every_encoding_is_as_theory_says(name: str, sizes: tuple[int, int]) -> 
         assert (check.max_error <= check.tolerance) == (check.expected == "holds")
 
 
-def test_every_encoding_has_laws_of_its_own() -> None:
-    assert set(OWN) == set(ENCODINGS) == set(FAILS)
-    assert all(OWN.values())
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_every_option_is_judged_at_several_values(name: str) -> None:
+    kind = class_of(name)
+    assert set(VALUES[name]) == set(option_names(kind))
+    judged = [each for _, each in variants(make_encoding(name, **FEW), {})]
+    for option in VALUES[name]:
+        seen = {str(getattr(each, option)) for each in judged}
+        assert str(getattr(kind, option)) in seen
+        assert len(seen) > 1
+    kinds = {"order": set(ORDERS), "exponent": set(EXPONENTS), "kind": {"log", "power"}}
+    for option, values in VALUES[name].items():
+        assert kinds.get(option, set(values)) == set(values)
+
+
+def test_options_that_are_chosen_stay() -> None:
+    made = make_encoding("deberta", **FEW, clip=5)
+    judged = [each for _, each in variants(made, {"clip": 5})]
+    assert {each.clip for each in judged if hasattr(each, "clip")} == {5}
+    assert len(judged) == 4
+    assert verify_encoding("deberta", **FEW, clip=5).passed
 
 
 @pytest.mark.parametrize("name", ENCODINGS)
@@ -103,24 +107,34 @@ def test_scores_that_are_a_millionth_off_are_caught(name: str) -> None:
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_scores_that_are_no_numbers_violate_nothing(name: str) -> None:
     wrong = wrong_laws(mutant(name, scaled(np.nan)))
-    assert {"scores = reference", "translation invariance", "symmetry"} <= wrong
+    assert {"scores = reference", "translation invariance"} <= wrong
 
 
 def changed(**options: Any) -> Mutation:
-    """The encoding with other options than it says."""
-    return lambda own: lambda self, *given: own(dataclasses.replace(self, **options), *given)
+    """The encoding with other options than it says; a function is called with what it says."""
+
+    def values(self: Any) -> dict[str, Any]:
+        return {k: v(getattr(self, k)) if callable(v) else v for k, v in options.items()}
+
+    return lambda own: lambda self, *given: own(dataclasses.replace(self, **values(self)), *given)
+
+
+def weights_changed(**changes: Callable[[Any], Array]) -> Mutation:
+    """The encoding with other weights; each is called with all of them."""
+
+    def wrong(own: Scores) -> Scores:
+        def scores(self: Any, *given: Any) -> Array:
+            w = self.weights
+            other = {name: change(w) for name, change in changes.items() if name in w}
+            return own(dataclasses.replace(self, weights={**w, **other}), *given)
+
+        return scores
+
+    return wrong
 
 
 def scaled(factor: float) -> Mutation:
     return lambda own: lambda *given: own(*given) * factor
-
-
-def stretched(own: Scores) -> Scores:
-    return lambda self, x, y, m, n: own(self, x, y, m * 1.01, n)
-
-
-def mirrored(own: Scores) -> Scores:
-    return lambda self, x, y, m, n: own(self, x, y, -m, -n)
 
 
 def without(_own: Scores) -> Scores:
@@ -128,105 +142,214 @@ def without(_own: Scores) -> Scores:
     return lambda self, *given: Nope(sizes=self.sizes, weights=self.weights).scores(*given)
 
 
-def every_key_counted(_own: Scores) -> Scores:
-    """CoPE with every gate open: the distance in tokens is the position."""
+def content(self: Any, *given: Any) -> Array:
+    return Nope(sizes=self.sizes, weights=self.weights).scores(*given)
+
+
+def one_denominator(_own: Scores) -> Scores:
+    """FIRE's denominator is that of L, also beyond it."""
 
     def scores(self: Any, x: Array, y: Array, m: Array, n: Array) -> Array:
-        q, k = x @ self.weights["query"], y @ self.weights["key"]
-        position = np.clip(m[:, None] - n, 0, self.p_max - 1).astype(int)
-        by_row = np.take_along_axis(q @ self.weights["position"].T, position[None], 2)
-        total: Array = (q @ k.transpose(0, 2, 1) + by_row) / np.sqrt(self.sizes.head_dim)
-        return total
+        w, far = self.weights, np.log1p(self.c * self.threshold)
+        share = np.log1p(self.c * np.abs(m[:, None] - n)) / far
+        hidden = np.maximum(share[..., None] * w["hidden"][0] + w["hidden_bias"], 0)
+        bias = hidden @ w["output"] + w["output_bias"]
+        return np.asarray(content(self, x, y, m, n) + np.moveaxis(bias, 2, 0))
 
     return scores
 
 
-def by_place(own: Scores) -> Scores:
-    return lambda self, x, y, m, n: own(self, x, y * (1 + n[:, None]), m, n)
+def kerple(least_r1: float, least_r2: float, most: float) -> Mutation:
+    """KERPLE with other bounds of its weights."""
+
+    def wrong(_own: Scores) -> Scores:
+        def scores(self: Any, x: Array, y: Array, m: Array, n: Array) -> Array:
+            r1 = np.maximum(self.weights["r1"], least_r1)[:, None, None]
+            r2 = np.maximum(self.weights["r2"], least_r2)[:, None, None]
+            distance = np.abs(m[:, None] - n)
+            with np.errstate(all="ignore"):
+                power = distance ** np.minimum(r2, most)
+                fall = power if self.kind == "power" else np.log1p(r2 * distance)
+                return np.asarray(content(self, x, y, m, n) - r1 * fall)
+
+        return scores
+
+    return wrong
 
 
-SCORES: list[tuple[str, Mutation, set[str]]] = [
-    ("cope", without, {"any key may be put in", "symmetry"}),
-    ("cope", every_key_counted, {"a key whose gate is 0 is not counted"}),
-    (
+def geometric_slopes(_own: Scores) -> Scores:
+    """ALiBi's slopes as if every number of heads were a power of 2."""
+
+    def scores(self: Any, x: Array, y: Array, m: Array, n: Array) -> Array:
+        heads = self.sizes.heads
+        slopes = 2.0 ** (-8 * np.arange(1, heads + 1) / heads)
+        distance = np.abs(m[:, None] - n) if self.absolute else m[:, None] - n
+        return np.asarray(content(self, x, y, m, n) - slopes[:, None, None] * distance)
+
+    return scores
+
+
+def mirrored_as_printed(own: Scores) -> Scores:
+    def scores(self: Any, x: Array, y: Array, m: Array, n: Array) -> Array:
+        return own(self, x, y, -m, -n) if self.as_printed else own(self, x, y, m, n)
+
+    return scores
+
+
+def last_row_twice(own: Scores) -> Scores:
+    """The table's last row is never reached."""
+
+    def scores(self: Any, x: Array, y: Array, m: Array, n: Array) -> Array:
+        if max(m.max(), n.max()) < self.length:
+            m, n = (np.minimum(each, max(self.length - 2, 0)) for each in (m, n))
+        return own(self, x, y, m, n)
+
+    return scores
+
+
+def last_bucket_late(own: Scores) -> Scores:
+    """T5's last bucket begins at max_distance: keys before it get the bucket of half of that."""
+
+    def scores(self: Any, x: Array, y: Array, m: Array, n: Array) -> Array:
+        out, half = own(self, x, y, m, n), own(self, x, y, m, (m[:1] + n) / 2 // 1)
+        distance = np.abs(m[:, None] - n)
+        near = (distance < self.max_distance) & (distance > 0.9 * self.max_distance)
+        return np.where(near, half, out)
+
+    return scores
+
+
+#: Faults in what an option, a bound or a table's end does.
+FAULTS: dict[str, tuple[str, Mutation]] = {
+    "ALiBi in both directions as in one": ("alibi", changed(absolute=False)),
+    "ALiBi's slopes of 20 heads": ("alibi", geometric_slopes),
+    "CoPE as listed": ("cope", changed(as_listed=False)),
+    "CoPE clamped one row early": ("cope", changed(p_max=lambda p: max(p - 1, 1))),
+    "DeBERTa as printed": ("deberta", changed(as_printed=False)),
+    "DeBERTa clipped one early": ("deberta", changed(clip=lambda k: max(k - 1, 1))),
+    "DeBERTa's own projections as shared": (
         "deberta",
-        changed(as_printed=True),
-        {"p2c at m - n, as released", "p2c at n - m, as printed"},
+        weights_changed(position_key=lambda w: w["key"]),
     ),
-    ("fire", changed(threshold=1e9), {"relative beyond L", "translation invariance"}),
-    ("kerple", changed(kind="log"), {"bias, log and power"}),
-    ("learned", without, {"refuses positions beyond its table", "translation invariance"}),
-    ("nope", by_place, {"keys may change places", "translation invariance", "bounded"}),
-    ("rope", without, {"keys may change places", "symmetry"}),
-    ("rope", scaled(2.0), {"bounded"}),
-    ("shaw", changed(clip=15), {"alike from k - 1 on"}),
-    ("sinusoidal", without, {"position part is relative, any W_q, W_k"}),
-    ("sinusoidal", stretched, {"position part is relative, W_q = W_k = I"}),
-    ("t5", scaled(HEAD_DIM**-0.5), {"content is q . k", "content is q . k / sqrt(d)"}),
-    ("transformer_xl", stretched, {"relative shift, keys up to the query"}),
-    ("transformer_xl", without, {"relative shift, keys after the query"}),
-    ("tupe", changed(untie_cls=False), {"[CLS] has thetas", "[CLS] is a position"}),
-    ("xpos", without, {"symmetry", "bounded"}),
-    ("xpos", changed(scale_base=1e300), {"scores = RoPE's", "bounded"}),
-    ("xpos", mirrored, {"bound falls as zeta^(m-n)"}),
-]
+    "FIRE beyond L": ("fire", one_denominator),
+    "FIRE's c": ("fire", changed(c=0.1)),
+    "FIRE's L": ("fire", changed(threshold=512.0)),
+    "KERPLE's exponent above 2": ("kerple", kerple(0.01, 0.01, 9.0)),
+    "KERPLE's exponent above 1": ("kerple", kerple(0.01, 0.01, 1.0)),
+    "KERPLE's least r1": ("kerple", kerple(0.0, 0.01, 2.0)),
+    "KERPLE's least r2": ("kerple", kerple(0.01, 0.0, 2.0)),
+    "KERPLE's kind": ("kerple", changed(kind="log")),
+    "learned, the last row": ("learned", last_row_twice),
+    "RoPE, another rotation": ("rope", changed(rotary=None)),
+    "Shaw as printed": ("shaw", mirrored_as_printed),
+    "Shaw clipped one early": ("shaw", changed(clip=lambda k: max(k - 1, 1))),
+    "sinusoidal exponent": ("sinusoidal", changed(exponent="2t/d")),
+    "sinusoidal order": ("sinusoidal", changed(order="interleaved")),
+    "T5, causal": ("t5", changed(bidirectional=True)),
+    "T5's largest distance": ("t5", changed(max_distance=128)),
+    "T5's last bucket": ("t5", last_bucket_late),
+    "Transformer-XL as printed": ("transformer_xl", mirrored_as_printed),
+    "TUPE, [CLS] untied": (
+        "tupe",
+        weights_changed(theta1=lambda w: w["theta2"], theta2=lambda w: w["theta1"]),
+    ),
+    "TUPE, the last row": ("tupe", last_row_twice),
+    "xPos, base": ("xpos", changed(base=10_000.0)),
+    "xPos, scale": ("xpos", changed(scale_base=512.0)),
+    "xPos, gamma": ("xpos", changed(gamma=0.4)),
+}
 
 
-@pytest.mark.parametrize(("name", "mutation", "caught"), SCORES)
-def test_wrong_scores_are_caught(name: str, mutation: Mutation, caught: set[str]) -> None:
-    assert caught <= wrong_laws(mutant(name, mutation))
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_of_an_option_is_caught(fault: str) -> None:
+    name, mutation = FAULTS[fault]
+    assert "scores = reference" in wrong_laws(mutant(name, mutation))
 
 
-def off_slopes(heads: int) -> Array:
-    geometric: Array = 2.0 ** (-8 * np.arange(1, heads + 1) / heads)
-    return geometric
+def with_other_options(own: Scores) -> Scores:
+    """Off wherever an option is not the default; NoPE has none."""
+
+    def scores(self: Any, *given: Any) -> Array:
+        options = option_names(type(self))
+        other = any(getattr(self, key) != getattr(type(self), key) for key in options)
+        return own(self, *given) * (1 + 1e-6 * (other or not options))
+
+    return scores
 
 
-@pytest.mark.parametrize("where", ["checks.encoding_laws.biases", "encodings.types.alibi"])
-def test_wrong_slopes_are_caught(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"ropecli.{where}.slopes", lambda heads: off_slopes(heads) * 1.01)
-    laws = {"slopes of 8, 12 and 16 heads"} if "laws" in where else {"scores = reference"}
-    assert laws | {"bias = -slope (m - n)"} <= wrong_laws(make_encoding("alibi", **FEW))
+def far_away(own: Scores) -> Scores:
+    """Off at positions that formulas are not sampled at."""
+
+    def scores(self: Any, x: Array, y: Array, m: Array, n: Array) -> Array:
+        first = {"fire": 1500, "learned": 500, "tupe": 500}.get(self.name, 1000)
+        return own(self, x, y, m, n) + 1e-3 * (m >= first)[:, None]
+
+    return scores
 
 
-def test_slopes_of_12_heads_that_are_geometric_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ropecli.checks.encoding_laws.biases.slopes", off_slopes)
-    assert wrong_laws(make_encoding("alibi", **FEW)) == {
-        "slopes of 8, 12 and 16 heads",
-        "slopes of 12 heads are geometric",
-    }
+def clipped_to_table(own: Scores) -> Scores:
+    def scores(self: Any, x: Array, y: Array, m: Array, n: Array) -> Array:
+        return own(self, x, y, *(np.clip(np.floor(p), 0, self.length - 1) for p in (m, n)))
+
+    return scores
 
 
-def test_wrong_buckets_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def late(relative: NDArray[np.int64], **_: Any) -> NDArray[np.int64]:
-        wrong: NDArray[np.int64] = np.minimum(np.abs(relative) * 15 // 128, 15)
-        return wrong
-
-    monkeypatch.setattr("ropecli.checks.encoding_laws.biases.buckets", late)
-    wrong = wrong_laws(make_encoding("t5", **FEW))
-    assert wrong == {"published buckets", "the last bucket begins at max_distance"}
+def fractions_cut_off(own: Scores) -> Scores:
+    return lambda self, positions: own(self, np.trunc(positions))
 
 
-@pytest.mark.parametrize(
-    ("change", "caught"),
-    [
-        (lambda p: p * 1.001, {"|p_m|^2 = d/2", "p_m . p_n = sum cos((m-n) theta)"}),
-        (lambda p: p[:, ::-1], {"p_(m+k) = M_k p_m"}),
-    ],
-)
-def test_wrong_sinusoids_are_caught(change: Callable[[Array], Array], caught: set[str]) -> None:
-    wrong = mutant("sinusoidal", lambda own: lambda *given: change(own(*given)), "code")
-    assert caught | {"scores = reference"} <= wrong_laws(wrong)
+#: For each law, a fault that it alone sees, and the method that has it.
+ALONE: dict[str, tuple[str, Mutation]] = {
+    "scores = reference": ("scores", with_other_options),
+    "outputs = reference": ("output", scaled(1 + 1e-6)),
+    "translation invariance": ("scores", far_away),
+    "codes = reference": ("code", scaled(1 + 1e-6)),
+    "refuses positions that its table lacks": ("scores", clipped_to_table),
+}
+LAWS = [(name, law.name) for name in ENCODINGS for law in laws_of(make_encoding(name, **FEW))]
+
+
+@pytest.mark.parametrize(("name", "law"), LAWS)
+def test_each_law_sees_a_fault_that_no_other_sees(name: str, law: str) -> None:
+    method, mutation = ALONE[law]
+    if (name, law) == ("sinusoidal", "codes = reference"):
+        mutation = fractions_cut_off  # its scores are made of its codes
+    assert wrong_laws(mutant(name, mutation, method)) == {law}
+
+
+def test_every_law_has_a_fault_of_its_own() -> None:
+    assert {law for _, law in LAWS} == set(ALONE)
+
+
+def note(encoding: Encoding, law: str) -> str | None:
+    (check,) = (each for each in verify_instance(encoding).checks if each.name == law)
+    assert (check.expected, check.passed) == ("fails", False)
+    assert check.counterexample is not None
+    return check.note
 
 
 def test_a_law_that_should_fail_and_holds_says_so() -> None:
-    got = verify_instance(mutant("rope", without))
-    assert not got.passed
-    check = next(check for check in got.checks if check.name == "keys may change places")
-    assert (check.expected, check.passed) == ("fails", False)
-    assert check.note == "theory says that this law fails, and it held"
-    assert check.counterexample is not None
-    assert check.counterexample.startswith("entry (")
+    found = note(mutant("sinusoidal", without), "translation invariance")
+    assert found == "theory says that this law fails, and it held"
+
+
+@pytest.mark.parametrize("name", sorted(ABSOLUTE))
+def test_any_other_violation_is_not_the_one_that_theory_asks_for(name: str) -> None:
+    def garbage(_own: Scores) -> Scores:
+        return lambda self, x, y, m, n: np.sin(m[:, None] * 3 + n) + content(self, x, y, m, n)
+
+    found = note(mutant(name, garbage), "translation invariance")
+    assert found == "it fails, but not by what the formula has"
+
+
+def test_a_counterexample_names_the_option() -> None:
+    (check,) = (
+        each
+        for each in verify_instance(mutant("alibi", changed(absolute=False))).checks
+        if each.passed is False
+    )
+    assert str(check.counterexample).startswith("absolute = True")
+    assert ": entry (" in str(check.counterexample)
 
 
 def test_same_seed_gives_the_same_verdicts() -> None:
@@ -241,9 +364,18 @@ def test_same_seed_gives_the_same_verdicts() -> None:
         ({"seed": -1}, "seed must be at least 0, got -1"),
         ({"model_dim": 1026}, "model_dim must be at most 1,024 for this, got 1026"),
         ({"heads": 0}, "heads must be at least 1, got 0"),
+        ({"clip": 3}, "encoding nope has no option 'clip'; it has none"),
     ],
 )
 def test_bad_numbers_are_refused(arguments: dict[str, int], message: str) -> None:
     with pytest.raises(ArgumentError) as caught:
         verify_encoding("nope", **arguments)
     assert str(caught.value) == message
+
+
+def test_what_takes_too_long_or_is_not_a_rotation_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="p_max must be at most 256 for this, got 300"):
+        verify_encoding("cope", p_max=300)
+    growing = rope("xpos", head_dim=4)
+    with pytest.raises(ArgumentError, match="rotary must not change lengths"):
+        verify_encoding("rope", **FEW, rotary=growing)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers import assert_within
+from implementations.plain import half
 
 import ropecli
 from ropecli import Rotary, rotate
+from ropecli.arrays import DTYPES
 from ropecli.checks.trace.watch import Call, Seen, Vectors
 
 HALF = Rotary(head_dim=16, layout="half")
@@ -94,6 +97,71 @@ def test_one_layer_that_parts_is_named(wrong: Rotary | None, note: str) -> None:
     assert not found.passed
     assert [each.agrees for each in found.layers] == [True, False]
     assert (found.layers[1].note or "").startswith(f"query and key: {note}")
+
+
+def rounded_to(dtype: str, values: Any) -> Any:
+    return values.astype(np.float32).astype(DTYPES[dtype]).astype(np.float64)
+
+
+def seen_of_rounded(where: range, *layers: tuple[str, str] | None, data: str = "float32") -> Seen:
+    """What a model does each of whose layers rounds something to half precision, or nothing.
+
+    Args:
+        where: Positions of its one call.
+        layers: Such as ("bfloat16", "positions"), or None where nothing is rounded.
+        data: Dtype of its queries and keys.
+    """
+    seen, random, m = Seen(), np.random.default_rng(0), np.array(where, dtype=np.float64)
+    seen.calls.append(Call(positions=m[:, None], kept=np.arange(len(m))))
+    for index, rounded in enumerate(layers):
+        dtype, part = rounded or ("float64", None)
+        at = rounded_to(dtype, m) if part == "positions" else m
+        angles = at[:, None] * HALF.inv_freq
+        angles = rounded_to(dtype, angles) if part == "angles" else angles
+        tables = [np.cos(angles), np.sin(angles)]
+        tables = [rounded_to(dtype, each) for each in tables] if part == "tables" else tables
+        for role in ("query", "key"):
+            x = random.standard_normal((2, len(m), 16)).astype(np.float32).astype(DTYPES[data])
+            y = half(x.astype(np.float64), *tables).astype(np.float32).astype(DTYPES[data])
+            place: dict[str, Any] = {"module": f"layers.{index}.attn", "call": 0, "role": role}
+            seen.vectors.append(Vectors(**place, before=x, after=y, head_dim=16))
+    return seen
+
+
+@pytest.mark.parametrize("what", ["positions", "angles", "tables"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_on_the_way_is_named(dtype: str, what: str) -> None:
+    where = range(2000, 2400) if (dtype, what) == ("float16", "positions") else range(400)
+    for first in (None, (dtype, what)):  # neither layer is taken for the other
+        last = (dtype, what) if first is None else None
+        found = seen_of_rounded(where, first, last).verdict(HALF)
+        notes = [each and f"query and key: computed with {dtype} {what}" for each in (first, last)]
+        assert [each.note for each in found.layers] == notes
+        assert not found.passed
+
+
+@pytest.mark.parametrize("where", [range(400), range(1000, 1200)])
+@pytest.mark.parametrize("data", ["float32", "bfloat16", "float16"])
+def test_rounded_positions_are_named_whatever_the_data(data: str, where: range) -> None:
+    found = seen_of_rounded(where, None, ("bfloat16", "positions"), data=data).verdict(HALF)
+    note = "query and key: computed with bfloat16 positions"
+    assert [each.note for each in found.layers] == [None, note]
+
+
+@pytest.mark.parametrize("data", ["bfloat16", "float16"])
+def test_tables_in_the_dtype_of_the_data_are_right(data: str) -> None:
+    assert seen_of_rounded(range(400), None, (data, "tables"), data=data).verdict(HALF).passed
+
+
+def test_an_error_that_no_rounding_explains_is_named() -> None:
+    seen = seen_of_rounded(range(400), None)
+    for each in seen.vectors:
+        assert each.before is not None
+        angles = np.arange(400.0)[:, None] * HALF.inv_freq
+        angles -= np.round(angles / 6.2832) * 6.2832  # a period of five digits
+        each.after = half(each.before, np.cos(angles), np.sin(angles)).astype(np.float32)
+    note = seen.verdict(HALF).layers[0].note or ""
+    assert re.fullmatch(r"query and key: off by up to [\d,.e+]+ ulp of float32, by no .*", note)
 
 
 def test_positions_that_are_off_in_single_steps() -> None:

@@ -174,15 +174,18 @@ def test_a_mistake_is_outside_the_tolerance() -> None:
 
 
 def test_the_tolerance_is_that_of_the_readme() -> None:
-    case = own("yarn", positions=[0, 300], heads=1, dtypes=["float16"])
-    facts, m = case.facts, np.array([0, 300.0])
+    case = own("yarn", positions=[0, 30_000], heads=1, dtypes=["float16"])
+    facts, m = case.facts, np.array([0, 30_000.0])
     largest = {"tolerance": 0.0, "tolerance_float32_angles": 0.0}
     for role in ("q", "k"):
         x = case.arrays[f"{role}.float16"].astype(float)[0, 0]
         for i, (a, b) in enumerate(facts["pairs_in"]):
             size = facts["attention_factor"] * np.hypot(x[:, a], x[:, b])
-            for key, e in (("tolerance", 2.0**-53), ("tolerance_float32_angles", 3 * 2.0**-24)):
-                rate = 8 * 2.0**-11 + e * m * case.arrays["inv_freq"][i]
+            theta = case.arrays["inv_freq"][i]
+            r = abs(np.log(theta))
+            single = 0 if theta == 1 else (7 + r + 2 * max(r, i)) * 2.0**-24
+            for key, e in (("tolerance", 2.0**-53), ("tolerance_float32_angles", single)):
+                rate = 8 * 2.0**-11 + e * m * theta
                 largest[key] = max(largest[key], float((rate * size).max()) + 4 * 2.0**-24)
     for key, expected in largest.items():
         assert facts[key]["float16"] == pytest.approx(expected, rel=1e-12), key

@@ -133,5 +133,5 @@ def test_pairs_that_make_more_than_half_a_turn(table: list[float], layout: str, 
         dtype="float64",
         rotate=lambda x, positions: rotate(x, other, sign * positions),
     )
-    (check,) = [each for each in result.checks if each.name == "convention"]
+    (check,) = [each for each in result.checks if each.name == "kernel = reference"]
     assert str(check.note).startswith(note)

@@ -24,6 +24,7 @@ from ropecli.checks.implementation.calling.convention import (
     POSITIONS_DTYPES,
 )
 from ropecli.cli.app import build, run
+from ropecli.cli.encoding import key_values
 
 #: The command without the laws that take seconds, of which nothing is asked here.
 QUICKLY = [word for law in MANY_CALLS for word in ("--ignore", law)]
@@ -123,6 +124,34 @@ def test_a_class_takes_its_arguments(kernel: Path, capfd: pytest.CaptureFixture[
     assert out.startswith("FAIL")
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("64", 64),
+        ("1e6", 1e6),
+        ("False", False),
+        ("false", False),
+        ("None", None),
+        ("half", "half"),
+        ("'False'", "False"),
+        ("(16, 24, 24)", (16, 24, 24)),
+        ("[1, 2]", [1, 2]),
+        ('{"factor": 2.0}', {"factor": 2.0}),
+    ],
+)
+def test_an_argument_is_a_literal_or_a_plain_word(text: str, value: object) -> None:
+    assert key_values("--init", [f"key={text}"], python=True) == {"key": value}
+
+
+@pytest.mark.parametrize("text", ["", "torch.float32", "no-neox", "07", "(1, 2", "lambda"])
+def test_an_argument_that_is_neither_is_refused(
+    text: str, kernel: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    _, err = printed(capfd, f"{kernel}:Split", "--init", f"base={text}", code=2)
+    start = "error: --init base must be a literal of Python or a plain word, got "
+    assert err[-1].startswith(start + repr(text))
+
+
 @pytest.mark.slow
 def test_what_can_not_be_called_is_wrong_usage(
     kernel: Path, capfd: pytest.CaptureFixture[str]
@@ -177,7 +206,7 @@ def test_whatever_it_does_is_a_failure_in_a_sentence(
             ("speechless", "Odd"),
             ("beyond_exception", "Own: mine"),
             ("recursive", "RecursionError"),
-            ("NeedsSize", "its parameters (size) have no known meaning together"),
+            ("NeedsSize", "it has no method whose parameters are known; give the call with --call"),
         ),
     ],
 )

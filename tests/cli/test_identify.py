@@ -357,6 +357,23 @@ def test_the_sequence_may_run_elsewhere() -> None:
     assert got["result"]["rope_type"] == "default"
 
 
+@pytest.mark.parametrize("side_by_side", [False, True])
+def test_axes_that_are_found_are_options_of_encode(side_by_side: bool) -> None:
+    x = np.random.default_rng(0).standard_normal((32, 3, 8))  # (sequence, heads, dim)
+    y = rotate(x.swapaxes(0, 1), Rotary(head_dim=8)).swapaxes(0, 1)
+    for name, array in (("before", x), ("after", y)):
+        np.save(f"{name}.npy", array.reshape(32, 24) if side_by_side else array)
+    got = read_json("identify", *FILES)
+    assert (got["parameters"]["dim"], got["parameters"]["sequence_axis"]) == (8, 0)
+    lines = read_stdout("identify", *FILES).splitlines()
+    axis = [] if side_by_side else lines[-1].removeprefix("  encode takes the axis: ").split()
+    flags = next(line for line in lines if line.startswith("  As flags: ")).split()[2:]
+    read_output("encode", "before.npy", "-o", "again.npy", *flags, *axis)
+    # The same table, rotated twice to 7e-16 of a length and 1.2e-16 of an angle up to 31.
+    again, after = np.load("again.npy"), np.load("after.npy")
+    assert np.abs(again - after).max() <= 1e-14 * np.abs(after).max()
+
+
 def test_positions_of_each_batch() -> None:
     x = np.random.default_rng(0).standard_normal((2, 32, 3, 8))
     p = np.arange(32) + np.array([[0], [40]])

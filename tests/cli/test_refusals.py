@@ -287,8 +287,8 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("--encoding foo", "encoding must be one of alibi, cope, ..., got 'foo'"),
         ("--encoding t5 --dim 4", "--encoding has no use for --dim; leave it out"),
         (
-            "--encoding t5 --max-position 0 --set factor=2",
-            "--encoding has no use for --set, --max-position; leave them out",
+            "--encoding t5 --max-position 0",
+            "--encoding has no use for --max-position; leave it out",
         ),
         ("--encoding t5 --heads 0", "heads must be at least 1, got 0"),
         ("--heads 3", "--heads needs --encoding, got 3 of no encoding"),

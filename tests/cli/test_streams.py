@@ -136,7 +136,7 @@ def test_a_terminal_without_braille_gets_the_table() -> None:
         (
             "verify --dim 4 --rotary-dim 2 --max-position 562949953421312 --errors --explain "
             "--dtype bfloat16",
-            "PASS  pass-through",
+            "PASS  kernel = reference",
             0,
         ),
         (
@@ -164,14 +164,14 @@ def test_verify_colours_its_verdicts_in_a_terminal() -> None:
     screen = run_in_terminal("verify", "--dim", "2", "--dtype", "float32")
     assert screen.code == 0
     assert screen.colours > 0
-    assert "PASS  norm " in screen.text
+    assert "PASS  orthogonality " in screen.text
     assert max(map(len, screen.text.splitlines())) <= 80
 
 
 def test_a_dumb_terminal_gets_no_colours() -> None:
     screen = run_in_terminal("verify", "--dim", "2", "--dtype", "float32", "-q", TERM="dumb")
     assert (screen.code, screen.colours) == (0, 0)
-    assert "PASS  norm " in screen.text
+    assert "PASS  orthogonality " in screen.text
 
 
 def test_files_do_not_take_the_numbers_of_closed_streams() -> None:

@@ -164,6 +164,35 @@ def test_what_is_wrong_is_named_with_exit_code_1(
     assert parting[0]["note"] in read_stdout("trace", llama, code=1)
 
 
+@pytest.mark.parametrize("data", ["float32", "bfloat16"])
+def test_a_model_that_computes_positions_in_bfloat16_is_named(
+    data: str, llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+    from transformers import LlamaConfig, LlamaModel
+
+    torch.manual_seed(0)
+    config = LlamaConfig(**{key: value for key, value in LLAMA.items() if key != "model_type"})
+    config.dtype = data
+    model = LlamaModel._from_config(config).eval()  # frequencies stay in float32
+
+    def note() -> str:
+        with torch.no_grad(), ropecli.watch(model) as seen:
+            for first, last in ((0, 400), (1000, 1200)):
+                ids = torch.arange(first, last)[None]
+                model(ids % 64, position_ids=ids, use_cache=False)
+        layers = seen.verdict(ropecli.load_model(llama)).layers
+        assert len({each.note for each in layers}) == 1
+        return layers[0].note or ""
+
+    assert note() == ""
+    rotary(monkeypatch, lambda own, p: own(p.bfloat16()))
+    assert note().startswith("query and key: computed with bfloat16 positions")
+    monkeypatch.undo()
+    model.to(torch.bfloat16)  # frequencies with it
+    assert note().startswith("query and key: computed with bfloat16 frequencies")
+
+
 # Files that cannot be traced.
 
 

@@ -44,6 +44,7 @@ def verdict(*checks: Check, **fields: Any) -> Verdict:
         "convention": Convention(call="turn(x, positions)"),
         "notes": (),
         "findings": (),
+        "arrangements": ("b h s d",),
         "loosened": (),
         "head_dim": 64,
         "axes": 1,
@@ -234,3 +235,20 @@ def test_annotations_are_escaped_as_github_reads_them(source: Path) -> None:
     assert "100%25" in lines[0]
     assert "::notice file=" in lines[1]
     assert not any("\n" in line for line in lines)
+
+
+def test_a_run_that_its_budget_ended_is_neither_passed_nor_failed() -> None:
+    cut = verdict(check("norm"), unfinished="12 of 30 checks in 120 s")
+    assert cut.passed is None
+    first = pages.page(cut, Screen(), target="f")[0]
+    assert first == "UNKNOWN  f is not judged yet: 12 of 30 checks in 120 s, none fails"
+    assert pages.as_json(cut)["passed"] is None
+    assert pages.as_json(cut)["unfinished"] == "12 of 30 checks in 120 s"
+    suite = ElementTree.fromstring(check_reports.junit(cut, "f"))[0]
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "0", "1")
+    (result,) = json.loads(check_reports.sarif(cut, "f"))["runs"][0]["results"]
+    assert (result["ruleId"], result["level"]) == ("budget", "error")
+    wrong = verdict(check("norm", passed=False), unfinished="12 of 30 checks in 120 s")
+    assert wrong.passed is False
+    first = pages.page(wrong, Screen(), target="f")[0]
+    assert first == "FAIL  f is not a correct RoPE: 12 of 30 checks in 120 s"

@@ -19,6 +19,8 @@ from ropecli.render.identify_flags import flags
 
 def result(rotary: Rotary, **fields: Any) -> Identification:
     known: dict[str, Any] = {
+        "shape": (2, 4096, rotary.head_dim),
+        "sequence_axis": 1,
         "layout": rotary.layout,
         "rope_type": rotary.rope_type,
         "position_offset": 0.0,
@@ -181,7 +183,13 @@ def test_print_and_notebooks_show_the_short_page() -> None:
     assert str(found).startswith("This is RoPE: no scaling, half-split layout, all 8 dimensions.")
     assert "something is not known" not in str(found)
     refused = Identification(
-        recognised=False, reason="x < y & z", dtype="float32", rows=2, vectors=2
+        recognised=False,
+        reason="x < y & z",
+        dtype="float32",
+        shape=(2, 8),
+        sequence_axis=0,
+        rows=2,
+        vectors=2,
     )
     assert refused._repr_html_().startswith(
         "<pre>This is not a rotation by position: x &lt; y &amp; z.\n"

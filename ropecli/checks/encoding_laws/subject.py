@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.checks.law import Law, Outcome
-from ropecli.units import DOUBLE
+from ropecli.checks.law import Outcome, shares
+from ropecli.units import DOUBLE, TINY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -19,97 +19,140 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-TOKENS = 8
-LAST = 199  #: Largest position sampled.
-ROUNDING = (
-    "each term of a score passes 2 model_dim + head_dim sums and products and an angle or bias of "
-    "at most the position, with 2^-53 each, on both sides"
-)
-EXACT = "whole numbers, or the same sums in the same order: nothing is rounded differently"
+LAST = 199  #: Largest position sampled, unless an option of the encoding reaches further.
+EACH = 130  #: Every distance below it is tried.
+FURTHEST = 2.0**40  #: Positions up to here, whatever an option reaches.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EncodingSubject:
-    """An encoding, and the queries and keys that a law is judged on."""
+    """An encoding, the options that were chosen, and the seed of tokens."""
 
     encoding: Encoding
-    x: Array  #: Queries, (TOKENS, model_dim).
-    y: Array  #: Keys, (TOKENS, model_dim).
-    m: Array  #: Positions of the queries, whole, 0 ... LAST, the first 0.
-    n: Array  #: Positions of the keys, whole, 0 ... LAST, the last 0.
-
-    @property
-    def zeros(self) -> Array:
-        """Tokens of zeros: only the position's own part of a score is left."""
-        return np.zeros_like(self.x)
-
-    def scores(
-        self,
-        x: Array | None = None,
-        y: Array | None = None,
-        m: Array | None = None,
-        n: Array | None = None,
-    ) -> Array:
-        """Return the encoding's scores (heads, queries, keys), of the subject's own by default."""
-        return self.encoding.scores(
-            self.x if x is None else x,
-            self.y if y is None else y,
-            self.m if m is None else m,
-            self.n if n is None else n,
-        )
-
-    def rounding(self, scores: Array, last: float = LAST) -> float:
-        """Return what rounding may add to a score.
-
-        The content's terms are at most |x||W_q||y||W_k|, and what the position adds shows in the
-        scores themselves. Each is rounded as `ROUNDING` says.
-
-        Args:
-            scores: Scores of the subject's tokens.
-            last: Largest position in use.
-        """
-        sizes = self.encoding.sizes
-        content = 1.0
-        for each, name in ((self.x, "query"), (self.y, "key")):
-            largest = np.linalg.norm(self.encoding.weights[name], axis=(1, 2)).max()
-            content *= float(np.linalg.norm(each, axis=1).max() * largest)
-        roundings = 2 * sizes.model_dim + sizes.head_dim + 2 * last
-        return float(2 * DOUBLE * roundings * (content + np.abs(scores).max()))
+    seed: int
+    given: Mapping[str, Any] = field(default_factory=dict)
 
 
-def sample(encoding: Encoding, seed: int) -> EncodingSubject:
-    """Return the encoding with normal tokens at whole positions."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tokens:
+    """Queries and keys, and their positions."""
+
+    x: Array  #: (queries, model_dim).
+    y: Array  #: (keys, model_dim).
+    m: Array  #: (queries,).
+    n: Array  #: (keys,).
+
+
+def samples(encoding: Encoding, seed: int) -> list[Tokens]:
+    """Return tokens at positions where an encoding may go wrong.
+
+    Some queries and keys at the first positions, on both sides of where the encoding saturates and
+    beyond it, and at random ones; and a query with a key at every distance below EACH, and around
+    where it saturates.
+    """
     random = np.random.default_rng(seed)
-    x, y = random.standard_normal((2, TOKENS, encoding.sizes.model_dim))
-    m, n = random.choice(LAST + 1, (2, TOKENS), replace=False).astype(np.float64)
-    m[0] = n[-1] = 0.0
-    return EncodingSubject(encoding=encoding, x=x, y=y, m=m, n=n)
+    edge = saturation(encoding)
+    around = edge + np.array([-2, -1, 0, 1, 2, edge + 3]) if edge else np.zeros(0)
+    last = min(getattr(encoding, "length", LAST + 1) - 1, LAST)
+    few = np.concatenate([np.arange(5), around, random.choice(LAST + 1, 5, replace=False), [last]])
+    most = np.inf if edge else min(getattr(encoding, "length", LAST + 1), _growth_limit(encoding))
+    few = np.unique(few[(few >= 0) & (few < most)])
+    # CoPE counts gates, about half of which are open.
+    keys = 3 * getattr(encoding, "p_max", 0) + 20
+    reach = np.unique(np.concatenate([np.arange(max(EACH, keys)), around[around >= 0]]))
+    if not edge and not hasattr(encoding, "p_max"):
+        reach = reach[reach < max(1, most // 2)]
+    middle = float(reach[-1])
+    along = np.unique(np.concatenate([middle - reach, middle + reach]))
+    dim = encoding.sizes.model_dim
+    return [
+        Tokens(
+            x=random.standard_normal((len(m), dim)),
+            y=random.standard_normal((len(n), dim)),
+            m=m,
+            n=n,
+        )
+        for m, n in ((few, random.permutation(few)), (np.array([middle]), along))
+    ]
 
 
-def compare(got: NDArray[Any], expected: NDArray[Any], tolerance: float) -> Outcome:
-    """Return the outcome by the largest difference; NaN is larger than all."""
+def _growth_limit(encoding: Encoding) -> float:
+    """Return the first position that is too far: xPos grows to some thousands before it."""
+    if encoding.name != "xpos":
+        return LAST + 1
+    growth = float(np.abs(getattr(encoding, "rotary").growth).max())  # noqa: B009
+    return min(LAST + 1, 8 / max(growth, TINY))
+
+
+def saturation(encoding: Encoding) -> float:
+    """Return the distance or position beyond which the encoding changes its rule; 0 for none."""
+    named = ("clip", "max_distance", "threshold")
+    own = [float(getattr(encoding, name)) for name in named if hasattr(encoding, name)]
+    return float(np.ceil(min(max(own, default=0.0), FURTHEST)))
+
+
+def rounding(encoding: Encoding, tokens: Tokens, scores: Array, last: float = LAST) -> float:
+    """Return what rounding may add to a score.
+
+    The content's terms are at most |x||W_q||y||W_k|, and what the position adds shows in the
+    scores themselves. Each is rounded as `ROUNDING` says.
+
+    Args:
+        encoding: The encoding.
+        tokens: Tokens of the scores.
+        scores: Scores of the tokens.
+        last: Largest position of which an encoding takes an angle.
+    """
+    content = size(tokens.x, encoding.weights["query"]) * size(tokens.y, encoding.weights["key"])
+    sizes = encoding.sizes
+    roundings = 2 * sizes.model_dim + sizes.head_dim + 2 * last
+    return float(2 * DOUBLE * roundings * (content + np.abs(scores).max()))
+
+
+def size(tokens: Array, weight: Array) -> float:
+    """Return the largest |x||W| over tokens and heads."""
+    largest = np.linalg.norm(weight, axis=(1, 2)).max()
+    return float(np.linalg.norm(tokens, axis=1).max() * largest)
+
+
+def compare(
+    got: NDArray[Any], expected: NDArray[Any], tolerance: float, words: str = ""
+) -> Outcome:
+    """Return the outcome by the largest difference; NaN is larger than all.
+
+    Args:
+        got: Numbers of the encoding.
+        expected: Those that they should be.
+        tolerance: How far apart they may be.
+        words: Case that the numbers are of, for the counterexample.
+    """
     got, expected = np.broadcast_arrays(np.asarray(got, float), np.asarray(expected, float))
     with np.errstate(invalid="ignore"):
         error = np.where(got == expected, 0.0, np.abs(got - expected))
     error = np.where(np.isnan(error), np.inf, error)
     worst = np.unravel_index(int(error.argmax()), error.shape)
-    where = ", ".join(str(int(i)) for i in worst)
+    where = f"entry ({', '.join(str(int(i)) for i in worst)})"
+    case = f"{words}: {where}" if words else where
     return Outcome(
         passed=bool(error[worst] <= tolerance),
         max_error=float(error[worst]),
-        tolerance=tolerance,
+        tolerance=float(tolerance),
         samples=error.size,
-        counterexample=f"entry ({where}): got {got[worst]:.9g}, expected {expected[worst]:.9g}",
+        counterexample=f"{case}: got {got[worst]:.9g}, expected {expected[worst]:.9g}",
     )
 
 
-def law(
-    name: str,
-    equation: str,
-    judge: Callable[[EncodingSubject], Outcome],
-    *,
-    because: str = ROUNDING,
-    expected: Literal["holds", "fails"] = "holds",
-) -> Law[EncodingSubject]:
-    """Return a law of an encoding, with the tolerance of a score unless another one is given."""
-    return Law(name=name, equation=equation, judge=judge, because=because, expected=expected)
+def worst_of(outcomes: Iterable[Outcome]) -> Outcome:
+    """Return the outcome that comes closest to its tolerance, or passed it by most."""
+    each = list(outcomes)
+    share = shares(
+        np.array([one.max_error for one in each]), np.array([one.tolerance for one in each])
+    )
+    worst = each[int(share.argmax())]
+    return Outcome(
+        passed=all(one.passed for one in each),
+        max_error=worst.max_error,
+        tolerance=worst.tolerance,
+        samples=sum(one.samples for one in each),
+        counterexample=worst.counterexample,
+    )

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.arrays import dtype_name
-from ropecli.checks.identify.family import FACTOR, FLOAT32, Fit, Frequencies, fit_formulas
+from ropecli.checks.accuracy import formula_roundings, phase_tolerance, table_roundings
+from ropecli.checks.identify.family import FACTOR, Fit, Frequencies, fit_formulas
 from ropecli.checks.identify.lines import CLEARLY
 from ropecli.checks.identify.observe import HALVES, ROUNDINGS
-from ropecli.checks.identify.precision import angle_roundings
 from ropecli.checks.identify.table import extrapolate
 from ropecli.reference import float64
 from ropecli.units import DOUBLE, SINGLE, SMALLEST_NORMAL
@@ -109,15 +109,18 @@ def residual_tolerance(
         return far(inputs)
     # The mean rotation at a position is off by ROUNDINGS, and each vector from that by as many.
     vectors = 2 * ROUNDINGS * inputs.unit + abs(found.factor / measured.pairing.factor - 1)
-    angles = float((angle_roundings(found.table) * found.table).max()) * furthest
+    formula = None if found.fit is None else found.fit.formula
+    roundings = formula_roundings(found.table.tobytes(), formula)
     if found.fit is None or not found.fit.is_round:
         turning = measured.pairs[measured.pairs.turning]
         uncertainty = turning.slope_uncertainty.max(initial=0.0) / found.step
         vectors += CLEARLY * float(uncertainty) * furthest
     if precision == "exact":
-        return vectors + 2 * DOUBLE * angles
+        angles = 2 * phase_tolerance(furthest, found.table, np.maximum(roundings, 1), unit=DOUBLE)
+        return vectors + float(angles.max())
     if precision == "float32 angles":
-        return vectors + 2 * SINGLE + SINGLE * angles  # cos and sin are rounded too
+        angles = phase_tolerance(furthest, found.table, np.maximum(roundings, 1))
+        return vectors + 2 * SINGLE + float(angles.max())  # cos and sin are rounded too
     return _FAR
 
 
@@ -165,7 +168,7 @@ def compare(
     table = Frequencies(
         theta=rotary.inv_freq,
         uncertainty=measured.pairs.slope_uncertainty / step,
-        relative=FLOAT32,
+        relative=table_roundings(rotary) * SINGLE,
         head_dim=rotary.head_dim,
         axis=measured.pairs.axis,
     )
@@ -176,7 +179,7 @@ def compare(
         found[name] = Match(
             name=name,
             max_phase_error=_phase_error(candidate.inv_freq, table.theta, furthest),
-            matches=table.misfit(candidate.inv_freq) <= 1
+            matches=table.misfit(candidate.inv_freq, candidate.formula) <= 1
             and _rotates_alike(candidate, rotary, measured)
             and abs(candidate.attention_factor - factor) <= tolerance * factor,
         )

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ropecli.checks.accuracy import angle_roundings, formula_roundings, phase_tolerance
 from ropecli.checks.identify.family import (
     FACTOR,
-    FLOAT32,
     Fit,
     Frequencies,
     fit_formulas,
@@ -19,7 +19,7 @@ from ropecli.checks.identify.family import (
     round_numbers,
 )
 from ropecli.checks.identify.lines import CLEARLY, count_seen, mean_seen, phasors, wrap
-from ropecli.checks.identify.precision import FULL, Precision, angle_roundings, find_precision
+from ropecli.checks.identify.precision import FULL, Precision, find_precision
 from ropecli.units import SINGLE, TINY, UNIT
 
 if TYPE_CHECKING:
@@ -112,10 +112,10 @@ def explain(
     theta = np.where(turning, np.maximum(measured.sign * pairs.slope, TINY), 0.0)
     own = judge.explain(None, theta, 1.0, full=True)
     partly: list[Explanation] = []
-    for relative in (FLOAT32, *_HALF):
-        for step, fit in _fit_steps(measured, observed, attention.value, relative):
-            found = judge.explain(fit, fit.table, step, full=relative == FLOAT32)
-            if found.exact or (relative != FLOAT32 and found.complete):
+    for unit in (SINGLE, *_HALF):
+        for step, fit in _fit_steps(measured, observed, attention.value, unit):
+            found = judge.explain(fit, fit.table, step, full=unit == SINGLE)
+            if found.exact or (unit != SINGLE and found.complete):
                 return found
             partly.append(found)
         if rounded := [each for each in partly if each.full]:
@@ -153,14 +153,17 @@ def _keep_measured(found: Explanation, own: Explanation) -> Explanation:
 
 
 def _fit_steps(
-    measured: Measurement, observed: Observations, factor: float, relative: float
+    measured: Measurement, observed: Observations, factor: float, unit: float
 ) -> Iterator[tuple[float, Fit]]:
     """Yield steps of the positions and formulas that fit the frequencies, simple ones first."""
     pairs = measured.pairs
     theta = measured.sign * pairs.slope
     uncertainty = np.where(pairs.linear, pairs.slope_uncertainty, np.abs(theta) * _LOST)
-    if relative in _HALF:  # tables rounded so far tilt the line of a pair that hardly turns
-        uncertainty = uncertainty + relative / 2 / observed.reach[pairs.axis]
+    relative = np.full(len(theta), unit)
+    if unit == SINGLE:
+        relative *= angle_roundings(theta)
+    else:  # tables rounded so far tilt the line of a pair that hardly turns
+        uncertainty = uncertainty + unit / 2 / observed.reach[pairs.axis]
     seen = Frequencies(
         theta=theta,
         uncertainty=uncertainty,
@@ -172,7 +175,7 @@ def _fit_steps(
     steps = [1.0]
     if geometric is not None:
         # The line through logarithms begins with the first frequency, or through others near it.
-        sure = 4 * relative + float(seen.tolerance[0] / abs(theta[0]))
+        sure = 4 * relative[: geometric[2]].max() + float(seen.tolerance[0] / abs(theta[0]))
         if math.exp(geometric[0]) > 1 + sure:
             steps = round_numbers(math.exp(geometric[0]), sure)
     dims: tuple[int, ...] = (2 * len(pairs),)
@@ -209,7 +212,7 @@ class _Judge:
             own = np.flatnonzero(kept & (pairs.axis == each) & (table != 0))
             if len(own):
                 offset[each], fits_all = self._offset(
-                    points[:, each], table, step, own, full=full, refine=refine
+                    points[:, each], fit, table, step, own, full=full, refine=refine
                 )
                 consistent &= fits_all
         m = (points + offset)[:, axis]
@@ -219,6 +222,7 @@ class _Judge:
             phasor,
             m,
             self.measured.sign * table[kept],
+            self._roundings(fit, table)[kept],
             unit=self.observed.unit,
             factor=factor,
             halves=not full,
@@ -232,6 +236,9 @@ class _Judge:
             consistent=consistent,
             precision=precision,
         )
+
+    def _roundings(self, fit: Fit | None, table: Array) -> Array:
+        return formula_roundings(table.tobytes(), None if fit is None else fit.formula)
 
     def _rows(self) -> Index:
         positions = self.observed.positions
@@ -252,7 +259,15 @@ class _Judge:
         return (fit.attention_factor if near else seen), near
 
     def _offset(
-        self, m: Array, table: Array, step: float, own: Index, *, full: bool, refine: bool
+        self,
+        m: Array,
+        fit: Fit | None,
+        table: Array,
+        step: float,
+        own: Index,
+        *,
+        full: bool,
+        refine: bool,
     ) -> tuple[float, bool]:
         """Return the offset of one axis, by the table or else by the lines, and whether it fits."""
         pairs = self.measured.pairs[own]
@@ -269,7 +284,9 @@ class _Judge:
         uncertainty = noise / np.sqrt(count_seen(left))
         if refine:
             uncertainty = uncertainty + pairs.slope_uncertainty / step * abs(float(m.mean()))
-        single = SINGLE * angle_roundings(theta) * np.abs(angle).max(axis=0)
+        # An offset makes positions of it that may be off by a rounding, even of a pair that is not.
+        roundings = np.maximum(self._roundings(fit, table)[own], 1)
+        single = phase_tolerance(m[:, None], theta, roundings).max(axis=0)
         rounding = np.maximum(2 * self.observed.unit, single)
         return position_offset(theta, np.angle(middle), uncertainty, rounding)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ropecli.checks.accuracy import formula_roundings
 from ropecli.checks.identify.lines import CLEARLY
 from ropecli.rotary.factors import mscale_ratio
 from ropecli.rotary.formula import Formula
@@ -23,7 +24,7 @@ from ropecli.rotary.types.ntk_by_parts import ntk_by_parts
 from ropecli.rotary.types.ntk_mixed import ntk_mixed
 from ropecli.rotary.types.proportional import proportional
 from ropecli.rotary.types.yarn import yarn
-from ropecli.units import DOUBLE, SINGLE
+from ropecli.units import DOUBLE, SINGLE, TINY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,13 +36,12 @@ if TYPE_CHECKING:
     #: The formula of a rope type, dim, base and the type's own parameters.
     Guess = tuple[Callable[..., Table], int, float, dict[str, Any]]
 
-#: Relative error of base^(-2i/d) / factor in float32, as released code computes it: the exponent's
-#: rounding times ln(base), the power's and the division's own; for bases up to e^20.
-FLOAT32 = 28 * SINGLE
 FACTOR = 2.0**-9  #: Relative error of all lengths that tables in half precision may cause.
 BASES = (10_000.0, 500_000.0, 1_000_000.0, 5_000_000.0)  #: Bases of many models.
 CONTEXTS = tuple(2**power for power in range(9, 21))  #: Context lengths of pre-training.
 
+#: Share of the tolerance up to which a formula may explain it by magnifying errors of its powers.
+_MAGNIFIED = 64
 _DIGITS = 4  #: Significant digits of a round number; with more, chance makes one.
 _LARGEST = 6.0  #: Logarithm of a logarithm: of factors up to e^403.
 #: Parameters that are not round by nature: a length as measured, and a share of counted pairs.
@@ -54,7 +54,7 @@ class Frequencies:
 
     theta: Array  #: (pairs,), radians per position.
     uncertainty: Array  #: (pairs,), one standard deviation.
-    relative: float  #: Relative error that a table computed in lower precision may have.
+    relative: Array  #: (pairs,), relative error that a table in lower precision may have.
     head_dim: int  #: Coordinates of a head.
     axis: Index  #: (pairs,), coordinate of the position that rotates each.
 
@@ -68,11 +68,21 @@ class Frequencies:
         """Pairs that clearly turn with the position."""
         return np.abs(self.theta) > CLEARLY * self.uncertainty
 
-    def misfit(self, table: Array) -> float:
-        """Return the largest difference as a share of the tolerance: up to 1, the table fits."""
+    def misfit(self, table: Array, formula: Formula | None = None) -> float:
+        """Return the largest difference as a share of the tolerance: up to 1, the table fits.
+
+        Args:
+            table: (pairs,).
+            formula: What made it, which may magnify errors.
+        """
         if len(table) != len(self.theta):
             return np.inf
-        return float((np.abs(table - self.theta) / self.tolerance).max(initial=0.0))
+        apart = np.abs(table - self.theta)
+        share = float((apart / np.maximum(self.tolerance, TINY)).max(initial=0.0))
+        if formula is None or not 1 < share < _MAGNIFIED:
+            return share
+        relative = np.maximum(self.relative, formula_roundings(table.tobytes(), formula) * SINGLE)
+        return replace(self, relative=relative).misfit(table)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -85,7 +95,7 @@ class Fit:
     parameters: dict[str, Any] = field(default_factory=dict)  #: The type's own.
     table: Array  #: (pairs,), frequencies by the formula.
     attention_factor: float  #: Attention factor by the formula.
-    misfit: float  #: Share of the tolerance: up to 1, it fits.
+    misfit: float = math.inf  #: Share of the tolerance: up to 1, it fits.
 
     @property
     def formula(self) -> Formula:
@@ -122,17 +132,15 @@ def fit_formulas(seen: Frequencies, dims: tuple[int, ...], attention_factor: flo
         if made.axis and (np.array(made.axis) != seen.axis[:count])[seen.turning[:count]].any():
             continue
         padded = np.concatenate([table, np.zeros(len(seen.theta) - count)])
-        fits.append(
-            Fit(
-                rope_type=formula.__name__,
-                dim=dim,
-                base=base,
-                parameters=parameters,
-                table=padded,
-                attention_factor=made.attention_factor,
-                misfit=seen.misfit(padded),
-            )
+        fit = Fit(
+            rope_type=formula.__name__,
+            dim=dim,
+            base=base,
+            parameters=parameters,
+            table=padded,
+            attention_factor=made.attention_factor,
         )
+        fits.append(replace(fit, misfit=seen.misfit(padded, fit.formula)))
     others = sorted((fit for fit in fits if fit.misfit > 1), key=lambda fit: fit.misfit)
     return [fit for fit in fits if fit.misfit <= 1] + others
 
@@ -241,7 +249,7 @@ def _base_uncertainty(seen: Frequencies, kept: int) -> float:
     spread = weight @ (index - index @ weight / weight.sum()) ** 2
     chance = CLEARLY / math.sqrt(spread)
     # Errors of the table itself are more or less alike from pair to pair.
-    return float(len(seen.theta) * (chance + 4 * seen.relative / kept))
+    return float(len(seen.theta) * (chance + 4 * seen.relative[:kept].max() / kept))
 
 
 def _bases(step: float, dim: int, sure: float) -> list[float]:
@@ -286,7 +294,11 @@ def _axial(seen: Frequencies, dim: int) -> Iterator[Guess]:
     axes = int(seen.axis.max()) + 1
     own = np.flatnonzero(seen.axis == seen.axis[0])
     one = replace(
-        seen, theta=seen.theta[own], uncertainty=seen.uncertainty[own], axis=seen.axis[own]
+        seen,
+        theta=seen.theta[own],
+        uncertainty=seen.uncertainty[own],
+        relative=seen.relative[own],
+        axis=seen.axis[own],
     )
     found = fit_geometric(one)
     if axes < 2 or found is None or found[1] >= 0:

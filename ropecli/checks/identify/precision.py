@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.arrays import DTYPES
+from ropecli.checks.accuracy import phase_tolerance
 from ropecli.checks.identify.lines import CLEARLY
 from ropecli.checks.identify.observe import HALVES, ROUNDINGS, round_to
 from ropecli.units import DOUBLE, SINGLE
@@ -36,7 +37,14 @@ class Precision:
 
 
 def find_precision(
-    phasor: Complex, m: Array, theta: Array, *, unit: float, factor: float, halves: bool
+    phasor: Complex,
+    m: Array,
+    theta: Array,
+    roundings: Array,
+    *,
+    unit: float,
+    factor: float,
+    halves: bool,
 ) -> Precision:
     """Return the highest precision that explains the phases.
 
@@ -44,6 +52,7 @@ def find_precision(
         phasor: (rows, pairs), after / before as complex numbers; NaN where a pair is not seen.
         m: (rows, pairs), the position that rotates each pair.
         theta: (pairs,), exact frequencies, below 0 for a reversed rotation.
+        roundings: (pairs,), of each angle, relative.
         unit: Unit roundoff of the vectors.
         factor: Attention factor that cos and sin were multiplied by before they were rounded.
         halves: Whether to consider half precision.
@@ -53,11 +62,12 @@ def find_precision(
     exact = np.abs(phasor - np.exp(1j * angle))
     seen = ~np.isnan(phasor)
     left = float(np.quantile(exact[seen], _MOST))
-    # Both sides are float64, perhaps with frequencies computed in two ways: twice the roundings.
-    rounding = 2 * angle_roundings(theta) * DOUBLE * np.abs(angle)
+    # Both sides are float64, perhaps with frequencies computed in two ways: twice the roundings,
+    # and those of the last product even of a frequency that is exact.
+    rounding = 2 * phase_tolerance(m, theta, np.maximum(roundings, 1), unit=DOUBLE)
     if (exact <= noise + rounding)[seen].all():
         return Precision(name="exact", explains=True, left=left)
-    single = noise + 2 * SINGLE + _single_error(m, theta)
+    single = noise + 2 * SINGLE + phase_tolerance(m, theta, roundings)
     if (exact <= single)[seen].all():
         return Precision(name="float32 angles", explains=True, left=left)
     best = Precision(name="unexplained", explains=False, left=left)
@@ -72,17 +82,6 @@ def find_precision(
     return best
 
 
-def angle_roundings(theta: Array) -> Array:
-    """Return the roundings of an angle m theta, relative, however a frequency was computed.
-
-    ln(base), the exponent and their product change theta by |ln theta| times their own roundings; a
-    power or exponential is right to 2 units, and there are a reciprocal, a division by a factor,
-    and the product with the position.
-    """
-    size = np.abs(theta)
-    return 5 + 3 * np.abs(np.log(np.where(size > 0, size, 1.0)))
-
-
 def half_frequencies(table: Array, uncertainty: Array) -> str | None:
     """Return the half precision that all measured frequencies of a table keep to, if any."""
     seen = table > 0
@@ -94,16 +93,6 @@ def half_frequencies(table: Array, uncertainty: Array) -> str | None:
         if sharp.sum() >= _FEWEST and near[sharp].all():
             return f"{name} frequencies"
     return None
-
-
-def _single_error(m: Array, theta: Array) -> Array:
-    """Return the largest error of angles in float32: by the frequency, and by the product.
-
-    A frequency of 1, with which every table begins, is exact.
-    """
-    product = (m.astype(np.float32) * theta.astype(np.float32)).astype(np.float64)
-    rounding = angle_roundings(theta) * SINGLE * np.abs(m * theta)
-    return np.where(np.abs(theta) == 1.0, np.abs(product - m * theta), rounding)
 
 
 def _half_tables(m: Array, theta: Array, factor: float) -> Iterator[tuple[str, Complex]]:

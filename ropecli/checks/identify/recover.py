@@ -62,6 +62,9 @@ class Identification(Result, view="identify"):
     recognised: bool  #: Whether a rotation by position explains the data.
     reason: str | None = None  #: Why not, in a sentence.
     dtype: str  #: Dtype of the vectors after.
+    shape: tuple[int, ...]  #: Shape of the arrays.
+    sequence_axis: int  #: Axis of the positions, 0 or more.
+    heads: int = 1  #: Heads side by side along the last axis.
     rows: int  #: Positions seen.
     vectors: int  #: Rows times heads and batches.
     layout: str | None = None  #: "interleaved", "half" or "custom".
@@ -84,35 +87,29 @@ class Identification(Result, view="identify"):
     matches: tuple[Match, ...] = ()  #: Known RoPEs, best first.
     parting: Parting | None = None  #: If most vectors are rotated alike, those that are not.
     notes: tuple[str, ...] = ()  #: What these data cannot decide, a sentence each.
-    rotary: Rotary | None = None  #: With `positions`, rotates before into after.
+    rotary: Rotary | None = None  #: With `positions`, rotates before, (..., rows, head_dim).
     positions: NDArray[np.float64] | None = None  #: As `rotate` takes them.
 
+    @property
+    def transposed(self) -> bool:
+        """True if the axis of the positions is not the last but one."""
+        return self.sequence_axis != len(self.shape) - 2
 
-def identify(
+
+def identify_rows(
     before: Any,
     after: Any,
     positions: Any = None,
     *,
     candidates: Mapping[str, Rotary] | None = None,
 ) -> Identification:
-    """Recover the rotation by position that makes one array of vectors from another.
-
-    The angle of each pair is fitted as phi(m) = m theta + gamma (RoFormer Eq. 30); theta is its
-    frequency, and all gamma together are an offset of the positions.
-
-    Args:
-        before: (..., sequence, head_dim), float64, float32, float16 or bfloat16.
-        after: Vectors of the same shape.
-        positions: Position ids as `rotate` takes them; if None, they are recovered.
-        candidates: Encodings to compare with, by name.
-
-    Raises:
-        ArgumentError: A shape or a value out of range.
-        ArgumentTypeError: Not arrays of floats, or a candidate that is not a `Rotary`.
-    """
-    named = _validate_candidates(candidates)
+    """Recover the rotation as `identify` does, of vectors of shape (..., sequence, head_dim)."""
     inputs = validate_inputs(before, after, positions)
-    found = _recover(inputs, named)
+    return explain_refusal(recover(inputs, validate_candidates(candidates)), inputs)
+
+
+def explain_refusal(found: Identification, inputs: Inputs) -> Identification:
+    """Return an identification, with the vectors that part if nothing is recognised."""
     if found.recognised or found.parting is not None:
         return found
     return replace(found, parting=_parting(inputs))
@@ -121,7 +118,7 @@ def identify(
 def _parting(inputs: Inputs) -> Parting | None:
     """Return the vectors that part from what rotates most others, if a part of these shows it."""
     for part in parts_of(inputs):
-        found = _recover(part, {})
+        found = recover(part, {})
         rotary, step, offset = found.rotary, found.position_step, found.position_offset
         if rotary is None or step is None or offset is None:
             continue
@@ -132,7 +129,12 @@ def _parting(inputs: Inputs) -> Parting | None:
     return None
 
 
-def _validate_candidates(candidates: Any) -> Mapping[str, Rotary]:
+def validate_candidates(candidates: Any) -> Mapping[str, Rotary]:
+    """Return the candidates of `identify` by name.
+
+    Raises:
+        ArgumentTypeError: Not a mapping, or a candidate that is not a `Rotary`.
+    """
     if candidates is None:
         return {}
     if not isinstance(candidates, Mapping):
@@ -158,7 +160,7 @@ def _measure(observed: Observations) -> Measurement | str:
     return orient(trim_unsupported_pairs(measured, observed))
 
 
-def _recover(inputs: Inputs, candidates: Mapping[str, Rotary]) -> Identification:
+def recover(inputs: Inputs, candidates: Mapping[str, Rotary]) -> Identification:
     """Return the rotation by position, or the reason why there is none."""
     observed = observe(inputs)
 
@@ -168,6 +170,8 @@ def _recover(inputs: Inputs, candidates: Mapping[str, Rotary]) -> Identification
             reason=reason,
             parting=parting,
             dtype=inputs.dtype,
+            shape=inputs.before.shape,
+            sequence_axis=inputs.before.ndim - 2,
             rows=len(observed.positions),
             vectors=math.prod(inputs.before.shape[:-1]),
         )
@@ -196,6 +200,8 @@ def _recover(inputs: Inputs, candidates: Mapping[str, Rotary]) -> Identification
     return Identification(
         recognised=True,
         dtype=inputs.dtype,
+        shape=inputs.before.shape,
+        sequence_axis=inputs.before.ndim - 2,
         rows=len(observed.positions),
         vectors=math.prod(inputs.before.shape[:-1]),
         layout=rotary.layout,

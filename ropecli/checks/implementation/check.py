@@ -17,10 +17,16 @@ from ropecli.checks.implementation.calling.implementation import (
     CalledInstance,
 )
 from ropecli.checks.implementation.calling.process import TIMEOUT
+from ropecli.checks.implementation.calling.run import Clock, TimedEngine
 from ropecli.checks.implementation.calling.source import engine_of, source_of
 from ropecli.checks.implementation.diagnosis import diagnose, findings
-from ropecli.checks.implementation.failing_call import Recorder, smallest
-from ropecli.checks.implementation.interface import Died, ImplementationError, Unsupported
+from ropecli.checks.implementation.failing_call import FailingCall, Recorder, smallest
+from ropecli.checks.implementation.interface import (
+    Died,
+    ImplementationError,
+    OutOfTime,
+    Unsupported,
+)
 from ropecli.checks.implementation.judge import call_failure
 from ropecli.checks.implementation.laws import LAWS, SCORE_LAWS
 from ropecli.checks.implementation.probe import probe
@@ -32,7 +38,8 @@ from ropecli.rotary.rotary import Rotary
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from ropecli.checks.identify import Identification
     from ropecli.checks.implementation.calling.convention import Convention
@@ -42,6 +49,7 @@ if TYPE_CHECKING:
     from ropecli.checks.law import Check, Explains, Law
 
 CONTEXT = 131_072
+NOT_JUDGED = "not judged within the budget"
 FIELDS = {"tables": "columns"}  #: Fields of a convention that have another name here.
 
 
@@ -54,6 +62,7 @@ class Verdict(Result):
     identified: Identification | None  #: The RoPE that it is; None if rows do not show it.
     diagnosis: str | None  #: What is wrong, in a sentence; None if nothing is.
     convention: Convention  #: How it was called.
+    arrangements: tuple[str, ...]  #: Axes of x in which it was called, those of `convention` first.
     notes: tuple[str, ...]  #: What a reader should know of how it was run.
     findings: tuple[str, ...]  #: What is unusual about it, and yet no failure.
     loosened: tuple[str, ...]  #: Tolerances that were set, and laws that were left out.
@@ -65,10 +74,13 @@ class Verdict(Result):
     seed: int  #: Seed of the vectors.
     seconds: float  #: Time it took.
 
+    unfinished: str | None = None  #: "12 of 30 checks in 120 s" if a budget ended it before.
+
     @property
-    def passed(self) -> bool:
-        """True if no law that applies failed."""
-        return all(check.passed is not False for check in self.checks)
+    def passed(self) -> bool | None:
+        """True if no law that applies failed; None if none did, and a budget left some out."""
+        failed = any(check.passed is False for check in self.checks)
+        return False if failed else None if self.unfinished else True
 
 
 def check(
@@ -102,10 +114,12 @@ def check(
     thorough: bool = False,
     isolated: bool = True,
     timeout: float = TIMEOUT,
+    budget: float | None = None,
+    memory: float | None = None,
     echo: Callable[[str], None] | None = None,
     save_failure: str | os.PathLike[str] | None = None,
     force: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> Verdict:
     """Check an implementation of RoPE against the laws, on vectors that it rotates itself.
 
@@ -152,11 +166,14 @@ def check(
         isolated: Run it in a process of its own, which may crash or hang. What cannot be pickled
             runs in this one.
         timeout: Seconds for one call in a process of its own.
+        budget: Seconds for all calls, those that find how it is called included; no limit by
+            default. A verdict that it cuts short passes nothing.
+        memory: GB of memory that its process may use; half of the machine's by default.
         echo: Takes each line that such a process prints, with control characters escaped.
         save_failure: A .npz file for the smallest call that fails, with the result expected, and
             next to it a script that shows it without ropecli. Without a failure nothing is written.
         force: Replace files that exist.
-        progress: Takes the number of laws that were judged, and of all.
+        progress: Takes a line that says what is being done, several times a second.
 
     Returns:
         The verdict. `print` shows it; `passed` is the answer, `convention` how the implementation
@@ -167,7 +184,7 @@ def check(
         ArgumentError: An unusable value.
         ArgumentTypeError: An argument of the wrong type.
         FileError: A name that can't be loaded, or a file that can't be written.
-        CallError: No way to call it was found.
+        CallError: No way to call it was found, or not within the budget.
 
     Example:
         >>> import numpy as np
@@ -218,9 +235,15 @@ def check(
     )
     texts, objects = keyword_texts(keywords)
     source = source_of(target, command, apply_with, objects, device)
-    with engine_of(source, isolated=isolated, timeout=timeout, echo=echo) as (engine, notes):
+    run = functools.partial(
+        engine_of, source, isolated=isolated, timeout=timeout, memory=memory, echo=echo
+    )
+    clock = Clock(budget, progress)
+    clock.begin("searching how to call it")
+    with _within_budget(clock), run(seconds_left=clock.seconds_left) as (made, notes):
+        engine = TimedEngine(made, clock)
         known = {FIELDS.get(k, k): v for k, v in given.items() if v is not None and k != "form"}
-        convention, description, chosen = find_convention(
+        conventions, description, chosen = find_convention(
             engine,
             form,
             known,
@@ -230,6 +253,7 @@ def check(
             axes=count,
             dtypes=arguments.dtypes(dtypes),
         )
+        convention = conventions[0]
         results = () if result_dtype is None else (f"results are {result_dtype}",)
         tolerances, loosened = arguments.tolerances(
             tolerance, chosen, result_dtype, convention.tables_dtype or None
@@ -237,14 +261,14 @@ def check(
         recorder = Recorder(engine)
         implementation = CalledImplementation(
             engine if files is None else recorder,
-            convention,
+            conventions,
             description,
             rope,
             context,
             init=keywords,
         )
-        deaths = engine.deaths
-        deaths.clear()  # a wrong convention may crash a kernel
+        engine.end_search()  # a wrong convention may crash a kernel
+        clock.begin("finding which RoPE it is")
         subject = Subject(
             implementation=implementation,
             instance=_first_instance(implementation),
@@ -264,28 +288,23 @@ def check(
         if form != "score":
             with np.errstate(all="ignore"):  # an implementation may return what is not finite
                 subject = probe(subject)
-        checks, explains = _judge(laws, subject, deaths, recorder, progress)
+        checks, explains, cut = _judge(laws, subject, engine.deaths, recorder, clock)
+    clock.stop()
     told = list(notes)
     if files is not None and any(check.passed is False for check in checks):
-        with engine_of(source, isolated=isolated, timeout=timeout, echo=echo) as (again, _):
-            answer = functools.partial(_answer, again, convention, rope, context)
+        with run() as (again, _):
+            answer = functools.partial(_answer, again, rope, context)
             case = smallest(recorder.kept, subject, answer)
-        if case is None:
-            told.append("no failure is saved: no call by itself shows one")
-        else:
-            told.append(f"the smallest failing call is in {files[0]}; {files[1]} shows it")
-            failure_script.write(
-                case,
-                target,
-                command=command,
-                other=apply_with,
-                device=device,
-                convention=convention,
-                rope=rope,
-                context=context,
-                files=files,
-                force=force,
-            )
+        write = functools.partial(
+            failure_script.write,
+            command=command,
+            other=apply_with,
+            device=device,
+            rope=rope,
+            context=context,
+            force=force,
+        )
+        told.append(_save(case, target, files, write))
     diagnosis, checks = diagnose(subject, checks, explains)
     return Verdict(
         checks=tuple(checks),
@@ -293,6 +312,7 @@ def check(
         identified=subject.evidence.identified,
         diagnosis=diagnosis,
         convention=convention,
+        arrangements=implementation.arrangements,
         notes=tuple(told),
         findings=findings(subject, checks),
         loosened=(*loosened, *results, *_left_out(laws, known_laws)),
@@ -303,7 +323,30 @@ def check(
         original_context_length=original,
         seed=seed,
         seconds=time.perf_counter() - begin,
+        unfinished=f"{len(laws) - cut} of {len(laws)} checks in {clock.budget:g} s"
+        if cut
+        else None,
     )
+
+
+def _save(
+    case: FailingCall | None, target: Any, files: tuple[Path, Path], write: Callable[..., None]
+) -> str:
+    """Write a failing call if there is one, and return a note of it."""
+    if case is None:
+        return "no failure is saved: no call by itself shows one"
+    write(case, target, files=files)
+    return f"the smallest failing call is in {files[0]}; {files[1]} shows it"
+
+
+@contextlib.contextmanager
+def _within_budget(clock: Clock) -> Iterator[None]:
+    """Refuse an implementation that is not called and recognised within the budget."""
+    try:
+        yield
+    except OutOfTime:
+        msg = f"no verdict within the budget of {clock.budget:g} s, still {clock.doing}"
+        raise CallError(msg, "raise `budget`, or give the call with `call`", "") from None
 
 
 def _judge(
@@ -311,32 +354,34 @@ def _judge(
     subject: Subject,
     deaths: list[Died],
     recorder: Recorder,
-    progress: Callable[[int, int], None] | None,
-) -> tuple[list[Check], dict[str, Explains]]:
+    clock: Clock,
+) -> tuple[list[Check], dict[str, Explains], int]:
     """Judge by each law, and keep its smallest failing call.
 
     Returns:
-        The checks, and what the failure of a law explains of others, by its name.
+        The checks; what the failure of a law explains of others, by its name; and how many laws
+        the budget left without a verdict.
     """
     checks: list[Check] = []
     explains: dict[str, Explains] = {}
-    for done, law in enumerate(laws):
-        if progress is not None:
-            progress(done, len(laws))
+    cut = 0
+    for number, law in enumerate(laws, 1):
+        clock.begin(f"check {number} of {len(laws)}: {law.name}")
         recorder.begin(subject)
-        every = _outcomes(law, subject, deaths)
+        every, whole = _outcomes(law, subject, deaths)
+        cut += not whole
         judged = [report(law, each, dtype=subject.dtype, layout=subject.layout) for each in every]
         recorder.end(failed=any(check.passed is False for check in judged))
         checks += judged
         explains[law.name] = next((each.explains for each in every if each.explains), "")
-    return checks, explains
+    return checks, explains, cut
 
 
 def _answer(
     engine: Engine | IsolatedEngine,
-    convention: Convention,
     rope: Rotary,
     context: int,
+    convention: Convention,
     *requests: Request,
 ) -> Response:
     """Make requests of a new instance, and return the response to the last one."""
@@ -374,12 +419,18 @@ def _first_instance(implementation: CalledImplementation) -> CalledInstance:
         raise CallError(msg, "", "") from None
 
 
-def _outcomes(law: Law[Subject], subject: Subject, deaths: list[Died]) -> list[Outcome]:
+def _outcomes(
+    law: Law[Subject], subject: Subject, deaths: list[Died]
+) -> tuple[list[Outcome], bool]:
     """Judge by a law; an exception does not undo what was found before it.
 
     A call within the context that ended its process is a failure, also where others may be refused.
+
+    Returns:
+        The outcomes, and whether they are those of the whole law, or a failure, which is enough.
     """
     found: list[Outcome] = []
+    whole = True
     try:
         with np.errstate(all="ignore"):  # an implementation may return what is not finite
             found.extend(outcomes(law, subject))
@@ -387,8 +438,11 @@ def _outcomes(law: Law[Subject], subject: Subject, deaths: list[Died]) -> list[O
         found.append(call_failure(error))
     except Unsupported as error:
         found.append(no_verdict(str(error)))
+    except OutOfTime as error:
+        whole = error.found is not None
+        found.append(error.found or no_verdict(NOT_JUDGED))
     fatal = [death for death in deaths if death.furthest < subject.context]
     deaths.clear()
     if fatal and all(outcome.passed is not False for outcome in found):
         found.append(call_failure(fatal[0]))
-    return found
+    return found, whole or any(outcome.passed is False for outcome in found)

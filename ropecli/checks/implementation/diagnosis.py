@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ropecli.checks.accuracy import table_roundings
 from ropecli.checks.implementation.judge import CALL_FAILED
 from ropecli.checks.implementation.laws import MOST_SPECIFIC_FIRST
 from ropecli.checks.implementation.laws.convention import describe_scale
 from ropecli.checks.implementation.laws.shapes import AS_ROWS_DO, FEWER_HEADS
-from ropecli.checks.implementation.laws.state import COMES_BACK
-from ropecli.checks.implementation.oracle import computed_in_half, phase_tolerance
+from ropecli.checks.implementation.laws.state import COMES_BACK, NO_EFFECT
+from ropecli.checks.implementation.oracle import computed_in_half
 from ropecli.checks.implementation.probe import describe_non_finite
 from ropecli.errors import RopecliError
+from ropecli.units import SINGLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -211,8 +213,9 @@ def _changed_pass_through(subject: Subject) -> str | None:
 def _sentence(check: Check) -> str:
     meaning = next((law.meaning for law in MOST_SPECIFIC_FIRST if law.name == check.name), "")
     detail = check.note or check.counterexample
-    if check.note is not None and check.note.startswith(CALL_FAILED):
-        return check.note
+    note = check.note or ""
+    if note.startswith(CALL_FAILED) or note.endswith(NO_EFFECT):
+        return note
     if not meaning:
         return detail or f"{check.name} fails"
     return f"{meaning}: {detail}" if detail else meaning
@@ -320,7 +323,7 @@ def _compare_frequencies(expect: Rotary, rope: Rotary, found: Identification) ->
     if len(here) != len(there):
         text = _compare_formulas(expect, rope)
         return None if rope.formula is None else text
-    allowed = phase_tolerance(there, there) + 1e-5 * np.abs(there)
+    allowed = (table_roundings(expect) * SINGLE + 1e-5) * np.abs(there)
     if (np.abs(here - there) <= allowed).all():
         return None
     pair = int((np.abs(here - there) / np.maximum(np.abs(there), 1e-300)).argmax())

@@ -35,6 +35,7 @@ MOST_TRIALS = 60  #: Calls by which one is made smaller.
 class FailingCall:
     """A call with the result expected. Arrays are (batch, heads, sequence, head_dim)."""
 
+    convention: Convention  #: How it is made.
     request: Request
     before: Request | None  #: A call that must be made before; None if it fails alone.
     of_keys: bool  #: The keys are wrong, and not the queries.
@@ -56,6 +57,7 @@ class Recorder:
         """Wrap an engine."""
         self._engine = engine
         self._subject: Subject | None = None
+        self._conventions: dict[int, Convention] = {}  #: Of each instance.
         self._last: dict[int, Request] = {}
         self._wrong: list[FailingCall] = []
         self._raised: list[FailingCall] = []
@@ -71,11 +73,17 @@ class Recorder:
 
     def make(self, convention: Convention, rope: Rotary, context: int) -> int:
         """As `Engine.make`."""
-        return self._engine.make(convention, rope, context)
+        number = self._engine.make(convention, rope, context)
+        self._conventions[number] = convention
+        return number
 
     def drop(self, number: int) -> None:
         """As `Engine.drop`."""
         self._engine.drop(number)
+
+    def restart(self) -> bool:
+        """As `Engine.restart`."""
+        return self._engine.restart()
 
     def announce(self, number: int, request: Request | ScaledRequest) -> None:
         """As `Engine.announce`."""
@@ -93,13 +101,14 @@ class Recorder:
             response = self._engine.call(number, asked)
         except ImplementationError as error:
             if judged and subject is not None:
-                found = compare(subject, request, None, str(error))
+                found = compare(subject, self._conventions[number], request, None, str(error))
                 self._add(self._raised, found, before)
             raise
         if judged and subject is not None:
             self._subject = None  # to compare may need calls itself
             try:
-                self._add(self._wrong, compare(subject, request, response, None), before)
+                found = compare(subject, self._conventions[number], request, response, None)
+                self._add(self._wrong, found, before)
             finally:
                 self._subject = subject
         return response
@@ -132,7 +141,11 @@ def expected_oracle(subject: Subject) -> Oracle | None:
 
 
 def compare(
-    subject: Subject, request: Request, response: Response | None, error: str | None
+    subject: Subject,
+    convention: Convention,
+    request: Request,
+    response: Response | None,
+    error: str | None,
 ) -> FailingCall | None:
     """Return a call as a failing one; None if it was answered rightly."""
     oracle = expected_oracle(subject)
@@ -160,6 +173,7 @@ def compare(
                 if not truth.wrong(rows).any():
                     continue
         return FailingCall(
+            convention=convention,
             request=request,
             before=None,
             of_keys=of_keys,
@@ -179,25 +193,27 @@ def smallest(
     Args:
         calls: Calls that failed.
         subject: The implementation.
-        answer: Makes requests in a new process, and returns the response to the last one.
+        answer: Makes requests by a convention in a new process, and returns the last response.
     """
     for each in sorted(calls, key=lambda call: call.size):
         for before in ([], [each.before]) if each.before is not None else ([],):
-            found = _try(subject, answer, *before, each.request)
+            found = _try(subject, answer, each.convention, *before, each.request)
             if found is not None:
                 alone = replace(found, before=before[0] if before else None)
                 return alone if before else _shrink(alone, subject, answer)
     return None
 
 
-def _try(subject: Subject, answer: Callable[..., Response], *requests: Any) -> FailingCall | None:
+def _try(
+    subject: Subject, answer: Callable[..., Response], convention: Convention, *requests: Any
+) -> FailingCall | None:
     try:
-        response = answer(*requests)
+        response = answer(convention, *requests)
     except ImplementationError as error:
-        return compare(subject, requests[-1], None, str(error))
+        return compare(subject, convention, requests[-1], None, str(error))
     except Unsupported:
         return None
-    return compare(subject, requests[-1], response, None)
+    return compare(subject, convention, requests[-1], response, None)
 
 
 def _shrink(call: FailingCall, subject: Subject, answer: Callable[..., Response]) -> FailingCall:
@@ -209,7 +225,7 @@ def _shrink(call: FailingCall, subject: Subject, answer: Callable[..., Response]
             trials += 1
             if trials > MOST_TRIALS:
                 return call
-            found = _try(subject, answer, request)
+            found = _try(subject, answer, call.convention, request)
             if found is not None and (found.error is None) == (call.error is None):
                 call, smaller = found, True
                 break

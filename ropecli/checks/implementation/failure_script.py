@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ropecli.checks.implementation.calling import kernel_file
 from ropecli.checks.implementation.calling.arguments import arguments, arrange
 from ropecli.checks.implementation.calling.convention import ROLES, called_name, parse_call
 from ropecli.checks.implementation.calling.engine import VECTORS
@@ -75,7 +76,6 @@ def write(
     command: str | None,
     other: Any,
     device: str | None,
-    convention: Convention,
     rope: Rotary,
     context: int,
     files: tuple[Path, Path],
@@ -89,7 +89,6 @@ def write(
         command: The program in place of a target.
         other: A second function, or its name.
         device: Device of PyTorch's tensors.
-        convention: How it is called.
         rope: The encoding of tables that it is given.
         context: Rows of caches that it is given.
         files: Those of `check_path`.
@@ -99,6 +98,7 @@ def write(
         FileError: They can't be written.
     """
     arrays, script = files
+    convention = call.convention
     axes = convention.axes_of_x
     held: dict[str, Any] = {
         "expected": arrange(call.expected, axes),
@@ -203,6 +203,8 @@ def _implementation(
         return _program(command)
     if isinstance(target, str) and _is_library(target):
         return _library(target)
+    if isinstance(target, str) and target.endswith(kernel_file.SUFFIXES):
+        return _kernel(target), [], [f"y = {convention.call}"]
     used = {n.id for n in ast.walk(parse_call(convention.call)) if isinstance(n, ast.Name)}
     further = used - (ROLES.keys() - {"config"}) - {_name(target)}
     objects = sorted(name for name in further if name == "config" or name.startswith("init_"))
@@ -260,6 +262,8 @@ def _qualify(target: Any) -> str:
 
 
 def _name(target: Any) -> str:
+    if isinstance(target, str) and target.endswith(kernel_file.SUFFIXES):
+        return kernel_file.kernel_name(target)
     if isinstance(target, str):
         return target.rpartition(":")[2].rpartition(".")[2]
     name = str(getattr(target, "__name__", ""))
@@ -294,6 +298,25 @@ def _library(target: str) -> tuple[list[str], list[str], list[str]]:
         "kernel(*pointers, *map(ctypes.c_int64, x.shape))",
     ]
     return setup, [], run
+
+
+def _kernel(target: str) -> list[str]:
+    """Return the lines that load the kernel of a file by its name in calls."""
+    name, path = kernel_file.kernel_name(target), str(Path(target).absolute())
+    if target.endswith(kernel_file.SCRIPTED):
+        return [f"{name} = torch.jit.load({path!r})"]
+    if target.endswith(kernel_file.EXPORTED):
+        return [f"{name} = torch.export.load({path!r}).module()"]
+    return [
+        "import onnxruntime",
+        "",
+        f"session = onnxruntime.InferenceSession({path!r})",
+        f"def {name}(*values):",
+        "    given = zip(session.get_inputs(), values)",
+        '    types = {"tensor(int32)": np.int32}',
+        "    given = {i.name: np.asarray(v, types.get(i.type)) for i, v in given}",
+        "    return session.run(None, given)",
+    ]
 
 
 def _substitute(text: str, name: str, value: str) -> str:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from ropecli.checks.implementation.calling.convention import Convention
     from ropecli.checks.implementation.calling.request import Request, Response, ScaledRequest
+    from ropecli.checks.law import Outcome
+    from ropecli.rotary.rotary import Rotary
 
 
 class ImplementationError(Exception):
@@ -33,10 +35,20 @@ class WrongResult(ImplementationError):
     """The implementation returned a wrong dtype or shape, which does not count as a refusal."""
 
 
+class Exhausted(ImplementationError):
+    """The implementation ran out of memory, or of stack."""
+
+
 class Died(ImplementationError):
-    """The process of the implementation crashed, exited or hung."""
+    """A call that crashed, exited, hung, or ran out of memory that it should not need."""
 
     furthest = -1  #: Largest position of the call that did it; -1 without one.
+
+
+class OutOfTime(Exception):
+    """The budget of a run is spent."""
+
+    found: Outcome | None = None  #: Failure that a law had found by then.
 
 
 class Unsupported(Exception):
@@ -99,8 +111,11 @@ class Implementation(ABC):
 
     form: str  #: "apply", "decoder" or "score".
     kind: str  #: "function", "class" or "instance".
-    takes_tables: bool  #: Whether it is given cos and sin of each position.
+    tables: (
+        Rotary | None
+    )  #: The encoding of the cos and sin that it is given; None if it makes them.
     convention: Convention  #: How it is called.
+    arrangements: tuple[str, ...]  #: Axes of x in which it is called, those of `convention` first.
     costly: bool  #: Whether a call in a new shape takes long, as a program or a compiler does.
     renewable: bool  #: Whether a new instance is free of what earlier calls left behind.
 
@@ -110,12 +125,31 @@ class Implementation(ABC):
         """The parameter that is the base; None if it takes none."""
 
     @abstractmethod
-    def fresh(self, parameters: Mapping[str, float] | None = None) -> Instance:
-        """Return a new instance, made with further parameters; of a function, the function.
+    def fresh(self, parameters: Mapping[str, float] | None = None, axes: str = "") -> Instance:
+        """Return a new instance; of a function, the function.
+
+        Args:
+            parameters: Further parameters that it is made with.
+            axes: One of `arrangements`; by default the first.
 
         Raises:
             ImplementationError: It could not be made.
         """
+
+    @abstractmethod
+    def takes(self, axes: str, *, batch: int, heads: int, own: bool) -> bool:
+        """Return False for a call that an arrangement of axes cannot express, or is refused.
+
+        Args:
+            axes: One of `arrangements`.
+            batch: Number of sequences.
+            heads: Number of heads.
+            own: Whether each sequence has its own positions.
+        """
+
+    @abstractmethod
+    def restart(self) -> bool:
+        """Forget what earlier calls left behind; False if it runs in this process, which can't."""
 
     @abstractmethod
     def decode(self, x: NDArray[Any], prefilled: int) -> NDArray[np.float64]:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.arrays import DTYPES
+from ropecli.checks.implementation.causes import Sample, find_position_mistake, name_cause
 from ropecli.checks.implementation.interface import ImplementationError, Unsupported
 from ropecli.checks.implementation.oracle import sequence_length, truth_of
 from ropecli.checks.law import Outcome, distinguishing_digits, format_vector, shares
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
+    from ropecli.checks.implementation.causes import Cause
     from ropecli.checks.implementation.oracle import Oracle, Truth
     from ropecli.checks.implementation.subject import Subject
 
@@ -26,7 +27,6 @@ CALL_FAILED = "a call that must be answered failed"
 CHANGES = "the frequencies change with the length of the sequence"
 SHOWN = 4  #: Coordinates of a vector that are written out.
 SOME = 8  #: Positions that must be right before a first wrong one is named.
-LIMITS = tuple(2**n for n in range(4, 21))  #: Lengths that caches are cut at.
 
 
 def judge_call(
@@ -52,6 +52,7 @@ def judge_rows(
     sequences: int = 1,
     again: bool = False,
     where: str = "",
+    rows: str = "wrong rows",
 ) -> Outcome:
     """Compare rows with the oracle's.
 
@@ -64,6 +65,7 @@ def judge_rows(
         sequences: Sequences of one length that the rows are, one after another.
         again: Make the same call with unit vectors, for a smaller case.
         where: Text before a counterexample.
+        rows: What wrong rows are called.
     """
     dtype = dtype or subject.dtype
     oracle = subject.oracle
@@ -83,7 +85,7 @@ def judge_rows(
     if renewed:
         note = "a new instance turns them rightly: a cache keeps the tables of other positions"
     else:
-        note = _explain(subject, oracle, x, m, got, dtype)
+        note = _explain(subject, oracle, x, m, got, dtype, sequences, rows)
     return replace(outcome, counterexample=where + smallest, note=note)
 
 
@@ -235,49 +237,64 @@ def format_position(position: Array | np.float64) -> str:
     return f"position {text}" if len(numbers) == 1 else f"position ({text})"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Mistake:
-    """A mistake in the positions that an implementation rotates by."""
-
-    words: str
-    positions: Array  #: The positions that it makes of those given.
-    table_rows: int | None = None  #: Rows of the table in which they are indices, if it is that.
-
-
 def find_mistake(
     subject: Subject, oracle: Oracle, x: Array, m: Array, got: Array, dtype: str
-) -> Mistake | None:
+) -> Cause | None:
     """Return the mistake in positions m that gives the rows got; None if none of those tried do."""
-    for mistake in _mistakes(subject, m):
-        if not oracle.truth(x, mistake.positions, dtype).wrong(got).any():
-            return mistake
-    return None
+    return find_position_mistake(_sample(subject, oracle, x, m, got, dtype))
+
+
+def _sample(
+    subject: Subject,
+    oracle: Oracle,
+    x: Array,
+    m: Array,
+    got: Array,
+    dtype: str,
+    sequences: int = 1,
+) -> Sample:
+    """Return all rows of a call, one sequence after another."""
+    index = np.arange(len(x))
+    sequence, row = np.divmod(index, max(1, len(x) // sequences))
+    return Sample(
+        oracle=oracle.at_length(sequence_length(m)),
+        dtype=dtype,
+        x=x,
+        m=m,
+        got=got,
+        sequence=sequence,
+        head=np.zeros_like(index),
+        row=row,
+        positions=m.reshape(sequences, -1, *m.shape[1:]),
+        vectors=x,
+        own=index,
+        scales=np.ones((sequences, 1)),
+        limits=(subject.context, subject.original or subject.context),
+    )
 
 
 def _explain(
-    subject: Subject, oracle: Oracle, x: Array, m: Array, got: Array, dtype: str
+    subject: Subject,
+    oracle: Oracle,
+    x: Array,
+    m: Array,
+    got: Array,
+    dtype: str,
+    sequences: int,
+    rows: str,
 ) -> str | None:
     """Describe what rows have in common that are wrong."""
     if not np.isfinite(got).all():
         return f"{int((~np.isfinite(got)).any(axis=1).sum())} of {len(got)} rows are not finite"
-    mistake = find_mistake(subject, oracle, x, m, got, dtype)
+    sample = _sample(subject, oracle, x, m, got, dtype, sequences)
+    mistake = find_position_mistake(sample)
     if mistake is not None:
-        return mistake.words
-    truth = oracle.truth(x, m, dtype)
-    started = _wrong_from(subject, oracle, m, np.asarray(truth.wrong(got).any(axis=1)), dtype)
-    return "; ".join(text for text in (started, _common_factor(truth, got)) if text) or None
-
-
-def _common_factor(truth: Truth, got: Array) -> str | None:
-    """Describe the one factor by which all wrong rows are too long or too short."""
-    wrong = truth.wrong(got).any(axis=1)
-    rows, exact = got[wrong], truth.rows[wrong]
-    if not len(rows):
-        return None
-    times = float((rows * exact).sum() / (exact**2).sum())
-    if not (np.abs(rows - times * exact) <= abs(times) * truth.tolerance[wrong]).all():
-        return None
-    return f"wrong rows are {times:.6g} times as long as they should be"
+        return mistake.words.format(rows="rows")
+    wrong = sample.wrong()
+    cause = None if wrong is None else name_cause([wrong], rows)
+    which = np.asarray(sample.right.wrong(got).any(axis=1))
+    started = _wrong_from(subject, oracle, m, which, dtype)
+    return "; ".join(text for text in (started, cause) if text) or None
 
 
 def _wrong_from(
@@ -303,45 +320,3 @@ def _wrong_from(
         there = oracle.truth(v, subject.on_axes(places).astype(np.float64), dtype)
         low, high = (low, middle) if there.wrong(turned)[row].any() else (middle, high)
     return f"rows are right up to position {low} and wrong from {high} on"
-
-
-def _mistakes(subject: Subject, m: Array) -> Iterator[Mistake]:
-    flat = m if m.ndim == 1 else m[:, 0]
-
-    def spread(positions: Array) -> Array:
-        return positions if m.ndim == 1 else np.repeat(positions[:, None], m.shape[1], axis=1)
-
-    index = np.arange(len(flat), dtype=np.float64)
-    simple = {
-        "the positions are ignored: rows are turned by their index": spread(index),
-        "the rows are not turned at all": spread(np.zeros_like(index)),
-        "only the first position counts: rows are turned from there by index": spread(
-            flat[0] + index
-        ),
-        "positions are counted from the first row's": spread(flat - flat[0]),
-        "the sign of the position is ignored": np.abs(m),
-        "negative positions are taken as 0": np.maximum(m, 0),
-        "the rows are sorted by position": np.sort(m, axis=0),
-        "a cache has as many rows as x: positions beyond its end are taken as the last": np.minimum(
-            m, len(flat) - 1
-        ),
-        "the axes are the wrong way round": m[:, ::-1] if m.ndim == 2 else m,
-        "every position is 1 too large": m + 1,
-        "every position is 1 too small": m - 1,
-        "positions are multiplied by 2": m * 2.0,
-        "positions are multiplied by 0.5": m * 0.5,
-    }
-    for words, positions in simple.items():
-        yield Mistake(words=words, positions=positions)
-    for name in ("bfloat16", "float16", "float32"):
-        with np.errstate(over="ignore"):
-            rounded = m.astype(DTYPES[name]).astype(np.float64)
-        if np.isfinite(rounded).all() and not np.array_equal(rounded, m):
-            yield Mistake(words=f"positions are rounded to {name}", positions=rounded)
-    largest = np.abs(m).max(initial=0)
-    for limit in sorted({subject.context, subject.original or subject.context, *LIMITS}):
-        if limit <= largest or (m < 0).any():
-            words = f"positions from {limit} on are taken as {limit - 1}"
-            yield Mistake(words=words, positions=np.minimum(m, limit - 1))
-            words = f"positions are taken modulo {limit}"
-            yield Mistake(words=words, positions=np.mod(m, limit), table_rows=limit)

@@ -7,11 +7,7 @@ A pair of length |pair|, turned by the angle m theta and stretched by A, may be 
 * rounding: cos and sin rounded to the dtype, two products and a sum, and a product by A: six
   roundings of a coordinate at most, 8 u with the two coordinates' share. Under float64 data the
   unit is float32's: tables in float32 are right, as Transformers makes them.
-* phase: |m theta| times 2^-24 for each rounding of the angle. The exponent of
-  theta = base^(-2i/d) is rounded and magnified by |ln theta|; a power, a scaling and the product
-  by m round four times; theta made from its neighbour rounds twice a pair. The first pair's
-  theta is often a power of two, as 1 is: then m theta is exact, and nothing is allowed. Beyond
-  2^24 float32 does not hold every position: m alone rounds once, and no pair is spared that.
+* phase: what tables in float32 may be off by, as `ropecli.checks.accuracy` derives it.
 * floor: a few of the smallest subnormals.
 """
 
@@ -19,11 +15,11 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.accuracy import ACCURACY
+from ropecli.checks.accuracy import ACCURACY, angle_roundings, phase_tolerance, table_roundings
 from ropecli.reference import float64
 from ropecli.units import SINGLE, UNIT
 
@@ -164,8 +160,9 @@ class Oracle:
 
     def _compute_turns(self, rope: Rotary, positions: Array) -> tuple[Array, Array, Array]:
         angles = self.angles(rope, positions)
-        lost = phase_tolerance(angles, rope.inv_freq) + self.uncertain_phase(rope, positions)
-        return np.cos(angles), np.sin(angles), lost
+        m = self.scaled_positions(rope, positions)
+        lost = phase_tolerance(m, rope.inv_freq, table_roundings(rope))
+        return np.cos(angles), np.sin(angles), lost + self.uncertain_phase(rope, positions)
 
     def angles(self, rope: Rotary, positions: Array) -> Array:
         """Return the angle of each pair, (count, pairs), radians."""
@@ -268,24 +265,6 @@ def least_tolerance(dtype: str) -> float:
     return ACCURACY[dtype].floor
 
 
-def phase_tolerance(angles: Array, inv_freq: Array) -> NDArray[Any]:
-    """Return the tolerance of angles (count, pairs), radians."""
-    size, theta = np.abs(angles), np.abs(inv_freq)
-    lost = size * _roundings(theta.tobytes()) * SINGLE
-    return np.asarray(np.where(size > theta / SINGLE, np.maximum(lost, size * SINGLE), lost))
-
-
-@functools.lru_cache(maxsize=64)
-def _roundings(frequencies: bytes) -> NDArray[Any]:
-    theta = np.frombuffer(frequencies)
-    with np.errstate(divide="ignore"):
-        logarithm = np.where(theta > 0, np.abs(np.log(theta)), 0.0)
-    count = logarithm + 4 + 2 * np.arange(len(theta))
-    if len(theta) and np.frexp(theta[0])[0] == 0.5:
-        count[0] = 0
-    return np.asarray(count)
-
-
 def refine_frequencies(
     oracle: Oracle,
     x: Array,
@@ -358,6 +337,7 @@ def _other_base(theta: Array, change: Array, spread: Array) -> tuple[Array, Arra
         spread: Standard deviation of each change.
     """
     turning = (theta > 0) & (theta != 1)
+    rounded = phase_tolerance(np.ones(1), theta, angle_roundings(theta))
     if turning.sum() < FEWEST_OF_BASE:
         return None
     logarithm = np.log(np.where(turning, theta, 1.0))
@@ -369,10 +349,7 @@ def _other_base(theta: Array, change: Array, spread: Array) -> tuple[Array, Arra
     if not (np.abs(change - expected) <= allowed)[turning].all():
         return None
     deviation = 1 / float(np.sqrt((way * way).sum()))
-    if (
-        abs(share) < CLEARLY * deviation
-        or (np.abs(expected) <= phase_tolerance(theta, theta)).all()
-    ):
+    if abs(share) < CLEARLY * deviation or (np.abs(expected) <= rounded).all():
         return None
     return np.where(turning, theta ** (1 + share), theta), 4 * deviation * np.abs(theta * logarithm)
 

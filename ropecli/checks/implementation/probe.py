@@ -88,7 +88,7 @@ def _identify(
     subject: Subject, evidence: Evidence, dtype: str
 ) -> tuple[Evidence, Identification | None]:
     """Identify the rotation that vectors of a dtype show."""
-    from ropecli.checks.identify import identify
+    from ropecli.checks.identify import identify_rows
 
     best: Identification | None = None
     most = min(subject.context, max(subject.original or subject.context, ROWS[-1]))
@@ -108,7 +108,9 @@ def _identify(
         named = {} if subject.expect is None else {"expected": subject.expect}
         try:
             for after in subject.tolerances.dtypes_as_coarse(dtype):
-                found = identify(x.astype(held), y.astype(DTYPES[after]), where, candidates=named)
+                found = identify_rows(
+                    x.astype(held), y.astype(DTYPES[after]), where, candidates=named
+                )
                 if found.recognised:
                     break
         except RopecliError as error:
@@ -126,15 +128,22 @@ def _identify_most(
     evidence: Evidence, dtype: str, found: Identification
 ) -> tuple[Evidence, Identification] | None:
     """Identify the rotation of most rows, if some part from it; laws then say which ones do."""
-    from ropecli.checks.identify import identify
+    from ropecli.checks.identify import identify_rows
 
-    if found.parting is None or evidence.rows is None:
+    if evidence.rows is None:
         return None
-    held, alike = DTYPES[dtype], ~found.parting.which
-    x, y, m = (rows[alike] for rows in evidence.rows)
-    most = identify(x.astype(held), y.astype(held), m)
-    parting = f"{found.reason} ({found.parting.where} of {len(alike)})"
-    return (replace(evidence, rows=(x, y, m), parting=parting), most) if most.recognised else None
+    held, count = DTYPES[dtype], len(evidence.rows[0])
+    even = np.arange(count) % 2 == 0
+    parts = [(even, "every second row"), (~even, "every second row")] if count > 1 else []
+    if found.parting is not None:
+        parts[:0] = [(~found.parting.which, f"{found.parting.where} of {count}")]
+    for alike, where in parts:
+        x, y, m = (rows[alike] for rows in evidence.rows)
+        most = identify_rows(x.astype(held), y.astype(held), m)
+        if most.recognised:
+            parting = f"{found.reason} ({where})"
+            return replace(evidence, rows=(x, y, m), parting=parting), most
+    return None
 
 
 def _spread(subject: Subject, rows: int) -> NDArray[np.int64]:

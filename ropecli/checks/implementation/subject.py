@@ -214,7 +214,7 @@ class Subject:
         return self._oracles[length]
 
     def _identify_at(self, length: int, here: Rotary) -> Oracle | None:
-        from ropecli.checks.identify import identify
+        from ropecli.checks.identify import identify_rows
 
         # Half precision shows less in each row.
         rows = 16 * PROBE_ROWS if "16" in self.evidence.dtype else PROBE_ROWS
@@ -227,7 +227,7 @@ class Subject:
             # Which coordinates form a pair is known: they are moved next to each other.
             before, after = x[:, here.pairs_in.ravel()], y[:, here.pairs_out.ravel()]
             after = after.astype(DTYPES[self.tolerances.result_dtype or self.evidence.dtype])
-            found = identify(before.astype(held), after, positions)
+            found = identify_rows(before.astype(held), after, positions)
         except (ImplementationError, Unsupported, RopecliError):  # also rows that are not finite
             return None
         there = found.rotary

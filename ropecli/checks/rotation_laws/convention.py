@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.accuracy import ANGLE
-from ropecli.checks.law import shares
-from ropecli.checks.rotation_laws.measure import Rows, law
-from ropecli.checks.rotation_laws.subject import lengths, on_one_pair
+from ropecli.checks.accuracy import ANGLE, angle_roundings, magnification
+from ropecli.checks.rotation_laws.measure import Rows, law, worst_column
+from ropecli.checks.rotation_laws.subject import lengths, on_each_pair, with_every_position
 from ropecli.reference import frequencies
 from ropecli.reference import rotation as reference
 from ropecli.units import DOUBLE
@@ -22,32 +21,68 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ropecli.checks.rotation_laws.subject import RotationSubject, Sample
+    from ropecli.reference.double_double import DoubleDouble
 
     Array = NDArray[np.float64]
 
 #: How far a pair may be off, over its length, and still be said to be the same rotation: far above
 #: any dtype's rounding (bfloat16's is 2^-7.5) and far below another layout, direction or base.
 COARSE = 2.0**-5
-FAR = 4096.0  #: Convention is judged up to here: float32 angles are within 2^-12 radian of right.
 
 
 def kernel_against_reference(subject: RotationSubject, sample: Sample) -> Rows:
-    """R_m x element by element (Eq. 34) in 29-digit arithmetic, inv_freq as given."""
-    factor, pairs = subject.rope.attention_factor, subject.oracle.pairs
-    turned = reference.turn(sample.q, *subject.oracle.table(sample.m), pairs, factor)
-    got = subject.rotate(sample.q, sample.m)
-    exact, error = sample.q.copy(), np.abs(got - sample.q)
-    for coordinates, values in zip(pairs.T, turned, strict=True):
-        exact[:, coordinates] = values.high
-        part = got[:, coordinates]
-        apart = np.where(np.isfinite(part), (values - part).high, values.high - part)
-        error[:, coordinates] = np.abs(apart)
-    pair_length = factor * np.hypot(sample.q[:, pairs[:, 0]], sample.q[:, pairs[:, 1]])
-    angle = ANGLE * np.abs(np.outer(sample.m, subject.oracle.inv_freq)) * pair_length
-    allowed = np.zeros_like(error)
-    per_pair = subject.accuracy.per_coordinate(pair_length) + angle
-    allowed[:, pairs[:, 0]] = allowed[:, pairs[:, 1]] = per_pair
-    return _worst(got, exact, error, allowed)
+    """R_m x element by element (Eq. 34) in 29-digit arithmetic, inv_freq as given.
+
+    Coordinates in no pair are copied to the bit. A second call has a row at each position below
+    4,096, or below the largest that is sampled.
+    """
+    factor, pairs = subject.factor, subject.oracle.pairs
+    calls = _calls(subject, sample.m)
+    got = np.concatenate([subject.rotate(sample.q[rows], sample.m[rows]) for rows in calls])
+    exact, error, allowed = sample.q.copy(), np.abs(got - sample.q), np.zeros_like(got)
+    first = 0
+    for table in _tables(subject, sample.m):
+        rows = slice(first, first + len(table[0].high))
+        first = rows.stop
+        x, m = sample.q[rows], sample.m[rows]
+        turned = reference.turn(x, *table, pairs, factor)
+        for coordinates, values in zip(pairs.T, turned, strict=True):
+            exact[rows, coordinates] = values.high
+            part = got[rows, coordinates]
+            apart = np.where(np.isfinite(part), (values - part).high, values.high - part)
+            error[rows, coordinates] = np.abs(apart)
+        pair_length = factor * np.hypot(x[:, pairs[:, 0]], x[:, pairs[:, 1]])
+        angle = ANGLE * np.abs(np.outer(m, subject.oracle.inv_freq)) + subject.uncertainty
+        per_pair = subject.accuracy.per_coordinate(pair_length) + angle * pair_length
+        allowed[rows, pairs[:, 0]] = allowed[rows, pairs[:, 1]] = per_pair
+    return worst_column(got, exact, error, allowed)
+
+
+def _tables(subject: RotationSubject, positions: Array) -> list[tuple[DoubleDouble, DoubleDouble]]:
+    """Return cos and sin of the reference, some rows each; of those that count from 0 by runs."""
+    first, *long = _calls(subject, positions)
+    more = subject.oracle.runs(subject.every) if long else []
+    return [subject.oracle.table(positions[first]), *more]
+
+
+def _calls(subject: RotationSubject, positions: Array) -> list[slice]:
+    """Return the rows of each call: the sample's, and those at every position if they are there."""
+    few = len(positions) - subject.every
+    if few < 1 or (positions[few:] != np.arange(subject.every)).any():
+        return [slice(None)]
+    return [slice(few), slice(few, None)]
+
+
+def attention_factor(subject: RotationSubject, sample: Sample) -> Rows:
+    """|R_m x| = A |x|, with A the factor of the encoding; the median of all rows."""
+    expected = np.array([subject.rope.attention_factor])
+    got = np.array([subject.measured_factor])
+    return Rows(
+        got=got,
+        expected=expected,
+        error=np.abs(got - expected),
+        tolerance=np.array([subject.factor_tolerance]),
+    )
 
 
 def axes(subject: RotationSubject, sample: Sample) -> Rows:
@@ -60,82 +95,35 @@ def axes(subject: RotationSubject, sample: Sample) -> Rows:
     cosine, sine = (
         np.stack([table[k].high for table in tables])[axis[None], rows, pairs] for k in range(2)
     )
-    factor, coordinates = subject.rope.attention_factor, subject.oracle.pairs
+    factor, coordinates = subject.factor, subject.oracle.pairs
     expected = reference.as_complex(sample.q, cosine, sine, coordinates, factor)
     got = subject.rotate(sample.q, points)
     size = factor * lengths(sample.q)
     furthest = np.abs(points).max(axis=1)
-    allowed = (subject.relative_error(furthest) + 5 * DOUBLE) * size + subject.floor()
+    relative = subject.relative_error(furthest) + subject.uncertainty + 5 * DOUBLE
+    allowed = relative * size + subject.floor()
     return Rows(got=got, expected=expected, error=lengths(got - expected), tolerance=allowed)
-
-
-def _worst(got: Array, expected: Array, error: Array, allowed: Array) -> Rows:
-    """Judge each row by the column that comes closest to its tolerance, or exceeds it most."""
-    column = shares(error, allowed).argmax(axis=1)[:, None]
-    return Rows(
-        got=got,
-        expected=expected,
-        error=np.take_along_axis(error, column, axis=1)[:, 0],
-        tolerance=np.take_along_axis(allowed, column, axis=1)[:, 0],
-    )
-
-
-def _against(subject: RotationSubject, sample: Sample, expected: Array, *, roundings: int) -> Rows:
-    """Compare with a float64 form of R_m x that rounds that many times."""
-    got = subject.rotate(sample.q, sample.m)
-    size = subject.rope.attention_factor * lengths(sample.q)
-    allowed = (subject.relative_error(sample.m) + roundings * DOUBLE) * size + subject.floor()
-    return Rows(got=got, expected=expected, error=lengths(got - expected), tolerance=allowed)
-
-
-def matrix_form(subject: RotationSubject, sample: Sample) -> Rows:
-    """Eq. 34 = Eq. 15: R_m x is the block-diagonal matrix times x."""
-    cosine, sine = subject.oracle.table(sample.m)
-    rope, pairs = subject.rope, subject.oracle.pairs
-    expected = np.array(
-        [
-            reference.matrix(c, s, pairs, rope.head_dim, rope.attention_factor) @ x
-            for c, s, x in zip(cosine.high, sine.high, sample.q, strict=True)
-        ]
-    )
-    # An entry rounds once, and again by A; two products and a sum of a row make five in a norm.
-    return _against(subject, sample, expected, roundings=5)
-
-
-def complex_form(subject: RotationSubject, sample: Sample) -> Rows:
-    """Eq. 34 = Eq. 12: each pair as a complex number times e^{i m theta}."""
-    cosine, sine = subject.oracle.table(sample.m)
-    pairs, factor = subject.oracle.pairs, subject.rope.attention_factor
-    expected = reference.as_complex(sample.q, cosine.high, sine.high, pairs, factor)
-    return _against(subject, sample, expected, roundings=5)
 
 
 def planar_case(subject: RotationSubject, sample: Sample) -> Rows:
-    """Eq. 13: a vector on one pair stays on it and turns by the 2 x 2 matrix."""
-    cosine, sine = subject.oracle.table(sample.m)
-    pairs, factor = subject.oracle.pairs, subject.rope.attention_factor
+    """Eq. 12, 13: each pair turns by its 2 x 2 matrix, of determinant 1; zeros stay zeros."""
+    pairs, factor = subject.oracle.pairs, subject.factor
+    positions, place = np.unique(sample.m, return_inverse=True)
+    row, filled = np.arange(len(sample.m)), np.abs(sample.q).argmax(axis=1)
+    pair = (pairs == filled[:, None, None]).any(axis=2).argmax(axis=1)
+    cosine, sine = (part.high[place, pair] for part in subject.oracle.table(positions))
     expected = np.zeros_like(sample.q)
-    for row, x in enumerate(sample.q):
-        i = row % len(pairs)
-        c, s = float(cosine.high[row, i]), float(sine.high[row, i])
-        expected[row, pairs[i]] = reference.planar(x[pairs[i]], c, s, factor)
-    return _against(subject, sample, expected, roundings=5)
-
-
-def convention(subject: RotationSubject, sample: Sample) -> Rows:
-    """Layout, direction and frequencies are those of the encoding, rounding apart."""
-    near = np.fmod(sample.m, FAR)
-    cosine, sine = subject.oracle.table(near)
-    pairs = subject.oracle.pairs
-    expected = reference.as_complex(sample.q, cosine.high, sine.high, pairs)
-    got = subject.rotate(sample.q, near)
-    stretch = subject.stretch(sample.q, got)
-    usable = np.isfinite(stretch) & (stretch > 0)
-    got[:, subject.rotated] /= np.where(usable, stretch, 1.0)[:, None]
-    error = np.hypot(*np.moveaxis((got - expected)[:, pairs], -1, 0))
-    size = np.hypot(*np.moveaxis(expected[:, pairs], -1, 0))
-    angle = ANGLE * np.abs(np.outer(near, subject.oracle.inv_freq))
-    return _worst(got, expected, error, (COARSE + angle) * size)
+    x = sample.q[row, pairs[pair].T]
+    expected[row, pairs[pair].T] = reference.planar(x, cosine, sine, factor)
+    got = subject.rotate(sample.q, sample.m)
+    size = factor * lengths(sample.q)
+    relative = subject.relative_error(sample.m) + subject.uncertainty + 5 * DOUBLE
+    return Rows(
+        got=got,
+        expected=expected,
+        error=lengths(got - expected),
+        tolerance=relative * size + subject.floor(),
+    )
 
 
 def frequency_table(subject: RotationSubject, _sample: Sample) -> Rows:
@@ -147,13 +135,12 @@ def frequency_table(subject: RotationSubject, _sample: Sample) -> Rows:
     got = rope.inv_freq
     error = np.array([abs(float(a - b)) for a, b in zip(got, exact, strict=True)])
     expected = np.array([float(f) for f in exact])
-    # The exponent's rounding is magnified by its size times ln(base), at most ln(base); pow
-    # itself is right to two ulps. A scaled type has eight more operations, and a ramp over pairs
-    # may cancel all but one of dim.
-    logarithm = max(abs(np.log(b)) for b in (given["base"], rope.base or given["base"]))
-    ramp = 2 * given["dim"] if reference_formula in frequencies.RAMPS_OVER_PAIRS else 0
-    more = 0 if reference_formula is frequencies.default else 8 + ramp
-    allowed = (logarithm + 2 + more) * 2 * DOUBLE * expected
+
+    def table_at(base: float) -> Array:
+        return np.array([float(f) for f in reference_formula(**{**given, "base": base})])
+
+    magnified = magnification(given["base"], table_at)
+    allowed = angle_roundings(expected, magnified) * DOUBLE * expected
     return Rows(got=got, expected=expected, error=error, tolerance=allowed)
 
 
@@ -224,42 +211,31 @@ FORMS = "the rotation's error with its angle's, and five roundings of the float6
 
 LAWS = (
     law(
-        convention,
-        name="convention",
-        equation="34",
-        uses=("q", "m"),
-        explain=diagnose_convention,
-        because="2^-5 of a pair's length: above every dtype's rounding, below any other convention",
+        attention_factor,
+        name="attention factor",
+        equation="16",
+        describe=lambda rows, _: (
+            f"|R_m x| / |x|: got {rows.got[0]:.9g}, expected {rows.expected[0]:.9g}"
+        ),
+        because="one rotation's error, and the rounding of a sum of d squares",
     ),
     law(
         frequency_table,
         name="frequencies",
         equation="15",
-        uses=(),
-        because="ln(base) for the exponent's rounding, two ulps for the power; eight more for "
-        "scaling, and 2 dim for a ramp over pairs",
+        describe=lambda rows, pair: (
+            f"pair {pair}: got {rows.got[pair]:.6g} radians per position, "
+            f"expected {rows.expected[pair]:.6g}"
+        ),
+        because="the roundings of each frequency however a table is computed, in float64",
         dtypes=("float64",),
         excuse=_excuse_tables,
     ),
     law(
-        matrix_form,
-        name="Eq. 34 = Eq. 15",
-        equation="15, 34",
-        uses=("q", "m"),
-        because=FORMS,
-    ),
-    law(
-        complex_form,
-        name="complex form",
-        equation="12",
-        uses=("q", "m"),
-        because=FORMS,
-    ),
-    law(
         planar_case,
         name="2-D case",
-        equation="13",
-        prepare=on_one_pair,
+        equation="12, 13",
+        prepare=on_each_pair,
         uses=("q", "m"),
         because=FORMS,
     ),
@@ -274,8 +250,10 @@ LAWS = (
     law(
         kernel_against_reference,
         name="kernel = reference",
-        equation="34",
+        equation="15, 34",
+        prepare=with_every_position,
         uses=("q", "m"),
+        explain=diagnose_convention,
         because="the accuracy promised for the dtype, a coordinate at a time, in ulps of A|pair|, "
         "and 1.2e-16 of the angle",
     ),

@@ -40,7 +40,8 @@ def law(
     name: str,
     equation: str,
     because: str,
-    uses: tuple[str, ...],
+    uses: tuple[str, ...] = (),
+    describe: Callable[[Rows, int], str] | None = None,
     prepare: Callable[[RotationSubject, Sample], Sample] = lambda _, sample: sample,
     excuse: Callable[[RotationSubject], str | None] = lambda _: None,
     explain: Callable[[RotationSubject], str | None] = lambda _: None,
@@ -54,6 +55,7 @@ def law(
         equation: Where RoFormer states it.
         because: Where the tolerance comes from.
         uses: Fields of the sample that a counterexample must show.
+        describe: Describes a wrong row where it is not one of the sample.
         prepare: Makes the sample that it is judged on.
         excuse: Reason why it says nothing of a subject, or None.
         explain: What a failure means, or None.
@@ -67,12 +69,14 @@ def law(
         worst = int(share.argmax())
         passed = bool(share[worst] <= 1)
         smallest = None
-        if not passed and not uses:
-            smallest = _frequency(rows, worst)
+        if not passed and describe is not None:
+            smallest = describe(rows, worst)
         elif not passed:
             hard = sample.rows(np.array([worst]))
             easy = simple(subject, hard, keys="k" in uses)
             smallest = _smallest(measure, uses, subject, prepare(subject, easy), hard)
+            if smallest is None:
+                smallest = f"in a call of many rows: {_describe(uses, sample, rows, worst)}"
         return Outcome(
             passed=passed,
             max_error=float(rows.error[worst]),
@@ -100,13 +104,25 @@ def law(
 
 def _smallest(
     measure: Measure, uses: tuple[str, ...], subject: RotationSubject, easy: Sample, hard: Sample
-) -> str:
-    """Describe the first simple case that fails, or the hard one if none does."""
-    rows = measure(subject, easy)
-    failing = np.flatnonzero(shares(rows.error, rows.tolerance) > 1)
-    if len(failing):
-        return _describe(uses, easy, rows, int(failing[0]))
-    return _describe(uses, hard, measure(subject, hard), 0)
+) -> str | None:
+    """Describe the first simple case that fails, or the hard one; None if neither fails alone."""
+    for sample in (easy, hard):
+        rows = measure(subject, sample)
+        failing = np.flatnonzero(shares(rows.error, rows.tolerance) > 1)
+        if len(failing):
+            return _describe(uses, sample, rows, int(failing[0]))
+    return None
+
+
+def worst_column(got: Array, expected: Array, error: Array, allowed: Array) -> Rows:
+    """Judge each row by the column that comes closest to its tolerance, or exceeds it most."""
+    column = shares(error, allowed).argmax(axis=1)[:, None]
+    return Rows(
+        got=got,
+        expected=expected,
+        error=np.take_along_axis(error, column, axis=1)[:, 0],
+        tolerance=np.take_along_axis(allowed, column, axis=1)[:, 0],
+    )
 
 
 def _describe(uses: tuple[str, ...], sample: Sample, rows: Rows, row: int) -> str:
@@ -119,11 +135,6 @@ def _describe(uses: tuple[str, ...], sample: Sample, rows: Rows, row: int) -> st
             case.append(f"{label} = {format_vector(x, shown=SHOWN, digits=17)}")
     got, expected = rows.got[row], rows.expected[row]
     return f"{', '.join(case)}: got {_value(got, expected)}, expected {_value(expected, got)}"
-
-
-def _frequency(rows: Rows, pair: int) -> str:
-    got, expected = rows.got[pair], rows.expected[pair]
-    return f"pair {pair}: got {got:.6g} radians per position, expected {expected:.6g}"
 
 
 def _value(value: Array, other: Array) -> str:

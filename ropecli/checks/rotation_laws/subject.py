@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,7 @@ from ropecli.errors import ArgumentTypeError
 from ropecli.kernels.rotation import BLOCK
 from ropecli.reference import rotation as reference
 from ropecli.reference.double_double import ERROR, LARGEST_ANGLE, cos_sin, double_double
+from ropecli.units import DOUBLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +39,9 @@ EDGES = (0, 1, 2, 3, 63, 64, BLOCK - 1, BLOCK, BLOCK + 1, 255, 257, 2047, 2049, 
 FRACTIONS = (0.5, 127.5, 128.25, -0.25, -63.75)
 COUNT = 48  #: Samples of a law.
 SAMPLED = 6  #: One position in so many is computed a second time, by mpmath.
+EVERY = 4096  #: Every whole position below it is tried, all in one call.
+RUN = 64  #: Positions whose angles are added to those of a start, in the reference.
+CACHED = 2**13  #: Numbers that the reference computes at a time.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,6 +75,25 @@ class Oracle:
         else:
             self.pairs = reference.pairs_of(rope.layout, rope.rotary_dim, rope.rotary_offset)
         self._tables: dict[bytes, tuple[DoubleDouble, DoubleDouble]] = {}
+        self._runs: list[tuple[DoubleDouble, DoubleDouble]] = []
+
+    def runs(self, count: int) -> list[tuple[DoubleDouble, DoubleDouble]]:
+        """Return cos and sin of the positions 0 ... count - 1, some at a time, right to 28 digits.
+
+        The angles of a start and of an offset are added: their errors and those of two products.
+        """
+        if not self._runs:
+            pairs = len(self.inv_freq)
+            offsets = self.table(np.arange(float(RUN)))
+            starts = self.table(np.arange(0.0, count, RUN))
+            several = max(1, CACHED // (RUN * pairs))
+            for i in range(0, len(starts[0].high), several):
+                a, b = (part[i : i + several, None] for part in starts)
+                rows = slice(count - i * RUN)
+                cosine = (a * offsets[0] - b * offsets[1]).reshape(-1, pairs)
+                sine = (b * offsets[0] + a * offsets[1]).reshape(-1, pairs)
+                self._runs.append((cosine[rows], sine[rows]))
+        return self._runs
 
     def table(self, positions: Array) -> tuple[DoubleDouble, DoubleDouble]:
         """Return cos and sin, each (count, pairs), right to about 29 digits.
@@ -120,6 +145,8 @@ class RotationSubject:
         self.decay = decay
         self.oracle = oracle
         self.accuracy = ACCURACY[dtype]
+        #: Positions from 0 that are all tried.
+        self.every = min(EVERY, int(np.abs(sample.m).max()) + 1)
         self._rotate = rotate
         self.fastest = float(np.abs(rope.inv_freq).max())
         self.rotated = np.unique(oracle.pairs)
@@ -145,6 +172,41 @@ class RotationSubject:
         restored = rotated.copy()
         restored[:, self.rope.pairs_in] = rotated[:, self.rope.pairs_out]
         return restored
+
+    @functools.cached_property
+    def factor(self) -> float:
+        """Factor that laws other than `attention factor` are judged without.
+
+        It is A, or if all lengths are multiplied by another number, that number.
+        """
+        right, found = self.rope.attention_factor, self.measured_factor
+        if not math.isfinite(found) or abs(found - right) <= self.factor_tolerance:
+            return right
+        spread = float(np.abs(self._stretches - found).max())
+        alike = self.factor_tolerance * max(1.0, found / right)
+        return found if spread <= 2 * alike and found > 0 else right
+
+    @property
+    def measured_factor(self) -> float:
+        """Median of |R_m q| / |q| over the sample."""
+        return float(np.median(self._stretches))
+
+    @functools.cached_property
+    def _stretches(self) -> Array:
+        q = self.sample.q
+        return self.stretch(q, self.rotate(q, self.sample.m))
+
+    @property
+    def factor_tolerance(self) -> float:
+        """What rounding may add to the measured factor: a rotation's, and that of d squares."""
+        sizes = lengths(self.sample.q[:, self.rotated])
+        relative = self.accuracy.relative + len(self.rotated) * DOUBLE
+        return self.rope.attention_factor * relative + self.floor() / float(np.median(sizes))
+
+    @property
+    def uncertainty(self) -> float:
+        """Relative error of the factor: none where it is A."""
+        return 0.0 if self.factor == self.rope.attention_factor else 2 * self.accuracy.relative
 
     def stretch(self, x: Array, rotated: Array) -> Array:
         """Return |R_m x| / |x| over the rotated coordinates, (count,)."""
@@ -227,24 +289,34 @@ def simple(subject: RotationSubject, hard: Sample, *, keys: bool) -> Sample:
     return Sample(q=q, k=k, m=m, n=n, shift=shift)
 
 
-def on_one_pair(subject: RotationSubject, sample: Sample) -> Sample:
-    """Return the sample with each vector cut down to one pair, another one from row to row.
+def on_each_pair(subject: RotationSubject, sample: Sample) -> Sample:
+    """Return both unit vectors of each pair, at several positions of the sample.
 
-    A vector with nothing there gets a 1 on the pair's first coordinate.
+    The dtype holds them exactly, and two rows are the columns of the pair's 2 x 2 block.
     """
     pairs = subject.oracle.pairs
-    rows = np.arange(len(sample.m))
-    chosen = pairs[rows % len(pairs)]
-    keep = np.zeros_like(sample.q)
-    np.put_along_axis(keep, chosen, 1.0, axis=1)
-    q, k = sample.q * keep, sample.k * keep
-    for x in (q, k):
-        empty = ~x.any(axis=1)
-        x[rows[empty], chosen[empty, 0]] = 1.0
-    return replace(sample, q=q, k=k)
+    row = np.arange(2 * max(len(sample.m), 4 * len(pairs)))
+    block = row // 2
+    # Steps that are prime to the number of rows: a pair is not at the same positions as others.
+    place = (5 * block + 13 * (block // len(pairs))) % len(sample.m)
+    unit = np.zeros((len(row), subject.rope.head_dim))
+    unit[row, pairs[block % len(pairs), row % 2]] = 1.0
+    return replace(sample.rows(place), q=unit, k=unit)
 
 
-def few_where_large(subject: RotationSubject, sample: Sample) -> Sample:
-    """Return fewer rows, from all over the sample, where the elimination of matrices takes long."""
-    count = min(len(sample.m), max(8, 2**22 // subject.rope.head_dim**3))
-    return sample.rows(np.linspace(0, len(sample.m) - 1, count).astype(int))
+def with_every_position(subject: RotationSubject, sample: Sample) -> Sample:
+    """Return the rows of the subject's sample, and then one at each position below EVERY.
+
+    Simple cases, from which the counterexample is taken, are judged in a short call.
+    """
+    if sample is not subject.sample:
+        return sample
+    m = np.arange(float(subject.every))
+    more = sample.rows(np.arange(len(m)) % len(sample.m))
+    return Sample(
+        q=np.concatenate([sample.q, more.q]),
+        k=np.concatenate([sample.k, more.k]),
+        m=np.concatenate([sample.m, m]),
+        n=np.concatenate([sample.n, more.n]),
+        shift=np.concatenate([sample.shift, more.shift]),
+    )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.arrays import DTYPES, as_positions
-from ropecli.checks.accuracy import ACCURACY
+from ropecli.checks.accuracy import ACCURACY, formula_roundings, phase_tolerance
 from ropecli.checks.vectors.case import AXIS_STEP, GROWING_ROUNDINGS, ROUNDINGS, Case
 from ropecli.checks.vectors.exact import Turns, rotate_and_round, sample
 from ropecli.errors import ArgumentError, ArgumentTypeError
@@ -33,9 +33,8 @@ if TYPE_CHECKING:
 
 BATCH, HEADS, LENGTH = 1, 2, 16  #: Where none are given.
 MOST_COORDINATES = 2**22  #: Of the queries, or of the keys: 40 digits take time.
-#: Relative errors of an angle: the product in float64; in float32, the product and a frequency
-#: that is right to an ulp.
-_FLOAT64_ANGLES, _FLOAT32_ANGLES = DOUBLE, 3 * SINGLE
+#: Roundings of the exponent of xPos in float32: a rate right to an ulp, times the position.
+_GROWTH = 3
 
 
 def name_cases(rope: Any) -> dict[str, Rotary]:
@@ -86,6 +85,12 @@ def own_case(
     turns = [Turns.of_case(each, table, facts, growth=0) for each in shared]
     cosine, sine = _tables(turns, rope, lead, names)
     bounds: dict[str, dict[str, float]] = {"float64": {}, "float32": {}}
+    # In float64 the table is given: the product with m rounds. In float32 the user computes it.
+    roundings = formula_roundings(table.tobytes(), rope.formula)
+    errors: dict[str, tuple[Array | float, float, float]] = {
+        "float64": (1.0, 1.0, DOUBLE),
+        "float32": (roundings, _GROWTH, SINGLE),
+    }
     for role, count, growth in (("q", heads, 1), ("k", key_heads, -1)):
         if facts["growth"] is not None:
             turns = [Turns.of_case(each, table, facts, growth=growth) for each in shared]
@@ -95,7 +100,7 @@ def own_case(
             _check_finite(role, rotated[dtype], dtype, where, rope)
             arrays[f"{role}.{dtype}"] = x.astype(DTYPES[dtype])
             arrays[f"{role}_rotated.{dtype}"] = rotated[dtype]
-            for angles, error in (("float64", _FLOAT64_ANGLES), ("float32", _FLOAT32_ANGLES)):
+            for angles, error in errors.items():
                 bound = _largest_tolerance(x, shared, table, facts, dtype, error, growth)
                 bounds[angles][dtype] = max(bound, bounds[angles].get(dtype, 0.0))
     for dtype in names:
@@ -274,19 +279,32 @@ def _largest_tolerance(
     inv_freq: Array,
     facts: dict[str, Any],
     dtype: str,
-    angle_error: float,
+    error: tuple[Array | float, float, float],
     sign: int,
 ) -> float:
-    """Return the largest error that any coordinate may have, by the formula of the README."""
+    """Return the largest error that any coordinate may have, by the formula of the README.
+
+    Args:
+        x: Vectors before the rotation.
+        positions: Their positions.
+        inv_freq: (pairs,).
+        facts: Of the case.
+        dtype: Dtype of the vectors.
+        error: Roundings of angles, (pairs,), and of the exponent of growth, and their unit.
+        sign: Of growth.
+    """
+    roundings, of_growth, unit = error
     pairs = np.array(facts["pairs_in"])
     axis = np.zeros(len(pairs), int) if facts["axis"] is None else np.array(facts["axis"])
     points = positions if facts["axis"] is not None else positions[..., None]
-    m = np.abs(points[..., axis])  # (batch or 1, length, pairs)
+    m = points[..., axis]  # (batch or 1, length, pairs)
     growth = np.zeros(len(pairs)) if facts["growth"] is None else sign * np.array(facts["growth"])
     length = np.hypot(x[..., pairs[:, 0]], x[..., pairs[:, 1]])
     grown = facts["attention_factor"] * np.exp(points[..., axis] * growth)
-    relative = facts["roundings"] * UNIT[dtype] + angle_error * m * (
-        np.abs(inv_freq) + np.abs(growth)
+    relative = (
+        facts["roundings"] * UNIT[dtype]
+        + phase_tolerance(m, inv_freq, roundings, unit=unit)
+        + of_growth * unit * np.abs(m * growth)
     )
     largest = (length * (relative * grown)[:, None]).max()
     return float(largest) + ACCURACY[dtype].floor

@@ -61,8 +61,10 @@ sequence. `growth` is that of queries; keys have the opposite sign.
 
 `tolerance.DTYPE` is the largest tolerance (below) of any coordinate of the case, with e = 2^-53:
 all others are smaller, so that |got - expected| may be compared with this one number.
-`tolerance_float32_angles.DTYPE` is that with e = 3 * 2^-24: frequencies right to an ulp of float32,
-times m in float32.
+`tolerance_float32_angles.DTYPE` is that of frequencies and angles computed in float32, by powers,
+exponentials or from pair to pair: e = (7 + r + 2 max(r, i)) * 2^-24 with r = |ln(inv_freq[i])|, and
+0 for a frequency of 1, which is exact. It is larger where a type such as llama3 mixes frequencies
+by shares that follow from them, and for positions that float32 does not hold.
 """
 _FORMULA = """\
 ## Formula

@@ -89,7 +89,37 @@ def _leave_things_behind() -> None:
     sys.stdout = sys.stderr = None
 
 
+def _raise(error: Exception) -> None:
+    raise error
+
+
+def _recurse() -> None:
+    _recurse()
+
+
+kept: list[Any] = []
+
+
+def leaks(x: Any, positions: Any) -> Any:
+    kept.append(np.ones(2**23))
+    return right(x, positions)
+
+
+def in_batches(action: Callable[[], object]) -> Callable[[Any, Any], Any]:
+    def kernel(x: Any, positions: Any) -> Any:
+        if x.ndim == 4 and x.shape[0] > 2:
+            action()
+        return right(x, positions)
+
+    return kernel
+
+
 aborts = but(os.abort)
+aborts_in_batches = in_batches(os.abort)
+loops_in_batches = in_batches(_loop)
+exhausts = but(lambda: _raise(MemoryError("no memory")))
+exhausts_stack = but(_recurse)
+exhausts_device = but(lambda: _raise(RuntimeError("CUDA out of memory. Tried to allocate 1 GiB")))
 segfaults = but(lambda: ctypes.string_at(0))
 exits = but(lambda: os._exit(3))
 overflows = but(_overflow)

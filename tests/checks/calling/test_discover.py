@@ -12,7 +12,11 @@ from helpers import slow
 
 from ropecli import Rotary
 from ropecli.checks.implementation.calling.convention import Convention
-from ropecli.checks.implementation.calling.discover import NotCallable, discover
+from ropecli.checks.implementation.calling.discover import (
+    NotCallable,
+    discover,
+    find_arrangements,
+)
 from ropecli.checks.implementation.calling.engine import Engine
 from ropecli.checks.implementation.calling.implementation import CalledImplementation
 from ropecli.checks.implementation.calling.request import MEMORY, Request
@@ -35,8 +39,10 @@ def found(
     """Return the options that say the convention found."""
     engine = Engine(target, name=target.__name__, other=other, other_name=name_of(other))
     rope = Rotary(head_dim=8, layout=layout)
-    convention, _ = discover(engine, rope, 64, {"framework": "numpy", **given}, init or {})
-    return convention.options()
+    known, words = {"framework": "numpy", **given}, init or {}
+    convention, dtype = discover(engine, rope, 64, known, words)
+    first, *_ = find_arrangements(engine, convention, rope, 64, known, words, axes=1, dtype=dtype)
+    return first.options()
 
 
 def name_of(other: Any) -> str:
@@ -690,8 +696,8 @@ def test_who_is_given_tables_is_known(cos: str, sin: str) -> None:
     convention, _ = discover(engine, rope, 64, {"framework": "numpy"}, {})
     assert "cos_cache, sin_cache, offset" in convention.call
     description = engine.describe()
-    implementation = CalledImplementation(engine, convention, description, rope, 64, init={})
-    assert implementation.takes_tables
+    implementation = CalledImplementation(engine, [convention], description, rope, 64, init={})
+    assert implementation.tables is rope
 
 
 # What is not called, and what is called although it is wrong.
@@ -760,6 +766,19 @@ def test_tables_cut_to_the_tokens_are_not_those_of_sequences() -> None:
     assert found(rotate) == (
         '--call "rotate(x, freqs)" --axes-of-x "b s h d" --axes-of-tables "s d"'
     )
+
+
+def test_a_factor_of_its_own_does_not_hide_the_form_of_frequencies() -> None:
+    """Complex frequencies are taken as well: their cosines lose the imaginary parts."""
+
+    def rotate(t: Array, freqs: Array, mscale: float = 1.2079) -> Array:
+        x, rest = np.split(t, [freqs.shape[-1]], axis=-1)
+        cos, sin = ((f(freqs) * mscale).astype(t.dtype) for f in (np.cos, np.sin))
+        return np.concatenate([x * cos + swapped(x) * sin, rest], axis=-1)
+
+    rope = Rotary(head_dim=64, layout="half")
+    convention, _ = discover(Engine(rotate, name="rotate"), rope, 64, {"framework": "numpy"}, {})
+    assert convention.freqs == "angles"
 
 
 def test_a_kernel_that_ignores_its_offset_is_given_one() -> None:

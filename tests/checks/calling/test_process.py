@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import slow
 from judging import checks_of, failures
 
 import ropecli
@@ -70,15 +71,26 @@ def wait_for(condition: Any, seconds: float = 20) -> None:
         time.sleep(0.02)
 
 
+#: What native libraries do to descriptors that they take for their own.
+WRITES_ALL = """\
+import contextlib, os
+for number in range(1024):
+    with contextlib.suppress(OSError):
+        os.write(number, b"garbage")
+"""
+
 DEATHS = [
     ("aborts", "its process was killed by SIGABRT"),
     ("segfaults", "its process was killed by SIGSEGV"),
     ("exits", "its process ended with exit code 3"),
-    ("loops", "it did not return within 0.5 s"),
-    pytest.param("stops", "it did not return within 0.5 s", marks=pytest.mark.slow),
+    ("exhausts", "MemoryError: no memory"),
+    # Other calls take milliseconds, and on a busy machine no second.
+    pytest.param("loops", "it did not return within 3 s", marks=pytest.mark.slow),
+    pytest.param("stops", "it did not return within 3 s", marks=pytest.mark.slow),
+    pytest.param("exhausts_stack", "RecursionError: maximum recursion", marks=pytest.mark.slow),
+    pytest.param("exhausts_device", "RuntimeError: CUDA out of memory", marks=pytest.mark.slow),
     pytest.param("forks", "its process ended with exit code 4", marks=pytest.mark.slow),
     pytest.param("closes_all", "its process ended with exit code 1", marks=pytest.mark.slow),
-    pytest.param("writes", "it wrote into the pipes of its process", marks=pytest.mark.slow),
 ]
 
 
@@ -86,11 +98,12 @@ DEATHS = [
 def test_a_call_that_ends_its_process_is_named_and_the_other_laws_are_judged(
     name: str, words: str
 ) -> None:
-    verdict = judged(name, timeout=0.5 if "0.5" in words else 20)
+    verdict = judged(name, timeout=3 if "3 s" in words else 60)
     assert "long, short, long" in failures(verdict)
     (law,) = checks_of(verdict, "long, short, long")
     call = "in a call with x of float32 (1, 1, 512, 8), positions 0 to 511"
-    assert law.note == f"a call that must be answered failed: {words} {call}"
+    assert str(law.note).startswith(f"a call that must be answered failed: {words}")
+    assert str(law.note).endswith(call)
     for other in ("norm", "packed sequences", "same twice"):
         assert {each.passed for each in checks_of(verdict, other)} == {True}, other
 
@@ -117,13 +130,11 @@ def test_functions_that_a_call_replaces_are_named(name: str, words: str) -> None
     assert failures(verdict) == [law.name]
 
 
-@pytest.mark.parametrize(
-    "name", ["closes", "leaves", pytest.param("foreign_defaults", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("name", ["closes", "leaves", "writes", *slow("foreign_defaults")])
 def test_right_ones_that_do_odd_things_pass(name: str) -> None:
     begin = time.monotonic()
     assert failures(judged(name)) == []
-    assert time.monotonic() - begin < 60  # nobody waits for exit handlers and threads
+    assert time.monotonic() - begin < 250  # nobody waits 300 s for exit handlers and threads
 
 
 @pytest.mark.parametrize(
@@ -158,6 +169,57 @@ def test_memory_is_bounded() -> None:
     assert "MemoryError: Unable to allocate" in str(law.note)
 
 
+@pytest.mark.slow
+def test_one_that_leaks_ends_its_process_and_is_named() -> None:
+    """Each call keeps 64 MB, so that a process makes some fifteen of the 600 steps."""
+    options = SMALL | {"select": "many steps"}
+    verdict = ropecli.check(f"{MODULE}:leaks", **options, memory=1)
+    assert verdict.passed is False
+    assert "MemoryError" in str(verdict.diagnosis)
+    assert "of 1 GB in use) in a call with x of float32" in str(verdict.diagnosis)
+
+
+def test_memory_that_only_a_large_call_lacks_is_a_refusal() -> None:
+    def kernel(x: Any, positions: Any) -> Any:
+        if x.nbytes > 2**20:
+            raise MemoryError
+        angle = positions[:, None] * 1e4 ** (-np.arange(32) / 32)
+        a, b = np.split(x, 2, axis=-1)
+        parts = [a * np.cos(angle) - b * np.sin(angle), b * np.cos(angle) + a * np.sin(angle)]
+        return np.concatenate(parts, axis=-1).astype(x.dtype)
+
+    options: dict[str, Any] = {"dtypes": "float32", "context_length": 2**14, **CALL}
+    for isolated in (True, False):
+        verdict = ropecli.check(kernel, **options, select="every position", isolated=isolated)
+        assert failures(verdict) == [], isolated
+
+
+@pytest.mark.parametrize("isolated", [False, *slow(True)])
+def test_memory_that_a_small_call_lacks_is_a_failure(isolated: bool) -> None:
+    options = SMALL | {"select": "every position", "isolated": isolated}
+    verdict = ropecli.check(f"{MODULE}:exhausts", **options)
+    assert failures(verdict) == ["every position"]
+    assert "MemoryError: no memory" in str(verdict.diagnosis)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("aborts_in_batches", "its process was killed by SIGABRT"),
+        pytest.param("loops_in_batches", "it did not return within 3 s", marks=pytest.mark.slow),
+    ],
+)
+def test_one_that_ends_its_process_in_batches_only_is_called_and_fails(
+    name: str, words: str
+) -> None:
+    """Trials begin with four sequences."""
+    options = SMALL | {"select": "every shape"}
+    timeout = 3 if "3 s" in words else 60
+    verdict = ropecli.check(f"{MODULE}:{name}", **options, timeout=timeout)
+    assert failures(verdict) == ["every shape"]
+    assert f"{words} in a call with x of float32 (" in str(verdict.diagnosis)
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -177,7 +239,7 @@ def test_one_that_never_returns_can_not_be_called(name: str, words: str) -> None
     )
     with pytest.raises(CallError, match=words):
         judged(name, timeout=0.3 if "0.3" in words else 20, **options)
-    assert time.monotonic() - begin < 60
+    assert time.monotonic() - begin < 250  # 2,000 trials of 0.3 s take 600
 
 
 @pytest.mark.parametrize(
@@ -189,14 +251,15 @@ def test_one_that_never_returns_can_not_be_called(name: str, words: str) -> None
         ("print('\\x1b[31mlast words', flush=True)\nimport os\nos._exit(7)", "exit code 7 .*last"),
         ("while True: pass", "it can't be loaded: it did not return within 0.5 s"),
         ("import ropecli\nropecli.check(__file__ + ':f')", "check was called by the code that is"),
+        (f"{WRITES_ALL}\nimport not_there", "ModuleNotFoundError: No module named 'not_there'"),
     ],
-    ids=["raises", "aborts", "exits", "last words", "hangs", "checks itself"],
+    ids=["raises", "aborts", "exits", "last words", "hangs", "checks itself", "writes"],
 )
 def test_a_module_that_can_not_be_imported(source: str, words: str, tmp_path: Path) -> None:
     file = tmp_path / "kernel.py"
     file.write_text(f"{source}\ndef f(x, positions): return x\n")
     with pytest.raises((CallError, FileError), match=words) as caught:
-        ropecli.check(f"{file}:f", timeout=0.1)
+        ropecli.check(f"{file}:f", timeout=0.1 if "0.5 s" in words else 60)
     assert "\n" not in str(caught.value)
     assert str(caught.value).isprintable()
 
@@ -228,7 +291,7 @@ def test_checks_in_many_threads_do_not_mix() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(verdict.passed for verdict in verdicts) == [False] * 3 + [True] * 3
+    assert sorted(bool(verdict.passed) for verdict in verdicts) == [False] * 3 + [True] * 3
 
 
 def test_a_process_that_was_forked_has_workers_of_its_own() -> None:
@@ -290,12 +353,12 @@ def test_ctrl_c_ends_a_call(name: str) -> None:
     begin = time.monotonic()
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=20)
-    assert time.monotonic() - begin < 2
+    assert time.monotonic() - begin < 20  # and not after a timeout of 60 s
     assert process.returncode == 130
     assert out == ""
     assert err.splitlines()[-1] == "error: interrupted"
     assert "Traceback" not in err
-    wait_for(lambda: not any(map(alive, below)), 5)
+    wait_for(lambda: not any(map(alive, below)))
 
 
 @pytest.mark.slow
@@ -305,7 +368,7 @@ def test_workers_end_with_a_parent_that_is_killed(name: str) -> None:
     below = descendants(process.pid)
     process.kill()
     process.communicate(timeout=20)
-    wait_for(lambda: not any(map(alive, below)), 5)
+    wait_for(lambda: not any(map(alive, below)))
     assert below
 
 

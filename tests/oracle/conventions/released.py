@@ -264,7 +264,7 @@ RELEASED = [
         "equinox",
         "equinox.nn:RotaryPositionalEmbedding",
         '--call "RotaryPositionalEmbedding(embedding_size=head_dim)(x)" --axes-of-x "s d" --framework jax',
-        fault="theta counts for the first instance only",
+        fault="counts for the first instance only",
     ),
     Released(
         "esm",

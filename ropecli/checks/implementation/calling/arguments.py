@@ -16,6 +16,7 @@ from ropecli.checks.implementation.oracle import by_length, sequence_length
 from ropecli.reference import float64
 
 MOST_ROWS = 8192  #: Of a cache, if no position is beyond.
+MOST_POINTS = 2**18  #: Of a grid: tables of 2^18 rows of 128 numbers in float32 are 128 MiB.
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -43,7 +44,9 @@ def arguments(
         Unsupported: The convention cannot say this request.
     """
     made = {name: _argument(name, request, convention, rope, context) for name in names}
-    if not {"positions", "offset", "offsets", *TABLES} & made.keys() and consecutive(request):
+    if not {"positions", "places", "offset", "offsets", *TABLES} & made.keys() and consecutive(
+        request
+    ):
         msg = "it counts positions from 0 itself"
         raise Unsupported(msg)
     return made
@@ -80,6 +83,9 @@ def _argument(
         "offsets": lambda: _offsets(request),
         "length": lambda: length,
         "end": lambda: int(request.positions.max(initial=-1)) + 1,
+        "axes_dims": lambda: _axes_dims(request, head_dim),
+        "grid": lambda: _grid(request),
+        "places": lambda: _places(request),
         "inv_freq": lambda: rope.inv_freq.astype(_tables_dtype(name, request, convention)),
         "cu_seqlens": lambda: np.arange(batch + 1, dtype=np.int32) * np.int32(length),
         # What is not written shows as NaN.
@@ -153,7 +159,7 @@ def pack(request: Request, text: str) -> NDArray[Any]:
 
 
 def unpack(array: NDArray[Any], text: str) -> list[NDArray[Any]]:
-    """Return q and k of a stack: `pack` undone.
+    """Return q and k of a stack, and v if it has it: `pack` undone.
 
     Raises:
         WrongResult: It has no such axis.
@@ -162,7 +168,7 @@ def unpack(array: NDArray[Any], text: str) -> list[NDArray[Any]]:
     if array.ndim <= axis or array.shape[axis] < 2:
         msg = f"it returned shape {array.shape} for q, k and v stacked as {text}"
         raise WrongResult(msg)
-    return [array.take(0, axis=axis), array.take(1, axis=axis)]
+    return [array.take(i, axis=axis) for i in range(min(3, array.shape[axis]))]
 
 
 def _packed_axis(text: str) -> int:
@@ -188,6 +194,45 @@ def consecutive(request: Request) -> int:
         msg = "it takes consecutive positions only"
         raise Unsupported(msg)
     return first
+
+
+def _coordinates(request: Request) -> NDArray[np.int64]:
+    """Return positions with an axis of coordinates, (..., sequence, coordinates)."""
+    places = request.positions
+    return places if places.ndim > 1 + request.own else places[..., None]
+
+
+def _axes_dims(request: Request, head_dim: int) -> tuple[int, ...]:
+    count = _coordinates(request).shape[-1]
+    shares = [2 * (head_dim // 2 // count)] * count
+    return (head_dim - sum(shares[1:]), *shares[1:])
+
+
+def _grid(request: Request) -> tuple[int, ...]:
+    """Return the sizes of a grid with all positions of a request.
+
+    Raises:
+        Unsupported: It has too many points, or a position is negative.
+    """
+    coordinates = _coordinates(request)
+    sizes = tuple(int(n) + 1 for n in coordinates.reshape(-1, coordinates.shape[-1]).max(axis=0))
+    if coordinates.min(initial=0) < 0 or math.prod(sizes) > MOST_POINTS:
+        msg = f"its grid has no negative positions and at most {MOST_POINTS:,} points"
+        raise Unsupported(msg)
+    return sizes
+
+
+def _places(request: Request) -> NDArray[np.int64]:
+    """Return the number of each position in the grid.
+
+    Raises:
+        Unsupported: Sequences have positions of their own, or there is no such grid.
+    """
+    if request.own:
+        msg = "takes no separate positions for each sequence"
+        raise Unsupported(msg)
+    coordinates = np.moveaxis(_coordinates(request), -1, 0)
+    return np.asarray(np.ravel_multi_index(tuple(coordinates), _grid(request)), dtype=np.int64)
 
 
 def _offsets(request: Request) -> NDArray[np.int64]:

@@ -6,12 +6,19 @@ import ast
 import functools
 import inspect
 import sys
+from pathlib import Path
 from typing import Any
 
 from ropecli.checks.implementation.calling.convention import FRAMEWORKS
 from ropecli.checks.implementation.calling.request import Description, Parameter
 
 MOST_METHODS = 24
+FIRST = ("forward", "__call__", "call")
+#: Words in the names of methods that write into files or elsewhere, and are never tried.
+WRITES = {
+    *("save", "write", "dump", "export", "push", "upload", "publish", "serialize", "log", "plot"),
+    *("delete", "remove", "unlink", "send", "train", "fit"),
+}
 #: Modules whose arrays are those of a framework.
 MODULES = {
     "numpy": ("numpy",),
@@ -24,16 +31,30 @@ MODULES = {
 _BASES = {"builtins", "torch", "abc", "typing", "equinox", "flax", "keras", "tensorflow", "mlx"}
 
 
-def describe(target: Any, name: str, other: Any = None, other_name: str = "") -> Description:
-    """Describe an implementation; its signature may be unknown, as of a compiled function."""
+def describe(
+    target: Any, name: str, other: Any = None, other_name: str = "", origin: str = ""
+) -> Description:
+    """Describe an implementation; its signature may be unknown, as of a compiled function.
+
+    Args:
+        target: The function, class or object.
+        name: By which calls name it.
+        other: Second function, which rotates by the tables of the target.
+        other_name: By which calls name that.
+        origin: "module:name" or "file.py:name", where it was loaded by that.
+    """
     kind = "class" if inspect.isclass(target) else "instance"
     compiled = ("__wrapped__", "schema", "__nb_signature__")
     is_function = inspect.isroutine(target) or isinstance(target, functools.partial)
     if kind == "instance" and (is_function or _has(target, *compiled)):
         kind = "function"
     owner = target if kind == "class" else type(target)
-    methods = {} if kind == "function" else _methods(owner)
+    scripted = type(target).__module__.startswith("torch.jit")
+    methods = {}
+    if kind != "function":
+        methods = _scripted_methods(target) if scripted else _methods(owner)
     known = parameters(target)
+    module, path = _import_of(target, origin)
     if kind == "instance" and _has(target, "__signature__") and known is not None:
         methods = {"__call__": known}
     return Description(
@@ -46,7 +67,20 @@ def describe(target: Any, name: str, other: Any = None, other_name: str = "") ->
         frameworks=frameworks(target, other),
         other=other_name,
         other_parameters=None if other is None else parameters(other),
+        module=module,
+        path=path,
     )
+
+
+def _import_of(target: Any, origin: str) -> tuple[str, str]:
+    """Return the module and the name by which other code imports it; both empty if it can't."""
+    module, _, path = origin.rpartition(":")
+    if module.endswith(".py"):
+        module = Path(module).stem
+    if not origin:
+        module = str(getattr(target, "__module__", None) or "")
+        path = str(getattr(target, "__qualname__", ""))
+    return (module, path) if all(map(str.isidentifier, f"{module}.{path}".split("."))) else ("", "")
 
 
 def _has(target: Any, *names: str) -> bool:
@@ -58,22 +92,36 @@ def _has(target: Any, *names: str) -> bool:
 
 
 def _methods(owner: type) -> dict[str, tuple[Parameter, ...]]:
-    """Return the parameters of the public methods that a class has of its own module."""
+    """Return the parameters of the public methods that a class has of its own module.
+
+    Of a framework's own class only what computes counts, and of no class what writes elsewhere.
+    """
     found = {}
     for base in owner.__mro__:
-        if base is not owner and base.__module__.partition(".")[0] in _BASES:
+        of_framework = base.__module__.partition(".")[0] in _BASES
+        if base is not owner and of_framework:
             continue
         for name, method in vars(base).items():
-            public = name == "__call__" or not name.startswith("_")
+            public = not name.startswith("_") and not {*name.split("_")} & WRITES
+            public = name in FIRST if of_framework else public or name == "__call__"
             if public and inspect.isroutine(method) and name not in found:
                 static = isinstance(method, staticmethod)
                 known = parameters(getattr(owner, name))
                 if known is not None:
                     bound = static or isinstance(method, classmethod)
                     found[name] = known if bound else known[1:]  # without self
-    first = ("forward", "__call__", "call")
-    order = sorted(found, key=lambda name: first.index(name) if name in first else len(first))
+    order = sorted(found, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
     return {name: found[name] for name in order[:MOST_METHODS]}
+
+
+def _scripted_methods(target: Any) -> dict[str, tuple[Parameter, ...]]:
+    """Return the parameters of the scripted methods of a module of TorchScript."""
+    found = {}
+    for name in ("forward", *dir(target)):
+        known = None if name.startswith("_") else _describe_script(getattr(target, name, None))
+        if known is not None:
+            found[name] = known[1:]  # without self
+    return found
 
 
 def parameters(target: Any, *, configurations: bool = True) -> tuple[Parameter, ...] | None:
@@ -165,6 +213,8 @@ def frameworks(*targets: Any) -> tuple[str, ...]:
     Those of annotations come first, then those of base classes, then what the module imports; last,
     what has been loaded by it.
     """
+    if type(targets[0]).__module__.startswith(str(__package__)):
+        return ("numpy",)  # a program, or a file that is a kernel
     found: list[str] = []
     for target in filter(lambda each: each is not None, targets):
         words = [each.annotation for each in parameters(target) or ()]

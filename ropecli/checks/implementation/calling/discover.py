@@ -20,7 +20,7 @@ from ropecli.checks.implementation.calling.convention import (
     Convention,
     letters,
 )
-from ropecli.checks.implementation.calling.expressions import PLACES, calls
+from ropecli.checks.implementation.calling.expressions import PLACES, calls, explain_lack
 from ropecli.checks.implementation.calling.likelihood import of_sum
 from ropecli.checks.implementation.calling.request import Request
 from ropecli.checks.implementation.calling.vocabulary import freqs_kinds, roles
@@ -34,7 +34,7 @@ from ropecli.errors import ArgumentError
 from ropecli.reference import float64
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 
     from numpy.typing import NDArray
 
@@ -59,6 +59,8 @@ AXES_OF_X = (
     "s d",
     "b h d s",
 )
+#: Those with several heads in the last axis. With one head, they say nothing.
+FOLDED = tuple(text for text in AXES_OF_X if "h*d" in text)
 #: The same where q, k and v are stacked.
 AXES_OF_QKV = ("b s 3 h d", "3 b h s d", "b*s 3 h d", "b s h 3 d", "s b 3 h d", "b h 3 s d")
 AXES_OF_POSITIONS = ("s", "b s", "b*s", "s b")
@@ -68,7 +70,7 @@ POSITIONS_DTYPES = ("int64", "float32")
 #: sequences than heads, so that tables of sequences do not pass where rows are cut to the heads.
 BATCH, HEADS, LENGTH = 4, 3, 5
 #: Sequences and heads of trials where all with more fail: some functions take no more.
-FEWER = ((2, 3), (1, 1))
+FEWER = ((2, 3), (1, 3), (1, 1))
 FEWER_TRIALS = 500  #: In each of those sizes.
 FIRST = 3  #: First position of the trials.
 CONTEXT = 64  #: Rows of caches in trials.
@@ -77,7 +79,11 @@ MOST_TRIALS = 2000  #: In the likeliest framework.
 MOST_ALIKE = 25  #: Trials of a call in axes that fail with the same words before it is left.
 
 RAISED, SHAPED, ALONG, EXACT = range(4)
+PARTLY = 0.9  #: Level above `SHAPED` if nearly all vectors come out right.
 MARGIN = 0.3  #: An unlikelier convention must come further by so much.
+#: Of the vectors, those that must be right where heads are folded into the last axis: of one head
+#: that is wider, the first coordinates may be rotated alone.
+MOST = 0.5
 
 
 class Engine(Protocol):
@@ -101,6 +107,9 @@ class Engine(Protocol):
     def drop(self, number: int) -> None:
         """Forget an instance."""
 
+    def restart(self) -> bool:
+        """Begin a new process with the next call; False if calls run in this one."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
@@ -108,6 +117,7 @@ class Trial:
 
     convention: Convention
     level: float  #: How far it came, from `RAISED` to `EXACT`.
+    right: float = 0.0  #: Share of the vectors that came out right.
     error: str = ""
     dtype: str = ""  #: Dtype of its results.
 
@@ -119,10 +129,11 @@ class Trial:
 class NotCallable(Exception):
     """No convention fits; the text says which were tried and how the nearest one failed."""
 
-    def __init__(self, tried: Sequence[Trial], missing: str) -> None:
+    def __init__(self, tried: Sequence[Trial], missing: str, advice: str = "") -> None:
         super().__init__(missing)
         self.tried = tuple(tried)
         self.missing = missing
+        self.advice = advice
 
 
 def discover(
@@ -176,7 +187,15 @@ def discover(
     def attempt(tables: str, dtype: str) -> Trial:
         convention = replace(found, tables_dtype=tables)
         return _try(
-            engine, convention, rope, context, batch, heads, axes=axes, dtype=dtype, twice=False
+            engine,
+            convention,
+            rope,
+            context,
+            batch=batch,
+            heads=heads,
+            axes=axes,
+            dtype=dtype,
+            twice=False,
         )
 
     if "inv_freq" in found.names:
@@ -240,8 +259,8 @@ def _search(
                 convention,
                 rope,
                 context,
-                batch,
-                heads,
+                batch=batch,
+                heads=heads,
                 axes=axes,
                 dtype=held[framework][place],
                 twice=bool(description.other),
@@ -252,11 +271,12 @@ def _search(
                 failures[way] = max(failures[way], failures[*way, trial.error])
             if best is None or trial.level > best.level + MARGIN * (best.level > RAISED):
                 best, found = trial, len(tried)
-            if trial.level == EXACT:
+            # Boundaries promise rows of all sequences, so that no other call needs to do better.
+            if trial.level == EXACT or (trial.right and "cu_seqlens" in convention.names):
                 return trial.convention, held[framework][place]
         most = -(-most // 10)
     if best is None or best.level == RAISED:
-        raise NotCallable(tried, "" if known.at(0) else _find_unknown(description))
+        raise NotCallable(tried, *(("", "") if known.at(0) else explain_lack(description, init)))
     return best.convention, held[best.convention.framework][place]
 
 
@@ -268,6 +288,111 @@ def _find_installed(engine: Engine, framework: str, *, alone: bool) -> bool:
             raise
         return False
     return True
+
+
+def find_arrangements(
+    engine: Engine,
+    found: Convention,
+    rope: Rotary,
+    context: int,
+    given: Mapping[str, Any],
+    init: Mapping[str, Any],
+    *,
+    axes: int,
+    dtype: str,
+) -> tuple[Convention, ...]:
+    """Return the conventions of all arrangements of axes in which a call is accepted.
+
+    It is accepted if it returns the shape of x. Of the arrangements of as many axes, at most one is
+    meant: the one that makes most rows right. If none makes any row right, it is the first one that
+    leaves out axes of the arrangement found, or adds some. Positions are one list for all sequences
+    where that makes some rows right: those of each sequence are tried as well.
+
+    Args:
+        engine: Runs it.
+        found: The convention that `discover` found, which comes first.
+        rope: The encoding of tables that it is given.
+        context: Rows of caches that it is given.
+        given: Fields of `Convention` that are known.
+        init: Keyword arguments of its own.
+        axes: Coordinates of a position.
+        dtype: Dtype of the trials.
+    """
+    if "axes_of_x" in given or found.scores:
+        return (found,)
+    description = engine.describe()
+    every = calls(description, init, half=rope.layout == "half")
+    of_x = letters("axes", found.axes_of_x)
+    call = next((call for call in every if _with_axes(call, of_x) == found.call), found.call)
+    fields = _fields(call, found.framework, description, given)
+    conventions: dict[int, list[list[Convention]]] = {}
+    for text in fields["axes_of_x"]:
+        with_axes = replace(found, call=_with_axes(call, letters("axes", text)), axes_of_x=text)
+        conventions.setdefault(len(text.split()), []).append(
+            [
+                replace(with_axes, axes_of_positions=of_positions, axes_of_tables=of_tables)
+                for of_positions in fields.get("axes_of_positions", (found.axes_of_positions,))
+                for of_tables in fields.get("axes_of_tables", (found.axes_of_tables,))
+            ]
+        )
+    attempt = functools.partial(
+        _try, engine, rope=rope, context=context, axes=axes, dtype=dtype, twice=False
+    )
+    accepted = {
+        count: _most_right(of_as_many, attempt, found.axes_of_x)
+        for count, of_as_many in conventions.items()
+    }
+    alike = accepted.pop(len(found.axes_of_x.split()), None)
+    # Found with one head, it may be one of several in the last axis.
+    first = found if alike is None or alike.axes_of_x == found.axes_of_x else alike
+    taken = [first, *(each for each in accepted.values() if each is not None)]
+    if "axes_of_positions" not in given:
+        taken = [_with_one_list(each, attempt) for each in taken]
+    return tuple(taken)
+
+
+def _with_one_list(convention: Convention, attempt: Callable[..., Trial]) -> Convention:
+    """Return the convention with one list of positions for all sequences, if that is accepted."""
+    if "positions" not in convention.names or convention.axes_of_positions == "s":
+        return convention
+    shared = replace(convention, axes_of_positions="s")
+    several = ((BATCH, HEADS), FEWER[0])  # of one sequence, both are the same list
+    right = any(attempt(shared, batch=batch, heads=heads).right for batch, heads in several)
+    return shared if right else convention
+
+
+def _most_right(
+    every: Sequence[Sequence[Convention]], attempt: Callable[..., Trial], like: str
+) -> Convention | None:
+    """Return the arrangement, each of several conventions, that makes most rows right.
+
+    If none makes any right, the first accepted one that differs from another, `like`, by axes that
+    are left out of one of them; None if there is none.
+    """
+    nearest: Convention | None = None
+    for batch, heads in ((BATCH, HEADS), *FEWER):
+        best: Trial | None = None
+        for conventions in every:
+            if best is not None and best.right + MARGIN >= 1:
+                break
+            least = 0.0 if best is None else best.right + MARGIN
+            for convention in conventions:
+                trial = attempt(convention, batch=batch, heads=heads)
+                if trial.right > least:
+                    best, least = trial, trial.right
+                if trial.right == 1:
+                    break
+                if nearest is None and not trial.error and _extends(convention.axes_of_x, like):
+                    nearest = convention
+        if best is not None:
+            return best.convention
+    return nearest
+
+
+def _extends(one: str, other: str) -> bool:
+    """Return True if the axes of one arrangement are those of another with some left out."""
+    long, short = sorted((one.split(), other.split()), key=len, reverse=True)
+    return [axis for axis in long if axis in short] == short
 
 
 class _Calls:
@@ -318,8 +443,10 @@ def _fields(
 ) -> dict[str, Sequence[str]]:
     """Return what each field of the convention of a call may be, most likely first."""
     names = Convention(call=_with_axes(call, [])).names
-    of_x = AXES_OF_QKV if "qkv" in names else AXES_OF_X
-    fields: dict[str, Sequence[str]] = {"framework": (framework,), "axes_of_x": of_x}
+    fields: dict[str, Sequence[str]] = {
+        "framework": (framework,),
+        "axes_of_x": _axes_of_x(names),
+    }
     if "positions" in names:
         fields |= {"axes_of_positions": AXES_OF_POSITIONS, "positions_dtype": POSITIONS_DTYPES}
     if names & {"freqs", "freqs_cache"}:
@@ -335,14 +462,22 @@ def _fields(
     return {name: (given[name],) if name in given else fields[name] for name in fields}
 
 
+def _axes_of_x(names: Set[str]) -> Sequence[str]:
+    """Return the arrangements of axes that a call with these names may take."""
+    every: tuple[str, ...] = AXES_OF_QKV if "qkv" in names else AXES_OF_X
+    if "cu_seqlens" in names:  # which promises sequences one after another
+        every = tuple(text for text in every if "b*s" in text)
+    return every
+
+
 def _try(
     engine: Engine,
     convention: Convention,
     rope: Rotary,
     context: int,
+    *,
     batch: int,
     heads: int,
-    *,
     axes: int,
     dtype: str,
     twice: bool,
@@ -383,8 +518,11 @@ def _try(
     got, where = np.concatenate(results), np.concatenate(rows)
     if convention.scores or not np.isfinite(got).all():
         return Trial(convention=convention, level=SHAPED, dtype=dtype_of_result)
-    level = _level(got, x[0, 0, 0].astype(np.float64), where, rope, convention)
-    return Trial(convention=convention, level=level, dtype=dtype_of_result)
+    level, right = _level(got, x[0, 0, 0].astype(np.float64), where, rope, convention)
+    folded = convention.axes_of_x in FOLDED and "heads" not in convention.names
+    if folded and (shape[1] == 1 or right <= MOST):
+        level, right = SHAPED, 0.0
+    return Trial(convention=convention, level=level, right=right, dtype=dtype_of_result)
 
 
 @functools.lru_cache(maxsize=64)
@@ -421,8 +559,8 @@ def _level(
     places: NDArray[np.int64],
     rope: Rotary,
     convention: Convention,
-) -> float:
-    """Return how much results are like a rotation of one vector by positions.
+) -> tuple[float, float]:
+    """Return how much results are like a rotation of one vector, and the share that is right.
 
     A wrong implementation is called as well, by the convention that makes most of it right.
 
@@ -434,22 +572,42 @@ def _level(
         convention: How it was called.
     """
     near = 1e-3 * np.abs(x).max()  # float32 keeps 1e-6, and half precision tables a few times 1e-4
+    heads = got.reshape(-1, *got.shape[2:])
+    if convention.names & {*TABLES, *CACHES}:
+        numbers, right = _rotated_as_told(got, x, places, rope, near)
+        if numbers == 1:
+            return EXACT, right
+        return SHAPED + PARTLY * numbers * bool(_moving(heads, near).any()), right
     begin = places.reshape(*places.shape[:2], -1)[:, 0, 0]
     shared = max(1, got.shape[2] - np.ptp(begin))
     ahead = begin.max() - begin
     common = np.stack([rows[:, i : i + shared] for rows, i in zip(got, ahead, strict=True)])
-    usual = np.median(common, axis=(0, 1))
-    alike = np.abs(common - usual).max(axis=(-1, -2)) <= near
-    # One step that differs is an index of a batch, taken for a position.
-    steps = np.abs(np.diff(usual, axis=0)).max(axis=-1) > near
-    moves = bool(steps.any()) and 2 * int(steps.sum()) >= len(steps)
-    if convention.names & {*TABLES, *CACHES}:
-        right = _rotated_as_told(got, x, places, rope, near)
-        return EXACT if right == 1 else SHAPED + (EXACT - SHAPED) * 0.9 * right * moves
-    if not moves or not alike.all():
-        return SHAPED + 0.9 * float(alike.mean()) * moves
+    right = _alike(common.reshape(-1, *common.shape[2:]), near)
+    if right < 1:
+        return SHAPED + PARTLY * right, right
     lengths = np.linalg.norm(got, axis=-1)
-    return ALONG if np.abs(lengths - lengths[..., :1]).max() > 1e-2 * lengths.max() else EXACT
+    kept = np.abs(lengths - lengths[..., :1]).max() <= 1e-2 * lengths.max()
+    return EXACT if kept else ALONG, right
+
+
+def _moving(heads: NDArray[np.float64], near: float) -> NDArray[np.bool_]:
+    """Return which heads (count, rows, head_dim) have rows that change with the position."""
+    # One step that differs is an index of a batch, taken for a position.
+    steps = np.abs(np.diff(heads, axis=1)).max(axis=-1) > near
+    return np.asarray(steps.any(axis=1) & (2 * steps.sum(axis=1) >= steps.shape[1]))
+
+
+def _alike(heads: NDArray[np.float64], near: float) -> float:
+    """Return the share of heads that have the rows of most of those that move.
+
+    A head that does not move belongs to a wrong arrangement of axes, or a wrong implementation
+    leaves it out: neither says anything of the other heads.
+    """
+    moving, most = heads[_moving(heads, near)], 0
+    while len(moving):
+        alike = np.abs(moving - moving[0]).max(axis=(-1, -2)) <= near
+        most, moving = max(most, int(alike.sum())), moving[~alike]
+    return most / len(heads)
 
 
 def _rotated_as_told(
@@ -458,30 +616,29 @@ def _rotated_as_told(
     places: NDArray[np.int64],
     rope: Rotary,
     near: float,
-) -> float:
-    """Return the part of the numbers rotated by the tables given, in any layout and direction."""
+) -> tuple[float, float]:
+    """Return the shares of numbers and of rows that are rotated by the tables given.
+
+    The layout and the direction may be any. Rows that the rotation leaves as they are do not count.
+    """
     axis = rope.axis if rope.axes > 1 else None
     angles = float64.angles(places.astype(np.float64), rope.inv_freq, axis=axis)[:, None]
     count = len(rope.inv_freq)
     half = np.stack([np.arange(count), np.arange(count) + count], axis=1)
     beside = np.stack([2 * np.arange(count), 2 * np.arange(count) + 1], axis=1)
     layouts = [(half, half), (beside, beside), (beside, half), (rope.pairs_in, rope.pairs_out)]
-    factor = rope.attention_factor
-    most = 0.0
+    every = np.broadcast_to(x, (*angles.shape[:-1], len(x)))
+    most = 0.0, 0.0
     for (pairs_in, pairs_out), sign in itertools.product(layouts, (1, -1)):
-        every = np.broadcast_to(x, (*angles.shape[:-1], len(x)))
-        rows = float64.rotate(
-            every, sign * angles, pairs_in=pairs_in, pairs_out=pairs_out, factor=factor
-        )
-        most = max(most, float((np.abs(got - rows) <= near).mean()))
+        rows = float64.rotate(every, sign * angles, pairs_in=pairs_in, pairs_out=pairs_out)
+        plain = rows[..., pairs_out]
+        shares = got[..., pairs_out] / np.where(np.abs(plain) > near, plain, np.nan)
+        # A factor of its own, such as a default of mscale, is right.
+        for factor in (rope.attention_factor, float(np.nanmedian(shares))):
+            rows[..., pairs_out] = factor * plain
+            as_told = np.abs(got - rows) <= near * max(1.0, factor)
+            turned = np.broadcast_to((np.abs(rows - x) > near).any(axis=-1), as_told.shape[:-1])
+            right = np.asarray(as_told.all(axis=-1))[turned].mean() if turned.any() else 0.0
+            if factor > near:
+                most = max(most, (float(as_told.mean()), float(right)))
     return most
-
-
-def _find_unknown(description: Description) -> str:
-    """Say which required parameter has no meaning."""
-    every = description.parameters or ()
-    for place, parameter in enumerate(every):
-        if parameter.required and not roles(parameter.name, place):
-            return f"its parameter {parameter.name!r} has no known meaning"
-    names = ", ".join(parameter.name for parameter in every) or "no known parameters"
-    return f"its parameters ({names}) have no known meaning together"

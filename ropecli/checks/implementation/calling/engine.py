@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from ropecli.rotary.rotary import Rotary
 
 VECTORS = ("x", "q", "k", "qkv")
+COUNTS = ("heads", "key_heads")
+#: What a class is told that belongs to a call: each gets an instance of its own.
+TOLD = (*COUNTS, "axes_dims", "grid")
 FURTHEST_STEP = 512  #: Largest first position that a decoder is stepped to.
 
 
@@ -62,6 +65,7 @@ class Engine:
         other_name: str = "",
         device: str | None = None,
         values: Mapping[str, Any] | None = None,
+        origin: str = "",
     ) -> None:
         """Take an implementation.
 
@@ -72,7 +76,9 @@ class Engine:
             other_name: By which calls name that.
             device: Device of arrays, as their framework names it.
             values: Further objects that calls name.
+            origin: The module or file, a colon and the name in it, if it was loaded by these.
         """
+        self._origin = origin
         self.deaths: list[Any] = []  #: Calls that ended its process, which is this one.
         self.target = target
         self.name = name
@@ -96,7 +102,7 @@ class Engine:
     def describe(self) -> Description:
         """Describe the implementation."""
         with translate_errors():
-            return describe(self.target, self.name, self.other, self.other_name)
+            return describe(self.target, self.name, self.other, self.other_name, self._origin)
 
     def dtypes(self, name: str) -> tuple[str, ...]:
         """Return the dtypes that a framework holds."""
@@ -132,9 +138,17 @@ class Engine:
     def announce(self, number: int, request: Request | ScaledRequest) -> None:
         """Wait for the call: it runs in this process."""
 
+    def end_search(self) -> None:
+        """Count calls that ended the process anew."""
+        self.deaths.clear()
+
     def drop(self, number: int) -> None:
         """Forget an instance."""
         self._instances.pop(number, None)
+
+    def restart(self) -> bool:
+        """Return False: what runs in this process cannot start again."""
+        return False
 
     def names(self) -> dict[str, Any]:
         """Return what an expression may name: the target's own module, the target, the other."""
@@ -148,7 +162,10 @@ class Engine:
 
 
 class _Instance:
-    """One instance: its class is called once, its calls as often as they are asked for."""
+    """One instance: its class is called once, its calls as often as they are asked for.
+
+    A class that is told how many heads there are, or another of `TOLD`, is called once for each.
+    """
 
     def __init__(
         self,
@@ -166,12 +183,24 @@ class _Instance:
         self._names = engine.names()
         made = engine.name if inspect.isclass(engine.target) else ""
         self._call, self._step, self._construction = _codes(convention.call, convention.step, made)
-        self._object = self._construct()
+        self._objects: dict[tuple[Any, ...], Any] = {}  # by what their class is told
+        named = () if self._construction is None else self._construction.co_names
+        self._told = tuple(name for name in TOLD if name in named)
+        if not self._told:
+            self._object({})
 
-    def _construct(self) -> Any:
+    def _object(self, counts: Mapping[str, Any]) -> Any:
+        """Return the instance for these arguments of a call."""
+        key = tuple(counts[name] for name in self._told)
+        if key not in self._objects:
+            self._objects[key] = self._construct(counts)
+        return self._objects[key]
+
+    def _construct(self, counts: Mapping[str, Any]) -> Any:
         if self._construction is None:
             return None
         sizes = {
+            **{name: counts[name] for name in self._told},
             "head_dim": self._rope.head_dim,
             "rotary_dim": 2 * len(self._rope.inv_freq),
             "base": self._rope.base,
@@ -201,7 +230,8 @@ class _Instance:
         """Make two calls at the same time, in two threads."""
         other = copy.copy(self)
         if request.apart:
-            other._object = other._construct()
+            other._objects = {}
+            other._object(other._arguments(beside))
 
         def rows(instance: _Instance, alone: Request) -> NDArray[Any]:
             response = instance._respond(alone)
@@ -240,7 +270,7 @@ class _Instance:
         return self._frame.to(lay_out(array, memory))
 
     def _evaluate(self, code: Any, handed: Mapping[str, Any]) -> Any:
-        value = eval(code, {**self._names, **handed, _OBJECT: self._object})
+        value = eval(code, {**self._names, **handed, _OBJECT: self._object(handed)})
         if inspect.iscoroutine(value):
             value.close()  # otherwise Python warns that it was never awaited
         return value
@@ -260,13 +290,14 @@ class _Instance:
                 if hasattr(given, "shape") and name != "out":
                     change = _first_change(name, frame.back(before[name]), frame.back(given))
                     changed += [] if change is None else [(name, change)]
-        q, k, in_place = *back, value is None and "out" not in handed
-        return Response(q=q, k=k, in_place=in_place, changed=tuple(changed), reread=reread)
+        q, k, v = back
+        in_place = value is None and "out" not in handed
+        return Response(q=q, k=k, v=v, in_place=in_place, changed=tuple(changed), reread=reread)
 
     def _read(
         self, request: Request, handed: Mapping[str, Any], value: Any
-    ) -> tuple[NDArray[Any], NDArray[Any] | None]:
-        """Return q and k of a result in canonical axes."""
+    ) -> tuple[NDArray[Any], NDArray[Any] | None, NDArray[Any] | None]:
+        """Return q, k and v of a result in canonical axes, as far as it has them."""
         names = [name for name in ("x", "q", "qkv") if name in handed]
         if value is None and "out" in handed:
             value = handed["out"]
@@ -274,20 +305,21 @@ class _Instance:
             value = tuple(handed[name] for name in [*names, "k"] if name in handed)
             self._refuse_unchanged(names[0], value[0], request)
         if self._convention.scores:
-            return self._frame.back(value), None
+            return self._frame.back(value), None, None
         both = _results(value)
         if not both:
             msg = "it returned nothing"
             raise WrongResult(msg)
         text = self._convention.axes_of_x
         packed = "qkv" in handed and len(both) == 1
-        results = [self._frame.back(each) for each in both[:2]]
+        results = [self._frame.back(each) for each in both[: 3 if "qkv" in handed else 2]]
         results = unpack(results[0], text) if packed else results
         q = restore(names[0] if names else "x", results[0], text, request.q)
         if not {"k", "qkv"} & handed.keys() or len(results) < 2:
-            return q, None
+            return q, None, None
         keys = request.q if request.k is None else request.k
-        return q, restore("k", results[1], text, keys)
+        k, *rest = (restore("k", each, text, keys) for each in results[1:])
+        return q, k, rest[0] if rest else None
 
     def _refuse_unchanged(self, name: str, written: Any, request: Request) -> None:
         """Refuse a call that returned nothing and wrote nothing."""
@@ -337,7 +369,7 @@ class _Instance:
             msg = "gradients of a decoder are not asked for"
             raise Unsupported(msg)
         if not request.again:
-            self._object = self._construct()
+            self._objects.clear()
         if request.stepwise:
             first, rest = np.split(request.q, [request.prefilled], axis=2)
             parts = [self._take(self._call, first)] if request.prefilled else []
@@ -361,7 +393,8 @@ class _Instance:
     def _take(self, code: Any, x: NDArray[Any]) -> NDArray[Any]:
         """Return a decoder's rows for x, a token's without its axis too."""
         arranged = arrange(x, self._convention.axes_of_x)
-        result = self._frame.back(self._evaluate(code, {"x": self._frame.to(arranged.copy())}))
+        handed = dict.fromkeys(COUNTS, x.shape[1]) | {"x": self._frame.to(arranged.copy())}
+        result = self._frame.back(self._evaluate(code, handed))
         if x.shape[2] == 1 and result.size == arranged.size:
             result = result.reshape(arranged.shape)
         return restore("x", result, self._convention.axes_of_x, x)

@@ -29,7 +29,10 @@ OPTIONAL = {*PLACES, *TABLES, *PAIRS, "k", "cos_sin_cache"}
 #: What `*args` may be.
 SEVERAL = ("", "q, k", "x", "cos, sin", "freqs")
 #: What is known when an instance is made.
-SIZES = {"head_dim", "rotary_dim", "base", "context", "halves", "neighbours", "dtype", "config"}
+SIZES = {
+    *("head_dim", "rotary_dim", "heads", "key_heads", "base", "context", "dtype", "config"),
+    *("halves", "neighbours", "axes_dims", "grid"),
+}
 #: A function of no known signature is called in these ways.
 USUAL = ("x, positions", "x", "q, k, cos, sin", "x, cos, sin", "q, k, positions", "x, offset")
 
@@ -55,6 +58,39 @@ def calls(description: Description, init: Mapping[str, Any], *, half: bool) -> I
             yield text
         seen.add(text)
     yield from dict.fromkeys(later)
+
+
+def explain_lack(description: Description, init: Mapping[str, Any]) -> tuple[str, str]:
+    """Say why there are no calls of it: the parameter in the way, and what to give.
+
+    Parameters of ropecli's own are in backquotes.
+    """
+    given = "give it with `init` {}=VALUE, or the call with `call`"
+    whole = "give the call with `call`"
+    every = [p for p in description.parameters or () if p.kind not in _REST]
+    unknown = "parameter {!r} has no known meaning"
+    if description.kind != "instance":
+        is_class = description.kind == "class"
+        for place, parameter in enumerate(every):
+            meant = _sizes(parameter, place) if is_class else _words(parameter, place, OPTIONAL)
+            if parameter.required and parameter.name not in init and not meant:
+                return f"its {unknown.format(parameter.name)}", given.format(parameter.name)
+    for method, parameters in description.methods.items():
+        for place, parameter in enumerate(parameters):
+            if parameter.required and not _words(parameter, place, OPTIONAL):
+                return f"{unknown.format(parameter.name)} in its method {method}", whole
+    for place, parameter in enumerate(description.other_parameters or ()):
+        if parameter.required and not roles(parameter.name, place, parameter.annotation):
+            return f"{unknown.format(parameter.name)} in {description.other}", whole
+    if description.kind != "function" and not description.methods:
+        return "it has no method whose parameters are known", whole
+    ways = [every] if description.kind == "function" else [*description.methods.values()]
+    meant_by = [{*roles(p.name, i, p.annotation)} for way in ways for i, p in enumerate(way)]
+    names = ", ".join(dict.fromkeys(p.name for way in ways for p in way)) or "none"
+    if not description.other and not any(each & VECTORS for each in meant_by):
+        tables = "name the function that rotates by its result with `apply_with`"
+        return f"none of its parameters ({names}) is known to be vectors", f"{tables}, or {whole}"
+    return f"its parameters ({names}) have no known meaning together", whole
 
 
 def _of_one(description: Description, init: Mapping[str, Any]) -> Iterator[str]:
@@ -103,14 +139,16 @@ def _tables(description: Description, init: Mapping[str, Any], *, whole: bool) -
             (_method(made, method, description), parameters, {})
             for made in _constructions(description, init)
             for method, parameters in description.methods.items()
-            if method in MAIN or not {*MAIN} & description.methods.keys()
+            if method in MAIN or _on_grid(made) or not {*MAIN} & description.methods.keys()
         ]
     for called, parameters, words in ways:
         for text in _of(called, parameters, words, optional={*OPTIONAL, "length"}):
             places = sum(_count(text)[place] for place in PLACES)
             if places > 1 or _mentions(text, {"k", *TABLES, *CACHES}):
                 continue
-            if _mentions(text, PLACES):
+            if _on_grid(text):
+                yield from (f"{text}[places]", f"[table[places] for table in {text}]")
+            elif _mentions(text, PLACES):
                 yield text
             elif whole and _mentions(text, {"length", "context"}):
                 yield re.sub(r"\blength\b(?!=)", "end", text)
@@ -160,17 +198,22 @@ def _constructions(description: Description, init: Mapping[str, Any]) -> Iterato
     for place, parameter in enumerate(description.parameters or ()):
         if parameter.name in init or parameter.kind in _REST:
             continue
-        meant = roles(parameter.name, place + 1, parameter.annotation)
-        meant = ("context",) if meant[:1] == ("length",) else meant
-        if not parameter.required and meant[:1] in {("head_dim",), ("rotary_dim",)}:
-            words.append([f"{parameter.name}={meant[0]}", ""])
-        elif parameter.required:
-            usable = [role for role in meant if role in SIZES or role in NEUTRAL]
-            known = [f"{parameter.name}={role}" for role in usable]
-            words.append(_configuration(parameter) + known)
+        if parameter.required:
+            words.append(_sizes(parameter, place))
+        else:
+            told = {f"{parameter.name}={size}" for size in ("head_dim", "rotary_dim", "grid")}
+            words += [[size, ""] for size in _sizes(parameter, place)[:1] if size in told]
     words += [[f"{key}={value!r}"] for key, value in init.items()]
     for chosen in itertools.islice(likely_first(words), MOST_COMBINATIONS):
         yield f"{name}({', '.join(filter(None, chosen))})"
+
+
+def _sizes(parameter: Parameter, place: int) -> list[str]:
+    """Return what a parameter may be given where an instance is made."""
+    meant = roles(parameter.name, place + 1, parameter.annotation)
+    meant = ("context",) if meant[:1] == ("length",) else meant
+    usable = [role for role in meant if role in SIZES or role in NEUTRAL]
+    return [*_configuration(parameter), *(f"{parameter.name}={role}" for role in usable)]
 
 
 def _configuration(parameter: Parameter) -> list[str]:
@@ -276,6 +319,10 @@ def _is_once(words: tuple[str, ...]) -> bool:
 
 def _mentions(call: str, names: Iterable[str]) -> bool:
     return any(_count(call)[name] for name in names)
+
+
+def _on_grid(call: str) -> bool:
+    return _mentions(call, {"grid"})
 
 
 @functools.lru_cache(maxsize=1024)

@@ -7,7 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ropecli.checks.implementation.calling.convention import FORMS, PREFILL, STEP, Convention
-from ropecli.checks.implementation.calling.discover import NotCallable, discover
+from ropecli.checks.implementation.calling.discover import (
+    NotCallable,
+    discover,
+    find_arrangements,
+)
+from ropecli.checks.implementation.calling.vocabulary import roles
 from ropecli.checks.implementation.interface import ImplementationError
 from ropecli.errors import ArgumentError, RopecliError
 
@@ -15,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ropecli.checks.implementation.calling.discover import Engine
-    from ropecli.checks.implementation.calling.request import Description
+    from ropecli.checks.implementation.calling.request import Description, Parameter
     from ropecli.rotary.rotary import Rotary
 
 FEW = 60  #: Trials in other dtypes than the first.
@@ -73,8 +78,10 @@ def find_convention(
     context: int,
     axes: int,
     dtypes: tuple[str, ...] | None,
-) -> tuple[Convention, Description, tuple[str, ...]]:
+) -> tuple[tuple[Convention, ...], Description, tuple[str, ...]]:
     """Return how to call an implementation, what it looks like, and the dtypes of its data.
+
+    There is a convention for each arrangement of axes that it accepts, the likeliest one first.
 
     Args:
         engine: Runs it.
@@ -99,7 +106,7 @@ def find_convention(
         known = {**_of_form(form, description, init), **known}
         if "scores" in known:
             convention = Convention(**{"framework": description.frameworks[0], **known})
-            return convention, description, dtypes or engine.dtypes(convention.framework)
+            return (convention,), description, dtypes or engine.dtypes(convention.framework)
     first: NotCallable | None = None
     for place, other in DTYPES_TRIED:
         fields = {**other, **known}
@@ -118,12 +125,16 @@ def find_convention(
         except NotCallable as error:
             first = first or error
             continue
+        every = find_arrangements(
+            engine, found, rope, context, fields, init, axes=axes, dtype=dtype
+        )
         if "call" not in given and found.call.endswith(PREFILL):  # the class has a step as well
-            found = replace(found, step=found.call.removesuffix(PREFILL) + STEP)
-        every = dtypes or engine.dtypes(found.framework)
-        return found, description, (dtype, *(each for each in every if each != dtype))
+            step = found.call.removesuffix(PREFILL) + STEP
+            every = tuple(replace(each, step=step) for each in every)
+        held = dtypes or engine.dtypes(found.framework)
+        return every, description, (dtype, *(each for each in held if each != dtype))
     assert first is not None
-    raise _explain(first, description, known)
+    raise _explain(first, description, known, axes)
 
 
 def _of_form(form: str, description: Description, init: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,9 +164,12 @@ def _of_form(form: str, description: Description, init: Mapping[str, Any]) -> di
     return {"call": call, **({"scores": True, "axes_of_x": "s d"} if form == "score" else {})}
 
 
-def _explain(error: NotCallable, description: Description, given: Mapping[str, Any]) -> CallError:
-    """Say which conventions were tried, and how the nearest one failed."""
+def _explain(
+    error: NotCallable, description: Description, given: Mapping[str, Any], axes: int
+) -> CallError:
+    """Say which conventions were tried, how the nearest one failed, and what would help."""
     tried: Sequence[Any] = error.tried
+    advice = error.advice
     if not tried:
         problem = f"{description.name} can't be called: {error.missing}"
     else:
@@ -166,14 +180,40 @@ def _explain(error: NotCallable, description: Description, given: Mapping[str, A
             f"{description.name} can't be called: {shown} failed with {len(tried)} arrangements of "
             f"axes; {nearest.convention.options()}: {nearest.error}"
         )
-    advice = "" if "call" in given else "give the call with `call`, or an adapter"
-    return CallError(problem, advice, ADAPTER.format(name=description.name))
+        advice = "" if "call" in given else "give the call with `call`, or an adapter"
+        every = [description.parameters or (), *description.methods.values()]
+        meant = {role for each in every for p in each for role in roles(p.name, 1)}
+        if axes == 1 and meant & {"axes_dims", "grid"}:
+            advice = "give the number of coordinates of a position with `axes`"
+    return CallError(problem, advice, _adapter(description))
+
+
+def _adapter(description: Description) -> str:
+    """Return a file to fill in that calls an implementation with what it requires."""
+
+    def needed(parameters: Sequence[Parameter] | None) -> str:
+        return ", ".join(
+            f"{each.name}={each.name}" if each.kind == "KEYWORD_ONLY" else each.name
+            for each in parameters or ()
+            if each.required
+        )
+
+    path = description.path or description.name
+    call = path
+    if description.kind != "instance":
+        call += f"({needed(description.parameters)})"
+    if description.kind != "function" and description.methods:
+        method, parameters = next(iter(description.methods.items()))
+        call += ("" if method == "__call__" else f".{method}") + f"({needed(parameters)})"
+    imported = ""
+    if description.module:
+        imported = f"from {description.module} import {path.partition('.')[0]}\n"
+    return ADAPTER.format(imported=imported, call=call)
 
 
 ADAPTER = """\
 # rope_under_test.py
-from ... import {name}
-
+{imported}
 def apply(x, positions):  # x (batch, heads, sequence, head dim), positions (sequence,)
-    return {name}(x, ...)
+    return {call}
 """

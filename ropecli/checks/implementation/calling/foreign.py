@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import re
+import resource
 import sys
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.implementation.interface import ImplementationError, Unsupported
+from ropecli.checks.implementation.interface import Exhausted, ImplementationError, Unsupported
 from ropecli.errors import RopecliError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+#: Exceptions of frameworks that have no memory left, by name, and what others say of it.
+OUT_OF_MEMORY = {"OutOfMemoryError", "ResourceExhaustedError"}
+SAYS_SO = re.compile("out of memory|n(o|')t allocate memory|RESOURCE_EXHAUSTED|bad_alloc", re.I)
 
 
 def describe_exception(error: BaseException) -> str:
@@ -53,5 +62,30 @@ def translate_errors() -> Iterator[None]:
         raise ImplementationError(escape_unprintable(str(error))) from None
     except KeyboardInterrupt:
         raise
+    except RecursionError as error:
+        raise Exhausted(describe_exception(error)) from None
     except BaseException as error:  # SystemExit, and what others derive from it
+        if _is_out_of_memory(error):
+            used, limit = memory_in_use()
+            words = f" ({used / 1e9:.3g} of {limit / 1e9:.3g} GB in use)" if used else ""
+            raise Exhausted(describe_exception(error) + words) from None
         raise ImplementationError(describe_exception(error)) from None
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """Return True if memory ended; a message alone counts only where no class says it."""
+    if isinstance(error, MemoryError) or OUT_OF_MEMORY & {c.__name__ for c in type(error).__mro__}:
+        return True
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    return isinstance(error, RuntimeError) and bool(SAYS_SO.search(describe_exception(error)))
+
+
+def memory_in_use() -> tuple[int, int]:
+    """Return the bytes that this process uses, and its limit; (0, 0) where either is unknown."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    with contextlib.suppress(OSError):  # there is no /proc
+        found = re.search(r"VmData:\s*(\d+)", Path("/proc/self/status").read_text())
+        if found is not None and limit >= 0:
+            return 1024 * int(found[1]), limit
+    return 0, 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 
 
 PROGRAM = "program"  #: By which calls name a command.
+ONE_LIST = "takes no separate positions for each sequence"
 
 
 class CalledInstance(Instance):
@@ -46,7 +46,7 @@ class CalledInstance(Instance):
     def __init__(self, owner: CalledImplementation, number: int, convention: Convention) -> None:
         self._owner = owner
         self._number = number
-        self._scores = convention.scores
+        self._convention = convention
 
     def request(self, request: Request | ScaledRequest) -> Response:
         """Make a call of any kind.
@@ -55,19 +55,18 @@ class CalledInstance(Instance):
             ImplementationError: It raised, or returned what cannot be judged.
             Unsupported: Its convention cannot say this request.
         """
-        if request.own and self._owner.refusal_of_own_positions is not None:
-            raise ImplementationError(self._owner.refusal_of_own_positions)
+        if request.own and not self._owner.takes_own_positions(self._convention):
+            raise Unsupported(ONE_LIST)
         return self._owner.engine.call(self._number, request)
 
     def announce(self, request: Request | ScaledRequest) -> None:
         """Begin with the next call, if it can run while the last one is judged."""
-        if request.own and self._owner.refusal_of_own_positions is not None:
-            return
-        self._owner.engine.announce(self._number, request)
+        if not request.own or self._owner.takes_own_positions(self._convention):
+            self._owner.engine.announce(self._number, request)
 
     def call(self, x: NDArray[Any], positions: NDArray[np.int64]) -> NDArray[Any]:
         """Return the result for x (..., sequence, head_dim); for scores, x is q and k."""
-        if self._scores:
+        if self._convention.scores:
             q, k = (each[None, None] for each in x)
             return self.request(Request(q=q, k=k, positions=positions)).q
         given = canonical(x)
@@ -82,21 +81,24 @@ class CalledImplementation(Implementation):
     def __init__(
         self,
         engine: Engine,
-        convention: Convention,
+        conventions: Sequence[Convention],
         description: Description,
         rope: Rotary,
         context: int,
         init: Mapping[str, Any],
     ) -> None:
         self.engine = engine
-        self.convention = convention
+        self.convention = convention = conventions[0]
+        self._conventions = {each.axes_of_x: each for each in conventions}
+        self.arrangements = tuple(self._conventions)
+        self._takes_own: dict[Convention, bool] = {}
         self.description = description
         self._rope = rope
         self._context = context
         self._init = init
         self.form = "decoder" if convention.step else "score" if convention.scores else "apply"
         self.kind = description.kind
-        self.takes_tables = bool(convention.names & {*TABLES, *CACHES})
+        self.tables = rope if convention.names & {*TABLES, *CACHES} else None
         self.costly = description.name == PROGRAM or convention.framework == "jax"
         self.renewable = description.kind == "class" and not convention.step
 
@@ -117,40 +119,55 @@ class CalledImplementation(Implementation):
             numeric=numeric,
         )
 
-    def fresh(self, parameters: Mapping[str, float] | None = None) -> CalledInstance:
-        """Return a new instance, made with further parameters."""
-        convention = self.convention.with_keywords(self.description.name, parameters or {})
+    def fresh(
+        self, parameters: Mapping[str, float] | None = None, axes: str = ""
+    ) -> CalledInstance:
+        """Return a new instance, called in one of the arrangements."""
+        convention = self._conventions[axes] if axes else self.convention
+        convention = convention.with_keywords(self.description.name, parameters or {})
         number = self.engine.make(convention, self._rope, self._context)
         return CalledInstance(self, number, convention)
 
-    @functools.cached_property
-    def refusal_of_own_positions(self) -> str | None:
-        """The error by which it refuses own positions, no two lengths alike, or None.
+    def restart(self) -> bool:
+        """Forget what earlier calls left behind; False if it runs in this process, which can't."""
+        return self.engine.restart()
+
+    def takes(self, axes: str, *, batch: int, heads: int, own: bool) -> bool:
+        """Return False for a call that an arrangement of axes cannot express, or is refused."""
+        fits = ("b" in axes or (batch == 1 and not own)) and (heads == 1 or "h" in axes)
+        return fits and (not own or self.takes_own_positions(self._conventions[axes]))
+
+    def takes_own_positions(self, convention: Convention) -> bool:
+        """Return False if positions of (batch, sequence) are refused, no two lengths alike.
 
         A function of positions (sequence,) may take (batch, sequence) for something else, without a
         word, where there are as many heads as sequences.
         """
-        convention = self.convention
+        if convention not in self._takes_own:
+            self._takes_own[convention] = self._try_own_positions(convention)
+        return self._takes_own[convention]
+
+    def _try_own_positions(self, convention: Convention) -> bool:
         if "positions" not in convention.names or convention.axes_of_positions != "s":
-            return None
+            return True
         batch, heads = FEWER[0]
         if self.form != "apply" or self._rope.axes > 1 or self._context < batch + LENGTH:
-            return None
-        shape = (batch, heads if "h" in convention.axes_of_x else 1, LENGTH, self._rope.head_dim)
-        x = np.zeros(shape, dtype=DTYPES[self.engine.dtypes(convention.framework)[0]])
-        places = np.arange(LENGTH) + np.arange(batch)[:, None]
+            return True
+        axes = convention.axes_of_x
+        shape = (batch if "b" in axes else 1, heads if "h" in axes else 1, LENGTH)
+        dtype = DTYPES[self.engine.dtypes(convention.framework)[0]]
+        x = np.ones((*shape, self._rope.head_dim), dtype=dtype)  # zeros would not be written over
+        places = np.arange(LENGTH) + np.arange(len(x))[:, None]
         number = self.engine.make(convention, self._rope, self._context)
         try:
             self.engine.call(number, Request(q=x, positions=places, own=True))
         except Died:
-            return None
-        except ImplementationError as error:
-            return str(error)
-        except Unsupported:
-            return None
+            return True
+        except ImplementationError:
+            return False
         finally:
             self.engine.drop(number)
-        return None
+        return True
 
     def decode(self, x: NDArray[Any], prefilled: int) -> NDArray[np.float64]:
         """Return a new decoder's rows for x (..., sequence, head_dim)."""

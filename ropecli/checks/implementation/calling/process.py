@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import pickle
 import queue
 import signal
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ropecli.checks.implementation.calling.foreign import escape_unprintable
 from ropecli.checks.implementation.calling.launch import start_worker
-from ropecli.checks.implementation.calling.worker import ANSWER, FAILED, UNSUPPORTED
+from ropecli.checks.implementation.calling.worker import (
+    ANSWER,
+    EXHAUSTED,
+    FAILED,
+    MARK,
+    UNSUPPORTED,
+)
 from ropecli.checks.implementation.interface import (
     Died,
+    Exhausted,
     ImplementationError,
+    OutOfTime,
     Unsupported,
     WrongResult,
 )
@@ -37,7 +46,8 @@ TIMEOUT = 60.0  #: Seconds for one call.
 LOADING = 5  #: Times as many for loading the implementation.
 #: Times the timeout that calls may cost which end their process, before no further one is made.
 PATIENCE = 3
-MOST_DEATHS = 12  #: In a row, before no further call is made.
+MOST_DEATHS = 8  #: In a row, before no further call of such a shape is made,
+MOST_SHAPES = 3  #: and times as many in all shapes together.
 MOST_RENEWALS = 12  #: Processes left since something was replaced in them; the same limit.
 LAST_LINES = 3  #: Of what a process printed, shown when it dies.
 MOST_LINES = 1000  #: Of what it prints that are passed on,
@@ -58,19 +68,29 @@ class IsolatedEngine:
     """
 
     def __init__(
-        self, source: Source, *, timeout: float = TIMEOUT, echo: Callable[[str], None] | None = None
+        self,
+        source: Source,
+        *,
+        timeout: float = TIMEOUT,
+        memory: float | None = None,
+        seconds_left: Callable[[], float] = lambda: math.inf,
+        echo: Callable[[str], None] | None = None,
     ) -> None:
         """Take a source; the process starts when it is first needed.
 
         Args:
             source: Where the implementation is.
             timeout: Seconds for one call.
+            memory: GB that the process may use; None: half of the machine's.
+            seconds_left: Returns what is left of the budget.
             echo: Takes each line that the process prints, with control characters escaped.
         """
         self.deaths: list[Died] = []  #: Calls that ended a process.
         self.notes: list[str] = []  #: What a reader should know of how it ran.
         self._source = source
         self._timeout = timeout
+        self._memory = memory
+        self._seconds_left = seconds_left
         self._printed = _Printed(echo)
         self._process: _Process | None = None
         self._recipes: dict[int, tuple[Any, ...]] = {}
@@ -81,7 +101,10 @@ class IsolatedEngine:
         self._early: list[tuple[Request | ScaledRequest, _Outcome]] = []
         self._lost = 0.0  # seconds, in calls that ended a process
         self._died = 0
-        self._in_a_row = 0
+        self._in_a_row: Counter[tuple[Any, ...]] = Counter()  # deaths, by the kind of the request
+        self._hung: set[tuple[str, tuple[Any, ...]]] = set()  # calls, and the kinds of requests
+        self._not_loaded: Died | None = None
+        self._searching = True
         self._renewals = 0
 
     def load(self) -> None:
@@ -90,20 +113,40 @@ class IsolatedEngine:
         Raises:
             ImplementationError: The implementation can't be loaded.
             Died: The process crashed, exited or hung.
-            Unsupported: `MOST_DEATHS` have died, and no further one is started.
+            Unsupported: Too many have died, and no further one is started.
         """
         if self._process is not None:
             return
-        if self._in_a_row >= MOST_DEATHS or self._lost >= PATIENCE * self._timeout:
-            msg = f"no further call was made: its process died {self._died} times"
-            raise Unsupported(msg)
+        if self._not_loaded is not None:
+            raise Died(str(self._not_loaded))
+        many = self._in_a_row.total() >= MOST_SHAPES * MOST_DEATHS
+        patience = PATIENCE * (2 if self._searching else 1)
+        self._refuse_if(many or self._lost >= patience * self._timeout)
         self._numbers.clear()
         self._process = _Process(self._printed)
         try:
-            self._exchange("load", (self._source,), LOADING * self._timeout)
+            self._exchange("load", (self._source, self._memory), LOADING * self._timeout)
+        except Died as error:
+            self._not_loaded = error
+            raise
         except BaseException:
             self.close()
             raise
+
+    def _refuse_if(self, too_many: bool) -> None:
+        if too_many:
+            msg = f"no further call was made: its process died {self._died} times"
+            raise Unsupported(msg)
+
+    def end_search(self) -> None:
+        """Count deaths anew: those of trials, which a wrong convention may cause, are no failures.
+
+        A trial that hung is not made in other axes, so that one that hangs in large calls is called
+        in smaller ones.
+        """
+        self.deaths.clear()
+        self._in_a_row.clear()
+        self._lost, self._searching = 0.0, False
 
     def dtypes(self, framework: str) -> tuple[str, ...]:
         """As `Engine.dtypes`."""
@@ -130,7 +173,12 @@ class IsolatedEngine:
 
         Raises:
             Died: The process crashed, exited, or took longer than the timeout.
+            OutOfTime: The budget was spent before it returned.
         """
+        kind = request.kind
+        way = (self._recipes[number][0].call, kind)
+        hung = self._searching and way in self._hung
+        self._refuse_if(hung or self._in_a_row[kind] >= MOST_DEATHS)
         self.load()
 
         def where() -> str:
@@ -145,8 +193,11 @@ class IsolatedEngine:
             death = Died(msg)
             death.furthest = int(request.positions.max(initial=-1))
             self.deaths.append(death)
+            self._in_a_row[kind] += 1
+            if isinstance(error, _Hung):
+                self._hung.add(way)
             raise death from None
-        self._in_a_row = 0
+        self._in_a_row.clear()
         return answer
 
     def announce(self, number: int, request: Request | ScaledRequest) -> None:
@@ -162,6 +213,11 @@ class IsolatedEngine:
             with contextlib.suppress(Died):
                 self._ask("drop", self._numbers.pop(number))
 
+    def restart(self) -> bool:
+        """End the process, so that the next call begins a new one, and return True."""
+        self.close()
+        return True
+
     def close(self) -> None:
         """End the process."""
         if self._process is not None:
@@ -171,8 +227,14 @@ class IsolatedEngine:
             each.clear()
 
     def _remake(self, number: int) -> None:
+        self._refuse_if(self._in_a_row[()] >= MOST_DEATHS)
         self.load()
-        made = self._ask("make", *self._recipes[number], where=lambda: "when an instance was made")
+        try:
+            where = "when an instance was made"
+            made = self._ask("make", *self._recipes[number], where=lambda: where)
+        except Died:
+            self._in_a_row[()] += 1
+            raise
         if self._process is not None:  # not left since something was replaced in it
             self._numbers[number] = made
 
@@ -197,14 +259,16 @@ class IsolatedEngine:
     ) -> Any:
         assert self._process is not None
         begin = time.monotonic()
+        allowed = max(0.0, min(seconds, self._seconds_left()))
         try:
-            outcome, value, replaced = self._outcome(self._process, method, values, seconds)
+            outcome, value, replaced = self._outcome(self._process, method, values, allowed)
         except _Ended as error:
-            self._died += 1
-            self._in_a_row += 1
-            self._lost += time.monotonic() - begin
             self.close()
-            raise Died(str(error)) from None
+            if error.hung and allowed < seconds:
+                raise OutOfTime from None
+            self._died += 1
+            self._lost += time.monotonic() - begin
+            raise (_Hung if error.hung else Died)(str(error)) from None
         except BaseException:  # an interrupt: a late answer must not be taken for the next one
             self.close()
             raise
@@ -214,6 +278,11 @@ class IsolatedEngine:
             return value
         if outcome == UNSUPPORTED:
             raise Unsupported(value)
+        if outcome == EXHAUSTED:
+            text, is_full = value
+            if is_full:  # one that leaks has no memory left for the next call
+                self.close()
+            raise Exhausted(text)
         if outcome == FAILED:
             wrong, text = value
             text += f" (it had replaced {_names(replaced)} {where()})" if replaced else ""
@@ -248,6 +317,12 @@ class IsolatedEngine:
 
 class _Ended(Exception):
     """A process that gives no answer, and what became of it."""
+
+    hung = False  #: Whether it still ran.
+
+
+class _Hung(Died):
+    """A call that did not return within the timeout."""
 
 
 class _Printed:
@@ -293,6 +368,7 @@ class _Process:
         self._worker = start_worker()
         self._printed = printed
         printed.last.clear()
+        self._mark = os.urandom(MARK)
         self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._threads = [
@@ -321,8 +397,9 @@ class _Process:
             except queue.Empty:
                 if left <= GRACE:
                     self.end()
-                    msg = f"it did not return within {seconds:g} s"
-                    raise _Ended(msg) from None
+                    ended = _Ended(f"it did not return within {seconds:g} s")
+                    ended.hung = True
+                    raise ended from None
                 if self._worker.wait(0) is None:
                     continue
                 answer = EOFError()  # whatever it started keeps its pipes open
@@ -345,7 +422,9 @@ class _Process:
         ended = isinstance(error, EOFError | OSError)
         code = self._worker.wait(1) if ended else None
         self.end()
-        if not ended:
+        if isinstance(error, pickle.UnpicklingError):
+            words = f"its answer can't be read: {error}"
+        elif not ended:
             words = "it wrote into the pipes of its process"
         elif code is None:
             words = "it closed the pipes of its process"
@@ -359,6 +438,7 @@ class _Process:
     def _write(self) -> None:
         """Write requests, until the worker has ended, which its answers tell."""
         with contextlib.suppress(OSError, ValueError):
+            self._worker.stdin.write(self._mark)
             while (request := self._requests.get()) is not None:
                 self._worker.stdin.write(request)
                 self._worker.stdin.flush()
@@ -368,6 +448,7 @@ class _Process:
         with contextlib.suppress(OSError), self._worker.stdout as answers:
             while True:
                 try:
+                    _skip_to(self._mark, answers)
                     answer = _receive(answers)
                     answer = answer if _is_outcome(answer) else ValueError()
                 except Exception as error:
@@ -375,6 +456,16 @@ class _Process:
                 self._answers.put(answer)
                 if isinstance(answer, Exception):
                     return
+
+
+def _skip_to(mark: bytes, answers: BufferedReader) -> None:
+    """Read past the next mark, and whatever foreign code wrote before it."""
+    last = answers.read(len(mark))
+    while last != mark:
+        following = answers.read(1)
+        if not following:
+            raise EOFError
+        last = last[1:] + following
 
 
 def _receive(answers: BufferedReader) -> Any:

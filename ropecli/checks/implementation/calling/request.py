@@ -32,6 +32,11 @@ class Request:
     beside: Request | None = None  #: A call that another thread makes at the same time,
     apart: bool = False  #: of another instance.
 
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """The dtype and the shape of the queries."""
+        return (self.q.dtype.name, *self.q.shape)
+
     def whole(self) -> Request:
         """Return this request."""
         return self
@@ -53,6 +58,12 @@ class ScaledRequest:
     own: bool  #: the same,
     memory: str  #: and the same.
     gradient: bool  #: The vectors are gradients of the result; it takes others.
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """The dtype and the shape of the queries."""
+        length = self.positions.shape[1 if self.own else 0]
+        return (self.rows.dtype.name, len(self.scales), self.heads, length, self.rows.shape[1])
 
     def whole(self) -> Request:
         """Return the request."""
@@ -94,6 +105,7 @@ class Response:
 
     q: NDArray[Any]  #: As in the request, in the dtype of the result; scores for scores.
     k: NDArray[Any] | None = None
+    v: NDArray[Any] | None = None  #: Of packed q, k and v: the values, which were the keys.
     in_place: bool = False  #: The result was written over the argument.
     #: Arguments that were written into: name, and the first element that changed.
     changed: tuple[tuple[str, str], ...] = ()
@@ -130,3 +142,5 @@ class Description:
     frameworks: tuple[str, ...] = ()  #: That its code mentions, most likely first.
     other: str = ""  #: Name of the second function, which turns vectors by the first one's tables.
     other_parameters: tuple[Parameter, ...] | None = None
+    module: str = ""  #: The module from which others import it; empty if it is in none.
+    path: str = ""  #: Its name there, with dots where it is an attribute of a class.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import pickle
 import sys
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from ropecli.checks.implementation.calling import kernel_file
 from ropecli.checks.implementation.calling.engine import Engine
 from ropecli.checks.implementation.calling.executable import Executable
 from ropecli.checks.implementation.calling.foreign import describe_exception, translate_errors
@@ -38,7 +40,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Named:
-    """A function or class by name: "module:function", "file.py:function", "library.so:symbol"."""
+    """A function or class by name, such as "file.py:function", or a file that is a kernel."""
 
     target: str
     other: str = ""  #: Name of the second function, if there is one.
@@ -48,6 +50,9 @@ class Named:
         """Load both, with their folder in reach of imports that wait until the first call."""
         from ropecli.files.function import folder_of, load_function
 
+        if self.target.endswith(kernel_file.SUFFIXES):
+            name = kernel_file.kernel_name(self.target)
+            return Engine(kernel_file.load_kernel(self.target), name=name, device=self.device)
         library, _, symbol = self.target.rpartition(":")
         if library.endswith(SUFFIXES):
             return Engine(SharedFunction(library, symbol), name=symbol)
@@ -58,6 +63,7 @@ class Named:
             other=load_function(self.other) if self.other else None,
             other_name=_last_name(self.other),
             device=self.device,
+            origin=self.target,
         )
 
 
@@ -171,7 +177,13 @@ def source_of(
 
 @contextlib.contextmanager
 def engine_of(
-    source: Source, *, isolated: bool, timeout: float, echo: Callable[[str], None] | None
+    source: Source,
+    *,
+    isolated: bool,
+    timeout: float,
+    memory: float | None = None,
+    seconds_left: Callable[[], float] = lambda: math.inf,
+    echo: Callable[[str], None] | None,
 ) -> Iterator[tuple[Engine | IsolatedEngine, list[str]]]:
     """Run an engine in a process of its own; here if it must be, or if it can't be pickled.
 
@@ -179,10 +191,12 @@ def engine_of(
         The engine, and what a reader should know of how it ran, which may grow.
 
     Raises:
-        ArgumentError: A timeout that is not finite and above 0.
-        ArgumentTypeError: A timeout that is not a number.
+        ArgumentError: A timeout or memory that is not finite and above 0.
+        ArgumentTypeError: One that is not a number.
+        OutOfTime: The budget is spent.
     """
     timeout = positive("timeout", timeout)
+    memory = None if memory is None else positive("memory", memory)
     if not isolated or IN_WORKER in os.environ:
         with _keep_state():
             yield source.engine(), []
@@ -192,7 +206,9 @@ def engine_of(
     except Exception as error:  # foreign objects raise anything when they are pickled
         yield source.engine(), [_NOT_PICKLED + describe_exception(error)]
         return
-    engine = IsolatedEngine(there, timeout=timeout, echo=echo)
+    engine = IsolatedEngine(
+        there, timeout=timeout, memory=memory, seconds_left=seconds_left, echo=echo
+    )
     try:
         try:
             if isinstance(source, Here):

@@ -52,14 +52,19 @@ DIMS = _words(
     "dim head_dim d d_head rotary_dim head_size dims size rope_dim dim_head embed_dim n_elem "
     "kv_channels embedding_size embedding_dim hidden_size rotary_ndims head_dimension hidden_dim "
     "rot_dim rotary_dims rotary_width width head_width d_k dim_per_head attention_head_size "
-    "embedding_dims d_model encoding_dim d_kv d_head_qk qk_rope_head_dim"
+    "embedding_dims proj_width d_model encoding_dim d_kv d_head_qk qk_rope_head_dim"
 )
+#: Coordinates of a head for each axis of positions, and sizes of a grid of positions.
+AXES_DIMS = _words("axes_dim axes_dims axis_dims axis_dim rope_axes_dim axes_dims_rope")
+GRIDS = _words("feat_shape grid_size grid_shape spatial_shape feat_size")
 SEQUENCE_AXES = _words("seq_dim sequence_dim seq_axis sequence_axis time_dim")
 HEADS = _words("n_heads num_heads n_head num_attention_heads nheads num_q_heads heads")
 KEY_HEADS = _words("n_kv_heads num_kv_heads num_key_value_heads n_head_kv kv_heads num_heads_k")
 BOUNDARIES = _words("cu_seqlens cu_seqlens_q cu_seq_lens cum_seqlens seq_offsets cu_seqlen")
 OUTPUTS = _words("out output dst result out_tensor")
 CONFIGURATIONS = _words("config config_ cfg conf model_config hparams")
+#: Ends of names of configurations that may be None, such as that of a scaling.
+OF_CONFIGURATIONS = ("_config", "_cfg", "_hparams")
 DTYPES = _words("dtype compute_dtype param_dtype cache_dtype")
 HEAD_AXES = _words("unsqueeze_dim expansion_axis head_dim_axis heads_axis head_axis")
 #: Flags that say the layout: true of halves, or true of neighbours.
@@ -139,6 +144,8 @@ def roles(name: str, place: int, annotation: str = "") -> tuple[str, ...]:
         (SEQUENCE_AXES, ("sequence axis",)),
         (HEAD_AXES, ("heads axis",)),
         (INVERSES, ("inv_freq",)),
+        (AXES_DIMS, ("axes_dims",)),
+        (GRIDS, ("grid",)),
         (DIMS, ("rotary_dim", "head_dim") if "rot" in word else ("head_dim", "rotary_dim")),
         (BASES, ("base",)),
         (HALVES, ("halves",)),
@@ -148,16 +155,20 @@ def roles(name: str, place: int, annotation: str = "") -> tuple[str, ...]:
         (KEY_HEADS, ("key_heads",)),
         (BOUNDARIES, ("cu_seqlens", "None")),
         (OUTPUTS, ("out",)),
-        (CONFIGURATIONS, ("config",)),
+        (CONFIGURATIONS, ("config", "None")),
     )
     for words, meant in table:
         if word in words:
             return meant
     neutral = tuple(number for number, words in NEUTRAL.items() if word in words)
+    if word.endswith(OF_CONFIGURATIONS):
+        neutral = ("None", "config")
     if neutral or word in NUMBERS:
         return neutral
     # A name that says nothing: the first one is the vectors, and others their positions.
+    places: tuple[str, ...]
     places = ("offset",) if is_number else ("positions", "offset", "freqs", "(cos, sin)")
+    places += ("None",) * ("None" in annotation or "Optional" in annotation)
     return ("x", *places) if place == 0 else places
 
 

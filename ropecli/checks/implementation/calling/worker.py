@@ -1,8 +1,9 @@
 """A process that runs an implementation for its parent, over pipes.
 
 Messages are pickles: (method, arguments) in, (outcome, value, what was replaced) out. Before an
-answer go the sizes of its arrays, bytes, and then the arrays. What the implementation prints goes
-to stderr, from whatever language, so that it cannot disturb them.
+answer go a mark, the sizes of its arrays, bytes, and then the arrays. What the implementation
+prints goes to stderr, from whatever language, so that it cannot disturb them; what it writes into
+every descriptor that it finds is skipped up to the mark.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from ropecli.checks.implementation.calling.foreign import describe_exception
+from ropecli.checks.implementation.calling.foreign import describe_exception, memory_in_use
 from ropecli.checks.implementation.interface import (
+    Exhausted,
     ImplementationError,
     Unsupported,
     WrongResult,
@@ -35,6 +37,9 @@ from ropecli.errors import RopecliError
 #: Set in a worker: code that is loaded there and calls `check` itself must not start another.
 IN_WORKER = "ROPECLI_WORKER"
 ANSWER, FAILED, UNSUPPORTED, REFUSED = "answer", "failed", "unsupported", "refused"
+EXHAUSTED = "exhausted"
+MARK = 16  #: Random bytes, sent first, that begin each answer.
+SHARE = 0.5  #: Of the machine's memory that a worker may use.
 OUT_OF_REACH = 512  #: First number of the pipes, above those that foreign code closes or writes to.
 _all, _map = all, map  # before foreign code replaces them
 WATCHED = (builtins, json, math, np, np.linalg, pickle)
@@ -58,10 +63,11 @@ def main(lifeline: int) -> None:
         _open_stream(1, "w"),
         _open_stream(2, "w"),
     )
-    _bound_memory()
+    _end_first_without_memory()
     os.environ[IN_WORKER] = "1"
     dump, load, leave = pickle.dumps, pickle.load, os._exit  # before foreign code replaces them
     served = _Served()
+    mark = requests.read(MARK)
     while True:
         try:
             method, values = load(requests)
@@ -71,7 +77,7 @@ def main(lifeline: int) -> None:
         answer = dump(served.answer(method, values), protocol=5, buffer_callback=arrays.append)
         parts = [each.raw() for each in arrays]
         try:
-            answers.write(dump([part.nbytes for part in parts]))
+            answers.write(mark + dump([part.nbytes for part in parts]))
             for part in parts:
                 answers.write(part)
             answers.write(answer)
@@ -101,19 +107,24 @@ class _Served:
         return outcome, value, self._find_replaced()
 
     def _outcome(self, method: str, values: tuple[Any, ...]) -> tuple[str, Any]:
+        work = self._load if method == "load" else getattr(self._engine, method)
         try:
-            if method == "load":
-                self._engine = values[0].engine()
-                return ANSWER, None
-            return ANSWER, getattr(self._engine, method)(*values)
+            return ANSWER, work(*values)
         except Unsupported as error:
             return UNSUPPORTED, str(error)
+        except (Exhausted, MemoryError) as error:  # also where a request is unpacked
+            used, limit = memory_in_use()
+            return EXHAUSTED, (str(error) or "MemoryError", 2 * used > limit)
         except ImplementationError as error:
             return FAILED, (type(error) is WrongResult, str(error))
         except RopecliError as error:
             return REFUSED, error
         except Exception as error:  # also of our own code where it meets functions replaced
             return FAILED, (False, describe_exception(error))
+
+    def _load(self, source: Any, memory: float | None) -> None:
+        _bound_memory(memory)
+        self._engine = source.engine()
 
     def _find_replaced(self) -> tuple[str, ...]:
         """Return functions that are others than after the last request."""
@@ -171,13 +182,21 @@ def _end_with_parent(lifeline: int) -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def _bound_memory() -> None:
-    """Turn a call that eats all memory into a MemoryError, or let it end this process alone."""
+def _end_first_without_memory() -> None:
+    """Let this process alone end where memory is short, and leave no core."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    with contextlib.suppress(OSError):  # Linux: the first process to end when memory is short
+    with contextlib.suppress(OSError):  # Linux
         Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def _bound_memory(gigabytes: float | None) -> None:
+    """Turn a call that needs more memory into a MemoryError.
+
+    The limit is on data, not on addresses, of which frameworks reserve many times what they use.
+    """
     with contextlib.suppress(OSError, ValueError):
-        whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        wanted = int(SHARE * machine if gigabytes is None else 1e9 * gigabytes)
         soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        least = min(each for each in (whole, soft, hard) if each >= 0)
+        least = min(each for each in (wanted, soft, hard) if each >= 0)
         resource.setrlimit(resource.RLIMIT_DATA, (least, hard))

@@ -54,7 +54,25 @@ def rotation(subject: Subject) -> Outcome:
         return Outcome(passed=False, samples=found.vectors, note=subject.evidence.parting)
     if subject.expect is None and (step := _position_scale(found)) != 1:
         return Outcome(passed=False, samples=found.vectors, note=describe_scale(step))
-    return Outcome(passed=True, samples=found.vectors)
+    other = _differ_from_tables(subject, found)
+    return Outcome(passed=other is None, samples=found.vectors, note=other)
+
+
+def _differ_from_tables(subject: Subject, found: Identification) -> str | None:
+    """Say which frequencies are not those of the tables that it is given; None if all are."""
+    given, rope = subject.implementation.tables, found.rotary
+    if given is None or rope is None or given.axes > 1 or given.depends_on_length:
+        return None
+    wanted = np.abs(given.inv_freq)
+    got = np.abs(rope.inv_freq)[: len(wanted)]
+    wrong = np.abs(got - wanted[: len(got)]) > DRIFT + PREDICTED * wanted[: len(got)]
+    if not wrong.any():
+        return None
+    pair = int(wrong.argmax())
+    return (
+        f"it does not rotate by the tables that it is given: pair {pair} turns by "
+        f"{got[pair]:.6g} per position, where they have {wanted[pair]:.6g}"
+    )
 
 
 def _position_scale(found: Identification) -> float:

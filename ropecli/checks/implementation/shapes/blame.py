@@ -32,7 +32,9 @@ WORDS = {
     "memory": "calls of {} input",
     "mode": "calls of {}",
     "positions": "calls with {} positions",
+    "axes": "calls of {} axes",
 }
+SPELLED = {2: "two", 3: "three", 4: "four", 5: "five"}
 EQUAL = {"batch": "sequences", "heads": "heads", "length": "tokens"}
 INDICES = {
     "head": "heads from the {} on",
@@ -74,7 +76,7 @@ class Blame:
 
     @property
     def _within(self) -> str:
-        return f", in {self.calls}" if self.calls else ""
+        return f" in {self.calls}" if self.calls else ""
 
     @property
     def explains(self) -> Explains:
@@ -110,9 +112,9 @@ def blame(rows: Table, wrong: Mask) -> Blame | None:
 
     Args:
         rows: Attributes of each row that was judged, each (rows,), those of its call: `batch`,
-            `heads`, `key_heads`, `length`, `rows`, `dtype`, `memory`, `mode`, `positions`; and its
-            own: `array`, `sequence`, `head`, `row`, `position` and `flat`, its index in the call;
-            `segment`, the packed sequence that it is in, and `into`, its index in that.
+            `heads`, `key_heads`, `length`, `rows`, `axes`, `dtype`, `memory`, `mode`, `positions`;
+            and its own: `array`, `sequence`, `head`, `row`, `position` and `flat`, its index in the
+            call; `segment`, the packed sequence that it is in, and `into`, its index in that.
             Any of them may be missing.
         wrong: Which rows are wrong, (rows,).
 
@@ -141,8 +143,18 @@ def blame(rows: Table, wrong: Mask) -> Blame | None:
     exact = [each for each in simple if np.array_equal(each.mask, wrong)]
     exact = exact or [each for each in _both(simple) if np.array_equal(each.mask, wrong)]
     if exact:
-        return min(exact, key=lambda each: each.cost).blame
+        return _with_axes(min(exact, key=lambda each: each.cost).blame, rows, wrong)
     return _closest(simple, wrong)
+
+
+def _with_axes(found: Blame, rows: Table, wrong: Mask) -> Blame:
+    """Say the number of axes of wrong calls, where those of another number are right."""
+    axes = np.unique(rows["axes"][wrong]) if "axes" in rows else np.array([])
+    others = len(axes) == 1 and (rows["axes"] != axes[0]).any()
+    if not others or found.calls or found.of_calls:
+        return found
+    calls = WORDS["axes"].format(SPELLED[int(axes[0])])
+    return replace(found, calls=calls, attributes=found.attributes | {"axes"})
 
 
 def _closest(simple: Sequence[Statement], wrong: Mask) -> Blame | None:
@@ -164,14 +176,15 @@ def _closest(simple: Sequence[Statement], wrong: Mask) -> Blame | None:
 def _statements(rows: Table, wrong: Mask) -> Iterator[Statement]:
     """Yield statements of one part that may be true of every wrong row, the tightest of a kind."""
     if "array" in rows:
-        for name, words in (("q", "the queries"), ("k", "the keys")):
+        for name, words in (("q", "the queries"), ("k", "the keys"), ("v", "the values")):
             yield _state(words, rows["array"] == name, 1, name)
     for name, pattern in WORDS.items():
         if name in rows:
             values = sorted(set(rows[name][wrong].tolist()))
-            words = pattern.format(" or ".join(map(str, values)))
+            words = pattern.format(" or ".join(SPELLED.get(each, str(each)) for each in values))
             mask = np.isin(rows[name], values)
-            yield _state(words, mask, len(values), name, of_calls=True)
+            # How many axes there are is told after anything else.
+            yield _state(words, mask, len(values) + 2 * (name == "axes"), name, of_calls=True)
     for name in SIZES:
         if name in rows:
             yield from _sizes(rows[name], wrong, name)
@@ -226,10 +239,10 @@ def _indices(values: NDArray[Any], wrong: Mask, name: str, pattern: str) -> Iter
     if least == most:
         one = f"position {shown}" if name == "position" else f"the {shown} {_SINGULAR[name]}"
         yield _state(one, values == least, 1, name, single=True)
-    for tile in TILES[1:] if name in {"row", "position", "flat"} else ():
+    for tile in TILES if name != "segment" else ():
         remainder = least % tile
         if (values[wrong] % tile == remainder).all() and least != most:
-            one = "positions" if name == "position" else pattern.partition(" from")[0]
+            one = pattern.partition(" from")[0]
             words = f"{one} {tile}n + {remainder}" if remainder else f"{one} {tile}n"
             yield _state(words, values % tile == remainder, 3, f"{name} modulo {tile}")
 
@@ -278,6 +291,8 @@ def _both(statements: Sequence[Statement]) -> Iterator[Statement]:
         joint = replace(one, attributes=one.attributes | other.attributes)
         if other.of_calls:
             joint = replace(joint, calls=other.rows)
+        elif one.attributes <= {"q", "k", "v"}:
+            joint = replace(joint, rows=f"{other.rows} of {one.rows}")
         else:
             joint = replace(joint, rows=f"{one.rows} and {other.rows}")
         yield Statement(blame=joint, mask=first.mask & second.mask, cost=first.cost + second.cost)

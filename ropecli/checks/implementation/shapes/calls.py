@@ -15,15 +15,18 @@ from numpy.typing import NDArray
 from ropecli.arrays import DTYPES
 from ropecli.checks.implementation.calling.convention import letters
 from ropecli.checks.implementation.calling.request import Request, Response, ScaledRequest
+from ropecli.checks.implementation.causes import Sample, name_cause
 from ropecli.checks.implementation.interface import (
     Died,
     ImplementationError,
+    OutOfTime,
     Unsupported,
     WrongResult,
     check_real,
     known_dtype,
 )
 from ropecli.checks.implementation.judge import format_position
+from ropecli.checks.implementation.oracle import sequence_length
 from ropecli.checks.implementation.shapes.blame import Table, blame
 from ropecli.checks.implementation.shapes.compare import Comparison, compare
 from ropecli.checks.law import Outcome, distinguishing_digits
@@ -43,9 +46,13 @@ SCALES = tuple(sign * 2.0**n for n in range(8) for sign in (1, -1))
 SAMPLED = 24  #: Rows that are kept of each call: wrong ones, right ones, and where both meet.
 #: Share of the rows that must be wrong for an error of all, and its largest size.
 UNIFORM, SMALL = 0.7, 2.0**-6
+NO_PATTERN = "rows of no simple pattern come out wrong"
+KEPT = 4  #: Wrong rows that are kept of the first ones of a call, and of all of them.
+EXPLAINED = 40  #: Calls whose wrong rows one cause must explain.
 MOST_LOOKED_AT = 8  #: Lengths of wrong calls that may have a table of their own.
 DISTINCT = 4200  #: Vectors of a call.
 AHEAD = 2  #: Calls that wait while one is made.
+ARRAYS = {"q": "", "k": "keys, ", "v": "values, "}  #: As a counterexample names them.
 MOST_DEATHS = 2  #: Calls that may end the process of an implementation before no more are made.
 
 
@@ -63,11 +70,16 @@ class Call:
     key_heads: int | None = None  #: None: no keys, or as many heads as the queries.
     salt: int = 0
     gradient: bool = False  #: It takes these vectors back, as gradients of the result.
+    axes: str = ""  #: The arrangement of axes; by default the first.
 
     @property
     def length(self) -> int:
         """Tokens of a sequence."""
         return int(self.positions.shape[1 if self.own else 0])
+
+    def heads_of(self, array: str) -> int:
+        """Return the heads of q, k or v."""
+        return self.heads if array == "q" or self.key_heads is None else self.key_heads
 
     def __str__(self) -> str:
         """A call as a sentence says it."""
@@ -78,7 +90,8 @@ class Call:
         size += ", gradient" if self.gradient else ""
         memory = "" if self.memory == "contiguous" else f", {self.memory}"
         own = ", each sequence its own" if self.own and self.batch > 1 else ""
-        return f"{size}{memory}, {places}{own}"
+        axes = f", axes {self.axes}" if self.axes else ""
+        return f"{size}{memory}{axes}, {places}{own}"
 
 
 Seen = tuple[Call, str, NDArray[np.int64], NDArray[np.bool_]]
@@ -105,13 +118,27 @@ class Survey:
     _tried: list[tuple[Call, bool]] = field(default_factory=list)  #: Calls, and those refused.
     _result_dtypes: dict[str, str] = field(default_factory=dict)  #: By dtype of the data.
     _other_lengths: int = MOST_LOOKED_AT
+    #: Instances that are called in further arrangements of axes.
+    _arranged: dict[str, Instance] = field(default_factory=dict)
+    _wrong: list[Sample] = field(default_factory=list)  #: Some wrong rows of each wrong call.
 
     def make(self, call: Call) -> bool:
         """Make a call and judge it; return False if it was refused, or cannot be said."""
         return self.make_all([call])[0]
 
     def make_all(self, calls: Sequence[Call]) -> list[bool]:
-        """Make calls, of which the next ones run while one is judged; return as `make`."""
+        """Make calls, of which the next ones run while one is judged; return as `make`.
+
+        Raises:
+            OutOfTime: The budget is spent; with the failure of calls before, if there is one.
+        """
+        try:
+            return self._make_all(calls)
+        except OutOfTime as error:
+            error.found = self.outcome() if self.failed else None
+            raise
+
+    def _make_all(self, calls: Sequence[Call]) -> list[bool]:
         taken: list[bool] = []
         coming = iter(calls)
         ahead: deque[tuple[Array, ScaledRequest, Array]] = deque()
@@ -120,29 +147,30 @@ class Survey:
                 return taken + [False] * (len(calls) - number)
             for following in islice(coming, 1 + AHEAD - len(ahead)):
                 ahead.append(self._request(following))
-                self.instance.announce(ahead[-1][1])
+                self.instance_for(following).announce(ahead[-1][1])
             base, request, scales = ahead.popleft()
             response = self._respond(call, request)
             if isinstance(response, bool):
                 taken.append(response)
                 continue
             taken.append(True)
-            results: tuple[NDArray[Any] | None, ...] = (response.q, response.k)
+            results: tuple[NDArray[Any] | None, ...] = (response.q, response.k, response.v)
             if call.gradient:
                 results = response.gradient or ()
-            every = (call.heads, call.key_heads)
-            for array, heads, result in zip("qk", every, results, strict=False):
-                if heads is not None and result is not None:
-                    self._judge(call, array, result, base, scales[:, :heads])
+            for array, result in zip("qkv", results, strict=False):
+                if result is not None:
+                    self._judge(call, array, result, base, scales[:, : call.heads_of(array)])
         return taken
 
     def _respond(self, call: Call, request: ScaledRequest) -> Response | bool:
         """Make a call; return True if it failed, and False if it was refused, instead."""
         try:
-            response = self.instance.request(request)
+            response = self.instance_for(call).request(request)
         except Unsupported:
             return False
         except (Died, WrongResult) as error:
+            if call.axes and isinstance(error, WrongResult):
+                return False  # another shape: this arrangement is taken for some sizes alone
             self.calls += 1
             self.deaths += isinstance(error, Died)
             self._fail(call, f"{call}: {error}")
@@ -156,6 +184,18 @@ class Survey:
         self._tried.append((call, False))
         self.calls += 1
         return response
+
+    def instance_for(self, call: Call) -> Instance:
+        """Return the instance that a call is made of."""
+        if not call.axes:
+            return self.instance
+        if call.axes not in self._arranged:
+            self._arranged[call.axes] = self.subject.implementation.fresh(axes=call.axes)
+        return self._arranged[call.axes]
+
+    def axes_of(self, call: Call) -> str:
+        """Return the axes of the vectors of a call."""
+        return call.axes or self.subject.implementation.arrangements[0]
 
     @property
     def failed(self) -> bool:
@@ -218,8 +258,8 @@ class Survey:
         if not self.refusals:
             return None
         table = {
-            name: np.array([_attributes(call)[name] for call, _ in self._tried])
-            for name in _attributes(self._tried[0][0])
+            name: np.array([self._attributes(call)[name] for call, _ in self._tried])
+            for name in self._attributes(self._tried[0][0])
         }
         wrong = np.array([refused for _, refused in self._tried])
         found = blame(table, wrong)
@@ -240,8 +280,12 @@ class Survey:
             seen = [*self.subject.surveyed, *self._seen]
             self.subject.surveyed.extend(self._seen)
         if self.failed:
-            note = self.note or "rows of no simple pattern come out wrong"
-            note, explains = self.statement(seen) or (note, "")
+            unnamed = self.note or NO_PATTERN
+            note, explains = self.statement(seen) or (unnamed, "")
+            cause = None if self.note else self._cause()
+            if cause is not None:
+                vague = note.startswith(("some of", NO_PATTERN))
+                note, explains = f"{note}: {cause}", "every call" if vague else explains
         return Outcome(
             passed=None if not self.calls else not self.failed,
             max_error=self.max_error,
@@ -251,6 +295,12 @@ class Survey:
             note=note if self.failed else self.refused(),
             explains=explains,
         )
+
+    def _cause(self) -> str | None:
+        """Return what the wrong rows of these calls are instead, where one cause explains all."""
+        count = len(self._wrong)
+        chosen = {int(i) for i in np.linspace(0, count - 1, min(count, EXPLAINED))}
+        return name_cause([self._wrong[i] for i in sorted(chosen)]) if chosen else None
 
     def _vectors(self, call: Call) -> tuple[Array, NDArray[Any]]:
         """Return the vectors of a call, as float64 and in its dtype; a long one repeats them."""
@@ -272,7 +322,7 @@ class Survey:
         seeds = (self.subject.seed, call.batch, call.heads, call.length)
         scales = _random_scales(seeds, call.batch, most).copy()
         if call.memory == "expanded":  # the first axis of x has one value
-            first = letters("axes", self.subject.implementation.convention.axes_of_x)[0]
+            first = letters("axes", self.axes_of(call))[0]
             if "b" in first:
                 scales[:] = scales[:1]
             if "h" in first:
@@ -303,7 +353,11 @@ class Survey:
         """Compare the rows of one array."""
         self.numbers += result.size
         self._judge_dtype(call, known_dtype(result))
-        found = self._compare(call, base, scales, check_real(result, call.dtype))
+        check_real(result, call.dtype)
+        if array == "v":  # values are not rotated
+            found = compare((), call, base, scales, result)
+        else:
+            found = self._compare(call, base, scales, result)
         if not found.ratio <= (self.max_error / self.tolerance if self.tolerance else -1.0):
             self.max_error, self.tolerance = found.error, found.tolerance
         right = found.first is None
@@ -315,11 +369,46 @@ class Survey:
             digits = distinguishing_digits(np.array([one]), np.array([other]))
             places = call.positions[b] if call.own else call.positions
             text = (
-                f"{call}: {'keys, ' if array == 'k' else ''}sequence {b}, head {h}, row {row} at "
+                f"{call}: {ARRAYS[array]}sequence {b}, head {h}, row {row} at "
                 f"{format_position(np.asarray(places[row], dtype=np.float64))}, coordinate {j}: "
                 f"got {one:.{digits}g}, expected {other:.{digits}g}"
             )
             self._fail(call, text)
+            if not call.gradient:
+                self._keep(call, found.wrong, base, scales, result)
+
+    def _keep(
+        self,
+        call: Call,
+        wrong: NDArray[np.bool_],
+        base: Array,
+        scales: Array,
+        result: NDArray[Any],
+    ) -> None:
+        """Keep some wrong rows of a call, to find out what they are instead."""
+        places = (call.positions if call.own else call.positions[None]).astype(np.float64)
+        which = np.flatnonzero(wrong)
+        first, spread = which[:KEPT], which[np.linspace(0, len(which) - 1, KEPT).astype(int)]
+        b, h, s = np.unravel_index(np.unique([*first, *spread]), wrong.shape)
+        own = s % len(base)
+        assert self.subject.oracle is not None
+        sample = Sample(
+            oracle=self.subject.oracle.at_length(max(map(sequence_length, places))),
+            dtype=call.dtype,
+            x=base[own],
+            m=places[b if call.own else 0, s],
+            got=result[b, h, s].astype(np.float64) / scales[b, h, None],
+            sequence=b,
+            head=h,
+            row=s,
+            positions=places,
+            vectors=base,
+            own=own,
+            scales=scales,
+            limits=(self.subject.context, self.subject.original or self.subject.context),
+        ).wrong()
+        if sample is not None:
+            self._wrong.append(sample)
 
     def _judge_dtype(self, call: Call, dtype: str) -> None:
         """Compare the dtype of a result with that of the first result of such data."""
@@ -348,10 +437,9 @@ class Survey:
 
     def _table(self, call: Call, array: str, chosen: NDArray[np.int64]) -> Table:
         """Return the attributes of rows of a call, by their index in it."""
-        heads = call.key_heads if array == "k" and call.key_heads else call.heads
-        shape = (call.batch, heads, call.length)
+        shape = (call.batch, call.heads_of(array), call.length)
         index = np.unravel_index(chosen, shape)
-        axes = letters("axes", self.subject.implementation.convention.axes_of_x)
+        axes = letters("axes", self.axes_of(call))
         flat = np.zeros_like(chosen)
         for letter in [letter for axis in axes for letter in axis if letter in "bhs"]:
             axis = "bhs".index(letter)
@@ -371,7 +459,25 @@ class Survey:
             "flat": flat,
             "array": np.full(len(chosen), array),
         }
-        return own | {name: np.full(len(b), value) for name, value in _attributes(call).items()}
+        of_call = self._attributes(call).items()
+        return own | {name: np.full(len(b), value) for name, value in of_call}
+
+    def _attributes(self, call: Call) -> Case:
+        """Return what a call is, by the names that `blame` knows."""
+        axes = len(self.axes_of(call).split())
+        transposed = call.memory == "transposed" and axes == 2
+        return {
+            "batch": call.batch,
+            "heads": call.heads,
+            "key_heads": call.heads if call.key_heads is None else call.key_heads,
+            "length": call.length,
+            "rows": call.batch * call.heads * call.length,
+            "axes": axes,
+            "dtype": call.dtype,
+            "memory": "strided" if transposed else call.memory,  # so are the numbers of a row
+            "mode": call.mode,
+            "positions": "own" if call.own else "shared",
+        }
 
 
 def _pack(places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -380,21 +486,6 @@ def _pack(places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int6
     index = np.arange(places.shape[1])
     first = np.maximum.accumulate(np.where(begins, index, 0), axis=1)
     return np.cumsum(begins, axis=1), index - first
-
-
-def _attributes(call: Call) -> Case:
-    """Return what a call is, by the names that `blame` knows."""
-    return {
-        "batch": call.batch,
-        "heads": call.heads,
-        "key_heads": call.heads if call.key_heads is None else call.key_heads,
-        "length": call.length,
-        "rows": call.batch * call.heads * call.length,
-        "dtype": call.dtype,
-        "memory": call.memory,
-        "mode": call.mode,
-        "positions": "own" if call.own else "shared",
-    }
 
 
 @functools.lru_cache(maxsize=1024)

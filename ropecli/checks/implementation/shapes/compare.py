@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.checks.implementation.oracle import truth_of
+from ropecli.checks.implementation.oracle import Truth, truth_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 ROWS = 256  #: Rows that are computed at once,
 NUMBERS = 2**16  #: and numbers that are compared at once.
+SMALLEST = 5e-324  #: Tolerance of rows that must not change.
 SAMPLED = 24  #: Wrong rows of a block of which the error is kept.
 
 
@@ -75,7 +76,7 @@ def compare(
     """Compare the rows of a result.
 
     Args:
-        oracles: The rotation of each sequence, or one for all.
+        oracles: The rotation of each sequence, or one for all; empty where rows must not change.
         call: The call.
         base: The vectors that were rotated, (rows, head_dim), before they were scaled; more rows
             than these have them once more.
@@ -89,10 +90,12 @@ def compare(
         x = base.take(range(rows.start, rows.start + length), axis=0, mode="wrap")
         x = np.broadcast_to(x, (count, *x.shape))
         flat = places.reshape(count * length, *places.shape[2:]).astype(np.float64)
-        those = oracles[sequences] if len(oracles) > 1 else oracles
-        truth = truth_of(
-            those, x.reshape(len(flat), -1), flat, call.dtype, transposed=call.gradient
-        )
+        given = x.reshape(len(flat), -1)
+        if oracles:
+            those = oracles[sequences] if len(oracles) > 1 else oracles
+            truth = truth_of(those, given, flat, call.dtype, transposed=call.gradient)
+        else:
+            truth = Truth(rows=given, tolerance=np.full(given.shape, SMALLEST))
         expected, tolerance = (
             each.reshape(count, 1, length, -1) for each in (truth.rows, truth.tolerance)
         )

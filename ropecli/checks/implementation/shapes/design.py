@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from zlib import crc32
 
 Factors = Mapping[str, Sequence[Any]]
 Case = dict[str, Any]
@@ -29,7 +30,8 @@ def cover(
     """Return cases in which every two values of different factors meet, if a case fits.
 
     Each case begins with a pair that has not met yet, and takes for every other factor the value
-    that adds most new pairs. The first value of a factor is the plain one.
+    that adds most new pairs. The first value of a factor is the plain one. What decides which
+    values of others fit must be the first factor.
 
     Args:
         factors: Values of each factor.
@@ -110,11 +112,10 @@ def _complete(
 ) -> Case | None:
     """Return a whole case that has these values; None if none fits.
 
-    Where several values add as many pairs that have not met, they take turns.
+    Where several values add as many pairs that have not met, one is drawn for each factor: where
+    all took turns, some would never meet in threes.
     """
     trial = {name: values[0] for name, values in factors.items()} | start
-    if not fits(trial):
-        return None
     case = dict(start)
     for name, values in factors.items():
         if name in case:
@@ -125,7 +126,9 @@ def _complete(
             trial[name] = value
             if fits(trial):
                 gains[value] = sum(value in each for each in new)
-        most = max(gains.values(), default=0)
-        best = [value for value, gain in gains.items() if gain == most] or [values[0]]
-        case[name] = trial[name] = best[turn % len(best)]
+        if not gains:
+            return None
+        most = max(gains.values())
+        best = [value for value, gain in gains.items() if gain == most]
+        case[name] = trial[name] = best[crc32(f"{turn} {name}".encode()) % len(best)]
     return {name: case[name] for name in factors}

@@ -1,0 +1,137 @@
+"""The axes of arrays whose rotation is unknown: that of the positions, and heads side by side."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ropecli.arrays import as_array, as_sequences
+from ropecli.checks.identify.observe import Inputs, validate_inputs
+from ropecli.checks.identify.recover import (
+    Identification,
+    explain_refusal,
+    recover,
+    validate_candidates,
+)
+from ropecli.errors import ArgumentError
+from ropecli.files.array_axes import axis_from_start
+from ropecli.numbers import even
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from ropecli.rotary import Rotary
+
+#: Relative difference of two frequencies that are one; neighbours of a table are further apart.
+_SAME = 1e-3
+
+
+def identify(
+    before: Any,
+    after: Any,
+    positions: Any = None,
+    *,
+    candidates: Mapping[str, Rotary] | None = None,
+    head_dim: int | None = None,
+    sequence_axis: int | None = None,
+) -> Identification:
+    """Recover the rotation by position that makes one array of vectors from another.
+
+    The angle of each pair is fitted as phi(m) = m theta + gamma (RoFormer Eq. 30); theta is its
+    frequency, and all gamma together are an offset of the positions.
+
+    Args:
+        before: (..., sequence, head_dim), float64, float32, float16 or bfloat16.
+        after: Vectors of the same shape.
+        positions: Position ids as `rotate` takes them; if None, they are recovered.
+        candidates: Encodings to compare with, by name.
+        head_dim: Length of one head, a divisor of the last axis; found if None.
+        sequence_axis: Axis of the positions; found if None, the last but one first.
+
+    Raises:
+        ArgumentError: A shape or a value out of range.
+        ArgumentTypeError: Not arrays of floats, or a candidate that is not a `Rotary`.
+    """
+    named = validate_candidates(candidates)
+    x, y = as_array("before", before), as_array("after", after)
+    if x.shape != y.shape or x.ndim < 2 or 0 in x.shape:
+        validate_inputs(x, y, positions)  # says what is wrong
+    width = x.shape[-1]
+    dim = width if head_dim is None else even("head dim", head_dim)
+    if width % dim:
+        msg = f"head dim must divide the last axis, got {dim} for shape {x.shape}"
+        raise ArgumentError(msg)
+    axes = list(_axes(x, sequence_axis))
+    refused: tuple[Identification, Inputs] | None = None
+    error: ArgumentError | None = None
+    for axis in axes:
+        try:
+            inputs = _arrange(x, y, positions, axis, dim)
+        except ArgumentError as wrong:  # also positions that only fit another axis
+            error = error or (wrong if refused is None else None)
+            continue
+        found = replace(
+            recover(inputs, named), shape=x.shape, sequence_axis=axis, heads=width // dim
+        )
+        if found.recognised and not _is_known(found) and head_dim is None:
+            found = _split_heads(found, x, y, positions, named)
+        # Few rows along an axis that nobody named may be explained by chance, not by a formula.
+        if found.recognised and (_is_known(found) or axis == axes[0]):
+            return found
+        refused = refused or (found, inputs)
+    if error is not None:
+        raise error
+    assert refused is not None
+    return explain_refusal(*refused)
+
+
+def _axes(x: NDArray[Any], named: int | None) -> Iterator[int]:
+    """Yield the axes that may be that of the positions: the last but one, then longer ones first.
+
+    Raises:
+        ArgumentError: The one that was named is none of them.
+        ArgumentTypeError: It is not an integer.
+    """
+    if named is not None:
+        yield axis_from_start(named, x.ndim)
+        return
+    yield x.ndim - 2
+    yield from sorted(
+        (axis for axis in range(x.ndim - 2) if x.shape[axis] > 1), key=lambda axis: -x.shape[axis]
+    )
+
+
+def _arrange(x: NDArray[Any], y: NDArray[Any], positions: Any, axis: int, head_dim: int) -> Inputs:
+    before, after = (as_sequences(each, axis, head_dim) for each in (x, y))
+    return validate_inputs(before, after, positions)
+
+
+def _is_known(found: Identification) -> bool:
+    """Return whether a formula or a candidate gives the frequencies that were recognised."""
+    assert found.rotary is not None
+    return found.rotary.formula is not None or any(match.matches for match in found.matches)
+
+
+def _split_heads(
+    found: Identification,
+    x: NDArray[Any],
+    y: NDArray[Any],
+    positions: Any,
+    named: Mapping[str, Rotary],
+) -> Identification:
+    """Return the rotation of several heads side by side, if that is what one head seemed to be.
+
+    Each of them has the fastest frequency once.
+    """
+    assert found.inv_freq is not None
+    heads = int((found.inv_freq >= (1 - _SAME) * found.inv_freq.max()).sum())
+    width = x.shape[-1]
+    if heads == 1 or width % (2 * heads):
+        return found
+    inputs = _arrange(x, y, positions, found.sequence_axis, width // heads)
+    split = recover(inputs, named)
+    if not split.recognised or not _is_known(split):
+        return found
+    return replace(split, shape=x.shape, sequence_axis=found.sequence_axis, heads=heads)

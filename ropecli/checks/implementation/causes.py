@@ -1,0 +1,512 @@
+"""The rotation that wrong rows follow instead of their own, by trying what they may be."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ropecli.arrays import DTYPES
+from ropecli.checks.implementation.oracle import Oracle, Truth
+from ropecli.reference import float64
+from ropecli.units import SIGNIFICAND_BITS
+
+if TYPE_CHECKING:
+    from ropecli.rotary.rotary import Rotary
+
+    Array = NDArray[np.float64]
+
+LIMITS = tuple(2**n for n in range(4, 21))  #: Lengths that caches are cut at.
+#: Share of numbers that must fit where code may compute what is rounded in float32, as we do not.
+NEARLY = 0.9
+BETTER = 0.5  #: Largest error that is left of the one that is explained.
+NEAR = 3  #: Largest position at which no pair of a frequency up to 1 makes half a turn.
+UNSURE = 0.1  #: Radians up to which measured frequencies predict a phase.
+DIGITS = 4  #: Significant digits of a base or a factor that was meant.
+#: Relative difference of the lengths of pairs that rounding leaves; other vectors differ by 1.
+ALIKE = 2.0**-5
+MOST_SEQUENCES = 16  #: Sequences of a call whose positions are tried.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sample:
+    """Rows of one call, and what the call was given."""
+
+    oracle: Oracle  #: The rotation expected, of a sequence of this length.
+    dtype: str  #: Dtype of the data.
+    x: Array  #: (count, head_dim).
+    m: Array  #: Positions, (count,) or (count, axes).
+    got: Array  #: (count, head_dim).
+    sequence: NDArray[np.int64]  #: Index of each row's sequence,
+    head: NDArray[np.int64]  #: of its head,
+    row: NDArray[np.int64]  #: and of the row in its sequence.
+    positions: (
+        Array  #: Of the whole call, (sequences or 1, length), with one axis more for several.
+    )
+    vectors: Array  #: Vectors of the whole call, (vectors, head_dim), a whole number of sequences,
+    own: NDArray[np.int64]  #: and which of them is each row's.
+    scales: Array  #: Factor of these in each head, (sequences, heads); x and got are without it.
+    limits: tuple[int, ...] = ()  #: Lengths that tables may have.
+
+    def wrong(self) -> Sample | None:
+        """Return the sample of the wrong rows; None if all are right."""
+        wrong = self.right.wrong(self.got).any(axis=1)
+        names = ("x", "m", "got", "sequence", "head", "row", "own")
+        return (
+            replace(self, **{name: getattr(self, name)[wrong] for name in names})
+            if (wrong.any())
+            else None
+        )
+
+    @functools.cached_property
+    def right(self) -> Truth:
+        """The rows expected."""
+        return self.oracle.truth(self.x, self.m, self.dtype)
+
+    @functools.cached_property
+    def rope(self) -> Rotary:
+        """The encoding of the rows expected."""
+        return self.oracle.rotary_at(1)
+
+    @functools.cached_property
+    def turns(self) -> Array:
+        """The complex number that each pair should be multiplied by, (count, pairs)."""
+        angles = self.oracle.angles(self.rope, self.m)
+        return np.asarray(self.rope.attention_factor * np.exp(1j * angles))
+
+    def at(self, positions: Array) -> Truth:
+        """Return the same vectors at other positions."""
+        return self.oracle.truth(self.x, positions, self.dtype)
+
+    def near(self, rows: Array) -> Truth:
+        """Return any rows with twice the tolerance of the least precise pair of those expected."""
+        return Truth(rows=rows, tolerance=2 * self.right.tolerance.max(axis=1, keepdims=True))
+
+    def along(self, index: Any) -> Array:
+        """Return an index of each row as a position, the same on each axis."""
+        flat = np.broadcast_to(np.asarray(index, dtype=np.float64), len(self.m))
+        return flat if self.m.ndim == 1 else np.repeat(flat[:, None], self.m.shape[1], axis=1)
+
+    def place(self, row: Any, sequence: Any = None) -> Array:
+        """Return the position of another row of the call."""
+        count, length = self.positions.shape[:2]
+        of = np.broadcast_to(self.sequence if sequence is None else sequence, len(self.m))
+        return np.asarray(self.positions[of % count, np.broadcast_to(row, len(self.m)) % length])
+
+    def mixed(self, by: Mix, pairs: NDArray[np.int64] | None = None) -> Truth:
+        """Return rows whose pairs (a, b) are multiplied by a matrix.
+
+        Args:
+            by: Makes the matrix of cos and sin, a row after the other.
+            pairs: Coordinates of each pair, if not those expected.
+        """
+        read, written = (
+            float64.columns(each if pairs is None else pairs)
+            for each in (self.rope.pairs_in, self.rope.pairs_out)
+        )
+        matrix = by(self.turns.real, self.turns.imag)
+        a, b = self.x[:, read[0]], self.x[:, read[1]]
+        rows = self.x.copy()
+        rows[:, written[0]] = matrix[0] * a + matrix[1] * b
+        rows[:, written[1]] = matrix[2] * a + matrix[3] * b
+        return self.near(rows)
+
+
+Mix = Callable[[Any, Any], tuple[Any, Any, Any, Any]]
+Expected = Callable[[Sample], Truth | None]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Cause:
+    """What rows may be instead."""
+
+    words: str  #: A clause about "{rows}".
+    expected: Expected  #: The rows; None if it says nothing of them.
+    nearly: bool = False  #: Whether a few numbers may be otherwise.
+    table_rows: int | None = None  #: Rows of a table in which positions are indices, if it is that.
+
+    def explains(self, sample: Sample, columns: NDArray[np.bool_] | slice = slice(None)) -> bool:
+        """Return True if rows are as expected, in these columns."""
+        with np.errstate(all="ignore"):
+            truth = self.expected(sample)
+        if truth is None:
+            return False
+        off = np.abs(sample.got - truth.rows)[:, columns]
+        if not off.sum() <= BETTER * np.abs(sample.got - sample.right.rows)[:, columns].sum():
+            return False
+        fits = ~truth.wrong(sample.got)[:, columns]
+        return bool(fits.mean() >= NEARLY if self.nearly else fits.all())
+
+
+def name_cause(samples: Sequence[Sample], rows: str = "they") -> str | None:
+    """Return a clause that says what wrong rows are instead; None if no cause explains all.
+
+    Args:
+        samples: Rows of calls, right ones apart.
+        rows: What they are called.
+    """
+    lost = [~np.isfinite(sample.got).all(axis=1) for sample in samples]
+    if any(each.any() for each in lost):
+        return f"{rows} are not finite" if all(each.all() for each in lost) else None
+    for cause in _causes(samples):
+        if all(cause.explains(sample) for sample in samples):
+            return cause.words.format(rows=rows)
+    off = [each.right.wrong(each.got).any(axis=0) for each in samples]
+    columns = np.any(off, axis=0)
+    for cause in () if columns.all() or not columns.any() else _causes(samples):
+        if all(cause.explains(sample, columns) for sample in samples):
+            numbers = np.flatnonzero(columns)
+            where = f"in coordinates {numbers[0]} to {numbers[-1]} alone, "
+            return where + cause.words.format(rows=rows)
+    return None
+
+
+def find_position_mistake(sample: Sample) -> Cause | None:
+    """Return the mistake in positions that right rows follow as well, or None."""
+    return next((each for each in _position_causes([sample]) if each.explains(sample)), None)
+
+
+def _causes(samples: Sequence[Sample]) -> Iterator[Cause]:
+    """Yield what rows may be, the simplest first."""
+    yield Cause(words="{rows} come back as 0", expected=lambda s: s.near(0 * s.x))
+    yield Cause(words="{rows} are not rotated", expected=lambda s: s.near(s.x))
+    yield from _position_causes(samples)
+    yield from _pair_causes(samples[0])
+    for words, by in MIXED.items():
+        yield Cause(words=words, expected=functools.partial(Sample.mixed, by=by))
+    for dtype in ("bfloat16", "float16"):
+        for words, make in ROUNDED.items():
+            expected = functools.partial(_if_rounded, dtype, make)
+            yield Cause(words=words.replace("{dtype}", dtype), expected=expected, nearly=True)
+    yield from _measured_causes(samples)
+    yield Cause(words=_describe_sources(samples), expected=_from_sources)
+
+
+#: What rows may be rotated by in place of their positions.
+POSITIONS: dict[str, Callable[[Sample], Array]] = {
+    "{rows} are not rotated": lambda s: s.along(0),
+    "{rows} are rotated by the positions of the first sequence": lambda s: s.place(s.row, 0),
+    "only the first position counts: {rows} are rotated from there by index": lambda s: (
+        s.place(0) + s.along(s.row)
+    ),
+    "the positions are ignored: {rows} are rotated by their index": lambda s: s.along(s.row),
+    "positions are counted from the first row's": lambda s: s.m - s.place(0),
+    "{rows} are rotated by the first position of the call": lambda s: s.place(0),
+    "{rows} are rotated by the last position of the call": lambda s: s.place(-1),
+    "{rows} are rotated by their position + 1": lambda s: s.m + 1,
+    "{rows} are rotated by their position - 1": lambda s: s.m - 1,
+    "{rows} are rotated by the position of the next row": lambda s: s.place(s.row + 1),
+    "{rows} are rotated by the position of the row before": lambda s: s.place(s.row - 1),
+    "the sign of the position is ignored": lambda s: np.abs(s.m),
+    "{rows} are rotated backwards": lambda s: -s.m,
+    "negative positions are taken as 0": lambda s: np.maximum(s.m, 0),
+    "the rows are sorted by position": lambda s: np.sort(s.positions, axis=1)[
+        s.sequence % len(s.positions), s.row
+    ],
+    "a cache has as many rows as x: positions beyond its end are taken as the last": lambda s: (
+        np.minimum(s.m, s.positions.shape[1] - 1)
+    ),
+    "the axes are the wrong way round": lambda s: s.m[:, ::-1] if s.m.ndim == 2 else s.m,
+    "{rows} are rotated twice, or by twice the position": lambda s: s.m * 2.0,
+    "the index of the head is added to the position": lambda s: s.m + s.along(s.head),
+    "the index of the sequence is added to the position": lambda s: s.m + s.along(s.sequence),
+    "positions count on from one sequence to the next": lambda s: (
+        s.m + s.along(s.sequence * s.positions.shape[1])
+    ),
+    "positions count on from one head to the next": lambda s: (
+        s.m + s.along(s.head * s.positions.shape[1])
+    ),
+    "{rows} are rotated by the index of their head": lambda s: s.along(s.head),
+    "{rows} are rotated by the index of their sequence": lambda s: s.along(s.sequence),
+    "positions are multiplied by 0.5": lambda s: s.m * 0.5,
+    "the length of the call is added to the position": lambda s: (
+        s.m + s.along(s.positions.shape[1])
+    ),
+}
+
+
+def _position_causes(samples: Sequence[Sample]) -> Iterator[Cause]:
+    """Yield what positions may be taken for."""
+
+    def moved(words: str, to: Callable[[Sample], Array], rows: int | None = None) -> Cause:
+        return Cause(words=words, expected=lambda s: s.at(to(s)), table_rows=rows)
+
+    for words, to in POSITIONS.items():
+        yield moved(words, to)
+    for name in ("bfloat16", "float16", "float32"):
+        words = f"positions are rounded to {name}"
+        yield Cause(words=words, expected=functools.partial(_at_rounded_positions, name))
+    words = "{rows} are rotated by the positions of another sequence"
+    yield Cause(words=words, expected=_at_others)
+    least = min(float(sample.m.min(initial=0)) for sample in samples)
+    largest = max(float(np.abs(sample.m).max(initial=0)) for sample in samples)
+    for limit in sorted({*samples[0].limits, *LIMITS}):
+        if limit <= largest or least < 0:
+            words = f"positions from {limit} on are taken as {limit - 1}"
+            yield moved(words, functools.partial(_clamped, limit))
+            words = f"positions are taken modulo {limit}"
+            yield moved(words, functools.partial(_wrapped, limit), limit)
+
+
+def _clamped(limit: int, sample: Sample) -> Array:
+    return np.minimum(sample.m, limit - 1)
+
+
+def _wrapped(limit: int, sample: Sample) -> Array:
+    return np.mod(sample.m, limit)
+
+
+def _at_rounded_positions(dtype: str, sample: Sample) -> Truth | None:
+    rounded = sample.m.astype(DTYPES[dtype]).astype(np.float64)
+    return sample.at(rounded) if np.isfinite(rounded).all() else None
+
+
+def _at_others(sample: Sample) -> Truth | None:
+    """Return each row by the positions of that sequence of the call by which it fits best."""
+    count = len(sample.positions)
+    if not 1 < count <= MOST_SEQUENCES:
+        return None
+    return _best(sample, [sample.at(sample.place(sample.row, each)) for each in range(count)])
+
+
+def _best(sample: Sample, tried: Sequence[Truth]) -> Truth:
+    """Return that of several rows that each row is nearest to."""
+    rows, tolerance = (
+        np.stack([np.broadcast_to(part, sample.x.shape) for part in parts])
+        for parts in zip(*((each.rows, each.tolerance) for each in tried), strict=True)
+    )
+    best = np.abs(sample.got - rows).max(axis=2).argmin(axis=0), np.arange(len(sample.x))
+    return Truth(rows=rows[best], tolerance=tolerance[best])
+
+
+def _pair_causes(sample: Sample) -> Iterator[Cause]:
+    """Yield other pairs of the coordinates that are rotated."""
+    rope = sample.rope
+    begin, width = int(rope.pairs_in.min()), 2 * len(rope.axis)
+    names = {1: "interleaved", width // 2: "half-split"}
+    for apart in (n for n in range(1, width // 2 + 1) if width % (2 * n) == 0):
+        first = begin + np.flatnonzero(np.arange(width) // apart % 2 == 0)
+        pairs = np.stack([first, first + apart], axis=1)
+        if pairs.max() < sample.x.shape[1] and not np.array_equal(pairs, rope.pairs_in):
+            layout = f", {names[apart]}" if apart in names else ""
+            yield Cause(
+                words=f"{{rows}} are rotated in pairs ({begin}, {begin + apart}), ...{layout}, "
+                f"expected {rope.input_pairs[0]}, ...",
+                expected=functools.partial(
+                    Sample.mixed, by=lambda c, s: (c, -s, s, c), pairs=pairs
+                ),
+            )
+
+
+#: What may become of a pair (a, b), by cos and sin, the attention factor in both: the factors of a
+#: and b in the first coordinate, and in the second one.
+MIXED: dict[str, Mix] = {
+    "the first coordinate of each pair is overwritten before the second one is computed": (
+        lambda c, s: (c, -s, c * s, c - s * s)
+    ),
+    "the second coordinate of each pair is overwritten before the first one is computed": (
+        lambda c, s: (c - s * s, -c * s, s, c)
+    ),
+    "only the first coordinate of each pair is rotated": lambda c, s: (c, -s, 0, 1),
+    "only the second coordinate of each pair is rotated": lambda c, s: (1, 0, s, c),
+    "cos and sin are exchanged": lambda c, s: (s, -c, c, s),
+    "a sign is lost: the first coordinate of a pair becomes a cos + b sin": (
+        lambda c, s: (c, s, s, c)
+    ),
+    "a sign is lost: the second coordinate of a pair becomes b cos - a sin": (
+        lambda c, s: (c, -s, -s, c)
+    ),
+    "{rows} are multiplied by the cosines alone": lambda c, s: (c, 0, 0, c),
+    "the pairs have each other's frequencies, in reverse": (
+        lambda c, s: (c[:, ::-1], -s[:, ::-1], s[:, ::-1], c[:, ::-1])
+    ),
+    "the attention factor is left out": lambda c, s: _times_length(c, s, -1),
+    "the attention factor is applied twice": lambda c, s: _times_length(c, s, 1),
+}
+
+
+def _times_length(c: Any, s: Any, power: int) -> tuple[Any, Any, Any, Any]:
+    factor = np.hypot(c, s) ** power
+    return factor * c, -factor * s, factor * s, factor * c
+
+
+#: What may be rounded to half precision.
+ROUNDED: dict[str, Callable[[Sample, Callable[[Any], Any]], Truth]] = {
+    "results are rounded to {dtype}": lambda s, to: s.near(to(s.right.rows)),
+    "{rows} are rounded to {dtype} before they are rotated": lambda s, to: s.oracle.truth(
+        to(s.x), s.m, s.dtype
+    ),
+    "cos and sin are rounded to {dtype}": lambda s, to: s.mixed(
+        lambda c, n: (to(c), -to(n), to(n), to(c))
+    ),
+    "angles are rounded to {dtype}": lambda s, to: s.near(
+        float64.rotate(
+            s.x,
+            to(s.oracle.angles(s.rope, s.m)),
+            pairs_in=s.rope.pairs_in,
+            pairs_out=s.rope.pairs_out,
+            factor=s.rope.attention_factor,
+        )
+    ),
+    "frequencies are rounded to {dtype}": lambda s, to: _by_table(s, to(s.rope.inv_freq)),
+}
+
+
+def _if_rounded(
+    dtype: str, make: Callable[[Sample, Callable[[Any], Any]], Truth], sample: Sample
+) -> Truth | None:
+    if SIGNIFICAND_BITS[dtype] >= SIGNIFICAND_BITS[sample.dtype]:
+        return None
+    return make(sample, lambda y: np.asarray(y).astype(DTYPES[dtype]).astype(np.float64))
+
+
+def _by_table(sample: Sample, table: Array, unsure: Array | float = 0.0) -> Truth:
+    """Return rows by other frequencies, which may be off by so much."""
+    rope = sample.rope.with_inv_freq(table)
+    oracle = replace(sample.oracle, rotary_at=lambda _: rope, uncertainty=unsure)
+    return oracle.truth(sample.x, sample.m, sample.dtype)
+
+
+def _measured_causes(samples: Sequence[Sample]) -> Iterator[Cause]:
+    """Yield one factor of all rows, and the frequencies that they show."""
+    for times in _common_factors(samples):
+        yield Cause(
+            words=f"{{rows}} are {times:.6g} times as long as they should be",
+            expected=functools.partial(_stretched, times),
+        )
+    measured = _measure_frequencies(samples)
+    for words, table, unsure in () if measured is None else _tables(samples[0].rope, *measured):
+        yield Cause(words=words, expected=functools.partial(_by_table, table=table, unsure=unsure))
+
+
+def _common_factors(samples: Sequence[Sample]) -> tuple[float, ...]:
+    """Return what rows are multiplied by on average, rounded as it may be meant, and as it is."""
+    products = squares = 0.0
+    for each in samples:
+        weight = each.oracle.tolerances.of_pair(each.dtype) ** -2
+        products += weight * float((each.got * each.right.rows).sum())
+        squares += weight * float((each.right.rows**2).sum())
+    times = products / squares if squares else 0.0
+    return float(f"{times:.{DIGITS}g}"), times
+
+
+def _stretched(times: float, sample: Sample) -> Truth:
+    right = sample.right
+    return Truth(rows=times * right.rows, tolerance=abs(times) * right.tolerance)
+
+
+def _measure_frequencies(samples: Sequence[Sample]) -> tuple[Array, Array] | None:
+    """Return the frequencies that rows show, radians per position, and how far they may be off.
+
+    A row near position 0 shows each without whole turns; further ones then add digits.
+    """
+    rows: list[tuple[float, Array, float]] = []
+    pairs = len(samples[0].rope.axis)
+    for each in samples:
+        rope = each.rope
+        if each.m.ndim > 1 or len(rope.axis) != pairs:
+            return None
+        (a, b), (c, d) = rope.pairs_in.T, rope.pairs_out.T
+        product = (each.got[:, c] + 1j * each.got[:, d]) * (each.x[:, a] - 1j * each.x[:, b])
+        moved = each.oracle.scaled_positions(rope, each.m)[:, 0]
+        signed = moved if rope.direction == "forward" else -moved
+        unit = each.oracle.tolerances.of_pair(each.dtype)
+        rows += zip(signed.tolist(), product, [unit] * len(product), strict=True)
+    rows = sorted((row for row in rows if row[0] != 0), key=lambda row: (row[2], abs(row[0])))
+    if not rows or abs(rows[0][0]) > NEAR:
+        return None
+    theta, weight = np.zeros(pairs), np.zeros(pairs)
+    for m, product, unit in rows:
+        size = np.abs(product)
+        near = (weight == 0) if abs(m) <= NEAR else np.zeros(pairs, dtype=bool)
+        known = near | (abs(m) < UNSURE * np.sqrt(weight))
+        more = np.where(known & (size > 0), (m / unit) ** 2 * size / size.mean(), 0.0)
+        weight += more
+        off = np.angle(product * np.exp(-1j * theta * m)) / m
+        theta += np.where(more > 0, off * more / np.maximum(weight, 1e-300), 0.0)
+    return theta, 1 / np.sqrt(weight)
+
+
+def _tables(rope: Rotary, theta: Array, unsure: Array) -> Iterator[tuple[str, Array, Any]]:
+    """Yield what other frequencies may be, the table, and how far it may be off."""
+    expected, weight = rope.inv_freq, unsure**-2
+    if (theta > 0).all() and len(theta) > 1:
+        exponent = -np.arange(len(theta)) / len(theta)
+        of_each = (exponent * theta) ** 2 * weight
+        power = (of_each * np.log(theta))[1:] / exponent[1:]
+        base = float(np.exp(power.sum() / of_each.sum()))
+        known = "" if rope.base is None else f", expected {rope.base:.10g}"
+        yield from (
+            (f"{{rows}} are rotated by base {each:.10g}{known}", each**exponent, off * unsure)
+            for each, off in ((float(f"{base:.{DIGITS}g}"), 0), (base, 1))
+        )
+    times = float((theta * expected * weight).sum() / (expected**2 * weight).sum())
+    for each, off in ((float(f"{times:.{DIGITS}g}"), 0), (times, 1)):
+        yield f"positions are multiplied by {each:.6g}", each * expected, off * unsure
+    pair = int((np.abs(theta - expected) / unsure).argmax())
+    words = f"pair {pair} rotates by {theta[pair]:.6g} per position, expected {expected[pair]:.6g}"
+    yield f"{{rows}} have other frequencies: {words}", np.abs(theta), unsure
+
+
+def _from_sources(sample: Sample) -> Truth | None:
+    """Return what other vectors of the call make of rows, at their positions or at those of these.
+
+    Lengths of pairs, which a rotation keeps, show which vectors those are.
+    """
+    found = _find_sources(sample)
+    if found is None:
+        return None
+    index, times = found
+    source = replace(sample, x=sample.vectors[index] * times[:, None])
+    count, length = sample.positions.shape[:2]
+    sequences = range(min(count, MOST_SEQUENCES))
+    tried = [source.right, *(source.at(sample.place(index % length, each)) for each in sequences)]
+    tried += [Truth(rows=-each.rows, tolerance=each.tolerance) for each in tried]
+    return _best(sample, tried)
+
+
+def _find_sources(sample: Sample) -> tuple[NDArray[np.int64], Array] | None:
+    """Return which vectors rows are made of, and how many times; None if of none, or their own."""
+    (a, b), (c, d) = sample.rope.pairs_in.T, sample.rope.pairs_out.T
+    known = np.hypot(sample.vectors[:, a], sample.vectors[:, b])
+    shown = np.hypot(sample.got[:, c], sample.got[:, d]) / sample.rope.attention_factor
+    length, of_known = (np.maximum(np.linalg.norm(y, axis=1), 1e-300) for y in (shown, known))
+    same = (shown / length[:, None]) @ (known / of_known[:, None]).T
+    rows = np.arange(len(shown))
+    index = same.argmax(axis=1)
+    index = np.where(same[rows, sample.own] >= same[rows, index] - ALIKE**2, sample.own, index)
+    if (same[rows, index] < 1 - ALIKE**2 / 2).any():
+        return None
+    times = 2.0 ** np.round(np.log2(length / of_known[index]))
+    return index, times
+
+
+def _describe_sources(samples: Sequence[Sample]) -> str:
+    """Say whose vectors rows are made of."""
+    shifts: set[int] = set()
+    of_heads = of_sequences = True
+    for sample in samples:
+        found = _find_sources(sample)
+        if found is None:
+            return ""
+        index, times = found
+        length = sample.positions.shape[1]
+        # A roll takes the vector of the last row for the first.
+        half = length // 2
+        shifts |= set(((index - sample.row + half) % length - half).tolist())
+        size, of = np.abs(sample.scales), (sample.sequence, sample.head)
+        read = (size[of] * times)[:, None]
+        together = len(sample.vectors) > length  # heads and sequences are not told apart
+        of_heads &= not together and bool((size[of[0]] == read).any(axis=1).all())
+        of_sequences &= not together and bool((size.T[of[1]] == read).any(axis=1).all())
+    names = {1: "the next row", -1: "the row before"}
+    source = names.get(next(iter(shifts)), "other rows") if len(shifts) == 1 else "other rows"
+    if shifts == {0}:
+        source = "another head or sequence"
+        if of_heads or of_sequences:
+            source = "another head" if of_heads else "another sequence"
+    return f"{{rows}} are made of the vectors of {source}"

@@ -1,0 +1,214 @@
+"""What is said of an implementation that can't be called, and arguments that its code may lack."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import slow_rows
+from judging import SMALL, failures, judge_small, turn_small
+
+from ropecli.checks.implementation.calling.find import CallError
+from ropecli.checks.implementation.check import check
+
+SOURCE = """
+import numpy as np
+
+class Ids:
+    def __init__(self, width_of_each, theta): ...
+    def __call__(self, x, ids): return x
+
+class Methods:
+    def __init__(self, dim): ...
+    def rotate(self, x, dropout): return x
+
+class Outer:
+    @staticmethod
+    def turn(x, positions, *, axis): return x
+
+def tables(positions, dim): return np.cos(positions)
+def number(x, positions, eps): return x
+def fails(x, positions): raise ValueError("no")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "call"),
+    [
+        (
+            "Ids",
+            "its parameter 'width_of_each' has no known meaning; give it with --init "
+            "width_of_each=VALUE, or the call with --call",
+            "Ids(width_of_each, theta)(x, ids)",
+        ),
+        (
+            "Methods",
+            "parameter 'dropout' has no known meaning in its method rotate; give the call with "
+            "--call",
+            "Methods(dim).rotate(x, dropout)",
+        ),
+        (
+            "Outer.turn",
+            "its parameter 'axis' has no known meaning; give it with --init axis=VALUE, or the "
+            "call with --call",
+            "Outer.turn(x, positions, axis=axis)",
+        ),
+        (
+            "tables",
+            "none of its parameters (positions, dim) is known to be vectors; name the function "
+            "that rotates by its result with --with, or give the call with --call",
+            "tables(positions, dim)",
+        ),
+        (
+            "number",
+            "its parameter 'eps' has no known meaning; give it with --init eps=VALUE, or the "
+            "call with --call",
+            "number(x, positions, eps)",
+        ),
+        *slow_rows(
+            ("fails", "give the call with --call, or an adapter", "fails(x, positions)"),
+        ),
+    ],
+)
+def test_what_to_give_is_said(name: str, words: str, call: str, tmp_path: Path) -> None:
+    file = tmp_path / "of_somebody.py"
+    file.write_text(SOURCE)
+    with pytest.raises(CallError) as caught:
+        judge_small(f"{file}:{name}")
+    spelled = {"init": "--init", "call": "--call", "apply_with": "--with"}
+    assert caught.value.spell(spelled.__getitem__).endswith(words)
+    first = name.partition(".")[0]
+    lines = caught.value.adapter.splitlines()
+    assert lines[1] == f"from of_somebody import {first}"
+    assert lines[-1] == f"    return {call}"
+
+
+def test_what_no_module_holds_is_in_an_adapter_by_its_name() -> None:
+    def rotate(x: Any, positions: Any, eps: float) -> Any:
+        return x
+
+    with pytest.raises(CallError) as caught:
+        judge_small(rotate)
+    assert "\nimport" not in caught.value.adapter
+    assert "rotate(x, positions, eps)" in caught.value.adapter
+
+
+@pytest.mark.parametrize("name", ["scaling_config", "freq_config", "config"])
+def test_a_configuration_may_be_none(name: str) -> None:
+    names: dict[str, Any] = {"turn": turn_small}
+    exec(
+        f"def rotate(x, positions, {name}):\n"
+        f"    assert {name} is None\n"
+        "    return turn(x, positions)\n",
+        names,
+    )
+    assert failures(judge_small(names["rotate"], expect=SMALL)) == []
+
+
+def test_a_class_may_be_told_how_many_heads_there_are() -> None:
+    """An instance takes as many heads as it was made for, so that each number has its own."""
+    made = []
+
+    class Rope:
+        def __init__(self, head_dim: int, num_heads: int) -> None:
+            self.heads = num_heads
+            made.append(num_heads)
+
+        def __call__(self, x: Any, positions: Any) -> Any:
+            assert x.shape[1] == self.heads
+            return turn_small(x, positions)
+
+    for options in ({}, {"call": "Rope(head_dim, num_heads=heads)(x, positions)"}):
+        assert failures(judge_small(Rope, expect=SMALL, **options)) == []
+        assert len(np.unique(made)) > 1
+        made.clear()
+
+
+class OfIds:
+    """Cosines and sines of each coordinate of ids (sequence, coordinates), side by side."""
+
+    def __init__(self, theta: float, axes_dim: Any) -> None:
+        self.theta, self.axes_dim = theta, axes_dim
+
+    def forward(self, ids: Any) -> Any:
+        shares = [self.axes_dim[i] for i in range(ids.shape[-1])]
+        frequencies = [self.theta ** (-np.arange(0, d, 2) / d) for d in shares]
+        angles = [np.outer(ids[:, i], each) for i, each in enumerate(frequencies)]
+        columns = np.repeat(np.concatenate(angles, axis=-1), 2, axis=-1)
+        return np.cos(columns), np.sin(columns)
+
+
+class OfGrid:
+    """Sines and cosines of all points of a grid, in one array."""
+
+    def __init__(self, dim: int, feat_shape: Any = (14, 14)) -> None:
+        points = np.stack([each.ravel() for each in np.indices(feat_shape)], axis=-1)
+        shares = [dim // len(feat_shape)] * len(feat_shape)
+        cosine, sine = OfIds(1e4, shares).forward(points)
+        self.table = np.concatenate([sine, cosine], axis=-1)
+
+    def get_embed(self) -> Any:
+        return self.table
+
+
+def by_pair(x: Any, freqs_cis: Any) -> Any:
+    cosine, sine = freqs_cis
+    beside = np.stack([-x[..., 1::2], x[..., ::2]], axis=-1).reshape(x.shape)
+    return (x * cosine + beside * sine).astype(x.dtype)
+
+
+def by_one_array(x: Any, emb: Any) -> Any:
+    return by_pair(x, np.split(emb, 2, axis=-1)[::-1])
+
+
+AXIAL: dict[str, Any] = {"head_dim": 16, "context_length": 64, "dtypes": "float32"}
+
+
+@pytest.mark.parametrize(
+    ("target", "other", "axes", "call"),
+    [
+        (
+            OfIds,
+            by_pair,
+            3,
+            "by_pair(x, OfIds(theta=base, axes_dim=axes_dims).forward(positions))",
+        ),
+        (
+            OfGrid,
+            by_one_array,
+            2,
+            "by_one_array(x, OfGrid(dim=head_dim, feat_shape=grid).get_embed()[places])",
+        ),
+    ],
+)
+def test_tables_of_several_coordinates_are_given_to_the_other(
+    target: Any, other: Any, axes: int, call: str
+) -> None:
+    laws = ["rotation", "axes", "offset positions", "two instances"]
+    given: dict[str, Any] = {**AXIAL, "axes": axes, "select": laws, "isolated": False}
+    verdict = check(target, apply_with=other, **given)
+    assert failures(verdict) == []
+    assert verdict.convention.call == call
+
+    def wrong(x: Any, freqs_cis: Any) -> Any:
+        rows = other(x, freqs_cis)
+        rows[..., -1, :] = x[..., -1, :]
+        return rows
+
+    wrong.__name__ = other.__name__
+    assert "rotation" in failures(check(target, apply_with=wrong, **given))
+
+
+def test_coordinates_are_asked_for() -> None:
+    class OfThree(OfIds):
+        def forward(self, ids: Any) -> Any:
+            assert ids.shape[-1] == len(self.axes_dim) == 3
+            return super().forward(ids)
+
+    call = "by_pair(x, OfThree(theta=base, axes_dim=axes_dims).forward(positions))"
+    given: dict[str, Any] = {**AXIAL, "call": call, "isolated": False}
+    with pytest.raises(CallError, match="number of coordinates of a position with axes"):
+        check(OfThree, apply_with=by_pair, **given)
+    assert check(OfThree, apply_with=by_pair, axes=3, select="rotation", **given).passed

@@ -1,0 +1,129 @@
+"""The budget of a run, and what it says while it works."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import slow
+from judging import failures
+
+import ropecli
+from ropecli.checks.implementation.calling.find import CallError
+from ropecli.render.check import page
+from ropecli.render.console import Screen
+
+SMALL: dict[str, Any] = {"head_dim": 8, "dtypes": "float32", "context_length": 256}
+HERE: dict[str, Any] = SMALL | {"isolated": False}
+
+
+class Clock:
+    """Seconds that pass in calls alone, as many as an interpreter takes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        self.rows: list[int] = []
+        name = "ropecli.checks.implementation.calling.run.time.monotonic"
+        monkeypatch.setattr(name, lambda: self.now)
+
+    def kernel(self, wrong: int = -1) -> Any:
+        """Return a right function that is slow, or one that is wrong in one head."""
+
+        def rotate(x: Any, positions: Any) -> Any:
+            self.rows.append(x.size // x.shape[-1])
+            self.now += 0.02 + 0.001 * self.rows[-1]
+            angle = np.asarray(positions)[:, None] * 1e4 ** (-np.arange(4) / 4)
+            a, b = np.split(x, 2, axis=-1)
+            parts = [a * np.cos(angle) - b * np.sin(angle), b * np.cos(angle) + a * np.sin(angle)]
+            y = np.concatenate(parts, axis=-1).astype(x.dtype)
+            if y.ndim == 4 and y.shape[1] > wrong >= 0:
+                y[:, wrong] = x[:, wrong]
+            return y
+
+        return rotate
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def test_a_verdict_that_the_budget_cuts_is_unknown(clock: Clock) -> None:
+    verdict = ropecli.check(clock.kernel(), **HERE, budget=30)
+    assert verdict.passed is None
+    assert re.fullmatch(r"\d+ of 36 checks in 30 s", str(verdict.unfinished))
+    assert clock.now < 32  # one call more at most, of two seconds
+    first = page(verdict, Screen(), target="f")[0]
+    assert first == f"UNKNOWN  f is not judged yet: {verdict.unfinished}, none fails"
+    notes = {check.name: check.note for check in verdict.checks}
+    assert notes["every position"] == "not judged within the budget"
+    assert notes["norm"] is None
+
+
+@pytest.mark.slow
+def test_a_failure_found_within_the_budget_is_one(clock: Clock) -> None:
+    verdict = ropecli.check(clock.kernel(wrong=7), **HERE, budget=120)
+    assert verdict.passed is False
+    assert failures(verdict) == ["every shape"]
+    assert verdict.diagnosis is not None
+    assert "head" in verdict.diagnosis
+    assert re.fullmatch(r"\d+ of 36 checks in 120 s", str(verdict.unfinished))
+    assert str(verdict.unfinished) in page(verdict, Screen(), target="f")[0]
+
+
+@pytest.mark.slow
+def test_a_budget_cuts_the_largest_calls(clock: Clock) -> None:
+    """Those of all shapes begin with single rows, and end with the most."""
+    options: dict[str, Any] = HERE | {"select": ["every shape"]}
+    ropecli.check(clock.kernel(), **options, budget=60)
+    cut = [*clock.rows]
+    clock.rows.clear()
+    whole = ropecli.check(clock.kernel(), **options)
+    assert whole.passed
+    assert whole.unfinished is None
+    assert clock.rows[: len(cut)] == cut
+    assert np.mean(cut) < 0.5 * np.mean(clock.rows)
+
+
+def test_a_budget_that_ends_in_the_search_gives_no_verdict(clock: Clock) -> None:
+    words = "no verdict within the budget of 0.05 s, still searching how to call it; raise budget"
+    with pytest.raises(CallError, match=words):
+        ropecli.check(clock.kernel(), **HERE, budget=0.05)
+
+
+@pytest.mark.parametrize("length", [1, *slow(100)])
+def test_a_budget_ends_a_call_that_runs(length: int) -> None:
+    def rotate(x: Any, positions: Any) -> Any:
+        import time
+
+        if x.shape[-2] > length:
+            time.sleep(1_000)
+        return np.copy(x)
+
+    with pytest.raises(CallError, match=r"no verdict within the budget of \d s"):
+        ropecli.check(rotate, **SMALL, budget=1 if length == 1 else 9, timeout=500)
+
+
+def test_it_says_what_it_does() -> None:
+    lines: list[str] = []
+
+    def rotate(x: Any, positions: Any) -> Any:
+        angle = np.asarray(positions)[:, None] * 1e4 ** (-np.arange(4) / 4)
+        a, b = np.split(x, 2, axis=-1)
+        parts = [a * np.cos(angle) - b * np.sin(angle), b * np.cos(angle) + a * np.sin(angle)]
+        return np.concatenate(parts, axis=-1).astype(x.dtype)
+
+    names = ["norm", "every position"]
+    ropecli.check(rotate, **HERE, select=names, progress=lines.append)
+    assert lines[0] == "searching how to call it, 1 call"
+    for number, name in enumerate(names, 1):
+        assert f"check {number} of 2: {name}, 1 call" in lines
+
+
+@pytest.mark.parametrize("name", ["budget", "memory"])
+def test_a_budget_and_memory_are_above_0(name: str) -> None:
+    options: dict[str, Any] = {name: 0}
+    with pytest.raises(ropecli.ArgumentError, match=f"{name} must be finite and above 0, got 0"):
+        ropecli.check(np.copy, **options)

@@ -1,0 +1,229 @@
+"""Every arrangement of axes that is accepted is judged, and so is what an argument promises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import slow_rows
+from judging import SMALL_THETA, assert_failed, failures, judge_small, turn_small
+
+from ropecli.checks.implementation.check import Verdict
+
+Array = Any
+Fault = Callable[[Array, Array], Array]  #: What is made of the right rows and the vectors.
+
+
+def judge_shapes(target: Any, **options: Any) -> Verdict:
+    return judge_small(target, **{"select": "every shape", **options})
+
+
+def left(axes: int, *index: Any) -> Fault:
+    """Leave rows as they were in calls of so many axes."""
+
+    def fault(y: Array, x: Array) -> Array:
+        if x.ndim == axes:
+            y[index] = x[index]
+        return y
+
+    return fault
+
+
+LATER = slice(1, None)
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (left(4, slice(None), LATER), "heads from the 2nd on come out wrong in calls of four axes"),
+        *slow_rows(
+            (
+                left(4, LATER),
+                "sequences of a batch from the 2nd on come out wrong in calls of four",
+            ),
+            (
+                left(3, LATER),
+                "sequences of a batch from the 2nd on come out wrong in calls of three",
+            ),
+            (left(2, slice(20, None)), "from the 21st on come out wrong in calls of two axes"),
+            (left(3, ..., -1, slice(None)), "the last row of a sequence comes out wrong"),
+        ),
+    ],
+)
+def test_a_fault_in_one_arrangement_of_axes_is_named(fault: Fault, words: str) -> None:
+    verdict = judge_shapes(lambda x, positions: fault(turn_small(x, positions), x))
+    assert words in str(assert_failed(verdict, "every shape").note)
+
+
+def test_the_arrangements_that_a_function_accepts_are_listed() -> None:
+    verdict = judge_small(turn_small, select="norm")
+    assert verdict.arrangements == ("b h s d", "b s d", "s d")
+    assert judge_small(turn_small, select="norm", axes_of_x="b s d").arrangements == ("b s d",)
+
+
+@pytest.mark.slow
+def test_a_kernel_of_rows_has_no_heads() -> None:
+    """A position for each row: with one head, the last axis holds no others."""
+
+    def rows(x: Array, positions: Array) -> Array:
+        if x.ndim != 2 or positions.shape != x.shape[:1]:
+            msg = "(rows, dim) and a position for each row"
+            raise ValueError(msg)
+        return turn_small(x, positions)
+
+    verdict = judge_shapes(rows)
+    assert (verdict.passed, verdict.arrangements) == (True, ("s d",))
+
+
+@pytest.mark.slow
+def test_a_wide_vector_of_which_a_part_is_rotated_is_one_head() -> None:
+    """Folded into the last axis, further heads would be left as they are."""
+
+    def part(x: Array, positions: Array) -> Array:
+        return np.concatenate([turn_small(x[..., :8], positions), x[..., 8:]], axis=-1)
+
+    verdict = judge_shapes(part)
+    assert failures(verdict) == []
+    assert not any("h*d" in axes for axes in verdict.arrangements)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("given", ["x, cu_seqlens", "x, positions, cu_seqlens"])
+def test_boundaries_that_are_given_are_kept_to(given: str) -> None:
+    def counts_on(x: Array, *_: Array) -> Array:
+        return turn_small(x.swapaxes(0, 1), np.arange(len(x))).swapaxes(0, 1)
+
+    def of_one(x: Array, cu_seqlens: Array) -> Array:
+        return counts_on(x)
+
+    def of_both(x: Array, positions: Array, cu_seqlens: Array) -> Array:
+        return counts_on(x)
+
+    verdict = judge_shapes(of_one if given == "x, cu_seqlens" else of_both)
+    assert "b*s" in verdict.convention.axes_of_x
+    assert failures(verdict) == ["every shape"]
+
+
+@pytest.mark.slow
+def test_boundaries_that_are_followed_pass() -> None:
+    def follows(x: Array, cu_seqlens: Array) -> Array:
+        places = np.concatenate([np.arange(length) for length in np.diff(cu_seqlens)])
+        return turn_small(x.swapaxes(0, 1), places).swapaxes(0, 1)
+
+    assert failures(judge_shapes(follows)) == []
+
+
+def pack(x: Array, positions: Array, values: Callable[[Array, Array], Array]) -> Array:
+    """Rotate q and k of (batch, sequence, 3, heads, dim)."""
+    q, k, v = np.moveaxis(x, 2, 0)
+
+    def turn(rows: Array) -> Array:
+        return turn_small(rows.swapaxes(1, 2), positions).swapaxes(1, 2)
+
+    return np.stack([turn(q), turn(k), values(v, turn(v))], axis=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (lambda v, _: v, None),
+        (lambda _, turned: turned, "the values come out wrong"),
+        (lambda v, _: 0 * v, "the values come out wrong"),
+    ],
+    ids=["unchanged", "rotated", "zeroed"],
+)
+def test_values_of_packed_vectors_are_not_rotated(values: Any, words: str | None) -> None:
+    def packed(qkv: Array, positions: Array) -> Array:
+        return pack(qkv, positions, values)
+
+    verdict = judge_shapes(packed)
+    assert verdict.passed is (words is None)
+    if words is not None:
+        assert words in str(assert_failed(verdict, "every shape").note)
+
+
+def test_other_frequencies_than_those_of_the_tables_given_are_wrong() -> None:
+    """Neighbours are rotated, by every second one of frequencies repeated for halves."""
+
+    def mixed(x: Array, freqs: Array) -> Array:
+        angles = np.concatenate([freqs, freqs], axis=-1)[..., ::2]
+        turned = (x[..., ::2] + 1j * x[..., 1::2]) * np.exp(1j * angles)
+        y = np.empty_like(x)
+        y[..., ::2], y[..., 1::2] = turned.real, turned.imag
+        return y
+
+    verdict = judge_small(mixed, freqs="angles", tables="single", axes_of_tables="s d")
+    note = str(assert_failed(verdict, "rotation").note)
+    assert "does not rotate by the tables that it is given: pair 1" in note
+    assert f"{SMALL_THETA[2]:.6g}" in note
+
+
+def test_a_refusal_is_said_in_words_and_once() -> None:
+    def of_one_list(x: Array, positions: Array) -> Array:
+        assert positions.ndim == 1
+        return turn_small(x, positions)
+
+    verdict = judge_small(of_one_list)
+    notes = {
+        each.note for each in verdict.checks if each.name in {"batched positions", "left padding"}
+    }
+    assert notes == {"takes no separate positions for each sequence"}
+
+
+# Readings of one call.
+
+
+def two_axes(x: Array, positions: Array) -> Array:
+    """One sequence alone is left as it was: no reading of two axes makes a row right."""
+    return x.copy() if x.ndim == 2 else turn_small(x, positions)
+
+
+def own_positions_in_place(x: Array, positions: Array) -> None:
+    """Each sequence is rotated by the positions of the first one."""
+    shared = positions[0] if positions.ndim == 2 else positions
+    x[...] = turn_small(x, shared)
+
+
+def one_list(x: Array, positions: Array) -> Array:
+    """Later sequences are left as they were, where all have the same positions."""
+    y = turn_small(x, positions)
+    if x.ndim == 3 and positions.ndim == 1:
+        y[1:] = x[1:]
+    return y
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        (two_axes, "calls of two axes come out wrong"),
+        *slow_rows(
+            (own_positions_in_place, "in calls with own positions"),
+            (one_list, "in calls of three axes"),
+        ),
+    ],
+)
+def test_a_call_that_returns_the_shape_of_x_is_judged(target: Any, words: str) -> None:
+    verdict = judge_shapes(target, context_length=64)
+    assert words in str(assert_failed(verdict, "every shape").note)
+
+
+def interleaved_pairs(q: Array, k: Array, cos: Array, sin: Array) -> tuple[Array, Array]:
+    """Neighbours are paired, whatever the tables are made for."""
+
+    def rotate(x: Array) -> Array:
+        quarter = np.empty_like(x)
+        quarter[..., ::2], quarter[..., 1::2] = -x[..., 1::2], x[..., ::2]
+        return x * cos + quarter * sin
+
+    return rotate(q), rotate(k)
+
+
+@pytest.mark.slow
+def test_interleaved_pairs_with_tables_for_halves_are_wrong() -> None:
+    given = {"axes_of_tables": "s d", "context_length": 64}
+    assert failures(judge_small(interleaved_pairs, tables="interleaved", **given)) == []
+    verdict = judge_small(interleaved_pairs, tables="half", **given)
+    assert "cos and sin are laid out for the other layout" in str(verdict.diagnosis)
