@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
+from helpers import slow_rows
+from implementations.plain import half
+from judging import HALF, THETA, Array, judge_once, turn
 from named_causes import NAMED, Named, assert_cause_named
+
+from ropecli.arrays import DTYPES
 
 #: The slow tier tries these; `tests/soak/test_check_causes_soak.py` all.
 SAMPLED = {
@@ -21,3 +29,41 @@ SAMPLED = {
 )
 def test_the_cause_is_named(case: Named) -> None:
     assert_cause_named(case)
+
+
+def by_the_first(x: Array, positions: Array) -> Array:
+    return turn(x, np.broadcast_to(positions[:1], x.shape[-2]))
+
+
+def test_rows_at_the_position_of_the_first_are_named() -> None:
+    verdict = judge_once(by_the_first, select="rotation")
+    assert verdict.passed is False
+    assert "every row is rotated by the position of the first" in (verdict.diagnosis or "")
+
+
+@pytest.mark.slow
+def test_the_first_of_several_lists_is_named_as_that_of_one() -> None:
+    def first_of_all(x: Array, positions: Array) -> Array:
+        return turn(x, np.broadcast_to(positions[:1], (*positions[:1].shape[:-1], x.shape[-2])))
+
+    verdict = judge_once(first_of_all, expect=HALF, select="every shape")
+    assert "only the first of the positions is used" in (verdict.diagnosis or "")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "law"), [("bfloat16", "precision"), *slow_rows(("float16", "every shape"))]
+)
+def test_the_parameter_is_named_that_makes_tables_in_half_precision(dtype: str, law: str) -> None:
+    class Tables:
+        def __init__(self, cache_dtype: Any = DTYPES[dtype]) -> None:
+            self.dtype = cache_dtype
+
+        def forward(self, x: Array, positions: Array) -> Array:
+            angles = np.asarray(positions)[..., None] * THETA
+            cos, sin = (f(angles).astype(self.dtype).astype(x.dtype) for f in (np.cos, np.sin))
+            return half(x, cos, sin)
+
+    verdict = judge_once(Tables, select=law)
+    assert verdict.passed is False
+    said = f"tables are {dtype} by default: set the parameter cache_dtype to float32 at least"
+    assert verdict.diagnosis == said

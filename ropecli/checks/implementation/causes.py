@@ -196,6 +196,9 @@ POSITIONS: dict[str, Callable[[Sample], Array]] = {
     "the positions are ignored: {rows} are rotated by their index": lambda s: s.along(s.row),
     "positions are counted from the first row's": lambda s: s.m - s.place(0),
     "{rows} are rotated by the first position of the call": lambda s: s.place(0),
+    "only the first of the positions is used, as in positions[:1]": lambda s: (
+        s.place(0) if len(s.positions) == 1 else s.place(s.row, 0)
+    ),
     "{rows} are rotated by the last position of the call": lambda s: s.place(-1),
     "{rows} are rotated by their position + 1": lambda s: s.m + 1,
     "{rows} are rotated by their position - 1": lambda s: s.m - 1,

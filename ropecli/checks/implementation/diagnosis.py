@@ -70,6 +70,11 @@ def diagnose(
     if not failed:
         return None, [*checks]
     cause, sentence = _cause(subject, failed, explains)
+    name, half = subject.implementation.half_by_default or ("", "")
+    if half and any(
+        text in sentence for text in (f"cos and sin are rounded to {half}", f"{half} tables")
+    ):
+        sentence = f"tables are {half} by default: set the parameter {name} to float32 at least"
     rows = subject.evidence.first_rows
     lost = None if rows is None else describe_non_finite(rows)
     dtype = failed[cause].dtype
@@ -118,6 +123,8 @@ def _cause(
     specific = [law.name for law in MOST_SPECIFIC_FIRST if law.name in failed]
     if {*WHOLE_DESIGN} & failed.keys() and _only_rows_differ(failed.get("dtype and shape")):
         specific.remove("dtype and shape")
+    if len(specific) > 1 and _is_of_wrong_rows(failed.get("gradient")):
+        specific.remove("gradient")
     # A statement about shapes explains why calls of that shape fail other laws.
     shapes = [each for each in WHOLE_DESIGN if each in failed and explains.get(each)]
     named = shapes[0] if shapes and not {*specific} & STATE else (specific or [*failed])[0]

@@ -118,6 +118,9 @@ class Implementation(ABC):
     arrangements: tuple[str, ...]  #: Axes of x in which it is called, those of `convention` first.
     costly: bool  #: Whether a call in a new shape takes long, as a program or a compiler does.
     renewable: bool  #: Whether a new instance is free of what earlier calls left behind.
+    half_by_default: (
+        tuple[str, str] | None
+    )  #: Name of a parameter that is a dtype, and its default where that is half precision.
 
     @property
     @abstractmethod

@@ -575,6 +575,20 @@ class OfSizes:
         return turned(x, np.cos(angles), np.sin(angles))
 
 
+# What is wrong is called as it says all the same, and not as is right.
+
+
+@called('--call "by_the_first(x, position_ids=positions)" --axes-of-x "b h s d"')
+def by_the_first(x: Array, position_ids: Array | None = None) -> Array:
+    places = np.arange(x.shape[-2]) if position_ids is None else position_ids[:1]
+    return by_positions(x, np.broadcast_to(places, x.shape[-2]))
+
+
+@called('--call "no_angles(x, positions)" --axes-of-x "b h s d"')
+def no_angles(x: Array, input_pos: Array) -> Array:  # the first column of angles is the position
+    return by_positions(x, np.broadcast_to(input_pos[..., :1].reshape(-1)[:1], x.shape[-2]))
+
+
 def test_results_are_read_by_their_names() -> None:
     def rotate(q: Array, k: Array, positions: Array) -> dict[str, Array]:
         return {"key": by_positions(k, positions), "query": by_positions(q, positions)}

@@ -254,17 +254,18 @@ def _search(
                 continue
             if best is not None and best.level >= ALONG and len(tried) - found > PATIENCE:
                 return best.convention, held[framework][place]
-            trial = _try(
+            attempt = functools.partial(
+                _try,
                 engine,
-                convention,
-                rope,
-                context,
+                rope=rope,
+                context=context,
                 batch=batch,
                 heads=heads,
                 axes=axes,
                 dtype=held[framework][place],
                 twice=bool(description.other),
             )
+            trial = attempt(convention)
             tried.append(trial)
             if trial.error:  # the same words in whatever tables count up to the limit
                 failures[*way, trial.error] += 1
@@ -273,11 +274,67 @@ def _search(
                 best, found = trial, len(tried)
             # Boundaries promise rows of all sequences, so that no other call needs to do better.
             if trial.level == EXACT or (trial.right and "cu_seqlens" in convention.names):
+                trial = _with_positions(trial, tried, every, attempt)
                 return trial.convention, held[framework][place]
         most = -(-most // 10)
     if best is None or best.level == RAISED:
         raise NotCallable(tried, *(("", "") if known.at(0) else explain_lack(description, init)))
     return best.convention, held[best.convention.framework][place]
+
+
+def _with_positions(
+    alone: Trial,
+    tried: Sequence[Trial],
+    rest: Iterator[Convention],
+    attempt: functools.partial[Trial],
+) -> Trial:
+    """Return a trial with the positions that a right call leaves out, if they are taken for such.
+
+    They are if each row of the result is one of the call without them, at whatever position.
+    """
+    if alone.convention.names & {*PLACES, *TABLES, *CACHES} or alone.convention.scores:
+        return alone
+    taken = [
+        each
+        for each in tried
+        if not each.error
+        and each.convention.names & PLACES
+        and each.convention.axes_of_x == alone.convention.axes_of_x
+    ]
+    if not taken or not (
+        moved := [each for each in taken if _is_made_of(each.convention, alone.convention, attempt)]
+    ):
+        return alone
+    others = (attempt(each) for each in itertools.islice(rest, PATIENCE) if each.names & PLACES)
+    return next((each for each in others if each.level == EXACT), moved[0])
+
+
+def _is_made_of(
+    convention: Convention, alone: Convention, attempt: functools.partial[Trial]
+) -> bool:
+    """Return True if one call gives no rows but those that another one gives without positions."""
+    (engine,), given = attempt.args, attempt.keywords
+    rope, context, batch = given["rope"], given["context"], given["batch"]
+    length = min(LENGTH, context)
+    places, own = _places(convention, batch, length, given["axes"], twice=False)[0]
+    batch = batch if "b" in convention.axes_of_x else 1
+
+    def rows(call: Convention, batch: int, positions: NDArray[np.int64], *, own: bool) -> Any:
+        x = _vectors((batch, 1, positions.shape[own], rope.head_dim), given["dtype"])
+        number = engine.make(call, rope, min(context, CONTEXT))
+        try:
+            answer = engine.call(number, Request(q=x, positions=positions, own=own))
+            return real_numbers(answer.q, x).reshape(-1, rope.head_dim)
+        finally:
+            engine.drop(number)
+
+    try:
+        got = rows(convention, batch, places, own=own)
+        every = rows(alone, 1, np.arange(min(2 * (FIRST + length) + batch, context)), own=False)
+    except (ImplementationError, Unsupported):
+        return False
+    off = np.abs(got[:, None] - every).max(axis=-1).min(axis=-1)
+    return bool(off.max() <= 1e-3 * np.abs(every).max())
 
 
 def _find_installed(engine: Engine, framework: str, *, alone: bool) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from ropecli.checks.implementation.calling.convention import CACHES, TABLES
 from ropecli.checks.implementation.calling.discover import FEWER, LENGTH
 from ropecli.checks.implementation.calling.request import Request
 from ropecli.checks.implementation.calling.vocabulary import BASES
+from ropecli.checks.implementation.calling.vocabulary import DTYPES as DTYPE_NAMES
 from ropecli.checks.implementation.interface import (
     BaseParameter,
     Died,
@@ -100,6 +102,7 @@ class CalledImplementation(Implementation):
         self.kind = description.kind
         self.tables = rope if convention.names & {*TABLES, *CACHES} else None
         self.costly = description.name == PROGRAM or convention.framework == "jax"
+        self.half_by_default = _half_by_default(description, init)
         self.renewable = description.kind == "class" and not convention.step
 
     @property
@@ -182,6 +185,16 @@ class CalledImplementation(Implementation):
         """Call a new instance, and return what it wrote into."""
         response = self.fresh().request(Request(q=canonical(x), positions=positions, watch=True))
         return response.in_place, response.changed
+
+
+def _half_by_default(description: Description, init: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the parameter that is a dtype, and its default where that is half precision."""
+    every = [] if description.kind == "instance" else description.parameters or ()
+    for each in every:
+        dtype = re.search(r"b?float16", str(each.default))
+        if each.name.lower() in DTYPE_NAMES and each.name not in init and dtype:
+            return each.name, dtype[0]
+    return None
 
 
 def canonical(x: NDArray[Any]) -> NDArray[Any]:

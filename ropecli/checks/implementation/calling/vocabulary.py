@@ -28,6 +28,8 @@ POSITIONS = _words(
     "cache_position position_indices positions_ids segment_pos segment_positions ids indices idx "
     "pos_id seq_pos coords coordinates m index position_index token_pos token_indices t_pos grid"
 )
+#: Those that are short for an embedding of positions as well.
+EMBEDDED = _words("pos position m index t_pos")
 OFFSETS = _words(
     "offset start start_pos past past_len past_length past_key_value_length cache_len "
     "past_key_values_length kv_offset seq_offset seqlen_offset seqlen_offsets pos_offset offsets "
@@ -132,12 +134,13 @@ def roles(name: str, place: int, annotation: str = "") -> tuple[str, ...]:
     is_number = annotation in {"int", "builtins.int"}
     if word in LETTERS:
         return ("x", "positions", "offset", "freqs")
+    embedded = ("freqs",) if word in EMBEDDED else ()
     table = (
         (VALUES, ("x",) if place == 0 else ("values",)),
         (VECTORS, ("q",) if word in QUERIES else ("x",)),
         (STACKED, ("qkv",)),
         (KEYS, ("k",)),
-        (POSITIONS, ("offset", "positions") if is_number else ("positions", "offset", "freqs")),
+        (POSITIONS, ("offset", "positions") if is_number else ("positions", "offset", *embedded)),
         (OFFSETS, ("offset",) if is_number else ("offset", "offsets", "positions")),
         (LENGTHS, ("length",)),
         (LONGEST, ("context",)),

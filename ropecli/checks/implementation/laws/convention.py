@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.checks.implementation.interface import ImplementationError
+from ropecli.checks.implementation.interface import ImplementationError, Unsupported
 from ropecli.checks.implementation.judge import compare_rows, judge_call
 from ropecli.checks.implementation.laws.positions import AS_THE_ORACLE, edge_positions
 from ropecli.checks.implementation.oracle import (
@@ -33,6 +33,7 @@ DRIFT = 2.0**-16  #: Radians per position that may be called a loss of digits.
 #: so small that a correct table of no formula is hit once in 10,000 pairs.
 PREDICTED = 1e-4
 FEWEST_PAIRS = 4  #: Pairs that show a geometric table: two give the ratio, two must keep to it.
+SHUFFLED = (5, 1, 9, 3)  #: Positions that no rule but that of the first one takes for one position.
 NEAR = 64  #: Positions from 0 where nothing but a rounded table shows.
 
 
@@ -49,13 +50,28 @@ def rotation(subject: Subject) -> Outcome:
             passed=False, note=subject.evidence.why_unidentified or "it could not be called"
         )
     if not found.recognised:
-        return Outcome(passed=False, samples=found.vectors, note=found.reason)
+        by_first = subject.implementation.form == "apply" and _follows_the_first(subject)
+        note = "every row is rotated by the position of the first" if by_first else found.reason
+        return Outcome(passed=False, samples=found.vectors, note=note)
     if subject.evidence.parting is not None:
         return Outcome(passed=False, samples=found.vectors, note=subject.evidence.parting)
     if subject.expect is None and (step := _position_scale(found)) != 1:
         return Outcome(passed=False, samples=found.vectors, note=describe_scale(step))
     other = _differ_from_tables(subject, found)
     return Outcome(passed=other is None, samples=found.vectors, note=other)
+
+
+def _follows_the_first(subject: Subject) -> bool:
+    """Return True if one vector in all rows gives the row of the first position in all."""
+    places = subject.on_axes(SHUFFLED)
+    x = np.repeat(subject.vectors(1, salt=20), len(places), axis=0)
+    try:
+        got, alone = subject.rotate(x, places), subject.rotate(x[:1], places[:1])
+    except (ImplementationError, Unsupported):
+        return False
+    tolerance = subject.tolerances.of_normal(subject.dtype) * np.abs(x).max()
+    as_first = np.abs(got - alone).max() <= tolerance
+    return bool(as_first and np.abs(alone - x[:1]).max() > tolerance)
 
 
 def _differ_from_tables(subject: Subject, found: Identification) -> str | None:
