@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,11 +52,23 @@ def _overflow() -> None:
     repr(value)
 
 
+def _announce() -> None:
+    """Say that the call that does not end has begun."""
+    if begun := os.environ.get("CALL_BEGUN"):
+        Path(begun).touch()
+
+
 def _loop() -> None:
+    _announce()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     while True:
         pass
+
+
+def _stop() -> None:
+    _announce()
+    os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def _write_everywhere() -> None:
@@ -124,7 +137,7 @@ segfaults = but(lambda: ctypes.string_at(0))
 exits = but(lambda: os._exit(3))
 overflows = but(_overflow)
 loops = but(_loop)
-stops = but(lambda: os.kill(os.getpid(), signal.SIGSTOP))
+stops = but(_stop)
 forks = but(_fork)
 closes_all = but(lambda: os.closerange(0, 4096))
 writes = but(_write_everywhere)

@@ -331,24 +331,24 @@ def test_the_environment_is_that_of_the_call(
         assert str(tmp_path) in str(caught.value)
 
 
-def start(name: str, *options: str) -> subprocess.Popen[str]:
-    """Start the command line on one of the module, and wait until the call that does not end."""
+def start(name: str, begun: Path) -> subprocess.Popen[str]:
+    """Start the command line on one of the module, and wait for the call that does not end."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "ropecli", "check", f"{MODULE}:{name}", "--dim", "8", *options],
+        [sys.executable, "-m", "ropecli", "check", f"{MODULE}:{name}", "--dim", "8"],
+        env={**os.environ, "CALL_BEGUN": str(begun)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
-    wait_for(lambda: len(descendants(process.pid)) >= 2)
-    time.sleep(1.5)
+    wait_for(begun.exists, seconds=60)
     return process
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["loops", "stops", "always_loops"])
-def test_ctrl_c_ends_a_call(name: str) -> None:
-    process = start(name)
+def test_ctrl_c_ends_a_call(tmp_path: Path, name: str) -> None:
+    process = start(name, tmp_path / "begun")
     below = descendants(process.pid)
     begin = time.monotonic()
     os.killpg(process.pid, signal.SIGINT)
@@ -363,8 +363,8 @@ def test_ctrl_c_ends_a_call(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["loops", "stops"])
-def test_workers_end_with_a_parent_that_is_killed(name: str) -> None:
-    process = start(name)
+def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path, name: str) -> None:
+    process = start(name, tmp_path / "begun")
     below = descendants(process.pid)
     process.kill()
     process.communicate(timeout=20)

@@ -60,7 +60,7 @@ def _argument(
     if name in TABLES:
         angles, given = _angles(request, rope)
         table = _table(name, angles, given.attention_factor, request, convention)
-        table = _arrange_table(table, convention.axes_of_tables)
+        table = _arrange_table(table, convention.axes_of_tables, len(request.q))
         return _first(table) if name == "freqs" and convention.freqs == "stacked" else table
     x, keys = request.q, request.q if request.k is None else request.k
     batch, heads, length, head_dim = x.shape
@@ -320,12 +320,16 @@ def _columns(angles: NDArray[np.float64], kind: str) -> NDArray[np.float64]:
     return np.repeat(angles, 2, axis=-1)
 
 
-def _arrange_table(table: NDArray[Any], text: str) -> NDArray[Any]:
-    """Return a table (batch, sequence, columns, ...) with its axes in the order of the text."""
+def _arrange_table(table: NDArray[Any], text: str, batch: int) -> NDArray[Any]:
+    """Return a table (batch or 1, sequence, columns, ...) with its axes in the order of the text.
+
+    Where the text has no axis of a batch, one comes first if sequences have rows of their own.
+    """
     axes = letters("axes", text)
     if len(table) > 1 and not any("b" in axis for axis in axes):
-        msg = "its tables have no axis of a batch"
-        raise Unsupported(msg)
+        axes = (("b",), *axes)
+    elif ("b", "s") in axes:
+        table = np.broadcast_to(table, (batch, *table.shape[1:]))
     return np.ascontiguousarray(_in_order(table[:, None], "bhsd", axes))
 
 

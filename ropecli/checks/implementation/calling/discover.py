@@ -81,8 +81,8 @@ MOST_ALIKE = 25  #: Trials of a call in axes that fail with the same words befor
 RAISED, SHAPED, ALONG, EXACT = range(4)
 PARTLY = 0.9  #: Level above `SHAPED` if nearly all vectors come out right.
 MARGIN = 0.3  #: An unlikelier convention must come further by so much.
-#: Of the vectors, those that must be right where heads are folded into the last axis: of one head
-#: that is wider, the first coordinates may be rotated alone.
+#: Of the vectors, those that must be right where heads are folded into the last axis, if no head
+#: is told from the others: of one head that is wider, the first coordinates may be rotated alone.
 MOST = 0.5
 
 
@@ -430,8 +430,10 @@ def _most_right(
     for batch, heads in ((BATCH, HEADS), *FEWER):
         best: Trial | None = None
         for conventions in every:
-            if best is not None and best.right + MARGIN >= 1:
-                break
+            if best is not None and (
+                best.right + MARGIN >= 1 or best.convention.axes_of_x in FOLDED
+            ):
+                break  # unfolded, it would be the same call with one head
             least = 0.0 if best is None else best.right + MARGIN
             for convention in conventions:
                 trial = attempt(convention, batch=batch, heads=heads)
@@ -443,7 +445,9 @@ def _most_right(
                     nearest = convention
         if best is not None:
             return best.convention
-    return nearest
+        if nearest is not None:  # fewer sequences or heads may be right in any arrangement
+            return nearest
+    return None
 
 
 def _extends(one: str, other: str) -> bool:
@@ -555,7 +559,9 @@ def _try(
     order = {letter for axis in letters("axes", convention.axes_of_x) for letter in axis}
     length = min(LENGTH, context)
     shape = (batch if "b" in order else 1, heads if "h" in order else 1, length, rope.head_dim)
+    folded = convention.axes_of_x in FOLDED and "heads" not in convention.names
     results, rows, dtype_of_result = [], [], ""
+    one_head: NDArray[np.float64] | None = None
     try:
         x = _vectors(shape, dtype)
         number = engine.make(convention, rope, min(context, CONTEXT))
@@ -566,6 +572,10 @@ def _try(
                 dtype_of_result = known_dtype(answer.q)
                 each = places if own else places[None]
                 rows.append(np.broadcast_to(each, (shape[0], *each.shape[1:])))
+            if folded and shape[1] > 1:
+                with contextlib.suppress(ImplementationError):
+                    answer = engine.call(number, Request(q=x[:, :1], positions=places, own=own))
+                    one_head = real_numbers(answer.q, x[:, :1])
         finally:
             engine.drop(number)
     except (ImplementationError, Unsupported) as error:
@@ -576,8 +586,7 @@ def _try(
     if convention.scores or not np.isfinite(got).all():
         return Trial(convention=convention, level=SHAPED, dtype=dtype_of_result)
     level, right = _level(got, x[0, 0, 0].astype(np.float64), where, rope, convention)
-    folded = convention.axes_of_x in FOLDED and "heads" not in convention.names
-    if folded and (shape[1] == 1 or right <= MOST):
+    if folded and right <= MOST and (one_head is None or not _has_heads(results[-1], x, one_head)):
         level, right = SHAPED, 0.0
     return Trial(convention=convention, level=level, right=right, dtype=dtype_of_result)
 
@@ -665,6 +674,24 @@ def _alike(heads: NDArray[np.float64], near: float) -> float:
         alike = np.abs(moving - moving[0]).max(axis=(-1, -2)) <= near
         most, moving = max(most, int(alike.sum())), moving[~alike]
     return most / len(heads)
+
+
+def _has_heads(
+    got: NDArray[np.float64], x: NDArray[Any], one_head: NDArray[np.float64]
+) -> bool:
+    """Return True if each head of a call is changed, and one as in a call with one head.
+
+    One head that is wider has other frequencies, or is rotated in part.
+
+    Args:
+        got: (batch, heads, sequence, head_dim), results for heads in the last axis.
+        x: Of that shape, what was rotated.
+        one_head: (batch, 1, sequence, head_dim), the results of one head.
+    """
+    near = 1e-3 * np.abs(x).max()
+    changed = np.abs(got - x).max(axis=(0, 2, 3)) > near
+    alike = np.abs(got - one_head).max(axis=(0, 2, 3)) <= near
+    return bool(changed.all() and alike.any())
 
 
 def _rotated_as_told(

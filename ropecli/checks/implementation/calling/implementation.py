@@ -151,7 +151,9 @@ class CalledImplementation(Implementation):
         return self._takes_own[convention]
 
     def _try_own_positions(self, convention: Convention) -> bool:
-        if "positions" not in convention.names or convention.axes_of_positions != "s":
+        names = convention.names
+        one_list = "positions" in names and convention.axes_of_positions == "s"
+        if not one_list and not (names & {*TABLES} and "b" not in convention.axes_of_tables):
             return True
         batch, heads = FEWER[0]
         if self.form != "apply" or self._rope.axes > 1 or self._context < batch + LENGTH:
