@@ -516,6 +516,7 @@ def zoo(case: Right) -> Base:
             **({} if score else {"context_length": CONTEXT}),
         },
         rope=at_length or (lambda _: rope),
+        axes={2: ("s d",)} if score else LEADING,  # scores are asked of one head
         places=second,
         others=(lambda x, positions: (x, positions)) if score else given_positions,
         kind=case.kind,
@@ -749,7 +750,9 @@ def passes(operator: Operator, base: Base) -> Verdict | None:
     A verdict fails where any law does: the quick ones are asked first, and all the others
     only where these saw nothing.
     """
-    for asked in ({}, {"select": "every shape"}, {"ignore": ()}):
+    every = {"ignore": ()}  # a score has few laws
+    asked: Mapping[str, Any]
+    for asked in (every,) if base.kind == "score" else ({}, {"select": "every shape"}, every):
         verdict = base.judge(operator.apply(base), dtypes=operator.dtypes, **asked)
         if not verdict.passed:
             return None

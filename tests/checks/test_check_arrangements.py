@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import slow_rows
+from implementations.plain import interleaved
 from judging import SMALL_THETA, assert_failed, failures, judge_small, turn_small
 
 from ropecli.checks.implementation.check import Verdict
@@ -195,12 +196,44 @@ def one_list(x: Array, positions: Array) -> Array:
     return y
 
 
+def own_positions_unwritten(x: Array, positions: Array) -> None:
+    """Nothing is done with positions of each sequence."""
+    if positions.ndim == 1:
+        x[...] = turn_small(x, positions)
+
+
+def tables_of_sequences(x: Array, cos: Array, sin: Array) -> Array:
+    """Each sequence is rotated by the tables of the first one, where they have tables each."""
+    cos, sin = (table[:1] if table.ndim == 3 else table for table in (cos, sin))
+    return interleaved(x, *(table[..., :4] for table in (cos, sin)))
+
+
+def folded_heads(x: Array, positions: Array) -> Array:
+    """Heads of 8 in the last axis, of which those after the first are zeroed."""
+    y = turn_small(x.reshape(*x.shape[:-1], -1, 8).swapaxes(-2, -3), positions).swapaxes(-2, -3)
+    y[..., 1:, :] = 0
+    return y.reshape(x.shape)
+
+
+def tables_of_tokens(x: Array, cos: Array, sin: Array) -> Array:
+    """Rows (tokens, heads, head_dim) with a row of the tables each; later heads are left."""
+    assert x.ndim == 3
+    assert cos.shape[:-1] == x.shape[:1]
+    y = interleaved(x, *(table[:, None, :4] for table in (cos, sin)))
+    y[:, 1:] = x[:, 1:]
+    return y
+
+
 @pytest.mark.parametrize(
     ("target", "words"),
     [
         (two_axes, "calls of two axes come out wrong"),
+        (tables_of_tokens, "heads from the 2nd on come out wrong"),
         *slow_rows(
             (own_positions_in_place, "in calls with own positions"),
+            (own_positions_unwritten, "nothing was written over x"),
+            (tables_of_sequences, "with own positions"),
+            (folded_heads, "heads from the 2nd on come out wrong"),
             (one_list, "in calls of three axes"),
         ),
     ],

@@ -239,16 +239,30 @@ def scores(
         (scores(np.zeros_like), "score"),
         (scores(lambda p: p * (1 + 2e-4)), "score"),
         (scores(lambda p: p + (p == 110)), "score"),
+        (scores(lambda p: p + (p == 63)), "score"),
         (scores(factor=1.0002), "softmax factor"),
         (scores(alone=1.5), "softmax factor"),
     ],
-    ids=["right", "no negatives", "not turned", "a little faster", "far", "a little more", "at 0"],
-)
+    ids=[
+        "right", "no negatives", "not turned", "a little faster", "far", "one of many",
+        "a little more", "at 0",
+    ],
+)  # fmt: skip
 def test_scores_at_position_0_and_beyond(target: Any, law: str | None) -> None:
     verdict = judge_once(target, form="score", expect=HALF)
     names = [each.name for each in verdict.checks if each.passed is False]
     assert names[:1] == ([] if law is None else [law])
     assert len(names) == len(set(names))
+
+
+def test_scores_are_judged_in_each_dtype() -> None:
+    def of_halves(q: Array, k: Array, positions: Array) -> Array:
+        backwards = q.dtype == np.float16
+        made: Array = scores(np.negative if backwards else np.asarray)(q, k, positions)
+        return made
+
+    verdict = judge(of_halves, form="score", expect=HALF, dtypes=("float32", "float16"))
+    assert {each.dtype for each in verdict.checks if each.passed is False} == {"float16"}
 
 
 @pytest.mark.slow

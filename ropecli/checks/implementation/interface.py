@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from ropecli.rotary.rotary import Rotary
 
 
+NOTHING_WRITTEN = "it must be an array of numbers, got NoneType, and nothing was written over x"
+
+
 class ImplementationError(Exception):
     """The implementation raised, or returned no array of the right shape; in one line."""
 

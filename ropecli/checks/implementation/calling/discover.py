@@ -676,9 +676,7 @@ def _alike(heads: NDArray[np.float64], near: float) -> float:
     return most / len(heads)
 
 
-def _has_heads(
-    got: NDArray[np.float64], x: NDArray[Any], one_head: NDArray[np.float64]
-) -> bool:
+def _has_heads(got: NDArray[np.float64], x: NDArray[Any], one_head: NDArray[np.float64]) -> bool:
     """Return True if each head of a call is changed, and one as in a call with one head.
 
     One head that is wider has other frequencies, or is rotated in part.

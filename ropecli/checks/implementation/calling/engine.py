@@ -33,7 +33,7 @@ from ropecli.checks.implementation.calling.frameworks import Numpy, framework
 from ropecli.checks.implementation.calling.request import Response
 from ropecli.checks.implementation.calling.together import call_together
 from ropecli.checks.implementation.calling.vocabulary import roles
-from ropecli.checks.implementation.interface import Unsupported, WrongResult
+from ropecli.checks.implementation.interface import NOTHING_WRITTEN, Unsupported, WrongResult
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -326,8 +326,7 @@ class _Instance:
         text = self._convention.axes_of_x
         given = pack(request, text) if name == "qkv" else arrange(request.q, text)
         if request.positions.any() and np.array_equal(self._frame.back(written), given):
-            msg = "it must be an array of numbers, got NoneType, and nothing was written over x"
-            raise WrongResult(msg)
+            raise WrongResult(NOTHING_WRITTEN)
 
     def _pull_back(self, request: Request) -> Response:
         """Return the gradients of the queries, and of the keys if one of their result is given."""

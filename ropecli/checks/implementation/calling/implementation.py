@@ -15,6 +15,7 @@ from ropecli.checks.implementation.calling.request import Request
 from ropecli.checks.implementation.calling.vocabulary import BASES
 from ropecli.checks.implementation.calling.vocabulary import DTYPES as DTYPE_NAMES
 from ropecli.checks.implementation.interface import (
+    NOTHING_WRITTEN,
     BaseParameter,
     Died,
     Implementation,
@@ -168,8 +169,8 @@ class CalledImplementation(Implementation):
             self.engine.call(number, Request(q=x, positions=places, own=True))
         except Died:
             return True
-        except ImplementationError:
-            return False
+        except ImplementationError as error:
+            return str(error) == NOTHING_WRITTEN  # it ran, and did nothing
         finally:
             self.engine.drop(number)
         return True

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.interface import WrongResult, real_numbers
+from ropecli.checks.implementation.interface import ImplementationError, WrongResult, real_numbers
 from ropecli.checks.implementation.judge import compare_rows
 from ropecli.checks.implementation.oracle import (
     Oracle,
@@ -18,9 +18,11 @@ from ropecli.checks.implementation.oracle import (
     sequence_length,
 )
 from ropecli.checks.law import Law, no_verdict
-from ropecli.units import SINGLE
+from ropecli.units import SINGLE, UNIT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from ropecli.checks.implementation.oracle import Truth
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from ropecli.rotary.rotary import Rotary
 
     Array = NDArray[np.float64]
-    from collections.abc import Iterator
 
 COUNT = 24  #: Positions from 0, few enough to lie within any trained length.
 #: Phase that float32 tables may lose at the last position, for any frequency up to 1: some
@@ -37,6 +38,7 @@ COUNT = 24  #: Positions from 0, few enough to lie within any trained length.
 PHASE = 32 * COUNT * SINGLE
 #: Sequences that are tried: one token, where many an error is invisible, and more.
 SEQUENCES = ((0,), (5,), (0, 1, 2, 3, 4, 5, 6, 7), (100, 101, 102, 110))
+EVERY = 256  #: Positions of the longest one, of scores.
 PROMISED = 48  #: Positions that every implementation must take, as in the laws of positions.
 BECAUSE = "the rounding of two rotations and their phases, times |q||k|"
 
@@ -230,47 +232,57 @@ def softmax_factor(subject: Subject) -> Iterator[Outcome]:
 
 
 def _scores(subject: Subject, *, ratio: bool) -> Iterator[Outcome]:
-    """Judge the implementation's own scores, without their factor, or judge that factor."""
+    """Judge the implementation's own scores in each dtype, without their factor, or that factor."""
+    every = tuple(range(min(subject.context, EVERY)))
+    for dtype in subject.dtypes:
+        for sequence in (*SEQUENCES, every):
+            try:
+                outcome = _judge_scores(subject, sequence, dtype, ratio=ratio)
+            except ImplementationError as error:
+                if dtype == subject.dtype:
+                    raise
+                outcome = no_verdict(f"refuses {dtype} data: {error}")
+            yield replace(outcome, dtype=dtype)
+            if not outcome.passed:
+                break
+
+
+def _judge_scores(subject: Subject, sequence: Sequence[int], dtype: str, *, ratio: bool) -> Outcome:
+    """Judge the scores of a sequence at these positions without their factor, or that factor."""
     assert subject.expect is not None  # check sees to it
     oracle = Oracle(rotary_at=by_length(subject.expect), tolerances=subject.tolerances)
-    wanted = subject.expect.softmax_factor
-    for sequence in SEQUENCES:
-        positions = subject.on_axes(sequence)
-        x = np.stack([subject.vectors(len(positions), salt=salt) for salt in (20, 21)])
-        given = x.astype(DTYPES[subject.dtype])
-        with subject.within_context(positions, promised=PROMISED):
-            got = real_numbers(subject.instance.call(given, positions), given)
-        m = positions.astype(np.float64)
-        true_q, true_k = (oracle.truth(each, m, subject.dtype) for each in x)
-        exact = true_q.rows @ true_k.rows.T / math.sqrt(subject.dim)
-        if got.shape != exact.shape:
-            msg = f"it returned shape {got.shape} for scores of shape {exact.shape}"
-            raise WrongResult(msg)
-        allowed = _score_tolerance(true_q, true_k)
-        allowed += subject.tolerances.of_pair(subject.dtype) * np.abs(exact)
-        allowed /= math.sqrt(subject.dim)
-        factor = float((got * exact).sum() / (exact**2).sum())
-        if ratio:
-            expected, room = factor * exact, abs(factor) * allowed + 1e-300
-            outcome = _compare_numbers(subject, m, got, expected, room)
-        else:
-            lost = float(np.sqrt((allowed**2).sum() / (exact**2).sum()))
-            text = (
-                f"a sequence at {_list_positions(sequence)}: scores are {factor:.6g} times "
-                f"q.k / sqrt(head_dim), expected {wanted:.6g} times"
-            )
-            outcome = compare_rows(
-                np.array([[factor]]),
-                np.array([[wanted]]),
-                np.array([[2 * lost * wanted]]),
-                dtype=subject.dtype,
-            )
-            if not outcome.passed:
-                note = f"softmax factor {factor:.6g}, expected {wanted:.6g}"
-                outcome = replace(outcome, counterexample=text, note=note)
-        yield outcome
-        if not outcome.passed:
-            return
+    positions, wanted = subject.on_axes(sequence), subject.expect.softmax_factor
+    x = np.stack([subject.vectors(len(positions), dtype, salt=salt) for salt in (20, 21)])
+    given = x.astype(DTYPES[dtype])
+    with subject.within_context(positions, promised=PROMISED):
+        got = real_numbers(subject.instance.call(given, positions), given)
+    m = positions.astype(np.float64)
+    true_q, true_k = (oracle.truth(each, m, dtype) for each in x)
+    exact = true_q.rows @ true_k.rows.T / math.sqrt(subject.dim)
+    if got.shape != exact.shape:
+        msg = f"it returned shape {got.shape} for scores of shape {exact.shape}"
+        raise WrongResult(msg)
+    allowed = _score_tolerance(true_q, true_k)
+    allowed += subject.tolerances.of_pair(dtype) * np.abs(exact)
+    if dtype != subject.dtype:  # each product and each sum may be rounded
+        allowed += subject.dim * UNIT[dtype] * (np.abs(true_q.rows) @ np.abs(true_k.rows).T)
+    allowed /= math.sqrt(subject.dim)
+    factor = float((got * exact).sum() / (exact**2).sum())
+    if ratio:
+        expected, room = factor * exact, abs(factor) * allowed + 1e-300
+        return _compare_numbers(subject, m, got, expected, room)
+    lost = float(np.sqrt((allowed**2).sum() / (exact**2).sum()))
+    outcome = compare_rows(
+        np.array([[factor]]), np.array([[wanted]]), np.array([[2 * lost * wanted]]), dtype=dtype
+    )
+    if outcome.passed:
+        return outcome
+    text = (
+        f"a sequence at {_list_positions(sequence)}: scores are {factor:.6g} times "
+        f"q.k / sqrt(head_dim), expected {wanted:.6g} times"
+    )
+    note = f"softmax factor {factor:.6g}, expected {wanted:.6g}"
+    return replace(outcome, counterexample=text, note=note)
 
 
 def _compare_numbers(
@@ -290,7 +302,7 @@ def _compare_numbers(
     )
 
 
-def _list_positions(sequence: tuple[int, ...]) -> str:
+def _list_positions(sequence: Sequence[int]) -> str:
     return ", ".join(map(str, sequence[:3])) + (", ..." if len(sequence) > 3 else "")
 
 
