@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from ropecli.arrays import DTYPES
 from ropecli.checks.vectors.case import Case
 from ropecli.checks.vectors.exact import round_to
 from ropecli.checks.vectors.folder import contents
-from ropecli.checks.vectors.recipes import CONVENTIONS, TYPES
+from ropecli.checks.vectors.recipes import CONVENTIONS, TYPES, recipes
 from ropecli.reference.rotation import DIGITS, cos_sin, elementwise
 
 Array = NDArray[Any]
@@ -338,3 +339,10 @@ def test_headers_of_every_case_compile(tmp_path: Path) -> None:
         for name, array in case.arrays.items():
             raw = (tmp_path / case.name / listed[name]["file"]).read_bytes()
             assert raw == array.tobytes()
+
+
+def test_golden_vectors_of_another_release_are_of_the_same_cases() -> None:
+    """Whoever changes them says so in the changelog: names, parameters, axes and positions."""
+    cases = [(each, each.positions) for each in recipes()]
+    digest = hashlib.sha256(repr(cases).encode()).hexdigest()
+    assert (len(cases), digest[:16]) == (53, "604664eac4bd871f")

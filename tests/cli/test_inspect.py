@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from helpers import read_json, read_stdout, run_here
-from models.configs import ALL, DYNAMIC, GEMMA_3, GPT_OSS, LLAMA_31, PHI_3, SMOLLM3
+from models.configs import ALL, DYNAMIC, GEMMA_3, GPT_OSS, LLAMA_31, PHI_3, QWEN2_VL, SMOLLM3
 
 from ropecli import load_model
 
@@ -54,6 +54,9 @@ def test_what_is_used_stands_in_words(tmp_path: Path) -> None:
         "lint: no findings\n",
     ):
         assert row in text
+    assert not re.search(r"^ +axes ", text, re.MULTILINE)
+    text = read_stdout("inspect", saved(tmp_path, QWEN2_VL))
+    assert "  axes              3, with 16, 24, 24 pairs\n" in text
 
 
 def test_each_kind_of_layer_has_its_rows(tmp_path: Path) -> None:

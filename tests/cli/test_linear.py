@@ -52,6 +52,7 @@ def test_document_has_the_library_s_numbers() -> None:
     # Weights below 1 in size and some fifty roundings of each, in 40 terms.
     assert 0 <= result["quadratic_vs_linear_error"] < 1e-12
     assert 0 <= result["causal_error"] < 1e-12
+    assert read_json(*SMALL)["parameters"]["layout"] == "interleaved"
 
 
 def test_words_say_what_is_sampled() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import json
 import os
@@ -79,6 +80,12 @@ def test_no_place_for_a_folder(tmp_path: Path) -> None:
         check_folder(tmp_path / "none" / "out")
     with pytest.raises(FileError, match="NUL"):
         check_folder(f"{tmp_path}/a\0b")
+    for name, place in (("part/x", r" \(part/x\)"), (None, "")):
+        with (
+            pytest.raises(FileError, match=f"out: No space left on device{place}$"),
+            replacing_folder(tmp_path / "out", foreign_files=foreign_files),
+        ):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
 
 
 def test_a_failure_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

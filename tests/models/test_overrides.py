@@ -87,6 +87,18 @@ def changes(config: Values, layer: str | None = None, **values: Any) -> Values:
             {"base": 2e4, "rope_type": "linear", "parameters": {"factor": 2.0}},
             {"rope_parameters": {"rope_type": "linear", "rope_theta": 2e4, "factor": 2.0}},
         ),
+        (  # a share stays in the entry that holds the type
+            {"model_type": "llama", "rope_parameters": {"rope_theta": 1e4, "rope_type": "default"}},
+            None,
+            {"parameters": {"partial_rotary_factor": 0.5}},
+            {
+                "rope_parameters": {
+                    "rope_type": "default",
+                    "rope_theta": 1e4,
+                    "partial_rotary_factor": 0.5,
+                }
+            },
+        ),
         (
             {"model_type": "dbrx", "attn_config": {"rope_theta": 5e5}},  # where no code reads it
             None,

@@ -318,3 +318,4 @@ def test_figure_of_contributions_is_a_map_of_them() -> None:
     assert image.get_clim() == (-1, 1)
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("relative distance", "pair")
     assert bar.get_ylabel() == "contribution to the score"
+    assert not axes.title.get_parse_math()  # a model's path may hold dollar signs

@@ -146,6 +146,13 @@ def test_an_attention_factor_rounded_to_four_digits_is_the_one_that_follows() ->
     )
 
 
+def test_the_numbers_that_decrease_are_those_of_the_place() -> None:
+    falls = [1.0] * 30 + [3.0, 4.0, 2.0] + [5.0] * 31
+    config = scaled(LONG | {"long_factor": falls})
+    (message,) = [f.message for f in lint(config) if f.rule == "R042"]
+    assert message.startswith("It decreases from 4 to 2 at index 32, the first of 1 places.")
+
+
 def test_the_switch_of_longrope_names_what_stacks_do_at_both_lengths() -> None:
     (message,) = [f.message for f in lint(CASES["R044"].fires) if f.rule == "R044"]
     assert re.search(r"At 4,096 positions, in .* At 131,072 positions, in ", message)
