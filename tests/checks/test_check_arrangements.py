@@ -79,6 +79,17 @@ def test_a_kernel_of_rows_has_no_heads() -> None:
 
 
 @pytest.mark.slow
+def test_tokens_that_are_counted_are_one_sequence_with_heads_folded() -> None:
+    def counts(x: Array) -> Array:
+        tokens, width = x.shape
+        heads = x.reshape(tokens, width // 8, 8).swapaxes(0, 1)
+        return turn_small(heads, np.arange(tokens)).swapaxes(0, 1).reshape(x.shape)
+
+    verdict = judge_small(counts, select=("every shape", "dtype and shape"), context_length=64)
+    assert (failures(verdict), verdict.arrangements) == ([], ("s h*d",))
+
+
+@pytest.mark.slow
 def test_a_wide_vector_of_which_a_part_is_rotated_is_one_head() -> None:
     """Folded into the last axis, further heads would be left as they are."""
 

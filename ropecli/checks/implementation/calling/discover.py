@@ -56,6 +56,7 @@ AXES_OF_X = (
     "b s d",
     "h s d",
     "s h d",
+    "s h*d",
     "s d",
     "b h d s",
 )
@@ -430,11 +431,12 @@ def _most_right(
     for batch, heads in ((BATCH, HEADS), *FEWER):
         best: Trial | None = None
         for conventions in every:
-            if best is not None and (
-                best.right + MARGIN >= 1 or best.convention.axes_of_x in FOLDED
-            ):
-                break  # unfolded, it would be the same call with one head
+            folded = best is not None and best.convention.axes_of_x in FOLDED
+            if folded and conventions[0].axes_of_x not in FOLDED:
+                break  # it would be the same call with one head
             least = 0.0 if best is None else best.right + MARGIN
+            if least >= 1:
+                break
             for convention in conventions:
                 trial = attempt(convention, batch=batch, heads=heads)
                 if trial.right > least:
