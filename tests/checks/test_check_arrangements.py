@@ -219,6 +219,14 @@ def tables_of_sequences(x: Array, cos: Array, sin: Array) -> Array:
     return interleaved(x, *(table[..., :4] for table in (cos, sin)))
 
 
+def one_table(x: Array, cos: Array, sin: Array) -> Array:
+    """Later sequences are left as they were, where all have the same tables."""
+    y = interleaved(x, *(table[..., :4] for table in (cos, sin)))
+    if x.ndim == 3 and cos.ndim == 2:
+        y[1:] = x[1:]
+    return y
+
+
 def folded_heads(x: Array, positions: Array) -> Array:
     """Heads of 8 in the last axis, of which those after the first are zeroed."""
     y = turn_small(x.reshape(*x.shape[:-1], -1, 8).swapaxes(-2, -3), positions).swapaxes(-2, -3)
@@ -244,6 +252,7 @@ def tables_of_tokens(x: Array, cos: Array, sin: Array) -> Array:
             (own_positions_in_place, "in calls with own positions"),
             (own_positions_unwritten, "nothing was written over x"),
             (tables_of_sequences, "with own positions"),
+            (one_table, "sequences of a batch from the 2nd on come out wrong in calls of three"),
             (folded_heads, "heads from the 2nd on come out wrong"),
             (one_list, "in calls of three axes"),
         ),

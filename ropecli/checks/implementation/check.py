@@ -312,7 +312,7 @@ def check(
         identified=subject.evidence.identified,
         diagnosis=diagnosis,
         convention=convention,
-        arrangements=implementation.arrangements,
+        arrangements=tuple(dict.fromkeys(each.axes_of_x for each in implementation.arrangements)),
         notes=tuple(told),
         findings=findings(subject, checks),
         loosened=(*loosened, *results, *_left_out(laws, known_laws)),

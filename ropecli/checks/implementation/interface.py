@@ -118,7 +118,7 @@ class Implementation(ABC):
         Rotary | None
     )  #: The encoding of the cos and sin that it is given; None if it makes them.
     convention: Convention  #: How it is called.
-    arrangements: tuple[str, ...]  #: Axes of x in which it is called, those of `convention` first.
+    arrangements: tuple[Convention, ...]  #: The axes in which it is called; `convention` first.
     costly: bool  #: Whether a call in a new shape takes long, as a program or a compiler does.
     renewable: bool  #: Whether a new instance is free of what earlier calls left behind.
     half_by_default: (
@@ -131,23 +131,25 @@ class Implementation(ABC):
         """The parameter that is the base; None if it takes none."""
 
     @abstractmethod
-    def fresh(self, parameters: Mapping[str, float] | None = None, axes: str = "") -> Instance:
+    def fresh(
+        self, parameters: Mapping[str, float] | None = None, arrangement: Convention | None = None
+    ) -> Instance:
         """Return a new instance; of a function, the function.
 
         Args:
             parameters: Further parameters that it is made with.
-            axes: One of `arrangements`; by default the first.
+            arrangement: One of `arrangements`; by default the first.
 
         Raises:
             ImplementationError: It could not be made.
         """
 
     @abstractmethod
-    def takes(self, axes: str, *, batch: int, heads: int, own: bool) -> bool:
+    def takes(self, arrangement: Convention, *, batch: int, heads: int, own: bool) -> bool:
         """Return False for a call that an arrangement of axes cannot express, or is refused.
 
         Args:
-            axes: One of `arrangements`.
+            arrangement: One of `arrangements`.
             batch: Number of sequences.
             heads: Number of heads.
             own: Whether each sequence has its own positions.

@@ -163,6 +163,11 @@ class Convention:
         form = "score" if self.scores else "decoder" if self.step else ""
         return " ".join([*words, *([f"--form {form}"] if form else [])])
 
+    def describe_axes(self) -> str:
+        """The axes of the vectors, and of the tables if there are any."""
+        tables = f", tables {self.axes_of_tables}" if self.names & {*TABLES} else ""
+        return f"axes {self.axes_of_x}{tables}"
+
     def with_keywords(self, target: str, more: Mapping[str, Any]) -> Convention:
         """The convention with other keyword arguments where the implementation itself is called."""
         if not more:

@@ -72,6 +72,7 @@ POSITIONS_DTYPES = ("int64", "float32")
 BATCH, HEADS, LENGTH = 4, 3, 5
 #: Sequences and heads of trials where all with more fail: some functions take no more.
 FEWER = ((2, 3), (1, 3), (1, 1))
+SIZES = tuple({"batch": batch, "heads": heads} for batch, heads in ((BATCH, HEADS), *FEWER))
 FEWER_TRIALS = 500  #: In each of those sizes.
 FIRST = 3  #: First position of the trials.
 CONTEXT = 64  #: Rows of caches in trials.
@@ -364,7 +365,8 @@ def find_arrangements(
     It is accepted if it returns the shape of x. Of the arrangements of as many axes, at most one is
     meant: the one that makes most rows right. If none makes any row right, it is the first one that
     leaves out axes of the arrangement found, or adds some. Positions are one list for all sequences
-    where that makes some rows right: those of each sequence are tried as well.
+    where that makes some rows right: those of each sequence are tried as well. Tables come in both
+    kinds of axes, those of a batch and without, if each makes some rows right.
 
     Args:
         engine: Runs it.
@@ -376,9 +378,27 @@ def find_arrangements(
         axes: Coordinates of a position.
         dtype: Dtype of the trials.
     """
-    if "axes_of_x" in given or found.scores:
-        return (found,)
-    description = engine.describe()
+    attempt = functools.partial(
+        _try, engine, rope=rope, context=context, axes=axes, dtype=dtype, twice=False
+    )
+    taken = [found]
+    if "axes_of_x" not in given and not found.scores:
+        taken = _find_axes_of_x(engine.describe(), found, rope, given, init, attempt)
+        if "axes_of_positions" not in given:
+            taken = [_with_one_list(each, attempt) for each in taken]
+    others = [] if "axes_of_tables" in given else [_with_other_tables(x, attempt) for x in taken]
+    return (*taken, *(each for each in others if each is not None))
+
+
+def _find_axes_of_x(
+    description: Description,
+    found: Convention,
+    rope: Rotary,
+    given: Mapping[str, Any],
+    init: Mapping[str, Any],
+    attempt: Callable[..., Trial],
+) -> list[Convention]:
+    """Return the convention found, and one for each other number of axes that is accepted."""
     every = calls(description, init, half=rope.layout == "half")
     of_x = letters("axes", found.axes_of_x)
     call = next((call for call in every if _with_axes(call, of_x) == found.call), found.call)
@@ -393,9 +413,6 @@ def find_arrangements(
                 for of_tables in fields.get("axes_of_tables", (found.axes_of_tables,))
             ]
         )
-    attempt = functools.partial(
-        _try, engine, rope=rope, context=context, axes=axes, dtype=dtype, twice=False
-    )
     accepted = {
         count: _most_right(of_as_many, attempt, found.axes_of_x)
         for count, of_as_many in conventions.items()
@@ -403,10 +420,22 @@ def find_arrangements(
     alike = accepted.pop(len(found.axes_of_x.split()), None)
     # Found with one head, it may be one of several in the last axis.
     first = found if alike is None or alike.axes_of_x == found.axes_of_x else alike
-    taken = [first, *(each for each in accepted.values() if each is not None)]
-    if "axes_of_positions" not in given:
-        taken = [_with_one_list(each, attempt) for each in taken]
-    return tuple(taken)
+    return [first, *(each for each in accepted.values() if each is not None)]
+
+
+def _with_other_tables(convention: Convention, attempt: Callable[..., Trial]) -> Convention | None:
+    """Return the convention with tables of all sequences in place of those of each, or vice versa.
+
+    None if it is called without tables, or no other axes of them make any row right.
+    """
+    if not convention.names & {*TABLES}:
+        return None
+    of_each = "b" in convention.axes_of_tables
+    for text in AXES_OF_TABLES:
+        other = replace(convention, axes_of_tables=text)
+        if ("b" in text) != of_each and any(attempt(other, **size).right for size in SIZES):
+            return other
+    return None
 
 
 def _with_one_list(convention: Convention, attempt: Callable[..., Trial]) -> Convention:
@@ -414,8 +443,8 @@ def _with_one_list(convention: Convention, attempt: Callable[..., Trial]) -> Con
     if "positions" not in convention.names or convention.axes_of_positions == "s":
         return convention
     shared = replace(convention, axes_of_positions="s")
-    several = ((BATCH, HEADS), FEWER[0])  # of one sequence, both are the same list
-    right = any(attempt(shared, batch=batch, heads=heads).right for batch, heads in several)
+    several = SIZES[:2]  # of one sequence, both are the same list
+    right = any(attempt(shared, **size).right for size in several)
     return shared if right else convention
 
 
@@ -428,7 +457,7 @@ def _most_right(
     are left out of one of them; None if there is none.
     """
     nearest: Convention | None = None
-    for batch, heads in ((BATCH, HEADS), *FEWER):
+    for size in SIZES:
         best: Trial | None = None
         for conventions in every:
             folded = best is not None and best.convention.axes_of_x in FOLDED
@@ -438,7 +467,7 @@ def _most_right(
             if least >= 1:
                 break
             for convention in conventions:
-                trial = attempt(convention, batch=batch, heads=heads)
+                trial = attempt(convention, **size)
                 if trial.right > least:
                     best, least = trial, trial.right
                 if trial.right == 1:

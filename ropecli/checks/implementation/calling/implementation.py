@@ -92,8 +92,7 @@ class CalledImplementation(Implementation):
     ) -> None:
         self.engine = engine
         self.convention = convention = conventions[0]
-        self._conventions = {each.axes_of_x: each for each in conventions}
-        self.arrangements = tuple(self._conventions)
+        self.arrangements = tuple(conventions)
         self._takes_own: dict[Convention, bool] = {}
         self.description = description
         self._rope = rope
@@ -124,10 +123,10 @@ class CalledImplementation(Implementation):
         )
 
     def fresh(
-        self, parameters: Mapping[str, float] | None = None, axes: str = ""
+        self, parameters: Mapping[str, float] | None = None, arrangement: Convention | None = None
     ) -> CalledInstance:
         """Return a new instance, called in one of the arrangements."""
-        convention = self._conventions[axes] if axes else self.convention
+        convention = arrangement or self.convention
         convention = convention.with_keywords(self.description.name, parameters or {})
         number = self.engine.make(convention, self._rope, self._context)
         return CalledInstance(self, number, convention)
@@ -136,10 +135,11 @@ class CalledImplementation(Implementation):
         """Forget what earlier calls left behind; False if it runs in this process, which can't."""
         return self.engine.restart()
 
-    def takes(self, axes: str, *, batch: int, heads: int, own: bool) -> bool:
+    def takes(self, arrangement: Convention, *, batch: int, heads: int, own: bool) -> bool:
         """Return False for a call that an arrangement of axes cannot express, or is refused."""
+        axes = arrangement.axes_of_x
         fits = ("b" in axes or (batch == 1 and not own)) and (heads == 1 or "h" in axes)
-        return fits and (not own or self.takes_own_positions(self._conventions[axes]))
+        return fits and (not own or self.takes_own_positions(arrangement))
 
     def takes_own_positions(self, convention: Convention) -> bool:
         """Return False if positions of (batch, sequence) are refused, no two lengths alike.

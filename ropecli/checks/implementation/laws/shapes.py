@@ -134,9 +134,16 @@ def _factors(subject: Subject) -> dict[str, Sequence[Any]]:
     """Return the values of each factor of a call with many tokens, the plain one first."""
     lengths = [n for n in LENGTHS if n <= subject.context]
     plain = min(PLAIN, subject.context)
+    every = subject.implementation.arrangements
+    known = {each.axes_of_x: each for each in reversed(every)}
     factors: dict[str, Sequence[Any]] = {
-        # One factor, so that every size meets both kinds of positions in each arrangement.
-        "axes, own": [*itertools.product(subject.implementation.arrangements, (False, True))],
+        # One factor, so that every size meets both kinds of positions in each arrangement. Tables
+        # of each sequence are the same in all arrangements of the same vectors.
+        "axes, own": [
+            (each, own)
+            for each, own in itertools.product(every, (False, True))
+            if not own or known[each.axes_of_x] == each
+        ],
         "length": [plain, *(n for n in lengths if n != plain)],
         "heads": HEADS,
         "batch": BATCHES,
@@ -187,7 +194,7 @@ def _call(subject: Subject, case: Case, salt: int = 0) -> Call:
         memory=case["memory"],
         mode=case["mode"],
         salt=salt,
-        axes="" if axes == subject.implementation.arrangements[0] else axes,
+        arrangement=None if axes == subject.implementation.convention else axes,
     )
 
 

@@ -33,6 +33,7 @@ WORDS = {
     "mode": "calls of {}",
     "positions": "calls with {} positions",
     "axes": "calls of {} axes",
+    "tables": "calls with tables of axes {}",
 }
 SPELLED = {2: "two", 3: "three", 4: "four", 5: "five"}
 EQUAL = {"batch": "sequences", "heads": "heads", "length": "tokens"}
@@ -112,7 +113,8 @@ def blame(rows: Table, wrong: Mask) -> Blame | None:
 
     Args:
         rows: Attributes of each row that was judged, each (rows,), those of its call: `batch`,
-            `heads`, `key_heads`, `length`, `rows`, `axes`, `dtype`, `memory`, `mode`, `positions`;
+            `heads`, `key_heads`, `length`, `rows`, `axes`, `dtype`, `memory`, `mode`, `positions`,
+            `tables`;
             and its own: `array`, `sequence`, `head`, `row`, `position` and `flat`, its index in the
             call; `segment`, the packed sequence that it is in, and `into`, its index in that.
             Any of them may be missing.
@@ -132,11 +134,11 @@ def blame(rows: Table, wrong: Mask) -> Blame | None:
         if wrong[told].all():
             others = f"{EVERY} but those at position 0"
             return Blame(rows=others, attributes=frozenset({"position"}), single=True)
-        rows, wrong = {name: values[told] for name, values in rows.items()}, wrong[told]
+        rows, wrong = _where(rows, told), wrong[told]
     # Expanded input has the same vectors everywhere, so that it matters less which are turned.
     if "memory" in rows and not wrong[rows["memory"] == "expanded"].any():
         told = rows["memory"] != "expanded"
-        rows, wrong = {name: values[told] for name, values in rows.items()}, wrong[told]
+        rows, wrong = _where(rows, told), wrong[told]
     simple = [
         each for each in _statements(rows, wrong) if each.mask[wrong].all() and not each.mask.all()
     ]
@@ -144,16 +146,30 @@ def blame(rows: Table, wrong: Mask) -> Blame | None:
     exact = exact or [each for each in _both(simple) if np.array_equal(each.mask, wrong)]
     if exact:
         return _with_axes(min(exact, key=lambda each: each.cost).blame, rows, wrong)
+    alike = _of_as_many_axes(rows, wrong)
+    found = None if alike.all() else blame(_where(rows, alike), wrong[alike])
+    if found is not None and found.exact and not found.of_calls:
+        return _with_axes(found, rows, wrong)
     return _closest(simple, wrong)
+
+
+def _where(rows: Table, chosen: Mask) -> Table:
+    return {name: values[chosen] for name, values in rows.items()}
+
+
+def _of_as_many_axes(rows: Table, wrong: Mask) -> Mask:
+    """Return which rows are of calls with as many axes as some wrong one."""
+    return np.isin(rows["axes"], rows["axes"][wrong]) if "axes" in rows else np.ones_like(wrong)
 
 
 def _with_axes(found: Blame, rows: Table, wrong: Mask) -> Blame:
     """Say the number of axes of wrong calls, where those of another number are right."""
     axes = np.unique(rows["axes"][wrong]) if "axes" in rows else np.array([])
     others = len(axes) == 1 and (rows["axes"] != axes[0]).any()
-    if not others or found.calls or found.of_calls:
+    named = found.calls and not found.calls.startswith("calls ")
+    if not others or named or found.of_calls or "axes" in found.attributes:
         return found
-    calls = WORDS["axes"].format(SPELLED[int(axes[0])])
+    calls = WORDS["axes"].format(SPELLED[int(axes[0])]) + found.calls.removeprefix("calls")
     return replace(found, calls=calls, attributes=found.attributes | {"axes"})
 
 

@@ -34,6 +34,7 @@ from ropecli.checks.law import Outcome, distinguishing_digits
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ropecli.checks.implementation.calling.convention import Convention
     from ropecli.checks.implementation.interface import Instance
     from ropecli.checks.implementation.shapes.design import Case
     from ropecli.checks.implementation.subject import Subject
@@ -70,7 +71,7 @@ class Call:
     key_heads: int | None = None  #: None: no keys, or as many heads as the queries.
     salt: int = 0
     gradient: bool = False  #: It takes these vectors back, as gradients of the result.
-    axes: str = ""  #: The arrangement of axes; by default the first.
+    arrangement: Convention | None = None  #: By default the first.
 
     @property
     def length(self) -> int:
@@ -90,7 +91,7 @@ class Call:
         size += ", gradient" if self.gradient else ""
         memory = "" if self.memory == "contiguous" else f", {self.memory}"
         own = ", each sequence its own" if self.own and self.batch > 1 else ""
-        axes = f", axes {self.axes}" if self.axes else ""
+        axes = "" if self.arrangement is None else f", {self.arrangement.describe_axes()}"
         return f"{size}{memory}{axes}, {places}{own}"
 
 
@@ -119,7 +120,7 @@ class Survey:
     _result_dtypes: dict[str, str] = field(default_factory=dict)  #: By dtype of the data.
     _other_lengths: int = MOST_LOOKED_AT
     #: Instances that are called in further arrangements of axes.
-    _arranged: dict[str, Instance] = field(default_factory=dict)
+    _arranged: dict[Convention, Instance] = field(default_factory=dict)
     _wrong: list[Sample] = field(default_factory=list)  #: Some wrong rows of each wrong call.
 
     def make(self, call: Call) -> bool:
@@ -169,7 +170,7 @@ class Survey:
         except Unsupported:
             return False
         except (Died, WrongResult) as error:
-            if call.axes and isinstance(error, WrongResult):
+            if call.arrangement and isinstance(error, WrongResult):
                 return False  # another shape: this arrangement is taken for some sizes alone
             self.calls += 1
             self.deaths += isinstance(error, Died)
@@ -187,15 +188,17 @@ class Survey:
 
     def instance_for(self, call: Call) -> Instance:
         """Return the instance that a call is made of."""
-        if not call.axes:
+        arrangement = call.arrangement
+        if arrangement is None:
             return self.instance
-        if call.axes not in self._arranged:
-            self._arranged[call.axes] = self.subject.implementation.fresh(axes=call.axes)
-        return self._arranged[call.axes]
+        if arrangement not in self._arranged:
+            made = self.subject.implementation.fresh(arrangement=arrangement)
+            self._arranged[arrangement] = made
+        return self._arranged[arrangement]
 
     def axes_of(self, call: Call) -> str:
         """Return the axes of the vectors of a call."""
-        return call.axes or self.subject.implementation.arrangements[0]
+        return (call.arrangement or self.subject.implementation.convention).axes_of_x
 
     @property
     def failed(self) -> bool:
@@ -477,6 +480,7 @@ class Survey:
             "memory": "strided" if transposed else call.memory,  # so are the numbers of a row
             "mode": call.mode,
             "positions": "own" if call.own else "shared",
+            "tables": (call.arrangement or self.subject.implementation.convention).axes_of_tables,
         }
 
 
