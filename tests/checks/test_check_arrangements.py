@@ -65,6 +65,18 @@ def test_the_arrangements_that_a_function_accepts_are_listed() -> None:
 
 
 @pytest.mark.slow
+def test_a_function_may_be_named_as_an_argument_is() -> None:
+    """A call of `heads` does not say how many heads there are."""
+
+    def heads(x: Array, positions: Array) -> Array:
+        return left(4, slice(None), LATER)(turn_small(x, positions), x)
+
+    verdict = judge_shapes(heads)
+    assert "heads from the 2nd on come out wrong" in str(assert_failed(verdict, "every shape").note)
+    assert "h*d" not in " ".join(verdict.arrangements)
+
+
+@pytest.mark.slow
 def test_a_kernel_of_rows_has_no_heads() -> None:
     """A position for each row: with one head, the last axis holds no others."""
 

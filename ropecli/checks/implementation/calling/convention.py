@@ -196,12 +196,21 @@ def _quote(text: str) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _names_in(text: str) -> frozenset[str]:
-    """Return the names of an expression; many conventions have the same one.
+    """Return the names of an expression but those called, which may be named as an argument is.
 
     Raises:
         ArgumentError: Not a Python expression.
     """
-    return frozenset(node.id for node in ast.walk(parse_call(text)) if isinstance(node, ast.Name))
+    nodes = [*ast.walk(tree := parse_call(text))]
+    called = [node.func for node in nodes if isinstance(node, ast.Call)]
+    outermost: ast.AST = tree.body
+    while isinstance(outermost, ast.Call | ast.Attribute):
+        outermost = outermost.func if isinstance(outermost, ast.Call) else outermost.value
+    return frozenset(
+        node.id
+        for node in nodes
+        if isinstance(node, ast.Name) and node not in called and node is not outermost
+    )
 
 
 def parse_call(text: str) -> ast.Expression:
