@@ -26,6 +26,7 @@ from judging import DIM, FORMS, Module, check_here
 
 from ropecli import Rotary
 from ropecli.arrays import DTYPES
+from ropecli.checks.implementation.calling.find import CallError
 from ropecli.checks.implementation.check import Verdict
 
 CONTEXT = 64
@@ -383,11 +384,12 @@ _Call = tuple[str, tuple[int, int, int, int, int]]
 def changes(operator: Operator, base: Base) -> bool:
     """Return True if rows change in some calls of all axes that are taken, and others stay right.
 
-    If all that an effect can change were changed, it might be another rotation, and right.
+    If all that an effect can change were changed, it might be another rotation, and right. So it is
+    if all heads in one axis but the first come out as they were: a part of one head is rotated.
     """
     made = operator.apply(base)
     instances = [made(), made()] if inspect.isclass(made) else [made]
-    wrong = right = False
+    wrong = right = several = False
     for call, dtype in itertools.product(_calls(base), operator.dtypes):
         might = _most_changes(operator.effect, operator.slice.axis, base, call, dtype)
         for instance, strided in itertools.product(instances, (False, True)):
@@ -395,9 +397,22 @@ def changes(operator: Operator, base: Base) -> bool:
             changed = _changed(results, _right_results(base, call, dtype))
             wrong |= any(each.any() for each in changed)
             right |= any((~one & all_).any() for one, all_ in zip(changed, might, strict=True))
-            if wrong and right:
+            several |= not _is_one_head(base, call, dtype, results)
+            if wrong and right and several:
                 return True
     return False
+
+
+def _is_one_head(base: Base, call: _Call, dtype: str, results: Sequence[Array]) -> bool:
+    """Return True if only the first coordinates of an axis of several heads are rotated."""
+    text, (*shape, _, _) = call
+    if "h*d" not in text:
+        return False
+    x, dim = _vectors(base, text, (*shape,), dtype), base.rope(1).head_dim
+    expected = [y.copy() for y in _right_results(base, call, dtype)]
+    for times, y in enumerate(expected, 1):
+        y[..., dim:] = times * x[..., dim:]
+    return not any(each.any() for each in _changed(results, expected))
 
 
 @functools.cache
@@ -745,15 +760,19 @@ def made_wrong(operator: Operator) -> Iterator[Base]:
 
 
 def passes(operator: Operator, base: Base) -> Verdict | None:
-    """The verdict of `check` that an implementation with a fault is right; None if it fails.
+    """The verdict of `check` that an implementation with a fault is right; None if it is not.
 
     A verdict fails where any law does: the quick ones are asked first, and all the others
-    only where these saw nothing.
+    only where these saw nothing. There is none where no call rotates anything, as where each
+    second call of a shape gives its vectors back.
     """
     every = {"ignore": ()}  # a score has few laws
     asked: Mapping[str, Any]
     for asked in (every,) if base.kind == "score" else ({}, {"select": "every shape"}, every):
-        verdict = base.judge(operator.apply(base), dtypes=operator.dtypes, **asked)
+        try:
+            verdict = base.judge(operator.apply(base), dtypes=operator.dtypes, **asked)
+        except CallError:
+            return None
         if not verdict.passed:
             return None
     return verdict

@@ -205,6 +205,16 @@ def two_axes(x: Array, positions: Array) -> Array:
     return x.copy() if x.ndim == 2 else turn_small(x, positions)
 
 
+def later_of_three_axes(x: Array, positions: Array) -> Array:
+    """Later sequences are left; with positions (sequence, 1), no reading of the axes is wrong."""
+    angle = positions[:, None] * SMALL_THETA
+    a, b, cos, sin = x[..., :4], x[..., 4:], np.cos(angle), np.sin(angle)
+    y = np.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1).astype(x.dtype)
+    if x.ndim == 3:
+        y[1:] = x[1:]
+    return y
+
+
 def own_positions_in_place(x: Array, positions: Array) -> None:
     """Each sequence is rotated by the positions of the first one."""
     shared = positions[0] if positions.ndim == 2 else positions
@@ -259,6 +269,7 @@ def tables_of_tokens(x: Array, cos: Array, sin: Array) -> Array:
     ("target", "words"),
     [
         (two_axes, "calls of two axes come out wrong"),
+        (later_of_three_axes, "in calls of three axes"),
         (tables_of_tokens, "heads from the 2nd on come out wrong"),
         *slow_rows(
             (own_positions_in_place, "in calls with own positions"),

@@ -362,9 +362,8 @@ def find_arrangements(
 ) -> tuple[Convention, ...]:
     """Return the conventions of all arrangements of axes in which a call is accepted.
 
-    It is accepted if it returns the shape of x. Of the arrangements of as many axes, at most one is
-    meant: the one that makes most rows right. If none makes any row right, it is the first one that
-    leaves out axes of the arrangement found, or adds some. Positions are one list for all sequences
+    It is accepted if it returns the shape of x, and for each number of axes one of those is meant.
+    Positions are one list for all sequences
     where that makes some rows right: those of each sequence are tried as well. Tables come in both
     kinds of axes, those of a batch and without, if each makes some rows right.
 
@@ -378,8 +377,10 @@ def find_arrangements(
         axes: Coordinates of a position.
         dtype: Dtype of the trials.
     """
-    attempt = functools.partial(
-        _try, engine, rope=rope, context=context, axes=axes, dtype=dtype, twice=False
+    attempt = functools.cache(
+        functools.partial(
+            _try, engine, rope=rope, context=context, axes=axes, dtype=dtype, twice=False
+        )
     )
     taken = [found]
     if "axes_of_x" not in given and not found.scores:
@@ -413,14 +414,59 @@ def _find_axes_of_x(
                 for of_tables in fields.get("axes_of_tables", (found.axes_of_tables,))
             ]
         )
-    accepted = {
-        count: _most_right(of_as_many, attempt, found.axes_of_x)
-        for count, of_as_many in conventions.items()
-    }
+    accepted = {count: _accepted(each, found, attempt) for count, each in conventions.items()}
     alike = accepted.pop(len(found.axes_of_x.split()), None)
     # Found with one head, it may be one of several in the last axis.
     first = found if alike is None or alike.axes_of_x == found.axes_of_x else alike
     return [first, *(each for each in accepted.values() if each is not None)]
+
+
+def _accepted(
+    every: Sequence[Sequence[Convention]], found: Convention, attempt: Callable[..., Trial]
+) -> Convention | None:
+    """Return the arrangement that is meant of those of as many axes of x; None if there is none.
+
+    It is the one that makes most rows right of those with as many axes of positions as in the
+    arrangement found: with another number it is another call. If none makes any row right, the
+    first accepted one whose axes are those found with some left out, or more.
+    """
+    count = len(found.axes_of_positions.split())
+    like, unlike = (
+        [
+            [one for one in each if (len(one.axes_of_positions.split()) == count) is same]
+            for each in every
+        ]
+        for same in (True, False)
+    )
+    near = [one for each in every for one in each if _extends(one.axes_of_x, found.axes_of_x)]
+    for size in SIZES:  # fewer sequences or heads may be right in any arrangement
+        at_size = functools.partial(attempt, **size)
+        nearest = (one for one in near if not at_size(one).error)
+        meant = _most_right(like, at_size) or _most_right(unlike, at_size) or next(nearest, None)
+        if meant is not None:
+            return meant
+    return None
+
+
+def _most_right(
+    every: Sequence[Sequence[Convention]], attempt: Callable[[Convention], Trial]
+) -> Convention | None:
+    """Return the arrangement, each of several conventions, that makes most rows right."""
+    best: Trial | None = None
+    for conventions in filter(None, every):
+        folded = best is not None and best.convention.axes_of_x in FOLDED
+        if folded and conventions[0].axes_of_x not in FOLDED:
+            break  # it would be the same call with one head
+        least = 0.0 if best is None else best.right + MARGIN
+        if least >= 1:
+            break
+        for convention in conventions:
+            trial = attempt(convention)
+            if trial.right > least:
+                best, least = trial, trial.right
+            if trial.right == 1:
+                break
+    return None if best is None else best.convention
 
 
 def _with_other_tables(convention: Convention, attempt: Callable[..., Trial]) -> Convention | None:
@@ -446,39 +492,6 @@ def _with_one_list(convention: Convention, attempt: Callable[..., Trial]) -> Con
     several = SIZES[:2]  # of one sequence, both are the same list
     right = any(attempt(shared, **size).right for size in several)
     return shared if right else convention
-
-
-def _most_right(
-    every: Sequence[Sequence[Convention]], attempt: Callable[..., Trial], like: str
-) -> Convention | None:
-    """Return the arrangement, each of several conventions, that makes most rows right.
-
-    If none makes any right, the first accepted one that differs from another, `like`, by axes that
-    are left out of one of them; None if there is none.
-    """
-    nearest: Convention | None = None
-    for size in SIZES:
-        best: Trial | None = None
-        for conventions in every:
-            folded = best is not None and best.convention.axes_of_x in FOLDED
-            if folded and conventions[0].axes_of_x not in FOLDED:
-                break  # it would be the same call with one head
-            least = 0.0 if best is None else best.right + MARGIN
-            if least >= 1:
-                break
-            for convention in conventions:
-                trial = attempt(convention, **size)
-                if trial.right > least:
-                    best, least = trial, trial.right
-                if trial.right == 1:
-                    break
-                if nearest is None and not trial.error and _extends(convention.axes_of_x, like):
-                    nearest = convention
-        if best is not None:
-            return best.convention
-        if nearest is not None:  # fewer sequences or heads may be right in any arrangement
-            return nearest
-    return None
 
 
 def _extends(one: str, other: str) -> bool:
