@@ -210,7 +210,7 @@ def later_of_three_axes(x: Array, positions: Array) -> Array:
     angle = positions[:, None] * SMALL_THETA
     a, b, cos, sin = x[..., :4], x[..., 4:], np.cos(angle), np.sin(angle)
     y = np.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1).astype(x.dtype)
-    if x.ndim == 3:
+    if x.ndim == 3 and positions.ndim == 1:
         y[1:] = x[1:]
     return y
 
