@@ -229,6 +229,15 @@ def one_list(x: Array, positions: Array) -> Array:
     return y
 
 
+def own_coordinates(x: Array, positions: Array) -> Array:
+    """Two coordinates a position, and nothing where each sequence has its own."""
+    angle = np.concatenate([positions[..., :1] * SMALL_THETA[::2]] * 2, axis=-1)
+    angle[..., 2:] = positions[..., 1:] * SMALL_THETA[::2]
+    if angle.ndim == 3:
+        return np.zeros_like(x)
+    return interleaved(x, np.cos(angle), np.sin(angle))
+
+
 def own_positions_unwritten(x: Array, positions: Array) -> None:
     """Nothing is done with positions of each sequence."""
     if positions.ndim == 1:
@@ -295,6 +304,12 @@ def interleaved_pairs(q: Array, k: Array, cos: Array, sin: Array) -> tuple[Array
         return x * cos + quarter * sin
 
     return rotate(q), rotate(k)
+
+
+@pytest.mark.slow
+def test_positions_with_coordinates_may_be_those_of_each_sequence() -> None:
+    verdict = judge_shapes(own_coordinates, axes=2, context_length=64)
+    assert "calls with own positions" in str(assert_failed(verdict, "every shape").note)
 
 
 @pytest.mark.slow

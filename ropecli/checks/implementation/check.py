@@ -266,6 +266,7 @@ def check(
             rope,
             context,
             init=keywords,
+            axes=count,
         )
         engine.end_search()  # a wrong convention may crash a kernel
         clock.begin("finding which RoPE it is")

@@ -89,6 +89,7 @@ class CalledImplementation(Implementation):
         rope: Rotary,
         context: int,
         init: Mapping[str, Any],
+        axes: int = 1,
     ) -> None:
         self.engine = engine
         self.convention = convention = conventions[0]
@@ -98,6 +99,7 @@ class CalledImplementation(Implementation):
         self._rope = rope
         self._context = context
         self._init = init
+        self._axes = axes
         self.form = "decoder" if convention.step else "score" if convention.scores else "apply"
         self.kind = description.kind
         self.tables = rope if convention.names & {*TABLES, *CACHES} else None
@@ -157,13 +159,15 @@ class CalledImplementation(Implementation):
         if not one_list and not (names & {*TABLES} and "b" not in convention.axes_of_tables):
             return True
         batch, heads = FEWER[0]
-        if self.form != "apply" or self._rope.axes > 1 or self._context < batch + LENGTH:
+        if self.form != "apply" or self._context < batch + LENGTH:
             return True
         axes = convention.axes_of_x
         shape = (batch if "b" in axes else 1, heads if "h" in axes else 1, LENGTH)
         dtype = DTYPES[self.engine.dtypes(convention.framework)[0]]
         x = np.ones((*shape, self._rope.head_dim), dtype=dtype)  # zeros would not be written over
         places = np.arange(LENGTH) + np.arange(len(x))[:, None]
+        if self._axes > 1:
+            places = np.repeat(places[..., None], self._axes, axis=-1)
         number = self.engine.make(convention, self._rope, self._context)
         try:
             self.engine.call(number, Request(q=x, positions=places, own=True))
