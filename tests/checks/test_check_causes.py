@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from helpers import slow_rows
 from implementations.plain import half
-from judging import HALF, THETA, Array, judge_once, turn
+from judging import HALF, THETA, Array, check_here, judge_once, turn
 from named_causes import NAMED, Named, assert_cause_named
 
 from ropecli.arrays import DTYPES
@@ -67,3 +67,19 @@ def test_the_parameter_is_named_that_makes_tables_in_half_precision(dtype: str, 
     assert verdict.passed is False
     said = f"tables are {dtype} by default: set the parameter cache_dtype to float32 at least"
     assert verdict.diagnosis == said
+
+
+@pytest.mark.slow
+def test_uneven_axes_are_described() -> None:
+    """16, 24 and 24 coordinates of a head follow one coordinate of the position each."""
+
+    def uneven(x: Array, positions: Array) -> Array:
+        parts = np.split(x, [16, 40], axis=-1)
+        tables = [10_000.0 ** (-np.arange(n) / n) for n in (8, 12, 12)]
+        angles = [positions[..., [i]] * theta for i, theta in enumerate(tables)]
+        every = [half(p, np.cos(a), np.sin(a)) for p, a in zip(parts, angles, strict=True)]
+        return np.concatenate(every, axis=-1)
+
+    verdict = check_here(uneven, axes=3, dtypes=["float32"], select="rotation")
+    words = "axes of 16/24/24 coordinates, each with the frequencies of base 10000"
+    assert (verdict.passed, verdict.findings) == (True, (words,))

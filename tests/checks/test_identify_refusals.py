@@ -55,6 +55,18 @@ def test_reflections(layout: str, heads: int) -> None:
     assert f"pairs ({layout}) are reflected" in refusal(before, reflect(before, layout), WHERE)
 
 
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+@pytest.mark.parametrize(("first", "word"), [(0, "first"), (1, "second")])
+def test_a_coordinate_that_is_overwritten_too_early(layout: str, first: int, word: str) -> None:
+    before = normals(2, COUNT, DIM, dtype="float32")
+    pairs = Rotary(head_dim=DIM, layout=layout).pairs_in
+    one, other, sign = pairs[:, first], pairs[:, 1 - first], (-1) ** first
+    after = before.copy()
+    after[..., one] = np.cos(ANGLE) * after[..., one] - sign * np.sin(ANGLE) * after[..., other]
+    after[..., other] = np.cos(ANGLE) * after[..., other] + sign * np.sin(ANGLE) * after[..., one]
+    assert f"the {word} coordinate of each pair ({layout})" in refusal(before, after, WHERE)
+
+
 @pytest.mark.parametrize("heads", [1, 3])
 def test_reasons_are_found_along_the_axis_that_runs(heads: int) -> None:
     """The first axis of a position may stand still, as time does in a picture."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -42,8 +43,8 @@ def rejection_reason(observed: Observations) -> str:
     """Return the reason that fits, in a sentence; the most specific ones are tried first."""
     for explain in (
         _explain_added, _explain_scaled, _explain_partly_scaled, _explain_uneven, _explain_growing,
-        _explain_mirrored, _explain_different_pairs, _explain_mixed_layouts,
-        _explain_tables_as_angles,
+        _explain_mirrored, _explain_different_pairs, _explain_overwritten,
+        _explain_mixed_layouts, _explain_tables_as_angles,
     ):  # fmt: skip
         if reason := explain(observed):
             return reason
@@ -253,6 +254,31 @@ def _partners(observed: Observations) -> Iterator[tuple[str, Index]]:
         partner = np.empty(observed.head_dim, int)
         partner[pairs[:, 0]], partner[pairs[:, 1]] = pairs[:, 1], pairs[:, 0]
         yield name, partner
+
+
+def _explain_overwritten(observed: Observations) -> str | None:
+    """The first coordinate of each pair is overwritten, and the second made of what is there then.
+
+    Or the other way round.
+    """
+    for (name, pairs), first in itertools.product(_layouts(observed), (0, 1)):
+        one, other = pairs[:, first], pairs[:, 1 - first]
+        x = observed.x.copy()
+        x[..., one] = observed.y[..., one]
+        after = replace(observed, x=x)
+        alike = True
+        for a, b in zip(one[:2], other[:2], strict=True):
+            error, theta, sign = _fit_combination(observed, a, b)
+            left, again, opposite = _fit_combination(after, b, a)
+            alike &= max(error, left) < _ROUGH and sign == -opposite
+            alike &= abs(again / theta - 1) < _CLOSE
+        if alike:
+            words = ("first", "second") if first == 0 else ("second", "first")
+            return (
+                f"the {words[0]} coordinate of each pair ({name}) is overwritten before the "
+                f"{words[1]} one is computed"
+            )
+    return None
 
 
 def _explain_mixed_layouts(observed: Observations) -> str | None:

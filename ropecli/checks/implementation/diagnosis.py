@@ -167,6 +167,8 @@ def findings(subject: Subject, checks: Sequence[Check]) -> tuple[str, ...]:
         sentences.append(
             f"the base is {found.base:.4g}, where models have {LEAST_BASE:g} to {LARGEST_BASE:g}"
         )
+    if subject.axes > 1 and found.rotary is not None and found.base is None:
+        sentences += _describe_axes(found.rotary)
     width = found.rotary_dim
     if width is not None and 0 < subject.dim - width <= FORGOTTEN and subject.dim > LEAST_DIM:
         pairs = (subject.dim - width) // 2
@@ -175,6 +177,25 @@ def findings(subject: Subject, checks: Sequence[Check]) -> tuple[str, ...]:
             f"{'a pair was' if pairs == 1 else f'{pairs} pairs were'} probably forgotten"
         )
     return tuple(sentences)
+
+
+def _describe_axes(rotary: Rotary) -> list[str]:
+    """Say that each axis has the frequencies of a head of its own, if all have one base."""
+    sizes, bases = [], []
+    for axis in range(rotary.axes):
+        logs = -np.log(rotary.inv_freq[np.asarray(rotary.axis) == axis])
+        index = np.arange(len(logs))
+        if len(logs) < 2:
+            return []
+        step = float((index * logs).sum() / (index**2).sum())
+        if np.abs(logs - step * index).max() > SURE:
+            return []
+        sizes.append(2 * len(logs))
+        bases.append(float(np.exp(step * len(logs))))
+    if np.ptp(bases) > CLOSE * min(bases):
+        return []
+    base, listed = float(f"{np.mean(bases):.4g}"), "/".join(map(str, sizes))
+    return [f"axes of {listed} coordinates, each with the frequencies of base {base:g}"]
 
 
 def _no_rotation(subject: Subject, failed: Mapping[str, Check]) -> str:
