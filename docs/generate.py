@@ -248,6 +248,7 @@ VERDICTS = {
     "condition": "True with a condition",
     "false": "False",
     "training": "Training claim",
+    "record": "Matter of record",
 }
 
 

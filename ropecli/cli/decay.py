@@ -90,8 +90,8 @@ def decay(
       ropecli decay --dim 16 --contributions -o contributions.png
       ropecli decay --encoding all --dim 16 -o expected.png
 
-    Show how RoPE's upper bound falls with distance. It is the Abel-summation bound of RoFormer
-    Eq. 36-37, the curve of its Figure 2. With --q and --k,
+    Show how RoPE's relative upper bound falls with distance. It is the factor of the bound of
+    RoFormer Eq. 37 that depends on distance alone, the curve of its Figure 2. With --q and --k,
     also show the score of those vectors (Eq. 35) and both bounds of Eq. 37.
     """
     from ropecli.analyses.decay import DecayCurves

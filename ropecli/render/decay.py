@@ -126,7 +126,7 @@ def page(result: DecayCurves, screen: Screen) -> list[str]:
         lines += ["", *_summary(curve, named=len(curves) > 1)]
         lines += _contributions(curve)
     if not screen.brief:
-        lines += ["", "However far the bound falls, the score below it may rise or fall."]
+        lines += ["", "However far the curve falls, a score may rise or fall."]
         if screen.saved is None:
             lines += ["", "Save the figure: -o figure2.png    the numbers: -o decay.csv"]
             if not result.figure2 and not with_vectors:

@@ -8,6 +8,7 @@ from helpers import ROOT
 
 TABLE = tomllib.loads((ROOT / "docs" / "statements.toml").read_text())
 STATEMENTS = [each for document in TABLE["document"] for each in document["statement"]]
+VERDICTS = {"true", "condition", "false", "training", "record"}
 KEYS = {"id", "where", "says", "verdict", "as", "run", "python", "console", "remark"}
 
 
@@ -26,3 +27,24 @@ def test_a_name_is_of_one_statement_and_of_use() -> None:
     names = [each["id"] for each in STATEMENTS if "id" in each]
     assert len(names) == len(set(names))
     assert set(names) == {each["as"] for each in STATEMENTS if "as" in each}
+
+
+def test_what_encodings_cannot_show_is_not_called_true_or_false() -> None:
+    found = {
+        each["says"].partition(":")[0]: each["verdict"] for each in STATEMENTS if "as" not in each
+    }
+    assert found["Rotation invariance"] == "training"  # what models do at other lengths
+    assert found["The versions of the paper differ in their evaluation"] == "record"
+    assert {each.get("verdict", "true") for each in STATEMENTS} == VERDICTS
+
+
+def test_statements_of_choices_and_slips_have_a_condition() -> None:
+    found = {each["says"]: each for each in STATEMENTS}
+    for says, remark in [
+        ("The radius does not depend on the position.", "eq-27"),
+        ("This θ is not 0.", "eq-30"),
+        ("RoPE rotates queries and keys, where others add or concatenate vectors.", "concatenates"),
+        ("RNNs and CNNs do not take it as a set.", "wider than one token"),
+    ]:
+        assert found[says]["verdict"] == "condition", says
+        assert remark in found[says]["remark"]
