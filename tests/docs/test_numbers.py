@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from helpers import ROOT, slow_rows
 
-from ropecli import Rotary, base_bound, base_scan, bound, decay
+from ropecli import Rotary, base_bound, base_scan, bound, decay, linear
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 DOCS = ROOT / "docs"
 THOUSANDS = {"k": 1024, "M": 1 << 20}
@@ -140,3 +144,39 @@ def test_a_score_that_stays_below_its_envelope() -> None:
     assert f"{supremum:.3f}" == said
     assert abs(found.score).max() == pytest.approx(supremum, abs=1e-6)
     assert abs(found.score).max() <= supremum + 1e-9
+
+
+def test_scores_of_equal_vectors_are_largest_at_0_and_rise_again() -> None:
+    assert "For q = k the score is largest at 0" in sentences("commands/construct.md")
+    q = np.random.default_rng(0).standard_normal(128)
+    score = decay(Rotary(head_dim=128), max_distance=512, q=q, k=q).score
+    assert score is not None
+    assert score.argmax() == 0
+    assert score[:128].mean() > score[-128:].mean()
+    assert (np.diff(score) > 0).any()
+
+
+# Shen et al. and Eq. 18, without rotation.
+
+
+@pytest.mark.parametrize(
+    ("k", "same"),
+    [
+        (np.log([[1.0, 3.0, 2.0], [3.0, 1.0, 2.0]]), True),  # sums of 4
+        (np.add.outer([0.0, 1.0, 2.0], [0.0, 3.0, 1.0]), True),  # a_n + c_j
+        (np.array([[0.0, 3.0, 1.0]]), True),  # one key
+        (np.array([[0.0, 3.0, 1.0]] * 4), True),  # the same key
+        (np.array([[0.0, 3.0, 1.0], [1.0, 0.0, 2.0]]), False),
+    ],
+)
+def test_where_shen_et_al_are_eq_18(k: NDArray[np.float64], same: bool) -> None:
+    """Feature maps `softmax` and `exp` of `linear`, for many queries at once."""
+    keys = np.hstack([k, k[:, :1]])  # an even number of features
+    q = np.random.default_rng(0).standard_normal((len(k), 4))
+    still = Rotary.from_inv_freq([1e-300] * 2)
+    values = np.eye(len(k))
+    shen, eq_18 = (
+        linear(q, keys, values, still, feature_map=name).bidirectional.output
+        for name in ("softmax", "exp")
+    )
+    assert np.allclose(shen, eq_18, rtol=0, atol=1e-14) == same
