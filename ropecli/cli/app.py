@@ -200,8 +200,10 @@ def _invoke(arguments: list[str]) -> int:
     try:
         command = _build_for(arguments)
         name = arguments[0] if arguments else ""
-        own = {name: defaults(name, command.commands.get(name))}
-        with command.make_context("ropecli", list(arguments), default_map=own) as context:
+        own, notes = defaults(name, command.commands.get(name))
+        for note in () if {"-q", "--quiet"} & {*arguments} else notes:
+            _say(f"note: {note}")
+        with command.make_context("ropecli", list(arguments), default_map={name: own}) as context:
             command.invoke(context)
     except typer.Exit as done:
         return done.exit_code
@@ -251,8 +253,13 @@ def _usage(error: Any) -> str:
 
 
 def _refuse(message: str, code: int) -> int:
-    """Print the error in one line, with escapes for control characters, as in a file's name."""
+    """Print the error, and return the exit code."""
+    _say(f"error: {message}")
+    return code
+
+
+def _say(message: str) -> None:
+    """Print one line to stderr, with escapes for control characters, as in a file's name."""
     line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
     with contextlib.suppress(OSError):  # stderr may be full or gone; the exit code still says it
-        typer.echo(f"error: {line}", err=True)
-    return code
+        typer.echo(line, err=True)

@@ -29,6 +29,12 @@ CALLED = "How it is called"
 EXPECTED = "What is expected"
 JUDGED = "What is judged"
 OUTPUT = "Output"
+#: Options that a project's file may set: they neither write nor run anything, nor name a file.
+FROM_PROJECT = (
+    *("select", "ignore", "tolerance", "dtype", "result-dtype", "thorough", "seed"),
+    *("dim", "base", "layout", "rotary-dim", "rope-type", "set", "sequence-length"),
+    *("axes", "context", "original", "timeout", "budget", "memory", "json", "quiet"),
+)
 
 
 @command

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 
 FORMATS = ("text", "json", "github", "sarif")
+#: Options that a project's file may set: they neither write nor run anything.
+FROM_PROJECT = ("select", "ignore", "fail-on", "output-format", "json", "quiet")
 
 
 @dataclass(frozen=True, kw_only=True)
