@@ -11,7 +11,7 @@ import numpy as np
 
 from ropecli._version import __version__
 from ropecli.kernels import abel
-from ropecli.kernels.cache import cache_folder
+from ropecli.kernels.cache import cache_folder, refusal
 from ropecli.kernels.jit import thread_count, threading_layer
 from ropecli.results import Result
 
@@ -57,7 +57,8 @@ class Info(Result):
     versions: dict[str, str]  #: Versions of ropecli, Python and installed packages.
     threads: int  #: Threads that a kernel uses.
     threading_layer: str  #: omp, tbb or workqueue.
-    cache_dir: str | None  #: Folder of compiled kernels; None where nothing can be written.
+    cache_dir: str | None  #: Folder of compiled kernels; None where they are not kept,
+    cache_refusal: str  #: and why; "" where they are.
     formats: tuple[str, ...]  #: Array files that can be read and written.
 
 
@@ -74,5 +75,6 @@ def info() -> Info:
         threads=thread_count(),
         threading_layer=threading_layer(),
         cache_dir=None if cache is None else str(cache),
+        cache_refusal=refusal(),
         formats=tuple(suffix for suffix, name in FORMATS.items() if name in versions),
     )

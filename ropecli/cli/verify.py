@@ -82,7 +82,7 @@ def verify(
         refuse_without_encoding,
     )
     from ropecli.cli.progress import is_watched
-    from ropecli.kernels.cache import is_compiled
+    from ropecli.kernels.cache import is_compiled, refusal
 
     sizes = {"model_dim": model_dim, "heads": heads}
     if encoding:
@@ -116,7 +116,8 @@ def verify(
     ropes = list(dict.fromkeys(each.rope for each in encodings))
     page.note(*encodings[0].notes)
     if is_watched() and not is_compiled("rotation"):
-        page.note("compiling the kernels: some seconds, this once")
+        kept = f"each time, since they can't be kept: {refusal()}" if refusal() else "this once"
+        page.note(f"compiling the kernels: some seconds, {kept}")
     with page.working():
         result = join(
             judge(each, dtype=dtype, seed=seed, max_position=max_position) for each in ropes

@@ -12,40 +12,61 @@ from typing import TYPE_CHECKING
 
 import numba
 
+from ropecli.ownership import why_distrusted
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
 def cache_folder() -> Path | None:
-    """Return the folder for compiled kernels, or None where nothing can be written."""
+    """Return the folder for compiled kernels, or None where it can't be used."""
+    return None if refusal() else _chosen()
+
+
+def edition_folder() -> Path | None:
+    """Return the folder for the kernels as they are now, or None where it can't be used.
+
+    It is named after the source of all kernels: Numba notices an edit in a kernel's own file only.
+    """
+    folder = cache_folder()
+    return None if folder is None else folder / _edition()
+
+
+def refusal() -> str:
+    """Return why compiled kernels are not kept, in words; "" where they are.
+
+    The files are pickles, which run code: nobody else may have written there.
+    """
+    folder = _chosen()
+    if folder is None:
+        return "no folder can be written"
+    for each in (folder, folder / _edition()):
+        try:
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
+            status = each.stat()
+        except OSError as error:
+            return f"{each}: {error.strerror}"
+        reason = why_distrusted(status)
+        if each != folder and status.st_mode & 0o077:  # what Numba makes in it, anybody may write
+            reason = reason or "other users may open it"
+        if not reason and not os.access(each, os.W_OK | os.X_OK):
+            reason = "it can't be written"
+        if reason:
+            return f"{each}: {reason}"
+    return ""
+
+
+def _chosen() -> Path | None:
+    """Return the folder that is asked for, or else the user's own; None where there is none."""
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     if chosen:
         return Path(chosen)
     from platformdirs import user_cache_path
 
     try:
-        folder = user_cache_path("ropecli") / "numba"
-        # The files are pickles: no other user may write there.
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except (OSError, RuntimeError):
+        return user_cache_path("ropecli") / "numba"
+    except RuntimeError:
         return None
-    return folder if os.access(folder, os.W_OK | os.X_OK) else None
-
-
-def edition_folder() -> Path | None:
-    """Return the folder for the kernels as they are now, or None where nothing can be written.
-
-    It is named after the source of all kernels: Numba notices an edit in a kernel's own file only.
-    """
-    folder = cache_folder()
-    if folder is None:
-        return None
-    folder /= _edition()
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError:
-        return None
-    return folder if os.access(folder, os.W_OK | os.X_OK) else None
 
 
 def is_compiled(module: str) -> bool:

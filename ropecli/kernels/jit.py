@@ -19,6 +19,7 @@ from numba import prange
 from numba.extending import overload
 
 from ropecli.kernels.cache import discard, edition_folder, locked, numba_folder
+from ropecli.kernels.settings import blamed_on_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -173,7 +174,8 @@ class Compiled:
         if not numba.config.DISABLE_JIT:
             kinds = tuple(map(_kind, arguments))
             if kinds not in self._ready:
-                self._compile(tuple(map(numba.typeof, arguments)))
+                with blamed_on_settings():
+                    self._compile(tuple(map(numba.typeof, arguments)))
                 self._ready.add(kinds)
         self.dispatcher(*arguments)
 
@@ -181,7 +183,7 @@ class Compiled:
         options = {"parallel": self._parallel, "nogil": True}
         if self._folder is None or numba.config.DISABLE_JIT:
             return numba.njit(**options)(self._function)
-        with numba_folder(self._folder):
+        with numba_folder(self._folder), blamed_on_settings():
             return numba.njit(cache=True, **options)(self._function)
 
     def _compile(self, types: tuple[Any, ...]) -> None:
@@ -225,7 +227,8 @@ def _twin(function: Callable[..., None], kind: str, **names: Any) -> Callable[..
 
 def thread_count() -> int:
     """Return the number of threads that a parallel kernel uses."""
-    return int(numba.get_num_threads())
+    with blamed_on_settings():
+        return int(numba.get_num_threads())
 
 
 def threading_layer() -> str:

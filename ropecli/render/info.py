@@ -25,6 +25,6 @@ def _facts(result: Info) -> dict[str, str]:
     return result.versions | {
         "threads": str(result.threads),
         "threading layer": result.threading_layer,
-        "cache folder": result.cache_dir or "none: no folder can be written",
+        "cache folder": result.cache_dir or f"none: {result.cache_refusal}",
         "formats": " ".join(result.formats),
     }

@@ -15,7 +15,14 @@ def test_document_has_the_keys_of_the_contract() -> None:
     got = read_json("info")
     assert got["parameters"] == {}
     result = got["result"]
-    assert set(result) == {"versions", "threads", "threading_layer", "cache_dir", "formats"}
+    assert set(result) == {
+        "versions",
+        "threads",
+        "threading_layer",
+        "cache_dir",
+        "cache_refusal",
+        "formats",
+    }
     assert result["versions"]["ropecli"] == ropecli.__version__
     assert result["threads"] >= 1
     assert ".npy" in result["formats"]

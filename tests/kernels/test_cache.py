@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -30,3 +31,27 @@ def test_nothing_is_compiled_where_nothing_can_be_written(
 ) -> None:
     monkeypatch.setattr(cache, "cache_folder", lambda: None)
     assert not cache.is_compiled("rotation")
+
+
+def test_a_folder_that_others_own_or_may_write_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    tmp_path.chmod(0o700)
+    edition = cache.edition_folder()
+    assert edition is not None
+    for folder, mode, reason in (
+        (tmp_path, 0o777, "every user may write it"),
+        (tmp_path, 0o1777, "every user may write it"),
+        (edition, 0o702, "every user may write it"),
+        (edition, 0o755, "other users may open it"),
+    ):
+        folder.chmod(mode)
+        assert cache.refusal() == f"{folder}: {reason}"
+        assert (cache.cache_folder(), cache.edition_folder()) == (None, None)
+        assert not cache.is_compiled("rotation")
+        folder.chmod(0o700)
+    assert cache.refusal() == ""
+    user = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
+    assert cache.refusal() == f"{tmp_path}: it belongs to user {user}, not to user {user + 1}"

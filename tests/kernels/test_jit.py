@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from helpers import ROOT, run_python
+from helpers import ROOT, for_each, run_cli, run_python
 
 pytestmark = pytest.mark.slow
 
@@ -234,3 +237,72 @@ print(rotate(x, Rotary(head_dim=4)).tobytes().hex())
     cold, warm = outputs(), outputs()
     assert cold == warm
     assert all(cold)
+
+
+PLANTED = """
+import os, pathlib, pickle
+class Planted:
+    def __reduce__(self):
+        return os.mkdir, (os.environ["MARK"],)
+for file in pathlib.Path(os.environ["NUMBA_CACHE_DIR"]).rglob("*.nbi"):
+    file.write_bytes(pickle.dumps(Planted()))
+"""
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o777])
+def test_planted_code_runs_only_in_a_folder_that_nobody_else_may_write(
+    mode: int, tmp_path: Path
+) -> None:
+    folder, mark = tmp_path / "cache", tmp_path / "mark"
+    environment = {"NUMBA_CACHE_DIR": str(folder), "MARK": str(mark)}
+    run(PLANTED, **environment)
+    folder.chmod(mode)
+    run("", **environment)
+    assert mark.exists() == (mode == 0o700)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("NUM_THREADS", "0", "Number of threads specified must be > 0."),
+        ("NUM_THREADS", "-3", "Number of threads specified must be > 0."),
+        ("NUM_THREADS", "x", "associated value 'x' could not be parsed"),
+        ("THREADING_LAYER", "bogus", "'bogus' is unknown to Numba"),
+        ("THREADING_LAYER_PRIORITY", "omp", "must be a permutation"),
+        ("CACHE_LOCATOR_CLASSES", "nowhere", "Unknown cache locator class"),
+        ("OPT", "99", "value '99' could not be parsed"),
+    ],
+)
+def test_settings_that_numba_refuses_are_named(name: str, value: str, said: str) -> None:
+    variable = {f"NUMBA_{name}": value}
+    done = run_cli("info", **{"NUMBA_DISABLE_JIT": "0", **variable})
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: Numba can't run with ")
+    assert f"NUMBA_{name}={value}" in line
+    assert said in line
+
+
+@pytest.mark.skipif(find_spec("tbb") is not None, reason="TBB is installed")
+@for_each("command", ["info", "scores --dim 4", "encode x.npy"])
+def test_a_threading_layer_that_is_not_installed_is_named(command: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.ones((2**13, 256)))
+    setting = {"NUMBA_THREADING_LAYER": "tbb", "NUMBA_DISABLE_JIT": "0"}
+    done = run_cli(*command.split(), cwd=tmp_path, **setting)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "NUMBA_THREADING_LAYER=tbb: No threading layer could be loaded." in done.stderr
+
+
+def test_a_file_of_settings_is_read_where_it_is_the_users(tmp_path: Path) -> None:
+    file = tmp_path / ".numba_config.yaml"
+    file.write_text("num_threads: 1\n")
+    done = run_cli("info", "--json", cwd=tmp_path)
+    assert json.loads(done.stdout)["result"]["threads"] == 1
+    file.write_text("- num_threads\n")
+    done = run_cli("info", cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    file.chmod(0o666)
+    done = run_cli("info", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: Numba would read {file}: every user may write it")

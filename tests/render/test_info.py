@@ -11,6 +11,7 @@ FOUND = Info(
     threads=2,
     threading_layer="omp",
     cache_dir="/home/[me]/cache",
+    cache_refusal="",
     formats=(".npy", ".csv"),
 )
 
@@ -27,5 +28,5 @@ def test_one_line_a_fact() -> None:
 
 
 def test_no_cache_is_said() -> None:
-    text = str(dataclasses.replace(FOUND, cache_dir=None))
-    assert "cache folder     none: no folder can be written\n" in text
+    text = str(dataclasses.replace(FOUND, cache_dir=None, cache_refusal="/c: it is shared"))
+    assert "cache folder     none: /c: it is shared\n" in text
