@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import resource
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from helpers import slow
-from models.mutations import assert_judged_or_refused, mutated, sound
+from models.configs import GPT_OSS, QWEN2_VL
+from models.mutations import WRONG, assert_judged_or_refused, mutated, sound
 
 
 @pytest.mark.parametrize("seeds", [range(100), *slow(range(500))])
@@ -23,3 +28,21 @@ def test_mutations(seeds: range, tmp_path: Path) -> None:
     assert 0.1 < computed / len(seeds) < 0.9, "mutations must hit, and must not only hit"
     assert len(fired) > 40, "most rules of lint must be reached"
     assert grown < 200
+
+
+@pytest.mark.parametrize(
+    ("place", "keys"),
+    [
+        ("", ["architectures", "model_type", "mrope_section"]),
+        ("rope_scaling", ["mrope_section", "xdrope_section", "beta_fast"]),
+    ],
+)
+@pytest.mark.parametrize("file", [QWEN2_VL, GPT_OSS])
+def test_each_key_of_every_wrong_type(
+    file: dict[str, Any], place: str, keys: Iterable[str], tmp_path: Path
+) -> None:
+    for key in keys:
+        for value in WRONG:
+            config = copy.deepcopy(file)
+            (config[place] if place else config)[key] = value
+            assert_judged_or_refused(json.dumps(config).encode(), tmp_path)

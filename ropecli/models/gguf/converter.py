@@ -154,7 +154,7 @@ class _Writing:
     def add(self, name: str, value: Value | None) -> None:
         """Write a key, unless there is no value; numbers of rope.scaling as the writer does."""
         if isinstance(value, int) and not isinstance(value, bool) and name in _REALS:
-            value = float(value)
+            value = number(name, value)
         if value is not None:
             self.metadata[f"{self.facts['arch']}.{name}"] = value
 
@@ -169,7 +169,7 @@ class _Writing:
         if "scaling" in writes:
             self._scaling()
         sections = self._sections or self.facts.get("sections")
-        if sections is not None and all(isinstance(n, int) for n in sections):
+        if isinstance(sections, list | tuple) and all(isinstance(n, int) for n in sections):
             self.add("rope.dimension_sections", (*sections, 0, 0, 0, 0)[:4])
         if "base" in writes:
             self.add("rope.freq_base", self._base())

@@ -160,7 +160,8 @@ def _find_class(keys: Mapping[str, Any], *, name: str | None = None) -> _Class:
     if name is None:
         name = model_type if isinstance(model_type, str) else ""
         own = table()["architectures"].get(name, {})
-        named = keys.get("architectures") or ()
+        named = keys.get("architectures")
+        named = named if isinstance(named, list) else []
         found = [own[each] for each in named if isinstance(each, str) and each in own]
         name = found[0] if found else table()["models"].get(name, name)
     facts = table()["classes"].get(name)
