@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ropecli.render.console import visible
+
 
 def annotation(
     kind: str, text: str, *, title: str, file: str | None = None, place: tuple[int, int] | None
@@ -22,6 +24,8 @@ def annotation(
 
 
 def _data(text: str) -> str:
+    """Return text as a command holds it, with escapes for control characters of a file's name."""
+    text = "".join(c if c in "\r\n" else visible(c) for c in text)
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

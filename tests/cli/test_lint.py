@@ -227,3 +227,11 @@ def test_fixes_that_are_refused() -> None:
     assert assert_refused("lint", str(path), "--fix") == line
     got = json.loads(read_stdout("lint", "config.json", "--fix", "--force", "--json", code=1))
     assert got["result"]["fixed"]["rules"] == ["R009"]
+
+
+def test_github_gets_no_control_characters(tmp_path: Path) -> None:
+    path = tmp_path / "\x1b[31mconfig.json"
+    path.write_text(json.dumps(CASES["R012"].fires))
+    text = read_stdout("lint", path, "--output-format", "github", code=1)
+    assert "\x1b" not in text
+    assert "\\x1b[31mconfig.json" in text

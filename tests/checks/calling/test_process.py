@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import slow
+from helpers import run_cli, slow
 from judging import checks_of, failures
 
 import ropecli
@@ -403,3 +404,66 @@ def test_calls_that_run_ahead_are_judged_as_those_that_do_not() -> None:
     here, apart = (ropecli.check(kernel, **options, isolated=each) for each in (False, True))
     assert here.checks == apart.checks
     assert here.diagnosis is not None
+
+
+HOSTILE = """
+import os, subprocess
+from misbehaviour import right
+made = []
+def forks(x, positions):
+    if x.shape[-2] > 100:
+        os.fork()
+    return right(x, positions)
+def clears(x, positions):
+    os.environ.clear()
+    return right(x, positions)
+def interrupts(x, positions):
+    if x.shape[-2] > 100:
+        raise KeyboardInterrupt
+    return right(x, positions)
+def detaches(x, positions):
+    if not made:
+        made.append(subprocess.Popen(["sleep", "613"], start_new_session=True).pid)
+        if not os.fork():
+            os.setsid()
+            if not os.fork():
+                os.execvp("sleep", ["sleep", "613"])
+            os._exit(0)
+    return right(x, positions)
+"""
+
+
+def _check_process(name: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    (folder / "hostile.py").write_text(HOSTILE)
+    (folder / "misbehaviour.py").write_text(MODULE.read_text())
+    return run_cli("check", f"hostile.py:{name}", "--context", "300", "-q", cwd=folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["forks", "clears"])
+def test_what_a_call_leaves_behind_disturbs_no_answer(name: str, tmp_path: Path) -> None:
+    done = _check_process(name, tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.slow
+def test_an_interrupt_that_a_call_raises_is_its_failure(tmp_path: Path) -> None:
+    done = _check_process("interrupts", tmp_path)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "A call that must be answered failed: KeyboardInterrupt." in done.stdout
+    (tmp_path / "module.py").write_text("raise KeyboardInterrupt")
+    done = run_cli("check", "module.py:name", "-q", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, "error: it can't be loaded: KeyboardInterrupt\n")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere groups are ended")
+def test_processes_that_a_call_detaches_end_with_it(tmp_path: Path) -> None:
+    done = _check_process("detaches", tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    left = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if b"sleep\x00613\x00" in (folder / "cmdline").read_bytes():
+                left.append(folder.name)
+    assert not left

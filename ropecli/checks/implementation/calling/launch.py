@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import fcntl
 import gc
 import importlib
@@ -32,6 +33,7 @@ PIPE = 2**20  #: Bytes that a pipe holds.
 #: as much time as the numbers in it.
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
 MESSAGE = 2**17  #: Bytes of the longest message to the process that forks.
+PR_SET_CHILD_SUBREAPER = 36  #: Of Linux.
 UNLIKE = "PYTEST_CURRENT_TEST"  #: A variable that differs from test to test, and means nothing.
 
 
@@ -201,6 +203,8 @@ class _Forker:
 
     def close(self) -> None:
         self._socket.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1)  # it ends what workers left behind
         self._process.kill()
         self._process.wait()
 
@@ -243,13 +247,20 @@ def main(number: int) -> NoReturn:
 
     gc.freeze()  # otherwise a worker's first collection copies the pages of all modules
     channel = socket.socket(fileno=number)
+    _adopt_orphans()
+    workers: set[int] = set()
     while True:
         data, handles, _, _ = socket.recv_fds(channel, MESSAGE, 4)
         if not data:
+            _end_children(but=set())
             os._exit(0)
         method, *values = pickle.loads(data)
         if method == "wait":
-            channel.send(pickle.dumps(_wait(*values)))
+            code = _wait(*values)
+            if code is not None:
+                workers.discard(values[0])
+                _end_children(but=workers)
+            channel.send(pickle.dumps(code))
             continue
         folder, path, modules = values
         for module in modules:
@@ -261,6 +272,7 @@ def main(number: int) -> NoReturn:
         if not pid:
             channel.close()
             os.setsid()
+            _adopt_orphans()
             for target, handle in enumerate(handles[:3]):
                 os.dup2(handle, target)
                 os.close(handle)
@@ -272,9 +284,25 @@ def main(number: int) -> NoReturn:
             except BaseException:
                 sys.excepthook(*sys.exc_info())
             os._exit(1)
+        workers.add(pid)
         for handle in handles:
             os.close(handle)
         channel.send(pickle.dumps(pid))
+
+
+def _adopt_orphans() -> None:
+    """Become the parent of processes below this one whose own has ended, daemons too."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _end_children(*, but: set[int]) -> None:
+    """End the children of this process, and those that it then adopts."""
+    listed = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+    with contextlib.suppress(OSError):  # no /proc, or a process of another user
+        while children := {*map(int, listed.read_text().split())} - but:
+            for child in children:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
 
 
 def _wait(pid: int, seconds: float) -> int | None:

@@ -135,9 +135,7 @@ def _result_of(call: Call) -> tuple[Any, str | None]:
     try:
         with np.errstate(all="ignore"):  # each thread has its own
             return call(), None
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # SystemExit, and what others derive from it
+    except BaseException as error:  # of a thread: not even KeyboardInterrupt is ours
         return None, describe_exception(error)
 
 

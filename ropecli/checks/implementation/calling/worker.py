@@ -65,7 +65,9 @@ def main(lifeline: int) -> None:
     )
     _end_first_without_memory()
     os.environ[IN_WORKER] = "1"
-    dump, load, leave = pickle.dumps, pickle.load, os._exit  # before foreign code replaces them
+    # Before foreign code replaces them.
+    dump, load, leave, number = pickle.dumps, pickle.load, os._exit, os.getpid
+    own = number()
     served = _Served()
     mark = requests.read(MARK)
     while True:
@@ -76,6 +78,8 @@ def main(lifeline: int) -> None:
         arrays: list[pickle.PickleBuffer] = []
         answer = dump(served.answer(method, values), protocol=5, buffer_callback=arrays.append)
         parts = [each.raw() for each in arrays]
+        if number() != own:  # a child that foreign code forked, and that came back from the call
+            leave(0)
         try:
             answers.write(mark + dump([part.nbytes for part in parts]))
             for part in parts:
@@ -119,7 +123,8 @@ class _Served:
             return FAILED, (type(error) is WrongResult, str(error))
         except RopecliError as error:
             return REFUSED, error
-        except Exception as error:  # also of our own code where it meets functions replaced
+        # Also of our own code where it meets functions replaced. Ctrl-C does not come here.
+        except (Exception, KeyboardInterrupt, GeneratorExit) as error:
             return FAILED, (False, describe_exception(error))
 
     def _load(self, source: Any, memory: float | None) -> None:
