@@ -78,6 +78,8 @@ def test_what_is_written_is_read_by_the_package(tmp_path: Path) -> None:
         ({"a": entry(), "b": entry()}, bytes(8)),
         ({"a": entry()}, bytes(7)),
         ({"a": entry()}, bytes(9)),
+        ({"__metadata__": {"format": 3}}, b""),
+        ({"__metadata__": ["pt"]}, b""),
     ],
 )
 def test_a_header_that_lies_is_refused(header: Any, data: bytes, tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ def _build(torch: Any, source: str, keys: Mapping[str, Any], built: str) -> Any:
         msg = f"{source}: model_type {model_type!r} is unknown to {built}"
         raise FileError(msg, "watch a model with code of its own: ropecli.watch")
     try:
-        text = CONFIG_MAPPING[model_type].from_dict(dict(keys)).get_text_config()
+        text = CONFIG_MAPPING[model_type].from_dict(_without_kernels(keys)).get_text_config()
     except Exception as error:  # foreign code
         msg = f"{built} refuses {source}: {_line(error)}"
         raise FileError(msg) from None
@@ -171,6 +171,15 @@ def _build(torch: Any, source: str, keys: Mapping[str, Any], built: str) -> Any:
         msg = f"{built} cannot build a small model of {source}: {_line(error)}"
         raise FileError(msg, "watch a model of your own: ropecli.watch") from None
     return model
+
+
+def _without_kernels(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys without those that name attention, "org/name" for one to download and run."""
+    return {
+        key: _without_kernels(value) if isinstance(value, dict) else value
+        for key, value in keys.items()
+        if not key.lstrip("_").startswith("attn_implementation")
+    }
 
 
 def _model_class(config: Any) -> Any:

@@ -154,7 +154,9 @@ def read_header(path: Path, fd: int) -> Header:
         raise _damaged_error(path, str(error)) from None
     if not isinstance(entries, dict):
         raise _damaged_error(path, "header is not a JSON object")
-    entries.pop(_METADATA, None)
+    metadata = entries.pop(_METADATA, {})
+    if not isinstance(metadata, dict) or not all(isinstance(x, str) for x in metadata.values()):
+        raise _damaged_error(path, f"{_METADATA} must be an object of strings")
     tensors = [_parse_tensor(path, name, entry, len(content)) for name, entry in entries.items()]
     tensors.sort(key=lambda tensor: (tensor.begin, tensor.end))
     place = len(content)
