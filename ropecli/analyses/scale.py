@@ -15,6 +15,7 @@ from ropecli.errors import ArgumentError
 from ropecli.names import one_of
 from ropecli.numbers import at_least, between, positive
 from ropecli.results import Drawable
+from ropecli.rotary.factors import softmax_factor
 from ropecli.rotary.formula import Formula
 from ropecli.rotary.pairs import Placement
 from ropecli.rotary.rotary import Rotary, check_rope
@@ -38,6 +39,9 @@ METHODS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "longrope": ("longrope", {}),
 }
 UNSCALED, OWN = "unscaled", "own"  #: Rows in front of those of the methods.
+ORIGINAL, CONTEXT = "original_max_position_embeddings", "max_position_embeddings"
+#: Parameters that a method takes from the lengths and the factor, and not from the encoding.
+_OF_METHOD = ("factor", ORIGINAL, CONTEXT, "sequence_length", "alpha", "ramp", "attention_factor")
 FACTORS = ("short_factor", "long_factor")  #: Of LongRoPE, searched for each model.
 #: Rope types that start from base^(-2i/d), as the methods do.
 TYPES = (
@@ -125,7 +129,8 @@ def scale(
     """Stretch the context of an encoding by several methods, and compare the results.
 
     Every method starts from the encoding without its scaling, base^(-2i/d). That comes first in
-    the result, and then, if it differs, the encoding as it was given.
+    the result, and then, if it differs, the encoding as it was given. The method of the encoding's
+    own rope type keeps its other parameters, such as beta_fast, unless `parameters` has them.
 
     Args:
         rope: The encoding, plain or scaled.
@@ -151,14 +156,15 @@ def scale(
     original = _original(rope.formula, original_length)
     context, stretch = _stretch(original, context_length, factor)
     used = context if sequence_length is None else at_least("sequence_length", sequence_length, 1)
-    given = _own_values(rope.formula, parameters or {})
+    kept = _kept(rope.formula, original, stretch)
+    given = _own_values(rope.formula, kept, parameters or {})
     plain = _place(rope, rope.formula.unscaled)
     ropes = {UNSCALED: plain}
     if not rope.formula.is_plain:
         ropes[OWN] = rope.at_length(used)
     values = {
         "factor": stretch,
-        "original_max_position_embeddings": original,
+        ORIGINAL: original,
         "sequence_length": used,
     }
     for each in _chosen(methods, given, parameters or {}):
@@ -178,10 +184,18 @@ def scale(
     )
 
 
+def own_factor(formula: Formula) -> float:
+    """Return the factor of an encoding's own scaling; 1 without one."""
+    factor, original, context = (formula.get(key) for key in ("factor", ORIGINAL, CONTEXT))
+    if factor is None and original and context:
+        factor = context / original
+    return float(factor or 1.0)
+
+
 def _original(formula: Formula, given: int | None) -> int:
-    known = formula.get("original_max_position_embeddings")
+    known = formula.get(ORIGINAL)
     if known is None and formula.rope_type == "dynamic":
-        known = formula.get("max_position_embeddings")
+        known = formula.get(CONTEXT)
     original = known if given is None else given
     if original is None:
         msg = f"rope type {formula.rope_type} names no original length; give original_length"
@@ -205,11 +219,25 @@ def _stretch(original: int, context: int | None, factor: float | None) -> tuple[
     return context, context / original if factor is None else float(factor)
 
 
+def _kept(formula: Formula, original: int, factor: float) -> dict[str, Any]:
+    """Return the parameters that the method of the encoding's own rope type keeps.
+
+    An attention factor belongs to the factor and the length that it was given with.
+    """
+    kept = {key: value for key, value in formula.own.items() if key not in _OF_METHOD}
+    same = factor == own_factor(formula) and formula.get(ORIGINAL) in (None, original)
+    if same and formula.get("attention_factor") is not None:
+        kept["attention_factor"] = formula["attention_factor"]
+    return kept
+
+
 def _own_values(
-    formula: Formula, given: Mapping[str, Mapping[str, Any]]
+    formula: Formula, kept: Mapping[str, Any], given: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
     """Return the values of each method's own, with the searched factors of the encoding."""
     found = {_method(each): dict(values) for each, values in given.items()}
+    if formula.rope_type in METHODS:
+        found[formula.rope_type] = {**kept, **found.get(formula.rope_type, {})}
     own = {key: formula.get(key) for key in FACTORS if formula.get(key) is not None}
     lists = own | found.get("longrope", {})
     if lists:
@@ -251,7 +279,7 @@ def _formula(
     rope_type, fixed = METHODS[method]
     own = {key: value for key, value in values.items() if key in own_parameters(rope_type)}
     if rope_type == "dynamic":
-        own["max_position_embeddings"] = values["original_max_position_embeddings"]
+        own[CONTEXT] = values[ORIGINAL]
     return Formula.from_parameters(
         rope_type, dim=start["dim"], base=start["base"], own={**own, **fixed, **given}
     )
@@ -266,6 +294,9 @@ def _place(rope: Rotary, formula: Formula) -> Rotary:
         pairs_out=rope.pairs_out,
     )
     table = replace(formula.table(), axis=rope.axis)
+    if formula.rope_type == "yarn" and rope.softmax_factor != 1:  # DeepSeek's factor on the score
+        softmax = softmax_factor(formula["factor"], formula.get("mscale_all_dim"))
+        table = replace(table, softmax_factor=softmax)
     return Rotary.from_table(table, placement, rope.direction, formula)
 
 

@@ -11,9 +11,9 @@ import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from ropecli.errors import ArgumentError, FileError
+from ropecli.errors import ArgumentError, FileError, RopecliError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -164,7 +164,7 @@ def _load(source: str, options: RotaryOptions, base: float | None) -> tuple[Mode
     notes = (*overridden.notes, *length_notes(model))
     if options.write is None:
         return model, notes
-    write_configuration(options.write, overridden)
+    write_configuration(options.write, overridden, model.layers, sequence_length=used)
     return model, (*notes, f"configuration written to {options.write}")
 
 
@@ -196,18 +196,30 @@ def read_overrides(options: OverrideOptions, base: float | None) -> Overrides:
     )
 
 
-def write_configuration(target: Path, overridden: Overridden) -> None:
+def write_configuration(
+    target: Path, overridden: Overridden, layers: Sequence[Layer], *, sequence_length: int | None
+) -> None:
     """Write a configuration to a new file, indented as Transformers does it.
+
+    Args:
+        target: The file.
+        overridden: The configuration.
+        layers: The layers with the rotations that are shown, which the file must give.
+        sequence_length: Positions in use, of those rotations.
 
     Raises:
         ArgumentError: Settings that no file gives, or not the name of a .json file.
         FileError: The file exists, or can't be written.
     """
     from ropecli.files.atomic import replacing
+    from ropecli.models.read_back import check_read_back
 
     if overridden.unwritable is not None:
-        msg = f"cannot write {target}: {overridden.unwritable}"
-        raise ArgumentError(msg)
+        refuse_to_write(target, overridden.unwritable)
+    try:
+        check_read_back(overridden.description, layers, sequence_length=sequence_length)
+    except RopecliError as error:
+        refuse_to_write(target, error.problem)
     if target.suffix.lower() != ".json":
         msg = f"--write must end in .json, got {target.name!r}"
         raise ArgumentError(msg)
@@ -217,6 +229,12 @@ def write_configuration(target: Path, overridden: Overridden) -> None:
     content = json.dumps(overridden.description.raw, indent=2) + "\n"
     with replacing(target, force=False) as stream:
         stream.write(content.encode())
+
+
+def refuse_to_write(target: Path, why: str) -> NoReturn:
+    """Raise the error for a configuration that is not written."""
+    msg = f"cannot write {target}: {why}"
+    raise ArgumentError(msg)
 
 
 def _of_layer(model: Model, layer: Layer, notes: tuple[str, ...]) -> NamedRotary:

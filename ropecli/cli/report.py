@@ -110,7 +110,7 @@ def report(
     with sliders for position and distance. It is one file that loads nothing, below 1 MB.
     """
     from ropecli.cli.encoding import read_overrides, write_configuration
-    from ropecli.models.load import check_length, describe
+    from ropecli.models.load import check_length, compute, describe
     from ropecli.models.overrides import override
     from ropecli.models.report import gather
     from ropecli.models.source import expand
@@ -128,6 +128,8 @@ def report(
     for model in result.models:
         page.note(*(f"{model.name}: {note}" for note in model.notes))
     if rope.write is not None:
-        write_configuration(rope.write, override(described[0], overrides, layer=rope.layer))
+        written = override(described[0], overrides, layer=rope.layer)
+        layers = compute(written.description, sequence_length=used).layers
+        write_configuration(rope.write, written, layers, sequence_length=used)
         page.note(f"configuration written to {rope.write}")
     page.show(result, page.parameters(sources=names), output=page.output)

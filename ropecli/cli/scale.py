@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,14 +9,17 @@ import typer
 
 from ropecli.cli.command import Help, command
 from ropecli.cli.options import EncodingListOptions, OutputOptions
-from ropecli.errors import ArgumentError
+from ropecli.errors import ArgumentError, RopecliError
 
 if TYPE_CHECKING:
-    from ropecli.analyses.scale import Scale
+    from ropecli.analyses.scale import Scale, ScaledEncoding
     from ropecli.cli.encoding import NamedRotary
+    from ropecli.models.overrides import Overrides
 
 DIM, ORIGINAL = 128, 4096
 KEY, CONTEXT = "original_max_position_embeddings", "max_position_embeddings"
+#: Rope types whose context length is that after scaling, and that name no other.
+AFTER = ("linear", "ntk", "ntk_mixed", "ntk_by_parts")
 
 
 @command
@@ -92,16 +94,19 @@ def scale(
     ropes = own.encodings(dim=DIM)
     output.note(*named_notes(ropes))
     found: list[Scale] = []
-    for each in _stretchable(ropes, rope.layer, output):
-        before = _original(each, original)
-        context = rope.context
+    stretched = _stretchable(ropes, rope.layer, output)
+    for each in stretched:
+        before, own_factor = _original(each, original, output)
+        context, stretch = rope.context, factor
         if context is None and factor is None and each.context is not None:
             context = each.context if each.context > before else None
+        if context and each.context and factor is None and own_factor is not None:
+            stretch = max(own_factor * context / each.context, 1.0)  # `before` is rounded
         with output.working():
             result = analyse(
                 each.rope,
                 context_length=context,
-                factor=factor,
+                factor=stretch,
                 original_length=before,
                 methods=method,
                 parameters=parameters,
@@ -110,8 +115,8 @@ def scale(
             )
         found.append(result)
     if rope.write is not None:
-        _write(replace(rope, set=words), found)
-        output.note(f"configuration written to {rope.write}")
+        others = _write(rope, stretched, found)
+        output.note(f"configuration written to {rope.write}", *others)
     names = [each.method for one in found for each in one.methods]
     resolved = {
         "method": [each for each in dict.fromkeys(names) if each in METHODS],
@@ -149,16 +154,26 @@ def _stretchable(
     return kept
 
 
-def _original(each: NamedRotary, given: int | None) -> int:
+def _original(
+    each: NamedRotary, given: int | None, output: OutputOptions
+) -> tuple[int, float | None]:
+    """Return the original length, and the factor of the file where it follows from that."""
     if given is not None:
-        return given
+        return given, None
     if each.layer is None:
-        return int((each.rope.formula and each.rope.formula.get(KEY)) or ORIGINAL)
-    known = each.layer.original_context_length or each.layer.context_length
+        return int((each.rope.formula and each.rope.formula.get(KEY)) or ORIGINAL), None
+    known, context = each.layer.original_context_length, each.layer.context_length
+    factor = each.rope.formula and each.rope.formula.get("factor")
+    if known is None and context and factor and factor > 1 and each.rope.rope_type in AFTER:
+        known = round(context / factor)
+        why = f"the context length {context:,} over the {each.rope.rope_type} factor {factor:g}"
+        output.note(f"{each.name}: original {known:,}, {why}; --original N gives another")
+        return known, factor
+    known = known or context
     if known is None:
         msg = f"{each.name}: the file has no context length; give it with --original"
         raise ArgumentError(msg)
-    return known
+    return known, None
 
 
 def _common(values: list[Any], given: Any) -> Any:
@@ -166,29 +181,99 @@ def _common(values: list[Any], given: Any) -> Any:
     return values[0] if len({*values}) == 1 else given
 
 
-def _write(rope: EncodingListOptions, found: list[Scale]) -> None:
-    """Write the configuration of the only method.
+def _write(
+    rope: EncodingListOptions, stretched: list[NamedRotary], found: list[Scale]
+) -> list[str]:
+    """Write the configuration of the only method, and return notes on stacks that differ.
 
     Raises:
-        ArgumentError: Several methods or encodings, or one that no file names.
+        ArgumentError: Several methods or encodings, or a table that no file gives.
         FileError: The file exists, or can't be written.
     """
     from ropecli.analyses.scale import METHODS
+    from ropecli.cli.encoding import refuse_to_write, write_configuration
+    from ropecli.models.load import compute, describe_config
+    from ropecli.models.overrides import override
+    from ropecli.models.read_back import other_readings
+    from ropecli.models.refusals import NEEDED
 
     methods = [each for one in found for each in one.methods if each.method in METHODS]
-    if len(methods) != 1:
+    target, model = rope.write, stretched[0].model
+    if len(methods) != 1 or target is None or model is None:
+        several = len({each.name for each in stretched}) > len(rope.model or ())
         msg = f"--write takes one --model and one --method, got {len(methods)} results"
-        raise ArgumentError(msg)
-    (made,), (one,) = methods, found
+        raise ArgumentError(msg, "choose one of the layers with `layer`" if several else "")
+    (made,), (one,), (each,) = methods, found, stretched
+    if model.format != "config.json":
+        refuse_to_write(target, "only a config.json can be written, and it is a GGUF")
+    assert made.rope.formula is not None
+    if made.rope.formula.get("ramp") is not None:
+        refuse_to_write(target, f"no file has the ramp of {made.method}")
+    if made.rope.rope_type not in NEEDED:
+        refuse_to_write(target, f"Transformers has no rope type {made.rope.rope_type}")
+    why = _why_wrong(each, one, chosen=rope.context is not None)
+    if why is not None:
+        refuse_to_write(target, why)
+    described = describe_config(model.source, model.raw)
+    own = {known.name for known in model.rotating_layers() if known.reach == each.reach}
+    own &= {known.name for known in model.layers if known.rotary == each.rope}
+    layer = rope.layer
+    if layer is None and each.layer is not None and len(own) < len(model.rotating_layers()):
+        layer = each.layer.name
+    try:
+        written = override(described, _overrides(made, one), layer=layer)
+    except RopecliError as error:
+        refuse_to_write(target, error.problem)
+    used = rope.sequence_length or one.context_length
+    layers = [
+        replace(known, rotary=made.rope) if known.name in ({layer} if layer else own) else known
+        for known in compute(described, sequence_length=used).layers
+    ]
+    write_configuration(target, written, layers, sequence_length=used)
+    scaled = [known for known in layers if known.rotary == made.rope]
+    others = other_readings(written.description, scaled, sequence_length=used)
+    return [f"{target}: {each}" for each in others]
+
+
+def _why_wrong(each: NamedRotary, one: Scale, *, chosen: bool) -> str | None:
+    """Return why a scaling would take back some of the file's own; None where it does not.
+
+    Args:
+        each: The encoding as the file has it.
+        one: What was found for it.
+        chosen: True if the context length was given, and may be below that of the file.
+    """
+    from ropecli.analyses.scale import own_factor
+
+    formula, before = each.rope.formula, each.context
+    assert formula is not None
+    factor = own_factor(formula)
+    if formula.get("alpha") is not None or factor < 1:
+        return f"the file's own scaling, {formula.rope_type}, has no factor to start from"
+    if before is None:
+        return None
+    given = f"factor {one.factor:g} over the original {one.original_length:,} positions"
+    if one.context_length < before and not chosen:
+        shorter = f"gives {one.context_length:,}, fewer than the file's {before:,}"
+        return f"{given} {shorter}; --context N sets another length"
+    if one.factor < factor and one.context_length >= before:
+        return f"{given} is below the file's own, {factor:g}; --factor S sets a larger one"
+    return None
+
+
+def _overrides(made: ScaledEncoding, one: Scale) -> Overrides:
+    """Return what the file gets: the rope type, all of its parameters, and the context length."""
+    from ropecli.models.overrides import Overrides
+
     formula = made.rope.formula
     assert formula is not None
-    if formula.get("ramp") is not None:
-        msg = f"cannot write {rope.write}: no file has the ramp of {made.method}"
-        raise ArgumentError(msg)
-    keys = [key for key in formula.own if key not in ("sequence_length", CONTEXT)]
-    values = [f"{key}={json.dumps(formula[key])}" for key in keys]
-    # Dynamic NTK goes by the length that it starts from, and has no other.
-    context = formula.get(CONTEXT) or one.context_length
-    replace(
-        rope, rope_type=formula.rope_type, set=values, context=context, sequence_length=None
-    ).encodings()
+    values = {k: v for k, v in formula.own.items() if k not in ("sequence_length", CONTEXT)}
+    if formula.rope_type == "longrope" and one.factor == one.context_length / one.original_length:
+        del values["factor"]  # released files have none: it follows from the lengths
+    return Overrides(
+        rope_type=formula.rope_type,
+        parameters={k: list(v) if isinstance(v, tuple) else v for k, v in values.items()},
+        # Dynamic NTK goes by the length that it starts from, and has no other.
+        context_length=formula.get(CONTEXT) or one.context_length,
+        fresh=True,
+    )

@@ -87,7 +87,20 @@ class Model(Drawable, view="inspect"):
         return self if name is None else replace(self, layers=(self.layer(name),))
 
     def text_layers(self) -> list[Layer]:
-        """Return the layers of the text part that rotate, each rotation once, without indexers.
+        """Return the layers of `rotating_layers`, each rotation once: the layer that sees farthest.
+
+        Raises:
+            ArgumentError: None rotates.
+        """
+        found: dict[Rotary | None, Layer] = {}
+        for layer in self.rotating_layers():
+            known = found.setdefault(layer.rotary, layer)
+            if (layer.reach or 0) > (known.reach or 0):
+                found[layer.rotary] = layer
+        return list(found.values())
+
+    def rotating_layers(self) -> list[Layer]:
+        """Return the layers of the text part that rotate, without indexers.
 
         They are those of all parts where none is a text model.
 
@@ -95,8 +108,7 @@ class Model(Drawable, view="inspect"):
             ArgumentError: None rotates.
         """
         rotating = self._rotating()
-        text = [layer for layer in rotating if not layer.settings.part]
-        return list({layer.rotary: layer for layer in reversed(text or rotating)}.values())[::-1]
+        return [layer for layer in rotating if not layer.settings.part] or rotating
 
     def stretchable_layers(self) -> list[Layer]:
         """Return the text layers whose distances grow with the context.

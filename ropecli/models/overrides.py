@@ -32,8 +32,15 @@ CONTEXT, ORIGINAL = "max_position_embeddings", "original_max_position_embeddings
 SHARE = "partial_rotary_factor"
 #: Parameters of rope types that say something about the model, whatever its rope type is.
 _OF_MODEL = (CONTEXT, ORIGINAL, SHARE, "sequence_length")
+#: Parameters of rope types that only some code reads: llama.cpp and vLLM, and Phi-3.5-MoE's.
+_OF_SOME_CODE = (
+    *("attn_factor", "extrapolation_factor", "max_trained_positions", "short_mscale"),
+    "long_mscale",
+)
 #: All others, which leave with the rope type that they belong to.
-_OF_TYPE = frozenset(key for name in ROPE_TYPES for key in own_parameters(name)) - {*_OF_MODEL}
+_OF_TYPE = frozenset(
+    (*(key for name in ROPE_TYPES for key in own_parameters(name)), *_OF_SOME_CODE)
+) - {*_OF_MODEL}
 #: Rope types whose factor may be missing in a file.
 _FACTOR_OPTIONAL = ("longrope", "proportional")
 #: Facts and keys of an architecture's own rope types, which another type does not have.
@@ -55,6 +62,7 @@ class Overrides:
     parameters: Mapping[str, Any] = field(default_factory=dict)  #: Of the rope type.
     context_length: int | None = None
     layout: str | None = None
+    fresh: bool = False  #: Drop the parameters of the file's rope type, even where it stays.
 
     def __post_init__(self) -> None:
         if self.base is not None:
@@ -339,7 +347,7 @@ def scaled_entry(
     Raises:
         ArgumentError: No such parameter, or a factor that is needed and not given.
     """
-    changes_type = overrides.rope_type not in (None, _type_of(settings))
+    changes_type = overrides.fresh or overrides.rope_type not in (None, _type_of(settings))
     rope_type = overrides.rope_type or _type_of(settings)
     own = own_parameters(rope_type)
     _check_parameters(settings, rope_type, overrides.parameters)

@@ -116,6 +116,46 @@ def test_llama_3_1_in_three_runs() -> None:
     assert (found.unchanged(unscaled), found.stretched(unscaled)) == (64, 0)
 
 
+def test_the_method_of_the_own_rope_type_keeps_its_parameters() -> None:
+    own: dict[str, Any] = {"beta_fast": 8.0, "truncate": False, "attention_factor": 1.5}
+    start = rope(
+        *("yarn",),
+        head_dim=16,
+        rope_theta=100.0,
+        factor=4.0,
+        original_max_position_embeddings=64,
+        **own,
+    )
+    same = by_method(scale(start, factor=4.0))
+    assert same["yarn"].rope == same["own"].rope == start
+    found = by_method(scale(start, factor=8.0, parameters={"yarn": {"truncate": True}}))
+    formula = found["yarn"].rope.formula
+    assert formula is not None
+    assert (formula["beta_fast"], formula["truncate"]) == (8.0, True)
+    # An attention factor belongs to the factor that it was given with.
+    assert found["yarn"].attention_factor == 0.1 * math.log(8) + 1
+    paper = found["yarn_paper"].rope.formula
+    assert paper is not None
+    assert paper.get("beta_fast") is None
+
+
+def test_deepseek_keeps_its_factor_on_the_score() -> None:
+    start = rope(
+        *("yarn",),
+        head_dim=16,
+        rope_theta=100.0,
+        factor=4.0,
+        original_max_position_embeddings=64,
+        softmax_factor=(0.0707 * math.log(4) + 1) ** 2,
+        mscale=0.707,
+        mscale_all_dim=0.707,
+    )
+    found = by_method(scale(start, factor=8.0))
+    assert found["yarn"].attention_factor == 1.0
+    assert found["yarn"].rope.softmax_factor == pytest.approx((0.0707 * math.log(8) + 1) ** 2)
+    assert found["linear"].rope.softmax_factor == 1.0
+
+
 def test_longrope_has_its_factors_from_the_encoding_or_from_parameters() -> None:
     lists: dict[str, Any] = {"short_factor": [1.0] * 8, "long_factor": [1.0 + i for i in range(8)]}
     start = rope(

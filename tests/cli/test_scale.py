@@ -139,7 +139,7 @@ def test_the_configuration_that_was_settled_on(here: Path, method: str) -> None:
         ),
         (
             "--model short.json --factor 2 --method ntk --write x.json",
-            "cannot write x.json: Transformers has no rope type ntk for model_type llama",
+            "cannot write x.json: Transformers has no rope type ntk",
         ),
         (
             "--model none.json --factor 2 -q",

@@ -1,0 +1,103 @@
+"""A configuration that is to be written, read as it will be read."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ropecli.errors import ArgumentError, RopecliError
+from ropecli.models.keys import INDEXER
+from ropecli.models.load import compute, describe_config
+from ropecli.models.stacks import NATIVE, STACKS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ropecli.models.model import Layer, Model
+    from ropecli.models.settings import Description
+
+ROUNDING = 1e-12  #: A relative difference below it is rounding.
+#: What must be the same, by name. The first that differs is reported.
+_FIELDS = ("frequencies", "attention_factor", "softmax_factor")
+
+
+def check_read_back(
+    described: Description, layers: Sequence[Layer], *, sequence_length: int | None
+) -> None:
+    """Refuse a configuration that gives other tables than those that are shown.
+
+    Args:
+        described: The configuration.
+        layers: The layers with the rotations that are shown. An indexer rotates as its attention
+            does, and is not compared.
+        sequence_length: Positions in use, of those rotations.
+
+    Raises:
+        ArgumentError: A layer that would be missing or have another rotation.
+        FileError: A value that cannot be used.
+    """
+    read = {each.name: each for each in _read(described, None, sequence_length).layers}
+    for shown in layers:
+        if shown.name.split(".")[-1] == INDEXER:
+            continue
+        got = read.get(shown.name)
+        what = "rotation" if got is None else _difference(shown, got)
+        if what is not None:
+            kind = f"model_type {described.model_type}" if described.model_type else "this file"
+            msg = f"no keys of {kind} give layer {shown.name} the {what} shown"
+            raise ArgumentError(msg)
+
+
+def other_readings(
+    described: Description, layers: Sequence[Layer], *, sequence_length: int | None
+) -> list[str]:
+    """Return a sentence for each stack that refuses a configuration or reads other tables.
+
+    Args:
+        described: The configuration.
+        layers: The layers that are compared, with the rotations that are shown.
+        sequence_length: Positions in use, of those rotations.
+    """
+    found = []
+    for stack in STACKS.values():
+        if stack.name == NATIVE[described.format] or stack.version is None:
+            continue
+        name = f"{stack.name} {stack.version}"
+        try:
+            read = _read(described, stack.name, sequence_length)
+        except RopecliError:
+            found.append(f"{name} refuses it")
+            continue
+        if not all(any(_alike(ours, its) for its in read.layers) for ours in layers):
+            found.append(f"{name} reads another table")
+    return found
+
+
+def _read(described: Description, reading: str | None, sequence_length: int | None) -> Model:
+    again = describe_config(described.source, json.loads(json.dumps(described.raw)))
+    return compute(again, sequence_length=sequence_length, reading=reading)
+
+
+def _alike(ours: Layer, its: Layer) -> bool:
+    """True if two layers have one table, but for the rounding of formulas written otherwise."""
+    one, other = (_table(each) for each in (ours, its))
+    return len(one) == len(other) and bool(np.allclose(one, other, rtol=ROUNDING, atol=0))
+
+
+def _table(layer: Layer) -> list[float]:
+    """Return the frequencies and the attention factor; none of a layer without position."""
+    rope = layer.rotary
+    return [] if rope is None else [*rope.frequencies, rope.attention_factor]
+
+
+def _difference(shown: Layer, got: Layer) -> str | None:
+    """Return what differs between two layers; None where nothing does."""
+    ours, its = shown.rotary, got.rotary
+    for name in () if ours is None or its is None else _FIELDS:
+        if getattr(ours, name) != getattr(its, name):
+            return name.replace("_", " ")
+    if ours != its:
+        return "pairs"
+    return None if shown.settings.temperature == got.settings.temperature else "temperature"
