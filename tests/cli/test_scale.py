@@ -142,6 +142,11 @@ def test_the_configuration_that_was_settled_on(here: Path, method: str) -> None:
             "cannot write x.json: Transformers has no rope type ntk",
         ),
         (
+            "--model layers.json --factor 2 --method linear --write x.json",
+            "--write takes one --model and one --method, got 2 results; "
+            "choose one of the layers with --layer",
+        ),
+        (
             "--model none.json --factor 2 -q",
             "none.json: the file has no context length; give it with --original",
         ),
@@ -149,7 +154,8 @@ def test_the_configuration_that_was_settled_on(here: Path, method: str) -> None:
 )
 def test_refusals(here: Path, words: str, message: str) -> None:
     none = {"head_dim": 16, "rope_theta": 100.0}
-    write(short=SHORT, none=none)
+    layers = GEMMA_3 | {"head_dim": 16, "max_position_embeddings": 128, "rope_scaling": None}
+    write(short=SHORT, none=none, layers=layers)
     line = assert_refused("scale", *words.split())
     assert line == message or line.startswith(message.removesuffix("..."))
     assert not Path("x.json").exists()
