@@ -12,6 +12,8 @@ from ropecli.cli.options import EncodingListOptions, OutputOptions
 from ropecli.errors import ArgumentError, RopecliError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ropecli.analyses.scale import Scale, ScaledEncoding
     from ropecli.cli.encoding import NamedRotary
     from ropecli.models.overrides import Overrides
@@ -93,6 +95,9 @@ def scale(
     )
     ropes = own.encodings(dim=DIM)
     output.note(*named_notes(ropes))
+    if rope.write is not None:
+        for name in method or ():
+            _check_method(rope.write, name)
     found: list[Scale] = []
     stretched = _stretchable(ropes, rope.layer, output)
     for each in stretched:
@@ -181,6 +186,20 @@ def _common(values: list[Any], given: Any) -> Any:
     return values[0] if len({*values}) == 1 else given
 
 
+def _check_method(target: Path, method: str) -> None:
+    """Refuse a method that no file names, before it is computed."""
+    from ropecli.analyses.scale import METHODS
+    from ropecli.cli.encoding import refuse_to_write
+    from ropecli.models.refusals import NEEDED
+
+    spelled = method.replace("-", "_")
+    rope_type, fixed = METHODS.get(spelled, ("default", {}))
+    if "ramp" in fixed:
+        refuse_to_write(target, f"no file has the ramp of {spelled}")
+    if rope_type not in NEEDED:
+        refuse_to_write(target, f"Transformers has no rope type {rope_type}")
+
+
 def _write(
     rope: EncodingListOptions, stretched: list[NamedRotary], found: list[Scale]
 ) -> list[str]:
@@ -195,7 +214,6 @@ def _write(
     from ropecli.models.load import compute, describe_config
     from ropecli.models.overrides import override
     from ropecli.models.read_back import other_readings
-    from ropecli.models.refusals import NEEDED
 
     methods = [each for one in found for each in one.methods if each.method in METHODS]
     target, model = rope.write, stretched[0].model
@@ -208,9 +226,7 @@ def _write(
         refuse_to_write(target, "only a config.json can be written, and it is a GGUF")
     assert made.rope.formula is not None
     if made.rope.formula.get("ramp") is not None:
-        refuse_to_write(target, f"no file has the ramp of {made.method}")
-    if made.rope.rope_type not in NEEDED:
-        refuse_to_write(target, f"Transformers has no rope type {made.rope.rope_type}")
+        refuse_to_write(target, "no file has the parameter ramp")
     why = _why_wrong(each, one, chosen=rope.context is not None)
     if why is not None:
         refuse_to_write(target, why)

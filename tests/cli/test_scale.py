@@ -147,6 +147,10 @@ def test_the_configuration_that_was_settled_on(here: Path, method: str) -> None:
             "choose one of the layers with --layer",
         ),
         (
+            "--model short.json --factor 2 --method yarn --set yarn.ramp=paper --write x.json",
+            "cannot write x.json: no file has the parameter ramp",
+        ),
+        (
             "--model none.json --factor 2 -q",
             "none.json: the file has no context length; give it with --original",
         ),
