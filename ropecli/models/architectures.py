@@ -36,6 +36,13 @@ class Architecture:
         """True where Transformers has its code, which no file replaces."""
         return self.known and not self.facts.get("outside")
 
+    @property
+    def has_entry_by_layer_type(self) -> bool:
+        """True where its code takes an object of scaling keys for each layer type."""
+        usual = self.defaults.get("rope_parameters", {}).values()
+        by_type = any(isinstance(value, dict) for value in usual)
+        return by_type or bool(self.facts.get("by_layer_type"))
+
     def unread(self, of_some: frozenset[str]) -> frozenset[str]:
         """Return the keys that its code does not read.
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import ArgumentError, NoRotaryError
 from ropecli.models.architectures import table
-from ropecli.models.entries import BASE, entries, layer_override
+from ropecli.models.entries import BASE, class_entries, layer_override
 from ropecli.models.geometry import geometry, set_axes
 from ropecli.models.keys import INDEXER, SLIDING, Keys, check_kind_count
 from ropecli.models.layers import split_by_layer
 from ropecli.models.parts import Part, parts
-from ropecli.models.refusals import refusal
+from ropecli.models.refusals import failure, refusal
 from ropecli.models.settings import Settings
 from ropecli.names import quote
 from ropecli.numbers import number
@@ -57,7 +57,7 @@ def _without_rotary(model_type: object) -> str:
 
 
 def _part_settings(part: Part) -> list[Settings]:
-    kinds = entries(part.keys)
+    kinds = class_entries(part.keys)
     check_kind_count(kinds)
     nested = list(kinds) != ["all"]
     found = [
@@ -138,6 +138,7 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
         facts=facts,
         unread=keys.unread_keys,
         refused=refused,
+        fails=failure(keys),
     )
 
 

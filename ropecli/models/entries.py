@@ -45,6 +45,38 @@ def entries(keys: Keys) -> dict[str, Entry]:
     return {FULL: full, SLIDING: _complete({"rope_theta": local}, keys)}
 
 
+def class_entries(keys: Keys) -> dict[str, Entry]:
+    """Return the entries as the class in Transformers reads them.
+
+    One with a single table for all layers reads what is next to the objects of layer types.
+
+    Raises:
+        ArgumentError: A value that cannot be used.
+    """
+    objects = unread_objects(keys)
+    if not objects:
+        return entries(keys)
+    given = keys.own("rope_scaling") or keys.own("rope_parameters")
+    flat = {key: value for key, value in given.items() if key not in objects}
+    if any(name in class_layer_types(keys) for name in objects):  # where the base is put
+        flat = {"rope_theta": BASE, **flat}
+    return {"all": _complete(flat, keys)}
+
+
+def unread_objects(keys: Keys) -> dict[str, Entry]:
+    """Return the objects of layer types that the class in Transformers does not read."""
+    given = keys.own("rope_scaling") or keys.own("rope_parameters")
+    if not keys.architecture.in_transformers or keys.architecture.has_entry_by_layer_type:
+        return {}
+    return nested_entries(given, keys) if isinstance(given, dict) else {}
+
+
+def class_layer_types(keys: Keys) -> list[str]:
+    """Return the layer types of a class that has such a key: the file's, or else its own."""
+    usual = keys.architecture.facts.get("layer_types")
+    return [] if usual is None else list(map(str, keys.per_layer("layer_types") or usual))
+
+
 def nested_entries(given: Mapping[str, Any], keys: Keys) -> dict[str, Entry]:
     """Return the entries of a dictionary that is nested by layer type; none if it is flat."""
     if not any(isinstance(value, dict) for value in given.values()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ropecli.models.entries import class_layer_types, unread_objects
 from ropecli.models.geometry import PLAIN
 from ropecli.names import quote
 
@@ -42,6 +43,19 @@ def refusal(keys: Keys, name: str, entry: Mapping[str, Any], head_dim: int) -> s
     return next(_reasons(keys, name, entry, head_dim), None)
 
 
+def failure(keys: Keys) -> str | None:
+    """Return why the model's class fails on a configuration that Transformers reads; or None.
+
+    Args:
+        keys: Of the part.
+    """
+    named = class_layer_types(keys)
+    if not any(name in named for name in unread_objects(keys)):
+        return None
+    kind = keys.architecture.model_type
+    return f"rope_parameters is by layer type, and model_type {kind} has one for all layers"
+
+
 def accepted_types(keys: Keys) -> frozenset[str] | None:
     """Return the rope types that Transformers takes from a part; None where its code is not there.
 
@@ -58,8 +72,7 @@ def _types(facts: Mapping[str, Any]) -> set[str]:
 
 def _reasons(keys: Keys, name: str, entry: Mapping[str, Any], head_dim: int) -> Iterator[str]:
     facts, written = keys.architecture.facts, _written(keys, name)
-    if _is_flat(keys, name):
-        yield f"rope_parameters has no entry for layer type {name}"
+    yield from _without_entry(keys)
     rope_type = entry.get("rope_type", "default")
     usual = _types(facts)
     if rope_type is None:
@@ -108,12 +121,16 @@ def _written(keys: Keys, name: str) -> Mapping[str, Any]:
     return nested if isinstance(nested, dict) else given
 
 
-def _is_flat(keys: Keys, name: str) -> bool:
-    """True if the scaling keys are not nested where the code has a table for each layer type."""
-    given = keys.own("rope_scaling") or keys.own("rope_parameters")
+def _without_entry(keys: Keys) -> Iterator[str]:
+    """Yield layer types that have no entry in a file that has some."""
+    given = keys.own("rope_scaling") or keys.own("rope_parameters") or {}
     usual = keys.architecture.defaults.get("rope_parameters", {})
-    nested = isinstance(usual.get(name), dict) and not keys.architecture.facts.get("bases")
-    return nested and bool(given) and name not in given
+    if not given or keys.architecture.facts.get("bases"):
+        return
+    wanted = class_layer_types(keys) or keys.per_layer("layer_types") or list(usual)
+    for name in dict.fromkeys(wanted):
+        if isinstance(usual.get(name), dict) and name not in given:
+            yield f"rope_parameters has no entry for layer type {name}"
 
 
 def _has_null_base(keys: Keys, name: str, written: Mapping[str, Any]) -> bool:

@@ -32,6 +32,7 @@ class Settings:
     facts: Mapping[str, Any] = field(default_factory=dict)  #: Of the architecture, as in its table.
     unread: frozenset[str] = frozenset()  #: Keys that the architecture's code does not read.
     refused: str | None = None  #: Why Transformers refuses the file; None where it does not.
+    fails: str | None = None  #: Why its model fails, where it reads the file; None where not.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

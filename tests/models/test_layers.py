@@ -137,7 +137,7 @@ def test_rotation_of_a_layer(config: dict[str, Any], layer: str, expected: dict[
 
 
 def test_null_is_no_rotation_elsewhere() -> None:
-    assert layers(LLAMA | {"rope_parameters": NESTED})[SLIDING] is None
+    assert layers(LLAMA | {"model_type": "mystery", "rope_parameters": NESTED})[SLIDING] is None
 
 
 def test_a_list_of_bases_needs_layer_types() -> None:
@@ -314,16 +314,61 @@ def test_a_missing_base_is_said() -> None:
 @pytest.mark.parametrize("inner", [None, 8192])
 @pytest.mark.parametrize("model_type", ["llama", "qwen3", "mystery"])
 def test_where_the_original_length_stands(model_type: str, inner: int | None) -> None:
-    """Transformers' tables have the top level's first, but not under layer types."""
+    """Transformers' tables have the top level's first."""
+    flat = load_model(length_of_yarn(model_type, inner)).layer()
+    assert flat.original_context_length == 2048
+
+
+@pytest.mark.parametrize("inner", [None, 8192])
+@pytest.mark.parametrize("model_type", ["olmo3", "mystery"])
+def test_an_original_length_under_a_layer_type(model_type: str, inner: int | None) -> None:
+    config = length_of_yarn(model_type, inner)
+    yarn = config.pop("rope_scaling") | {"rope_theta": 1e4}
+    model = load_model(config | {"layer_types": [FULL], "rope_parameters": {FULL: yarn}})
+    layer = next(layer for layer in model.layers if layer.name == FULL)
+    assert layer.original_context_length == (inner or 131_072)
+
+
+def length_of_yarn(model_type: str, inner: int | None) -> dict[str, Any]:
+    """A file with YaRN, an original length at the top level, and maybe one among its keys."""
     yarn: dict[str, Any] = {"rope_type": "yarn", "factor": 4.0}
     if inner is not None:
         yarn["original_max_position_embeddings"] = inner
-    config = LLAMA_31 | {"model_type": model_type, "original_max_position_embeddings": 2048}
-    flat = load_model(config | {"rope_scaling": yarn}).layer()
-    assert flat.original_context_length == 2048
-    nested = {"full_attention": yarn | {"rope_theta": 1e4}}
-    layer = load_model(config | {"rope_scaling": None, "rope_parameters": nested}).layer()
-    assert layer.original_context_length == (inner or 131_072)
+    own = {"model_type": model_type, "original_max_position_embeddings": 2048}
+    return LLAMA_31 | own | {"rope_scaling": yarn}
+
+
+@pytest.mark.parametrize("model_type", ["granite", "llama", "mistral", "olmo2"])
+@pytest.mark.parametrize("outside", [{}, {"rope_theta": 2e6}])
+def test_a_class_without_layer_types_reads_what_is_next_to_them(
+    model_type: str, outside: dict[str, Any]
+) -> None:
+    config = BARE | outside | {"model_type": model_type, "rope_parameters": NESTED}
+    rope = rotary(config)
+    assert (rope.rope_type, rope.base) == ("default", outside.get("rope_theta", 1e4))
+    inside = {FULL: {"rope_theta": 5e5}, "rope_type": "linear", "factor": 2.0}
+    assert rotary(config | {"rope_parameters": inside}).inv_freq[0] == 0.5
+
+
+@pytest.mark.parametrize("model_type", ["cohere2", "gpt_oss", "qwen2", "qwen3", "smollm3"])
+def test_a_class_with_one_table_for_its_layer_types_refuses_several(model_type: str) -> None:
+    config = BARE | {"model_type": model_type, "rope_parameters": NESTED}
+    with pytest.raises(FileError, match=f"by layer type, and model_type {model_type} has one"):
+        load_model(config)
+    found = load_model(config | {"rope_theta": 2e6}, reading="vllm").layers
+    (rope,) = (layer.rotary for layer in found if layer.rotary)
+    assert (rope.rope_type, rope.base) == ("default", 1e4)  # neither is in its place
+    named = config | {"layer_types": ["chunked_attention"]}  # no object of its own
+    (rope,) = filter(None, layers(named).values())
+    assert rope.base == {"gpt_oss": 15e4, "smollm3": 2e6}.get(model_type, 1e4)
+
+
+def test_a_layer_type_without_an_object_is_refused() -> None:
+    types = {"num_hidden_layers": 2, "layer_types": [FULL, SLIDING]}
+    config = {"model_type": "mimo_v2_flash", "rope_parameters": {FULL: {"rope_theta": 1e4}}}
+    with pytest.raises(FileError, match=f"no entry for layer type {SLIDING}"):
+        load_model(config | types)
+    assert [*layers(config | types | {"layer_types": [FULL, FULL]})] == [FULL]
 
 
 def test_a_truncate_of_null_is_as_good_as_false() -> None:

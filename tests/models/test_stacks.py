@@ -70,6 +70,7 @@ def test_a_truncate_under_a_layer_type_is_not_read_by_transformers() -> None:
     entry = GPT_OSS["rope_scaling"] | {"rope_theta": 150_000}
     nested = {k: v for k, v in GPT_OSS.items() if k not in ("rope_scaling", "rope_theta")}
     nested |= {
+        "model_type": "mellum",
         "layer_types": ["full_attention"],
         "rope_parameters": {"full_attention": entry},
     }

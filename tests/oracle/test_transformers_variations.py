@@ -34,7 +34,22 @@ LLAMA3: dict[str, Any] = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 8192,
 }
+#: rope_parameters by layer type.
+BY_LAYER: dict[str, Any] = {
+    "full_attention": {"rope_type": "linear", "factor": 4.0, "rope_theta": 5e5},
+    "sliding_attention": {"rope_type": "default", "rope_theta": 2e4},
+}
+FULL_ONLY = {"full_attention": BY_LAYER["full_attention"]}
+TWO_LAYERS = {"num_hidden_layers": 2, "layer_types": ["sliding_attention", "full_attention"]}
 VARIATIONS: dict[str, dict[str, Any]] = {
+    "by layer type": {"rope_parameters": BY_LAYER},
+    "by layer type, a base outside": {"rope_parameters": BY_LAYER, "rope_theta": 777.0},
+    "by layer type, in the old key": {"rope_scaling": BY_LAYER, "rope_theta": 777.0},
+    "by layer type, a linear factor outside": {
+        "rope_parameters": BY_LAYER | {"rope_type": "linear", "factor": 2.0}
+    },
+    "by layer type, with layer types": {"rope_parameters": BY_LAYER, **TWO_LAYERS},
+    "one layer type": {"rope_parameters": FULL_ONLY},
     "theta": {"rope_theta": 123_456.0},
     "old linear": {"rope_scaling": {"type": "linear", "factor": 4.0}, "rope_theta": 50_000.0},
     "linear": {"rope_scaling": {"rope_type": "linear", "factor": 4.0}},
@@ -106,6 +121,28 @@ REFUSED: dict[str, dict[str, Any]] = {
         "rope_scaling": {k: v for k, v in LLAMA3.items() if k != "low_freq_factor"}
     },
     "longrope without lists": {"rope_scaling": {"rope_type": "longrope", "factor": 8.0}},
+    "by layer type": {"rope_parameters": BY_LAYER},
+    "one layer type": {"rope_parameters": FULL_ONLY},
+    "one layer type of two": {"rope_parameters": FULL_ONLY, **TWO_LAYERS},
+}
+#: Its labels are others; their shares have defaults by layer type, or by rope type.
+OWN_LABELS = "DeepseekV4Config NeoMMEConfig MiMoV2FlashConfig"
+#: The variations of objects by layer type that fail, or are read, for another reason.
+NOT_BY_LAYER = {
+    "by layer type": f"{OWN_LABELS} Cosmos3EdgeTextConfig",
+    "by layer type, a base outside": OWN_LABELS,
+    "by layer type, with layer types": OWN_LABELS,
+    "one layer type": f"{OWN_LABELS} Cosmos3EdgeTextConfig",
+    # Where its keys were by kind, rope_scaling is one object for one of the kinds.
+    "by layer type, in the old key": f"{OWN_LABELS} Gemma3TextConfig Gemma3nTextConfig "
+    "ModernBertConfig ModernBertDecoderConfig Olmo3Config Step3p7TextConfig "
+    "T5Gemma2TextConfig T5Gemma2DecoderConfig",
+    # Objects and keys next to them: some classes read both.
+    "by layer type, a linear factor outside": f"{OWN_LABELS} Qwen2VLTextConfig "
+    "Qwen2_5_VLTextConfig",
+    # Their layer types are another property, or have other names.
+    "one layer type of two": "DeepseekV4Config BambaConfig Cosmos3EdgeTextConfig Dots3NoteVisionConfig "
+    "FalconH1Config HrmTextConfig Qwen4ExpTextConfig ZayaConfig",
 }
 #: They compute nothing by scaling keys, which the library validates all the same; NeoMME refuses
 #: every dictionary that is not nested.
@@ -136,6 +173,7 @@ SHARELESS = (
 )
 #: Their head_dim of null takes the place of qk_rope_head_dim, and the table fits no query.
 NULLLESS = "AXK1Config DeepseekV3Config Glm4MoeLiteConfig YoutuConfig"
+LEFT_OUT = {"share": SHARELESS, "a head dim of null": NULLLESS, **NOT_BY_LAYER}
 TOLERANCE = 3e-6  #: float32 tables, scaled: ln(base) 2^-24, and a few roundings of 2^-24 each.
 FACTORS = 1e-6
 
@@ -153,7 +191,7 @@ def test_class(name: str) -> None:
     compared = sum(
         compare(name, keys)
         for variation, keys in VARIATIONS.items()
-        if name not in {"share": SHARELESS, "a head dim of null": NULLLESS}.get(variation, "")
+        if name not in LEFT_OUT.get(variation, "")
     )
     assert compared  # the library refuses some of them; not all
 
@@ -161,7 +199,7 @@ def test_class(name: str) -> None:
 def test_refusals(name: str) -> None:
     case = cases()[name]
     for variation, keys in REFUSED.items():
-        if name in DEAF or variation == NULLS.get(name):
+        if name in DEAF or variation == NULLS.get(name) or name in LEFT_OUT.get(variation, ""):
             continue
         given = keys | NEEDED.get(name, {}) | {"model_type": case.config_class.model_type}
         refused = False

@@ -39,8 +39,9 @@ def _with_outer_truncate(settings: Settings, keys: Keys) -> Settings:
 
 def rotary(settings: Settings, sequence_length: int | None) -> Rotary:
     """The rotation of Hugging Face Transformers."""
-    if settings.refused is not None:
-        msg = f"Transformers refuses it: {settings.refused}"
+    refused = settings.refused or settings.fails
+    if refused is not None:
+        msg = f"Transformers refuses it: {refused}"
         raise ArgumentError(msg)
     scaling = dict(settings.scaling)
     if "truncate" in scaling:  # null counts as false

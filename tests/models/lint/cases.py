@@ -68,6 +68,7 @@ def nested(full: Json | None, sliding: Json | None = None, **keys: Any) -> Json:
     """A model with two layer types, in the new form."""
     types = {"full_attention": full, "sliding_attention": sliding or {"rope_theta": 1e4}}
     usual = {
+        "model_type": "olmo3",
         "layer_types": ["sliding_attention"] * 5 + ["full_attention"],
         "num_hidden_layers": 6,
         "rope_theta": None,
@@ -375,6 +376,11 @@ CASES: dict[str, Case] = {
         nested({"rope_theta": 1e6}, truncate=False),
     ),
     "R067": Case("rope_parameters.full_attention", nested(None), nested({"rope_theta": 1e6})),
+    "R068": Case(
+        "rope_parameters.full_attention",
+        config(rope_theta=None, rope_parameters={"full_attention": LLAMA3}),
+        nested(LLAMA3 | {"rope_theta": 5e5}),
+    ),
 }
 
 

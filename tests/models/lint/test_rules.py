@@ -101,6 +101,20 @@ def test_an_id_is_given_once_and_a_level_is_one_of_three(id: str, level: str) ->
     assert Hit("key", "message").hint == ""
 
 
+@pytest.mark.parametrize(
+    ("model_type", "words"),
+    [
+        ("llama", "reads none of it in model_type llama; it rotates by default, base 10,000."),
+        ("qwen3", "fails on it: model_type qwen3 has one object for all its layers."),
+    ],
+)
+def test_scaling_keys_by_layer_type(model_type: str, words: str) -> None:
+    nested_keys = {"full_attention": YARN | {"rope_theta": 1e6}}
+    given = config(model_type=model_type, rope_theta=None, rope_parameters=nested_keys)
+    (found,) = (each for each in lint(given) if each.level == "error")
+    assert (found.rule, found.message) == ("R068", f"Transformers {words}")
+
+
 # Sound configurations of released models: no error, no warning that is not deserved.
 
 PUBLISHED = list(published().values())
@@ -244,7 +258,7 @@ DYNAMIC = {"rope_type": "dynamic", "factor": 4.0, "original_max_position_embeddi
         (
             "R033",
             nested({**YARN, "rope_theta": 1e6, "truncate": False}),
-            ["in Transformers, llama.cpp and mlx-lm; without it, in vllm angles differ"],
+            ["in Transformers and llama.cpp; without it, in vllm angles differ"],
         ),
         ("R045", scaled(LONG, short_mscale=1.2), ["; without it, in vllm cos and sin are"]),
         ("R085", config(partial_rotary_factor=0.5), ["; without it, in vllm angles", "not 0.5 of"]),
