@@ -15,7 +15,7 @@ from ropecli.models.entries import BASE, class_entries, layer_override
 from ropecli.models.geometry import geometry, set_axes
 from ropecli.models.keys import INDEXER, SLIDING, Keys, check_kind_count
 from ropecli.models.layers import split_by_layer
-from ropecli.models.parts import Part, parts
+from ropecli.models.parts import Part, off_switch, parts
 from ropecli.models.refusals import failure, refusal
 from ropecli.models.settings import Settings
 from ropecli.names import quote
@@ -41,12 +41,16 @@ def settings_of(config: Mapping[str, Any]) -> tuple[Settings, ...]:
         found += _part_settings(part)
         check_kind_count(found)
     if not found:
-        msg = f"no rotary position embedding found: {_without_rotary(config.get('model_type'))}"
+        msg = f"no rotary position embedding found: {_without_rotary(config)}"
         raise NoRotaryError(msg)
     return tuple(found)
 
 
-def _without_rotary(model_type: object) -> str:
+def _without_rotary(config: Mapping[str, Any]) -> str:
+    model_type, off = config.get("model_type"), off_switch(config)
+    if off is not None:
+        key, value = off
+        return f"{key} is {str(value).lower() if isinstance(value, bool) else quote(value)}"
     other = table()["other"].get(model_type) if isinstance(model_type, str) else None
     if other is not None:
         return f"model_type {quote(model_type)} rotates {other}"

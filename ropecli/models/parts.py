@@ -120,11 +120,24 @@ def _other_position(keys: Keys, key: str) -> bool:
     return read and isinstance(value, str) and value in OTHER_POSITIONS
 
 
+def off_switch(config: Mapping[str, Any]) -> tuple[str, Any] | None:
+    """Return the key that leaves a file without a rotary embedding, and its value; or None."""
+    places = (config, *(config[key] for key in TEXT if isinstance(config.get(key), dict)))
+    found = (_off_switch(Keys(each, architecture(each.get("model_type"), each))) for each in places)
+    return next(filter(None, found), None)
+
+
+def _off_switch(keys: Keys) -> tuple[str, Any] | None:
+    """Return the key of a part that switches rotation off, and its value; or None."""
+    off = [key for key in POSITION_KEYS if _other_position(keys, key)]
+    off += ["alibi"] if keys.config.get("alibi") is True else []
+    off += [key for key in SWITCHES if keys.get(key) is False]
+    return (off[0], keys.get(off[0])) if off else None
+
+
 def _rotates(keys: Keys, *, alone: bool) -> bool:
     """True if a part has a rotary embedding, by its keys or by its architecture."""
-    if any(_other_position(keys, key) for key in POSITION_KEYS):
-        return False
-    if keys.config.get("alibi") is True or any(keys.get(key) is False for key in SWITCHES):
+    if _off_switch(keys) is not None:
         return False
     without = (*table()["none"], *table()["other"])
     if keys.architecture.model_type in without or keys.get(SPATIAL) is not None:

@@ -27,6 +27,24 @@ def test_other_rotations_are_named(model_type: str, why: str) -> None:
         load_model(SIZES | {"model_type": model_type, "rope_theta": 10_000.0})
 
 
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [
+        ({"position_embedding_type": "nope"}, "position_embedding_type is 'nope'"),
+        ({"position_embedding_type": "nope", "text_config": {}}, "embedding_type is 'nope'"),
+        ({"alibi": True}, "alibi is true"),
+        ({"use_mem_rope": False}, "use_mem_rope is false"),
+    ],
+)
+def test_the_key_that_switches_it_off_is_named(keys: dict[str, object], why: str) -> None:
+    config = SIZES | {"rope_theta": 10_000, "rope_scaling": None, **keys}
+    with pytest.raises(FileError, match=rf"no rotary position embedding found: \w*{why}$"):
+        load_model(config)
+    hybrid = config | {"model_type": "granitemoehybrid"}
+    with pytest.raises(FileError, match=f"{why}$"):
+        load_model(hybrid)
+
+
 def test_inspect_ends_with_1(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps(SIZES | {"model_type": "dinov2"}))

@@ -80,6 +80,26 @@ def test_a_truncate_under_a_layer_type_is_not_read_by_transformers() -> None:
     assert rotary(nested, "vllm").inv_freq.tolist() == exact
 
 
+@pytest.mark.parametrize("model_type", ["axk1", "deepseek_v3", "glm4_moe_lite", "kimi_k2"])
+def test_vllm_rotates_latent_attention_interleaved(model_type: str) -> None:
+    for given in (True, False):
+        config = DEEPSEEK_V3 | {"model_type": model_type, "rope_interleave": given}
+        rope = rotary(config, "vllm")
+        assert rope.layout == "interleaved"
+        assert np.array_equal(rope.pairs_out, rope.pairs_in)
+    assert rotary(config, "transformers").layout == "half"
+
+
+@pytest.mark.parametrize("model_type", ["gpt_neox", "cohere2"])
+def test_the_converter_needs_rotary_pct(model_type: str) -> None:
+    sizes = {"hidden_size": 512, "num_attention_heads": 8, "num_hidden_layers": 4}
+    config = {"model_type": model_type, "partial_rotary_factor": 0.5, **sizes}
+    with pytest.raises(FileError, match=f"'{model_type}' to a GGUF needs rotary_pct"):
+        load_model(config, reading="llama.cpp")
+    found = load_model(config | {"rotary_pct": 0.25}, reading="llama.cpp").layers
+    assert {layer.rotary.rotary_dim for layer in found if layer.rotary} == {16}
+
+
 EVERY_STACK = [name for name in STACKS if name != "paper"]
 
 

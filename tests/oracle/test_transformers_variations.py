@@ -141,8 +141,8 @@ NOT_BY_LAYER = {
     "by layer type, a linear factor outside": f"{OWN_LABELS} Qwen2VLTextConfig "
     "Qwen2_5_VLTextConfig",
     # Their layer types are another property, or have other names.
-    "one layer type of two": "DeepseekV4Config BambaConfig Cosmos3EdgeTextConfig Dots3NoteVisionConfig "
-    "FalconH1Config HrmTextConfig Qwen4ExpTextConfig ZayaConfig",
+    "one layer type of two": "DeepseekV4Config BambaConfig Cosmos3EdgeTextConfig "
+    "Dots3NoteVisionConfig FalconH1Config HrmTextConfig Qwen4ExpTextConfig ZayaConfig",
 }
 #: They compute nothing by scaling keys, which the library validates all the same; NeoMME refuses
 #: every dictionary that is not nested.

@@ -263,6 +263,9 @@ class _Writing:
             self.add("rope.dimension_count", self.head_dim)
             if local_dim != self.head_dim:
                 self.add("rope.dimension_count_swa", local_dim)
+        elif count == "rotary_pct":  # without another name, or a default
+            share = number(count, self._require(count, keys.config, count))
+            self.add("rope.dimension_count", int(self.head_dim * share))
         elif count == "share":
             self.add("rope.dimension_count", int(self.head_dim * self._share(self.entry)))
             if self.local.get("partial_rotary_factor") is not None:

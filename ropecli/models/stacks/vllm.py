@@ -29,6 +29,8 @@ _ORIGINAL = "original_max_position_embeddings"
 DUAL_CHUNK = "dual_chunk_attention_config"
 #: Models that hand it to their attention, of which no backend takes it (read, not run).
 _DUAL_CHUNK_MODELS = ("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "qwen3_next")
+#: Models whose attention rotates neighbouring coordinates, whatever rope_interleave says.
+_INTERLEAVED = ("axk1", "deepseek_v3", "glm4_moe_lite", "kimi_k2")
 _FOPE = ("use_fope", "fope_init_factor", "fope_sep_head", "num_inv_freq")
 #: From the scaling keys, the settings and max_model_len to a rope type and its parameters.
 Build = Callable[[dict[str, Any], "Settings", int | None], str]
@@ -100,6 +102,8 @@ def _complete(settings: Settings, keys: Keys) -> Settings:
         if not 0 < number("partial_rotary_factor", share) <= 1:
             refuse(f"partial_rotary_factor must be above 0 and at most 1, got {quote(share)}")
         geometry["partial_rotary_factor"] = share
+    if keys.architecture.model_type in _INTERLEAVED:
+        geometry["layout"] = "interleaved"
     if "mrope_section" in geometry:
         geometry["mrope_interleaved"] = bool(scaling.get("mrope_interleaved"))
     scaling["max_model_len"] = keys.integer(_ORIGINAL)

@@ -135,6 +135,7 @@ def test_a_base_that_the_converter_does_not_write(model_type: str) -> None:
         "hidden_size": 2048,
         "num_attention_heads": 16,
         "rope_theta": 500_000.0,
+        "rotary_pct": 0.25,
     }
     assert rotary(config).base == 10_000
 
