@@ -24,6 +24,7 @@ LLAMA: dict[str, Any] = {
     "rope_theta": 1e4,
     "max_position_embeddings": 2048,
 }
+YARN: dict[str, Any] = {"factor": 4.0, "original_max_position_embeddings": 16}
 LENGTHS = (24, 9, *[1] * 6)  #: Positions of each call: two of several, then one by one.
 
 
@@ -168,6 +169,60 @@ def test_positions_that_are_off_in_single_steps() -> None:
     found = seen_of(HALF, late=1).verdict(HALF)
     note = "query and key: positions are off by +1 one position at a time"
     assert [each.note for each in found.layers] == [note, note]
+
+
+@pytest.mark.parametrize(
+    ("moved", "note"),
+    [
+        (lambda m: m - m[0], "positions restart at 0 with a cache"),
+        (lambda m: m * (len(m) > 1), "positions are always 0 one position at a time"),
+        (lambda m: 2 * m, "rotated twice: angles are multiplied by 2"),
+        (lambda m: 3 * m, "positions are multiplied by 3"),
+    ],
+)
+@pytest.mark.parametrize("rope", [HALF, ropecli.rope("yarn", head_dim=16, layout="half", **YARN)])
+def test_wrong_positions_are_named(moved: Any, note: str, rope: Rotary) -> None:
+    seen = seen_of(rope)
+    for each in seen.vectors:
+        assert each.before is not None
+        each.after = rotate(each.before, rope, moved(seen.calls[each.call].positions[:, 0]))
+    found = seen.verdict(rope)
+    assert all((each.note or "").startswith(f"query and key: {note}") for each in found.layers), [
+        each.note for each in found.layers
+    ]
+
+
+def seen_of_grid(rope: Rotary, *, text: bool = False) -> Seen:
+    """What a model of M-RoPE does at positions in text, or of a grid."""
+    grid = np.random.default_rng(0).permuted(np.tile(np.arange(40.0), (3, 1)), axis=1).T
+    seen, where = Seen(), np.tile(np.arange(40.0), (3, 1)).T if text else grid
+    seen.calls.append(Call(positions=where[:, :1] if text else where, kept=np.arange(40)))
+    for role in ("query", "key"):
+        x = np.random.default_rng(1).standard_normal((2, 40, 16)).astype(np.float32)
+        y = rotate(x, rope, where)
+        place: dict[str, Any] = {"module": "layers.0.attn", "call": 0, "role": role}
+        seen.vectors.append(Vectors(**place, before=x, after=y, head_dim=16))
+    return seen
+
+
+def mrope(*section: int, interleaved: bool = False) -> Rotary:
+    more: dict[str, Any] = {"mrope_interleaved": True} if interleaved else {}
+    return ropecli.rope("default", head_dim=16, layout="half", mrope_section=section, **more)
+
+
+def test_wrong_sections_are_named() -> None:
+    right = mrope(2, 3, 3)
+    assert seen_of_grid(right).verdict(right).passed
+    found = seen_of_grid(mrope(4, 2, 2)).verdict(right)
+    assert found.layers[0].note == "query and key: axes of the pairs 4/2/2, not 2/3/3"
+    found = seen_of_grid(mrope(3, 3, 2, interleaved=True)).verdict(right)
+    assert found.layers[0].note == "query and key: axes of the pairs 3/3/2 in turns, not 2/3/3"
+
+
+def test_positions_in_text_do_not_show_the_axes() -> None:
+    found = seen_of_grid(mrope(4, 2, 2), text=True).verdict(mrope(2, 3, 3))
+    assert found.layers[0].agrees is None
+    assert "the same on all axes: call it with position_ids" in (found.layers[0].note or "")
 
 
 def test_a_rotation_that_is_not_expected() -> None:

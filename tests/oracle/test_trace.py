@@ -19,6 +19,7 @@ from helpers import ROOT, assert_refused, assert_within, read_json, read_stdout
 from oracle.traced import config_of
 
 import ropecli
+from ropecli.checks.trace.watch import CACHES
 
 pytestmark = pytest.mark.oracle
 
@@ -116,6 +117,16 @@ def twice(patch: pytest.MonkeyPatch) -> None:
     rotary(patch, lambda own, p: tuple(t * FACTOR for t in own(p)))
 
 
+def restarted(patch: pytest.MonkeyPatch) -> None:
+    """Positions that forget the cache."""
+    rotary(patch, lambda own, p: own(p - p[..., :1]))
+
+
+def still(patch: pytest.MonkeyPatch) -> None:
+    """Positions of decode that are 0."""
+    rotary(patch, lambda own, p: own(p * (p.shape[-1] > 1)))
+
+
 def other_base(patch: pytest.MonkeyPatch) -> None:
     """One layer with a base of its own."""
     kind = modeling().LlamaAttention
@@ -144,6 +155,8 @@ def other_base(patch: pytest.MonkeyPatch) -> None:
     [
         (interleaved, 3, "layout interleaved, not half"),
         (late, 3, "positions are off by +1 one position at a time"),
+        (restarted, 3, "positions restart at 0 with a cache"),
+        (still, 3, "positions are always 0 one position at a time"),
         (twice, 3, "attention factor 1.29648, not 1.13863"),
         (other_base, 1, "no scaling, not YaRN scaling, base 500, not 10,000"),
     ],
@@ -284,6 +297,50 @@ def test_a_model_of_ones_own_with_a_function_that_must_be_named() -> None:
         pass
 
 
+def test_a_function_of_one_argument_that_is_named() -> None:
+    """It has its positions from elsewhere."""
+    import torch
+    from torch import nn
+    from torch.nn import functional
+
+    rope = ropecli.Rotary(head_dim=16)
+
+    def turn(x: Any) -> Any:
+        return torch.from_numpy(ropecli.rotate(x, rope))
+
+    class Attention(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.qkv = nn.Linear(64, 192)
+
+        def turned(self, x: Any) -> Any:
+            return turn(x)
+
+        @staticmethod
+        def turned_here(x: Any) -> Any:
+            return turn(x)
+
+        def forward(self, x: Any) -> Any:
+            q, k, v = self.qkv(x).reshape(*x.shape[:2], 3, 4, 16).permute(2, 0, 3, 1, 4)
+            q, k = self.turned_here(q), self.turned_here(x=k)
+            return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    torch.manual_seed(0)
+    model = Attention()
+    with torch.no_grad(), ropecli.watch(model, wrap="turned_here") as seen:
+        model(torch.randn(1, 30, 64))
+    assert [layer.agrees for layer in seen.verdict(rope).layers] == [True]
+
+
+@pytest.mark.parametrize("model_type", ["falcon_h1"])
+def test_a_file_that_transformers_saved(model_type: str, tmp_path: Path) -> None:
+    from transformers import CONFIG_MAPPING
+
+    CONFIG_MAPPING[model_type](num_hidden_layers=2).save_pretrained(tmp_path)
+    assert "__float__" in (tmp_path / "config.json").read_text()
+    assert ropecli.trace(tmp_path).passed
+
+
 def test_pair_lengths_are_those_of_the_projections(llama: Path) -> None:
     """By layer and head, of all heads, from hooks of our own on a model of Transformers."""
     import torch
@@ -300,7 +357,8 @@ def test_pair_lengths_are_those_of_the_projections(llama: Path) -> None:
             )
     with torch.no_grad(), ropecli.watch(model, heads=8) as seen:
         first = model(torch.arange(30)[None], use_cache=True)
-        model(torch.arange(30, 37)[None], past_key_values=first.past_key_values)
+        name = next(name for name in CACHES if name in first)
+        model(torch.arange(30, 37)[None], **{name: first[name]})
     layer = ropecli.load_model(llama).layer()
     assert layer.rotary is not None
     found = seen.chunks(layer.rotary)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.checks.trace.verdict import Trace, judge, text_layers
-from ropecli.checks.trace.watch import watch
+from ropecli.checks.trace.watch import CACHES, watch
 from ropecli.errors import ArgumentError, FileError, RopecliError
 from ropecli.models.load import check_length, compute, describe
 from ropecli.numbers import at_least
@@ -150,7 +150,7 @@ def _build(torch: Any, source: str, keys: Mapping[str, Any], built: str) -> Any:
         msg = f"{source}: model_type {model_type!r} is unknown to {built}"
         raise FileError(msg, "watch a model with code of its own: ropecli.watch")
     try:
-        text = CONFIG_MAPPING[model_type].from_dict(_without_kernels(keys)).get_text_config()
+        text = CONFIG_MAPPING[model_type].from_dict(_readable(dict(keys))).get_text_config()
     except Exception as error:  # foreign code
         msg = f"{built} refuses {source}: {_line(error)}"
         raise FileError(msg) from None
@@ -173,13 +173,21 @@ def _build(torch: Any, source: str, keys: Mapping[str, Any], built: str) -> Any:
     return model
 
 
-def _without_kernels(keys: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys without those that name attention, "org/name" for one to download and run."""
-    return {
-        key: _without_kernels(value) if isinstance(value, dict) else value
-        for key, value in keys.items()
-        if not key.lstrip("_").startswith("attn_implementation")
-    }
+def _readable(value: Any) -> Any:
+    """Return a value of a file as it is read, but for names of code to download and run.
+
+    Transformers saves floats of no JSON number as {"__float__": "NaN"}. Attention is named as
+    "org/name".
+    """
+    if isinstance(value, dict):
+        if value.keys() == {"__float__"}:
+            return float(value["__float__"])
+        return {
+            key: _readable(each)
+            for key, each in value.items()
+            if not str(key).lstrip("_").startswith("attn_implementation")
+        }
+    return [_readable(each) for each in value] if isinstance(value, list) else value
 
 
 def _model_class(config: Any) -> Any:
@@ -255,12 +263,12 @@ def _run(torch: Any, model: Any, expected: Model, length: int | None) -> None:
     total = PREFILL + sum(CHUNKS) + STEPS
     most = min(SIZES["vocab_size"], getattr(model.config, "vocab_size", SIZES["vocab_size"]))
     tokens = torch.randint(2, most, (1, total))
-    cached = "past_key_values" in taken
+    cached = next((name for name in CACHES if name in taken), None)
     cache, at = None, 0
     for count in (PREFILL, *CHUNKS, *[1] * STEPS) if cached else (PREFILL,):
-        given = {"past_key_values": cache, "use_cache": True} if cached else {}
+        given = {cached: cache, "use_cache": True} if cached else {}
         out = model(input_ids=tokens[:, at : at + count], **given)
-        cache, at = getattr(out, "past_key_values", None), at + count
+        cache, at = getattr(out, cached or "", None), at + count
         if cached and cache is None:
             break
     if "position_ids" in taken:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _OFFSET = 0.01  #: Positions; one that is off is off by a half at least.
 _FACTOR = 1e-5  #: Relative difference of two factors that are one, in sums of float32 products.
 _CLOSE = 1e-3  #: Relative difference from which one is named.
+_EXPLAINED = 0.02  #: Of a pair's length; an angle that is off by one position leaves more.
 _EXPECTED = "expected"  #: Name of the candidate.
 ROLES = ("query", "key")
 
@@ -164,6 +166,14 @@ class _Judgement:
             agrees, notes = None, [f"part of a layer, of which nothing is expected: {part}"]
         elif agrees and (module in self.seen.unseen or not all(by_role.values())):
             agrees, notes = None, ["its queries or keys were not seen: name in `wrap` what rotates"]
+        elif agrees and rope is not None and rope.axes > 1 and not self._shows_axes(own):
+            agrees, notes = (
+                None,
+                [
+                    "positions were the same on all axes: call it with position_ids of a grid, "
+                    f"({rope.axes}, batch, sequence)"
+                ],
+            )
         return TracedLayer(
             index=index,
             module=module,
@@ -176,6 +186,10 @@ class _Judgement:
             agrees=agrees,
             note="; ".join(notes) or None,
         )
+
+    def _shows_axes(self, vectors: Sequence[Vectors]) -> bool:
+        """Return whether a position differed from axis to axis in some call."""
+        return any(np.ptp(self.seen.calls[v.call].positions, axis=1).any() for v in vectors)
 
     def _judge(
         self, vectors: Sequence[Vectors], rope: Rotary | None
@@ -194,7 +208,9 @@ class _Judgement:
         for table, group in sorted(groups.items(), key=lambda each: self._reach(each[1])):
             found = self._identify(group, table)
             wrong = _differences(found, table)
-            if wrong and len(group) > 1:
+            if wrong and self._restarts(group, table):
+                wrong = ["positions restart at 0 with a cache"]
+            elif wrong and len(group) > 1:
                 wrong = self._by_call(group, table) or wrong
             notes += [each for each in wrong if each not in notes]
         return found, notes  # of the longest sequences
@@ -209,11 +225,29 @@ class _Judgement:
             part = [v for v in group if (len(self.seen.calls[v.call].kept) == 1) is single]
             if not part or len(part) == len(group):
                 return []
-            wrong.append(", ".join(_differences(self._identify(part, rope), rope)))
+            words = _differences(self._identify(part, rope), rope)
+            if words and self._restarts(part, rope):
+                words = ["positions are always 0" if single else "positions restart at 0"]
+            wrong.append(", ".join(words))
         if wrong[0] == wrong[1]:
             return [wrong[0]] if wrong[0] else []
         where = ("of several positions at once", "one position at a time")
         return [f"{text} {words}" for text, words in zip(wrong, where, strict=True) if text]
+
+    def _restarts(self, group: Sequence[Vectors], rope: Rotary | None) -> bool:
+        """Return whether the expected RoPE explains all calls with positions from 0 in each one."""
+        calls = [self.seen.calls[each.call] for each in group]
+        if rope is None or all(not call.positions[0].any() for call in calls):
+            return False
+        before = joined_calls([(each, each.before) for each in group], rope)
+        after = joined_calls([(each, each.after) for each in group], rope)
+        moved = [replace(call, positions=call.positions - call.positions[0]) for call in calls]
+        try:
+            inputs = validate_inputs(before, after, joined_positions(moved))
+            errors = vector_errors(inputs, rope, inputs.positions)
+        except ArgumentError:
+            return False
+        return float(errors.max()) <= _EXPLAINED
 
     def _identify(self, group: Sequence[Vectors], rope: Rotary | None) -> Identification:
         """Return the RoPE of vectors from several calls; that of another layer if it fits."""
@@ -341,7 +375,7 @@ def _differences(found: Identification, rope: Rotary | None) -> list[str]:
     elif abs(found.position_offset) > _OFFSET:
         wrong.append(f"positions are off by {found.position_offset:+.4g}")
     if found.position_step not in (None, 1.0):
-        wrong.append(f"positions are multiplied by {found.position_step:.6g}")
+        wrong.append(_multiplied(found.position_step))
     rounded = [] if found.precision in FULL else [_rounding_error(found)]
     if any(match.name == _EXPECTED and match.matches for match in found.matches):
         return wrong + rounded
@@ -354,7 +388,29 @@ def _differences(found: Identification, rope: Rotary | None) -> list[str]:
             f"attention factor {rotary.attention_factor:.6g}, not {rope.attention_factor:.6g}"
         )
     wrong += rounded + _table_differences(rotary, rope)
-    return wrong or ["another order of pairs, or other axes"]
+    return wrong or _axis_differences(rotary, rope) or ["another order of pairs, or other axes"]
+
+
+def _axis_differences(rotary: Rotary, rope: Rotary) -> list[str]:
+    """Return how the pairs are shared out to the axes, where that differs."""
+    ours, theirs = ([*each.axis] for each in (rotary, rope))
+    if ours == theirs:
+        return []
+    return [f"axes of the pairs {_runs(ours)}, not {_runs(theirs)}"]
+
+
+def _runs(axes: Sequence[int]) -> str:
+    """Return the lengths of the runs of one axis each, or the number of pairs that take turns."""
+    runs = [len([*group]) for _, group in itertools.groupby(axes)]
+    if len(runs) == len(set(axes)):
+        return "/".join(map(str, runs))
+    return "/".join(str(axes.count(each)) for each in sorted(set(axes))) + " in turns"
+
+
+def _multiplied(step: float) -> str:
+    if abs(step / 2 - 1) <= _CLOSE:
+        return "rotated twice: angles are multiplied by 2"
+    return f"positions are multiplied by {step:.6g}"
 
 
 def _rounding_error(found: Identification) -> str:
@@ -380,6 +436,9 @@ def _table_differences(rotary: Rotary, rope: Rotary) -> list[str]:
         return wrong
     if ours.shape != theirs.shape:
         return []
+    ratios = ours / np.where(theirs == 0, np.inf, theirs)
+    if np.ptp(ratios) <= _CLOSE * ratios.max():
+        return [_multiplied(float(ratios.mean()))]
     pair = int(np.argmin(np.isclose(ours, theirs, rtol=_CLOSE, atol=0)))
     return [f"frequency {ours[pair]:.6g} of pair {pair}, not {theirs[pair]:.6g}"]
 

@@ -39,6 +39,7 @@ _NAMED = re.compile("(?<![A-Za-z])rot|Rot|ROT|rope|Rope|RoPE|ROPE")
 _LARGER = re.compile("Attention|Layer|Block|Model|Transformer")  #: Modules that do more.
 #: Arguments of a model: its tokens, and their positions.
 _TOKENS = ("input_ids", "inputs_embeds", "hidden_states", "tokens", "x")
+CACHES = ("cache", "past_key_values")  #: Its cache: Transformers has the first name from 5.24 on.
 _POSITIONS = ("position_ids", "positions", "input_pos", "start_pos")
 _ROWS = 512  #: Positions of one call that are kept, at most,
 _HEADS = 4  #: of that many heads, where no other number is asked for,
@@ -144,7 +145,7 @@ def watch(model: Any, *, wrap: str | Sequence[str] = (), heads: int = _HEADS) ->
 
     Functions, methods and modules whose names contain "rot" or "rope" are wrapped until the end of
     the block. Positions are those that the model is called with (`position_ids`), or else follow
-    those in its cache (`past_key_values`).
+    those in its cache (`cache` or `past_key_values`).
 
     Args:
         model: A `torch.nn.Module`, such as a model of Transformers.
@@ -169,7 +170,7 @@ def watch(model: Any, *, wrap: str | Sequence[str] = (), heads: int = _HEADS) ->
         functions = list(_functions(model, names))
         for owner, name, function in functions:
             stack.callback(_put, owner, name, function)
-            _put(owner, name, eyes.wrapped(function))
+            _put(owner, name, eyes.wrapped(function, chosen=name in names))
         seen.functions = tuple(sorted({name for _, name, _ in functions}))
         for handle in eyes.hooks():
             stack.callback(handle.remove)
@@ -279,15 +280,21 @@ class _Eyes:
 
     # What rotates.
 
-    def wrapped(self, function: Any) -> Any:
-        """Return a function that is looked at when it is called."""
+    def wrapped(self, function: Any, *, chosen: bool = False) -> Any:
+        """Return a function that is looked at when it is called.
+
+        Args:
+            function: Of the model's code.
+            chosen: True if the caller named it.
+        """
         if isinstance(function, staticmethod):
-            return staticmethod(self.wrapped(function.__func__))
+            return staticmethod(self.wrapped(function.__func__, chosen=chosen))
 
         @functools.wraps(function)
         def call(*given: Any, **named: Any) -> Any:
-            helper = len(given) + len(named) < 2  # rotate_half(x) has no positions
-            if helper or not given or self.rotating or not self._active:
+            # rotate_half(x) has no positions; a function that was chosen may know them by itself.
+            helper = not given or len(given) + len(named) < 2
+            if (helper and not chosen) or self.rotating or not self._active:
                 return function(*given, **named)
             inputs = [
                 (each, self._keep_vectors(each)) for each in self._tensors(given, named.values())
@@ -297,7 +304,7 @@ class _Eyes:
                 result = function(*given, **named)
             finally:
                 self.rotating = False
-            self.rotated += self._match(self._path(given[0]), inputs, result)
+            self.rotated += self._match(self._path(next(iter(given), None)), inputs, result)
             return result
 
         return call
@@ -506,9 +513,10 @@ def _call(given: tuple[Any, ...], named: Mapping[str, Any]) -> Call:
         rows = _array(where).astype(np.float64)
         rows = rows[-3:, 0].T if rows.ndim == 3 else rows.reshape(-1, rows.shape[-1])[0][:, None]
     else:
-        cache, first = named.get("past_key_values"), where
+        caches, first = (named.get(name) for name in CACHES), where
+        count_of = next(filter(None, (getattr(c, "get_seq_length", None) for c in caches)), None)
         with contextlib.suppress(ValueError):  # a cache without attention layers
-            first = where if cache is None else cache.get_seq_length()
+            first = where if count_of is None else count_of()
         rows = np.arange(count, dtype=np.float64)[:, None] + float(first or 0)
     kept = np.arange(count)
     if count > _ROWS:
