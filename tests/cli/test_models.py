@@ -290,6 +290,7 @@ def test_a_context_without_a_model_is_that_of_the_scaling() -> None:
 # Models that are hostile, odd or huge: one line, and never a bug, a hang or a blown-up page.
 
 PLAIN = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
+UNKNOWN = PLAIN | {"model_type": "mystery"}  #: It may have scaling keys for each layer type.
 ODD_NAMES = ("$\\frac{$", "_y", "日本")
 
 
@@ -332,7 +333,7 @@ def test_a_temperature_that_is_no_number_is_refused(here: Path) -> None:
     [
         PLAIN
         | {"model_type": "granite_swa", "layer_rope_theta": [10_000 + i for i in range(65_536)]},
-        PLAIN | {"rope_parameters": {f"kind {i}": {"rope_theta": 1e4} for i in range(30_000)}},
+        UNKNOWN | {"rope_parameters": {f"kind {i}": {"rope_theta": 1e4} for i in range(30_000)}},
         PLAIN | {f"k{i}_config": PLAIN | {"rope_theta": 1e4} for i in range(20_000)},
         PLAIN
         | {
@@ -350,7 +351,7 @@ def test_every_layer_a_kind_of_its_own(config: dict[str, Any], here: Path) -> No
 
 def test_as_many_kinds_as_a_file_may_have(here: Path) -> None:
     kinds = {f"kind {i}": {"rope_type": "default", "rope_theta": 1e4 + i} for i in range(64)}
-    path = saved(here, PLAIN | {"rope_parameters": kinds})
+    path = saved(here, UNKNOWN | {"rope_parameters": kinds})
     assert len(read_json("inspect", path)["result"]["layers"]) == 64
     line = assert_refused("verify", "--model", path)
     assert "(kind 0, kind 1, kind 2, kind 3, kind 4, kind 5, kind 6, kind 7, ...)" in line
@@ -360,7 +361,7 @@ def test_as_many_kinds_as_a_file_may_have(here: Path) -> None:
     "config",
     [
         PLAIN | {"model_type": "m" * 201, "rope_theta": 1e4},
-        PLAIN | {"rope_parameters": {"m" * 201: {"rope_theta": 1e4}}},
+        UNKNOWN | {"rope_parameters": {"m" * 201: {"rope_theta": 1e4}}},
         PLAIN | {"m" * 201 + "_config": PLAIN | {"rope_theta": 1e4}},
     ],
 )
@@ -379,7 +380,7 @@ def test_a_name_of_200_letters(here: Path) -> None:
 def test_pictures_of_odd_names(suffix: str, here: Path) -> None:
     """A letter that is mathematics to Matplotlib, one that hides a label, and no glyph at all."""
     kinds = {name: {"rope_type": "default", "rope_theta": 1e4} for name in ODD_NAMES}
-    odd = saved(here, PLAIN | {"rope_parameters": kinds}, "$\\frac{$.json")
+    odd = saved(here, UNKNOWN | {"rope_parameters": kinds}, "$\\frac{$.json")
     other = saved(here, PLAIN | {"rope_theta": 5e5}, "other.json")
     target = here / f"x{suffix}"
     assert read_stdout("diff", odd, other, "-o", target, code=1)
