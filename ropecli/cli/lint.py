@@ -91,7 +91,7 @@ class LintOptions(FileOptions):
 
         check_target(output, force=self.force, sources=list(self._sources()))
 
-    def fixed(self, report: LintReport) -> LintReport:
+    def fixed(self, report: LintReport, wanted: set[str]) -> LintReport:
         """Return the report with the copy that is to be written.
 
         Raises:
@@ -104,7 +104,7 @@ class LintOptions(FileOptions):
             msg = f"--fix takes one config.json, got {len(report.files)} sources"
             raise ArgumentError(msg)
         (file,) = report.files
-        found = fix(file.source, file.findings, output=self.output)
+        found = fix(file.source, file.findings, wanted=wanted, output=self.output)
         if found.diff:
             self._check(found.output)
         return replace(report, fixed=found)
@@ -203,7 +203,7 @@ def lint(
     if refused and page.form in ("json", "sarif"):
         raise refused[0]
     if page.fix:
-        report = page.fixed(report)
+        report = page.fixed(report, wanted)
     parameters = page.parameters(
         *("rules", "explain", "output_format", "sarif", "fix", "fail_on"),
         sources=names,

@@ -149,7 +149,7 @@ def read_json(path: Path | None) -> dict[str, Any]:
         msg = f"{name} is larger than the {LARGEST >> 20} MiB that a config.json may have"
         raise FileError(msg)
     try:
-        value = json.loads(content, object_pairs_hook=_mark_repeated)
+        value = json.loads(content, object_pairs_hook=mark_repeated)
     except RecursionError:
         msg = f"{name} is nested too deeply for a config.json"
         raise FileError(msg) from None
@@ -175,7 +175,8 @@ class RepeatedKeys(dict[str, Any]):
     repeated: tuple[str, ...] = ()
 
 
-def _mark_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def mark_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of a JSON parser's pairs, marked where a key is repeated."""
     plain = dict(pairs)
     if len(plain) == len(pairs):
         return plain

@@ -211,6 +211,68 @@ def test_a_copy_keeps_the_form_of_the_file() -> None:
     assert Path("new.json").read_text() == text.replace(',\n        "foo": 3', "")
 
 
+#: A file as a person writes it, and what of it is fixed.
+WRITTEN = """{
+  "model_type": "llama",   "hidden_size": 4096, "num_attention_heads":32,
+  "max_position_embeddings": 131072, "name": "\\u00e9 {[", "eos": [1,
+     2, 3 ],
+  "rope_theta": "1e6",
+  "rope_scaling": { "rope_type": "yarn", "facto": 4.0, "foo": [ 1, 2 ],
+    "original_max_position_embeddings": "32768", "low_freq_factor": 1 }
+}
+
+"""
+FIXED = (
+    ('"1e6"', "1000000.0"),
+    ('"facto"', '"factor"'),
+    (', "foo": [ 1, 2 ]', ""),
+    ('"32768"', "32768"),
+    (', "low_freq_factor": 1', ""),
+)
+
+
+def test_every_certain_cure_is_written_and_nothing_else_is_changed() -> None:
+    Path("config.json").write_text(WRITTEN)
+    read_stdout("lint", "config.json", "--fix", "-o", "new.json", "--fail-on", "never")
+    expected = WRITTEN
+    for before, after in FIXED:
+        expected = expected.replace(before, after)
+    assert Path("new.json").read_text() == expected
+    assert [each for each in ropecli.lint("new.json") if each.fix] == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('{"foo": 1, "type": "linear", "factor": 2.0}', '{"type": "linear", "factor": 2.0}'),
+        ('{"type": "linear", "factor": 2.0, "foo": 1}', '{"type": "linear", "factor": 2.0}'),
+        (
+            '{"foo": 1, "bar": 2, "type": "linear", "factor": 2.0}',
+            '{"type": "linear", "factor": 2.0}',
+        ),
+        (
+            '{"type": "linear", "factor": 2.0, "bar": 2, "foo": 1}',
+            '{"type": "linear", "factor": 2.0}',
+        ),
+        ('{"foo": 1}', "{}"),
+        ('{"type": "linear", "factor": null, "facto": 2.0}', '{"type": "linear", "factor": 2.0}'),
+        (
+            '{"type": "linear", "facto": 2.0, "fator": 3.0}',
+            '{"type": "linear", "factor": 2.0}',
+        ),
+        ('{"foo": 1, "type": "linear", "factor": 2.0, "foo": 2}',) * 2,  # R003: which is meant?
+    ],
+)
+def test_a_key_is_removed_with_its_comma_and_renamed_in_place(before: str, after: str) -> None:
+    text = '{{"model_type": "llama", "hidden_size": 512, "num_attention_heads": 8,\n"rope_theta": '
+    text += '1e4, "max_position_embeddings": 4096, "rope_scaling": {}, "x": [1,2]}}'
+    Path("config.json").write_text(text.format(before))
+    read_stdout("lint", "config.json", "--fix", "-o", "new.json", "--fail-on", "never")
+    if before != after:
+        assert Path("new.json").read_text() == text.format(after)
+    assert Path("new.json").exists() is (before != after)
+
+
 def test_nothing_is_written_where_no_cure_is_certain() -> None:
     text = read_stdout("lint", "wrong", "--fix", code=1)
     assert text.endswith("\nNo finding has a cure that is certain: nothing is written.\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import unified_diff
@@ -12,13 +11,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import ArgumentError
-from ropecli.models.lint.readings import changed
-from ropecli.models.source import EXAMPLES, STDIN, is_gguf, locate, read_json
+from ropecli.models.lint.edit import edit
+from ropecli.models.lint.run import lint
+from ropecli.models.source import (
+    EXAMPLES,
+    STDIN,
+    RepeatedKeys,
+    is_gguf,
+    locate,
+    mark_repeated,
+    read_json,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     from ropecli.models.lint.rule import Finding
+
+_MOST_ROUNDS = 32  #: Each fixes a finding at least; more would only take time.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,16 +42,22 @@ class Fixed:
 
 
 def fix(
-    source: str | os.PathLike[str], findings: Iterable[Finding], *, output: Path | None = None
+    source: str | os.PathLike[str],
+    findings: Iterable[Finding],
+    *,
+    wanted: Container[str],
+    output: Path | None = None,
 ) -> Fixed:
     """Return the configuration with those cures of its findings that are certain.
 
     A cure is certain where it changes no reading, such as the removal of a key that no stack
-    reads, or where the file can mean one thing only, such as a misspelt key.
+    reads, or where the file can mean one thing only, such as a misspelt key. Everything else in
+    the file stays as it is written.
 
     Args:
         source: A config.json, or a folder that holds one.
         findings: Those of `ropecli.lint`.
+        wanted: Ids of the rules whose findings are fixed.
         output: Name of the copy; NAME.fixed.json beside the file by default.
 
     Raises:
@@ -53,43 +69,60 @@ def fix(
         name = "standard input" if path is None else path
         msg = f"only a config.json can be fixed, got {name}"
         raise ArgumentError(msg)
-    raw = read_json(path)
-    cured = [each for each in findings if each.fix and _fits(raw, each.fix)]
-    changes = {
-        key: ... if value is None else value for each in cured for key, value in each.fix.items()
-    }
+    raw: Mapping[str, Any] = read_json(path)
     content = path.read_bytes()
-    before = content.decode(json.detect_encoding(content))
-    indent = re.search(r"\n([ \t]+)\S", before)
-    after = before
-    if cured:
-        after = json.dumps(
-            changed(raw, changes),
-            indent=indent[1] if indent else None,
-            ensure_ascii=before.isascii(),
-        )
-        after += "\n" * before.endswith("\n")
+    before = after = content.decode(json.detect_encoding(content))
+    rules: list[str] = []
+    for _ in range(_MOST_ROUNDS):
+        changes, cured = _certain_changes(raw, findings)
+        if not changes:
+            break
+        after = edit(after, changes)
+        raw = json.loads(after, object_pairs_hook=mark_repeated)
+        rules += cured
+        # An error that is fixed may have hidden another: a file that is refused is read no further.
+        findings = [each for each in lint(raw) if each.rule in wanted]
     if output is None:
         folder = Path() if path.parent == EXAMPLES else path.parent
         output = folder / f"{path.stem}.fixed.json"
     lines = unified_diff(
         before.splitlines(), after.splitlines(), str(path), str(output), n=1, lineterm=""
     )
-    return Fixed(
-        output=output,
-        text=after,
-        diff=tuple(lines),
-        rules=tuple(dict.fromkeys(each.rule for each in cured)),
-    )
+    return Fixed(output=output, text=after, diff=tuple(lines), rules=tuple(dict.fromkeys(rules)))
+
+
+def _certain_changes(
+    raw: Mapping[str, Any], findings: Iterable[Finding]
+) -> tuple[dict[str, object], list[str]]:
+    """Return values by dotted path, `...` to remove a key, and the rules that they are of.
+
+    Of two cures of the same key, only the first.
+    """
+    changes: dict[str, object] = {}
+    rules = []
+    for each in findings:
+        if each.fix and not changes.keys() & each.fix.keys() and _fits(raw, each.fix):
+            changes |= {key: ... if v is None else v for key, v in each.fix.items()}
+            rules.append(each.rule)
+    return changes, rules
 
 
 def _fits(raw: Mapping[str, Any], cure: Mapping[str, Any]) -> bool:
-    """Return whether the objects of a cure's paths are there, and the keys that it removes."""
+    """Return whether the objects of a cure's paths are there once, and the keys that it removes."""
     for path, value in cure.items():
         place: Any = raw
         *outer, last = path.split(".")
         for name in outer:
-            place = place.get(name) if isinstance(place, Mapping) else None
+            place = None if _is_repeated(place, name) else place.get(name)
         if not isinstance(place, Mapping) or (value is None and last not in place):
             return False
+        if _is_repeated(place, last):
+            return False
     return True
+
+
+def _is_repeated(place: object, name: str) -> bool:
+    """True if a key is in an object more than once, or is not that of an object."""
+    if not isinstance(place, Mapping):
+        return True
+    return isinstance(place, RepeatedKeys) and name in place.repeated

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import RopecliError
 from ropecli.models import config
-from ropecli.models.lint.fix import Fixed
 from ropecli.models.lint.rule import LEVELS, Finding, rules
 from ropecli.models.lint.subjects import File, Header, Part, entries
 from ropecli.models.lint.values import value_or_none
@@ -24,6 +23,7 @@ from ropecli.results import Drawable, Result
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
+    from ropecli.models.lint.fix import Fixed
     from ropecli.models.model import Model
     from ropecli.models.settings import Settings
 
@@ -194,7 +194,7 @@ def _apply_rules(subjects: list[object]) -> tuple[Finding, ...]:
         if isinstance(subject, rule.of)
         for hit in islice(rule.judge(subject), MOST_HITS)
     ]
-    # R001 would only repeat an error that names the cause.
+    # R001 would only repeat an error that names the cause, unless it knows a cure of its own.
     if any(finding.level == "error" and finding.rule != UNCOMPUTABLE for finding in found):
-        found = [finding for finding in found if finding.rule != UNCOMPUTABLE]
+        found = [finding for finding in found if finding.rule != UNCOMPUTABLE or finding.fix]
     return tuple(sorted(found, key=lambda finding: LEVELS.index(finding.level)))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from helpers import for_each
-from models.configs import QWEN3_VL
+from models.configs import QWEN3_VL, published
 from models.stacks.measured import lines
 
 from ropecli import load_model
 from ropecli.models.lint import lint
 from ropecli.models.lint.rule import LEVELS
+from ropecli.models.source import EXAMPLES
 
 #: The lowest level that will do; every finding will do for what cannot be seen.
 WANTED = {
@@ -44,6 +46,113 @@ def test_a_mistake_is_found_at_the_level_that_is_wanted(name: str) -> None:
 def test_a_sound_file_gets_no_error_and_no_false_warning(name: str) -> None:
     found = [finding for finding in lint(SOUND[name]) if finding.level != "note"]
     assert {finding.rule for finding in found} == set(DESERVED.get(name, {})), found
+
+
+#: Defects that were measured on purpose, and files that Transformers refuses, by their names.
+PLANTED = {
+    "edge:llama3 low>high": "R050",
+    "linear missing factor": "R018",
+    "llama3 low 0": "R001",
+    "llama3 low>high": "R050",
+    "longrope phi3 type su": "R001",
+    "longrope phi3 type yarn": "R001",
+    "longrope wrong length": "R040",
+    "mistake-yarn": "R012",
+    "nemotron": "R001",
+    "nemotron rope_percent": "R001",
+    "rope_type null": "R001",
+    "string factor": "R001",
+    "theta null": "R001",
+    "type null": "R001",
+    "yarn attention_factor 0.0": "R027",
+    "yarn betas swapped": "R035",
+    "yarn share leaves odd": "R001",
+    # The text model of Qwen2.5-VL in a class that has no axes.
+    "G:sgl-project/SpecForge:configs/qwen2-5-vl-7b-eagle3.json": "R001",
+    "G:sgl-project/SpecForge:configs/qwen2.5-vl-32b-eagle3.json": "R001",
+}
+STACKS = ("transformers", "vllm", "mlx_lm", "llama_cpp_config", "remote_code")
+MEASURED = {
+    f"{stack}: {line.get('source', line.get('name'))}": line
+    for stack in STACKS
+    for line in lines(stack)
+    if "refused_by_transformers" not in line
+}
+CORPUS = {
+    **{name: line["config"] for name, line in MEASURED.items()},
+    **{f"published: {name}": entry["config"] for name, entry in published().items()},
+    **{f"example: {path.stem}": json.loads(path.read_text()) for path in EXAMPLES.glob("*.json")},
+}
+
+
+@for_each("name", CORPUS)
+def test_no_rule_of_level_error_fires_on_a_sound_file(name: str) -> None:
+    found = {finding.rule for finding in lint(CORPUS[name]) if finding.level == "error"}
+    planted = PLANTED.get(name.partition(": ")[2])
+    assert found == ({planted} if planted else set())
+
+
+ORIGINAL = "original_max_position_embeddings"
+
+
+def without_original(keys: dict[str, Any]) -> dict[str, Any]:
+    """Return a configuration without its original lengths."""
+    return {
+        name: without_original(value) if isinstance(value, dict) else value
+        for name, value in keys.items()
+        if name != ORIGINAL
+    }
+
+
+@for_each("name", [name for name, keys in CORPUS.items() if ORIGINAL in json.dumps(keys)])
+def test_no_stack_both_refuses_a_file_and_takes_a_length(name: str) -> None:
+    for finding in lint(without_original(CORPUS[name])):
+        if finding.rule == "R023":
+            takes, *refused = finding.message.split("The file is refused by ")
+            both = [s for s in ("Transformers", "vllm", "llama.cpp", "mlx-lm") if s in takes]
+            assert not [s for s in both for text in refused if s in text], finding.message
+
+
+def test_the_default_of_a_class_is_the_original_length_that_is_said() -> None:
+    (finding,) = (
+        f for f in lint(without_original(CORPUS["example: phi-4-mini"])) if f.rule == "R023"
+    )
+    assert "take the default of model_type phi3, 4,096, instead." in finding.message
+
+
+#: SmolLM2 135M: SmolLM and SmolLM2 are the only ones with this key.
+SMOLLM2: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 576,
+    "num_hidden_layers": 30,
+    "num_attention_heads": 9,
+    "num_key_value_heads": 3,
+    "max_position_embeddings": 8192,
+    "rope_interleaved": False,
+    "rope_scaling": None,
+    "rope_theta": 100_000,
+}
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        SMOLLM2,
+        SMOLLM2 | {"rope_interleaved": True},  # llama has no axes that take turns
+        QWEN3_VL | {"mrope_interleavd": False},  # its class reads neither
+        SMOLLM2 | {"rope_theta": None, "rope_thet": 10_000.0} | {"rope_parameters": None},
+    ],
+)
+def test_a_key_without_effect_under_the_right_name_is_not_misspelt(keys: dict[str, Any]) -> None:
+    keys = {name: value for name, value in keys.items() if value is not None}
+    assert [each for each in lint(keys) if each.level == "error"] == []
+
+
+def test_a_misspelling_needs_an_effect_under_the_right_name() -> None:
+    scaling = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32_768}
+    for value, wanted in ((64, "R010"), (32, "R011")):  # 32 is the default of beta_fast
+        found = lint(LLAMA | {"rope_scaling": scaling | {"beta_fst": value}})
+        assert [each.rule for each in found if each.key.endswith("beta_fst")] == [wanted]
 
 
 LLAMA = MISTAKES["LLAMA31: factor missing"]["config"]

@@ -74,7 +74,11 @@ _FILLED_IN = ("rope_theta", "rope_type", "type", "original_max_position_embeddin
     cure="Correct the name.",
 )
 def misspelt_at_the_top(part: Part) -> Iterator[Hit]:
-    """A key at the top level that is one or two letters off a key of rotary embeddings."""
+    """A key at the top level that is one or two letters off a key of rotary embeddings.
+
+    Only where that one is missing and would have an effect: the model's class reads it, and the
+    value is not its default. SmolLM's `rope_interleaved` is no `mrope_interleaved`.
+    """
     for name in islice(part.config, MOST_NAMES):
         right = intended_name(name) if name not in TOP else None
         if right is not None and not part.given(right):
@@ -92,23 +96,35 @@ def misspelt_at_the_top(part: Part) -> Iterator[Hit]:
     threads=("deepseek-ai/DeepSeek-R1#684",),
 )
 def misspelt(entry: Entry) -> Iterator[Hit]:
-    """A scaling key that is one or two letters off one that the rope type reads."""
-    rope_type = entry.rope_type
-    known = of_any_type() if rope_type is None else of_type(rope_type)
+    """A scaling key that is one or two letters off one that the rope type reads.
+
+    Only where it would have an effect under that name.
+    """
     for name in islice(entry.values, MOST_NAMES):
-        right = None if _is_read(name) else intended_name(name, sorted(known | {"rope_type"}))
-        if right is not None and not entry.has(right):
-            yield from _rightly_named(
-                entry.part, entry.key(name), entry.key(right), entry.values[name]
-            )
+        yield from _misspelling(entry, name)
+
+
+def _misspelling(entry: Entry, name: str) -> Iterator[Hit]:
+    known = of_any_type() if entry.rope_type is None else of_type(entry.rope_type)
+    right = None if _is_read(name) else intended_name(name, sorted(known | {"rope_type"}))
+    if right is not None and not entry.has(right):
+        yield from _rightly_named(entry.part, entry.key(name), entry.key(right), entry.values[name])
 
 
 def _rightly_named(part: Part, key: str, right: str, value: object) -> Iterator[Hit]:
-    """Yield what the key would do under its right name, unless a stack reads it as it is."""
+    """Yield what the key would do under its right name, unless that is nothing.
+
+    No stack may read it as it is. The context alone rotates nothing, and every class reads it. A
+    scaling key is one of its rope type, even where every stack refuses the file for another reason.
+    """
     if any(part.effects({key: ...}).values()):
         return
-    texts = {s: text for s, text in part.effects({key: ..., right: value}).items() if text}
+    effects = part.effects({key: ..., right: value})
+    texts = {stack: text for stack, text in effects.items() if text}
     name = right.rpartition(".")[2]
+    refused = not effects and not part.name and name not in TOP
+    if not texts and not refused and name != "max_position_embeddings":
+        return
     renamed = f" Under that name, {by_stack(texts)}." if texts else ""
     yield Hit(
         key,
@@ -129,13 +145,10 @@ def _rightly_named(part: Part, key: str, right: str, value: object) -> Iterator[
 )
 def unread(entry: Entry) -> Iterator[Hit]:
     """A scaling key that no rope type has, and that is not a misspelling of one."""
-    rope_type = entry.rope_type
-    known = of_any_type() if rope_type is None else of_type(rope_type)
     for name in islice(entry.values, MOST_NAMES):
-        if _is_read(name) or name == "attn_factor":
+        if _is_read(name) or name == "attn_factor" or any(_misspelling(entry, name)):
             continue
-        right = intended_name(name, sorted(known | {"rope_type"}))
-        if (right is None or entry.has(right)) and not any(entry.effects(**{name: ...}).values()):
+        if not any(entry.effects(**{name: ...}).values()):
             without = f"It has no effect in {listed(MEASURED)}."
             yield Hit(entry.key(name), without, fix={entry.key(name): None})
 

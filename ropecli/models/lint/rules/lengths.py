@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ropecli.models.lint.readings import FIRST, by_stack, listed
+from ropecli.models.lint.readings import by_stack, listed
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import BY_ORIGINAL, ORIGINAL, Entry
 from ropecli.models.lint.values import shown, whole
@@ -79,9 +79,9 @@ def short_of(entry: Entry) -> Iterator[Hit]:
     "warning",
     "no original length",
     of=Entry,
-    why="Transformers uses max_position_embeddings instead. If that is the stretched length "
-    "already, YaRN's ramp covers other pairs, llama3 does not slow the pairs that it should, and "
-    "LongRoPE never leaves its short list.",
+    why="Most stacks use max_position_embeddings instead, some the default of the class. If "
+    "that is the stretched length already, YaRN's ramp covers other pairs, llama3 does not slow "
+    "the pairs that it should, and LongRoPE never leaves its short list.",
     cure="Add original_max_position_embeddings: the length before scaling.",
     threads=("huggingface/transformers#38224", "NVIDIA/Megatron-LM#1418"),
 )
@@ -90,16 +90,21 @@ def no_original(entry: Entry) -> Iterator[Hit]:
     if entry.rope_type not in BY_ORIGINAL or entry.original is not None or not entry.values:
         return
     context, factor = entry.part.context, entry.number("factor")
-    texts = {} if context is None else entry.effects(**{ORIGINAL: context})
-    same = [stack for stack, text in texts.items() if not text]
-    taken = "nothing" if context is None else f"max_position_embeddings, {context:,},"
-    message = f"{listed(same or [FIRST])} take {taken} instead."
-    if entry.part.refusals:
-        message += f" The file is refused by {listed(entry.part.refusals)}."
-    if context is not None and factor is not None and factor > 1:
-        message += f" That is wrong if the model was trained on {shown(context / factor)}."
-        message += _describe_error(entry, context, factor)
-    yield Hit(entry.key(ORIGINAL), message)
+    refused = entry.part.refusals
+    used = context if entry.settings is None else entry.settings.original_context_length
+    texts = {} if used is None else entry.effects(**{ORIGINAL: used})
+    same = [stack for stack, text in texts.items() if not text and stack not in refused]
+    said = []
+    if same:
+        default = f"the default of model_type {entry.part.keys.architecture.model_type}"
+        what = "max_position_embeddings" if used == context else default
+        said.append(f"{listed(same)} {'take' if same[1:] else 'takes'} {what}, {used:,}, instead.")
+    if refused:
+        said.append(f"The file is refused by {listed(refused)}.")
+    if same and context is not None and used == context and factor is not None and factor > 1:
+        said.append(f"That is wrong if the model was trained on {shown(context / factor)}.")
+        said.append(_describe_error(entry, context, factor))
+    yield Hit(entry.key(ORIGINAL), " ".join(filter(None, said)) or "No stack has a value for it.")
 
 
 def _describe_error(entry: Entry, context: int, factor: float) -> str:
@@ -110,7 +115,7 @@ def _describe_error(entry: Entry, context: int, factor: float) -> str:
         return ""
     ratio = as_is.inv_freq / meant.inv_freq
     worst = int(abs(ratio - 1).argmax())
-    return f" Pair {worst} then rotates {shown(float(ratio[worst]))} times as fast as it should."
+    return f"Pair {worst} then rotates {shown(float(ratio[worst]))} times as fast as it should."
 
 
 @rule(
