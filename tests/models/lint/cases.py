@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 from models.configs import GPT_OSS
 from models.gguf.writer import BF16, Tensor, float32, model
 
@@ -112,6 +113,7 @@ def llama(**keys: object) -> dict[str, object]:
 _ORIGINAL = "original_max_position_embeddings"
 _LINEAR: Json = {"rope_type": "linear", "factor": 8.0}
 _DYNAMIC: Json = {"type": "dynamic", "factor": 4.0}
+_STATIC: Json = {"type": "dynamic", "factor": 1.0}
 _MROPE: Json = {"mrope_section": [16, 24, 24]}
 _SECTION = "rope_scaling.mrope_section"
 
@@ -182,6 +184,16 @@ CASES: dict[str, Case] = {
         "rope_theta",
         config(model_type="my_model", rope_theta=None, partial_rotary_factor=0.5),
         config(model_type="my_model"),
+    ),
+    "R068": Case(
+        "layer_types",
+        config(num_hidden_layers=2, layer_types=["full_attention", "full_attn"]),
+        config(num_hidden_layers=2, layer_types=["full_attention"] * 2),
+    ),
+    "R122": Case(
+        "rope_scaling.rope_theta",
+        config(rope_theta=None, num_hidden_layers=2, rope_scaling={**YARN, "rope_theta": 5e5}),
+        config(rope_scaling={**YARN, "rope_theta": 5e5}),
     ),
     "R092": Case(
         "rope_theta",
@@ -284,6 +296,11 @@ CASES: dict[str, Case] = {
             "R020": ("factor", _LINEAR | {"factor": 0.25}, _LINEAR | {"factor": 1.0}),
             "R024": (_ORIGINAL, LLAMA3 | {_ORIGINAL: 131_072}, YARN | {_ORIGINAL: 131_072}),
             "R025": (_ORIGINAL, _DYNAMIC | {_ORIGINAL: 4096}, _DYNAMIC | {_ORIGINAL: 131_072}),
+            "R121": (
+                "factor",
+                _DYNAMIC | {"factor": 1.0},
+                _DYNAMIC | {"alpha": 8.0, "factor": 1.0},
+            ),
             "R026": ("type", _DYNAMIC, _DYNAMIC | {"alpha": 1000.0}),
             "R070": (
                 "mrope_section",
@@ -405,6 +422,27 @@ _LONG = of_architecture("phi3", **{_TYPE: "longrope"})
 _LISTS = {f"rope_factors_{name}.weight": float32([1.0] * 32) for name in ("long", "short")}
 _FREQS = {"rope_freqs.weight": float32([1.0] * 31 + [8.0])}
 _NARROW = {"rope_freqs.weight": Tensor((32,), BF16, b"\x80\x3f" * 32)}
+
+
+def llama3_scale(base: float, dim: int) -> list[float]:
+    """Factors of the frequencies of Llama 3.1: 1/8 below one turn in 8,192 positions, 1 above 4."""
+    scales = []
+    for i in range(dim // 2):
+        turns = 8192 * base ** (-2 * i / dim) / (2 * np.pi)
+        share = min(max((turns - 1) / 3, 0), 1)
+        scales.append((1 - share) / 8 + share)
+    return scales
+
+
+_RECIPROCAL = {"rope_freqs.weight": float32([1.0] * 31 + [0.125])}
+_LLAMA3_FREQS = float32(1 / np.asarray(llama3_scale(5e5, 64)))
+_COUNT = "rope.dimension_count"
+_GEMMA3_LINEAR: Json = {_TYPE: "linear", _FACTOR: 8.0}
+_PHI3 = of_architecture("phi3", **{_TYPE: "longrope", _CONTEXT: 4096})
+_PHI3_SET = _PHI3 | {"phi3.rope.scaling.attn_factor": 1.04}
+_UP, _ONES = float32([1.0 + i for i in range(32)]), float32([1.0] * 32)
+_RISING = {"rope_factors_long.weight": _UP, "rope_factors_short.weight": _ONES}
+_EXCHANGED = {"rope_factors_long.weight": _ONES, "rope_factors_short.weight": _UP}
 GGUF_CASES: dict[str, GgufCase] = {
     "R103": GgufCase("general.architecture", of_architecture("my_arch"), llama()),
     **of_gguf(
@@ -429,7 +467,18 @@ GGUF_CASES: dict[str, GgufCase] = {
         {"R107": (_SECTIONS, {_SECTIONS: [16, 24, 24, 0]}, {_SECTIONS: [8, 12, 12, 0]})}, "qwen2vl"
     ),
     **of_gguf({"R114": (_MULTIPLIER, GGUF_YARN, GGUF_YARN | {_MULTIPLIER: 0.1})}, "deepseek2"),
+    **of_gguf({"R124": (_FACTOR, {}, _GEMMA3_LINEAR)}, "gemma3", context_length=131_072),
+    **of_gguf({"R123": (_COUNT, {_COUNT: None}, {_COUNT: 16})}, "gptneox"),
     # Tensors make the difference.
+    "R125": GgufCase("rope_freqs.weight", llama(), llama(), (_RECIPROCAL, _FREQS)),
+    "R126": GgufCase(
+        f"llama.{_BASE}",
+        llama(**{_BASE: 10_000.0}),
+        llama(),
+        ({"rope_freqs.weight": _LLAMA3_FREQS}, {"rope_freqs.weight": _LLAMA3_FREQS}),
+    ),
+    "R127": GgufCase("phi3.rope.scaling.attn_factor", _PHI3, _PHI3_SET, (_LISTS, _LISTS)),
+    "R128": GgufCase("rope_factors_short.weight", _PHI3, _PHI3, (_EXCHANGED, _RISING)),
     "R110": GgufCase(
         f"llama.{_BASE}", llama(context_length=131_072), llama(context_length=131_072), ({}, _FREQS)
     ),

@@ -285,3 +285,113 @@ def test_a_length_of_full_layers_is_compared_where_sliding_ones_come_first() -> 
     }
     (finding,) = [each for each in lint(config) if each.rule == "R005"]
     assert finding.key == "rope_scaling.original_max_position_embeddings"
+
+
+def example(name: str, **keys: Any) -> dict[str, Any]:
+    """Return an example of the package with other keys."""
+    return CORPUS[f"example: {name}"] | keys
+
+
+GEMMA3_27B = example(
+    "gemma-3-4b",
+    hidden_size=5376,
+    num_hidden_layers=62,
+    num_attention_heads=32,
+    head_dim=128,
+)
+PHI2: dict[str, Any] = {
+    "model_type": "phi",
+    "hidden_size": 2560,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "max_position_embeddings": 2048,
+    "partial_rotary_factor": 0.4,
+    "rope_theta": 10_000.0,
+}
+NEMO: dict[str, Any] = {
+    "model_type": "mistral",
+    "hidden_size": 5120,
+    "num_hidden_layers": 40,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "max_position_embeddings": 128_000,
+    "rope_theta": 1_000_000.0,
+}
+HUNYUAN: dict[str, Any] = {
+    "model_type": "hunyuan_v1_dense",
+    "hidden_size": 4096,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "head_dim": 128,
+    "max_position_embeddings": 32_768,
+    "rope_theta": 10_000.0,
+    "rope_scaling": {"type": "dynamic", "alpha": 1000.0, "factor": 1.0},
+}
+LINEAR: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "max_position_embeddings": 16_384,
+    "rope_theta": 20_000.0,
+    "rope_scaling": {"type": "linear", "factor": 4.0, ORIGINAL: 4096},
+}
+DEEPSEEK_CODER = LINEAR | {
+    "rope_theta": 100_000,
+    "rope_scaling": {"type": "linear", "factor": 4.0},
+}
+QWEN = example("qwen2.5-7b")
+SCALED_VL = {"type": "yarn", "factor": 4.0, ORIGINAL: 32_768}
+#: Each mistake: a sound file, other keys, and the rule that finds it.
+MEANT: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    (GEMMA3_27B, {"rope_scaling": None}, "R005"),
+    (PHI2, {"partial_rotary_factor": 0.5}, "R005"),
+    (LINEAR, {"rope_scaling": LINEAR["rope_scaling"] | {"factor": 2.0}}, "R021"),
+    (DEEPSEEK_CODER, {"rope_scaling": {"type": "linear", "factor": 2.0}}, "R005"),
+    (
+        example("llama-3.2-1b"),
+        {"rope_scaling": example("llama-3.2-1b")["rope_scaling"] | {"factor": 8.0}},
+        "R005",
+    ),
+    (
+        example("qwen2-vl-7b"),
+        {"rope_scaling": SCALED_VL, "max_position_embeddings": 131_072},
+        "R005",
+    ),
+    (HUNYUAN, {"rope_scaling": {"type": "dynamic", "factor": 1.0}}, "R121"),
+    (
+        example("gpt-oss-20b"),
+        {"layer_types": ["sliding_attention", "full_attn"] * 12},
+        "R068",
+    ),
+    (example("deepseek-v3"), {"qk_rope_head_dim": 128}, "R005"),
+    (NEMO, {"head_dim": None}, "R005"),
+    (QWEN, {"rope_theta": 10_000.0}, "R005"),
+    (example("phi-4-mini"), {ORIGINAL: None}, "R023"),
+]
+
+
+@for_each("sound, keys, rule", MEANT)
+def test_a_value_that_no_released_file_has_is_found_and_the_released_is_not(
+    sound: dict[str, Any], keys: dict[str, Any], rule: str
+) -> None:
+    wrong = {name: value for name, value in (sound | keys).items() if value is not None}
+    assert rule in {each.rule for each in lint(wrong) if each.level != "note"}
+    assert {each.rule for each in lint(sound) if each.level != "note"} == set()
+
+
+def test_a_base_inside_the_older_form_is_found_where_a_stack_misses_it() -> None:
+    inside = example("llama-3.1-8b", rope_theta=None)
+    inside["rope_scaling"] = inside["rope_scaling"] | {"rope_theta": 500_000.0}
+    del inside["rope_theta"]
+    (finding,) = [each for each in lint(inside) if each.rule == "R122"]
+    assert "mlx-lm" in finding.message
+    assert "R122" not in {each.rule for each in lint(inside | {"rope_theta": 500_000.0})}
+
+
+@pytest.mark.parametrize("context", [4096, 131_072])
+def test_a_math_model_of_qwen_keeps_its_base(context: int) -> None:
+    """Qwen2.5-Math has 10000 and 4,096 positions, its distilled model 131,072."""
+    found = lint(QWEN | {"rope_theta": 10_000.0, "max_position_embeddings": context})
+    assert "R005" not in {each.rule for each in found}

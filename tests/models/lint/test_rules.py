@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from helpers import ROOT, slow_rows
 from models.configs import RELEASED, published
-from models.gguf.writer import gguf, saved
+from models.gguf.writer import float32, gguf, saved
 from models.lint.cases import (
     CASES,
     GGUF_CASES,
@@ -20,6 +20,7 @@ from models.lint.cases import (
     Json,
     config,
     llama,
+    llama3_scale,
     nested,
     of_architecture,
     scaled,
@@ -316,6 +317,36 @@ def test_factors_of_llama_cpp(
 ) -> None:
     (finding,) = [e for e in lint(saved(tmp_path, gguf(header))) if e.rule == rule_id]
     assert finding.message == message
+
+
+@pytest.mark.parametrize("architecture", ["gptneox", "phi2"])
+def test_an_architecture_whose_converter_writes_no_base_lacks_none(
+    architecture: str, tmp_path: Path
+) -> None:
+    header = of_architecture(architecture, rope__freq_base=None, rope__dimension_count=16)
+    assert lint(saved(tmp_path, gguf(header))) == ()
+
+
+@pytest.mark.parametrize("kind", ["linear", "yarn"])
+def test_a_factor_of_0_is_none(kind: str, tmp_path: Path) -> None:
+    keys = {"rope.scaling.type": kind, "rope.scaling.original_context_length": 8192}
+    for factor, fired in ((0.0, {"R101"}), (2.0, set())):
+        header = llama(**keys | {"rope.scaling.factor": factor})
+        found = {each.rule for each in lint(saved(tmp_path, gguf(header)))}
+        assert found & {"R101"} == fired
+
+
+@pytest.mark.parametrize(("dim", "base"), [(64, 5e5), (128, 5e5), (128, 1e6)])
+def test_divisors_are_those_of_their_own_base(dim: int, base: float, tmp_path: Path) -> None:
+    tensors = {"rope_freqs.weight": float32([1 / each for each in llama3_scale(base, dim)])}
+    sizes = {"attention.key_length": dim, "rope.dimension_count": dim}
+    for used in (base, 1e4, 4e5):
+        header = llama(**sizes | {"rope.freq_base": used})
+        found = [
+            each for each in lint(saved(tmp_path, gguf(header, tensors))) if each.rule == "R126"
+        ]
+        assert bool(found) is (used != base)
+        assert all(f"those of base {base:,.0f}, " in each.message for each in found)
 
 
 # The context that a base holds, which the analysis finds in another way.

@@ -194,6 +194,28 @@ def two_bases(entry: Entry) -> Iterator[Hit]:
 
 
 @rule(
+    "R122",
+    "warning",
+    "a base only among the scaling keys of the older form",
+    of=Entry,
+    why="In rope_scaling, Transformers 5 reads rope_theta as in rope_parameters. Code of the older "
+    "form looks for it at the top, and silently takes its own default.",
+    cure="Write rope_theta at the top as well.",
+)
+def base_inside(entry: Entry) -> Iterator[Hit]:
+    """`rope_theta` in `rope_scaling` and nowhere else, where a stack does not find it."""
+    part = entry.part
+    if part.holder != "rope_scaling" or not entry.has("rope_theta") or entry.nested:
+        return
+    if part.given("rope_theta"):
+        return
+    effects = part.effects({part.key("rope_theta"): entry.values["rope_theta"]})
+    texts = {stack: text for stack, text in effects.items() if text}
+    if texts:
+        yield Hit(entry.key("rope_theta"), f"With the same at the top, {by_stack(texts)}.")
+
+
+@rule(
     "R095",
     "warning",
     "rope_scaling and rope_parameters",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
+from ropecli.models.gguf import converter
 from ropecli.models.gguf.architectures import architecture
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import Header
-from ropecli.models.lint.values import numbers, shown, value_or_none
+from ropecli.models.lint.values import number, numbers, shown, value_or_none
 from ropecli.models.stacks.llama_cpp import LLAMA_CPP
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ _WHOLE = ("llama", "deci", "falcon", "llama-embed")
 _FREQS = "rope_freqs.weight"
 _LISTS = ("rope_factors_long.weight", "rope_factors_short.weight")
 _NARROW = {1: "F16", 30: "BF16"}
+_LLAMA3_LOW, _LLAMA3_HIGH, _LLAMA3_ORIGINAL = 1.0, 4.0, 8192  #: Of every model with the tensor.
+_SAME_BASE = 0.01  #: Relative; divisors are float32.
 
 
 @rule(
@@ -54,9 +57,10 @@ def no_type(header: Header) -> Iterator[Hit]:
     cure="Add rope.scaling.factor.",
 )
 def no_factor(header: Header) -> Iterator[Hit]:
-    """Scaling type linear or yarn, and no factor."""
-    if header.scaling in {"linear", "yarn"} and header.factor is None:
-        yield Hit(header.key(FACTOR), f"Type {header.scaling} has no effect without it.")
+    """Scaling type linear or yarn, and no factor, or a factor of 0."""
+    if header.scaling in {"linear", "yarn"} and not header.factor:
+        missing = "without it" if header.factor is None else "with 0, which counts as 1"
+        yield Hit(header.key(FACTOR), f"Type {header.scaling} has no effect {missing}.")
 
 
 @rule(
@@ -70,12 +74,41 @@ def no_factor(header: Header) -> Iterator[Hit]:
     threads=("ggml-org/llama.cpp#2768", "ggml-org/llama.cpp#3090", "LostRuins/koboldcpp#426"),
 )
 def no_base(header: Header) -> Iterator[Hit]:
-    """A rotation that needs `rope.freq_base`, and no such key."""
+    """A rotation that needs `rope.freq_base`, and no such key.
+
+    Not in architectures such as gptneox, whose converter never writes one.
+    """
     name = header.key("rope.freq_base")
+    written = [facts.get("writes", ("base",)) for facts in _converted(header)]
+    if written and not any("base" in names for names in written):
+        return
     if header.get("rope.freq_base") is None and any(
         name in sentence for settings in header.settings for sentence in settings.assumed
     ):
         yield Hit(name, "llama.cpp uses 10000; no key confirms it.")
+
+
+def _converted(header: Header) -> list[Mapping[str, Any]]:
+    """Return what the converter writes, for each model_type that it gives the architecture."""
+    return [facts for facts in converter.table().values() if facts["arch"] == header.architecture]
+
+
+@rule(
+    "R123",
+    "warning",
+    "no dimension_count",
+    of=Header,
+    why="In these architectures a part of each head rotates, and the converter always writes its "
+    "size. Without it llama.cpp rotates the whole head.",
+    cure="Convert again, or write rope.dimension_count: head dim times the share.",
+)
+def no_count(header: Header) -> Iterator[Hit]:
+    """No `rope.dimension_count` in an architecture whose converter writes a share of the head."""
+    facts = _converted(header)
+    shared = bool(facts) and all(each.get("count") == "share" for each in facts)
+    if shared and header.get("rope.dimension_count") is None:
+        head = f", {header.dim} coordinates" if header.dim else ""
+        yield Hit(header.key("rope.dimension_count"), f"llama.cpp rotates the whole head{head}.")
 
 
 @rule(
@@ -292,6 +325,136 @@ def no_divisors(header: Header) -> Iterator[Hit]:
             f"{header.context:,} positions at base 500,000 without rope_freqs.weight: the "
             "slowest pairs rotate 8 times as fast as in Llama 3.1.",
         )
+
+
+@rule(
+    "R124",
+    "warning",
+    "a Gemma 3 without its scaling",
+    of=Header,
+    why="Gemma 3 of 4B, 12B and 27B has a linear factor of 8 in its full-attention blocks. Without "
+    "it they rotate 8 times too fast.",
+    cure="Convert again, from a config.json with its rope_scaling.",
+)
+def no_linear(header: Header) -> Iterator[Hit]:
+    """Architecture gemma3 with a context of 131,072 and no factor."""
+    plain = header.factor in {None, 0, 1}
+    if header.architecture == "gemma3" and plain and (header.context or 0) >= 131_072:
+        yield Hit(header.key(FACTOR), f"{header.context:,} positions without the factor of 8.")
+
+
+@rule(
+    "R125",
+    "warning",
+    "divisors below 1",
+    of=Header,
+    why="rope_freqs divides frequencies. Below 1 pairs rotate faster than without it, beyond the "
+    "angles of training: the tensor holds reciprocals.",
+    cure="Convert again: the tensor holds divisors, 8 for a pair that is slowed 8 times.",
+)
+def reciprocal(header: Header) -> Iterator[Hit]:
+    """A `rope_freqs.weight` with a value above 0 and below 1."""
+    divisors = _divisors(header)
+    below = [value for value in divisors if 0 < value < 1]
+    if below:
+        fastest = shown(1 / min(below))
+        said = f"{len(below)} of {len(divisors)} pairs rotate faster, up to {fastest} times."
+        yield Hit(_FREQS, said)
+
+
+@rule(
+    "R126",
+    "warning",
+    "divisors of another base",
+    of=Header,
+    why="Which pairs Llama 3's scaling slows follows from the base. Divisors of one base with the "
+    "frequencies of another slow other pairs than the model's.",
+    cure="Write the base that the divisors are of as rope.freq_base.",
+)
+def other_base(header: Header) -> Iterator[Hit]:
+    """A `rope_freqs.weight` that Llama 3's formula gives for another base than the file's."""
+    bases = [number(each.scaling.get("rope_theta")) for each in header.settings]
+    base = bases[0] if bases else None
+    meant = _base_of(_divisors(header), header.dim or 0)
+    if meant is not None and base is not None and abs(base / meant - 1) > _SAME_BASE:
+        yield Hit(
+            header.key("rope.freq_base"),
+            f"The divisors are those of base {float(f'{meant:.3g}'):,.0f}, and the base is "
+            f"{shown(base)}.",
+        )
+
+
+def _divisors(header: Header) -> list[float]:
+    """Return the elements of rope_freqs.weight; none where they can't be read."""
+    if _FREQS not in header.file.tensors:
+        return []
+    return value_or_none(lambda: [float(each) for each in header.file.tensor(_FREQS)]) or []
+
+
+def _base_of(divisors: list[float], dim: int) -> float | None:
+    """Return the base whose Llama 3 divisors these are; None if they are of none.
+
+    1 / divisor is a mean of 1 and 1 / factor, by the turns within 8,192 positions: from one, all
+    of the frequency, to four, none. Each pair on the ramp gives a base.
+    """
+    factor = max(divisors, default=0.0)
+    if factor <= 1 or min(divisors) < 1 or not math.isfinite(factor):
+        return None
+    found = []
+    for i, divisor in enumerate(divisors):
+        if i > 0 and 1 < divisor < factor:
+            share = (1 / divisor - 1 / factor) / (1 - 1 / factor)
+            wavelength = _LLAMA3_ORIGINAL / (share * (_LLAMA3_HIGH - _LLAMA3_LOW) + _LLAMA3_LOW)
+            found.append((wavelength / (2 * math.pi)) ** (dim / (2 * i)))
+    if len(found) < 2 or max(found) > (1 + _SAME_BASE) * min(found):
+        return None
+    return math.prod(each ** (1 / len(found)) for each in found)
+
+
+@rule(
+    "R127",
+    "warning",
+    "longrope without its attention factor",
+    of=Header,
+    why="llama.cpp computes no attention factor for LongRoPE: it is rope.scaling.attn_factor, "
+    "which the converter writes for Phi-3, and 1 without it.",
+    cure="Convert again, or write sqrt(1 + ln s / ln original), where s is the context over the "
+    "original length.",
+)
+def no_attention_factor(header: Header) -> Iterator[Hit]:
+    """Architecture phi3 or phimoe with LongRoPE's tensors, and no `rope.scaling.attn_factor`."""
+    original, context = header.original, header.context
+    has = header.architecture in ("phi3", "phimoe") and _LISTS[0] in header.file.tensors
+    if not has or header.number("rope.scaling.attn_factor") or not original or original < 2:
+        return
+    if context is not None and context > original:
+        factor = math.sqrt(1 + math.log(context / original) / math.log(original))
+        yield Hit(
+            header.key("rope.scaling.attn_factor"),
+            f"cos and sin are multiplied by 1 instead of {shown(factor)}, and scores by 1 instead "
+            f"of {shown(factor**2)}.",
+        )
+
+
+@rule(
+    "R128",
+    "warning",
+    "rope_factors_short above rope_factors_long",
+    of=Header,
+    why="llama.cpp takes the long list for a context above the original length. Exchanged, short "
+    "contexts are computed with the factors of long ones.",
+    cure="Exchange the two tensors.",
+)
+def exchanged(header: Header) -> Iterator[Hit]:
+    """LongRoPE's tensors whose short one is above the long one in most pairs."""
+    if any(name not in header.file.tensors for name in _LISTS):
+        return
+    lists = value_or_none(lambda: [header.file.tensor(name).tolist() for name in _LISTS])
+    if not lists or len(lists[0]) != len(lists[1]):
+        return
+    above = sum(short > long for long, short in zip(*lists, strict=True))
+    if 2 * above > len(lists[0]):
+        yield Hit(_LISTS[1], f"It is larger in {above} of {len(lists[0])} pairs.")
 
 
 @rule(

@@ -8,10 +8,19 @@ from typing import Any
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import Entry, Part
 from ropecli.models.lint.values import shown, whole
+from ropecli.names import meant
 
 SLIDING = "sliding"
 #: Keys that Transformers looks for next to the layer types.
 _OUTSIDE = ("truncate",)
+#: The layer types of Transformers 5.23, with their old names.
+_LAYER_TYPES = (
+    *("full_attention", "sliding_attention", "chunked_attention", "window_attention"),
+    *("indexed_attention", "compressed_sparse_attention", "heavily_compressed_attention"),
+    *("reference_sliding_attention", "linear_attention", "minimax_m3_sparse", "conv", "moe"),
+    *("hybrid", "hybrid_sliding", "sparse", "dense"),
+    *("mamba", "attention", "deepseek_sparse_attention", "qwen_sparse_attention"),
+)
 
 
 @rule(
@@ -95,6 +104,28 @@ def other_layer_type(part: Part) -> Iterator[Hit]:
         if isinstance(value, dict) and name not in types and name not in usual:
             has = ", ".join(sorted({str(each)[:30] for each in types})[:5])
             yield Hit(part.key(f"{part.holder}.{name}"), f"The layers are of type {has}.")
+
+
+@rule(
+    "R068",
+    "error",
+    "an unknown layer type",
+    of=Part,
+    why="Transformers refuses the file. A stack that only compares the name with the one that it "
+    "looks for takes the layer for another type: without its window, or with another base.",
+    cure="Correct the name.",
+)
+def unknown_layer_type(part: Part) -> Iterator[Hit]:
+    """A name in `layer_types` that Transformers does not know."""
+    types = part.config.get("layer_types")
+    if not isinstance(types, list) or not part.keys.architecture.in_transformers:
+        return
+    for i, name in enumerate(types):
+        if isinstance(name, str) and name not in _LAYER_TYPES:
+            close = meant(name, _LAYER_TYPES) or "."
+            said = f"{name!r:.60} of layer {i} is not a layer type{close} Transformers refuses it."
+            yield Hit(part.key("layer_types"), said)
+            return
 
 
 @rule(

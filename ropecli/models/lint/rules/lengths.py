@@ -9,7 +9,11 @@ from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import BY_ORIGINAL, ORIGINAL, Entry
 from ropecli.models.lint.values import shown, whole
 
-_BEYOND = {"yarn": 1.01, "llama3": 4.0}  #: The largest ratio of released files, rounded up.
+_BEYOND = {
+    "linear": 1.01,
+    "yarn": 1.01,
+    "llama3": 4.0,
+}  #: The largest ratio of released files, rounded up.
 _SLACK = 1.01  #: Released files round: 131,072 / 32,000 = 4.096 at factor 4.
 
 
@@ -31,9 +35,10 @@ _SLACK = 1.01  #: Released files round: 131,072 / 32,000 = 4.096 at factor 4.
 def beyond(entry: Entry) -> Iterator[Hit]:
     """A max_position_embeddings above factor times the original length.
 
-    In YaRN; in llama3 above four times that, where every layer rotates: Llama 3.1 has twice.
+    In linear and YaRN; in llama3 above four times that, where every layer rotates: Llama 3.1 has
+    twice.
     """
-    factor, original, context = entry.number("factor"), entry.original, entry.part.context
+    factor, original, context = entry.number("factor"), _original(entry), entry.part.context
     slack = _BEYOND.get(entry.rope_type or "")
     if slack is None or factor is None or original is None or context is None:
         return
@@ -60,9 +65,14 @@ def beyond(entry: Entry) -> Iterator[Hit]:
     threads=("huggingface/transformers#38224", "NVIDIA/Megatron-LM#1418"),
 )
 def short_of(entry: Entry) -> Iterator[Hit]:
-    """YaRN whose max_position_embeddings is below factor times the original length."""
-    factor, original, context = entry.number("factor"), entry.original, entry.part.context
-    if entry.rope_type != "yarn" or factor is None or original is None or context is None:
+    """Linear or YaRN whose max_position_embeddings is below factor times the original length."""
+    factor, original, context = entry.number("factor"), _original(entry), entry.part.context
+    if (
+        entry.rope_type not in ("linear", "yarn")
+        or factor is None
+        or original is None
+        or context is None
+    ):
         return
     if ORIGINAL not in {**entry.part.config, **entry.values} or original > context:
         return
@@ -72,6 +82,13 @@ def short_of(entry: Entry) -> Iterator[Hit]:
             f"It is for {shown(factor * original)} positions, and max_position_embeddings is "
             f"{context:,}.",
         )
+
+
+def _original(entry: Entry) -> int | None:
+    """Return the original length; linear does not use the one that the file gives."""
+    if entry.rope_type != "linear":
+        return entry.original
+    return whole(entry.values.get(ORIGINAL)) or whole(entry.part.config.get(ORIGINAL))
 
 
 @rule(

@@ -20,6 +20,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "mrope_interleaved": False,
     "partial_rotary_factor": 1.0,
 }
+_SIZES = ("head_dim", "hidden_size", "num_attention_heads", "num_hidden_layers", "qk_rope_head_dim")
 _TOP = ("rope_interleave", "no_rope_layer_interval")
 #: Keys that are next to the scaling keys in the old form, and among them in the new.
 _EITHER = ("rope_theta", "partial_rotary_factor")
@@ -105,6 +106,13 @@ def _value(part: Part, settings: Settings, key: str) -> Any:
         return _interval(part)
     if key == "partial_rotary_factor" and "rotary_dim" in placed:
         return placed["rotary_dim"] / placed["head_dim"]
+    if key in _SIZES:
+        size = part.integer(key)
+        return placed.get(key) if size is None else size
+    if key == "mrope_section":  # as written: some stacks have no default for it
+        held = part.config.get(part.holder or "")
+        own = held.get(key) if isinstance(held, dict) else None
+        return part.config.get(key) if own is None else own
     if key == "mrope_interleaved":  # as written: not every stack reads it
         placed = {}
     value = placed.get(key, settings.scaling.get(key))
@@ -127,7 +135,7 @@ def _change(part: Part, settings: Settings, key: str, value: Any) -> tuple[str, 
         count = max((i for s in part.settings for i in s.layers or ()), default=-1) + 1
         count = count or part.integer("num_hidden_layers") or 0
         return part.key("no_rope_layers"), [int((i + 1) % value != 0) for i in range(count)]
-    if key in _TOP or (key == ORIGINAL and part.config.get(key) is not None):
+    if key in (*_TOP, *_SIZES) or (key == ORIGINAL and part.config.get(key) is not None):
         return part.key(key), value
     held = part.config.get(part.holder or "")
     held = held if isinstance(held, dict) else {}

@@ -231,3 +231,22 @@ def idle(entry: Entry) -> Iterator[Hit]:
             f"All {len(plain.inv_freq)} pairs rotate as without it: even the slowest has more than "
             f"high_freq_factor turns within {entry.original or 0:,} positions.",
         )
+
+
+@rule(
+    "R121",
+    "warning",
+    "dynamic NTK that scales nothing",
+    of=Entry,
+    why="The base grows by the factor, and with 1 it never does. HunYuan's files have such a "
+    "factor next to an alpha, which alone enlarges their base; without it the model runs with the "
+    "base of short texts.",
+    cure="Restore alpha, or write a factor above 1.",
+)
+def no_alpha(entry: Entry) -> Iterator[Hit]:
+    """Rope type dynamic with a factor of 1 and without alpha."""
+    if entry.rope_type == "dynamic" and entry.number("factor") == 1 and not entry.has("alpha"):
+        yield Hit(
+            entry.key("factor"),
+            f"The base is {shown(entry.base or 10_000)} at every length: no alpha enlarges it.",
+        )
