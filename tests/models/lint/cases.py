@@ -435,7 +435,7 @@ def llama3_scale(base: float, dim: int) -> list[float]:
 
 
 _RECIPROCAL = {"rope_freqs.weight": float32([1.0] * 31 + [0.125])}
-_LLAMA3_FREQS = float32(1 / np.asarray(llama3_scale(5e5, 64)))
+_LLAMA3_FREQS = float32([1 / each for each in llama3_scale(5e5, 64)])
 _COUNT = "rope.dimension_count"
 _GEMMA3_LINEAR: Json = {_TYPE: "linear", _FACTOR: 8.0}
 _PHI3 = of_architecture("phi3", **{_TYPE: "longrope", _CONTEXT: 4096})

@@ -289,7 +289,7 @@ def test_a_length_of_full_layers_is_compared_where_sliding_ones_come_first() -> 
 
 def example(name: str, **keys: Any) -> dict[str, Any]:
     """Return an example of the package with other keys."""
-    return CORPUS[f"example: {name}"] | keys
+    return {**CORPUS[f"example: {name}"], **keys}
 
 
 GEMMA3_27B = example(

@@ -400,7 +400,7 @@ def _base_of(divisors: list[float], dim: int) -> float | None:
     factor = max(divisors, default=0.0)
     if factor <= 1 or min(divisors) < 1 or not math.isfinite(factor):
         return None
-    found = []
+    found: list[float] = []
     for i, divisor in enumerate(divisors):
         if i > 0 and 1 < divisor < factor:
             share = (1 / divisor - 1 / factor) / (1 - 1 / factor)
@@ -408,7 +408,7 @@ def _base_of(divisors: list[float], dim: int) -> float | None:
             found.append((wavelength / (2 * math.pi)) ** (dim / (2 * i)))
     if len(found) < 2 or max(found) > (1 + _SAME_BASE) * min(found):
         return None
-    return math.prod(each ** (1 / len(found)) for each in found)
+    return sum(found) / len(found)
 
 
 @rule(
