@@ -77,7 +77,7 @@ def _is_value(value: Any, option: Any) -> bool:
 
 def _nearest() -> tuple[Path, dict[str, Any], list[str]]:
     """Return the nearest file with [tool.ropecli] and that table; of none, an empty one."""
-    notes = []
+    notes: list[str] = []
     try:
         here = Path.cwd()
     except FileNotFoundError:  # the working folder was removed
