@@ -393,7 +393,7 @@ CASES: dict[str, Case] = {
         nested({"rope_theta": 1e6}, truncate=False),
     ),
     "R067": Case("rope_parameters.full_attention", nested(None), nested({"rope_theta": 1e6})),
-    "R068": Case(
+    "R069": Case(
         "rope_parameters.full_attention",
         config(rope_theta=None, rope_parameters={"full_attention": LLAMA3}),
         nested(LLAMA3 | {"rope_theta": 5e5}),

@@ -113,7 +113,7 @@ def test_scaling_keys_by_layer_type(model_type: str, words: str) -> None:
     nested_keys = {"full_attention": YARN | {"rope_theta": 1e6}}
     given = config(model_type=model_type, rope_theta=None, rope_parameters=nested_keys)
     (found,) = (each for each in lint(given) if each.level == "error")
-    assert (found.rule, found.message) == ("R068", f"Transformers {words}")
+    assert (found.rule, found.message) == ("R069", f"Transformers {words}")
 
 
 # Sound configurations of released models: no error, no warning that is not deserved.

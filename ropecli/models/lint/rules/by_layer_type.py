@@ -12,7 +12,7 @@ from ropecli.models.refusals import failure
 
 
 @rule(
-    "R068",
+    "R069",
     "error",
     "scaling keys by layer type in a model that has one object for all layers",
     of=Part,
