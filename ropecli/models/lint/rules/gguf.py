@@ -105,7 +105,7 @@ def _converted(header: Header) -> list[Mapping[str, Any]]:
 def no_count(header: Header) -> Iterator[Hit]:
     """No `rope.dimension_count` in an architecture whose converter writes a share of the head."""
     facts = _converted(header)
-    shared = bool(facts) and all(each.get("count") == "share" for each in facts)
+    shared = bool(facts) and all(each.get("count") in {"share", "rotary_pct"} for each in facts)
     if shared and header.get("rope.dimension_count") is None:
         head = f", {header.dim} coordinates" if header.dim else ""
         yield Hit(header.key("rope.dimension_count"), f"llama.cpp rotates the whole head{head}.")
