@@ -138,6 +138,9 @@ def _permissions(path: Path, *, force: bool) -> int | None:
         what = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
         msg = f"cannot write {path}: it is {what}"
         raise FileError(msg)
+    if _is_same(part_of(path), path):  # a process was killed while it published the file
+        with contextlib.suppress(OSError):
+            part_of(path).unlink()
     if not force:
         raise _exists(path)
     return stat.S_IMODE(mode)

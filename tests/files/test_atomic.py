@@ -205,6 +205,8 @@ def test_process_killed_while_publishing_costs_nothing(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"published")
     os.link(tmp_path / "x", part_of(tmp_path / "x"))
     assert "pass force" in refused(write, tmp_path / "x")
+    assert names(tmp_path) == ["x"]
+    os.link(tmp_path / "x", part_of(tmp_path / "x"))
     with pytest.raises(KeyboardInterrupt):
         write(tmp_path / "x", half_then(KeyboardInterrupt), force=True)
     assert (tmp_path / "x").read_bytes() == b"published"

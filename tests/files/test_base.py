@@ -62,3 +62,18 @@ def test_exceptions_of_writers_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(FileError) as caught, translate_write_errors(tmp_path):
         raise own
     assert caught.value is own
+
+
+def test_a_full_disk_is_named_and_not_what_closing_the_file_leads_to(tmp_path: Path) -> None:
+    """PyTorch finds its file at another position than it wrote."""
+
+    @translate_write_errors(tmp_path)
+    def save() -> None:
+        try:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        finally:
+            msg = "unexpected pos 704 vs 598"
+            raise RuntimeError(msg)
+
+    with pytest.raises(OSError, match="No space left"):
+        save()

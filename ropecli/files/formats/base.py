@@ -100,6 +100,20 @@ def translate_read_errors(label: str) -> Iterator[None]:
         raise FileError(msg) from None
 
 
+def _system_error(error: BaseException | None) -> int:
+    """Return the number of the system's error that an exception or those before it name, or 0.
+
+    A library that closes its file after a full disk raises what that leads to.
+    """
+    while error is not None:
+        if isinstance(error, OSError) and error.errno:
+            return error.errno
+        if match := _ERRNO.search(str(error)):
+            return int(match[1])
+        error = error.__context__
+    return 0
+
+
 @contextlib.contextmanager
 def translate_write_errors(path: Path) -> Iterator[None]:
     """Turn any exception of a library that writes into a `FileError` or an `OSError`.
@@ -119,8 +133,8 @@ def translate_write_errors(path: Path) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, OSError) and error.errno:
             raise
-        if match := _ERRNO.search(str(error)):
-            raise OSError(int(match[1]), os.strerror(int(match[1]))) from None
+        if number := _system_error(error):
+            raise OSError(number, os.strerror(number)) from None
         msg = f"cannot write {path}: {_reason(error)}"
         raise FileError(msg) from None
 
