@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ropecli.checks.identify.observe import EIGHTHS
 from ropecli.render import console
 from ropecli.render.identify_flags import FACTOR, flags
 from ropecli.render.labels import frequencies, shortest_repr
 from ropecli.render.table import aligned
 from ropecli.rotary.pairs import named_pairs
+from ropecli.units import UNIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -231,8 +233,13 @@ def _agreement(result: Identification) -> str:
     worst = result.max_residual
     if worst is None:
         return _data_size(result)
+    dtype = result.dtype
+    kept, _, arithmetic = (result.precision or "").partition(" ")
+    if arithmetic == "arithmetic":  # the dtype that vectors keep to
+        worst *= UNIT[dtype] / (UNIT | EIGHTHS)[kept]
+        dtype = kept
     number = f"{worst:.2g}" if worst < 10 else f"{worst:,.0f}" if worst < 1e6 else f"{worst:.1g}"
-    return f"{number} ulp of {result.dtype} at worst over {result.rows:,} positions"
+    return f"{number} ulp of {dtype} at worst over {result.rows:,} positions"
 
 
 def _data_size(result: Identification) -> str:

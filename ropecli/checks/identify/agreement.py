@@ -12,7 +12,7 @@ from ropecli.arrays import dtype_name
 from ropecli.checks.accuracy import formula_roundings, phase_tolerance, table_roundings
 from ropecli.checks.identify.family import FACTOR, Fit, Frequencies, fit_formulas
 from ropecli.checks.identify.lines import CLEARLY
-from ropecli.checks.identify.observe import HALVES, ROUNDINGS
+from ropecli.checks.identify.observe import EIGHTHS, HALVES, ROUNDINGS
 from ropecli.checks.identify.table import extrapolate
 from ropecli.reference import float64
 from ropecli.units import DOUBLE, SINGLE, SMALLEST_NORMAL
@@ -139,8 +139,8 @@ def factor_tolerance(uncertainty: float, precision: str, unit: float) -> float:
 
 
 def is_half(precision: str) -> bool:
-    """Return whether anything was rounded to half precision."""
-    return any(half in precision for half in HALVES)
+    """Return whether anything was rounded to half precision, or to 8 bits."""
+    return any(name in precision for name in (*HALVES, *EIGHTHS))
 
 
 def compare(

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ropecli.arrays import as_array, as_sequences
+from ropecli.checks.identify.nearby import explain_nearby, recover_positions
 from ropecli.checks.identify.observe import Inputs, validate_inputs
 from ropecli.checks.identify.recover import (
     Identification,
@@ -84,7 +87,17 @@ def identify(
     if error is not None:
         raise error
     assert refused is not None
-    return explain_refusal(*refused)
+    return _explain(*refused)
+
+
+def _explain(found: Identification, inputs: Inputs) -> Identification:
+    """Return a refusal with the usual RoPE that it comes near, or the vectors that part."""
+    explained = explain_refusal(found, inputs)
+    near = recover_positions(inputs)
+    if near is None:
+        return explained
+    reason = explain_nearby(inputs, *near)
+    return replace(explained, reason=reason, positions=near[1].astype(np.float64))
 
 
 def _axes(x: NDArray[Any], named: int | None) -> Iterator[int]:

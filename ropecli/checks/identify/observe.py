@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 HALVES = ("float16", "bfloat16")
+#: Unit roundoffs of the dtypes of 8 bits, each of whose numbers is one of bfloat16 as well.
+EIGHTHS = {"float8_e4m3fn": 2.0**-4, "float8_e5m2": 2.0**-3}
 #: Unit roundings of a rotated coordinate, at most: in the vectors, cos, sin, two products, a sum.
 ROUNDINGS = 16
 _ROWS = 4096  #: More rows are thinned out.
@@ -55,7 +57,7 @@ class Observations:
     positions: Array  #: (rows, axes), as given, or 0, 1, 2, ...
     known: bool  #: Whether positions were given.
     unit: float  #: Unit roundoff of the coarsest precision on the way.
-    arithmetic: str | None  #: Half precision that vectors after keep to in a wider dtype.
+    arithmetic: str | None  #: Narrower dtype that vectors after keep to.
     log2_ratio: int  #: Logarithm of the largest coordinate after, relative to before, rounded.
 
     @property
@@ -132,7 +134,8 @@ def observe(inputs: Inputs) -> Observations:
         y=y,
         positions=positions[which],
         known=inputs.known,
-        unit=inputs.unit if arithmetic is None else UNIT[arithmetic],
+        # Vectors of 8 bits are measured as if they were those of bfloat16, and show more error.
+        unit=inputs.unit if arithmetic is None else UNIT.get(arithmetic, UNIT["bfloat16"]),
         arithmetic=arithmetic,
         log2_ratio=after - before,
     )
@@ -202,7 +205,11 @@ def _choose_samples(nonzero: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def _narrower_precision(after: Array, dtype: str) -> str | None:
-    """Return the half precision that all vectors keep to, if their own dtype is wider."""
+    """Return the dtype of 8 or 16 bits that all vectors keep to, if their own dtype is wider."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        for name in EIGHTHS:
+            if (after.astype(name).astype(np.float64) == after).all():
+                return name
     if dtype in HALVES:
         return None
     for name in reversed(HALVES):  # most bfloat16 numbers are float16 numbers too

@@ -266,12 +266,9 @@ def _explain_overwritten(observed: Observations) -> str | None:
         x = observed.x.copy()
         x[..., one] = observed.y[..., one]
         after = replace(observed, x=x)
-        alike = True
-        for a, b in zip(one[:2], other[:2], strict=True):
-            error, theta, sign = _fit_combination(observed, a, b)
-            left, again, opposite = _fit_combination(after, b, a)
-            alike &= max(error, left) < _ROUGH and sign == -opposite
-            alike &= abs(again / theta - 1) < _CLOSE
+        alike = all(
+            _fits_in_turn(observed, after, a, b) for a, b in zip(one[:2], other[:2], strict=True)
+        )
         if alike:
             words = ("first", "second") if first == 0 else ("second", "first")
             return (
@@ -279,6 +276,15 @@ def _explain_overwritten(observed: Observations) -> str | None:
                 f"{words[1]} one is computed"
             )
     return None
+
+
+def _fits_in_turn(observed: Observations, after: Observations, a: int, b: int) -> bool:
+    """Return True if one coordinate is rotated, and then another one with the new value of it."""
+    error, theta, sign = _fit_combination(observed, a, b)
+    if error >= _ROUGH:
+        return False
+    left, again, opposite = _fit_combination(after, b, a)
+    return left < _ROUGH and sign == -opposite and abs(again / theta - 1) < _CLOSE
 
 
 def _explain_mixed_layouts(observed: Observations) -> str | None:

@@ -388,4 +388,5 @@ def computed_in_half(found: Identification) -> bool:
     Under data in half precision that is no fault, nor does it show: a frequency that was measured
     to 1e-7 often lies within float16's rounding of some simple formula.
     """
-    return found.precision is not None and "float16" in found.precision and "16" not in found.dtype
+    rounded = any(name in (found.precision or "") for name in ("float16", "float8"))
+    return rounded and "16" not in found.dtype
