@@ -6,7 +6,7 @@ import pytest
 from helpers import assert_refused
 
 from ropecli.errors import ArgumentError
-from ropecli.names import one_of
+from ropecli.names import one_of, quote
 
 LAYOUTS = ("interleaved", "half")
 DTYPES = ("float64", "float32", "float16", "bfloat16")
@@ -57,3 +57,11 @@ def test_another_name_is_refused(value: object, allowed: tuple[str, ...], messag
 )
 def test_the_command_line_says_what_was_probably_meant(words: str, end: str) -> None:
     assert assert_refused(*words.split()).endswith(end)
+
+
+@pytest.mark.parametrize(
+    ("length", "shown"),
+    [(58, f"'{'x' * 58}'"), (59, f"'{'x' * 56}...")],  # a message has 60 letters of a value
+)
+def test_a_long_value_is_cut(length: int, shown: str) -> None:
+    assert quote("x" * length) == shown

@@ -59,6 +59,11 @@ def test_what_is_used_stands_in_words(tmp_path: Path) -> None:
     assert "  axes              3, with 16, 24, 24 pairs\n" in text
 
 
+def test_pairs_of_neighbours_stand_in_words(tmp_path: Path) -> None:
+    text = read_stdout("inspect", saved(tmp_path, LLAMA_31 | {"model_type": "cohere"}))
+    assert "  layout            interleaved: pairs (0, 1), (2, 3), ...\n" in text
+
+
 def test_each_kind_of_layer_has_its_rows(tmp_path: Path) -> None:
     text = read_stdout("inspect", saved(tmp_path, GEMMA_3))
     assert {line for line in text.splitlines() if line.startswith("layers ")} == {

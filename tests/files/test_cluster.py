@@ -87,6 +87,13 @@ def test_stores(cluster: Cluster, store: Path, tensor: str) -> None:
     assert_equals_one_process(cluster, store, "y.zarr", tensor=tensor)
 
 
+def test_blocks_that_take_longer_than_it_waits(
+    cluster: Cluster, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SILENT_SECONDS", 0.02)
+    assert_equals_one_process(cluster, store, "y.zarr", tensor="q")
+
+
 def test_a_store_of_one_array(cluster: Cluster, tmp_path: Path) -> None:
     zarr.create_array(tmp_path / "x.zarr", data=X.astype(">f8"), chunks=(2, 8, 16))
     assert_equals_one_process(cluster, tmp_path / "x.zarr", "y.zarr", inverse=True)

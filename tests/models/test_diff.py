@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from models.configs import ALL, GEMMA_3, GPT_OSS, LLAMA_31, QWEN2_VL, QWEN3_VL, SMOLLM3
 
-from ropecli import ArgumentError, ArgumentTypeError, Model, diff, load_model
+from ropecli import ArgumentError, ArgumentTypeError, Model, Rotary, diff, load_model
 
 
 def against(config: dict[str, Any], other: dict[str, Any] | None = None, **more: Any) -> Any:
@@ -105,6 +106,15 @@ def test_layout_direction_and_factors_matter_and_names_do_not() -> None:
         "layout": True,  # read in pairs, written in halves: what is written is the same
     }
     assert not any(layer.per_pair)
+
+
+def test_the_other_direction_moves_away_at_twice_the_frequency() -> None:
+    model = load_model(LLAMA_31)
+    (layer,) = model.layers
+    ropes = [Rotary(head_dim=8, direction=direction) for direction in ("forward", "reversed")]
+    one, two = (replace(model, layers=(replace(layer, rotary=rope),)) for rope in ropes)
+    (difference,) = diff(one, two).layers
+    assert list(difference.per_pair) == (2 * ropes[0].inv_freq).tolist()
 
 
 def test_the_fourth_axis_of_ggml_stands_still_in_text() -> None:

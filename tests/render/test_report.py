@@ -127,6 +127,7 @@ def test_page_has_all_sections_and_their_tables() -> None:
     text = " ".join(" ".join(page.texts).split())
     for words in ("never complete a turn", "bf16-positions", "ntk_by_parts", "Query at position"):
         assert words in text
+    assert "0 200 400 600 800 1000 relative distance 0.0" in text  # labels of a figure
 
 
 @pytest.mark.slow

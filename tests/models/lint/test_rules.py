@@ -231,6 +231,27 @@ def test_key_of_another_name_counts_in_gpt_neox() -> None:
     assert "Add rotary_emb_base" in finding.hint
 
 
+@pytest.mark.parametrize(
+    ("rule_id", "keys", "words"),
+    [
+        (
+            "R060",
+            CASES["R060"].fires | {"sliding_window": 512},
+            "their window of 512 the fastest pair would be off by 448 rad.",  # 512 - 512 / 8
+        ),
+        ("R081", CASES["R081"].fires, "are 51: 52 rotate, with exponents over 51."),
+        (
+            "R084",
+            config(partial_rotary_factor=1.0, rotary_dim=32),
+            "It is 32, and partial_rotary_factor gives 128;",
+        ),
+    ],
+)
+def test_numbers_that_a_finding_names(rule_id: str, keys: Json, words: str) -> None:
+    (finding,) = [each for each in lint(keys) if each.rule == rule_id]
+    assert words in finding.message
+
+
 # What a finding says of stacks, as they were measured.
 
 NEITHER = "It has no effect in Transformers, vllm, llama.cpp and mlx-lm"
