@@ -65,7 +65,10 @@ class Growing(ByLength):
 def test_the_table_changes_after_the_original_length() -> None:
     options: dict[str, Any] = {"form": "module", "original_context_length": ORIGINAL}
     assert failures(judge_once(ByLength, **options)) == []
-    assert failures(judge_once(TooEarly, **options)) == ["original length"]
+    early = judge_once(TooEarly, **options)
+    assert failures(early) == ["original length"]
+    shown = [each.counterexample or "" for each in checks_of(early, "original length")]
+    assert any("in a sequence of 255, of 256" in text for text in shown), shown
 
 
 def test_a_table_for_each_length_is_a_convention() -> None:

@@ -136,6 +136,16 @@ AFTER: dict[str, tuple[Callable[[Array], Array], tuple[str, ...]]] = {
         lambda x: rotate(x, HALF, WHERE) * np.exp(0.01 * WHERE)[:, None],
         ("grow or shrink with the position",),
     ),
+    "each pair scaled": (
+        lambda x: x * np.tile(1 + np.arange(DIM // 2) * 7 % 16 / 15, 2),
+        ("pairs (half) are each multiplied by a factor of its own, from 1 to 2",),
+    ),
+    "one sign for both": (
+        lambda x: (
+            x * np.cos(np.tile(ANGLE, 2)) + np.roll(x, DIM // 2, -1) * np.sin(np.tile(ANGLE, 2))
+        ),
+        ("pairs (half) are not rotated: sin has the same sign in both rows of each",),
+    ),
     "scaled by position": (lambda x: x * (1 + WHERE)[:, None], ("nothing is rotated",)),
     "random angles": (
         lambda x: half(x, np.cos(RANDOM_ANGLES), np.sin(RANDOM_ANGLES)),

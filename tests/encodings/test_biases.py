@@ -88,6 +88,14 @@ def test_kerple_by_hand(kind: str, r1: float, r2: float, expected: list[float]) 
     assert_within("bias", got=got, expected=expected, tolerance=tolerance)
 
 
+def test_kerple_s_weights_are_spread_as_training_starts() -> None:
+    weights = encoding("kerple", model_dim=400, heads=100).weights
+    assert (weights["r1"].min() < 0.2, weights["r1"].max() > 1.8) == (True, True)
+    assert (weights["r2"].min() < 0.1, weights["r2"].max() > 0.9) == (True, True)
+    assert weights["r1"].max() <= 2
+    assert weights["r2"].max() <= 1
+
+
 def test_kerple_with_an_exponent_of_one_is_alibi() -> None:
     random = np.random.default_rng(0)
     x = random.standard_normal((4, 8))

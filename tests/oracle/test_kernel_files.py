@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import ropecli
+from ropecli.checks.implementation.calling.kernel_file import load_kernel
 from ropecli.errors import FileError
 
 torch: Any = pytest.importorskip("torch")
@@ -133,6 +134,28 @@ def test_a_wrong_file_fails_and_its_script_shows_it(suffix: str, tmp_path: Path)
 def test_positions_are_given_in_the_type_of_the_input(tmp_path: Path) -> None:
     write_onnx(tmp_path / "rope.onnx", positions="INT32")
     assert ropecli.check(str(tmp_path / "rope.onnx"), **SMALL).passed
+
+
+def test_a_number_has_the_axes_of_its_input(tmp_path: Path) -> None:
+    import onnx
+    from onnx import TensorProto, helper
+
+    def declare(name: str, kind: int, axes: list[Any]) -> Any:
+        return helper.make_tensor_value_info(name, kind, axes)
+
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["places", "offset"], ["y"])],
+        "moved",
+        [
+            declare("places", TensorProto.INT64, ["sequence"]),
+            declare("offset", TensorProto.INT64, [1]),
+        ],
+        [declare("y", TensorProto.INT64, ["sequence"])],
+    )
+    opset = [helper.make_opsetid("", 21)]
+    path = str(tmp_path / "moved.onnx")
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=10), path)
+    assert load_kernel(path)(np.arange(3), 7).tolist() == [7, 8, 9]
 
 
 @pytest.mark.parametrize("how", ["script", "trace"])
