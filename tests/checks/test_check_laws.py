@@ -407,3 +407,14 @@ def test_prints_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     got = capsys.readouterr()
     assert got.out == ""
     assert "turning" in got.err
+
+
+def test_both_scores_of_a_counterexample_are_as_far_apart() -> None:
+    def late(x: Array, positions: Array) -> Array:
+        return turn(x, np.where(positions > 5, positions + 1, positions))
+
+    verdict = judge_once(late, select=["relative position"])
+    (text,) = [each.counterexample or "" for each in checks_of(verdict, "relative position")]
+    places = [int(each) for each in re.findall(r"(?:q|k) at (\d+)", text)]
+    assert len(places) == 4, text
+    assert places[0] - places[1] == places[2] - places[3]

@@ -110,6 +110,8 @@ SEEN = seen()
          "the last n mod 64 rows of a sequence of n"),
         (lambda r: (r["head"] == 3) & (r["dtype"] == "float16"),
          "the 4th head in calls of float16"),
+        (lambda r: (r["head"] == r["heads"] - 1) & (r["heads"] > 1),
+         "the last head in calls with more than 1 head"),
         (lambda r: r["head"] >= 0, EVERY),
         (lambda r: np.random.default_rng(0).random(len(r["head"])) < 0.05, None),
         *slow_rows(

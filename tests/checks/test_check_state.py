@@ -186,3 +186,16 @@ def test_positions_kept_in_the_dtype_of_the_first_call_are_found(first: str) -> 
     assert failures(verdict) == ["same twice"]
     words = f"what is kept has the dtype of the first call, {first}"
     assert words in str(verdict.diagnosis)
+
+
+def test_an_offset_of_each_sequence_is_that_of_all_its_rows() -> None:
+    def by_offsets(x: Array, offsets: Array) -> Array:
+        return turn(x, offsets[:, None] + np.arange(x.shape[-2]))
+
+    verdict = judge_once(
+        by_offsets,
+        call="by_offsets(x, offsets)",
+        axes_of_x="b h s d",
+        select=["batched positions", "left padding", "packed sequences"],
+    )
+    assert failures(verdict) == []

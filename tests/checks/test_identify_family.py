@@ -377,3 +377,16 @@ def test_the_worst_phase_is_that_of_the_furthest_position() -> None:
     found = recover(PLAIN, where, before=normals(len(where), 16), near=near)
     error = match(found, "near").max_phase_error
     assert error == 10**6 * np.abs(near.inv_freq - PLAIN.inv_freq).max()
+
+
+def test_few_pairs_show_the_usual_parameters_of_llama3() -> None:
+    found = recover(make("llama3", 16), 32 * np.arange(256), before=normals(256, 16))
+    assert found.rope_type == "llama3"
+    assert dict(found.parameters) == LLAMA3
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_attention_factor_is_that_of_the_formula(dtype: str) -> None:
+    expected = make("yarn")
+    found = recover(expected, np.arange(256), before=normals(256, 64, dtype=dtype))
+    assert found.attention_factor == expected.attention_factor != 1

@@ -289,3 +289,9 @@ def test_vectors_that_are_nothing(given: Array | None) -> None:
     zeros, some = np.zeros((64, 16)), normals(64, 16, dtype="float64")
     assert refusal(zeros, some, given) == "before is zero everywhere: no rotation can be seen"
     assert refusal(some, zeros, given) == "after is zero everywhere: no rotation can be seen"
+
+
+def test_what_is_not_recognised_is_counted() -> None:
+    found = identify(BATCH, normals(2, 3, 16, 8) + BATCH, np.arange(16))
+    assert not found.recognised
+    assert (found.shape, found.rows, found.vectors) == ((2, 3, 16, 8), 16, 96)

@@ -236,3 +236,20 @@ def test_a_page_in_a_pipe_is_plain_unless_colours_are_asked_for(
     out, _ = read_output(*words, code=code, FORCE_COLOR="1")
     has_verdict = command in {"verify", "check", "permute", "scores", "inspect", "trace"}
     assert ("\x1b[" in out) == has_verdict
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("base-bound", "bound", "chunks", "construct", "coverage", "decay", "inspect"),
+        *("precision", "rotate", "scale", "scores", "similarity", "table"),
+    ],
+)
+def test_what_is_saved_is_not_offered_to_be_saved(
+    command: str, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(files)
+    saving = ["-o", f"{command}.json", "--force"]
+    shown = [run_cli(command, *RUNS[command], *more).stdout for more in ([], saving)]
+    offered = [re.search("^Save ", text, re.MULTILINE) is not None for text in shown]
+    assert offered == [True, False]

@@ -74,6 +74,12 @@ def changes(config: Values, layer: str | None = None, **values: Any) -> Values:
             {"layer_rope_theta": [5e4, 0, 5e4, 0]},
         ),
         (
+            {"model_type": "granite_swa", "layer_rope_theta": [1e4, 5e5, 1e4, 5e5]},
+            "rope-10000",
+            {"base": 5e4},
+            {"layer_rope_theta": [5e4, 5e5, 5e4, 5e5]},
+        ),
+        (
             {"model_type": "chatglm", "kv_channels": 128, "rope_ratio": 50, "seq_length": 9},
             None,
             {"base": 2e6, "context_length": 32_768},

@@ -128,6 +128,9 @@ def test_page_has_all_sections_and_their_tables() -> None:
     for words in ("never complete a turn", "bf16-positions", "ntk_by_parts", "Query at position"):
         assert words in text
     assert "0 200 400 600 800 1000 relative distance 0.0" in text  # labels of a figure
+    groups = [attributes for tag, attributes in page.found if tag == "g"]
+    assert groups
+    assert all(groups)  # groups that say nothing are left out, and no others
 
 
 @pytest.mark.slow
