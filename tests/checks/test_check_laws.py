@@ -411,7 +411,7 @@ def test_prints_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_both_scores_of_a_counterexample_are_as_far_apart() -> None:
     def late(x: Array, positions: Array) -> Array:
-        return turn(x, np.where(positions > 5, positions + 1, positions))
+        return turn(x, np.where(positions > 1, positions + 1, positions))
 
     verdict = judge_once(late, select=["relative position"])
     (text,) = [each.counterexample or "" for each in checks_of(verdict, "relative position")]

@@ -54,6 +54,13 @@ def measure(
 
 
 @pytest.mark.parametrize("dtype", HALVES)
+def test_rounded_frequencies_of_no_formula_are_named(dtype: str) -> None:
+    theta = np.sort(np.random.default_rng(0).uniform(0.01, 1, DIM // 2))[::-1]
+    found = measure(dtype, "frequencies", count=2048, rope=PLAIN.with_inv_freq(theta))
+    assert (found.rope_type, found.precision) == ("custom", f"{dtype} frequencies")
+
+
+@pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
 @pytest.mark.parametrize("what", ["positions", "frequencies", "angles", "tables"])
 def test_what_was_rounded_is_named(what: str, dtype: str, layout: str) -> None:

@@ -346,3 +346,9 @@ def test_golden_vectors_of_another_release_are_of_the_same_cases() -> None:
     cases = [(each, each.positions) for each in recipes()]
     digest = hashlib.sha256(repr(cases).encode()).hexdigest()
     assert (len(cases), digest[:16]) == (53, "604664eac4bd871f")
+
+
+def test_tables_of_xpos_do_not_grow() -> None:
+    (case,) = vectors(ENCODINGS["xpos"], positions=[0, 3, 50])
+    cosine, sine = case.arrays["cos.float64"], case.arrays["sin.float64"]
+    assert np.allclose(cosine**2 + sine**2, 1, rtol=0, atol=1e-12)
