@@ -88,8 +88,9 @@ def test_planes_in_a_terminal() -> None:
         assert line.count("pair") == across
 
 
-def test_the_circle_of_a_pair_is_closed() -> None:
+def test_the_circle_of_a_pair_is_closed_and_empty_around_a_zero() -> None:
     text = run_in_terminal("rotate", "0,0", NO_COLOR="1").text
     disc = text.partition("1 rad\n")[2].splitlines()[:8]
     ends = [len(line.rstrip()) for line in disc]
     assert all(abs(above - below) <= 1 for above, below in zip(ends, ends[::-1], strict=True)), text
+    assert {line[4:13] for line in disc[1:3]} == {" " * 9}

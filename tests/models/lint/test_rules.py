@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from helpers import ROOT, slow_rows
-from models.configs import RELEASED, published
+from models.configs import GEMMA_3, RELEASED, published
 from models.gguf.writer import float32, gguf, saved
 from models.lint.cases import (
     CASES,
@@ -26,6 +27,8 @@ from models.lint.cases import (
     scaled,
 )
 
+from ropecli import Model, Rotary
+from ropecli.models.lint.readings import difference
 from ropecli.models.lint.rule import Finding, Hit, rule, rules
 from ropecli.models.lint.run import lint
 from ropecli.models.lint.subjects import File
@@ -400,3 +403,20 @@ def test_the_longest_context_of_a_base_is_said(keys: Json, words: str) -> None:
 )
 def test_no_context_is_said_where_the_base_is_not_the_cause(keys: Json) -> None:
     assert_silent("R116", lint(config(**keys)))
+
+
+def test_the_factors_that_are_farthest_apart_are_named() -> None:
+    def scaled_by(*factors: float) -> Model:
+        model = load_model(GEMMA_3)
+        pairs = zip(model.layers, factors, strict=True)
+        return replace(
+            model,
+            layers=tuple(
+                replace(layer, rotary=Rotary(head_dim=8, attention_factor=factor))
+                for layer, factor in pairs
+            ),
+        )
+
+    words = "cos and sin are multiplied by 2 instead of 1"
+    assert words in difference(scaled_by(1.0, 1.0), scaled_by(1.1, 2.0))
+    assert words in difference(scaled_by(1.0, 1.0), scaled_by(2.0, 1.1))
