@@ -28,6 +28,7 @@ VECTORS = 8  #: Of each position.
 ALIKE = 0.98  #: Cosine, at least, between vectors and those of an encoding,
 NEARLY = 0.9  #: of at least so many rows.
 BLOCK = 256  #: Rows at a time.
+STRETCHED = 4.0  #: Largest coordinates after may be so many times longer or shorter than before.
 
 
 def recover_positions(inputs: Inputs) -> tuple[Rotary, NDArray[np.int64]] | None:
@@ -37,6 +38,9 @@ def recover_positions(inputs: Inputs) -> tuple[Rotary, NDArray[np.int64]] | None
     """
     rows = inputs.before.shape[-2]
     if inputs.axes > 1 or inputs.positions.ndim > 1 or not 1 < rows <= MOST_ROWS:
+        return None
+    before, after = (float(np.abs(each).max()) for each in (inputs.before, inputs.after))
+    if not before / STRETCHED <= after <= before * STRETCHED:
         return None
     some = np.unique(np.linspace(0, rows - 1, SAMPLED).astype(int))
     tried = np.arange(max(LEAST_POSITIONS, 2 * rows))
