@@ -16,6 +16,7 @@ from ropecli.checks.identify.recover import (
     recover,
     validate_candidates,
 )
+from ropecli.checks.identify.refuse import GENERIC
 from ropecli.errors import ArgumentError
 from ropecli.files.array_axes import axis_from_start
 from ropecli.numbers import even
@@ -91,9 +92,9 @@ def identify(
 
 
 def _explain(found: Identification, inputs: Inputs) -> Identification:
-    """Return a refusal with the usual RoPE that it comes near, or the vectors that part."""
+    """Return a refusal with the vectors that part, and the usual RoPE that they come near."""
     explained = explain_refusal(found, inputs)
-    near = recover_positions(inputs)
+    near = recover_positions(inputs) if (found.reason or "").startswith(GENERIC) else None
     if near is None:
         return explained
     reason = explain_nearby(inputs, *near)

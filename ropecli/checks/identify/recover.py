@@ -33,6 +33,7 @@ from ropecli.checks.identify.pairing import KEPT, find_pairs
 from ropecli.checks.identify.parting import Parting, find_parting, parts_of
 from ropecli.checks.identify.precision import FULL, half_frequencies
 from ropecli.checks.identify.refuse import (
+    OFF,
     reason_from_explanation,
     reason_from_pairs,
     reason_from_rest,
@@ -194,7 +195,7 @@ def recover(inputs: Inputs, candidates: Mapping[str, Rotary]) -> Identification:
     error = float(errors.max())
     tolerance = residual_tolerance(inputs, measured, found, precision, furthest)
     if error > tolerance:
-        reason = f"most vectors are rotated, but some are off by {error:.2g} of a pair's length"
+        reason = f"{OFF} {error:.2g} of a pair's length"
         return refused(reason, find_parting(errors, tolerance, rotary))
     undetermined, needed = undetermined_pairs(measured, rotary, observed)
     one_offset = (found.offset == found.offset[0]).all()

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     Index = NDArray[np.int64]
 
 _OUT_OF_PROPORTION = "pairs are rotated, but by angles that are not proportional to the positions"
+_UNKNOWN_LENGTHS = "lengths are not kept, and nothing known explains how they change"
+OFF = "most vectors are rotated, but some are off by"
+#: Beginnings of reasons that say what is seen, and not why.
+GENERIC = (_OUT_OF_PROPORTION, _UNKNOWN_LENGTHS, OFF)
 _ALIKE = 0.02  #: Relative difference that vectors of one position may have once rotated back.
 _CLOSE = 0.05  #: Relative error up to which an explanation is accepted.
 _COVERED = 0.9  #: Share of the coordinates that move which pairs must account for.
@@ -52,7 +56,7 @@ def rejection_reason(observed: Observations) -> str:
     ratio = after[before > 0] / before[before > 0]
     if np.ptp(ratio) < _CLOSE * ratio.mean():
         return "lengths are kept, but no pairs of coordinates rotate with the position"
-    return "lengths are not kept, and nothing known explains how they change"
+    return _UNKNOWN_LENGTHS
 
 
 def reason_from_pairs(observed: Observations, measured: Measurement) -> str | None:
