@@ -43,6 +43,9 @@ ORIGINAL, CONTEXT = "original_max_position_embeddings", "max_position_embeddings
 #: Parameters that a method takes from the lengths and the factor, and not from the encoding.
 _OF_METHOD = ("factor", ORIGINAL, CONTEXT, "sequence_length", "alpha", "ramp", "attention_factor")
 FACTORS = ("short_factor", "long_factor")  #: Of LongRoPE, searched for each model.
+#: Rope types whose context length is that after scaling, and that name no other.
+AFTER = ("linear", "ntk", "ntk_mixed", "ntk_by_parts")
+FROM_LENGTHS = ("longrope",)  #: Rope types of which released files have no factor but the lengths.
 #: Rope types that start from base^(-2i/d), as the methods do.
 TYPES = (
     *("default", "linear", "ntk", "ntk_mixed", "dynamic", "ntk_by_parts", "llama3", "longrope"),
@@ -324,7 +327,7 @@ def _compare(
         rope=rope,
         frequency_ratio=ratio,
         new_angles=tuple(np.flatnonzero(beyond).tolist()),
-        upper_bound=_mean_bounds(rope, parts),
+        upper_bound=mean_bounds(rope, parts),
         coverage=found,
         base_bound=base_bound(
             rope, context_length=context, positions=min(BEYOND * context, LONGEST)
@@ -332,7 +335,7 @@ def _compare(
     )
 
 
-def _mean_bounds(rope: Rotary, parts: NDArray[np.float64]) -> NDArray[np.float64]:
+def mean_bounds(rope: Rotary, parts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the mean over each part of the mean over j of |S_j|, (parts,)."""
     near = parts[parts[:, 1] < WHOLE]
     bounds = decay(rope, start=1, max_distance=near[-1, 1]).relative_upper_bound

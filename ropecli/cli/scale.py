@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 DIM, ORIGINAL = 128, 4096
 KEY, CONTEXT = "original_max_position_embeddings", "max_position_embeddings"
-#: Rope types whose context length is that after scaling, and that name no other.
-AFTER = ("linear", "ntk", "ntk_mixed", "ntk_by_parts")
 
 
 @command
@@ -163,6 +161,8 @@ def _original(
     each: NamedRotary, given: int | None, output: OutputOptions
 ) -> tuple[int, float | None]:
     """Return the original length, and the factor of the file where it follows from that."""
+    from ropecli.analyses.scale import AFTER
+
     if given is not None:
         return given, None
     if each.layer is None:
@@ -279,13 +279,15 @@ def _why_wrong(each: NamedRotary, one: Scale, *, chosen: bool) -> str | None:
 
 def _overrides(made: ScaledEncoding, one: Scale) -> Overrides:
     """Return what the file gets: the rope type, all of its parameters, and the context length."""
+    from ropecli.analyses.scale import FROM_LENGTHS
     from ropecli.models.overrides import Overrides
 
     formula = made.rope.formula
     assert formula is not None
     values = {k: v for k, v in formula.own.items() if k not in ("sequence_length", CONTEXT)}
-    if formula.rope_type == "longrope" and one.factor == one.context_length / one.original_length:
-        del values["factor"]  # released files have none: it follows from the lengths
+    follows = one.factor == one.context_length / one.original_length
+    if follows and formula.rope_type in FROM_LENGTHS:
+        del values["factor"]
     return Overrides(
         rope_type=formula.rope_type,
         parameters={k: list(v) if isinstance(v, tuple) else v for k, v in values.items()},

@@ -117,6 +117,7 @@ def test_a_picture_has_a_line_for_each_kind() -> None:
     """Also for one whose name would hide it from the legend."""
     kinds = {name: {"rope_theta": 2e5} for name in ("a", "_b")}
     plain = {key: value for key, value in LLAMA_31.items() if key != "rope_scaling"}
+    plain["model_type"] = "my_model"
     two = load_model(plain | {"rope_parameters": kinds})
     (legend,) = compare(two, load_model(plain)).figure().legends
     assert [text.get_text() for text in legend.get_texts()] == ["a / all", " _b / all"]

@@ -35,7 +35,7 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
         return base_bound(rope, context_length=min(context_length, 16), positions=16)
 
     monkeypatch.setattr(analysis, "base_bound", few)
-    monkeypatch.setattr(analysis, "_mean_bounds", lambda rope, parts: np.zeros(len(parts)))
+    monkeypatch.setattr(analysis, "mean_bounds", lambda rope, parts: np.zeros(len(parts)))
 
 
 def read_as(stack: str, config: Values, layer: str, used: int) -> Rotary | None:

@@ -89,8 +89,7 @@ class Identification(Result, view="identify"):
     parting: Parting | None = None  #: If most vectors are rotated alike, those that are not.
     notes: tuple[str, ...] = ()  #: What these data cannot decide, a sentence each.
     rotary: Rotary | None = None  #: With `positions`, rotates before, (..., rows, head_dim).
-    #: As `rotate` takes them; of a refusal, those by which a usual RoPE explains the rows.
-    positions: NDArray[np.float64] | None = None
+    positions: NDArray[np.float64] | None = None  #: As `rotate` takes them, also if refused.
 
     @property
     def transposed(self) -> bool:
