@@ -470,16 +470,15 @@ def _most_right(
 
 
 def _with_other_tables(convention: Convention, attempt: Callable[..., Trial]) -> Convention | None:
-    """Return the convention with tables of all sequences in place of those of each, or vice versa.
+    """Return the convention with tables of all sequences in place of those of each.
 
-    None if it is called without tables, or no other axes of them make any row right.
+    None if it is called without tables of each, or no others make any row right.
     """
-    if not convention.names & {*TABLES}:
+    if not convention.names & {*TABLES} or "b" not in convention.axes_of_tables:
         return None
-    of_each = "b" in convention.axes_of_tables
     for text in AXES_OF_TABLES:
         other = replace(convention, axes_of_tables=text)
-        if ("b" in text) != of_each and any(attempt(other, **size).right for size in SIZES):
+        if "b" not in text and any(attempt(other, **size).right for size in SIZES):
             return other
     return None
 
