@@ -414,14 +414,16 @@ def _find_axes_of_x(
                 for of_tables in fields.get("axes_of_tables", (found.axes_of_tables,))
             ]
         )
-    accepted = {count: _accepted(each, found, attempt) for count, each in conventions.items()}
+    accepted = {
+        count: _find_arrangement(each, found, attempt) for count, each in conventions.items()
+    }
     alike = accepted.pop(len(found.axes_of_x.split()), None)
     # Found with one head, it may be one of several in the last axis.
     first = found if alike is None or alike.axes_of_x == found.axes_of_x else alike
     return [first, *(each for each in accepted.values() if each is not None)]
 
 
-def _accepted(
+def _find_arrangement(
     every: Sequence[Sequence[Convention]], found: Convention, attempt: Callable[..., Trial]
 ) -> Convention | None:
     """Return the arrangement that is meant of those of as many axes of x; None if there is none.
