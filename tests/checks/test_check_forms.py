@@ -62,6 +62,16 @@ def test_a_decoder_is_fed_token_by_token() -> None:
     assert (law.passed, law.note) == (None, "gradients of a decoder are not asked for")
 
 
+def test_a_decoder_is_given_every_kind_of_memory() -> None:
+    def unstrided(x: Array, positions: Array) -> Array:
+        return turn(x, positions) * (x.strides[-1] == x.itemsize)
+
+    target = type("Strided", (Decoder,), {"turn": staticmethod(unstrided)})
+    verdict = judge(target, form="decoder", expect=HALF, select="every shape", **SHORT)
+    note = assert_failed(verdict, "every shape").note
+    assert "calls of strided input come out wrong" in str(note)
+
+
 def test_a_class_with_a_prefill_and_a_step_is_a_decoder() -> None:
     found = judge_once(Decoder, expect=HALF, **SHORT)
     assert (failures(found), found.convention.step) == ([], "Decoder().step(x)")

@@ -250,16 +250,15 @@ class _Instance:
             self._rope,
             self._context,
         )
-        memory = request.memory
-        if memory != "contiguous" and not self._frame.has_strides:
-            msg = "its framework has no arrays with strides"
-            raise Unsupported(msg)
         return {
-            name: self._hand(value, memory if name in VECTORS else "contiguous")
+            name: self._hand(value, request.memory if name in VECTORS else "contiguous")
             for name, value in made.items()
         }
 
     def _hand(self, value: Any, memory: str) -> Any:
+        if memory != "contiguous" and not self._frame.has_strides:
+            msg = "its framework has no arrays with strides"
+            raise Unsupported(msg)
         if isinstance(value, np.dtype):
             return self._frame.dtype(value.name)
         if not isinstance(value, np.ndarray):
@@ -369,10 +368,11 @@ class _Instance:
             raise Unsupported(msg)
         if not request.again:
             self._objects.clear()
+        memory = request.memory
         if request.stepwise:
             first, rest = np.split(request.q, [request.prefilled], axis=2)
-            parts = [self._take(self._call, first)] if request.prefilled else []
-            return Response(q=np.concatenate([*parts, *self._steps(rest)], axis=2))
+            parts = [self._take(self._call, first, memory)] if request.prefilled else []
+            return Response(q=np.concatenate([*parts, *self._steps(rest, memory)], axis=2))
         try:
             start = consecutive(request)
         except Unsupported:
@@ -381,18 +381,19 @@ class _Instance:
             msg = "a decoder counts its positions itself"
             raise Unsupported(msg)
         if not start:
-            return Response(q=self._take(self._call, request.q))
-        self._take(self._call, np.ones_like(request.q[:, :, :1]).repeat(start, axis=2))
-        return Response(q=np.concatenate(self._steps(request.q), axis=2))
+            return Response(q=self._take(self._call, request.q, memory))
+        earlier = np.ones_like(request.q[:, :, :1]).repeat(start, axis=2)
+        self._take(self._call, earlier, memory)
+        return Response(q=np.concatenate(self._steps(request.q, memory), axis=2))
 
-    def _steps(self, tokens: NDArray[Any]) -> list[NDArray[Any]]:
-        assert self._step is not None
-        return [self._take(self._step, tokens[:, :, i : i + 1]) for i in range(tokens.shape[2])]
+    def _steps(self, tokens: NDArray[Any], memory: str) -> list[NDArray[Any]]:
+        each = (tokens[:, :, i : i + 1] for i in range(tokens.shape[2]))
+        return [self._take(self._step, token, memory) for token in each]
 
-    def _take(self, code: Any, x: NDArray[Any]) -> NDArray[Any]:
+    def _take(self, code: Any, x: NDArray[Any], memory: str) -> NDArray[Any]:
         """Return a decoder's rows for x, a token's without its axis too."""
         arranged = arrange(x, self._convention.axes_of_x)
-        handed = dict.fromkeys(COUNTS, x.shape[1]) | {"x": self._frame.to(arranged.copy())}
+        handed = dict.fromkeys(COUNTS, x.shape[1]) | {"x": self._hand(arranged, memory)}
         result = self._frame.back(self._evaluate(code, handed))
         if x.shape[2] == 1 and result.size == arranged.size:
             result = result.reshape(arranged.shape)
