@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers import slow_rows
 from implementations.plain import interleaved
-from judging import SMALL_THETA, assert_failed, failures, judge_small, turn_small
+from judging import SMALL_THETA, assert_failed, failures, judge_small, turn, turn_small
 
 from ropecli.checks.implementation.check import Verdict
 
@@ -274,9 +274,19 @@ def tables_of_tokens(x: Array, cos: Array, sin: Array) -> Array:
     return y
 
 
+def counted_on(x: Array, offset: int = 0) -> Array:
+    """The first row is in another layout, which does not show at position 0."""
+    assert x.ndim == 2
+    positions = offset + np.arange(len(x))
+    y = turn_small(x, positions)
+    y[:1] = turn(x[:1], positions[:1], SMALL_THETA)
+    return y
+
+
 @pytest.mark.parametrize(
     ("target", "words"),
     [
+        (counted_on, "the 1st row of a sequence comes out wrong"),
         (two_axes, "calls of two axes come out wrong"),
         (later_of_three_axes, "in calls of three axes"),
         (tables_of_tokens, "heads from the 2nd on come out wrong"),
