@@ -176,6 +176,15 @@ def test_a_formula_that_is_nearly_right_is_put_right_by_the_rows() -> None:
     off = np.abs(better.rotary_at(512).inv_freq - TRUE.inv_freq)
     assert 0 < off[1] <= unsure[1] < 1e-6
 
+    # Another base, next to the one that was found: all frequencies are off by its exponent.
+    for base in (10_001.0, 10_010.0, 9_990.0):
+        other = ropecli.Rotary(head_dim=8, base=base)
+        there = implement(other)(x, FIRST).astype(np.float32).astype(float)
+        _, better = refine(1, there, x)
+        off = np.abs(better.rotary_at(512).inv_freq - other.inv_freq)
+        assert (off <= np.asarray(better.uncertainty)).all()
+        assert 0 < off.max() < 1e-10
+
     # What float32 rounds of a frequency is left to the tolerance.
     nearly, better = refine(1 + 1e-6, rows, x)
     assert better is nearly

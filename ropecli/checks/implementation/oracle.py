@@ -341,10 +341,14 @@ def _other_base(theta: Array, change: Array, spread: Array) -> tuple[Array, Arra
     if turning.sum() < FEWEST_OF_BASE:
         return None
     logarithm = np.log(np.where(turning, theta, 1.0))
-    # change = share * theta ln(theta), by weighted least squares
-    way = theta * logarithm / np.maximum(spread, 1e-300)
-    share = float((way * change / np.maximum(spread, 1e-300)).sum() / (way * way).sum())
-    expected = share * theta * logarithm
+    if (change <= -theta)[turning].any():
+        return None
+    # ln(theta + change) - ln(theta) = share * ln(theta), by weighted least squares
+    of_logarithms = np.log1p(np.divide(change, theta, out=np.zeros_like(theta), where=turning))
+    weight = theta / np.maximum(spread, 1e-300)
+    way = weight * logarithm
+    share = float((way * weight * of_logarithms).sum() / (way * way).sum())
+    expected = np.where(turning, theta ** (1 + share) - theta, 0.0)
     allowed = LEFT * np.abs(expected) + 4 * spread
     if not (np.abs(change - expected) <= allowed)[turning].all():
         return None
