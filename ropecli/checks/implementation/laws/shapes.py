@@ -323,7 +323,7 @@ def keys(subject: Subject) -> Outcome:
     places = subject.on_axes(np.arange(min(32, subject.context)))
     refused: list[str] = []
     judged: list[Outcome] = []
-    for heads, key_heads in ((4, 2), (4, 1), (6, 4), (1, 1)):
+    for heads, key_heads in ((4, 2), (4, 1), (6, 2), (1, 1)):
         q = subject.vectors(heads * len(places), salt=45).astype(DTYPES[subject.dtype])
         k = subject.vectors(key_heads * len(places), salt=46).astype(DTYPES[subject.dtype])
         q = q.reshape(1, heads, len(places), subject.dim)
