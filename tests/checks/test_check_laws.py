@@ -155,6 +155,8 @@ def runs_on(p: Array) -> Array:
         (at(np.abs), ["negative positions"], "sign"),
         (at(lambda p: np.maximum(p, 0)), ["negative positions"], "as 0"),
         (at(lambda p: np.minimum(p, 2999)), ["long positions"], "2999"),
+        (at(lambda p: np.minimum(p, 1023)), ["long positions"],
+         "positions from 1024 on are taken as 1023"),
         (at(lambda p: p % CONTEXT), ["beyond the cache"], "4096"),
         (at(rounded(ml_dtypes.bfloat16)), ["precision"], "bfloat16 positions"),
         (at(rounded(np.float16)), ["precision"],
@@ -174,7 +176,8 @@ def runs_on(p: Array) -> Array:
          else turn(x, p), ["norm"], "length"),
     ],
     ids=[
-        "nothing", "mixed layout", "ignored", "abs", "clamped at 0", "clamped", "modulo",
+        "nothing", "mixed layout", "ignored", "abs", "clamped at 0", "clamped", "clamped early",
+        "modulo",
         "bfloat16 positions", "float16 positions", "float16 frequencies", "sorted", "ranks",
         "first row", "columns", "a token alone", "run on", "growing",
     ],

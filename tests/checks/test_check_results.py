@@ -15,6 +15,7 @@ from judging import (
     SMALL_CONTEXT,
     SMALL_DIM,
     Array,
+    assert_failed,
     checks_of,
     failures,
     judge_small,
@@ -126,6 +127,20 @@ def test_scores_near_the_limit_are_judged_and_shown_by_one_measure(excess: float
     verdict = judge_small(scores(change), form="score", expect=expect)
     for each in checks_of(verdict, "score"):
         assert each.passed is not False or each.counterexample is not None
+
+
+def test_one_wrong_score_is_found() -> None:
+    def change(score: Array) -> Array:
+        score[-1, 0] += 1e-3
+        return score
+
+    verdict = judge_small(scores(change), form="score", expect=SMALL)
+    assert "score" in failures(verdict)
+
+
+def test_what_is_no_number_is_no_rotation() -> None:
+    verdict = judge_small(lambda x, positions: np.full_like(x, np.nan))
+    assert_failed(verdict, "rotation")
 
 
 def test_what_half_precision_can_not_hold_is_no_warning() -> None:

@@ -201,6 +201,16 @@ def strides_ignored(x: Array, positions: Any) -> Array:
     return turn(x, positions)
 
 
+def transposition_ignored(x: Array, positions: Any) -> Array:
+    if x.ndim > 2 and 0 < x.strides[-3] < x.strides[-2]:
+        x = np.lib.stride_tricks.as_strided(x, x.shape, np.empty(x.shape, x.dtype).strides)
+    return turn(x, positions)
+
+
+def other_way(x: Array, positions: Any) -> Array:
+    return turn(x, -np.asarray(positions) if x.dtype == np.float16 else positions)
+
+
 def large_batch(x: Array, positions: Any) -> Array:
     y = turn(x, positions).copy()
     y[4:] = y[:1] if x.ndim > 3 else y[4:]
@@ -256,6 +266,8 @@ FAULTS: dict[str, tuple[Any, str, str]] = {
     "chunk": (chunked, "every position", "rows of a sequence from the 2,049th on come out wrong"),
     "far token": (far_token, "every shape", "in calls of float16"),
     "strides": (strides_ignored, "every shape", "calls of strided input come out wrong"),
+    "transposed": (transposition_ignored, "every shape", "calls of transposed input come out"),
+    "dtype": (other_way, "every shape", "calls of float16 come out wrong"),
     "batch": (large_batch, "every shape", "sequences of a batch from the 5th on come out wrong"),
     "truncation": (truncated, "rounding", "rounded towards zero, by 0.50 ulp on average"),
     "precision": (imprecise, "every position", "every row of float32 is off by"),

@@ -55,6 +55,15 @@ def test_known_positions_that_are_off_are_found_so(start: int, given_start: int)
     assert (found.position_offset, found.position_step) == (start, 1.0)
 
 
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("start", [2.5, -3.5, 1000.25])
+def test_a_start_between_two_positions_is_not_rounded(start: float, known: bool) -> None:
+    """The fastest pair turns by 1 radian a position: its phase is rounded to 2^-24."""
+    found = recognise(PLAIN, FIRST + start, given=FIRST if known else None)
+    assert_plain(found)
+    assert found.position_offset == pytest.approx(start, rel=0, abs=2.0**-24)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("off", [-1, 1, 2, 511])
 def test_off_by_one_is_found_in_every_dtype(off: int, dtype: str) -> None:

@@ -241,6 +241,17 @@ def test_a_rotation_that_is_not_expected() -> None:
     assert seen_of(HALF, wrong={1: None}).verdict(model).passed
 
 
+def test_a_share_of_each_head_may_be_handed_alone() -> None:
+    """What rotates is given the coordinates that it turns, and nobody says how long a head is."""
+    share = Rotary(head_dim=16, rotary_dim=8, layout="half")
+    seen = seen_of(share)
+    for each in seen.vectors:
+        assert each.before is not None
+        assert each.after is not None
+        each.before, each.after, each.head_dim = each.before[..., :8], each.after[..., :8], None
+    assert seen.verdict(share).passed
+
+
 def test_another_factor_on_the_score() -> None:
     found = seen_of(HALF, scale=0.5).verdict(HALF)
     assert found.layers[0].note == "the score is multiplied by 0.5, not 0.25"
