@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ropecli import load_model, rope
@@ -69,7 +69,40 @@ def configs(draw: st.DrawFn) -> tuple[dict[str, Any], int | None]:
     return config, length
 
 
+#: A ramp over three of 64 pairs, beside a large factor: float32 loses most in its slow end.
+STEEP: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 512,
+    "num_attention_heads": 4,
+    "head_dim": 128,
+    "max_position_embeddings": 513,
+    "rope_parameters": {
+        "rope_type": "yarn",
+        "rope_theta": 90_185_418.0,
+        "factor": 19.0,
+        "original_max_position_embeddings": 512,
+        "beta_fast": 8.0,
+        "beta_slow": 3.46875,
+        "truncate": False,
+    },
+}
+
+
+def ends_of_ramp(scaling: dict[str, Any], dim: int, base: float) -> tuple[float, float]:
+    """Return the first and the last pair of YaRN's ramp, as Transformers limits them."""
+    original = scaling["original_max_position_embeddings"]
+    low, high = (
+        dim * math.log(original / (scaling.get(name, usual) * 2 * math.pi)) / (2 * math.log(base))
+        for name, usual in (("beta_fast", 32), ("beta_slow", 1))
+    )
+    if scaling.get("truncate", True):
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, dim - 1)
+    return low, high + 0.001 * (low == high)
+
+
 @given(configs())
+@example((STEEP, None))
 @settings(max_examples=400)
 def test_frequencies_are_those_of_transformers(case: tuple[dict[str, Any], int | None]) -> None:
     from transformers import LlamaConfig, logging
@@ -88,6 +121,12 @@ def test_frequencies_are_those_of_transformers(case: tuple[dict[str, Any], int |
     # difference of two near frequencies loses up to the factor between them.
     base = max(rope.base or 1.0, scaling["rope_theta"])
     bound = (math.log(base) + scaling.get("factor", 1.0) + 6) * UNIT * np.abs(expected)
+    if scaling["rope_type"] == "yarn":
+        # Its ramp is (i - low) / (high - low): low, the difference and the quotient are rounded.
+        low, high = ends_of_ramp(scaling, 2 * len(expected), base)
+        theta = base ** (-np.arange(len(expected)) / len(expected))
+        ramp = (high / (high - low) + 3) * UNIT
+        bound += ramp * theta * (1 - 1 / scaling["factor"])
     if scaling["rope_type"] == "llama3":
         # Its ramp runs over turns, with their own rounding, and is steep where its ends are near:
         # up to `high` turns are divided by `high - low`, and weigh theta - theta / factor.
