@@ -208,7 +208,8 @@ def transposition_ignored(x: Array, positions: Any) -> Array:
 
 
 def turned_round(x: Array, positions: Any) -> Array:
-    return turn(x, positions) * x.dtype.type(-1 if x.dtype == np.float16 else 1)
+    y = turn(x, positions)
+    return -y if x.dtype == np.float16 else y
 
 
 def large_batch(x: Array, positions: Any) -> Array:
