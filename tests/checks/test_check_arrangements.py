@@ -151,6 +151,7 @@ def pack(x: Array, positions: Array, values: Callable[[Array, Array], Array]) ->
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize(
     ("values", "words"),
     [
@@ -160,9 +161,12 @@ def pack(x: Array, positions: Array, values: Callable[[Array, Array], Array]) ->
     ],
     ids=["unchanged", "rotated", "zeroed"],
 )
-def test_values_of_packed_vectors_are_not_rotated(values: Any, words: str | None) -> None:
-    def packed(qkv: Array, positions: Array) -> Array:
-        return pack(qkv, positions, values)
+def test_values_of_packed_vectors_are_not_rotated(
+    values: Any, words: str | None, apart: bool
+) -> None:
+    def packed(qkv: Array, positions: Array) -> Any:
+        stack = pack(qkv, positions, values)
+        return tuple(np.moveaxis(stack, 2, 0)) if apart else stack
 
     verdict = judge_shapes(packed)
     assert verdict.passed is (words is None)

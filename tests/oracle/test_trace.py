@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import ROOT, assert_refused, assert_within, read_json, read_stdout
-from oracle.traced import config_of
+from oracle.traced import RELEASED, config_of
 
 import ropecli
 from ropecli.checks.trace.watch import CACHES
@@ -56,6 +56,19 @@ def test_layers_apply_what_the_file_says(name: str) -> None:
     found = ropecli.trace(config_of(name))
     assert [(each.module, each.note) for each in found.layers if not each.agrees] == []
     assert found.passed
+
+
+@pytest.mark.parametrize("name", sorted(RELEASED.keys() - {"bamba"}))
+def test_layers_of_released_models_apply_what_the_file_says(name: str) -> None:
+    found = ropecli.trace({"model_type": name, **RELEASED[name]})
+    assert [(each.module, each.note) for each in found.layers if not each.agrees] == []
+    assert found.passed
+
+
+def test_positions_that_restart_with_a_cache_are_named() -> None:
+    """Bamba's class counts positions from 0 in each call."""
+    (layer,) = ropecli.trace({"model_type": "bamba", **RELEASED["bamba"]}).layers
+    assert layer.note == "query and key: positions restart at 0 with a cache"
 
 
 #: Bundled configurations whose numbers are not stored; the others are in test_examples.py.

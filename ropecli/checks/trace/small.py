@@ -40,6 +40,7 @@ SIZES = {
     r"experts_per_tok|top_?k_experts|^moe_?(top_?)?k$": 2,
     r"^(n|topk|num_expert)_groups?$|^topk_group$": 1,
     r"linear_num_(key|value)_heads": 2,
+    r"^encoder_hash_byte_group_vocab$": 64,
 }
 _HEADS = re.compile(r"attention_heads$|^n_heads?$|^num_heads$")
 _KEY_HEADS = re.compile(r"(key_value|kv)_(n_)?heads$|^kv_n_heads$|multi_query_group_num")
@@ -220,15 +221,23 @@ def _shrink(config: Any) -> None:
     if layers:
         config.per_layer_config = None  # no value of a layer can be set next to it
     hidden, heads = (getattr(config, key, None) for key in ("hidden_size", "num_attention_heads"))
+    parts = {k: v for k, v in vars(config).items() if k.endswith("_config") and hasattr(v, "to_dict")}
     for name, value in list(vars(config).items()):
-        if hasattr(value, "to_dict") and name.endswith("_config"):
-            _shrink(value)
+        if name in parts:
+            if name != "codec_config":  # of a model that makes sound, and takes no tokens
+                _shrink(value)
         elif _size(name, value, heads) != value:
             setattr(config, name, _size(name, value, heads))
     if isinstance(hidden, int) and isinstance(heads, int) and heads > HEADS:
         width = HEADS * (hidden // heads)
         own = isinstance(getattr(config, "head_dim", None), int)  # then the width is free
         config.hidden_size = -(-width // 16) * 16 if own else width
+        for part in parts.values():
+            if getattr(part, "hidden_size", None) == hidden:
+                part.hidden_size = config.hidden_size
+        if hasattr(config, "attention_hidden_size"):  # that of two layers side by side
+            times = config.attention_hidden_size // hidden
+            config.attention_hidden_size = times * config.hidden_size
     for count, size in (("mamba_n_heads", "mamba_d_head"), ("n_mamba_heads", "mamba_headdim")):
         if getattr(config, count, None) and getattr(config, "mamba_d_ssm", None) is None:
             inner = config.mamba_expand * config.hidden_size

@@ -446,11 +446,12 @@ def _table_differences(rotary: Rotary, rope: Rotary) -> list[str]:
 def _expected_scale(head_dim: int, rope: Rotary | None, config: Any) -> float:
     """Return 1 / sqrt(d), or what a configuration has instead, times the encoding's factor."""
     factor = 1.0 if rope is None else rope.softmax_factor
-    fixed = architecture(getattr(config, "model_type", None)).facts.get("scale")
-    multiplier = getattr(config, "attention_multiplier", fixed)
+    facts = architecture(getattr(config, "model_type", None)).facts
+    multiplier = getattr(config, "attention_multiplier", facts.get("scale"))
     if multiplier is not None:
         return float(multiplier) * factor
-    return factor / math.sqrt(getattr(config, "query_pre_attn_scalar", None) or head_dim)
+    dim = facts.get("scale_share", 1.0) * head_dim
+    return factor / math.sqrt(getattr(config, "query_pre_attn_scalar", None) or dim)
 
 
 def _describe_calls(calls: Sequence[Call]) -> Iterator[str]:
