@@ -108,6 +108,23 @@ def test_layout_direction_and_factors_matter_and_names_do_not() -> None:
     assert not any(layer.per_pair)
 
 
+def test_another_order_of_queries_and_keys_does_not_matter() -> None:
+    """DeepSeek-V3 is rotated in pairs by both; Transformers writes them in halves."""
+    deepseek = {
+        "model_type": "deepseek_v3",
+        "hidden_size": 512,
+        "num_attention_heads": 4,
+        "qk_rope_head_dim": 64,
+        "qk_nope_head_dim": 128,
+        "num_hidden_layers": 1,
+        "max_position_embeddings": 4096,
+    }
+    (layer,) = against(deepseek, readings=("transformers", "vllm")).layers
+    (field,) = layer.fields
+    assert (field.name, field.a, field.b) == ("output", "reordered", "interleaved")
+    assert not field.matters
+
+
 def test_the_other_direction_moves_away_at_twice_the_frequency() -> None:
     model = load_model(LLAMA_31)
     (layer,) = model.layers

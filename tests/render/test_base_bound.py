@@ -61,6 +61,8 @@ def test_scan_has_its_three_numbers_and_the_runs() -> None:
     ]
     assert f"{SCAN.safe_above:.6g}" in text
     assert f"{SCAN.proven_above:.6g}" in text
+    step = 100 * (SCAN.base[1] / SCAN.base[0] - 1)
+    assert f", each {step:.3g} % above the one before\n" in text
     assert "Runs of bases that hold" in text
     assert "A larger base may hold less" in text
     assert "A larger base may hold less" not in str(SCAN)

@@ -212,6 +212,13 @@ def test_failures_are_wrapped_at_the_terminals_width() -> None:
     assert " ".join(" ".join(lines).split()).count(case) == 1
 
 
+def test_the_heading_is_wrapped_and_not_indented() -> None:
+    lines = shown(check(), width=40).splitlines()
+    heading = lines[: lines.index("")]
+    assert len(heading) > 2
+    assert all(line == line.strip() for line in heading)
+
+
 def test_print_shows_the_table_and_the_failures() -> None:
     judged = result(check(), check("inverse", passed=False, max_error=1.0))
     assert f"{judged}\n" == shown(*judged.checks, brief=True)
