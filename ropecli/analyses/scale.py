@@ -43,8 +43,6 @@ ORIGINAL, CONTEXT = "original_max_position_embeddings", "max_position_embeddings
 #: Parameters that a method takes from the lengths and the factor, and not from the encoding.
 _OF_METHOD = ("factor", ORIGINAL, CONTEXT, "sequence_length", "alpha", "ramp", "attention_factor")
 FACTORS = ("short_factor", "long_factor")  #: Of LongRoPE, searched for each model.
-#: Rope types whose context length is that after scaling, and that name no other.
-AFTER = ("linear", "ntk", "ntk_mixed", "ntk_by_parts")
 FROM_LENGTHS = ("longrope",)  #: Rope types of which released files have no factor but the lengths.
 #: Rope types that start from base^(-2i/d), as the methods do.
 TYPES = (

@@ -59,7 +59,7 @@ def coverage(
     output.note(*(f"{each.name}: {note}" for each in ropes for note in each.notes))
     found = []
     for each in ropes:
-        before = None if each.layer is None else each.layer.original_context_length
+        before = None if each.layer is None else each.layer.trained_length
         result = analyse(
             each.rope,
             context_length=each.reach or CONTEXT,

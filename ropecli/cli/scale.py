@@ -161,24 +161,19 @@ def _original(
     each: NamedRotary, given: int | None, output: OutputOptions
 ) -> tuple[int, float | None]:
     """Return the original length, and the factor of the file where it follows from that."""
-    from ropecli.analyses.scale import AFTER
-
     if given is not None:
         return given, None
     if each.layer is None:
         return int((each.rope.formula and each.rope.formula.get(KEY)) or ORIGINAL), None
-    known, context = each.layer.original_context_length, each.layer.context_length
-    factor = each.rope.formula and each.rope.formula.get("factor")
-    if known is None and context and factor and factor > 1 and each.rope.rope_type in AFTER:
-        known = round(context / factor)
-        why = f"the context length {context:,} over the {each.rope.rope_type} factor {factor:g}"
-        output.note(f"{each.name}: original {known:,}, {why}; --original N gives another")
-        return known, factor
-    known = known or context
+    known, factor = each.layer.trained_length, each.layer.stretch
     if known is None:
         msg = f"{each.name}: the file has no context length; give it with --original"
         raise ArgumentError(msg)
-    return known, None
+    if factor is not None:
+        why = f"the context length {each.layer.context_length:,} over the {each.rope.rope_type} "
+        why += f"factor {factor:g}"
+        output.note(f"{each.name}: original {known:,}, {why}; --original N gives another")
+    return known, factor
 
 
 def _common(values: list[Any], given: Any) -> Any:

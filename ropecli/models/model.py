@@ -23,6 +23,9 @@ SHOWN = 8  #: Names of layers in a message.
 #: Names of the number of key heads; without one it is that of the query heads.
 KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_heads", "multi_query_group_num")
 
+#: Rope types whose context length is that after scaling, and that name no other.
+AFTER = ("linear", "ntk", "ntk_mixed", "ntk_by_parts")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Layer:
@@ -41,6 +44,24 @@ class Layer:
     def original_context_length(self) -> int | None:
         """Positions before its frequencies were scaled, where the file says."""
         return self.settings.original_context_length
+
+    @property
+    def trained_length(self) -> int | None:
+        """Positions before its frequencies were scaled, as far as they follow from the file.
+
+        Where it names none, those are the context, over a factor that has stretched it.
+        """
+        known, context, factor = self.original_context_length, self.context_length, self.stretch
+        return known or (round(context / factor) if context and factor else context)
+
+    @property
+    def stretch(self) -> float | None:
+        """Factor by which the context is longer than that of training, where only it says so."""
+        formula = self.rotary and self.rotary.formula
+        if formula is None or self.original_context_length or formula.rope_type not in AFTER:
+            return None
+        factor = formula.get("factor")
+        return factor if factor and factor > 1 else None
 
     @property
     def reach(self) -> int | None:

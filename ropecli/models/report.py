@@ -228,8 +228,11 @@ def _trained_length(layer: Layer, described: Description) -> int | None:
     """Return the positions of training: before scaling, and before an override of the context."""
     if layer.original_context_length is not None:
         return layer.original_context_length
-    own = [each.context_length for each in described.settings if each.name == layer.name]
-    return own[0] if own else layer.context_length
+    try:
+        own = [each for each in compute(described).layers if each.name == layer.name]
+    except (ArgumentError, FileError):  # only overrides make it right
+        own = []
+    return (own[0] if own else layer).trained_length
 
 
 def _encoding(name: str, layer: Layer, trained: int | None, *, stretches: bool) -> ReportedEncoding:

@@ -311,6 +311,12 @@ def test_the_plain_rotation_that_mutants_are_made_of_breaks_no_convention() -> N
     assert not failed(verify(ROPE, dtype="float64", rotate=plain))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_lengths_that_are_all_multiplied_fail_one_law(dtype: str) -> None:
+    result = verify(ROPE, dtype=dtype, rotate=lambda x, m: 3 * plain(x, m))
+    assert failed(result) == {"attention factor"}
+
+
 @pytest.mark.parametrize("name", MUTANTS)
 def test_mutant_is_caught_by_the_law_that_names_it(name: str) -> None:
     rotation, must_fail, must_hold, note = MUTANTS[name]

@@ -25,6 +25,10 @@ def test_models_have_their_own_contexts_and_lengths_before_scaling(here: Path) -
     assert got[0]["critical_dim"] == wanted.critical_dim == 70
     assert got[0]["turns"] == wanted.turns.tolist()
     assert got[1]["trained_length"] == 4096
+    linear = LLAMA_31 | {"rope_scaling": {"rope_type": "linear", "factor": 16.0}}
+    Path("linear.json").write_text(json.dumps(linear))
+    (scaled,) = read_json("coverage", "--model", "linear.json")["result"]["encodings"]
+    assert (scaled["context_length"], scaled["trained_length"]) == (131_072, 8192)
     shorter = read_json(
         "coverage", *models, "--layer", "all", "--context", "100", "--trained", "50"
     )

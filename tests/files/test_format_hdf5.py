@@ -220,6 +220,19 @@ def test_chunks_in_one_place_are_not_written(two_chunks: Any, tmp_path: Path) ->
     assert_same_bits("as h5py reads it", got=np.load(tmp_path / "y.npy"), expected=expected)
 
 
+def test_a_chunk_in_the_place_of_another_dataset_is_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        file["k"] = random_array(10, 8)
+        chunked = file.create_dataset("q", data=random_array(5, 8), chunks=(5, 8))
+        file.flush()
+        place, (chunk,) = file["k"].id.get_offset(), [chunked.id.get_chunk_info(0)]
+    said = struct.pack("<Q", chunk.byte_offset)
+    damaged = edit(path, path.read_bytes().index(said), said, struct.pack("<Q", place))
+    message = refused(encode_file, damaged, tmp_path / "y.h5", ROPE, tensor="*")
+    assert message == f"{damaged} is damaged: two datasets, or two chunks, share their bytes"
+
+
 def test_chunk_that_ends_too_soon_is_refused(two_chunks: Any, tmp_path: Path) -> None:
     path, _, said = two_chunks
     size = said[1] - 4 * 8  # before a size, a mask of filters, and three offsets

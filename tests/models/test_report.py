@@ -97,6 +97,17 @@ def test_training_is_that_of_the_file_when_the_context_is_overridden() -> None:
     assert one.base_bound.context_length == 256
 
 
+def test_training_ended_where_a_linear_factor_begins() -> None:
+    """Files with a linear factor name the context that it has stretched, and no other."""
+    linear = TINY | {"rope_scaling": {"rope_type": "linear", "factor": 4.0}}
+    stretched = gather([describe(linear)], overrides=Overrides(context_length=128))
+    for made in (ropecli.report(linear), stretched):
+        (one,) = made.encodings
+        assert one.coverage.trained_length == 16
+        assert one.scale is not None
+        assert one.scale.original_length == 16
+
+
 def test_sequence_length_chooses_the_table() -> None:
     dynamic = TINY | {"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}
     short, long = (ropecli.report(dynamic, sequence_length=n).encodings[0] for n in (64, 128))

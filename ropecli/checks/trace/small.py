@@ -221,7 +221,9 @@ def _shrink(config: Any) -> None:
     if layers:
         config.per_layer_config = None  # no value of a layer can be set next to it
     hidden, heads = (getattr(config, key, None) for key in ("hidden_size", "num_attention_heads"))
-    parts = {k: v for k, v in vars(config).items() if k.endswith("_config") and hasattr(v, "to_dict")}
+    parts = {
+        k: v for k, v in vars(config).items() if k.endswith("_config") and hasattr(v, "to_dict")
+    }
     for name, value in list(vars(config).items()):
         if name in parts:
             if name != "codec_config":  # of a model that makes sound, and takes no tokens
