@@ -29,7 +29,7 @@ from ropecli.checks.implementation.calling.configuration import Configuration
 from ropecli.checks.implementation.calling.convention import ROLES, called_name, parse_call
 from ropecli.checks.implementation.calling.describe import describe
 from ropecli.checks.implementation.calling.foreign import translate_errors
-from ropecli.checks.implementation.calling.frameworks import Numpy, framework
+from ropecli.checks.implementation.calling.frameworks import Numpy, bound, framework
 from ropecli.checks.implementation.calling.request import Response
 from ropecli.checks.implementation.calling.together import call_together
 from ropecli.checks.implementation.calling.vocabulary import roles
@@ -155,7 +155,7 @@ class Engine:
         module = sys.modules.get(getattr(self.target, "__module__", None) or "")
         function = self.target.__init__ if inspect.isclass(self.target) else self.target
         around = getattr(inspect.unwrap(function), "__globals__", None) or vars(module or object)
-        both = {self.name: self.target}
+        both = {self.name: bound(self.target)}
         if self.other_name:
             both[self.other_name] = self.other
         return {**around, **self._values, **both}
@@ -208,7 +208,7 @@ class _Instance:
             "dtype": self._frame.dtype("float32"),
         }
         sizes["config"] = Configuration(sizes)
-        return eval(self._construction, {**self._names, **sizes})
+        return bound(eval(self._construction, {**self._names, **sizes}))
 
     def call(self, request: Request) -> Response:
         """Make one call, and read its result."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -324,3 +325,9 @@ def _import(module: str, name: str) -> Any:
 
 def _no_device(device: str | None, error: Exception) -> str:
     return " ".join(f"device {device!r} can't be used: {error}".split())
+
+
+def bound(value: Any) -> Any:
+    """Return a module of Flax's linen bound to no variables, since it can't be called unbound."""
+    linen = sys.modules.get("flax.linen")
+    return value.bind({}) if linen is not None and isinstance(value, linen.Module) else value
