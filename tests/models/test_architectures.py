@@ -41,6 +41,7 @@ FACTS = {
     "rotary_dim": str,
     "rotates_where": dict,
     "scale": float,
+    "scale_share": float,
     "scaled": list,
     "softmax": str,
     "source": str,

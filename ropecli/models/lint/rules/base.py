@@ -12,7 +12,7 @@ from ropecli.models.keys import ALIASES
 from ropecli.models.lint.readings import FIRST, by_stack, listed
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import HOLDERS, Entry, Part
-from ropecli.models.lint.values import number, value_or_none
+from ropecli.models.lint.values import number, shown, value_or_none
 
 if TYPE_CHECKING:
     from ropecli.rotary.frequencies import Table
@@ -104,7 +104,7 @@ def small_base(entry: Entry) -> Iterator[Hit]:
         yield Hit(
             entry.key("rope_theta") if entry.has("rope_theta") else entry.part.key("rope_theta"),
             f"With base {base:.10g} the slowest of {dim // 2} pairs completes a turn after "
-            f"{slowest:,.0f} positions, and the context is {context:,}.",
+            f"{slowest:,.0f} positions, and the context is {shown(context)}.",
         )
 
 
@@ -138,7 +138,7 @@ def base_holds_less(entry: Entry) -> Iterator[Hit]:
     if held is not None and context > _BEYOND * held:
         yield Hit(
             entry.key("rope_theta") if entry.has("rope_theta") else entry.part.key("rope_theta"),
-            f"Base {base:.10g} holds up to {held:,} positions of {context:,}: at distance "
+            f"Base {base:.10g} holds up to {held:,} positions of {shown(context)}: at distance "
             f"{held + 1:,} the sum of the cosines is negative.",
         )
 

@@ -124,7 +124,10 @@ def original_beyond(header: Header) -> Iterator[Hit]:
     """`rope.scaling.original_context_length` above `context_length`."""
     original, context = header.original, header.context
     if original is not None and context is not None and original > context:
-        yield Hit(header.key(ORIGINAL), f"It is {original:,}, and context_length is {context:,}.")
+        yield Hit(
+            header.key(ORIGINAL),
+            f"It is {shown(original)}, and context_length is {shown(context)}.",
+        )
 
 
 @rule(
@@ -173,7 +176,7 @@ def _rotary(header: Header) -> Rotary | None:
 def no_original(header: Header) -> Iterator[Hit]:
     """Scaling type yarn and no `rope.scaling.original_context_length`."""
     if header.scaling == "yarn" and header.original is None and header.context is not None:
-        yield Hit(header.key(ORIGINAL), f"llama.cpp uses context_length, {header.context:,}.")
+        yield Hit(header.key(ORIGINAL), f"llama.cpp uses context_length, {shown(header.context)}.")
 
 
 @rule(
@@ -194,7 +197,7 @@ def beyond(header: Header) -> Iterator[Hit]:
     if context > 1.01 * factor * original:
         yield Hit(
             header.key(FACTOR),
-            f"The factor is {shown(factor)} but {context:,} / {original:,} is "
+            f"The factor is {shown(factor)} but {shown(context)} / {shown(original)} is "
             f"{shown(context / original)}.",
         )
 
@@ -237,7 +240,8 @@ def other_size(header: Header) -> Iterator[Hit]:
         head = width // heads
     if header.architecture in _WHOLE and count is not None and head and count != head:
         yield Hit(
-            header.key("rope.dimension_count"), f"It is {count:,}, and the head dim is {head:,}."
+            header.key("rope.dimension_count"),
+            f"It is {shown(count)}, and the head dim is {shown(head)}.",
         )
 
 
@@ -301,7 +305,7 @@ def small_base(header: Header) -> Iterator[Hit]:
         yield Hit(
             header.key("rope.freq_base"),
             f"With base {shown(base)} the slowest of {dim // 2} pairs completes a turn after "
-            f"{slowest:,.0f} positions, and the context is {context:,}.",
+            f"{slowest:,.0f} positions, and the context is {shown(context)}.",
         )
 
 
@@ -322,7 +326,7 @@ def no_divisors(header: Header) -> Iterator[Hit]:
     if usual and plain and header.context is not None and header.context >= 131_072:
         yield Hit(
             header.key("rope.freq_base"),
-            f"{header.context:,} positions at base 500,000 without rope_freqs.weight: the "
+            f"{shown(header.context)} positions at base 500,000 without rope_freqs.weight: the "
             "slowest pairs rotate 8 times as fast as in Llama 3.1.",
         )
 
@@ -340,7 +344,7 @@ def no_linear(header: Header) -> Iterator[Hit]:
     """Architecture gemma3 with a context of 131,072 and no factor."""
     plain = header.factor in {None, 0, 1}
     if header.architecture == "gemma3" and plain and (header.context or 0) >= 131_072:
-        yield Hit(header.key(FACTOR), f"{header.context:,} positions without the factor of 8.")
+        yield Hit(header.key(FACTOR), f"{shown(header.context)} positions without the factor of 8.")
 
 
 @rule(
@@ -472,7 +476,7 @@ def narrow_divisors(header: Header) -> Iterator[Hit]:
     for name, info in header.file.tensors.items():
         if name.startswith(("rope_freqs", "rope_factors")) and info.type in _NARROW:
             kind, error = _NARROW[info.type], 2**-9 if info.type == 30 else 2**-12
-            reach = f" and angles at position {header.context:,}" if header.context else ""
+            reach = f" and angles at position {shown(header.context)}" if header.context else ""
             yield Hit(name, f"{kind} is off by up to {error:.2%} of a frequency{reach}.")
 
 

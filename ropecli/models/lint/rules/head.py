@@ -94,7 +94,9 @@ def uneven(part: Part) -> Iterator[Hit]:
         and width % heads
         and "head_dim" not in part.keys.architecture.defaults
     ):
-        yield Hit(part.key("hidden_size"), f"{width:,} / {heads:,} is {shown(width / heads)}.")
+        yield Hit(
+            part.key("hidden_size"), f"{shown(width)} / {shown(heads)} is {shown(width / heads)}."
+        )
 
 
 @rule(
@@ -313,7 +315,7 @@ def left_over(entry: Entry) -> Iterator[Hit]:
             yield Hit(
                 key,
                 f"llama.cpp does not rotate pairs {', '.join(map(str, left))}: "
-                f"{table.inv_freq[left[0]] * context:.2g} rad at position {context:,}.",
+                f"{table.inv_freq[left[0]] * context:.2g} rad at position {shown(context)}.",
             )
 
 

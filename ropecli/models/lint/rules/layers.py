@@ -54,7 +54,7 @@ def flat_scaling(entry: Entry) -> Iterator[Hit]:
     window = whole(entry.part.config.get("sliding_window"))
     off = ""
     if window:
-        off = f" At the end of their window of {window:,} the fastest pair would be off by "
+        off = f" At the end of their window of {shown(window)} the fastest pair would be off by "
         off += f"{window * (1 - 1 / factor):.4g} rad."
     yield Hit(
         entry.key("factor"),
@@ -230,7 +230,7 @@ def wrong_count(part: Part) -> Iterator[Hit]:
     for name in ("layer_types", "no_rope_layers"):
         given = part.config.get(name)
         if count and isinstance(given, list) and given and len(given) != count:
-            yield Hit(part.key(name), f"It has {len(given):,} entries for {count:,} layers.")
+            yield Hit(part.key(name), f"It has {len(given):,} entries for {shown(count)} layers.")
 
 
 def _flags(part: Part) -> list[bool]:

@@ -47,7 +47,7 @@ def beyond(entry: Entry) -> Iterator[Hit]:
     if factor >= 1 and context > slack * factor * original:
         yield Hit(
             entry.key("factor"),
-            f"The factor is {shown(factor)} but {context:,} / {original:,} is "
+            f"The factor is {shown(factor)} but {shown(context)} / {shown(original)} is "
             f"{shown(context / original)}: beyond {shown(factor * original)} positions the model "
             "runs past the length for which its frequencies are scaled.",
         )
@@ -80,7 +80,7 @@ def short_of(entry: Entry) -> Iterator[Hit]:
         yield Hit(
             entry.key("factor"),
             f"It is for {shown(factor * original)} positions, and max_position_embeddings is "
-            f"{context:,}.",
+            f"{shown(context)}.",
         )
 
 
@@ -115,7 +115,9 @@ def no_original(entry: Entry) -> Iterator[Hit]:
     if same:
         default = f"the default of model_type {entry.part.keys.architecture.model_type}"
         what = "max_position_embeddings" if used == context else default
-        said.append(f"{listed(same)} {'take' if same[1:] else 'takes'} {what}, {used:,}, instead.")
+        said.append(
+            f"{listed(same)} {'take' if same[1:] else 'takes'} {what}, {shown(used)}, instead."
+        )
     if refused:
         said.append(f"The file is refused by {listed(refused)}.")
     if same and context is not None and used == context and factor is not None and factor > 1:
@@ -150,7 +152,7 @@ def misplaced_original(entry: Entry) -> Iterator[Hit]:
         return
     if entry.part.config.get(ORIGINAL) is not None and entry.nested:
         context = entry.part.context
-        taken = "nothing" if context is None else f"max_position_embeddings, {context:,}"
+        taken = "nothing" if context is None else f"max_position_embeddings, {shown(context)}"
         yield Hit(entry.part.key(ORIGINAL), f"Transformers does not read it here: it uses {taken}.")
 
 
@@ -173,8 +175,8 @@ def original_beyond(entry: Entry) -> Iterator[Hit]:
     if original > context or (entry.rope_type == "llama3" and original == context):
         yield Hit(
             entry.key(ORIGINAL),
-            f"It is {original:,}, and max_position_embeddings {context:,}: no position is beyond "
-            "the trained ones.",
+            f"It is {shown(original)}, and max_position_embeddings {shown(context)}: no position is "
+            "beyond the trained ones.",
         )
 
 
@@ -192,9 +194,9 @@ def two_originals(entry: Entry) -> Iterator[Hit]:
     inner, outer = whole(entry.values.get(ORIGINAL)), whole(entry.part.config.get(ORIGINAL))
     if inner is not None and outer is not None and inner != outer:
         texts = {s: text for s, text in entry.effects(**{ORIGINAL: outer}).items() if text}
-        same = f" With {outer:,} here too, {by_stack(texts)}." if texts else ""
+        same = f" With {shown(outer)} here too, {by_stack(texts)}." if texts else ""
         yield Hit(
             entry.key(ORIGINAL),
-            f"It is {inner:,} here and {outer:,} at {entry.part.key(ORIGINAL)}; Transformers "
-            f"uses {entry.original or 0:,}.{same}",
+            f"It is {shown(inner)} here and {shown(outer)} at {entry.part.key(ORIGINAL)}; "
+            f"Transformers uses {shown(entry.original or 0)}.{same}",
         )

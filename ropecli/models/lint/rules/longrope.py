@@ -29,7 +29,7 @@ def wrong_length(entry: Entry) -> Iterator[Hit]:
     for name in LISTS:
         given = entry.values.get(name)
         if isinstance(given, list) and len(given) != pairs:
-            yield Hit(entry.key(name), f"It has {len(given):,} numbers for {pairs:,} pairs.")
+            yield Hit(entry.key(name), f"It has {len(given):,} numbers for {shown(pairs)} pairs.")
 
 
 @rule(
@@ -124,12 +124,14 @@ def the_switch(entry: Entry) -> Iterator[Hit]:
     if len(short) != len(long) or min(short) <= 0:
         return
     worst = max(b / a for a, b in zip(short, long, strict=True))
-    where = "the original length" if entry.original is None else f"{entry.original:,} positions"
+    where = (
+        "the original length" if entry.original is None else f"{shown(entry.original)} positions"
+    )
     message = f"Transformers uses it for a sequence beyond {where}; with it a pair rotates up to "
     message += f"{shown(worst)} times slower."
     for length in (entry.original, entry.part.context):
         texts = partings(entry.part.raw, length=length) if length and not entry.part.name else {}
-        message += f" At {length:,} positions, {by_stack(texts)}." if texts else ""
+        message += f" At {shown(length)} positions, {by_stack(texts)}." if texts else ""
     yield Hit(entry.key("long_factor"), message)
 
 
@@ -200,7 +202,7 @@ def other_factor(entry: Entry) -> Iterator[Hit]:
         yield Hit(
             entry.key("factor"),
             f"With it the attention factor is {shown(given.attention_factor)}; the lengths, "
-            f"{context:,} / {original:,}, give {shown(implied.attention_factor)}.",
+            f"{shown(context)} / {shown(original)}, give {shown(implied.attention_factor)}.",
         )
 
 

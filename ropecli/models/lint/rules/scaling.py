@@ -51,8 +51,8 @@ def dynamic_original(entry: Entry) -> Iterator[Hit]:
         key = entry.key("original_max_position_embeddings")
         length = int(min(context * (entry.number("factor") or 1.0), 2**53))
         texts = {} if entry.part.name else effects(entry.part.raw, {key: ...}, length=length)
-        message = f"{without_it(texts)} Transformers stretches beyond {context:,} positions, "
-        yield Hit(key, f"{message}max_position_embeddings, not beyond {original:,}.".strip())
+        message = f"{without_it(texts)} Transformers stretches beyond {shown(context)} positions, "
+        yield Hit(key, f"{message}max_position_embeddings, not beyond {shown(original)}.".strip())
 
 
 @rule(
@@ -83,9 +83,9 @@ def dynamic_base(entry: Entry) -> Iterator[Hit]:
     texts = {} if entry.part.name else partings(entry.part.raw, length=context)
     yield Hit(
         entry.key("rope_type" if "rope_type" in entry.values else "type"),
-        f"The base is {shown(entry.base or 10_000)} up to {context:,} positions and "
+        f"The base is {shown(entry.base or 10_000)} up to {shown(context)} positions and "
         f"{shown(table.base)} at {shown(context * factor)}; cached keys keep the base they were "
-        f"rotated with.{f' At {context:,} positions, {by_stack(texts)}.' if texts else ''}",
+        f"rotated with.{f' At {shown(context)} positions, {by_stack(texts)}.' if texts else ''}",
     )
 
 
@@ -163,7 +163,7 @@ def _rounding(entry: Entry) -> str:
     angle = float(np.abs(rounded.inv_freq - exact.inv_freq).max()) * context
     return (
         f" With rounded ends pair {pair} is off by {off[pair]:.2%}, and the worst angle at "
-        f"position {context:,} by {angle:.2g} rad."
+        f"position {shown(context)} by {angle:.2g} rad."
     )
 
 
@@ -229,7 +229,7 @@ def idle(entry: Entry) -> Iterator[Hit]:
         yield Hit(
             entry.key("factor"),
             f"All {len(plain.inv_freq)} pairs rotate as without it: even the slowest has more than "
-            f"high_freq_factor turns within {entry.original or 0:,} positions.",
+            f"high_freq_factor turns within {shown(entry.original or 0)} positions.",
         )
 
 
