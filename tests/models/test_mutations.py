@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import slow
+from helpers import slow, slow_rows
 from models.configs import GPT_OSS, QWEN2_VL
 from models.mutations import WRONG, assert_judged_or_refused, mutated, sound
 
@@ -35,13 +35,14 @@ def test_mutations(seeds: range, tmp_path: Path) -> None:
     [
         ("", ["architectures", "model_type", "mrope_section"]),
         ("rope_scaling", ["mrope_section", "xdrope_section", "beta_fast"]),
+        *slow_rows(("", None), ("rope_scaling", None)),
     ],
 )
 @pytest.mark.parametrize("file", [QWEN2_VL, GPT_OSS])
 def test_each_key_of_every_wrong_type(
-    file: dict[str, Any], place: str, keys: Iterable[str], tmp_path: Path
+    file: dict[str, Any], place: str, keys: Iterable[str] | None, tmp_path: Path
 ) -> None:
-    for key in keys:
+    for key in (file[place] if place else file) if keys is None else keys:
         for value in WRONG:
             config = copy.deepcopy(file)
             (config[place] if place else config)[key] = value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import ArgumentError
+from ropecli.names import quote
 from ropecli.numbers import positive
 from ropecli.rotary import Rotary, rope
 from ropecli.rotary.factors import softmax_factor
@@ -36,7 +37,7 @@ def build(
         raise ArgumentError(msg)
     head_dim = settings.geometry["head_dim"]
     if head_dim > LARGEST_HEAD:
-        msg = f"head dim must be at most {LARGEST_HEAD:,} in a model, got {head_dim:,}"
+        msg = f"head dim must be at most {LARGEST_HEAD:,} in a model, got {quote(head_dim)}"
         raise ArgumentError(msg)
     name = canonical(rope_type)
     own = own_parameters(name)

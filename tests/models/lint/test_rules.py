@@ -119,6 +119,14 @@ def test_scaling_keys_by_layer_type(model_type: str, words: str) -> None:
     assert (found.rule, found.message) == ("R069", f"Transformers {words}")
 
 
+def test_values_outside_of_objects_that_are_not_read_count() -> None:
+    both = {"full_attention": YARN | {"rope_theta": 1e6}, "rope_theta": 5e5, "rope_type": "default"}
+    found = lint(config(model_type="llama", rope_theta=None, rope_parameters=both))
+    (error,) = (each for each in found if each.rule == "R069")
+    assert "base 500,000" in error.message
+    assert "R066" not in {each.rule for each in found}
+
+
 # Sound configurations of released models: no error, no warning that is not deserved.
 
 PUBLISHED = list(published().values())

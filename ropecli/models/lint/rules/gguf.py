@@ -344,7 +344,9 @@ def no_linear(header: Header) -> Iterator[Hit]:
     """Architecture gemma3 with a context of 131,072 and no factor."""
     plain = header.factor in {None, 0, 1}
     if header.architecture == "gemma3" and plain and (header.context or 0) >= 131_072:
-        yield Hit(header.key(FACTOR), f"{shown(header.context)} positions without the factor of 8.")
+        yield Hit(
+            header.key(FACTOR), f"{shown(header.context or 0)} positions without the factor of 8."
+        )
 
 
 @rule(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ropecli.models.entries import unread_objects
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import Entry, Part
-from ropecli.models.lint.values import shown, whole
+from ropecli.models.lint.values import shown, value_or_none, whole
 from ropecli.names import meant
 
 SLIDING = "sliding"
@@ -142,6 +143,8 @@ def outside(part: Part) -> Iterator[Hit]:
     held = _held(part)
     if not any(isinstance(value, dict) for value in held.values()):
         return
+    if value_or_none(lambda: unread_objects(part.keys)):
+        return  # its class reads the values outside, and none of the others
     for name, value in held.items():
         if not isinstance(value, dict | None) and name not in _OUTSIDE:
             yield Hit(part.key(f"{part.holder}.{name}"), "It applies to no layer type.")

@@ -116,7 +116,7 @@ def no_original(entry: Entry) -> Iterator[Hit]:
         default = f"the default of model_type {entry.part.keys.architecture.model_type}"
         what = "max_position_embeddings" if used == context else default
         said.append(
-            f"{listed(same)} {'take' if same[1:] else 'takes'} {what}, {shown(used)}, instead."
+            f"{listed(same)} {'take' if same[1:] else 'takes'} {what}, {shown(used or 0)}, instead."
         )
     if refused:
         said.append(f"The file is refused by {listed(refused)}.")
@@ -175,8 +175,8 @@ def original_beyond(entry: Entry) -> Iterator[Hit]:
     if original > context or (entry.rope_type == "llama3" and original == context):
         yield Hit(
             entry.key(ORIGINAL),
-            f"It is {shown(original)}, and max_position_embeddings {shown(context)}: no position is "
-            "beyond the trained ones.",
+            f"It is {shown(original)}, and max_position_embeddings {shown(context)}: no position "
+            "is beyond the trained ones.",
         )
 
 

@@ -131,7 +131,7 @@ def the_switch(entry: Entry) -> Iterator[Hit]:
     message += f"{shown(worst)} times slower."
     for length in (entry.original, entry.part.context):
         texts = partings(entry.part.raw, length=length) if length and not entry.part.name else {}
-        message += f" At {shown(length)} positions, {by_stack(texts)}." if texts else ""
+        message += f" At {shown(length or 0)} positions, {by_stack(texts)}." if texts else ""
     yield Hit(entry.key("long_factor"), message)
 
 
