@@ -190,6 +190,25 @@ def test_what_is_wrong_is_named_with_exit_code_1(
     assert parting[0]["note"] in read_stdout("trace", llama, code=1)
 
 
+def test_other_sections_than_those_of_the_file_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from transformers.models.qwen2_vl.modeling_qwen2_vl import Qwen2VLRotaryEmbedding
+
+    kind: Any = Qwen2VLRotaryEmbedding
+    own = kind.__init__
+    given = config_of("qwen2_vl")
+    assert ropecli.trace(given).passed
+
+    def wrong(self: Any, *given: Any, **named: Any) -> None:
+        own(self, *given, **named)
+        self.mrope_section = self.mrope_section[::-1]
+
+    monkeypatch.setattr(kind, "__init__", wrong)
+    found = ropecli.trace(given)
+    assert not found.passed
+    note = "query and key: axes of the pairs 24/24/16, not 16/24/24 of several positions at once"
+    assert found.layers[0].note == note
+
+
 @pytest.mark.parametrize("data", ["float32", "bfloat16"])
 def test_a_model_that_computes_positions_in_bfloat16_is_named(
     data: str, llama: Path, monkeypatch: pytest.MonkeyPatch
