@@ -85,12 +85,6 @@ def encode(
         str | None,
         typer.Option(metavar="N,N,...", help="Shape of a raw (headerless) input; needs --dtype."),
     ] = None,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume", help="Keep finished blocks if interrupted, and continue from them."
-        ),
-    ] = False,
     scheduler: Annotated[
         str | None,
         typer.Option(
@@ -133,13 +127,12 @@ def encode(
             "dtype": dtype,
             "shape": None if shape is None else parse_shape(shape),
         },
-        writing={"force": force, "resume": resume, "scheduler": scheduler},
+        writing={"force": force, "scheduler": scheduler},
         page=page,
     )
     if check is not None:
         writing: dict[str, object] = {
             "-o": output,
-            "--resume": resume,
             "--scheduler": scheduler,
             "--force": force,
         }
@@ -317,7 +310,7 @@ class _Run:
         options = {f"--{name.replace('_', '-')}": self.of_job[name] for name in taken}
         self.page.show(
             result,
-            self._parameters(session, "positions_continue", "resume", "scheduler"),
+            self._parameters(session, "positions_continue", "scheduler"),
             axes=session.axes,
             rope=session.rope,
             options=None if unread else options,
@@ -387,18 +380,10 @@ class _Run:
             plan = plan_lines(session.axes, session.rope, positions=positions, offset=offset)
             show([*plan, *more], Screen())
 
-    @contextlib.contextmanager
-    def _progress(self, name: str) -> Iterator[Any]:
-        """Show a progress bar, and after an interrupt how to continue."""
+    def _progress(self, name: str) -> contextlib.AbstractContextManager[Any]:
         from ropecli.cli.progress import progress_bar
 
-        try:
-            with progress_bar(name, wanted=not self.page.quiet) as progress:
-                yield progress
-        except KeyboardInterrupt:
-            if self.writing["resume"]:
-                self.page.note("what is done is kept: the same command goes on with it")
-            raise
+        return progress_bar(name, wanted=not self.page.quiet)
 
     def _note_results(self, files: Sequence[Encoded], notes: tuple[str, ...]) -> None:
         """Write notes on later files and tensors, and warnings of what is not finite."""

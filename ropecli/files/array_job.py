@@ -48,15 +48,6 @@ class Block:
     bytes: int
 
 
-@dataclass(frozen=True)
-class WrittenBlock:
-    """A block that is in the output."""
-
-    block: Block
-    counts: NonFiniteCounts
-    digest: str  #: Hash of its elements; empty unless the run can be resumed.
-
-
 @dataclass(frozen=True, eq=False)
 class ArrayJob:
     """The rotation of one array."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,6 @@ from ropecli.files.formats.stored import box_shape, short, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -125,27 +123,6 @@ def read_whole(reader: Reader) -> NDArray[Any]:
         msg = f"{stored.label} has {stored.nbytes:,} bytes; expected at most {LARGEST:,}"
         raise FileError(msg)
     return read_part(reader, whole(stored))
-
-
-def version_of(path: Path, fd: int | None = None) -> str:
-    """Return a text that changes when a file, or a file in a folder, is written to.
-
-    Args:
-        path: The file, or the folder.
-        fd: The open file, even if another file has its name by now.
-    """
-    if not path.is_dir():
-        status = path.stat() if fd is None else os.fstat(fd)
-        return f"{path.resolve()} {status.st_size} {status.st_mtime_ns}"
-    content = hashlib.sha256()
-    for below, folders, files in os.walk(path):
-        folders.sort()
-        for name in sorted(files):
-            file = os.path.join(below, name)  # noqa: PTH118 - millions of files
-            status = os.lstat(file)
-            line = f"{file}\0{status.st_size} {status.st_mtime_ns}\n"
-            content.update(line.encode(errors="replace"))
-    return f"{path.resolve()} {content.hexdigest()}"
 
 
 def list_names(names: Iterable[str]) -> str:

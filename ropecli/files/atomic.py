@@ -21,20 +21,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _SUFFIX = ".ropecli-part"
-LONGEST_NAME = 255  #: Bytes, on nearly all file systems.
+_LONGEST_NAME = 255  #: Bytes, on nearly all file systems.
 
 
 @contextlib.contextmanager
-def replacing(
-    target: str | os.PathLike[str], *, force: bool = False, keep: bool = False
-) -> Iterator[BinaryIO]:
+def replacing(target: str | os.PathLike[str], *, force: bool = False) -> Iterator[BinaryIO]:
     """Yield a file that gets the target's name if the block ends without an exception.
 
     Args:
         target: A file in a folder that exists. Where it is a symbolic link, the file that it
             points to is written.
         force: Replace a file that exists, keeping its permissions.
-        keep: Continue the part file of a dead process, and leave it after an exception.
 
     Raises:
         FileError: The target exists, is being written by another process, or can't be written.
@@ -43,7 +40,7 @@ def replacing(
         path = resolve_target(target)
         part = part_of(path)
         mode = _permissions(path, force=force)
-        stream = _claim(part, keep=keep)
+        stream = _claim(part)
         try:
             if mode is not None:
                 # Formats open the part file again, even where the target may not be written.
@@ -56,7 +53,7 @@ def replacing(
             _check_ours(part, stream)
             _publish(part, path, force=force)
         except BaseException:
-            if _names(part, stream) and not keep:
+            if _names(part, stream):
                 part.unlink()
             raise
         finally:
@@ -113,7 +110,7 @@ def resolve_target(target: str | os.PathLike[str]) -> Path:
 def part_of(path: Path) -> Path:
     """Return the part file of a resolved target."""
     name = f".{path.name}{_SUFFIX}"
-    if len(os.fsencode(name)) > LONGEST_NAME:
+    if len(os.fsencode(name)) > _LONGEST_NAME:
         name = f".{hashlib.sha256(os.fsencode(path.name)).hexdigest()}{_SUFFIX}"
     return path.with_name(name)
 
@@ -146,8 +143,8 @@ def _permissions(path: Path, *, force: bool) -> int | None:
     return stat.S_IMODE(mode)
 
 
-def _claim(part: Path, *, keep: bool) -> BinaryIO:
-    """Create and lock the part file, after removing one without a lock, or continue that one."""
+def _claim(part: Path) -> BinaryIO:
+    """Create and lock the part file, after removing one without a lock."""
     while True:
         stream, is_new = _open(part)
         try:
@@ -156,7 +153,7 @@ def _claim(part: Path, *, keep: bool) -> BinaryIO:
             if _names(part, stream):
                 # Removed, never emptied: a process killed while publishing leaves one file under
                 # both names.
-                if is_new or (keep and _is_alone(stream)):
+                if is_new:
                     return stream
                 part.unlink()
         except BaseException:
@@ -184,12 +181,6 @@ def _lock(part: Path, stream: BinaryIO) -> None:
         # A file system without locks: of two processes that write at once, the first will find
         # its part file gone, and fail.
         return
-
-
-def _is_alone(stream: BinaryIO) -> bool:
-    """Return whether it is a file under a single name."""
-    found = os.fstat(stream.fileno())
-    return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
 
 
 def _names(part: Path, stream: BinaryIO) -> bool:

@@ -62,17 +62,15 @@ class ClusterPlan(Plan):
         session: Session,
         output: str | os.PathLike[str],
         address: str,
-        *,
-        resume: bool = False,
         **options: Any,
     ) -> None:
         """Refuse what cannot be written, as `Plan` and `check_shareable`."""
-        check_shareable(session.job, output, address, resume=resume)
+        check_shareable(session.job, output, address)
         super().__init__(session, output, **options)
         self._address = address
 
     def run(self, progress: Progress | None = None) -> Encoded:
-        """Write the output; as `Plan.run`, but all or nothing of it."""
+        """Write the output, as `Plan.run`."""
         with connect(self._address) as cluster:
             source = self.session.source
             if isinstance(self.format, Zarr) and source.path.suffix.lower() in Zarr.suffixes:
@@ -109,15 +107,13 @@ class ClusterPlan(Plan):
         return self.result(counts)
 
 
-def check_shareable(
-    job: Job, output: str | os.PathLike[str], address: object, *, resume: bool = False
-) -> None:
+def check_shareable(job: Job, output: str | os.PathLike[str], address: object) -> None:
     """Refuse what the workers of a cluster cannot do.
 
     Raises:
         ArgumentError: An unusable address, or a large array of positions.
         ArgumentTypeError: An address that is not text.
-        FileError: A pipe, a run that is to be resumed, or a library that is not installed.
+        FileError: A pipe, or a library that is not installed.
     """
     expected = "scheduler must be an address such as tcp://127.0.0.1:8786"
     if not isinstance(address, str):
@@ -126,9 +122,6 @@ def check_shareable(
     if _ADDRESS.fullmatch(address) is None:
         msg = f"{expected} or tls://..., got {address!r}"
         raise ArgumentError(msg)
-    if resume:
-        msg = f"cannot resume {os.fspath(output)} on a cluster, which repeats what it loses"
-        raise FileError(msg, "leave `resume` out")
     if is_pipe(job.input) or is_pipe(output):
         what = "read standard input" if is_pipe(job.input) else "write standard output"
         msg = f"cannot {what} on a cluster; expected files that all machines see"

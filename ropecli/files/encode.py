@@ -35,7 +35,6 @@ def encode_file(
     dtype: str | None = None,
     shape: Sequence[int] | None = None,
     force: bool = False,
-    resume: bool = False,
     scheduler: str | None = None,
     progress: Progress | None = None,
 ) -> Encoded:
@@ -64,8 +63,6 @@ def encode_file(
             elements, such as "float32", or ">float32" if they are big-endian.
         shape: Shape of a file without a header, such as a .bin.
         force: Replace the output if it exists.
-        resume: Keep what is written if the run is interrupted, and continue such a run with the
-            same arguments. Each block that it has logged is verified by its hash.
         scheduler: Address of a Dask scheduler, such as "tcp://127.0.0.1:8786", whose workers
             rotate the file. They need input and output under the same absolute paths.
         progress: Called after each block with the bytes that are done and those in all.
@@ -88,7 +85,7 @@ def encode_file(
         shape=shape,
     )
     with opened(job) as session:
-        plan = plan_output(session, output, force=force, resume=resume, scheduler=scheduler)
+        plan = plan_output(session, output, force=force, scheduler=scheduler)
         return plan.run(progress)
 
 
@@ -97,7 +94,6 @@ def plan_output(
     output: str | os.PathLike[str],
     *,
     force: bool = False,
-    resume: bool = False,
     scheduler: str | None = None,
     sources: Sequence[Path] = (),
 ) -> Plan:
@@ -109,8 +105,8 @@ def plan_output(
         FileError: As `Plan` and `ClusterPlan`.
     """
     if scheduler is None:
-        return Plan(session, output, force=force, resume=resume, sources=sources)
-    return ClusterPlan(session, output, scheduler, force=force, resume=resume, sources=sources)
+        return Plan(session, output, force=force, sources=sources)
+    return ClusterPlan(session, output, scheduler, force=force, sources=sources)
 
 
 def default_output(input: str | os.PathLike[str]) -> Path:

@@ -120,7 +120,6 @@ def replacing_folder(
     *,
     force: bool = False,
     foreign_files: ForeignFiles,
-    keep: bool = False,
 ) -> Iterator[Path]:
     """Yield a new folder, which gets the target's name if the block ends without an exception.
 
@@ -128,7 +127,6 @@ def replacing_folder(
         target: The folder.
         force: As in `check_folder`.
         foreign_files: As in `check_folder`.
-        keep: Continue the part folder of a dead process, and leave it after an exception.
 
     Raises:
         FileError: The target exists, is being written by another process, or can't be written.
@@ -137,7 +135,7 @@ def replacing_folder(
         check_folder(target, force=force, foreign_files=foreign_files)
         path = resolve_target(target)
         part = part_of(path)
-        with _claim(part, keep=keep) as held:
+        with _claim(part) as held:
             if _tidy(part, path):
                 check_folder(target, force=force, foreign_files=foreign_files)
             yield part
@@ -155,20 +153,15 @@ def replacing_folder(
 
 
 @contextlib.contextmanager
-def _claim(part: Path, *, keep: bool = False) -> Iterator[int]:
-    """Lock a new folder, in place of one without a lock, and remove it at the end.
-
-    Args:
-        part: The folder.
-        keep: Lock the one that is there instead, and leave it.
-    """
-    if part.exists() and not keep:
+def _claim(part: Path) -> Iterator[int]:
+    """Lock a new folder, in place of one without a lock, and remove it at the end."""
+    if part.exists():
         held = _lock(part)
         try:
             _remove(part, held)
         finally:
             os.close(held)
-    part.mkdir(exist_ok=keep)
+    part.mkdir()
     held = _lock(part)
     try:
         if not _is(part, held):
@@ -179,8 +172,7 @@ def _claim(part: Path, *, keep: bool = False) -> Iterator[int]:
             # Workers of a cluster may still be writing into it. Then it stays for the next run to
             # remove, and what went wrong before is what is reported.
             with contextlib.suppress(OSError):
-                if not keep:
-                    _remove(part, held)
+                _remove(part, held)
         finally:
             os.close(held)
 

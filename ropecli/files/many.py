@@ -46,7 +46,6 @@ def encode_files(
     positions_continue: bool = False,
     offset: int = 0,
     force: bool = False,
-    resume: bool = False,
     scheduler: str | None = None,
     progress: Progress | None = None,
     start: Start | None = None,
@@ -63,7 +62,6 @@ def encode_files(
             default each file begins at 0.
         offset: Added to every position.
         force: As in `encode_file`.
-        resume: As in `encode_file`.
         scheduler: As in `encode_file`; each worker takes a whole file at a time.
         progress: Called with the bytes of the files that are done, and of all files.
         start: Called with the plan of the first file that can be rotated, before it is.
@@ -89,10 +87,10 @@ def encode_files(
         positions_continue=positions_continue,
     )
     if scheduler is None:
-        run.here(force=force, resume=resume)
+        run.here(force=force)
     else:
         for job, output in zip(run.jobs, outputs, strict=True):
-            check_shareable(job, output, scheduler, resume=resume)
+            check_shareable(job, output, scheduler)
         run.on_cluster(scheduler, force=force)
     return run.result(seconds=time.perf_counter() - begin)
 
@@ -119,12 +117,12 @@ class _Run:
         self._shift = 0  # added to the positions of the next file
         self._unknown: Path | None = None  # the first file of unknown length
 
-    def here(self, *, force: bool, resume: bool) -> None:
+    def here(self, *, force: bool) -> None:
         """Rotate the files in this process."""
         for number in range(len(self.jobs)):
             with (
                 self._one_file(number),
-                self._plan_file(number, force=force, resume=resume) as plan,
+                self._plan_file(number, force=force) as plan,
             ):
                 self._results[number] = plan.run(partial(self._report, number))
             self._done += self._sizes[number]
@@ -174,11 +172,11 @@ class _Run:
             self._errors[number] = error
 
     @contextlib.contextmanager
-    def _plan_file(self, number: int, *, force: bool, resume: bool = False) -> Iterator[Plan]:
+    def _plan_file(self, number: int, *, force: bool) -> Iterator[Plan]:
         """Open a file, and plan its output."""
         with opened(self._job(number)) as session:
             self._count_positions(session)
-            plan = Plan(session, self.outputs[number], force=force, resume=resume)
+            plan = Plan(session, self.outputs[number], force=force)
             start, self._start = self._start, None
             if start is not None:
                 start(plan)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ropecli.errors import FileError
 from ropecli.files.atomic import check_target, part_of, replacing, resolve_target
 from ropecli.files.folder import check_folder, replacing_folder
 from ropecli.files.formats.pipe import check_stdout, is_pipe
 from ropecli.files.formats.zarr import Zarr, foreign_files
-from ropecli.files.resume import log_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,22 +35,15 @@ def check_output(
         check_folder(target, force=force, sources=sources, foreign_files=foreign_files)
     else:
         check_target(target, force=force, sources=sources)
-        log = log_of(part_of(resolve_target(target)))
-        if any(os.path.realpath(source) == str(log) for source in sources):
-            msg = f"input and output are the same file: {log}"
-            raise FileError(msg)
 
 
 @contextlib.contextmanager
-def open_output(
-    target: str | os.PathLike[str], *, force: bool = False, keep: bool = False
-) -> Iterator[Path]:
+def open_output(target: str | os.PathLike[str], *, force: bool = False) -> Iterator[Path]:
     """Yield the part file or folder that becomes the output if the block ends well.
 
     Args:
         target: A file, or - for standard output, which has no part.
         force: Replace a file that exists.
-        keep: Continue the part of an earlier run, and leave it after an exception.
 
     Raises:
         FileError: As `replacing` and `replacing_folder`.
@@ -64,41 +54,11 @@ def open_output(
     part = part_of(resolve_target(target))
     replacement: contextlib.AbstractContextManager[object]
     if _is_folder(target):
-        replacement = replacing_folder(target, force=force, foreign_files=foreign_files, keep=keep)
+        replacement = replacing_folder(target, force=force, foreign_files=foreign_files)
     else:
-        replacement = replacing(target, force=force, keep=keep)
+        replacement = replacing(target, force=force)
     with replacement:
-        if not keep:
-            log_of(part).unlink(missing_ok=True)
-        if part.is_dir():
-            _remove_foreign_files(part)
         yield part
-    with contextlib.suppress(OSError):  # the output is whole, whatever becomes of the log
-        log_of(part).unlink(missing_ok=True)
-
-
-def empty(part: Path) -> None:
-    """Remove what an earlier run has left in a part file or folder."""
-    if is_pipe(part):
-        return
-    if not part.is_dir():
-        os.truncate(part, 0)
-        return
-    for path in part.iterdir():
-        _remove(path)
-
-
-def _remove_foreign_files(part: Path) -> None:
-    """Remove what a killed process had not yet given its name in a folder."""
-    for path in [part / found for found in foreign_files(part)]:
-        _remove(path)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _is_folder(target: str | os.PathLike[str]) -> bool:

@@ -10,17 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import FileError
-from ropecli.files.array_job import Block, NonFiniteCounts, WrittenBlock
+from ropecli.files.array_job import Block, NonFiniteCounts
 from ropecli.files.encoded import encoded
-from ropecli.files.formats.pipe import StdinSource, StdoutSink, as_path, is_pipe
+from ropecli.files.formats.pipe import StdinSource, StdoutSink, as_path
 from ropecli.files.formats.registry import output_format
 from ropecli.files.formats.stored import box_shape
-from ropecli.files.output import check_output, empty, open_output
+from ropecli.files.output import check_output, open_output
 from ropecli.files.pipeline import overlapped
-from ropecli.files.resume import BlockLog, digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -42,7 +41,6 @@ class Plan:
         output: str | os.PathLike[str],
         *,
         force: bool = False,
-        resume: bool = False,
         sources: Sequence[Path] = (),
     ) -> None:
         """Refuse what cannot be written.
@@ -51,7 +49,6 @@ class Plan:
             session: The open input.
             output: A file, or - for standard output.
             force: Replace a file that exists.
-            resume: Continue an interrupted run, and keep what is done if this one is interrupted.
             sources: Files that are read besides, which nothing replaces.
 
         Raises:
@@ -60,11 +57,9 @@ class Plan:
                 arrays.
         """
         self.session, self.output = session, Path(output)
-        self.force, self.resume = force, resume
+        self.force = force
         job = session.job
         self.format = output_format(output, job.input, job.shape, job.dtype)
-        if resume:
-            self._check_resumable()
         is_path = isinstance(job.positions, str | os.PathLike)
         read = [as_path(job.input), *([Path(job.positions)] if is_path else []), *sources]
         check_output(output, force=force, sources=read)
@@ -95,7 +90,7 @@ class Plan:
                 number += 1
 
     def run(self, progress: Progress | None = None) -> Encoded:
-        """Write the output, or what an interrupted run has not written of it.
+        """Write the output.
 
         Args:
             progress: Called after each block with the bytes that are done and those in all.
@@ -104,7 +99,7 @@ class Plan:
             BrokenPipeError: Standard output is no longer read.
             FileError: The input cannot be read, or the output cannot be written.
         """
-        with open_output(self.output, force=self.force, keep=self.resume) as part:
+        with open_output(self.output, force=self.force) as part:
             counts = self._write(part, progress)
         return self.result(counts)
 
@@ -113,43 +108,24 @@ class Plan:
         return encoded(self.session, self.output, counts, kept=self.kept, left_out=self.left_out)
 
     def _write(self, part: Path, progress: Progress | None) -> list[NonFiniteCounts]:
-        counts = [NonFiniteCounts() for _ in self.arrays]
-        done = bytearray()  # a byte for each block, up to the last that an earlier run has written
-        count = 0
-
-        def report(written: WrittenBlock) -> None:
-            nonlocal count
-            counts[written.block.array] += written.counts
-            count += written.block.bytes
-            if progress is not None:
-                progress(count, self.bytes)
-
+        counts, done = [NonFiniteCounts() for _ in self.arrays], 0
         source = self.session.source
         with ExitStack() as stack:
-            log = stack.enter_context(BlockLog(self, part)) if self.resume else None
-            if log is None or not log.claims_any:
-                empty(part)
-            # Also where a run continues: the part may have another header, or another length.
             sink = self.format.create(part, self.arrays, source)
             stack.callback(sink.close)
-            if log is not None:
-                for written in log.verified():
-                    done += bytes(written.block.number - len(done)) + b"\1"
-                    report(written)
-            left = (each for each in self.blocks() if done[each.number : each.number + 1] != b"\1")
-            for written in stack.enter_context(closing(self._rotate(sink, left))):
-                if log is not None:
-                    log.add(written)
-                report(written)
+            for block, found in stack.enter_context(closing(self._rotate(sink))):
+                counts[block.array] += found
+                done += block.bytes
+                if progress is not None:
+                    progress(done, self.bytes)
             sink.finish(source, self.kept)
         return counts
 
-    def _rotate(self, sink: Sink, blocks: Iterable[Block]) -> Generator[WrittenBlock, None, None]:
+    def _rotate(self, sink: Sink) -> Generator[tuple[Block, NonFiniteCounts], None, None]:
         """Read, rotate and write block after block; yield each once it is written."""
         jobs = self.session.arrays
         readers: dict[int, Reader] = {}
         writers: dict[int, Writer] = {}
-        digests: dict[int, str] = {}
 
         def like(block: Block) -> tuple[tuple[int, ...], np.dtype[Any]]:
             return box_shape(block.box), jobs[block.array].axes.stored.dtype.newbyteorder("=")
@@ -162,18 +138,15 @@ class Plan:
             readers[block.array].read(block.box, before)
 
         def turn(block: Block, before: NDArray[Any], after: NDArray[Any]) -> NonFiniteCounts:
-            counts = jobs[block.array].rotate(block.box, before, after)
-            if self.resume:  # here, because writing takes longer, and uses the block up
-                digests[block.number] = digest(after)
-            return counts
+            return jobs[block.array].rotate(block.box, before, after)
 
         def write(block: Block, after: NDArray[Any]) -> None:
             if block.array not in writers:
                 writers[block.array] = sink.writer(self.arrays[block.array].name)
             writers[block.array].write(block.box, after)
 
-        rotated = overlapped(
-            blocks,
+        return overlapped(
+            self.blocks(),
             like=like,
             read=read,
             turn=turn,
@@ -181,23 +154,9 @@ class Plan:
             endless_read=isinstance(self.session.source, StdinSource),
             endless_write=isinstance(sink, StdoutSink),
         )
-        with closing(rotated):
-            for block, counts in rotated:
-                yield WrittenBlock(block, counts, digests.pop(block.number, ""))
 
     def _as_stored(self, stored: Stored, *, same: bool) -> Stored:
         """Return an array as the output stores it: one without a name is named after its file."""
         name = stored.name or ("" if same else stored.path.stem)
         name = name if self.format.named else ""
         return self.format.as_stored(replace(stored, path=self.output, name=name))
-
-    def _check_resumable(self) -> None:
-        if is_pipe(self.session.job.input):
-            msg = f"cannot resume {self.output}: standard input cannot be read again"
-            raise FileError(msg)
-        if not self.format.in_place:
-            msg = (
-                f"cannot resume {self.output}: "
-                "expected .npy, .safetensors, .zarr or a file without a header"
-            )
-            raise FileError(msg)

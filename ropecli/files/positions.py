@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import math
 import os
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ import numpy as np
 
 from ropecli.arrays import LARGEST_POSITION, as_array, as_positions
 from ropecli.errors import ArgumentError
-from ropecli.files.arrays import MemoryReader, open_array, read_part, read_whole, version_of
+from ropecli.files.arrays import MemoryReader, open_array, read_part, read_whole
 from ropecli.files.formats.stored import Stored, box_shape, check_numeric
 from ropecli.numbers import integer
 
@@ -38,12 +37,6 @@ class Positions:
     axes: Axes
     offset: int  #: Added to every position.
     table: PositionTable | None  #: Where they are looked up; None where they are counted.
-
-    @property
-    def identity(self) -> str:
-        """A text that tells them from any other positions."""
-        origin = "counted" if self.table is None else self.table.origin
-        return f"{origin} + {self.offset}"
 
     @property
     def per_batch(self) -> bool:
@@ -110,16 +103,15 @@ IN_MEMORY = Path("positions")  #: Stands for the path of an array in memory.
 class PositionTable:
     """Positions in an array, in memory or in a file."""
 
-    def __init__(self, reader: Reader, *, origin: str, offset: int, coordinates: int) -> None:
+    def __init__(self, reader: Reader, *, offset: int, coordinates: int) -> None:
         """Look positions up.
 
         Args:
             reader: Of the array.
-            origin: A text that tells it from any other array.
             offset: Added to every position.
             coordinates: Coordinates of each position; 1 where it is a number.
         """
-        self.shape, self.origin = reader.stored.shape, origin
+        self.shape = reader.stored.shape
         self._reader, self._offset = reader, offset
         path = reader.stored.path
         self._name = "positions" if path == IN_MEMORY else f"positions of {path}"
@@ -176,7 +168,6 @@ class PositionTable:
         """Return the same table without an open file."""
         return PositionTable(
             MemoryReader(self._reader.stored, read_whole(self._reader)),
-            origin=self.origin,
             offset=self._offset,
             coordinates=math.prod(self._point),
         )
@@ -232,13 +223,11 @@ def open_positions(
         reader: Reader
         if isinstance(source, str | os.PathLike):
             reader = stack.enter_context(open_array(source, accept=check_numeric))
-            origin = version_of(Path(source))
         else:
             array = as_array("positions", source)
             stored = Stored(path=IN_MEMORY, shape=array.shape, dtype=array.dtype)
             reader = MemoryReader(stored, array)
-            origin = f"{array.dtype} {hashlib.sha256(array.tobytes()).hexdigest()}"
-        table = PositionTable(reader, origin=origin, offset=shift, coordinates=coordinates)
+        table = PositionTable(reader, offset=shift, coordinates=coordinates)
 
         def positions_of(axes: Axes) -> Positions:
             table.check_fits(axes)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ropecli.errors import ArgumentTypeError, FileError
 from ropecli.files.array_axes import understand_axes, vector_length
 from ropecli.files.array_job import ArrayJob
-from ropecli.files.arrays import choose, version_of
-from ropecli.files.formats.base import FileSource
+from ropecli.files.arrays import choose
 from ropecli.files.formats.registry import open_input
 from ropecli.files.formats.stored import check_rotatable
 from ropecli.files.positions import open_positions
@@ -118,9 +117,3 @@ class Session:
         """Names of the arrays that stay as they are."""
         chosen = {axes.stored.name for axes in self.all_axes}
         return tuple(name for name in self.source.arrays if name not in chosen)
-
-    @cached_property
-    def version(self) -> str:
-        """A text that tells the file from any other."""
-        fd = self.source.fd if isinstance(self.source, FileSource) else None
-        return version_of(self.source.path, fd)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import (
-    ROOT,
     assert_refused,
     assert_same_bits,
     random_array,
@@ -110,39 +106,6 @@ def test_json_of_several_files() -> None:
     assert [each["output"] for each in files] == [f"out/{n}.safetensors" for n in (1, 2, 10)]
     assert [each["name"] for each in files[0]["arrays"]] == ["h.k", "h.q", "h.v"]
     assert document["result"]["failures"] == []
-
-
-@pytest.mark.slow
-def test_an_interrupted_run_is_resumed(folder: Path) -> None:
-    np.save("x.npy", random_array(40_000, 64))
-    slowly = (
-        "import signal, sys, time; from ropecli.files import array_job;"
-        "from ropecli.cli.app import run;"
-        "signal.signal(signal.SIGINT, signal.default_int_handler);"
-        "array_job.BLOCK_BYTES = 1 << 16; rotate = array_job.ArrayJob.rotate\n"
-        "def slowly(*words):\n"
-        "    print('.', file=sys.stderr, flush=True); time.sleep(0.02)\n"
-        "    return rotate(*words)\n"
-        "array_job.ArrayJob.rotate = slowly\n"
-        "sys.exit(run(['encode', 'x.npy', '--resume']))"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", slowly], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    ) as process:  # fmt: skip
-        assert process.stderr is not None
-        for _ in range(5):
-            assert process.stderr.readline() == ".\n"
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "note: what is done is kept: the same command goes on with it\n" in err
-    assert Path(".x.rope.npy.ropecli-part").exists()
-    read_output("encode", "x.npy", "--resume")
-    assert_same_bits(
-        "x", got=np.load("x.rope.npy"), expected=rotate(np.load("x.npy"), Rotary(head_dim=64))
-    )
-    assert [path.name for path in folder.glob(".*")] == []
 
 
 def test_check_says_whether_one_file_is_the_rotation_of_another() -> None:
@@ -317,22 +280,15 @@ def test_what_overflowed_is_counted_by_dtype() -> None:
 
 
 @pytest.mark.parametrize("names", [["a.npy"], ["a.npy", "b.npy"]])
-def test_an_interrupt_says_how_to_go_on_unless_quiet(
-    names: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_is_said(names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     from ropecli.files import array_job
 
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(array_job, "rotate_into", interrupted)
-    _, err = read_output("encode", *names, "--resume", code=130)
-    assert err == (
-        "note: what is done is kept: the same command goes on with it\nerror: interrupted\n"
-    )
-    for words in (["--resume", "-q"], []):
-        _, err = read_output("encode", *names, *words, code=130)
-        assert err == "error: interrupted\n"
+    _, err = read_output("encode", *names, code=130)
+    assert err == "error: interrupted\n"
 
 
 # Names that no terminal should get.

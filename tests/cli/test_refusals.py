@@ -426,9 +426,8 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("dump/1.safetensors dump/2.safetensors -o x.npy --tensor a", "...go into a folder,..."),
         ("- dump/2.safetensors --tensor a", "- is one file, got it among several"),
         ("x.npy --check y.npy -o z.npy", "--check writes nothing: leave -o out"),
-        ("x.npy --check y.npy --resume", "--check writes nothing: leave --resume out"),
+        ("x.npy --check y.npy --force", "--check writes nothing: leave --force out"),
         ("dump --check y.npy", "--check compares one file with one, got 2"),
-        ("dump/1.safetensors --tensor a --resume -o q.npz", "cannot resume q.npz: expected..."),
         ("x.bin", "x.bin has no header; shape and dtype are required; pass --shape and..."),
         ("x.bin --shape 3,50,16", "a file without a header needs a dtype as well as a shape:..."),
         (
@@ -450,7 +449,6 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("two.safetensors --tensor * --dim 8", "the last axis must be a multiple of the head..."),
         ("two.safetensors --tensor [ab] -o y.npy", "cannot write y.npy: it holds one tensor,..."),
         ("x.npy -o y.npy --scheduler nowhere", "scheduler must be an address such as..."),
-        ("x.npy -o y.npz --resume", "cannot resume y.npz: expected .npy, .safetensors, .zarr..."),
         ("there.npy --sequence-axis 1", "sequence axis must be 0 or -2, got 1"),
         ("x.npy --model config.json --dim 0", "--model sets --dim itself; leave it out"),
         ("x.npy --model gemma.json", "...choose one with --layer..."),

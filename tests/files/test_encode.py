@@ -317,7 +317,6 @@ def test_what_can_be_written_is_not_refused(tmp_path: Path) -> None:
         for name in ("y.npy", "y.safetensors", "y.zarr", "y.npz"):
             plan_output(session, tmp_path / name)
             plan_output(session, tmp_path / name, scheduler=AT)
-        plan_output(session, tmp_path / "y.npy", resume=True)
     assert names(tmp_path) == ["x.npy"]
 
 
@@ -327,14 +326,12 @@ def test_formats(tmp_path: Path) -> None:
     assert "cannot write y.txt" in said(path, Path("y.txt"))
     several = said(tmp_path / "x.safetensors", Path("y.npy"), tensor="*")
     assert several.startswith("cannot write y.npy: it holds one tensor, got 2")
-    assert "cannot resume y.npz" in said(path, Path("y.npz"), needs={"resume": True})
 
 
 def test_schedulers(tmp_path: Path) -> None:
     path = saved(tmp_path, X)
     shared = {"scheduler": AT}
     assert "write standard output on a cluster" in said(path, Path("-"), needs=shared)
-    assert "leave resume out" in said(path, Path("y.npy"), needs=shared | {"resume": True})
     large = np.zeros(1_048_577)
     assert "at most 8,388,608 bytes" in said(
         path, Path("y.npy"), needs=shared, positions=large, error=ArgumentError

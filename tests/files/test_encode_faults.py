@@ -18,19 +18,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from files.folders import contents, ends, names, replaced, saved, unprivileged
+from files.folders import contents, ends, names, saved, unprivileged
 from files.memory import peak_of
 from helpers import ROOT, assert_refused, random_array
 
 from ropecli import Rotary, encode_file
 from ropecli.cli.app import run
 from ropecli.files import array_job
-from ropecli.files.atomic import part_of
-from ropecli.files.resume import log_of
 
 ROPE = Rotary(head_dim=8)
-LEFT = [".y.npy.ropecli-part", ".y.npy.ropecli-part.blocks"]  #: By a run that can be resumed.
-PLAIN_OR_RESUME = pytest.mark.parametrize("resume", [[], ["--resume"]], ids=["plain", "resume"])
 
 
 @pytest.fixture
@@ -70,7 +66,6 @@ EIO = OSError(errno.EIO, "Input/output error")
 ENOSPC = OSError(errno.ENOSPC, "No space left on device")
 
 
-@PLAIN_OR_RESUME
 @pytest.mark.parametrize(
     ("call", "error", "at", "times", "says"),
     [
@@ -80,7 +75,7 @@ ENOSPC = OSError(errno.ENOSPC, "No space left on device")
         ("pwrite", ENOSPC, 1, 1, "cannot write y.npy: No space left on device"),  # the header
         ("pwrite", ENOSPC, 6, 999, "cannot write y.npy: No space left on device"),
         ("pwrite", EIO, 14, 1, "cannot write y.npy: Input/output error"),  # the last block
-        ("truncate", ENOSPC, 2, 1, "cannot write y.npy: No space left on device"),
+        ("truncate", ENOSPC, 1, 1, "cannot write y.npy: No space left on device"),
         ("fsync", EIO, 1, 1, "cannot write y.npy: Input/output error"),
         ("link", EIO, 1, 1, None),  # as on a file system without links
     ],
@@ -88,7 +83,6 @@ ENOSPC = OSError(errno.ENOSPC, "No space left on device")
 def test_failing_disk(
     here: Path,
     monkeypatch: pytest.MonkeyPatch,
-    resume: list[str],
     call: str,
     error: OSError,
     at: int,
@@ -96,15 +90,14 @@ def test_failing_disk(
     says: str | None,
 ) -> None:
     whole, before = expected(here), contents(here / "x.npy")
-    words = ["encode", "x.npy", "-o", "y.npy", *resume]
+    words = ["encode", "x.npy", "-o", "y.npy"]
     with monkeypatch.context() as patched, ends():
         failing(patched, call, error, at=at, times=times)
         if says is None:
             assert run(words) == 0
         else:
             assert assert_refused(*words, "--json") == says
-            begun = resume and call != "pread"
-            assert names(here) == sorted(["x.npy", *(LEFT if begun else [])])
+            assert names(here) == ["x.npy"]
             patched.undo()
             patched.setattr(array_job, "BLOCK_BYTES", 1_024)
             assert run(words) == 0
@@ -113,7 +106,6 @@ def test_failing_disk(
     assert contents(here / "x.npy") == before
 
 
-@PLAIN_OR_RESUME
 @pytest.mark.parametrize(
     ("call", "error", "code"),
     [
@@ -127,38 +119,33 @@ def test_any_exception_of_a_thread_ends_the_run(
     here: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    resume: list[str],
     call: str,
     error: BaseException,
     code: int,
 ) -> None:
     with monkeypatch.context() as patched, ends():
         failing(patched, call, error, at=5)
-        assert run(["encode", "x.npy", "-o", "y.npy", "--json", *resume]) == code
+        assert run(["encode", "x.npy", "-o", "y.npy", "--json"]) == code
     printed = capsys.readouterr()
     assert printed.out == ""
     assert [line[:7] for line in printed.err.splitlines()].count("error: ") == 1
     assert "Traceback" not in printed.err
-    assert names(here) == sorted(["x.npy", *(LEFT if resume else [])])
+    assert names(here) == ["x.npy"]
 
 
-@PLAIN_OR_RESUME
-def test_reads_and_writes_that_come_in_pieces(
-    here: Path, monkeypatch: pytest.MonkeyPatch, resume: list[str]
-) -> None:
+def test_reads_and_writes_that_come_in_pieces(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = expected(here)
     pwrite, preadv = os.pwrite, os.preadv
     monkeypatch.setattr(os, "pwrite", lambda fd, data, at: pwrite(fd, data[:77], at))
     monkeypatch.setattr(os, "preadv", lambda fd, into, at: preadv(fd, [into[0][:99]], at))
-    assert run(["encode", "x.npy", "-o", "y.npy", *resume]) == 0
+    assert run(["encode", "x.npy", "-o", "y.npy"]) == 0
     assert contents(here / "y.npy") == whole
 
 
-@PLAIN_OR_RESUME
 @pytest.mark.parametrize("call", ["preadv", "pwrite"])
 @pytest.mark.parametrize("event", ["shrinks", "removed"])
 def test_what_happens_between_two_blocks(
-    here: Path, monkeypatch: pytest.MonkeyPatch, resume: list[str], call: str, event: str
+    here: Path, monkeypatch: pytest.MonkeyPatch, call: str, event: str
 ) -> None:
     (here / "out").mkdir()
     happens: dict[str, Callable[[], None]] = {
@@ -176,17 +163,16 @@ def test_what_happens_between_two_blocks(
 
     with monkeypatch.context() as patched, ends():
         patched.setattr(os, call, then)
-        said = assert_refused("encode", "x.npy", "-o", "out/y.npy", "--json", *resume)
+        said = assert_refused("encode", "x.npy", "-o", "out/y.npy", "--json")
     if event == "shrinks":
         assert said == "x.npy became shorter while it was being read"
-        assert names(here / "out") == (LEFT if resume else [])
+        assert names(here / "out") == []
     else:
         assert "/out/.y.npy.ropecli-part was removed while it was being written" in said
         assert names(here) == ["x.npy"]
 
 
-@PLAIN_OR_RESUME
-def test_permissions(open_to_all: Path, monkeypatch: pytest.MonkeyPatch, resume: list[str]) -> None:
+def test_permissions(open_to_all: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = open_to_all
     monkeypatch.chdir(here)
     saved(here, random_array(100, 8, dtype="f8"))
@@ -195,19 +181,18 @@ def test_permissions(open_to_all: Path, monkeypatch: pytest.MonkeyPatch, resume:
     (here / "y.npy").write_bytes(b"old")
     (here / "y.npy").chmod(0o444)
     with unprivileged():
-        said = assert_refused("encode", "x.npy", "-o", "closed/y.npy", "--json", *resume)
+        said = assert_refused("encode", "x.npy", "-o", "closed/y.npy", "--json")
         assert said.startswith("cannot write closed/y.npy: Permission denied")
         # A folder that may be written is what it takes to replace a file that may not.
-        assert_refused("encode", "x.npy", "-o", "y.npy", "--json", *resume)
-        assert run(["encode", "x.npy", "-o", "y.npy", "--force", *resume]) == 0
+        assert_refused("encode", "x.npy", "-o", "y.npy", "--json")
+        assert run(["encode", "x.npy", "-o", "y.npy", "--force"]) == 0
         assert (here / "y.npy").stat().st_mode & 0o777 == 0o444
     assert contents(here / "y.npy") == whole
     assert names(here / "closed") == []
     assert names(here) == ["closed", "x.npy", "y.npy"]
 
 
-@PLAIN_OR_RESUME
-def test_links_as_targets(here: Path, resume: list[str]) -> None:
+def test_links_as_targets(here: Path) -> None:
     whole, before = expected(here), contents(here / "x.npy")
     (here / "far").mkdir()
     (here / "far" / "old.npy").write_bytes(b"old")
@@ -230,34 +215,15 @@ def test_links_as_targets(here: Path, resume: list[str]) -> None:
     }
     for name, words in refusals.items():
         force = [] if name == "old.npy" else ["--force"]
-        said = assert_refused("encode", "x.npy", "-o", name, "--json", *force, *resume)
+        said = assert_refused("encode", "x.npy", "-o", name, "--json", *force)
         assert words in said
     for name in ("old.npy", "new.npy"):
-        assert run(["encode", "x.npy", "-o", name, "--force", *resume]) == 0
+        assert run(["encode", "x.npy", "-o", name, "--force"]) == 0
         assert (here / name).is_symlink()
         assert contents(here / "far" / name) == whole
     assert names(here / "far") == ["new.npy", "old.npy"]
     assert contents(here / "x.npy") == before
     assert (here / "loop.npy").is_symlink()
-
-
-def test_stdin_cannot_be_gone_on_with(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with replaced(0, os.open("x.npy", os.O_RDONLY)):
-        said = assert_refused("encode", "-", "-o", "y.npy", "--json", "--resume")
-    assert said == "cannot resume y.npy: standard input cannot be read again"
-    assert names(here) == ["x.npy"]
-
-
-def test_log_is_as_private_as_what_it_tells_of(here: Path) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        encode_file("x.npy", "y.npy", ROPE, resume=True, progress=_interrupt)
-    part = part_of(here / "y.npy")
-    assert np.load("x.npy").tobytes() not in log_of(part).read_bytes()
-    assert str(here).encode() not in log_of(part).read_bytes()
-
-
-def _interrupt(*_: int) -> None:
-    raise KeyboardInterrupt
 
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -309,7 +275,7 @@ def finished(*words: object) -> int:
 
 
 @pytest.mark.slow
-def test_five_kills(tmp_path: Path) -> None:
+def test_two_kills(tmp_path: Path) -> None:
     path = saved(tmp_path, random_array(4_800, 8, dtype="f8"))  # 150 blocks
     output = tmp_path / "y.npy"
     before = contents(path)
@@ -319,13 +285,7 @@ def test_five_kills(tmp_path: Path) -> None:
     for blocks in (1, draw.randint(2, 120)):
         killed(blocks, *words)
         assert set(names(tmp_path)) - {"expected.npy", "x.npy"} == {".y.npy.ropecli-part"}
-    done = 0
-    for blocks in (1, draw.randint(2, 40), draw.randint(2, 40)):
-        killed(blocks, *words, "--resume")
-        done += blocks - 1
-        assert set(names(tmp_path)) - {"expected.npy", "x.npy"} == set(LEFT)
-    # Of the blocks of each run at most three were turned and not yet logged.
-    assert finished(*words, "--resume") <= 150 - done + 3 * 3
+    assert finished(*words) == 150
     assert names(tmp_path) == ["expected.npy", "x.npy", "y.npy"]
     assert contents(output) == contents(tmp_path / "expected.npy")
     assert contents(path) == before
@@ -367,40 +327,35 @@ def test_things_that_are_called_as_stdout_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_full_disk_keeps_what_can_be_gone_on_with(tmp_path: Path) -> None:
+def test_full_disk_leaves_nothing(tmp_path: Path) -> None:
     path, output = saved(tmp_path, random_array(4_800, 8, dtype="f8")), tmp_path / "y.npy"
-    encode_file(path, tmp_path / "expected.npy", ROPE)
     limit = path.stat().st_size // 2
 
     def small_disk() -> None:
         # Python ignores the signal.
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-    for _ in range(2):
-        done = subprocess.run(
-            [sys.executable, "-c", BLOCKS, path, "-o", output, "--resume", "-q"],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=ENVIRONMENT,
-            preexec_fn=small_disk,
-        )
-        assert done.returncode == 2
-        said = done.stderr.replace("turned\n", "")
-        assert f"error: cannot write {output}: File too large\n" in said
-        assert "Traceback" not in said
-    assert set(names(tmp_path)) == {"expected.npy", "x.npy", *LEFT}
-    finished(path, "-o", output, "--resume")
-    assert contents(output) == contents(tmp_path / "expected.npy")
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKS, path, "-o", output, "-q"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=ENVIRONMENT,
+        preexec_fn=small_disk,
+    )
+    assert done.returncode == 2
+    said = done.stderr.replace("turned\n", "")
+    assert f"error: cannot write {output}: File too large\n" in said
+    assert "Traceback" not in said
+    assert names(tmp_path) == ["x.npy"]
 
 
 MEMORY = """
 import ropecli
 from pathlib import Path
-for source, head_dim, axis, positions, resume in {jobs}:
+for source, head_dim, axis, positions in {jobs}:
     rope = ropecli.Rotary(head_dim=head_dim)
-    options = {{"sequence_axis": axis, "positions": positions, "resume": resume}}
-    ropecli.encode_file(source, "y.npy", rope, **options)
+    ropecli.encode_file(source, "y.npy", rope, sequence_axis=axis, positions=positions)
     Path("y.npy").unlink()
 """
 
@@ -417,13 +372,12 @@ def zeros(path: Path, dtype: str, *shape: int, fortran_order: bool = False) -> s
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     places = zeros(tmp_path / "p.npy", "<i8", 12_000_000)
-    plain = (None, None, False)  # sequence axis, positions, resume
+    plain = (None, None)  # sequence axis, positions
     jobs = [
         (zeros(tmp_path / "rows.npy", "<f4", 1_200_000, 128), 128, *plain),  # 614 MB
-        (zeros(tmp_path / "more.npy", "<f4", 600_000, 128), 128, None, None, True),
         (zeros(tmp_path / "row.npy", "<f4", 1, 25_000_000), 50, *plain),
-        (zeros(tmp_path / "short.npy", "<f4", 12_000_000, 2), 2, None, places, False),
-        (zeros(tmp_path / "t.npy", ">f4", 200_000, 2, 64, fortran_order=True), 32, 0, None, False),
+        (zeros(tmp_path / "short.npy", "<f4", 12_000_000, 2), 2, None, places),
+        (zeros(tmp_path / "t.npy", ">f4", 200_000, 2, 64, fortran_order=True), 32, 0, None),
     ]
     peak, _ = peak_of(MEMORY.format(jobs=jobs), tmp_path)
     assert peak < 400

@@ -329,19 +329,15 @@ def test_folder_appears_at_the_end(tmp_path: Path) -> None:
     assert names(target) == ["a"]
 
 
-@pytest.mark.parametrize("keep", [False, True])
-def test_after_an_exception_nothing_is_left_unless_kept(tmp_path: Path, keep: bool) -> None:
+def test_after_an_exception_nothing_is_left(tmp_path: Path) -> None:
     def fail() -> None:
-        with replacing_folder(tmp_path / "y", foreign_files=foreign_files, keep=keep) as part:
+        with replacing_folder(tmp_path / "y", foreign_files=foreign_files) as part:
             (part / "a").write_bytes(b"1")
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         fail()
-    assert names(tmp_path) == ([".y.ropecli-part"] if keep else [])
-    with replacing_folder(tmp_path / "y", foreign_files=foreign_files, keep=keep) as part:
-        assert names(part) == (["a"] if keep else [])
-    assert names(tmp_path) == ["y"]
+    assert names(tmp_path) == []
 
 
 def test_folder_that_was_removed_is_not_put_together_again(tmp_path: Path) -> None:

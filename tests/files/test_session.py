@@ -44,7 +44,6 @@ for line in sys.argv[1:]:
 #: Files of which opens are counted, a command line, and the counts; the last is of axes.
 COUNTS = """
 x.npy p.npy: x.npy --positions p.npy -o y.npy -> 1 1 1
-x.npy p.npy: x.npy --positions p.npy -o y.npy --force --resume -> 1 1 1
 x.npy p.npy y.npy: x.npy --positions p.npy --check y.npy -> 1 1 1 1
 0.npy 1.npy 2.npy: 0.npy 1.npy 2.npy -o out -> 1 1 1 3
 0.npy 1.npy 2.npy: 0.npy 1.npy 2.npy -o out --positions-continue --force -> 1 1 1 3

@@ -23,7 +23,7 @@ from ropecli import Rotary, encode_file
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 ROPE = Rotary(head_dim=64)
-PART, LOG = ".{}.ropecli-part", ".{}.ropecli-part.blocks"
+PART = ".{}.ropecli-part"
 MEASURED = """
 import sys
 from ropecli.cli.app import run
@@ -60,21 +60,20 @@ def wait_for(part: str, folder: Path, process: subprocess.Popen[bytes]) -> float
 
 
 @pytest.mark.parametrize("name", ["x.npy", "x.zarr"])
-@pytest.mark.parametrize("resume", [False, True], ids=["plain", "resume"])
-def test_fifty_kills(tmp_path: Path, name: str, resume: bool) -> None:
+def test_fifty_kills(tmp_path: Path, name: str) -> None:
     path = made(tmp_path, name)
     output = path.with_stem("y")
     encode_file(path, path.with_stem("expected"), ROPE)
     expected, before = digest(path.with_stem("expected")), digest(path)
-    arguments = [*COMMAND, str(path), "-o", str(output), "-q", *["--resume"][: int(resume)]]
-    part, log = PART.format(output.name), LOG.format(output.name)
+    arguments = [*COMMAND, str(path), "-o", str(output), "-q"]
+    part = PART.format(output.name)
     begin = time.monotonic()
     with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, env=ENVIRONMENT) as process:
         starting = wait_for(part, tmp_path, process) - begin
     writing = time.monotonic() - begin - starting
     assert digest(output) == expected
     random = np.random.default_rng(1)
-    allowed = {path.name, f"expected{path.suffix}", part} | ({log} if resume else set())
+    allowed = {path.name, f"expected{path.suffix}", part}
     killed = whole = parts = 0
     for _ in range(50):
         if output.is_dir():
@@ -91,7 +90,6 @@ def test_fifty_kills(tmp_path: Path, name: str, resume: bool) -> None:
         left = set(names(tmp_path))
         parts += part in left
         if output.name in left:
-            # Complete, though the process may have been killed before it removed its log.
             whole += 1
             assert digest(output) == expected
             assert left <= allowed | {output.name}
@@ -118,11 +116,11 @@ def test_small_disk_that_grows(tmp_path: Path) -> None:
         mount -t tmpfs -o size=100m tmpfs disk || exit 9
         for size in 100 100 180; do
             mount -o remount,size=${size}m disk
-            "$@" --resume 2>> errors; echo $? >> codes
+            "$@" 2>> errors; echo $? >> codes
             ls -A disk >> left
         done
         mount -o remount,size=400m disk
-        "$@" --resume 2>> errors; echo $? >> codes
+        "$@" 2>> errors; echo $? >> codes
         ls -A disk >> left
         cmp disk/y.npy expected.npy; echo $? >> codes
     """
@@ -134,12 +132,10 @@ def test_small_disk_that_grows(tmp_path: Path) -> None:
     says = "error: cannot write disk/y.npy: No space left on device"
     assert (tmp_path / "errors").read_text().count(says) == 3
     assert "Traceback" not in (tmp_path / "errors").read_text()
-    left = (tmp_path / "left").read_text().split()
-    assert left == 3 * [PART.format("y.npy"), LOG.format("y.npy")] + ["y.npy"]
+    assert (tmp_path / "left").read_text().split() == ["y.npy"]
 
 
-@pytest.mark.parametrize("resume", [[], ["--resume"]], ids=["plain", "resume"])
-def test_memory_and_speed_of_two_gibibytes(tmp_path: Path, resume: list[str]) -> None:
+def test_memory_and_speed_of_two_gibibytes(tmp_path: Path) -> None:
     path = tmp_path / "x.npy"
     block = np.random.default_rng(0).standard_normal((1 << 16, 128)).astype("f4")
     with path.open("wb") as stream:
@@ -150,9 +146,9 @@ def test_memory_and_speed_of_two_gibibytes(tmp_path: Path, resume: list[str]) ->
     begin = time.monotonic()
     arguments = [sys.executable, "-c", MEASURED, "encode", str(path), "-o", str(tmp_path / "y.npy")]
     done = subprocess.run(
-        [*arguments, "-q", *resume], check=True, capture_output=True, text=True, env=ENVIRONMENT
+        [*arguments, "-q"], check=True, capture_output=True, text=True, env=ENVIRONMENT
     )
     took = time.monotonic() - begin
     peak = int(done.stderr.split()[-2])
-    print(f"{resume}: {peak / 1_000:.0f} MB, {2**31 / took / 1e9:.2f} GB/s")  # noqa: T201
+    print(f"{peak / 1_000:.0f} MB, {2**31 / took / 1e9:.2f} GB/s")  # noqa: T201
     assert 1_000 < peak < 400_000  # kB

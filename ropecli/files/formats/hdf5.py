@@ -48,7 +48,6 @@ class Hdf5:
 
     suffixes = (".h5", ".hdf5")
     named = True
-    in_place = False
 
     def open(self, path: Path) -> Hdf5Source:
         """Find all datasets."""

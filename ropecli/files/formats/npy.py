@@ -45,7 +45,6 @@ class Npy:
 
     suffixes = (".npy",)
     named = False
-    in_place = True
 
     def open(self, path: Path) -> NpySource:
         """Open a file and read its header."""

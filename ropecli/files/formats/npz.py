@@ -51,7 +51,6 @@ class Npz:
 
     suffixes = (".npz",)
     named = True
-    in_place = False
 
     def open(self, path: Path) -> NpzSource:
         """Open an archive and read its index."""

@@ -46,7 +46,6 @@ class Parquet:
 
     suffixes = (".parquet",)
     named = True
-    in_place = False
 
     def open(self, path: Path) -> _Source:
         """Open a file and read its schema."""

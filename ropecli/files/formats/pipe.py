@@ -83,7 +83,6 @@ class Pipe:
 
     suffixes: tuple[str, ...] = ()
     named = False
-    in_place = False
 
     def open(self, path: Path) -> StdinSource:
         """Read the header from standard input."""

@@ -68,7 +68,7 @@ class Writer(Protocol):
     """One array of a file that is being written."""
 
     def write(self, box: Box, block: NDArray[Any]) -> None:
-        """Write a part of the array; several threads may do so at once if the format is `in_place`.
+        """Write a part of the array.
 
         Args:
             box: The part.
@@ -111,13 +111,6 @@ class Format(Protocol):
     @property
     def named(self) -> bool:
         """True if a file holds several arrays, by name."""
-
-    @property
-    def in_place(self) -> bool:
-        """True if parts are written to their final places, in any order, by several threads.
-
-        They can be read again before the file is whole, which resuming needs.
-        """
 
     def open(self, path: Path) -> Source:
         """Open a file.

@@ -28,7 +28,6 @@ class Raw:
 
     suffixes = (".bin", ".raw", ".dat")
     named = False
-    in_place = True
 
     def __init__(self, shape: Sequence[int] | None = None, dtype: str | None = None) -> None:
         """Describe such files; writing alone needs no shape.

@@ -63,7 +63,6 @@ class Safetensors:
 
     suffixes = (SUFFIX,)
     named = True
-    in_place = True
 
     def open(self, path: Path) -> _Source:
         """Open a file and read its header."""

@@ -54,7 +54,6 @@ class Torch:
 
     suffixes = (".pt", ".pth")
     named = True
-    in_place = False
 
     def open(self, path: Path) -> _Source:
         """Open a file, and map its elements."""

@@ -52,7 +52,6 @@ class Zarr:
 
     suffixes = (".zarr",)
     named = True
-    in_place = True
 
     def open(self, path: Path) -> ZarrSource:
         """Read the metadata of all arrays."""
