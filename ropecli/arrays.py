@@ -33,9 +33,6 @@ def as_array(name: str, value: Any) -> NDArray[Any]:
 
     Takes NumPy, PyTorch tensors on the CPU (detached; bfloat16 too), JAX arrays, whatever has
     `__array__` or DLPack, numbers and nested lists.
-
-    Raises:
-        ArgumentTypeError: Not an array of numbers.
     """
     if isinstance(value, np.ndarray):
         return value
@@ -68,12 +65,7 @@ def _from_torch(name: str, tensor: Any) -> NDArray[Any]:
 
 
 def as_positions(value: object) -> NDArray[np.float64]:
-    """Check positions, and return them as float64 in the same shape.
-
-    Raises:
-        ArgumentError: Not finite, or beyond 2^53 in magnitude.
-        ArgumentTypeError: Not integers or floats.
-    """
+    """Check positions, and return them as float64 in the same shape."""
     # NumPy 2.0 and 2.1 crash when integers of the other byte order meet a limit beyond their type.
     array = native(as_array("positions", value))
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:

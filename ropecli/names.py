@@ -41,11 +41,7 @@ ELSEWHERE = {
 
 
 def one_of(name: str, value: object, allowed: Collection[str]) -> str:
-    """The value, one of the names that are allowed.
-
-    Raises:
-        ArgumentError: Another name; the message has the one that was probably meant.
-    """
+    """The value, one of the names that are allowed."""
     if isinstance(value, str) and value in allowed:
         return value
     msg = f"{name} must be {either(allowed)}, got {quote(value)}{meant(value, allowed)}"

@@ -13,11 +13,7 @@ LARGEST_DIM = 2**20  #: A thousand times any model's; more is a mistake, and wou
 
 
 def integer(name: str, value: object) -> int:
-    """The value as an int.
-
-    Raises:
-        ArgumentTypeError: Not an integer.
-    """
+    """The value as an int."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         msg = f"{name} must be an integer, got {quote(value)}"
         raise ArgumentTypeError(msg)
@@ -25,12 +21,7 @@ def integer(name: str, value: object) -> int:
 
 
 def at_least(name: str, value: object, least: int) -> int:
-    """The value as an int from `least` on.
-
-    Raises:
-        ArgumentError: Below it.
-        ArgumentTypeError: Not an integer.
-    """
+    """The value as an int from `least` on."""
     result = integer(name, value)
     if result < least:
         msg = f"{name} must be at least {least}, got {result}"
@@ -39,12 +30,7 @@ def at_least(name: str, value: object, least: int) -> int:
 
 
 def between(name: str, value: object, least: int, most: int) -> int:
-    """The value as an int from `least` to `most`.
-
-    Raises:
-        ArgumentError: Outside of that.
-        ArgumentTypeError: Not an integer.
-    """
+    """The value as an int from `least` to `most`."""
     result = integer(name, value)
     if not least <= result <= most:
         power = most.bit_length() - 1
@@ -55,12 +41,7 @@ def between(name: str, value: object, least: int, most: int) -> int:
 
 
 def even(name: str, value: object) -> int:
-    """The value as an even int from 2 to LARGEST_DIM.
-
-    Raises:
-        ArgumentError: Not even, or out of range.
-        ArgumentTypeError: Not an integer.
-    """
+    """The value as an even int from 2 to LARGEST_DIM."""
     dim = integer(name, value)
     if dim < 2 or dim % 2:
         msg = f"{name} must be an even number of at least 2, got {dim}"
@@ -72,12 +53,7 @@ def even(name: str, value: object) -> int:
 
 
 def number(name: str, value: object) -> float:
-    """The value as a finite float.
-
-    Raises:
-        ArgumentError: Not finite.
-        ArgumentTypeError: Not a number.
-    """
+    """The value as a finite float."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         msg = f"{name} must be a number, got {quote(value)}"
         raise ArgumentTypeError(msg)
@@ -92,12 +68,7 @@ def number(name: str, value: object) -> float:
 
 
 def positive(name: str, value: object) -> float:
-    """The value as a finite float above 0.
-
-    Raises:
-        ArgumentError: Not finite, or not above 0.
-        ArgumentTypeError: Not a number.
-    """
+    """The value as a finite float above 0."""
     try:
         result = number(name, value)
     except ArgumentError:
@@ -109,12 +80,7 @@ def positive(name: str, value: object) -> float:
 
 
 def not_negative(name: str, value: object) -> float:
-    """The value as a finite float of at least 0.
-
-    Raises:
-        ArgumentError: Not finite, or below 0.
-        ArgumentTypeError: Not a number.
-    """
+    """The value as a finite float of at least 0."""
     try:
         result = number(name, value)
     except ArgumentError:
@@ -133,23 +99,13 @@ def _as_float(value: object) -> str:
 
 
 def length(name: str, value: object) -> int:
-    """The value as a number of positions; a float that is whole counts, as in some files.
-
-    Raises:
-        ArgumentError: Below 1, or beyond 2^53.
-        ArgumentTypeError: Not a whole number.
-    """
+    """The value as a number of positions; a float that is whole counts, as in some files."""
     whole = int(value) if isinstance(value, float) and value.is_integer() else value
     return between(name, whole, 1, 2**53)
 
 
 def increasing(low_name: str, low: object, high_name: str, high: object) -> tuple[float, float]:
-    """Two positive numbers, the first below the second.
-
-    Raises:
-        ArgumentError: Not positive, or not in order.
-        ArgumentTypeError: Not numbers.
-    """
+    """Two positive numbers, the first below the second."""
     small, large = positive(low_name, low), positive(high_name, high)
     if small >= large:
         msg = f"{low_name} must be below {high_name}, got {small:g} and {large:g}"
@@ -158,11 +114,7 @@ def increasing(low_name: str, low: object, high_name: str, high: object) -> tupl
 
 
 def stretched_base(base: float, stretch: float, dim: int) -> float:
-    """base * stretch^(d/(d-2)): the slowest of d/2 pairs is then divided by the stretch.
-
-    Raises:
-        ArgumentError: A rotary dim below 4, or a base beyond every float.
-    """
+    """base * stretch^(d/(d-2)): the slowest of d/2 pairs is then divided by the stretch."""
     if dim < 4:
         msg = f"rotary dim must be at least 4 for a stretched base, got {dim}"
         raise ArgumentError(msg)

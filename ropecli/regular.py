@@ -18,15 +18,7 @@ _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 def open_regular(path: Path, what: str = "a file") -> int:
-    """Open a regular file for reading, and return its descriptor.
-
-    Args:
-        path: The file.
-        what: What is expected, for messages.
-
-    Raises:
-        FileError: It can't be read, or is not a regular file.
-    """
+    """Open a regular file for reading, and return its descriptor."""
     try:
         # Asked before opening, which some devices take for an order; and after it, what was opened.
         mode = path.stat().st_mode
@@ -57,17 +49,7 @@ def regular_file(path: Path, what: str = "a file") -> Iterator[int]:
 
 
 def read_into(path: Path, fd: int, begin: int, into: memoryview) -> None:
-    """Fill memory with bytes of an open file.
-
-    Args:
-        path: The file, for messages.
-        fd: Its descriptor.
-        begin: Place of the first byte.
-        into: Where they go.
-
-    Raises:
-        FileError: The file ends too soon, or can't be read.
-    """
+    """Fill memory with bytes of an open file."""
     while into:
         with _translate_errors(path):
             count = os.preadv(fd, [into], begin)
@@ -76,17 +58,7 @@ def read_into(path: Path, fd: int, begin: int, into: memoryview) -> None:
 
 
 def read_bytes(path: Path, fd: int, begin: int, length: int) -> bytes:
-    """Return bytes of an open file.
-
-    Args:
-        path: The file, for messages.
-        fd: Its descriptor.
-        begin: Place of the first byte.
-        length: How many.
-
-    Raises:
-        FileError: The file ends too soon, or can't be read.
-    """
+    """Return bytes of an open file."""
     parts = []
     while length:
         with _translate_errors(path):

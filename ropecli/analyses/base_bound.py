@@ -332,10 +332,6 @@ def _proven_above(context: int, table: Callable[[float], NDArray[np.float64]]) -
 
     A pair with L theta <= pi has cos(m theta) >= cos(L theta) for m = 0 ... L, and any other at
     least -1. The sum of these bounds does not fall as the base rises, so it may be bisected.
-
-    Args:
-        context: L, in positions.
-        table: Frequencies by base.
     """
 
     def bound(exponent: float) -> float:

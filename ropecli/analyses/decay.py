@@ -264,12 +264,7 @@ def _distances(start: float, stop: float, step: float) -> NDArray[np.float64]:
 
 
 def head_vector(name: str, value: Any, head_dim: int) -> NDArray[np.float64]:
-    """Check one vector of a head, and return it as float64.
-
-    Raises:
-        ArgumentError: Another shape than (head_dim,), or a value that is not finite.
-        ArgumentTypeError: Not an array of real numbers.
-    """
+    """Check one vector of a head, and return it as float64."""
     array = as_array(name, value)
     if array.dtype.kind not in "iuf" and dtype_name(array.dtype) is None:
         msg = f"{name} must hold real numbers, got {array.dtype}"

@@ -24,15 +24,6 @@ def features(name: object, q: Array, k: Array) -> tuple[Array, Array]:
 
     "elu" is elu(x) + 1 (Katharopoulos et al. 2020), and "softmax" that of Shen et al. 2021: over
     the features of a query, but over the positions of a key.
-
-    Args:
-        name: One of `FEATURE_MAPS`, or a function of (tokens, features) that keeps the shape.
-        q: Queries, (tokens, features).
-        k: Keys, (tokens, features).
-
-    Raises:
-        ArgumentError: No such map, or one whose result has another shape or is not finite.
-        ArgumentTypeError: A map that is not a function, or does not return floats.
     """
     if callable(name):
         return _apply(name, "queries", q), _apply(name, "keys", k)

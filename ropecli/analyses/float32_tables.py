@@ -15,10 +15,6 @@ def float32_error(rope: Rotary, furthest: float) -> float:
 
     A frequency rounds by half an ulp, which the position multiplies; the angle rounds by half an
     ulp again. What a library's own power function adds is not counted.
-
-    Args:
-        rope: The encoding.
-        furthest: The largest position in magnitude.
     """
     theta = np.abs(rope.inv_freq)
     angle = furthest * theta

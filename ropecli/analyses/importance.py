@@ -40,15 +40,7 @@ def compare_importance(
     *,
     causal: bool,
 ) -> Importance:
-    """Compare the weights of some rows with those of softmax attention.
-
-    Args:
-        rotated: Features of queries and keys after rotation, (tokens, features) each.
-        denominators: phi(q_m) . sum phi(k_n) of each query, (tokens,).
-        scores: Queries and keys after rotation, scaled so that their products are scores.
-        rows: Indices of queries; at most 64 of them, evenly spread, are compared.
-        causal: Query m sees keys 0 ... m.
-    """
+    """Compare the weights of some rows with those of softmax attention."""
     chosen = rows[np.unique(np.linspace(0, len(rows) - 1, min(ROWS, len(rows))).astype(int))]
     found: list[tuple[float, ...]] = []
     correlations: list[float] = []

@@ -166,11 +166,6 @@ def _worst_case_tokens(encoding: Encoding, m: float, n: float) -> Iterator[tuple
     A score q^T A k is largest for the first singular vectors of A, whose entries are the scores
     of unit vectors. For a score that is not bilinear, the pair is like any other.
 
-    Args:
-        encoding: An encoding with its weights.
-        m: Position of the query.
-        n: Position of the key.
-
     Yields:
         Tokens (1, model_dim) of query and key.
     """

@@ -183,12 +183,7 @@ def _row_sum(sums: Array) -> RowSum:
 
 
 def check_inputs(q: Any, k: Any, v: Any, rope: Rotary) -> tuple[Array, Array, Array]:
-    """Return queries, keys and values as float64 in C order.
-
-    Raises:
-        ArgumentError: An unusable shape or value.
-        ArgumentTypeError: A value of the wrong type.
-    """
+    """Return queries, keys and values as float64 in C order."""
     check_rope(rope)
     queries, keys, values = (_floats(name, x) for name, x in (("q", q), ("k", k), ("v", v)))
     if queries.shape[1] != rope.head_dim:

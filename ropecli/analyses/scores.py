@@ -119,21 +119,13 @@ def scores(
 
 
 def random_tokens(count: int, model_dim: int, seed: int) -> NDArray[np.float64]:
-    """Return tokens of independent normal coordinates, (count, model_dim).
-
-    Raises:
-        ArgumentError: Sizes or a seed out of range.
-    """
+    """Return tokens of independent normal coordinates, (count, model_dim)."""
     check_random_tokens(count, model_dim, seed)
     return np.random.default_rng(seed).standard_normal((count, model_dim))
 
 
 def check_random_tokens(count: int, model_dim: int, seed: int) -> None:
-    """Refuse random tokens that can't be made.
-
-    Raises:
-        ArgumentError: Sizes or a seed out of range.
-    """
+    """Refuse random tokens that can't be made."""
     if count < 1 or model_dim < 1 or count * model_dim > LARGEST_TOKENS or seed < 0:
         msg = (
             f"tokens and model dim must be at least 1 and their product at most "

@@ -101,12 +101,7 @@ ACCURACY = {
 
 
 def angle_roundings(inv_freq: Array, magnified: Array | float = 1.0) -> Array:
-    """Return the roundings of each angle, in units of it, however its table was computed.
-
-    Args:
-        inv_freq: (pairs,), all of a table in its order.
-        magnified: By what a mixture of frequencies magnifies errors of the power.
-    """
+    """Return the roundings of each angle, in units of it, however its table was computed."""
     theta = np.abs(inv_freq)
     logarithm = np.abs(np.log(np.where(theta > 0, theta, 1.0)))
     count = 7 + logarithm + 2 * np.maximum(logarithm, np.arange(len(theta)))
@@ -119,10 +114,6 @@ def magnification(base: float, table_at: Callable[[float], Array]) -> Array:
     An error of the base reaches theta through its power alone: a plain power moves by
     |ln theta| / ln(base) of that error, a mixture by more. The smaller change of two bases, above
     and below, leaves out a jump between them, where an end is rounded to a whole pair.
-
-    Args:
-        base: The base.
-        table_at: The frequencies of each base, (pairs,).
     """
     below, theta, above = (np.abs(table_at(base * (1 + by))) for by in (-_NEARBY, 0, _NEARBY))
     turning = (below > 0) & (theta > 0) & (above > 0)
@@ -155,13 +146,6 @@ def formula_roundings(inv_freq: bytes, formula: Formula | None) -> Array:
 def phase_tolerance(
     m: Array | float, inv_freq: Array, roundings: Array | float, *, unit: float = SINGLE
 ) -> Array:
-    """Return how far angles of a table may be off, (..., pairs), radians.
-
-    Args:
-        m: The position that each pair follows, (..., pairs) or (..., 1).
-        inv_freq: (pairs,).
-        roundings: Of each angle.
-        unit: Unit roundoff of the table.
-    """
+    """Return how far angles of a table may be off, (..., pairs), radians."""
     held = m if unit < SINGLE else np.asarray(m).astype(np.float32)
     return np.asarray(np.abs(inv_freq) * (roundings * unit * np.abs(m) + np.abs(held - m)))

@@ -116,12 +116,7 @@ def compare_file(
 
 @contextlib.contextmanager
 def comparison(session: Session, output: Path) -> Iterator[Compare]:
-    """Open the file that is judged; yield the function that compares it with an open input.
-
-    Raises:
-        ArgumentError: A value that does not fit the arrays.
-        FileError: A file that cannot be read, or arrays of another shape or dtype.
-    """
+    """Open the file that is judged; yield the function that compares it with an open input."""
     with _open_output(output, session) as other:
         arrays = [axes.stored for axes in session.all_axes]
         dtype, alone = session.job.dtype, len(arrays) == 1
@@ -179,17 +174,7 @@ def _open_output(output: Path, session: Session) -> Source:
 
 
 def _counterpart(stored: Stored, other: Source, dtype: str | None, *, alone: bool) -> Stored:
-    """Return the array that should be the rotation of another: that of its name.
-
-    Args:
-        stored: The other.
-        other: The file that is judged.
-        dtype: Dtype of 2-byte void elements.
-        alone: Whether it is the only one, so that the only one of a file may have any name.
-
-    Raises:
-        FileError: There is none, or one of another shape or dtype.
-    """
+    """Return the array that should be the rotation of another: that of its name."""
     found = other.arrays.get(stored.name)
     if found is None and alone and len(other.arrays) == 1:
         (found,) = other.arrays.values()
@@ -251,14 +236,7 @@ class _Judged:
 
 
 def _judge(job: ArrayJob, box: Box, x: NDArray[Any], y: NDArray[Any]) -> _Judged:
-    """Compare a part of an array with the rotation of another's.
-
-    Args:
-        job: The rotation.
-        box: The part.
-        x: Before, C-contiguous, in native byte order.
-        y: After, alike.
-    """
+    """Compare a part of an array with the rotation of another's."""
     kernels = np.empty_like(x)
     job.rotate(box, x, kernels)
     identical = x.size == 0 or bool((_bits(kernels) == _bits(y)).all())

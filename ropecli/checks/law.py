@@ -136,11 +136,7 @@ def no_verdict(note: str) -> Outcome:
 
 
 def refuse_growth(rope: Rotary) -> None:
-    """Refuse an encoding of which these laws say nothing.
-
-    Raises:
-        ArgumentError: It changes lengths, as xPos does.
-    """
+    """Refuse an encoding of which these laws say nothing."""
     if rope.grows:
         msg = "xPos is not a rotation: it changes lengths with the position, so these laws do "
         msg += "not apply"
@@ -148,13 +144,7 @@ def refuse_growth(rope: Rotary) -> None:
 
 
 def format_vector(x: Array, *, shown: int, digits: int) -> str:
-    """Return "e_0", "ones", or the first coordinates.
-
-    Args:
-        x: (head_dim,).
-        shown: Coordinates to write out.
-        digits: Significant digits of each.
-    """
+    """Return "e_0", "ones", or the first coordinates."""
     filled = np.flatnonzero(x)
     if len(filled) == 1 and x[filled[0]] == 1:
         return f"e_{filled[0]}"

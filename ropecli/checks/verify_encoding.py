@@ -75,16 +75,7 @@ def verify_encoding(
 def verify_instance(
     encoding: Encoding, *, seed: int = 0, given: Mapping[str, Any] | None = None
 ) -> EncodingVerification:
-    """Check an encoding with the weights that it has, as `verify_encoding` does.
-
-    Args:
-        encoding: The encoding; its name says which laws it is checked against.
-        seed: Seed of tokens and positions, at least 0.
-        given: Options that stay as they are, by name.
-
-    Raises:
-        ArgumentError: An option of which the laws say nothing.
-    """
+    """Check an encoding with the weights that it has, as `verify_encoding` does."""
     begin = time.perf_counter()
     check_options(encoding)
     subject = EncodingSubject(encoding=encoding, seed=seed, given=given or {})

@@ -87,12 +87,7 @@ Environment:           NO_COLOR, FORCE_COLOR, COLUMNS; NUMBA_NUM_THREADS;
 
 
 def build(names: Iterable[str] = COMMANDS, *, to_list: bool = False) -> Any:
-    """Return the command line with some of the commands, whose modules are imported.
-
-    Args:
-        names: Of the commands.
-        to_list: The commands are listed and not run, for which no module is imported.
-    """
+    """Return the command line with some of the commands, whose modules are imported."""
     app = typer.Typer(
         add_completion=True,
         context_settings={"help_option_names": ["-h", "--help"]},

@@ -102,11 +102,7 @@ class SectionedCommand(TyperCommand):
     """A command that lists its options under the headings that they have."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take a list of numbers that begins with a minus, -1,2, for a value and not an option.
-
-        Raises:
-            ArgumentError: An option twice that takes one value; the last one would win otherwise.
-        """
+        """Take a list of numbers that begins with a minus, -1,2, for a value and not an option."""
         words = [f" {word}" if NUMBERS.match(word) else word for word in args]
         _, _, given = self.make_parser(ctx).parse_args([*words])
         for option, times in Counter(given).items():
@@ -179,12 +175,7 @@ def _kind_and_info(hint: Any) -> tuple[Any, Any]:
 
 
 def _plain(kind: Any, info: Any, value: Any) -> Any:
-    """Return a plain value.
-
-    Raises:
-        ValueError: It is not plain, or out of range.
-        BadParameter: It is not a number.
-    """
+    """Return a plain value."""
     if isinstance(value, str) and kind in {int, float, Path}:
         value = PARSERS.get(kind, kind)(value)
     if kind not in {str, int, float, Path, bool} or not isinstance(value, kind):

@@ -182,11 +182,7 @@ def _refuse_with_check(
 
 
 def _check_streams(input: Path, target: Path, *, model: str | None, json: bool) -> None:
-    """Refuse that two things share a stream.
-
-    Raises:
-        ArgumentError: Two of them are the same stream.
-    """
+    """Refuse that two things share a stream."""
     from ropecli.errors import ArgumentError
     from ropecli.files.formats.pipe import is_pipe
 

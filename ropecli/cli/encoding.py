@@ -93,12 +93,7 @@ def named_notes(encodings: list[NamedRotary]) -> list[str]:
 
 
 def from_model(source: str, options: RotaryOptions, *, base: float | None) -> NamedRotary:
-    """Return the encoding of a model's layer.
-
-    Raises:
-        ArgumentError: No such layer, or several and none chosen; or an override without effect.
-        FileError: A file that can't be read, or a configuration that can't be computed.
-    """
+    """Return the encoding of a model's layer."""
     model, notes = _load(source, options, base)
     return _of_layer(model, model.layer(options.layer), notes)
 
@@ -109,10 +104,6 @@ def from_models(
     """Return the encodings of models, with each of the bases or with their own.
 
     Without a layer, they are those of every kind of layer in a model's text part.
-
-    Raises:
-        ArgumentError: No such layer, none that rotates, or an override without effect.
-        FileError: A file that can't be read, or a configuration that can't be computed.
     """
     if options.write is not None and (len({*sources}) > 1 or len({*bases}) > 1):
         msg = "--write takes one --model and one --base, got several"
@@ -131,12 +122,7 @@ def from_models(
 def rotating_layers(
     source: str, options: RotaryOptions, *, base: float | None = None
 ) -> list[NamedRotary]:
-    """Return the encoding of every kind of layer of a model that rotates, or of the one named.
-
-    Raises:
-        ArgumentError: No such layer, none that rotates, or an override without effect.
-        FileError: A file that can't be read, or a configuration that can't be computed.
-    """
+    """Return the encoding of every kind of layer of a model that rotates, or of the one named."""
     model, notes = _load(source, options, base)
     rotating = [each for each in model.only(options.layer).layers if each.rotary is not None]
     if not rotating:
@@ -179,12 +165,7 @@ def length_notes(model: Model) -> tuple[str, ...]:
 
 
 def read_overrides(options: OverrideOptions, base: float | None) -> Overrides:
-    """Return the values that options give in the place of a model's.
-
-    Raises:
-        ArgumentError: A value out of range, or no such rope type.
-        ArgumentTypeError: A value of the wrong type.
-    """
+    """Return the values that options give in the place of a model's."""
     from ropecli.models.overrides import Overrides
 
     return Overrides(
@@ -199,18 +180,7 @@ def read_overrides(options: OverrideOptions, base: float | None) -> Overrides:
 def write_configuration(
     target: Path, overridden: Overridden, layers: Sequence[Layer], *, sequence_length: int | None
 ) -> None:
-    """Write a configuration to a new file, indented as Transformers does it.
-
-    Args:
-        target: The file.
-        overridden: The configuration.
-        layers: The layers with the rotations that are shown, which the file must give.
-        sequence_length: Positions in use, of those rotations.
-
-    Raises:
-        ArgumentError: Settings that no file gives, or not the name of a .json file.
-        FileError: The file exists, or can't be written.
-    """
+    """Write a configuration to a new file, indented as Transformers does it."""
     from ropecli.files.atomic import replacing
     from ropecli.models.read_back import check_read_back
 
@@ -265,12 +235,7 @@ def from_options(
     rope_type: str | None = None,
     set: list[str] | None = None,
 ) -> NamedRotary:
-    """Return the encoding that numbers describe.
-
-    Raises:
-        ArgumentError: An unusable value, or an option without effect.
-        ArgumentTypeError: A value of the wrong type.
-    """
+    """Return the encoding that numbers describe."""
     from ropecli.numbers import length
     from ropecli.rotary import rope
     from ropecli.rotary.types import PLAIN, canonical, own_parameters
@@ -342,11 +307,7 @@ def _flag(name: str) -> str:
 
 
 def parameters(words: list[str] | None) -> dict[str, Any]:
-    """Parse the words of --set as parameters of an encoding.
-
-    Raises:
-        ArgumentError: As `key_values`, or a parameter that an option of its own sets.
-    """
+    """Parse the words of --set as parameters of an encoding."""
     found = key_values("--set", words)
     for key in found:
         if key in OPTIONS:
@@ -356,17 +317,7 @@ def parameters(words: list[str] | None) -> dict[str, Any]:
 
 
 def key_values(option: str, words: list[str] | None, *, python: bool = False) -> dict[str, Any]:
-    """Parse KEY=VALUE words of an option; values are JSON, or else plain words.
-
-    Args:
-        option: The option, by which messages name it.
-        words: What was given.
-        python: Take literals of Python too, and of other words none but identifiers, so that no
-            flag such as False becomes a text, which is true.
-
-    Raises:
-        ArgumentError: A word without "=", a key twice, or a value that is none of these.
-    """
+    """Parse KEY=VALUE words of an option; values are JSON, or else plain words."""
     found: dict[str, Any] = {}
     for word in words or []:
         key, equals, value = word.partition("=")
@@ -395,11 +346,7 @@ def _python_value(name: str, text: str) -> Any:
 
 
 def encoding_names(words: list[str]) -> list[str]:
-    """Return the names of positional encodings, each once: of "rope,t5", "all" or several such.
-
-    Raises:
-        ArgumentError: No such encoding.
-    """
+    """Return the names of positional encodings, each once: of "rope,t5", "all" or several such."""
     from ropecli.encodings import ENCODINGS
     from ropecli.names import one_of
 
@@ -410,11 +357,7 @@ def encoding_names(words: list[str]) -> list[str]:
 
 
 def encoding_options(words: list[str] | None, names: list[str]) -> dict[str, dict[str, Any]]:
-    """Return the options that words of --set, NAME.KEY=VALUE, give to each of the encodings.
-
-    Raises:
-        ArgumentError: No such encoding, or an option without a spelling on a command line.
-    """
+    """Return the options that words of --set, NAME.KEY=VALUE, give to each of the encodings."""
     from ropecli.encodings.by_name import class_of
 
     found, rest = by_encoding(parameters(words), names)
@@ -451,12 +394,7 @@ def by_encoding(
 
 
 def disambiguate(encodings: list[NamedRotary], sources: list[str]) -> list[NamedRotary]:
-    """Add file names, or paths, to the names of encodings whose labels would be the same.
-
-    Args:
-        encodings: Encodings of models.
-        sources: Where each came from, all of them different.
-    """
+    """Add file names, or paths, to the names of encodings whose labels would be the same."""
     from ropecli.render.labels import label
 
     labels = [(each.name, label(each.rope)) for each in encodings]
@@ -471,11 +409,7 @@ def disambiguate(encodings: list[NamedRotary], sources: list[str]) -> list[Named
 
 
 def named_files(value: object) -> Iterator[Path]:
-    """Yield the file that a value of the command line names, if there is one.
-
-    Args:
-        value: A path; a model, which may be a folder that holds it; or anything else.
-    """
+    """Yield the file that a value of the command line names, if there is one."""
     from ropecli.models.source import STDIN, locate
 
     if isinstance(value, str | Path) and str(value) != STDIN:
@@ -484,12 +418,7 @@ def named_files(value: object) -> Iterator[Path]:
 
 
 def read_positions(path: Path) -> NDArray[Any]:
-    """Return the only array of a file of positions.
-
-    Raises:
-        ArgumentError: A file of several arrays.
-        FileError: A file that can't be read, or not of numbers.
-    """
+    """Return the only array of a file of positions."""
     from ropecli.files.arrays import choose, read_whole
     from ropecli.files.formats.registry import open_source
     from ropecli.files.formats.stored import check_numeric
@@ -507,18 +436,7 @@ def read_positions(path: Path) -> NDArray[Any]:
 def read_vector(
     name: str, text: str, row: int | None = None, *, option: str = "--row"
 ) -> Sequence[float]:
-    """Return the numbers that were typed, or those of the file.
-
-    Args:
-        name: Name of the argument in a message.
-        text: Numbers with commas between them, or a path.
-        row: Row of a file with several vectors.
-        option: Option that gives the row.
-
-    Raises:
-        ArgumentError: Something between the commas that is not a number, or a row of no file.
-        FileError: A file that can't be read.
-    """
+    """Return the numbers that were typed, or those of the file."""
     from ropecli.files.load import load_vector
 
     words = [word for word in re.split(r"[\s,;\[\]()]+", text) if word]

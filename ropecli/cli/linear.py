@@ -103,19 +103,7 @@ def linear(
 def _read(
     q: Path | None, k: Path | None, v: Path | None, *, length: int | None, dim: int | None
 ) -> Arrays | None:
-    """Return the arrays of the files; None where no file is given.
-
-    Args:
-        q: A file of queries, (tokens, head_dim).
-        k: A file of keys, of the same shape.
-        v: A file of values, (tokens, values).
-        length: Expected number of tokens, if given.
-        dim: Expected head dim, if given.
-
-    Raises:
-        ArgumentError: Some files and not all, or an unusable size.
-        FileError: A file that can't be read.
-    """
+    """Return the arrays of the files; None where no file is given."""
     from ropecli.files.load import load_tokens
 
     if q is None and k is None and v is None:

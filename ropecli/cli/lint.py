@@ -92,12 +92,7 @@ class LintOptions(FileOptions):
         check_target(output, force=self.force, sources=list(self._sources()))
 
     def fixed(self, report: LintReport, wanted: set[str]) -> LintReport:
-        """Return the report with the copy that is to be written.
-
-        Raises:
-            ArgumentError: Several sources, or one that is no config.json.
-            FileError: The copy exists.
-        """
+        """Return the report with the copy that is to be written."""
         from ropecli.models.lint.fix import fix
 
         if len(report.files) != 1:

@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 
 
 def listed(values: Iterable[str]) -> str:
-    """Return the values of an option as its help lists them: "int64, int32 or float32".
-
-    Args:
-        values: The values, or a mapping from each to its meaning, which is listed, too.
-    """
+    """Return the values of an option as its help lists them: "int64, int32 or float32"."""
     words = {value: f"'{value}'" if " " in value else value for value in values}
     if isinstance(values, Mapping):
         words = {value: f"{words[value]} ({meaning})" for value, meaning in values.items()}
@@ -145,19 +141,7 @@ class EncodingOptions(RotaryOptions):
     def encoding(
         self, *, dim: int = 64, uses_context: bool = True, **parameters: Any
     ) -> NamedRotary:
-        """Return the encoding that is described.
-
-        Args:
-            dim: Head dim where neither a model nor an option sets it.
-            uses_context: False if the command does nothing with the context length.
-            **parameters: Values of further options of the command that a model would set,
-                parameters of `ropecli.rope`; None where not given.
-
-        Raises:
-            ArgumentError: An unusable value, or options that exclude each other.
-            ArgumentTypeError: A value of the wrong type.
-            FileError: A model that can't be read.
-        """
+        """Return the encoding that is described."""
         from ropecli.cli import encoding
 
         numbers = self.numbers | parameters
@@ -194,15 +178,6 @@ class EncodingListOptions(RotaryOptions):
 
         There is one for each kind of layer of each model's text part, or of --layer, with each
         base that is given; or without a model one for each dim and base.
-
-        Args:
-            dim: Head dim where neither a model nor an option sets it.
-            uses_context: False if the command does nothing with the context length.
-
-        Raises:
-            ArgumentError: An unusable value, or options that exclude each other.
-            ArgumentTypeError: A value of the wrong type.
-            FileError: A model that can't be read.
         """
         from ropecli.cli import encoding
 
@@ -218,11 +193,7 @@ class EncodingListOptions(RotaryOptions):
         ]
 
     def resolved(self, found: list[NamedRotary]) -> dict[str, Any]:
-        """Return dims, bases and layout for the `parameters` of the document.
-
-        Args:
-            found: Those that `encodings` returned.
-        """
+        """Return dims, bases and layout for the `parameters` of the document."""
         if self.model:
             return {"dim": None, "base": self.base}
         ropes = [each.rope for each in found]
@@ -248,12 +219,7 @@ class PageOptions:
     ] = False
 
     def parameters(self, *omitted: str, **resolved: Any) -> dict[str, Any]:
-        """Return the `parameters` of the JSON document: the command line as it was parsed.
-
-        Args:
-            *omitted: Names of options that have no effect on this run.
-            **resolved: Values that were worked out, in the place of those that were given.
-        """
+        """Return the `parameters` of the JSON document: the command line as it was parsed."""
         own = {each.name for each in fields(self)} | {"write"}
         given = self.parsed.parameters.items()
         return {k: v for k, v in given if k not in own | set(omitted)} | resolved
@@ -272,13 +238,7 @@ class PageOptions:
         return progress_bar(self.parsed.command, wanted=not self.quiet, of="seconds", after=1.0)
 
     def show(self, result: Result, parameters: dict[str, Any], **options: Any) -> None:
-        """Write the output if there is one, then print the document or the page of a result.
-
-        Args:
-            result: What the command found.
-            parameters: Those of the document.
-            **options: Handed on to all functions of the result's view but `table`.
-        """
+        """Write the output if there is one, then print the document or the page of a result."""
         from ropecli import render
         from ropecli.render import console, document
 

@@ -20,14 +20,7 @@ def is_watched() -> bool:
 def progress_bar(
     name: str, *, wanted: bool, of: str = "bytes", after: float = 0.0
 ) -> Iterator[Callable[[int, int], None] | None]:
-    """Give a function of the bytes, or steps, done and in all; None without a terminal.
-
-    Args:
-        name: What is worked on.
-        wanted: Show a bar, if there is a terminal.
-        of: What is counted: "bytes", "steps", or "seconds" where the end is not known.
-        after: Seconds before the bar appears.
-    """
+    """Give a function of the bytes, or steps, done and in all; None without a terminal."""
     if not wanted or not is_watched():
         yield None
         return
@@ -55,13 +48,7 @@ def progress_bar(
 def progress_line(
     name: str, *, wanted: bool, after: float = 0.0
 ) -> Iterator[Callable[[str], None] | None]:
-    """Give a function of what is being done, in words; None without a terminal.
-
-    Args:
-        name: What is worked on.
-        wanted: Show a line, if there is a terminal.
-        after: Seconds before the line appears.
-    """
+    """Give a function of what is being done, in words; None without a terminal."""
     if not wanted or not is_watched():
         yield None
         return

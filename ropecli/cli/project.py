@@ -25,13 +25,6 @@ def defaults(name: str, command: Any) -> tuple[dict[str, Any], list[str]]:
 
     They are those of the nearest pyproject.toml of the user with such a table, from the working
     folder up, and count where no option is given.
-
-    Args:
-        name: Name of a command.
-        command: The command, with its parameters.
-
-    Raises:
-        FileError: A file that can't be read, or an option that may not be set there.
     """
     if name not in COMMANDS:
         return {}, []

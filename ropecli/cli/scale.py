@@ -198,12 +198,7 @@ def _check_method(target: Path, method: str) -> None:
 def _write(
     rope: EncodingListOptions, stretched: list[NamedRotary], found: list[Scale]
 ) -> list[str]:
-    """Write the configuration of the only method, and return notes on stacks that differ.
-
-    Raises:
-        ArgumentError: Several methods or encodings, or a table that no file gives.
-        FileError: The file exists, or can't be written.
-    """
+    """Write the configuration of the only method, and return notes on stacks that differ."""
     from ropecli.analyses.scale import METHODS
     from ropecli.cli.encoding import refuse_to_write, write_configuration
     from ropecli.models.load import compute, describe_config
@@ -247,13 +242,7 @@ def _write(
 
 
 def _why_wrong(each: NamedRotary, one: Scale, *, chosen: bool) -> str | None:
-    """Return why a scaling would take back some of the file's own; None where it does not.
-
-    Args:
-        each: The encoding as the file has it.
-        one: What was found for it.
-        chosen: True if the context length was given, and may be below that of the file.
-    """
+    """Return why a scaling would take back some of the file's own; None where it does not."""
     from ropecli.analyses.scale import own_factor
 
     formula, before = each.rope.formula, each.context

@@ -155,11 +155,7 @@ def scores(
 def _rotary(
     options: EncodingOptions, dim: int | None, own: dict[str, dict[str, Any]], width: int
 ) -> NamedRotary | None:
-    """Return the encoding that options, or --set rope.KEY, describe; None where none is given.
-
-    Raises:
-        ArgumentError: Options of RoPE, and no encoding rope.
-    """
+    """Return the encoding that options, or --set rope.KEY, describe; None where none is given."""
     set_words = [f"{key}={json.dumps(value)}" for key, value in own.get("rope", {}).items()]
     numbers = options.numbers | {"dim": None, "set": set_words or None}
     extra = {

@@ -151,12 +151,7 @@ def _heads(encoding: NamedRotary, given: dict[str, Any]) -> dict[str, int]:
 
 
 def _positions(text: str) -> NDArray[Any]:
-    """Return the positions of a list of numbers and ranges, or of a file.
-
-    Raises:
-        ArgumentError: A word that is neither a number nor a range, or a file of several arrays.
-        FileError: A file that can't be read.
-    """
+    """Return the positions of a list of numbers and ranges, or of a file."""
     import numpy as np
 
     from ropecli.cli.encoding import read_positions

@@ -70,14 +70,7 @@ def encoding(
 def with_options(
     encoding: Encoding, *, sizes: Sizes | None = None, seed: int = 0, **options: Any
 ) -> Encoding:
-    """Return an encoding of the same class with other sizes and options.
-
-    Args:
-        encoding: Its weights are kept where they fit.
-        sizes: Those of the encoding by default.
-        seed: Seed of the other weights.
-        **options: In place of its own.
-    """
+    """Return an encoding of the same class with other sizes and options."""
     sizes = encoding.sizes if sizes is None else sizes
     kind = type(encoding)
     own = {name: getattr(encoding, name) for name in option_names(kind)} | options
@@ -111,23 +104,14 @@ def _complete(
 
 
 def with_table(name: str, length: int, **arguments: Any) -> Encoding:
-    """Return an encoding whose table of positions, if any, has at least `length` rows.
-
-    Raises:
-        ArgumentError: As `encoding`.
-        ArgumentTypeError: As `encoding`.
-    """
+    """Return an encoding whose table of positions, if any, has at least `length` rows."""
     if "length" in inspect.signature(class_of(name)).parameters:
         arguments["length"] = length
     return encoding(name, **arguments)
 
 
 def class_of(name: str) -> type[Encoding]:
-    """The class of an encoding.
-
-    Raises:
-        ArgumentError: No such encoding.
-    """
+    """The class of an encoding."""
     module = importlib.import_module(f"{types.__name__}.{one_of('encoding', name, ENCODINGS)}")
     return next(
         thing

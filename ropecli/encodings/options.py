@@ -15,11 +15,7 @@ if TYPE_CHECKING:
 
 
 def flag(name: str, value: object) -> bool:
-    """The value as a bool.
-
-    Raises:
-        ArgumentTypeError: It is something else.
-    """
+    """The value as a bool."""
     if not isinstance(value, bool):
         msg = f"{name} must be true or false, got {quote(value)}"
         raise ArgumentTypeError(msg)
@@ -27,30 +23,17 @@ def flag(name: str, value: object) -> bool:
 
 
 def rows(name: str, value: object) -> int:
-    """The value as a number of rows of a table.
-
-    Raises:
-        ArgumentError: Below 1, or more than any model has.
-        ArgumentTypeError: Not an integer.
-    """
+    """The value as a number of rows of a table."""
     return between(name, value, 1, LARGEST_DIM)
 
 
 def relative(m: NDArray[np.float64], n: NDArray[np.float64]) -> NDArray[np.int64]:
-    """n - m, key minus query, (queries, keys).
-
-    Raises:
-        ArgumentError: A position that is not whole.
-    """
+    """n - m, key minus query, (queries, keys)."""
     return _whole("key_positions", n) - _whole("query_positions", m)[:, None]
 
 
 def table_rows(name: str, positions: NDArray[np.float64], length: int) -> NDArray[np.int64]:
-    """Positions as rows of a table.
-
-    Raises:
-        ArgumentError: A position that is not whole, or that the table does not have.
-    """
+    """Positions as rows of a table."""
     whole = _whole(name, positions)
     beyond = (whole < 0) | (whole >= length)
     if beyond.any():

@@ -36,12 +36,7 @@ class Axes:
 
 
 def vector_length(stored: Stored, *, head_dim: int | None = None) -> int:
-    """Return the length of the last axis, of all heads side by side.
-
-    Raises:
-        ArgumentError: The last axis is empty, or not a multiple of the head dim.
-        FileError: The array has no axes.
-    """
+    """Return the length of the last axis, of all heads side by side."""
     if not stored.shape:
         msg = f"{stored.label} has shape (); expected a vector, or several along the other axes"
         raise FileError(msg)
@@ -59,20 +54,7 @@ def vector_length(stored: Stored, *, head_dim: int | None = None) -> int:
 def understand_axes(
     stored: Stored, *, head_dim: int | None = None, sequence_axis: int | None = None
 ) -> Axes:
-    """Return the axes of an array.
-
-    Args:
-        stored: The array.
-        head_dim: Even divisor of the last axis; all of the last axis by default.
-        sequence_axis: Axis of the positions; negative counts from the end; the axis before the
-            last by default. A single vector has none.
-
-    Raises:
-        ArgumentError: The array has no such axis, or the head dim is odd or does not divide the
-            last axis.
-        ArgumentTypeError: The sequence axis or the head dim is not an integer.
-        FileError: The array has no axes.
-    """
+    """Return the axes of an array."""
     dim = None if head_dim is None else even("head dim", head_dim)
     last, ndim = vector_length(stored, head_dim=dim), len(stored.shape)
     dim = dim or last
@@ -86,11 +68,6 @@ def axis_notes(axes: Axes, *, axis_given: bool, dim_given: bool) -> tuple[str, .
     """Return notes on axes that may silently be wrong because the user did not name them.
 
     Parameters are in backquotes, as in the advice of an error.
-
-    Args:
-        axes: The axes.
-        axis_given: Whether the user named the sequence axis.
-        dim_given: Whether the user named the head dim.
     """
     notes = []
     ndim = len(axes.stored.shape)
@@ -108,12 +85,7 @@ def axis_notes(axes: Axes, *, axis_given: bool, dim_given: bool) -> tuple[str, .
 
 
 def blocks(axes: Axes, limit: int) -> Iterator[Box]:
-    """Cut an array into parts of whole vectors and whole chunks, in the order of the file.
-
-    Args:
-        axes: Axes of the array.
-        limit: Bytes of a part; more only where a vector, or a chunk of the file, has more.
-    """
+    """Cut an array into parts of whole vectors and whole chunks, in the order of the file."""
     shape, lengths = axes.stored.shape, block_shape(axes, limit)
     order = _slowest_first(axes)
     cuts = [range(0, shape[axis], max(1, lengths[axis])) for axis in order]
@@ -163,12 +135,7 @@ def _slowest_first(axes: Axes) -> list[int]:
 
 
 def axis_from_start(axis: object, ndim: int) -> int:
-    """Return an axis of the positions, 0 or more.
-
-    Raises:
-        ArgumentError: There is no such axis.
-        ArgumentTypeError: It is not an integer.
-    """
+    """Return an axis of the positions, 0 or more."""
     axis = integer("sequence axis", axis)
     if ndim == 1:
         msg = f"a single vector has no sequence axis, got {axis}"

@@ -63,25 +63,14 @@ class ArrayJob:
         return self.axes.stored.name
 
     def blocks(self, chunks: tuple[int, ...] | None = None) -> Iterator[Box]:
-        """Return the parts that are rotated one by one, in the order of the file.
-
-        Args:
-            chunks: Shape of what is written at once, where that is fixed; the input's own by
-                default.
-        """
+        """Return the parts that are rotated one by one, in the order of the file."""
         if chunks is None:
             return blocks(self.axes, BLOCK_BYTES)
         stored = replace(self.axes.stored, chunks=chunks)
         return blocks(replace(self.axes, stored=stored), BLOCK_BYTES)
 
     def rotate(self, box: Box, before: NDArray[Any], after: NDArray[Any]) -> NonFiniteCounts:
-        """Rotate a part.
-
-        Args:
-            box: The part.
-            before: Of its shape, C-contiguous, in native byte order.
-            after: Output, as `before`.
-        """
+        """Rotate a part."""
         shape = self.kernel_shape(box_shape(box))
         x, out = before.reshape(shape), after.reshape(shape)
         rotate_into(x, out, self.rope, self.positions.of(box), inverse=self.inverse)
@@ -127,14 +116,7 @@ def count_nonfinite(block: NDArray[Any]) -> int:
 def count_overflowed(
     before: NDArray[Any], after: NDArray[Any], rope: Rotary, *, inverse: bool
 ) -> int:
-    """Count the pairs that were finite and no longer are.
-
-    Args:
-        before: (vectors, head_dim).
-        after: As `before`, rotated.
-        rope: The encoding.
-        inverse: Whether the rotation was the inverse.
-    """
+    """Count the pairs that were finite and no longer are."""
     read, written = rope.pairs_in, rope.pairs_out
     if inverse:
         read, written = written, read

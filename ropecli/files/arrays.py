@@ -32,16 +32,7 @@ def open_array(
     *,
     accept: Callable[[Stored], Stored],
 ) -> Iterator[Reader]:
-    """Open one array of a file.
-
-    Args:
-        path: The file.
-        name: Array to read, where the file holds several.
-        accept: Returns the array with the dtype that its elements are taken for, or refuses it.
-
-    Raises:
-        FileError: The file is unreadable, has no such array, or has several and `name` is None.
-    """
+    """Open one array of a file."""
     with open_source(path) as source:
         chosen = choose(source, name)
         if len(chosen) > 1:
@@ -51,15 +42,7 @@ def open_array(
 
 
 def choose(source: Source, pattern: str | None) -> list[str]:
-    """Return the names of the arrays that match, in the order of the file.
-
-    Args:
-        source: The file.
-        pattern: A name, or a pattern of names; without one the file must hold one array.
-
-    Raises:
-        FileError: None matches, or there are several and no pattern.
-    """
+    """Return the names of the arrays that match, in the order of the file."""
     names = list(source.arrays)
     if pattern is None and len(names) == 1:
         return names
@@ -82,11 +65,7 @@ def choose(source: Source, pattern: str | None) -> list[str]:
 
 
 def random_access(reader: Reader) -> Reader:
-    """Return a reader of the same array whose parts may be read in any order, and again.
-
-    Raises:
-        FileError: The array would have to be held in memory, and is too large.
-    """
+    """Return a reader of the same array whose parts may be read in any order, and again."""
     return MemoryReader(reader.stored, read_whole(reader)) if reader.in_order else reader
 
 
@@ -113,11 +92,7 @@ def read_part(reader: Reader, box: Box) -> NDArray[Any]:
 
 
 def read_whole(reader: Reader) -> NDArray[Any]:
-    """Read all of an array, in native byte order.
-
-    Raises:
-        FileError: The array is larger than `LARGEST`.
-    """
+    """Read all of an array, in native byte order."""
     stored = reader.stored
     if stored.nbytes > LARGEST:
         msg = f"{stored.label} has {stored.nbytes:,} bytes; expected at most {LARGEST:,}"

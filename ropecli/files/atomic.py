@@ -26,16 +26,7 @@ _LONGEST_NAME = 255  #: Bytes, on nearly all file systems.
 
 @contextlib.contextmanager
 def replacing(target: str | os.PathLike[str], *, force: bool = False) -> Iterator[BinaryIO]:
-    """Yield a file that gets the target's name if the block ends without an exception.
-
-    Args:
-        target: A file in a folder that exists. Where it is a symbolic link, the file that it
-            points to is written.
-        force: Replace a file that exists, keeping its permissions.
-
-    Raises:
-        FileError: The target exists, is being written by another process, or can't be written.
-    """
+    """Yield a file that gets the target's name if the block ends without an exception."""
     try:
         path = resolve_target(target)
         part = part_of(path)
@@ -73,16 +64,7 @@ def check_target(
     force: bool = False,
     sources: Iterable[str | os.PathLike[str]] = (),
 ) -> None:
-    """Refuse, before any work is done, a target that `replacing` would refuse.
-
-    Args:
-        target: As in `replacing`.
-        force: As in `replacing`.
-        sources: Files that are read, which are never replaced.
-
-    Raises:
-        FileError: The target exists, is read, or can't be a file.
-    """
+    """Refuse, before any work is done, a target that `replacing` would refuse."""
     try:
         path = resolve_target(target)
         for source in sources:
@@ -96,11 +78,7 @@ def check_target(
 
 
 def resolve_target(target: str | os.PathLike[str]) -> Path:
-    """Return the file to write for a target: what a symbolic link points to, or itself.
-
-    Raises:
-        FileError: The name holds a NUL.
-    """
+    """Return the file to write for a target: what a symbolic link points to, or itself."""
     if "\0" in os.fspath(target):
         msg = f"cannot write {os.fspath(target)!r}: a name can't hold a NUL"
         raise FileError(msg)

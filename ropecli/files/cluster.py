@@ -108,13 +108,7 @@ class ClusterPlan(Plan):
 
 
 def check_shareable(job: Job, output: str | os.PathLike[str], address: object) -> None:
-    """Refuse what the workers of a cluster cannot do.
-
-    Raises:
-        ArgumentError: An unusable address, or a large array of positions.
-        ArgumentTypeError: An address that is not text.
-        FileError: A pipe, or a library that is not installed.
-    """
+    """Refuse what the workers of a cluster cannot do."""
     expected = "scheduler must be an address such as tcp://127.0.0.1:8786"
     if not isinstance(address, str):
         msg = f"{expected}, got {address!r}"
@@ -139,11 +133,7 @@ def check_shareable(job: Job, output: str | os.PathLike[str], address: object) -
 
 @contextlib.contextmanager
 def connect(address: str) -> Iterator[Cluster]:
-    """Connect to a scheduler that has workers; certificates come from Dask's configuration.
-
-    Raises:
-        FileError: The scheduler cannot be reached, or has no worker.
-    """
+    """Connect to a scheduler that has workers; certificates come from Dask's configuration."""
     distributed: Any = importlib.import_module("distributed")
     with _quiet():
         try:
@@ -165,11 +155,7 @@ class Cluster:
         self._client, self._address = client, address
 
     def wait_for_workers(self) -> None:
-        """Wait until there is a worker.
-
-        Raises:
-            FileError: There is none for `WORKER_SECONDS`.
-        """
+        """Wait until there is a worker."""
         try:
             self._client.wait_for_workers(1, timeout=WORKER_SECONDS)
         except TimeoutError:
@@ -177,11 +163,7 @@ class Cluster:
             raise FileError(msg, f"start some with: dask worker {self._address}") from None
 
     def encode(self, jobs: Sequence[tuple[Job, Path]]) -> Iterator[tuple[int, Encoded | Exception]]:
-        """Encode each of several files on one worker; yield results by number, as they come.
-
-        Raises:
-            FileError: The scheduler is gone.
-        """
+        """Encode each of several files on one worker; yield results by number, as they come."""
         inputs, outputs = [_absolute(job) for job, _ in jobs], [path.absolute() for _, path in jobs]
         labels = [str(job.input) for job, _ in jobs]
         for number, found in self._map(_encode_file, inputs, outputs, labels=labels):
@@ -195,10 +177,6 @@ class Cluster:
         """Rotate one array of a store in blocks of whole chunks of the output.
 
         Yield the counts and the bytes of each block, once it is written.
-
-        Raises:
-            FileError: A block cannot be read, or the scheduler is gone.
-            OSError: A block cannot be written.
         """
         stored = replace(job.axes.stored, chunks=chunks)
         boxes = list(blocks(replace(job.axes, stored=stored), TASK_BYTES))
@@ -215,14 +193,6 @@ class Cluster:
         self, function: Callable[..., Any], *arguments: Sequence[Any], labels: Sequence[str]
     ) -> Iterator[tuple[int, Any]]:
         """Call a function on workers; yield its results, or exceptions of one line, as they come.
-
-        Args:
-            function: Its last argument is the version of ropecli.
-            *arguments: Its other arguments, for each call.
-            labels: What is rotated, for messages, for each call.
-
-        Raises:
-            FileError: The scheduler is gone, or has lost all workers.
         """
         if not labels:
             return
@@ -310,11 +280,7 @@ def _rotate_block(
 
 @contextlib.contextmanager
 def _on_worker(version: str) -> Iterator[None]:
-    """Run kernels on the thread of the task, in the version that the client has.
-
-    Raises:
-        FileError: The worker has another version of ropecli, which might write other bytes.
-    """
+    """Run kernels on the thread of the task, in the version that the client has."""
     if version != __version__:
         msg = f"a worker on {os.uname().nodename} has ropecli {__version__}; expected {version}"
         raise FileError(msg)

@@ -97,24 +97,14 @@ def plan_output(
     scheduler: str | None = None,
     sources: Sequence[Path] = (),
 ) -> Plan:
-    """Return the plan for one output, on this machine or on the workers of a scheduler.
-
-    Raises:
-        ArgumentError: As `Plan` and `ClusterPlan`.
-        ArgumentTypeError: As `Plan` and `ClusterPlan`.
-        FileError: As `Plan` and `ClusterPlan`.
-    """
+    """Return the plan for one output, on this machine or on the workers of a scheduler."""
     if scheduler is None:
         return Plan(session, output, force=force, sources=sources)
     return ClusterPlan(session, output, scheduler, force=force, sources=sources)
 
 
 def default_output(input: str | os.PathLike[str]) -> Path:
-    """Return the output of an input: input.rope.npy for input.npy, and - for -.
-
-    Raises:
-        FileError: The input has no name, as / has none.
-    """
+    """Return the output of an input: input.rope.npy for input.npy, and - for -."""
     path = Path(input)
     if is_pipe(path):
         return path

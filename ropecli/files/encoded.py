@@ -91,15 +91,7 @@ def encoded(
     kept: tuple[str, ...],
     left_out: tuple[str, ...],
 ) -> Encoded:
-    """Return the result of a session.
-
-    Args:
-        session: The input.
-        output: The file that was written.
-        counts: Of each array, in the order of the file.
-        kept: Names of arrays that were copied unchanged.
-        left_out: Names of arrays for which the output has no place.
-    """
+    """Return the result of a session."""
     given = session.job.sequence_axis is not None
     arrays = tuple(
         _array(job, seen, axis_given=given)

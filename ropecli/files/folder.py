@@ -36,18 +36,7 @@ def check_folder(
     sources: Iterable[str | os.PathLike[str]] = (),
     foreign_files: ForeignFiles | None = None,
 ) -> None:
-    """Refuse, before any work is done, what `write_folder` and `replacing_folder` would refuse.
-
-    Args:
-        target: The folder.
-        force: Replace a folder that exists, if it holds no foreign files.
-        sources: Files and folders that are read, which are never replaced.
-        foreign_files: Yields what keeps a folder from being replaced; by default, what its
-            manifest does not list.
-
-    Raises:
-        FileError: The target exists, is read, or can't be a folder.
-    """
+    """Refuse, before any work is done, what `write_folder` and `replacing_folder` would refuse."""
     try:
         _check(resolve_target(target), force=force, sources=sources, foreign_files=foreign_files)
     except OSError as error:
@@ -87,16 +76,7 @@ def _check(
 def write_folder(
     target: str | os.PathLike[str], files: Mapping[str, bytes], *, force: bool = False
 ) -> None:
-    """Write files into a new folder next to the target, which then gets the target's name.
-
-    Args:
-        target: The folder.
-        files: Contents by path within it; one is the manifest.
-        force: Replace a folder that holds only what its manifest lists.
-
-    Raises:
-        FileError: The target exists, is being written by another process, or can't be written.
-    """
+    """Write files into a new folder next to the target, which then gets the target's name."""
     try:
         check_folder(target, force=force)
         path = resolve_target(target)
@@ -121,16 +101,7 @@ def replacing_folder(
     force: bool = False,
     foreign_files: ForeignFiles,
 ) -> Iterator[Path]:
-    """Yield a new folder, which gets the target's name if the block ends without an exception.
-
-    Args:
-        target: The folder.
-        force: As in `check_folder`.
-        foreign_files: As in `check_folder`.
-
-    Raises:
-        FileError: The target exists, is being written by another process, or can't be written.
-    """
+    """Yield a new folder, which gets the target's name if the block ends without an exception."""
     try:
         check_folder(target, force=force, foreign_files=foreign_files)
         path = resolve_target(target)

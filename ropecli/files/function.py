@@ -26,9 +26,6 @@ def load_function(target: str) -> Callable[..., Any]:
     The module's code is run. A file is loaded by its path, with its folder in reach of its own
     imports, and is not entered in `sys.modules`: two files of one name do not meet. Imports that
     wait until the function is called need `in_reach` around the calls.
-
-    Raises:
-        FileError: No such module, file or function, or code that can't be run.
     """
     module, colon, name = target.rpartition(":")
     if not (colon and module and name):

@@ -31,19 +31,7 @@ WEIGHTS = (".npz", ".safetensors")  #: Suffixes of files of named arrays.
 def read_tensor(
     path: str | os.PathLike[str], name: str | None = None, *, dtype: str | None = None
 ) -> NDArray[Any]:
-    """Read one array: integers, float64, float32, float16 or bfloat16, in native byte order.
-
-    Args:
-        path: A file in any format that ropecli reads.
-        name: Array to read, where the file holds several.
-        dtype: "bfloat16" to take 2-byte void elements (NumPy's way to store it) for that;
-            otherwise the dtype that the file must have.
-
-    Raises:
-        ArgumentError: `dtype` cannot be rotated.
-        FileError: The file is unreadable or of an unknown format, has no such array, has several
-            and `name` is None, or holds elements of another kind.
-    """
+    """Read one array: integers, float64, float32, float16 or bfloat16, in native byte order."""
     if dtype is not None:
         one_of("dtype", dtype, DTYPES)
 
@@ -65,20 +53,7 @@ def read_sequences(
     sequence_axis: int | None = None,
     dtype: str | None = None,
 ) -> tuple[NDArray[Any], Axes]:
-    """Read a tensor of several positions, with its axes.
-
-    Args:
-        path: As in `read_tensor`.
-        name: As in `read_tensor`.
-        head_dim: Length of one head; the last axis holds one or several side by side. One head by
-            default.
-        sequence_axis: Axis of the positions; the axis before the last by default.
-        dtype: As in `read_tensor`.
-
-    Raises:
-        ArgumentError: The tensor has no such axis, or `head_dim` does not divide the last one.
-        FileError: The file is unreadable, or the tensor has fewer than two axes.
-    """
+    """Read a tensor of several positions, with its axes."""
     array = read_tensor(path, name, dtype=dtype)
     stored = Stored(path=Path(path), shape=array.shape, dtype=array.dtype)
     axes = understand_axes(stored, head_dim=head_dim, sequence_axis=sequence_axis)
@@ -98,19 +73,7 @@ def read_layers(
     head_dim: int | None = None,
     sequence_axis: int | None = None,
 ) -> NDArray[Any]:
-    """Read one tensor as (..., sequence, head_dim), or several of one shape as (layers, ...).
-
-    Args:
-        path: As in `read_tensor`.
-        pattern: Name of a tensor, or a pattern of the names of all layers, which are ordered by
-            the numbers in them.
-        head_dim: As in `read_sequences`.
-        sequence_axis: As in `read_sequences`.
-
-    Raises:
-        ArgumentError: As `read_sequences`.
-        FileError: As `read_sequences`, or layers of different shapes.
-    """
+    """Read one tensor as (..., sequence, head_dim), or several of one shape as (layers, ...)."""
     with open_source(path) as source:
         names: list[str | None] = [*choose(source, pattern)]
     if len(names) == 1:
@@ -147,16 +110,7 @@ class Vector:
 
 
 def load_vector(path: Path, row: int | None = None) -> Vector:
-    """Read a vector (dim,), or one row of an array (..., dim), the first by default.
-
-    Args:
-        path: A file of integers or floats.
-        row: Row to take, from 0, or from -1 backwards; leading axes count as rows.
-
-    Raises:
-        ArgumentError: No such row.
-        FileError: The file is unreadable, or holds no vector.
-    """
+    """Read a vector (dim,), or one row of an array (..., dim), the first by default."""
     with open_array(path, accept=check_numeric) as reader:
         shape = reader.stored.shape
         if not shape or not math.prod(shape):
@@ -184,14 +138,7 @@ def load_vector(path: Path, row: int | None = None) -> Vector:
 
 
 def load_tokens(path: Path) -> NDArray[np.float64]:
-    """Read a sequence of tokens, (tokens, model_dim).
-
-    Args:
-        path: A file of integers or floats.
-
-    Raises:
-        FileError: The file is unreadable, has another shape, or holds NaN or infinities.
-    """
+    """Read a sequence of tokens, (tokens, model_dim)."""
     with open_array(path, accept=check_numeric) as reader:
         shape = reader.stored.shape
         if len(shape) != 2 or not math.prod(shape):
@@ -206,15 +153,7 @@ def load_tokens(path: Path) -> NDArray[np.float64]:
 
 
 def load_weights(path: Path) -> dict[str, NDArray[np.float64]]:
-    """Read all arrays of a file by name, as float64.
-
-    Args:
-        path: A .npz or .safetensors file.
-
-    Raises:
-        FileError: The file has another suffix, is unreadable, or holds arrays of other elements
-            than floats.
-    """
+    """Read all arrays of a file by name, as float64."""
     if path.suffix.lower() not in WEIGHTS:
         msg = f"weights must be in a file that ends in {', '.join(WEIGHTS)}, got {path.name!r}"
         raise FileError(msg)

@@ -128,11 +128,7 @@ class _Run:
             self._done += self._sizes[number]
 
     def on_cluster(self, address: str, *, force: bool) -> None:
-        """Have the workers of a scheduler rotate the files.
-
-        Raises:
-            FileError: The scheduler cannot be reached, or is gone.
-        """
+        """Have the workers of a scheduler rotate the files."""
         shared: list[tuple[int, Job]] = []
         with connect(address) as cluster:
             for number in range(len(self.jobs)):
@@ -183,11 +179,7 @@ class _Run:
             yield plan
 
     def _job(self, number: int) -> Job:
-        """Return the job of a file, with its first position.
-
-        Raises:
-            FileError: It depends on a file whose length is unknown.
-        """
+        """Return the job of a file, with its first position."""
         job = self.jobs[number]
         if self._unknown is not None:
             msg = f"{job.input} was not rotated: its first position depends on {self._unknown}"
@@ -230,9 +222,6 @@ def expanded(inputs: Iterable[str | os.PathLike[str]]) -> list[Path]:
     """Return the files of names, folders, and patterns such as "dump/*.npy".
 
     Those of one pattern or folder come in the order of their numbers: part-2 before part-10.
-
-    Raises:
-        FileError: A pattern that matches nothing, or a folder without a file of arrays.
     """
     found: list[Path] = []
     for path in map(Path, inputs):
@@ -279,11 +268,7 @@ def _sort_by_number(paths: Iterable[Path]) -> list[Path]:
 
 
 def outputs_of(paths: list[Path], folder: str | os.PathLike[str] | None) -> list[Path]:
-    """Return the outputs of several files, after making their folder if it is not there.
-
-    Raises:
-        FileError: Two inputs of one name, or a folder that can't be made.
-    """
+    """Return the outputs of several files, after making their folder if it is not there."""
     if folder is None:
         return [default_output(path) for path in paths]
     if is_pipe(folder) or Path(folder).suffix.lower() in _SUFFIXES:

@@ -19,16 +19,7 @@ if TYPE_CHECKING:
 def check_output(
     target: str | os.PathLike[str], *, force: bool = False, sources: Sequence[Path] = ()
 ) -> None:
-    """Refuse, before any work is done, an output that cannot be written.
-
-    Args:
-        target: A file, or - for standard output.
-        force: Replace a file that exists.
-        sources: Files that are read, which nothing replaces.
-
-    Raises:
-        FileError: As `check_target`, `check_folder` and `check_stdout`.
-    """
+    """Refuse, before any work is done, an output that cannot be written."""
     if is_pipe(target):
         check_stdout(sources)
     elif _is_folder(target):
@@ -39,15 +30,7 @@ def check_output(
 
 @contextlib.contextmanager
 def open_output(target: str | os.PathLike[str], *, force: bool = False) -> Iterator[Path]:
-    """Yield the part file or folder that becomes the output if the block ends well.
-
-    Args:
-        target: A file, or - for standard output, which has no part.
-        force: Replace a file that exists.
-
-    Raises:
-        FileError: As `replacing` and `replacing_folder`.
-    """
+    """Yield the part file or folder that becomes the output if the block ends well."""
     if is_pipe(target):
         yield Path(target)
         return

@@ -95,16 +95,6 @@ def overlapped(
     """Take items through three steps, at most one item in each.
 
     They come out in order, once they are written, with what the second step returned.
-
-    Args:
-        items: Items, in order.
-        like: Returns the shape and dtype of an item's blocks.
-        read: Fills a block, in a thread of its own.
-        turn: Computes the second block from the first, in the calling thread.
-        write: Writes the second block, in a thread of its own.
-        endless_read: Whether reading may wait for a process that sends nothing: after an exception,
-            such as an interrupt, its thread is left alone.
-        endless_write: Whether writing may wait for a process that takes nothing.
     """
     items = iter(items)
     ahead = list(islice(items, 2))

@@ -43,19 +43,7 @@ class Plan:
         force: bool = False,
         sources: Sequence[Path] = (),
     ) -> None:
-        """Refuse what cannot be written.
-
-        Args:
-            session: The open input.
-            output: A file, or - for standard output.
-            force: Replace a file that exists.
-            sources: Files that are read besides, which nothing replaces.
-
-        Raises:
-            ArgumentError: Positions that do not fit an array.
-            FileError: The output exists or cannot be written, or its format has no place for the
-                arrays.
-        """
+        """Refuse what cannot be written."""
         self.session, self.output = session, Path(output)
         self.force = force
         job = session.job
@@ -90,15 +78,7 @@ class Plan:
                 number += 1
 
     def run(self, progress: Progress | None = None) -> Encoded:
-        """Write the output.
-
-        Args:
-            progress: Called after each block with the bytes that are done and those in all.
-
-        Raises:
-            BrokenPipeError: Standard output is no longer read.
-            FileError: The input cannot be read, or the output cannot be written.
-        """
+        """Write the output."""
         with open_output(self.output, force=self.force) as part:
             counts = self._write(part, progress)
         return self.result(counts)

@@ -62,10 +62,6 @@ class Positions:
     @property
     def furthest(self) -> float:
         """The largest in magnitude, on any axis, as an integer where it is; 0 where there are none.
-
-        Raises:
-            ArgumentError: As `at`.
-            ArgumentTypeError: As `at`.
         """
         if self.table is not None:
             return self.table.furthest()
@@ -81,12 +77,7 @@ class Positions:
         return self.at(box[0] if self.per_batch else slice(0, 1), along)
 
     def at(self, batch: slice, sequence: slice) -> NDArray[np.float64]:
-        """Return the positions of some sequences, offset included.
-
-        Raises:
-            ArgumentError: A position is not finite, or beyond 2^53 in magnitude.
-            ArgumentTypeError: The positions are neither integers nor floats.
-        """
+        """Return the positions of some sequences, offset included."""
         if self.table is not None:
             return self.table.at(batch, sequence)
         counted = np.arange(sequence.start + self.offset, sequence.stop + self.offset)
@@ -104,13 +95,7 @@ class PositionTable:
     """Positions in an array, in memory or in a file."""
 
     def __init__(self, reader: Reader, *, offset: int, coordinates: int) -> None:
-        """Look positions up.
-
-        Args:
-            reader: Of the array.
-            offset: Added to every position.
-            coordinates: Coordinates of each position; 1 where it is a number.
-        """
+        """Look positions up."""
         self.shape = reader.stored.shape
         self._reader, self._offset = reader, offset
         path = reader.stored.path
@@ -124,11 +109,7 @@ class PositionTable:
         return len(self.shape) - len(self._point) == 2
 
     def check_fits(self, axes: Axes) -> None:
-        """Refuse an array of another shape.
-
-        Raises:
-            ArgumentError: The shape is neither that of the sequence nor that of all sequences.
-        """
+        """Refuse an array of another shape."""
         expected: list[tuple[int, ...]] = [(axes.sequence, *self._point)]
         if axes.sequence_axis:
             expected.append((axes.stored.shape[0], axes.sequence, *self._point))
@@ -154,10 +135,6 @@ class PositionTable:
 
     def furthest(self) -> float:
         """Return the largest in magnitude, 0 where there are none, after checking all of them once.
-
-        Raises:
-            ArgumentError: As `Positions.at`.
-            ArgumentTypeError: As `Positions.at`.
         """
         if self._furthest is None:
             largest = max((np.abs(part).max() for part in self._all()), default=np.float64(0))
@@ -201,19 +178,6 @@ def open_positions(
     """Open the positions of the arrays of a file, and yield the function from axes to positions.
 
     However many arrays there are, one file is held open, and each position is checked once.
-
-    Args:
-        source: (sequence,) or (batch, sequence), batch being the first axis; an array, or the path
-            of a file of one. None counts 0, 1, 2, ...
-        offset: Added to every position.
-        coordinates: Coordinates of each position; where there are several they are the source's
-            last axis.
-
-    Raises:
-        ArgumentError: Positions of another shape, not finite, or beyond 2^53 in magnitude.
-        ArgumentTypeError: Positions that are neither integers nor floats, or an offset that is not
-            an integer.
-        FileError: An unreadable file.
     """
     shift = checked_offset(offset)
     if source is None:
@@ -246,12 +210,7 @@ def _count_positions(offset: int, axes: Axes) -> Positions:
 
 
 def checked_offset(offset: object) -> int:
-    """Return an offset as an int.
-
-    Raises:
-        ArgumentError: It is beyond 2^53 in magnitude.
-        ArgumentTypeError: It is not an integer.
-    """
+    """Return an offset as an int."""
     shift = integer("offset", offset)
     if abs(shift) > LARGEST_POSITION:
         msg = f"offset must be at most 2^53 in magnitude, got {offset}"

@@ -41,11 +41,7 @@ class Job:
     shape: Sequence[int] | None = None  #: Where the file has no header; `dtype` then is its own.
 
     def __post_init__(self) -> None:
-        """Refuse what is not an encoding.
-
-        Raises:
-            ArgumentTypeError: `rope` is neither a `Rotary` nor a function.
-        """
+        """Refuse what is not an encoding."""
         rope: object = self.rope
         if not (isinstance(rope, Rotary) or callable(rope)):
             msg = f"rope must be a Rotary, got {type(rope).__name__}"
@@ -54,13 +50,7 @@ class Job:
 
 @contextlib.contextmanager
 def opened(job: Job) -> Iterator[Session]:
-    """Open the input of a job, once, for all that is done with it.
-
-    Raises:
-        ArgumentError: A value that does not fit an array.
-        FileError: The file is unreadable, holds something else, or is a single vector at no
-            position.
-    """
+    """Open the input of a job, once, for all that is done with it."""
     begin = time.perf_counter()
     with contextlib.ExitStack() as stack:
         source = stack.enter_context(open_input(job.input, job.shape, job.dtype))
@@ -98,12 +88,7 @@ class Session:
 
     @cached_property
     def arrays(self) -> tuple[ArrayJob, ...]:
-        """The rotation of each array, for which the positions are opened and checked.
-
-        Raises:
-            ArgumentError: Positions that do not fit an array.
-            FileError: An unreadable file of positions.
-        """
+        """The rotation of each array, for which the positions are opened and checked."""
         job = self.job
         positions_of = self.stack.enter_context(
             open_positions(job.positions, job.offset, coordinates=self.rope.axes)

@@ -71,9 +71,6 @@ def _chosen() -> Path | None:
 
 def is_compiled(module: str) -> bool:
     """Return whether a kernel of this module is in the cache; if not, its first call takes seconds.
-
-    Args:
-        module: Last part of the module's name.
     """
     folder = cache_folder()
     return folder is not None and any((folder / _edition()).rglob(f"{module}.*.nbc"))

@@ -22,17 +22,7 @@ RUN = 64  #: Blocks between two exact centres.
 
 @parallel
 def first_below(inv_freq, start, stop, slope, floor, out, value):
-    """Find the first position with B(m) < slope m + floor, from start to stop, for each table.
-
-    Args:
-        inv_freq: One table a row, (rows, pairs).
-        start: First position of each row, (rows,) int64.
-        stop: Last position.
-        slope: Of the threshold of each row, (rows,).
-        floor: Of the threshold of each row, (rows,).
-        out: Position of each row, or -1 where there is none, (rows,) int64.
-        value: B at that position, (rows,).
-    """
+    """Find the first position with B(m) < slope m + floor, from start to stop, for each table."""
     pairs = inv_freq.shape[1]
     for row in prange(inv_freq.shape[0]):
         cosines, sines = np.empty((pairs, REACH + 1)), np.empty((pairs, REACH + 1))

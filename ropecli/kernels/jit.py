@@ -82,12 +82,7 @@ def serial(function: Function) -> Function:
 
 
 def for_types(*, by: int = 0, **special: Callable[..., Any]) -> Callable[[Function], Function]:
-    """Choose a compiled helper by the type of an argument; any other type takes the function.
-
-    Args:
-        by: Which argument decides.
-        special: Helpers by the name of a NumPy type; each takes the first argument only.
-    """
+    """Choose a compiled helper by the type of an argument; any other type takes the function."""
     by_dtype = {np.dtype(name): helper for name, helper in special.items()}
 
     def decorate(function: Function) -> Function:
@@ -121,13 +116,7 @@ class parallel:
     """
 
     def __init__(self, function: Callable[..., None], kind: str = "", **names: Any) -> None:
-        """Declare the kernel; nothing is compiled before it is called.
-
-        Args:
-            function: The function.
-            kind: Appended to its name, where several kernels are made of it.
-            **names: What this kernel finds by these names, in place of its module's.
-        """
+        """Declare the kernel; nothing is compiled before it is called."""
         if kind:
             function = _twin(function, kind, **names)
         self.__doc__ = function.__doc__
@@ -145,13 +134,7 @@ class parallel:
         return Compiled(twin, parallel=True)
 
     def __call__(self, *arguments: Any, small: bool = False, stream: bool = False) -> None:
-        """Run the kernel on the arrays given.
-
-        Args:
-            *arguments: Its arguments.
-            small: The work is small: run on this thread alone.
-            stream: Store past the caches, where all threads run.
-        """
+        """Run the kernel on the arrays given."""
         if small or _thread.alone or _process.forked_after_launch:
             self.single(*arguments)
             return
@@ -210,13 +193,7 @@ def _kind(argument: Any) -> Any:
 
 
 def _twin(function: Callable[..., None], kind: str, **names: Any) -> Callable[..., None]:
-    """Return a copy with another name: Numba's cache can't tell parallel and serial code apart.
-
-    Args:
-        function: The function.
-        kind: Appended to its name.
-        **names: What the copy finds by these names, in place of its module's.
-    """
+    """Return a copy with another name: Numba's cache can't tell parallel and serial code apart."""
     name = f"{function.__name__}_{kind}"
     found = {**function.__globals__, **names} if names else function.__globals__
     twin = types.FunctionType(function.__code__, found, name)

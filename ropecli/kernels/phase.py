@@ -38,18 +38,7 @@ def nearest(value, magic, normal, largest):
 
 @parallel
 def phase_errors(theta, freq, positions, first, rounding, phase, departure, same):
-    """Write for each position the largest error of its angles, over pairs, in radians.
-
-    Args:
-        theta: Exact frequencies.
-        freq: Frequencies as they are rounded.
-        positions: As they are rounded, from the position before the first one.
-        first: The first position.
-        rounding: Dtype of the angles.
-        phase: Receives max |angle - position * theta|.
-        departure: Receives max |angle - position * freq|.
-        same: Receives 1 where all angles are those of the position before, else 0.
-    """
+    """Write for each position the largest error of its angles, over pairs, in radians."""
     for block in prange((phase.shape[0] + BLOCK - 1) // BLOCK):
         magic, normal, largest = rounding[0], rounding[1], rounding[2]
         low = block * BLOCK
@@ -84,19 +73,6 @@ def table_errors(
     angle addition, and from them those of an angle that is nearly the same. An error is computed
     only where it may pass all before it: it is at most that of the angle and of the rounding, and
     at most 1 + |cos| or 1 + |sin|.
-
-    Args:
-        theta: Exact frequencies.
-        freq: Frequencies as they are rounded.
-        positions: As they are rounded, from the position before the first one.
-        first: The first position.
-        rounding: Dtype of the angles.
-        tables: Dtype of cos and sin.
-        factor: Attention factor, which multiplies cos and sin.
-        table_cos: cos of n * theta for n below BLOCK, (pairs, BLOCK), from `abel.fill_steps`.
-        table_sin: sin of it.
-        known: Largest error at positions before the first one.
-        out: Receives the largest |entry - factor * cos| and |entry - factor * sin|.
     """
     for block in prange((out.shape[0] + BLOCK - 1) // BLOCK):
         magic, normal, largest = rounding[0], rounding[1], rounding[2]

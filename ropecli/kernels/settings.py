@@ -19,12 +19,7 @@ HARMLESS = "NUMBA_CACHE_DIR"  #: We decide what becomes of it.
 
 
 def import_numba() -> None:
-    """Import Numba, for the first time.
-
-    Raises:
-        ArgumentError: It can't use its settings.
-        FileError: It would read those of somebody else.
-    """
+    """Import Numba, for the first time."""
     reason = why_distrusted(FILE.stat()) if FILE.is_file() else ""
     if reason:
         msg = f"Numba would read {FILE.absolute()}: {reason}; remove it, or work in another folder"
@@ -37,11 +32,7 @@ def import_numba() -> None:
 
 @contextlib.contextmanager
 def blamed_on_settings() -> Iterator[None]:
-    """Name the settings where Numba raises because of them, and not because of the code.
-
-    Raises:
-        ArgumentError: It can't use its settings.
-    """
+    """Name the settings where Numba raises because of them, and not because of the code."""
     try:
         yield
     except Exception as error:

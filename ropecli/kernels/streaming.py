@@ -54,11 +54,6 @@ def finish():
 
 def can_stream(out: NDArray[Any], first: int, pairs: int) -> bool:
     """Return whether pairs, from the first coordinate on, are stored past the caches with a gain.
-
-    Args:
-        out: C-contiguous, float64 or float32; in half precision, narrowing takes longer.
-        first: The first coordinate of the pairs.
-        pairs: Their number.
     """
     places = (out.ctypes.data, out.shape[-1] * out.itemsize, first * out.itemsize)
     aligned = pairs % COUNT == 0 and all(place % VECTOR == 0 for place in places)

@@ -44,12 +44,7 @@ class Architecture:
         return by_type or bool(self.facts.get("by_layer_type"))
 
     def unread(self, of_some: frozenset[str]) -> frozenset[str]:
-        """Return the keys that its code does not read.
-
-        Args:
-            of_some: Keys that only the architectures that name them read. Code that came with a
-                model is not in the table, and may read all of them.
-        """
+        """Return the keys that its code does not read."""
         ignored = frozenset(self.facts.get("ignores", ()))
         if not self.in_transformers:
             return ignored
@@ -65,12 +60,7 @@ def table() -> Mapping[str, Any]:
 
 
 def architecture(model_type: object, config: Mapping[str, Any] = _NO_KEYS) -> Architecture:
-    """Return the facts of a model_type; none where the table does not have it.
-
-    Args:
-        model_type: As the file has it.
-        config: The keys next to it, by which some have variants.
-    """
+    """Return the facts of a model_type; none where the table does not have it."""
     name = model_type if isinstance(model_type, str) else None
     known = name is not None and name not in _TABLES and isinstance(table().get(name), dict)
     facts = _entry(name) if known and name is not None else {}

@@ -30,12 +30,7 @@ _ORIGINAL = ("llama3", "yarn", "longrope")
 
 
 def settings_of(config: Mapping[str, Any]) -> tuple[Settings, ...]:
-    """Return the settings of every kind of layer in a config.json.
-
-    Raises:
-        ArgumentError: A value that cannot be used.
-        NoRotaryError: No rotary embedding.
-    """
+    """Return the settings of every kind of layer in a config.json."""
     found: list[Settings] = []
     for part in parts(config):
         found += _part_settings(part)

@@ -17,11 +17,7 @@ Entry = dict[str, Any] | None
 
 
 def entries(keys: Keys) -> dict[str, Entry]:
-    """Return the scaling keys of each kind of layer; a single kind is "all".
-
-    Raises:
-        ArgumentError: A value that cannot be used.
-    """
+    """Return the scaling keys of each kind of layer; a single kind is "all"."""
     given = keys.own("rope_scaling") or keys.own("rope_parameters") or {}
     usual = keys.architecture.defaults.get("rope_parameters", {})
     if not isinstance(given, dict):
@@ -49,9 +45,6 @@ def class_entries(keys: Keys) -> dict[str, Entry]:
     """Return the entries as the class in Transformers reads them.
 
     One with a single table for all layers reads what is next to the objects of layer types.
-
-    Raises:
-        ArgumentError: A value that cannot be used.
     """
     objects = unread_objects(keys)
     if not objects:

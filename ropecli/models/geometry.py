@@ -27,16 +27,7 @@ class Geometry:
 
 
 def geometry(keys: Keys, entry: Mapping[str, Any], layer: str) -> Geometry:
-    """Return the geometry of one kind of layer.
-
-    Args:
-        keys: Of the part.
-        entry: The layer's own scaling keys.
-        layer: Its name.
-
-    Raises:
-        ArgumentError: A value that cannot be used, or keys from which no head dim follows.
-    """
+    """Return the geometry of one kind of layer."""
     found, facts = Geometry(), keys.architecture.facts
     rope_dim = keys.integer("qk_rope_head_dim", least=0)
     share = _share(keys, entry)

@@ -98,11 +98,7 @@ MOST_KINDS = 64
 
 
 def check_kind_count(kinds: Collection[object]) -> None:
-    """Refuse a file whose every layer would be a kind of its own.
-
-    Raises:
-        ArgumentError: More than MOST_KINDS kinds.
-    """
+    """Refuse a file whose every layer would be a kind of its own."""
     if len(kinds) > MOST_KINDS:
         msg = f"a file may have at most {MOST_KINDS} kinds of layers, got {len(kinds):,}"
         raise ArgumentError(msg)
@@ -145,11 +141,7 @@ class Keys:
         return None if found is None else found[1]
 
     def integer(self, name: str, *, least: int = 1, most: int = 2**53) -> int | None:
-        """Return an integer, given as one or as a whole float; None without such a key.
-
-        Raises:
-            ArgumentError: Another value, or one out of range.
-        """
+        """Return an integer, given as one or as a whole float; None without such a key."""
         found = self.find(name)
         if found is None:
             return None
@@ -161,20 +153,12 @@ class Keys:
         return whole
 
     def real(self, name: str) -> float | None:
-        """Return a number; None without such a key.
-
-        Raises:
-            ArgumentError: Another value.
-        """
+        """Return a number; None without such a key."""
         found = self.find(name)
         return None if found is None else real(*found)
 
     def per_layer(self, name: str) -> list[Any]:
-        """Return a list with an entry for each layer; an empty one without such a key.
-
-        Raises:
-            ArgumentError: Another value, or more than MOST_LAYERS entries.
-        """
+        """Return a list with an entry for each layer; an empty one without such a key."""
         value = self.get(name)
         if value is None:
             return []
@@ -184,11 +168,7 @@ class Keys:
         return value
 
     def quotient(self, rule: str) -> int:
-        """Evaluate a rule such as "hidden_size // num_attention_heads".
-
-        Raises:
-            ArgumentError: A key that is missing or not an integer, or a head of no coordinates.
-        """
+        """Evaluate a rule such as "hidden_size // num_attention_heads"."""
         names = rule.split(" // ")
         found = [int(name) if name.isdigit() else self.integer(name) for name in names]
         missing = [name for name, value in zip(names, found, strict=True) if value is None]
@@ -205,11 +185,7 @@ class Keys:
 
 
 def real(key: str, value: object) -> float:
-    """Return the value of a key as a float.
-
-    Raises:
-        ArgumentError: Not a number, or beyond the largest float.
-    """
+    """Return the value of a key as a float."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         msg = f"{key} must be a number, got {quote(value)}"
         raise ArgumentError(msg)

@@ -17,11 +17,7 @@ ROPE, NOPE = "rope", "nope"
 
 
 def split_by_layer(keys: Keys, found: list[Settings]) -> list[Settings]:
-    """Add the indices of layers to settings, and a kind for layers without position.
-
-    Raises:
-        ArgumentError: A key whose value should be a list of layers.
-    """
+    """Add the indices of layers to settings, and a kind for layers without position."""
     if len(found) != 1 or found[0].rope_type is None:
         return [_add_indices(keys, settings) for settings in found]
     rotating = found[0]

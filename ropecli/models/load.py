@@ -48,25 +48,12 @@ def load_model(
 
 
 def check_length(sequence_length: int | None) -> int | None:
-    """Check a sequence length, before a file is read.
-
-    Raises:
-        ArgumentError: Not from 1 to 2^53.
-        ArgumentTypeError: Not an integer.
-    """
+    """Check a sequence length, before a file is read."""
     return None if sequence_length is None else length("sequence_length", sequence_length)
 
 
 def describe(source: object) -> Description:
-    """Read a file, with nothing computed yet.
-
-    Args:
-        source: As in `load_model`.
-
-    Raises:
-        ArgumentTypeError: Neither a path nor an object of keys.
-        FileError: A file that cannot be read, or a value in it that cannot be used.
-    """
+    """Read a file, with nothing computed yet."""
     name, keys = open_source(source)
     described = describe_gguf(Path(name)) if keys is None else describe_config(name, keys)
     _check_label(name, described.model_type or "")
@@ -74,12 +61,7 @@ def describe(source: object) -> Description:
 
 
 def describe_config(name: str, keys: Mapping[str, Any]) -> Description:
-    """Describe the object of a config.json, with nothing computed yet.
-
-    Args:
-        name: Of its file, for messages.
-        keys: The object.
-    """
+    """Describe the object of a config.json, with nothing computed yet."""
     model_type = keys.get("model_type")
     return Description(
         source=name,
@@ -91,12 +73,7 @@ def describe_config(name: str, keys: Mapping[str, Any]) -> Description:
 
 
 def read_settings(described: Description, reading: str | None = None) -> tuple[Settings, ...]:
-    """Return the settings of each kind of layer, as a stack reads them from a file.
-
-    Raises:
-        ArgumentError: No such stack.
-        FileError: A value in the file that cannot be used, or a file that the stack refuses.
-    """
+    """Return the settings of each kind of layer, as a stack reads them from a file."""
     stack = find_stack(NATIVE[described.format] if reading is None else reading)
     try:
         found = stack.read(described)
@@ -123,12 +100,7 @@ def _check_label(source: str, label: str) -> None:
 def compute(
     described: Description, *, sequence_length: int | None = None, reading: str | None = None
 ) -> Model:
-    """Compute the position encodings of a file that has been read.
-
-    Raises:
-        ArgumentError: No such stack.
-        FileError: A value in the file that cannot be used.
-    """
+    """Compute the position encodings of a file that has been read."""
     stack = find_stack(NATIVE[described.format] if reading is None else reading)
     layers = []
     for settings in read_settings(described, stack.name):

@@ -191,16 +191,7 @@ class Heads:
 
 
 def heads_of(model: Model, layer: str | None = None) -> Heads:
-    """Return the heads of a model's layers, which must be of one shape.
-
-    Args:
-        model: From a config.json.
-        layer: A kind of layer, where they differ.
-
-    Raises:
-        ArgumentError: Not from a config.json, no such layer, or layers of several shapes.
-        FileError: The file does not give the number of heads.
-    """
+    """Return the heads of a model's layers, which must be of one shape."""
     if model.format != "config.json":
         msg = f"the number of heads must come from a config.json, got {model.source}"
         raise ArgumentError(msg)

@@ -95,15 +95,6 @@ def override(
     They are written into the keys of its configuration in the place where its values are read,
     and the result is read as a file is. Types that Transformers does not have, and a layout that
     no key gives, take effect on what was read instead.
-
-    Args:
-        described: The model.
-        overrides: The values.
-        layer: The kind of layer that they are for; all kinds of the text part by default.
-
-    Raises:
-        ArgumentError: A value that has no effect, or one on other layers too.
-        FileError: A file whose values cannot be used.
     """
     is_gguf = described.format == "gguf"
     unwritable = "only a config.json can be written, and it is a GGUF" if is_gguf else None
@@ -337,15 +328,6 @@ def scaled_entry(
     Another rope type drops the parameters of the old one. A type with an original context length
     keeps the one of the file, or else the context length of the file. A type that needs a factor
     and has none gets the ratio of the two.
-
-    Args:
-        entry: Its own keys, as in the file.
-        settings: As they were read.
-        overrides: The values.
-        elsewhere: Keys that are read from another place.
-
-    Raises:
-        ArgumentError: No such parameter, or a factor that is needed and not given.
     """
     changes_type = overrides.fresh or overrides.rope_type not in (None, _type_of(settings))
     rope_type = overrides.rope_type or _type_of(settings)
@@ -468,11 +450,7 @@ def _with_foreign_type(
 
 
 def _with_layout(found: Settings, layout: str) -> Settings:
-    """Return settings with a layout.
-
-    Raises:
-        ArgumentError: Pairs that no layout describes.
-    """
+    """Return settings with a layout."""
     geometry = {key: value for key, value in found.geometry.items() if key != "output"}
     if "pairs_in" in geometry:
         msg = f"layer {found.name} has pairs that are not in one layout, got layout {layout}"

@@ -26,18 +26,7 @@ _FIELDS = ("frequencies", "attention_factor", "softmax_factor")
 def check_read_back(
     described: Description, layers: Sequence[Layer], *, sequence_length: int | None
 ) -> None:
-    """Refuse a configuration that gives other tables than those that are shown.
-
-    Args:
-        described: The configuration.
-        layers: The layers with the rotations that are shown. An indexer rotates as its attention
-            does, and is not compared.
-        sequence_length: Positions in use, of those rotations.
-
-    Raises:
-        ArgumentError: A layer that would be missing or have another rotation.
-        FileError: A value that cannot be used.
-    """
+    """Refuse a configuration that gives other tables than those that are shown."""
     read = {each.name: each for each in _read(described, None, sequence_length).layers}
     for shown in layers:
         if shown.name.split(".")[-1] == INDEXER:
@@ -53,13 +42,7 @@ def check_read_back(
 def other_readings(
     described: Description, layers: Sequence[Layer], *, sequence_length: int | None
 ) -> list[str]:
-    """Return a sentence for each stack that refuses a configuration or reads other tables.
-
-    Args:
-        described: The configuration.
-        layers: The layers that are compared, with the rotations that are shown.
-        sequence_length: Positions in use, of those rotations.
-    """
+    """Return a sentence for each stack that refuses a configuration or reads other tables."""
     found = []
     for stack in STACKS.values():
         if stack.name == NATIVE[described.format] or stack.version is None:

@@ -30,25 +30,14 @@ _MSCALES = ("short_mscale", "long_mscale")
 
 
 def refusal(keys: Keys, name: str, entry: Mapping[str, Any], head_dim: int) -> str | None:
-    """Return why Transformers refuses one kind of layer, None where it does not.
-
-    Args:
-        keys: Of the part.
-        name: Of the kind of layer.
-        entry: Its scaling keys, completed.
-        head_dim: Coordinates of a head.
-    """
+    """Return why Transformers refuses one kind of layer, None where it does not."""
     if not keys.architecture.in_transformers:
         return None
     return next(_reasons(keys, name, entry, head_dim), None)
 
 
 def failure(keys: Keys) -> str | None:
-    """Return why the model's class fails on a configuration that Transformers reads; or None.
-
-    Args:
-        keys: Of the part.
-    """
+    """Return why the model's class fails on a configuration that Transformers reads; or None."""
     named = class_layer_types(keys)
     if not any(name in named for name in unread_objects(keys)):
         return None
@@ -58,9 +47,6 @@ def failure(keys: Keys) -> str | None:
 
 def accepted_types(keys: Keys) -> frozenset[str] | None:
     """Return the rope types that Transformers takes from a part; None where its code is not there.
-
-    Args:
-        keys: Of the part.
     """
     architecture = keys.architecture
     return frozenset(_types(architecture.facts)) if architecture.in_transformers else None

@@ -121,18 +121,7 @@ def gather(
     sequence_length: int | None = None,
     layer: str | None = None,
 ) -> Report:
-    """Make the report of files that have been read.
-
-    Args:
-        described: The files.
-        overrides: Values that take the place of the files' own.
-        sequence_length: As in `report`.
-        layer: As in `report`; overrides are for it alone.
-
-    Raises:
-        ArgumentError: As in `report`, or an override without effect.
-        FileError: Overrides of a file that has no values to override.
-    """
+    """Make the report of files that have been read."""
     if not described:
         msg = "a report needs at least one source, got none"
         raise ArgumentError(msg)
@@ -203,11 +192,7 @@ def _model(overridden: Overridden, name: str, sequence_length: int | None) -> Re
 
 
 def _layers(model: Model | None, name: str | None) -> list[Layer]:
-    """Return the kinds of layers to report on; none of a model in which nothing rotates.
-
-    Raises:
-        ArgumentError: No such layer, or one that does not rotate.
-    """
+    """Return the kinds of layers to report on; none of a model in which nothing rotates."""
     if model is None:
         return []
     if name is None:

@@ -47,9 +47,5 @@ class Description:
 
     @cached_property
     def settings(self) -> tuple[Settings, ...]:
-        """The settings of each kind of layer, as the stack reads them that the file is made for.
-
-        Raises:
-            ArgumentError: No rotary embedding, or a value that cannot be used.
-        """
+        """The settings of each kind of layer, as the stack reads them that the file is made for."""
         return self.read()

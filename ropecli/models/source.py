@@ -25,15 +25,7 @@ GGUF_MAGIC = b"GGUF"
 
 
 def open_source(source: object) -> tuple[str, Mapping[str, Any] | None]:
-    """Return the name of a source and the keys of its config.json, or None for a GGUF.
-
-    Args:
-        source: As in `load_model`.
-
-    Raises:
-        ArgumentTypeError: Neither a path nor an object of keys.
-        FileError: No such file, or one that cannot be read.
-    """
+    """Return the name of a source and the keys of its config.json, or None for a GGUF."""
     if isinstance(source, Mapping):
         return "config.json", source
     if not isinstance(source, str | os.PathLike):
@@ -46,20 +38,13 @@ def open_source(source: object) -> tuple[str, Mapping[str, Any] | None]:
 
 
 def name_of(source: str | os.PathLike[str]) -> str:
-    """Return what messages call a source: its path, for a folder that of the file in it.
-
-    Raises:
-        FileError: As `locate`.
-    """
+    """Return what messages call a source: its path, for a folder that of the file in it."""
     name = os.fspath(source)
     return name if name == STDIN or name.startswith(EXAMPLE) else str(locate(source))
 
 
 def expand(sources: Iterable[str]) -> list[str]:
     """Return the sources with patterns such as "models/*/config.json" replaced by what they match.
-
-    Raises:
-        FileError: A pattern that matches nothing.
     """
     found: list[str] = []
     for name in sources:
@@ -75,11 +60,7 @@ def expand(sources: Iterable[str]) -> list[str]:
 
 
 def locate(source: str | os.PathLike[str]) -> Path:
-    """Return the file that is meant: of a folder, its config.json or its only .gguf file.
-
-    Raises:
-        FileError: No such file, or several that could be meant.
-    """
+    """Return the file that is meant: of a folder, its config.json or its only .gguf file."""
     path = Path(source)
     if os.fspath(source).startswith(EXAMPLE):
         path = _example(os.fspath(source).removeprefix(EXAMPLE))
@@ -127,11 +108,7 @@ def is_gguf(path: Path) -> bool:
 
 
 def read_json(path: Path | None) -> dict[str, Any]:
-    """Read the JSON object of a file, or of standard input.
-
-    Raises:
-        FileError: Not readable, too large, or not a JSON object.
-    """
+    """Read the JSON object of a file, or of standard input."""
     name = "standard input" if path is None else os.fspath(path)
     if path is None and sys.stdin is None:
         msg = "cannot read standard input: it is closed"

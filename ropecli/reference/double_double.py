@@ -114,12 +114,7 @@ def two_product(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def cos_sin(positions: Array, inv_freq: Array) -> tuple[DoubleDouble, DoubleDouble]:
-    """Return cos and sin of m theta_i, (count, pairs), within ERROR; the angle is not rounded.
-
-    Args:
-        positions: (count,).
-        inv_freq: (pairs,), radians per position; no angle is above LARGEST_ANGLE.
-    """
+    """Return cos and sin of m theta_i, (count, pairs), within ERROR; the angle is not rounded."""
     angle = DoubleDouble(*two_product(positions[:, None], inv_freq[None]))
     quarters = np.rint(angle.high / (math.pi / 2))
     for part in QUARTER_TURN:

@@ -28,14 +28,7 @@ def angles(
     axis: Sequence[int] | None = None,
     direction: str = "forward",
 ) -> Array:
-    """Return m theta of each position and pair, (..., pairs), radians.
-
-    Args:
-        positions: (...,), or (..., axes) if `axis` is given.
-        inv_freq: (pairs,), radians per position.
-        axis: The coordinate of a position that rotates each pair.
-        direction: "forward", or "reversed" for negative angles.
-    """
+    """Return m theta of each position and pair, (..., pairs), radians."""
     signed = inv_freq * (1 if direction == "forward" else -1)
     along = positions[..., None] if axis is None else positions[..., list(axis)]
     return np.asarray(along * signed)
@@ -49,15 +42,7 @@ def rotate(
     pairs_out: NDArray[np.int64],
     factor: Array | float = 1.0,
 ) -> Array:
-    """Return R x: each pair of coordinates as a complex number times A e^{i angle} (Eq. 12, 34).
-
-    Args:
-        x: (..., head_dim), of any real dtype.
-        angles: (..., pairs), radians; its leading axes broadcast against those of x.
-        pairs_in: (pairs, 2), the coordinates that each pair is read from.
-        pairs_out: (pairs, 2), the coordinates that it is written to; all others are copied.
-        factor: A, the attention factor; or one for each angle, with the growth of xPos in it.
-    """
+    """Return R x: each pair of coordinates as a complex number times A e^{i angle} (Eq. 12, 34)."""
     return turn(
         x,
         np.cos(angles),

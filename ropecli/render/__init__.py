@@ -59,11 +59,7 @@ def text(result: Result) -> str:
 
 
 def draw(result: Drawable, ax: Axes | None = None) -> Figure:
-    """Return the picture of a result, in the place of axes if there are some.
-
-    Raises:
-        ArgumentError: Axes that are not in a grid.
-    """
+    """Return the picture of a result, in the place of axes if there are some."""
     from ropecli.render.figure import in_place_of
 
     with in_place_of(ax) as whole:
@@ -100,11 +96,7 @@ def arrays(result: Result) -> dict[str, NDArray[np.generic]]:
 
 
 def write_csv(result: Result, path: str | os.PathLike[str], *, force: bool) -> None:
-    """Write the columns of a result to a file.
-
-    Raises:
-        FileError: The file exists, or can't be written.
-    """
+    """Write the columns of a result to a file."""
     from ropecli.files.atomic import replacing
     from ropecli.render import save
 

@@ -37,14 +37,7 @@ def as_json(result: Verdict, **_: object) -> dict[str, Any]:
 def page(
     result: Verdict, screen: Screen, *, target: str = "The implementation", model: str | None = None
 ) -> list[str]:
-    """Return the answer first, then the evidence.
-
-    Args:
-        result: The verdict.
-        screen: A brief one leaves out what holds.
-        target: Name of the implementation.
-        model: Name of the model that it should agree with.
-    """
+    """Return the answer first, then the evidence."""
     width = min(screen.width, WIDTH) if screen.width < console.UNCUT else WIDTH
     lines = [_answer(result, console.visible(target), model)]
     if result.diagnosis is not None:

@@ -28,17 +28,7 @@ PAGE = "docs/commands/check.md#the-laws"  #: Describes all laws, in the document
 
 
 def check_files(outputs: Iterable[Path], *, sources: Iterable[Path], force: bool) -> None:
-    """Refuse files that can't be written before the implementation runs.
-
-    Args:
-        outputs: The files to write.
-        sources: Files of the implementation, which are never replaced.
-        force: Replace other files.
-
-    Raises:
-        ArgumentError: Two are the same.
-        FileError: One exists, is one of the implementation's, or can't be a file.
-    """
+    """Refuse files that can't be written before the implementation runs."""
     seen, sources = set(), list(sources)
     for path in outputs:
         check_target(path, force=force, sources=sources)
@@ -49,12 +39,7 @@ def check_files(outputs: Iterable[Path], *, sources: Iterable[Path], force: bool
 
 
 def junit(result: Verdict, target: str, _code: Any = None) -> bytes:
-    """Return JUnit XML: a test case for each law in each dtype.
-
-    Args:
-        result: The verdict.
-        target: Name of the implementation.
-    """
+    """Return JUnit XML: a test case for each law in each dtype."""
     cases: dict[tuple[str, str], list[Check]] = {}
     for check in result.checks:
         cases.setdefault((check.name, check.dtype), []).append(check)
@@ -91,13 +76,7 @@ def junit(result: Verdict, target: str, _code: Any = None) -> bytes:
 
 
 def sarif(result: Verdict, target: str, code: Any = None) -> bytes:
-    """Return SARIF: a rule for each law, a result for each failure and finding.
-
-    Args:
-        result: The verdict.
-        target: Name of the implementation.
-        code: The implementation, if it is not found by its name.
-    """
+    """Return SARIF: a rule for each law, a result for each failure and finding."""
     laws = {check.name: check for check in result.checks}
     rules = [
         {
@@ -129,11 +108,6 @@ def sarif(result: Verdict, target: str, code: Any = None) -> bytes:
 
 def github_annotations(result: Verdict, target: str, code: Any = None) -> list[str]:
     """Return the lines by which GitHub Actions marks code: failures as errors, findings as notices.
-
-    Args:
-        result: The verdict.
-        target: Name of the implementation.
-        code: The implementation, if it is not found by its name.
     """
     place = _place(target, code)
     file = None if place is None else _relative(place[0])

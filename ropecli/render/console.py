@@ -118,13 +118,7 @@ def wrapped(line: str, width: int, *, indent: int) -> list[str]:
 
 
 def wrap_rows(lines: Iterable[str], width: int, *, hang: int = 0) -> list[str]:
-    """Break lines that are wider, and align the parts of a row, `name  value`, with its value.
-
-    Args:
-        lines: Rows of a table with two columns, and sentences.
-        width: Columns.
-        hang: Indentation of the parts of a sentence, beyond that of its first.
-    """
+    """Break lines that are wider, and align the parts of a row, `name  value`, with its value."""
     return [
         part
         for line in lines

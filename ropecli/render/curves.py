@@ -40,15 +40,7 @@ def draw(
     least: float | None = None,
     log: str = "",
 ) -> str:
-    """Return curves in a frame with labelled axes, and a legend for several.
-
-    Args:
-        curves: The first one from end to end of the horizontal axis, others within.
-        x_label: Label of the horizontal axis.
-        columns: Columns of the terminal.
-        least: Start of the vertical axis; the lowest value by default.
-        log: Logarithmic axes, whose values are all above 0: "", "x", "y" or "xy".
-    """
+    """Return curves in a frame with labelled axes, and a legend for several."""
     if "x" in log:
         curves = [replace(curve, x=np.log10(curve.x)) for curve in curves]
     if "y" in log:

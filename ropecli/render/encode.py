@@ -127,10 +127,6 @@ def float32_notes(error: float | None) -> list[str]:
 def later_notes(results: Iterable[Encoded], said: tuple[str, ...]) -> tuple[str, ...]:
     """Return notes on guesses about files and tensors beyond the first.
 
-    Args:
-        results: The results.
-        said: Notes on all of them, which were shown.
-
     Returns:
         Each note once, with the name of the first that it is about.
     """
@@ -159,12 +155,7 @@ def rate(count: int, seconds: float) -> str:
 
 
 def show_failures(failures: Iterable[Failure], option: Callable[[str], str]) -> None:
-    """Show which files were not rotated, and why, one a line.
-
-    Args:
-        failures: The files.
-        option: Returns the option of a parameter that a message names.
-    """
+    """Show which files were not rotated, and why, one a line."""
     for failure in failures:
         error = failure.error
         text = error.spell(option) if isinstance(error, RopecliError) else failure.message

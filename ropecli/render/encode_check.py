@@ -35,14 +35,7 @@ def page(
     options: dict[str, object] | None = None,
     **_others: object,
 ) -> list[str]:
-    """Return whether it is the rotation, and where it differs first.
-
-    Args:
-        result: The comparison.
-        rope: The encoding.
-        options: Those that `identify` needs besides, by name; None where it can't read the files.
-        **_others: Those of `as_json`.
-    """
+    """Return whether it is the rotation, and where it differs first."""
     before, after = (console.visible(str(path)) for path in (result.input, result.output))
     if result.passed:
         how = "to the bit" if result.identical else "within rounding"

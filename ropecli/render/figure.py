@@ -88,9 +88,6 @@ def style() -> Iterator[None]:
     """Set Matplotlib's own defaults, ours, and then the style that was asked for.
 
     What a matplotlibrc of the user sets is left out: a figure looks the same everywhere.
-
-    Raises:
-        ArgumentError: No such style.
     """
     import matplotlib as mpl
     from matplotlib.style import available, use
@@ -122,11 +119,7 @@ class Look:
     style: str | None = None  #: A style of Matplotlib, or a .mplstyle file.
 
     def __post_init__(self) -> None:
-        """Check the sizes.
-
-        Raises:
-            ArgumentError: Out of range.
-        """
+        """Check the sizes."""
         for name, most in (("width", 100), ("height", 100), ("dpi", 10_000)):
             value = getattr(self, name)
             if value is not None and not 0 < positive(name, value) <= most:
@@ -152,11 +145,7 @@ class Look:
             _STYLE.reset(token)
 
     def change(self, picture: Figure) -> None:
-        """Change the size, the scales and the title of a figure.
-
-        Raises:
-            ArgumentError: More pixels than fit into memory, or no curve for a logarithmic scale.
-        """
+        """Change the size, the scales and the title of a figure."""
         own = picture.get_size_inches()
         size = (self.width or own[0], self.height or own[1])
         picture.set_size_inches(*size)
@@ -197,11 +186,7 @@ def _set_title(picture: Figure, title: str) -> None:
 
 @contextlib.contextmanager
 def in_place_of(ax: Axes | None) -> Iterator[Figure | None]:
-    """Let the next blank figure be the place of axes in their own figure, which is yielded.
-
-    Raises:
-        ArgumentError: Axes that are not in a grid.
-    """
+    """Let the next blank figure be the place of axes in their own figure, which is yielded."""
     if ax is None:
         yield None
         return

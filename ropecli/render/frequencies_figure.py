@@ -42,15 +42,6 @@ def figure(curves: Curves, contexts: Contexts = (), *, title: str = "") -> Figur
 
     Each axis of an encoding with several axes has its own line and marker. Pairs that never rotate
     are at the top, on a line with that label.
-
-    Args:
-        curves: Name of each encoding, and the encoding.
-        contexts: Name of each context length, and its positions: a horizontal line. Pairs above
-            the longest one do not complete a turn within it; their background is grey.
-        title: Title of the figure.
-
-    Raises:
-        ArgumentError: No curves.
     """
     if not curves:
         msg = "a figure of wavelengths needs an encoding that rotates, got none"

@@ -8,15 +8,7 @@ from ropecli.render.console import visible
 def annotation(
     kind: str, text: str, *, title: str, file: str | None = None, place: tuple[int, int] | None
 ) -> str:
-    """Return the line that marks a place.
-
-    Args:
-        kind: "error", "warning" or "notice".
-        text: What is wrong.
-        title: Its heading.
-        file: Path from the root of the repository.
-        place: Line and column, from 1; a column of 0 marks the whole line.
-    """
+    """Return the line that marks a place."""
     where = "" if file is None else f"file={_property(file)},"
     if place is not None:
         where += f"line={place[0]}," + (f"col={place[1]}," if place[1] else "")

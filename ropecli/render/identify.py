@@ -72,14 +72,7 @@ def page(
     candidates: Mapping[str, Rotary] | None = None,
     models: Models | None = None,
 ) -> list[str]:
-    """Return the answer, the evidence, and the options that make the rotation.
-
-    Args:
-        result: The identification.
-        screen: A brief one leaves out open questions and options.
-        candidates: Encodings that it was compared with, by name.
-        models: Options that describe each of them.
-    """
+    """Return the answer, the evidence, and the options that make the rotation."""
     rope = result.rotary
     if rope is None:
         lines = [f"This is not a rotation by position: {console.visible(result.reason or '')}."]

@@ -41,10 +41,6 @@ def flags(
     result: Identification, models: Mapping[str, Sequence[str]] | None = None
 ) -> list[str] | None:
     """Return the options that describe the rotation, without its positions; None if there are none.
-
-    Args:
-        result: The identification.
-        models: Options that describe each candidate, by name.
     """
     if result.rotary is None:
         return None

@@ -23,12 +23,7 @@ LONG = 300  #: Characters of a path from which on a digit less does: no letter o
 
 
 def inline(picture: Figure, name: str) -> ET.Element:
-    """Return a figure as an element for a page of HTML, read aloud by its title and description.
-
-    Args:
-        picture: The figure.
-        name: Name in front of all its ids, which makes them unique on the page.
-    """
+    """Return a figure as an element for a page of HTML, read aloud by its title and description."""
     _spell_powers(picture)
     root = ET.fromstring(figure_bytes(picture, suffix=".svg", command=""))
     for each in root.iter():

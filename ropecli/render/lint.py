@@ -45,12 +45,7 @@ def _as_json(place: tuple[int, int] | None) -> dict[str, int | None]:
 
 
 def page(result: LintReport | RuleList | Rule | Finding, screen: Screen) -> list[str]:
-    """Return the findings of each file, errors first; or one line a rule; one rule; one finding.
-
-    Args:
-        result: What is shown.
-        screen: On a brief one each finding of a file is one line, and a file without has none.
-    """
+    """Return the findings of each file, errors first; or one line a rule; one rule; one finding."""
     if isinstance(result, Finding):
         return [f"{_summary(result)} {visible(result.hint)}"]
     if isinstance(result, RuleList):

@@ -32,13 +32,7 @@ class Ring:
 
 
 def rings(rope: Rotary, *, position: int, distance: int) -> list[Ring]:
-    """Return the rings of an encoding from the fastest pair, outside, to the slowest.
-
-    Args:
-        rope: The encoding.
-        position: Position of the query.
-        distance: Positions from the key to the query.
-    """
+    """Return the rings of an encoding from the fastest pair, outside, to the slowest."""
     pairs = np.arange(len(rope.inv_freq))[:: -(-len(rope.inv_freq) // MOST_RINGS)]
     apart = (OUTER - INNER) / max(len(pairs) - 1, 1)
     return [

@@ -100,13 +100,7 @@ def table(result: Report) -> Table:
 
 
 def page(result: Report, screen: Screen, *, output: Path | None = None) -> list[str]:
-    """Return a row for each encoding, and the findings of each model in a few words.
-
-    Args:
-        result: The models.
-        screen: Where the lines are shown.
-        output: The page that was written, which the screen names.
-    """
+    """Return a row for each encoding, and the findings of each model in a few words."""
     lines = []
     if result.encodings:
         shown = sheets.summary(result)
@@ -152,14 +146,7 @@ class Wheel:
 
 
 def template(docs: str | None = None) -> Template:
-    """Return the template of the page.
-
-    Args:
-        docs: Address of the documentation that it will have links to.
-
-    Raises:
-        ArgumentError: Jinja2 is not installed, or an address that is none of http or https.
-    """
+    """Return the template of the page."""
     if docs is not None and not docs.startswith(("https://", "http://")):
         msg = f"docs must begin with https:// or http://, got {docs!r}"
         raise ArgumentError(msg)
@@ -180,11 +167,7 @@ def template(docs: str | None = None) -> Template:
 
 
 def html(result: Report, *, docs: str | None = None) -> str:
-    """Return the page.
-
-    Raises:
-        ArgumentError: Jinja2 is not installed, or an address that is none of http or https.
-    """
+    """Return the page."""
     script = _template("report.js")
     longest = max((each.coverage.context_length for each in result.encodings), default=1)
     content: str = template(docs).render(

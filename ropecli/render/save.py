@@ -38,19 +38,7 @@ def check_savable(
     sources: Sequence[Path] = (),
     suffixes: tuple[str, ...] = FIGURES + NUMBERS,
 ) -> None:
-    """Refuse a file that can't be written before anything is computed.
-
-    Args:
-        output: The file, or - for standard output.
-        force: Replace an existing file.
-        form: One of the suffixes without its dot; that of the file by default.
-        sources: Files that are read, which nothing replaces.
-        suffixes: Those that can be written.
-
-    Raises:
-        ArgumentError: Another suffix or form, or none for standard output.
-        FileError: The file exists or is one of the sources, or its folder does not exist.
-    """
+    """Refuse a file that can't be written before anything is computed."""
     suffix = suffix_of(output, form)
     forms = ", ".join(each.removeprefix(".") for each in suffixes)
     if form is None and output == STDOUT:
@@ -82,22 +70,7 @@ def save(
     command: str,
     force: bool,
 ) -> None:
-    """Write the document, the table or the figure by the suffix, whole or not at all.
-
-    Args:
-        output: A path, or - for standard output.
-        suffix: One of `FIGURES` and `NUMBERS`.
-        document: Makes the text of --json.
-        table: Makes the columns of a table.
-        figure: Makes the picture.
-        look: Size, resolution, scale, title and style of the picture.
-        command: A command line that makes the figure again, for its metadata.
-        force: Replace an existing file.
-
-    Raises:
-        ArgumentError: A look that does not fit the figure.
-        FileError: The file can't be written.
-    """
+    """Write the document, the table or the figure by the suffix, whole or not at all."""
     if suffix == ".json":
         content = (document() + "\n").encode()
     elif suffix in TABLES:
@@ -117,11 +90,7 @@ def save(
 
 
 def write_output(output: Path, content: bytes, *, force: bool) -> None:
-    """Write the file, whole or not at all, or standard output.
-
-    Raises:
-        FileError: It can't be written.
-    """
+    """Write the file, whole or not at all, or standard output."""
     if output == STDOUT:
         sys.stdout.flush()
         sys.stdout.buffer.write(content)
@@ -199,13 +168,7 @@ def _tex(value: Any) -> str:
 
 
 def command_line(command: str, parameters: dict[str, Any], arguments: Collection[str] = ()) -> str:
-    """Return a command line that gives a result again.
-
-    Args:
-        command: Its name.
-        parameters: Values by name; None and False are left out.
-        arguments: Names of those that are arguments, not options.
-    """
+    """Return a command line that gives a result again."""
     words = ["ropecli", command]
     for name, value in parameters.items():
         option = [] if name in arguments else [f"--{name.replace('_', '-')}"]

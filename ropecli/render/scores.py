@@ -208,10 +208,6 @@ def figure(result: Scores, *, attention: bool = False) -> Figure:
 
     Scales differ because not all encodings divide by sqrt(head_dim). Where scores have both signs,
     white is 0, red is positive and blue is negative; else the scale is that of the scores.
-
-    Args:
-        result: The scores.
-        attention: Draw their softmax instead.
     """
     what = "attention" if attention else "scores"
     tokens = "one token at every position, " if result.same_token else ""

@@ -68,13 +68,7 @@ def sheet(caption: str, headings: Sequence[str], rows: Iterable[Row]) -> Sheet:
 
 
 def number(value: float | None, form: str = ".5g", *, beyond: str = "inf") -> Cell:
-    """Return the cell of a number.
-
-    Args:
-        value: The number; None for one that is not known.
-        form: How it is spelled.
-        beyond: How infinity is spelled.
-    """
+    """Return the cell of a number."""
     if value is None or np.isnan(value):
         return Cell(text="-" if value is None else "nan")
     if np.isinf(value):

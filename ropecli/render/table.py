@@ -11,12 +11,7 @@ GAP = 2  #: Spaces between columns.
 
 
 def aligned(rows: Sequence[Sequence[str]], *, left: int = 0) -> list[str]:
-    """Return a line for each row, with cells in columns.
-
-    Args:
-        rows: Rows of the same length, the headings first.
-        left: Number of first columns that are flush left; the others are flush right.
-    """
+    """Return a line for each row, with cells in columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         (" " * GAP)

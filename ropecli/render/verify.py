@@ -31,16 +31,7 @@ def page(
     errors: bool = False,
     explain: bool = False,
 ) -> list[str]:
-    """Return a row for each law, what failed, and the count.
-
-    Args:
-        result: The verdicts.
-        screen: A brief one leaves out heading and count.
-        ropes: Encodings that were checked, for the heading.
-        name: Name of their model.
-        errors: Show errors and tolerances in place of their ratio.
-        explain: Show where tolerances come from.
-    """
+    """Return a row for each law, what failed, and the count."""
     heading = _heading(result, ropes, name, screen.width) if ropes else None
     tables = _errors(result) if errors else [_ratios(result)]
     return assemble(result, screen, heading, tables, _count(result), errors=errors, explain=explain)

@@ -34,14 +34,7 @@ def page(
     errors: bool = False,
     explain: bool = False,
 ) -> list[str]:
-    """Return a row for each law with what theory says of it, what failed, and the count.
-
-    Args:
-        result: The verdicts on one encoding, or on several.
-        screen: A brief one leaves out heading and count.
-        errors: Show errors and tolerances, too.
-        explain: Show where tolerances come from.
-    """
+    """Return a row for each law with what theory says of it, what failed, and the count."""
     lines: list[str] = []
     parts = (result,) if isinstance(result, EncodingVerification) else result.parts
     for part in parts:

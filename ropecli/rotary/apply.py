@@ -106,15 +106,7 @@ def rotate_into(
     *,
     inverse: bool = False,
 ) -> None:
-    """Rotate a checked array into another, or into itself.
-
-    Args:
-        x: (batch, outer, sequence, inner, head_dim), C-contiguous, native byte order.
-        out: As x, the same array or one that shares no memory with it.
-        rope: The encoding.
-        positions: (batch, sequence), the same on every axis, or (batch, sequence, axes); float64.
-        inverse: Apply the inverse rotation.
-    """
+    """Rotate a checked array into another, or into itself."""
     if rope.grows:
         _rotate_and_grow(x, out, rope, positions, inverse=inverse)
         return

@@ -35,17 +35,7 @@ class Formula:
     def from_parameters(
         cls, rope_type: str, *, dim: int, base: float, own: Mapping[str, Any]
     ) -> Formula:
-        """Return the formula with these arguments, whose values `table` checks.
-
-        Args:
-            rope_type: A rope type by any of its names.
-            dim: Denominator of the exponents.
-            base: The base.
-            own: The type's own parameters, named as in config.json.
-
-        Raises:
-            ArgumentError: No such type or parameter, or one that is missing.
-        """
+        """Return the formula with these arguments, whose values `table` checks."""
         name = canonical(rope_type)
         for key, other in _NAMES_IN_ROPE.items():
             if key in own:
@@ -112,22 +102,13 @@ class Formula:
         return not np.array_equal(short.inv_freq, long.inv_freq)
 
     def replace(self, **parameters: Any) -> Formula:
-        """Return the formula with other values of some parameters.
-
-        Raises:
-            ArgumentError: The type has no such parameter.
-        """
+        """Return the formula with other values of some parameters."""
         arguments = dict(self.parameters) | parameters
         dim, base = arguments.pop("dim"), arguments.pop("base")
         return Formula.from_parameters(self.rope_type, dim=dim, base=base, own=arguments)
 
     def table(self) -> Table:
-        """Compute the frequencies, and the factors and axes that the type brings.
-
-        Raises:
-            ArgumentError: A value out of range, or one that leaves no finite frequencies.
-            ArgumentTypeError: A parameter of the wrong type.
-        """
+        """Compute the frequencies, and the factors and axes that the type brings."""
         arguments = dict(self.parameters)
         try:
             with np.errstate(all="ignore"):  # overflow is refused below

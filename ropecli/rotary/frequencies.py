@@ -31,13 +31,6 @@ def geometric(base: float, count: int, *, denominator: int) -> NDArray[np.float6
 
     A frequency beyond float64 is infinite. The paper's i runs from 1 in Eq. 15 and from 0 in
     section 3.3; both mean this table.
-
-    Args:
-        base: Wavelength of a hypothetical last pair i = denominator/2, divided by 2 pi; 10,000 in
-            the paper.
-        count: Number of pairs.
-        denominator: Denominator of the exponents: the rotary dim, or the head dim where a model's
-            slow pairs do not turn.
     """
     exponents = -2.0 * np.arange(count, dtype=np.float64) / denominator
     with np.errstate(over="ignore"):
@@ -50,12 +43,7 @@ def plain(base: float, dim: int) -> NDArray[np.float64]:
 
 
 def finite_table(name: str, values: ArrayLike, count: int | None = None) -> NDArray[np.float64]:
-    """Check finite numbers of shape (count,), and return them as float64.
-
-    Raises:
-        ArgumentError: Another shape, no numbers, or one that is not finite.
-        ArgumentTypeError: Not real numbers.
-    """
+    """Check finite numbers of shape (count,), and return them as float64."""
     array = as_array(name, values)
     if array.dtype.kind not in "iuf":
         msg = f"{name} must be real numbers, got {array.dtype}"

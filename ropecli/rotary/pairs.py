@@ -35,13 +35,7 @@ class Placement:
     pairs_out: ArrayLike | None = None  #: Where rotated pairs are written, if elsewhere.
 
     def resolve(self, count: int) -> tuple[Pairs, Pairs]:
-        """Return the coordinates that each of `count` pairs is read from and written to.
-
-        Raises:
-            ArgumentError: Coordinates outside the head, or pairs that are not `count` distinct
-                ones.
-            ArgumentTypeError: A value of the wrong type.
-        """
+        """Return the coordinates that each of `count` pairs is read from and written to."""
         head_dim = even("head dim", self.head_dim)
         rotary_dim, offset = 2 * count, integer("rotary offset", self.rotary_offset)
         if rotary_dim > head_dim or offset < 0 or offset + rotary_dim > head_dim:
@@ -64,11 +58,7 @@ class Placement:
 
 
 def named_pairs(layout: str, *, rotary_dim: int, rotary_offset: int) -> Pairs:
-    """The two coordinates of each pair, fastest pair first.
-
-    Raises:
-        ArgumentError: A layout other than interleaved and half.
-    """
+    """The two coordinates of each pair, fastest pair first."""
     count = rotary_dim // 2
     if one_of("layout", layout, NAMED) == "interleaved":
         return tuple((rotary_offset + 2 * i, rotary_offset + 2 * i + 1) for i in range(count))
@@ -76,12 +66,7 @@ def named_pairs(layout: str, *, rotary_dim: int, rotary_offset: int) -> Pairs:
 
 
 def listed_pairs(name: str, pairs: ArrayLike, *, count: int, head_dim: int) -> Pairs:
-    """Check the pairs that a caller lists, and return them.
-
-    Raises:
-        ArgumentError: Not `count` pairs of different coordinates below head_dim.
-        ArgumentTypeError: Not an array.
-    """
+    """Check the pairs that a caller lists, and return them."""
     array: NDArray[np.int64] = as_array(name, pairs)
     if array.shape != (count, 2) or array.dtype.kind not in "iu":
         msg = f"{name} must be integers of shape ({count}, 2), got {array.dtype} {array.shape}"
@@ -103,12 +88,7 @@ def layout_of(pairs_in: Pairs) -> tuple[Layout, int]:
 
 
 def listed_axes(axis: ArrayLike, *, count: int) -> tuple[int, ...]:
-    """Check the axis of each pair that a caller lists, and return them.
-
-    Raises:
-        ArgumentError: Not `count` integers from 0 to 15.
-        ArgumentTypeError: Not an array.
-    """
+    """Check the axis of each pair that a caller lists, and return them."""
     array = as_array("axis", axis)
     if array.shape != (count,) or array.dtype.kind not in "iu":
         msg = f"axis must be integers of shape ({count},), got {array.dtype} {array.shape}"
@@ -121,16 +101,7 @@ def listed_axes(axis: ArrayLike, *, count: int) -> tuple[int, ...]:
 
 
 def sectioned_axes(section: Sequence[int], count: int) -> tuple[int, ...]:
-    """Axes of M-RoPE (Qwen2-VL, arXiv:2409.12191, section 2.1): a run of pairs for each.
-
-    Args:
-        section: Pairs of each axis; time, height, width.
-        count: Number of pairs.
-
-    Raises:
-        ArgumentError: Sections that do not add up to the number of pairs.
-        ArgumentTypeError: Not a list of integers.
-    """
+    """Axes of M-RoPE (Qwen2-VL, arXiv:2409.12191, section 2.1): a run of pairs for each."""
     sizes = _sizes(section)
     if sum(sizes) != count:
         total = quote(sum(sizes))
@@ -144,14 +115,6 @@ def interleaved_axes(section: Sequence[int], count: int) -> tuple[int, ...]:
 
     Axis a > 0 gets every pair i = a, a + axes, ... below axes * section[a]; the first axis gets
     the rest, as in Transformers and vLLM.
-
-    Args:
-        section: Pairs of each axis; time, height, width.
-        count: Number of pairs.
-
-    Raises:
-        ArgumentError: Sections that do not add up to the number of pairs.
-        ArgumentTypeError: Not a list of integers.
     """
     sizes = _sizes(section)
     sectioned_axes(sizes, count)

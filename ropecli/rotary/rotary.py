@@ -353,11 +353,7 @@ class Rotary:
 
 
 def check_rope(rope: object) -> None:
-    """Refuse what is not a `Rotary`.
-
-    Raises:
-        ArgumentTypeError: Anything else.
-    """
+    """Refuse what is not a `Rotary`."""
     if not isinstance(rope, Rotary):
         msg = f"rope must be a Rotary, got {type(rope).__name__}"
         raise ArgumentTypeError(msg)

@@ -46,10 +46,6 @@ KERPLE_R2 = (3.0, 2.5, 2.0, 1.5, 1.0, 0.5, 0.005, -1.0)
 
 def variants(encoding: Encoding, given: Mapping[str, Any]) -> Iterator[tuple[str, Encoding]]:
     """Yield the encoding, then others of its class with other options, and what is other in words.
-
-    Args:
-        encoding: The encoding that is judged.
-        given: Options that were chosen, which stay as they are.
     """
     name = encoding.name
     options = {
@@ -94,11 +90,7 @@ def _joined(words: str, more: str) -> str:
 
 
 def check_options(encoding: Encoding) -> None:
-    """Refuse options of which the laws say nothing.
-
-    Raises:
-        ArgumentError: A table of CoPE's too long, or RoPE's that changes lengths.
-    """
+    """Refuse options of which the laws say nothing."""
     p_max = getattr(encoding, "p_max", 1)
     if p_max > LARGEST_P_MAX:
         msg = f"p_max must be at most {LARGEST_P_MAX} for this, got {p_max}"

@@ -96,12 +96,6 @@ def rounding(encoding: Encoding, tokens: Tokens, scores: Array, last: float = LA
 
     The content's terms are at most |x||W_q||y||W_k|, and what the position adds shows in the
     scores themselves. Each is rounded as `ROUNDING` says.
-
-    Args:
-        encoding: The encoding.
-        tokens: Tokens of the scores.
-        scores: Scores of the tokens.
-        last: Largest position of which an encoding takes an angle.
     """
     content = size(tokens.x, encoding.weights["query"]) * size(tokens.y, encoding.weights["key"])
     sizes = encoding.sizes
@@ -118,14 +112,7 @@ def size(tokens: Array, weight: Array) -> float:
 def compare(
     got: NDArray[Any], expected: NDArray[Any], tolerance: float, words: str = ""
 ) -> Outcome:
-    """Return the outcome by the largest difference; NaN is larger than all.
-
-    Args:
-        got: Numbers of the encoding.
-        expected: Those that they should be.
-        tolerance: How far apart they may be.
-        words: Case that the numbers are of, for the counterexample.
-    """
+    """Return the outcome by the largest difference; NaN is larger than all."""
     got, expected = np.broadcast_arrays(np.asarray(got, float), np.asarray(expected, float))
     with np.errstate(invalid="ignore"):
         error = np.where(got == expected, 0.0, np.abs(got - expected))

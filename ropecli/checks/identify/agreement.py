@@ -94,15 +94,7 @@ def _vector_errors(
 def residual_tolerance(
     inputs: Inputs, measured: Measurement, found: Explanation, precision: str, furthest: float
 ) -> float:
-    """Return the largest error of a vector, of its pair's length, if what was found is right.
-
-    Args:
-        inputs: The arrays.
-        measured: The measurement.
-        found: The explanation of most vectors.
-        precision: Its name.
-        furthest: The largest position in magnitude.
-    """
+    """Return the largest error of a vector, of its pair's length, if what was found is right."""
     if is_half(precision):
         return np.inf
     if inputs.unit > SINGLE:
@@ -153,17 +145,7 @@ def compare(
     step: float,
     tolerance: float,
 ) -> tuple[Match, ...]:
-    """Return candidates and other formulas, compared with the rotation found, best first.
-
-    Args:
-        measured: The measurement.
-        rotary: The rotation that was found.
-        fit: Its formula, if it has one.
-        candidates: Encodings to compare with, by name.
-        furthest: The largest position in magnitude.
-        step: Step of the positions.
-        tolerance: Relative difference up to which two attention factors are the same.
-    """
+    """Return candidates and other formulas, compared with the rotation found, best first."""
     factor = rotary.attention_factor
     table = Frequencies(
         theta=rotary.inv_freq,

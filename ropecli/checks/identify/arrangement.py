@@ -103,10 +103,6 @@ def _explain(found: Identification, inputs: Inputs) -> Identification:
 
 def _axes(x: NDArray[Any], named: int | None) -> Iterator[int]:
     """Yield the axes that may be that of the positions: the last but one, then longer ones first.
-
-    Raises:
-        ArgumentError: The one that was named is none of them.
-        ArgumentTypeError: It is not an integer.
     """
     if named is not None:
         yield axis_from_start(named, x.ndim)

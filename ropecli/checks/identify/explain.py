@@ -99,13 +99,7 @@ def attention_factor(pairing: Pairing, observed: Observations) -> AttentionFacto
 def explain(
     measured: Measurement, observed: Observations, attention: AttentionFactor
 ) -> Explanation:
-    """Return the simplest formula that leaves nothing unexplained, or what comes closest.
-
-    Args:
-        measured: Pairs that all turn one way.
-        observed: The data.
-        attention: The attention factor as measured.
-    """
+    """Return the simplest formula that leaves nothing unexplained, or what comes closest."""
     pairs = measured.pairs
     judge = _Judge(measured=measured, observed=observed, attention=attention)
     turning = pairs.turning | _displaced_pairs(measured, observed, attention.value)
@@ -326,12 +320,6 @@ def position_offset(
 
     Phases at 0 are frequencies times the offset. Slow pairs show it roughly and without whole turns
     in doubt, faster ones refine it. 0 is preferred if it explains everything.
-
-    Args:
-        theta: (pairs,), radians per position, none of them 0.
-        phase: (pairs,), radians at position 0.
-        uncertainty: (pairs,), standard deviation of the phases.
-        slack: Radians that rounding may add to each.
     """
     tolerance = CLEARLY * uncertainty + slack
     if (np.abs(wrap(phase)) <= tolerance).all():

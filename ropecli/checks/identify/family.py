@@ -69,12 +69,7 @@ class Frequencies:
         return np.abs(self.theta) > CLEARLY * self.uncertainty
 
     def misfit(self, table: Array, formula: Formula | None = None) -> float:
-        """Return the largest difference as a share of the tolerance: up to 1, the table fits.
-
-        Args:
-            table: (pairs,).
-            formula: What made it, which may magnify errors.
-        """
+        """Return the largest difference as a share of the tolerance: up to 1, the table fits."""
         if len(table) != len(self.theta):
             return np.inf
         apart = np.abs(table - self.theta)
@@ -114,13 +109,7 @@ class Fit:
 
 
 def fit_formulas(seen: Frequencies, dims: tuple[int, ...], attention_factor: float) -> list[Fit]:
-    """Return formulas for the table: the simplest that fit first, the others by their misfit.
-
-    Args:
-        seen: Frequencies as measured.
-        dims: Coordinates that are rotated, and other denominators that exponents may have.
-        attention_factor: |after| / |before|: some types bring their own.
-    """
+    """Return formulas for the table: the simplest that fit first, the others by their misfit."""
     fits = []
     for formula, dim, base, parameters in _guess(seen, dims, attention_factor):
         try:
@@ -313,15 +302,7 @@ def _axial(seen: Frequencies, dim: int) -> Iterator[Guess]:
 def _scale_slow_pairs(
     seen: Frequencies, dim: int, base: float, kept: int, attention_factor: float
 ) -> Iterator[Guess]:
-    """Yield types that leave fast pairs alone and divide slow ones by a factor.
-
-    Args:
-        seen: Frequencies as measured.
-        dim: Denominator of the exponents.
-        base: Base that the fastest pairs show.
-        kept: Number of pairs that keep to it.
-        attention_factor: |after| / |before|.
-    """
+    """Yield types that leave fast pairs alone and divide slow ones by a factor."""
     plain = base ** (-2 * np.arange(dim // 2) / dim)
     if len(plain) != len(seen.theta):
         return

@@ -73,13 +73,7 @@ def wrap(angle: Array | float) -> Array:
 
 
 def fit_lines(phasor: Complex, positions: Array, unit: float) -> Lines:
-    """Fit a line through the phases of each pair, from neighbouring positions outward.
-
-    Args:
-        phasor: (rows, pairs), NaN where a pair was not seen.
-        positions: (rows,), not all the same.
-        unit: Unit roundoff of the data: no phase is known better.
-    """
+    """Fit a line through the phases of each pair, from neighbouring positions outward."""
     seen = ~np.isnan(phasor)
     if seen.all():
         return _fit_full(phasor, positions, unit)

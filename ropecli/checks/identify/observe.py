@@ -77,12 +77,7 @@ class Observations:
 
 
 def validate_inputs(before: Any, after: Any, positions: Any) -> Inputs:
-    """Return the arguments of `identify` as arrays.
-
-    Raises:
-        ArgumentError: A shape or a value out of range.
-        ArgumentTypeError: Not arrays of floats.
-    """
+    """Return the arguments of `identify` as arrays."""
     x, y = _as_floats("before", before), _as_floats("after", after)
     if x.shape != y.shape:
         msg = f"before and after must have one shape, got {x.shape} and {y.shape}"

@@ -180,12 +180,7 @@ def _complete(observed: Observations, read: Index, written: Index, factor: float
 
 
 def _sources(observed: Observations, free: Index) -> Moves:
-    """Return where coordinates that hardly turn were read, and where they were written.
-
-    Args:
-        observed: The vectors.
-        free: Coordinates after that no known pair has written.
-    """
+    """Return where coordinates that hardly turn were read, and where they were written."""
     if not len(free):
         return free, free
     x, y = (each.reshape(-1, observed.head_dim) for each in (observed.x, observed.y))
@@ -200,13 +195,7 @@ def _sources(observed: Observations, free: Index) -> Moves:
 
 
 def _static_pairs(read: Index, written: Index, pairs: Index) -> Moves:
-    """Pair up static coordinates: as far apart as in most known pairs, or else in order.
-
-    Args:
-        read: Coordinates that were read, in order.
-        written: Coordinate that each of them was written to.
-        pairs: Known pairs, (count, 2).
-    """
+    """Pair up static coordinates: as far apart as in most known pairs, or else in order."""
     apart = np.abs(pairs[:, 1] - pairs[:, 0])
     step = int(np.bincount(apart).argmax()) if len(apart) else 1
     left = {int(a): int(o) for a, o in zip(read, written, strict=True)}

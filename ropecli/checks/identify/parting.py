@@ -32,13 +32,7 @@ class Parting:
 
 
 def find_parting(error: NDArray[np.float64], tolerance: float, rotary: Rotary) -> Parting | None:
-    """Return the vectors off by more than a tolerance, or None if there are none, or most are.
-
-    Args:
-        error: Largest error of each vector, (..., sequence), of a pair's length.
-        tolerance: The largest that rounding makes.
-        rotary: What rotates the others.
-    """
+    """Return the vectors off by more than a tolerance, or None if there are none, or most are."""
     parts = ~(error <= tolerance)
     count = int(parts.sum())
     if not count or 2 * count > parts.size:

@@ -46,17 +46,7 @@ def find_precision(
     factor: float,
     halves: bool,
 ) -> Precision:
-    """Return the highest precision that explains the phases.
-
-    Args:
-        phasor: (rows, pairs), after / before as complex numbers; NaN where a pair is not seen.
-        m: (rows, pairs), the position that rotates each pair.
-        theta: (pairs,), exact frequencies, below 0 for a reversed rotation.
-        roundings: (pairs,), of each angle, relative.
-        unit: Unit roundoff of the vectors.
-        factor: Attention factor that cos and sin were multiplied by before they were rounded.
-        halves: Whether to consider half precision.
-    """
+    """Return the highest precision that explains the phases."""
     angle = m * theta
     noise = ROUNDINGS * unit
     exact = np.abs(phasor - np.exp(1j * angle))

@@ -131,11 +131,7 @@ def _parting(inputs: Inputs) -> Parting | None:
 
 
 def validate_candidates(candidates: Any) -> Mapping[str, Rotary]:
-    """Return the candidates of `identify` by name.
-
-    Raises:
-        ArgumentTypeError: Not a mapping, or a candidate that is not a `Rotary`.
-    """
+    """Return the candidates of `identify` by name."""
     if candidates is None:
         return {}
     if not isinstance(candidates, Mapping):

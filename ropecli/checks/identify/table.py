@@ -208,16 +208,7 @@ def _layout_of(pairs: Index, head_dim: int) -> _Layout | None:
 def _name_order(
     read: Index, written: Index, inward: _Layout, outward: _Layout, sure: Mask, head_dim: int
 ) -> _Order | None:
-    """Return all pairs of two layouts, if most of those read and written are among them.
-
-    Args:
-        read: Pairs as they are read.
-        written: The same pairs as they are written.
-        inward: Layout of most pairs read.
-        outward: Layout of most pairs written.
-        sure: Pairs that clearly turn: no layout is right that leaves one of them out.
-        head_dim: Coordinates.
-    """
+    """Return all pairs of two layouts, if most of those read and written are among them."""
     counts = [each.pairs for each in (inward, outward) if each.pairs is not None]
     count = counts[0] if counts else (head_dim - max(inward.offset, outward.offset)) // 2
     if any(each.offset + 2 * count > head_dim for each in (inward, outward)):

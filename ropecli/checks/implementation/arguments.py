@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 
 
 def check_strings(**given: object) -> None:
-    """Refuse values that are not strings.
-
-    Raises:
-        ArgumentTypeError: Not a string.
-    """
+    """Refuse values that are not strings."""
     for name, value in given.items():
         if not isinstance(value, str):
             msg = f"{name} must be a string, got {quote(value)}"
@@ -36,20 +32,12 @@ def check_strings(**given: object) -> None:
 
 
 def form(given: str | None) -> str | None:
-    """Return the form of a call.
-
-    Raises:
-        ArgumentError: No such form.
-    """
+    """Return the form of a call."""
     return None if given is None else one_of("form", given, FORMS)
 
 
 def framework(given: str | None) -> None:
-    """Refuse a name that is not a framework's.
-
-    Raises:
-        ArgumentError: No such framework.
-    """
+    """Refuse a name that is not a framework's."""
     if given is not None:
         one_of("framework", given, FRAMEWORKS)
 
@@ -57,16 +45,7 @@ def framework(given: str | None) -> None:
 def laws(
     known: Sequence[Law[Subject]], select: str | Sequence[str] | None, ignore: str | Sequence[str]
 ) -> list[Law[Subject]]:
-    """Return the laws to judge by, in their order.
-
-    Args:
-        known: All laws.
-        select: Names of those to keep; None for all.
-        ignore: Names of those to leave out.
-
-    Raises:
-        ArgumentError: No law of that name, or none left.
-    """
+    """Return the laws to judge by, in their order."""
     names = {law.name for law in known}
     kept = names if select is None else _as_names(select)
     left_out = _as_names(ignore)
@@ -91,17 +70,7 @@ def tolerances(
     result_dtype: str | None,
     tables_dtype: str | None = None,
 ) -> tuple[Tolerances, tuple[str, ...]]:
-    """Return the tolerances to judge by, and a sentence for each dtype that one was given for.
-
-    Args:
-        given: "2ulp", 1e-3, "float16=1e-3", several of these, or a mapping from dtypes.
-        dtypes: Dtypes of the data, to which a tolerance without a dtype applies.
-        result_dtype: Dtype of results; that of the data if None.
-        tables_dtype: Dtype of the tables that it is given; that of the data if None.
-
-    Raises:
-        ArgumentError: Not a tolerance, a dtype that is not tried, or one twice.
-    """
+    """Return the tolerances to judge by, and a sentence for each dtype that one was given for."""
     chosen: dict[str, str] = {}
     for dtype, text in _split_tolerances(given):
         for each in [dtype] if dtype else dtypes:
@@ -165,12 +134,7 @@ def _tolerance(text: str) -> tuple[float, bool]:
 
 
 def result_dtype(given: object) -> str | None:
-    """Return the dtype of results; None if it is that of the data.
-
-    Raises:
-        ArgumentError: No such dtype.
-        ArgumentTypeError: Not a string.
-    """
+    """Return the dtype of results; None if it is that of the data."""
     if given is None:
         return None
     check_strings(result_dtype=given)
@@ -178,12 +142,7 @@ def result_dtype(given: object) -> str | None:
 
 
 def expectation(expect: object, form: str | None) -> Rotary | None:
-    """Return the encoding expected of an implementation of that form.
-
-    Raises:
-        ArgumentError: An encoding that is not a rotation, or none where one is needed.
-        ArgumentTypeError: Not an encoding.
-    """
+    """Return the encoding expected of an implementation of that form."""
     if expect is None:
         if form == "score":
             msg = "form score needs to know what is expected, got nothing: scores alone do not "
@@ -198,12 +157,7 @@ def expectation(expect: object, form: str | None) -> Rotary | None:
 
 
 def head_dim(given: object, expect: Rotary | None) -> int:
-    """Return the head dim; that of the encoding expected, or 64, by default.
-
-    Raises:
-        ArgumentError: Not allowed, or another than what is expected has.
-        ArgumentTypeError: Not an integer.
-    """
+    """Return the head dim; that of the encoding expected, or 64, by default."""
     if given is None:
         return 64 if expect is None else expect.head_dim
     dim = even("head dim", given)
@@ -214,12 +168,7 @@ def head_dim(given: object, expect: Rotary | None) -> int:
 
 
 def axes(given: object, expect: Rotary | None, form: str | None) -> int:
-    """Return the coordinates of a position; those of the encoding expected, or 1, by default.
-
-    Raises:
-        ArgumentError: Not allowed, or another number than what is expected has.
-        ArgumentTypeError: Not an integer.
-    """
+    """Return the coordinates of a position; those of the encoding expected, or 1, by default."""
     wanted = 1 if expect is None else expect.axes
     count = wanted if given is None else at_least("axes", given, 1)
     if expect is not None and count != wanted:
@@ -235,12 +184,7 @@ def axes(given: object, expect: Rotary | None, form: str | None) -> int:
 
 
 def original_length(given: object, expect: Rotary | None) -> int | None:
-    """Return the context length of the training; None if it is unknown.
-
-    Raises:
-        ArgumentError: Not allowed.
-        ArgumentTypeError: Not a whole number.
-    """
+    """Return the context length of the training; None if it is unknown."""
     if given is not None:
         return length("original context length", given)
     if expect is None:
@@ -252,11 +196,7 @@ def original_length(given: object, expect: Rotary | None) -> int | None:
 
 
 def keywords(init: object) -> dict[str, Any]:
-    """Return keyword arguments of the implementation.
-
-    Raises:
-        ArgumentTypeError: No mapping, or keys that are no names.
-    """
+    """Return keyword arguments of the implementation."""
     if init is None:
         return {}
     if not isinstance(init, Mapping):
@@ -271,10 +211,6 @@ def keywords(init: object) -> dict[str, Any]:
 
 def dtypes(given: str | Sequence[str] | None) -> tuple[str, ...] | None:
     """Return the dtypes of the data, the first one for all laws; None if the framework says them.
-
-    Raises:
-        ArgumentError: None, or one that is not known.
-        ArgumentTypeError: Not strings.
     """
     if given is None:
         return None

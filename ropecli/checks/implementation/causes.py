@@ -98,12 +98,7 @@ class Sample:
         return np.asarray(self.positions[of % count, np.broadcast_to(row, len(self.m)) % length])
 
     def mixed(self, by: Mix, pairs: NDArray[np.int64] | None = None) -> Truth:
-        """Return rows whose pairs (a, b) are multiplied by a matrix.
-
-        Args:
-            by: Makes the matrix of cos and sin, a row after the other.
-            pairs: Coordinates of each pair, if not those expected.
-        """
+        """Return rows whose pairs (a, b) are multiplied by a matrix."""
         read, written = (
             float64.columns(each if pairs is None else pairs)
             for each in (self.rope.pairs_in, self.rope.pairs_out)
@@ -143,12 +138,7 @@ class Cause:
 
 
 def name_cause(samples: Sequence[Sample], rows: str = "they") -> str | None:
-    """Return a clause that says what wrong rows are instead; None if no cause explains all.
-
-    Args:
-        samples: Rows of calls, right ones apart.
-        rows: What they are called.
-    """
+    """Return a clause that says what wrong rows are instead; None if no cause explains all."""
     lost = [~np.isfinite(sample.got).all(axis=1) for sample in samples]
     if any(each.any() for each in lost):
         return f"{rows} are not finite" if all(each.all() for each in lost) else None

@@ -56,13 +56,7 @@ SURE = 1e-4  #: Relative difference of frequencies that are said to be the same.
 def diagnose(
     subject: Subject, checks: Sequence[Check], explains: Mapping[str, Explains]
 ) -> tuple[str | None, list[Check]]:
-    """Return the sentence, None if no law fails, and the checks, with what follows from which.
-
-    Args:
-        subject: The implementation.
-        checks: Its checks.
-        explains: Of laws that failed, by name, the calls of others that fail for the same reason.
-    """
+    """Return the sentence, None if no law fails, and the checks, with what follows from which."""
     failed: dict[str, Check] = {}
     for check in checks:
         if check.passed is False:

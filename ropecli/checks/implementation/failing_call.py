@@ -188,13 +188,7 @@ def compare(
 def smallest(
     calls: list[FailingCall], subject: Subject, answer: Callable[..., Response]
 ) -> FailingCall | None:
-    """Return the smallest of failing calls, made smaller while it fails.
-
-    Args:
-        calls: Calls that failed.
-        subject: The implementation.
-        answer: Makes requests by a convention in a new process, and returns the last response.
-    """
+    """Return the smallest of failing calls, made smaller while it fails."""
     for each in sorted(calls, key=lambda call: call.size):
         for before in ([], [each.before]) if each.before is not None else ([],):
             found = _try(subject, answer, each.convention, *before, each.request)

@@ -53,12 +53,7 @@ LAID_OUT = {
 
 
 def check_path(path: str | os.PathLike[str], *, force: bool) -> tuple[Path, Path]:
-    """Return the two files, before anything is called.
-
-    Raises:
-        ArgumentError: Not a name that ends in .npz.
-        FileError: One of them exists, or can't be written.
-    """
+    """Return the two files, before anything is called."""
     arrays = Path(path)
     if arrays.suffix != ".npz":
         msg = f"failure must be saved as .npz, got {arrays.name!r}"
@@ -81,22 +76,7 @@ def write(
     files: tuple[Path, Path],
     force: bool,
 ) -> None:
-    """Write the arrays and the script, each whole or not at all.
-
-    Args:
-        call: The call.
-        target: The implementation, or its name.
-        command: The program in place of a target.
-        other: A second function, or its name.
-        device: Device of PyTorch's tensors.
-        rope: The encoding of tables that it is given.
-        context: Rows of caches that it is given.
-        files: Those of `check_path`.
-        force: Replace files that exist.
-
-    Raises:
-        FileError: They can't be written.
-    """
+    """Write the arrays and the script, each whole or not at all."""
     arrays, script = files
     convention = call.convention
     axes = convention.axes_of_x

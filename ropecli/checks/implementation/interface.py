@@ -63,25 +63,11 @@ class Instance(ABC):
 
     @abstractmethod
     def call(self, x: NDArray[Any], positions: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the result as it is, of any shape and dtype.
-
-        Args:
-            x: (..., sequence, head_dim), in the dtype under test; of scores, q and k.
-            positions: (sequence,) or (batch, sequence), with one more axis, last, for several axes.
-
-        Raises:
-            ImplementationError: It raised, or returned no array.
-            Unsupported: Its form cannot take these positions.
-        """
+        """Return the result as it is, of any shape and dtype."""
 
     @abstractmethod
     def request(self, request: Request | ScaledRequest) -> Response:
-        """Make a call of any kind.
-
-        Raises:
-            ImplementationError: It raised, or returned what cannot be judged.
-            Unsupported: Its convention cannot say this request.
-        """
+        """Make a call of any kind."""
 
     @abstractmethod
     def announce(self, request: Request | ScaledRequest) -> None:
@@ -90,12 +76,7 @@ class Instance(ABC):
     def rows(
         self, x: NDArray[np.float64], positions: NDArray[Any], dtype: str
     ) -> NDArray[np.float64]:
-        """Return R_m x for rows (count, head_dim) of one sequence in a dtype, as float64.
-
-        Raises:
-            ImplementationError: It raised, or returned no real array of x's shape.
-            Unsupported: Its form cannot take these positions.
-        """
+        """Return R_m x for rows (count, head_dim) of one sequence in a dtype, as float64."""
         given = x.astype(DTYPES[dtype])
         return as_float64(self.call(given, positions), given)
 
@@ -134,26 +115,11 @@ class Implementation(ABC):
     def fresh(
         self, parameters: Mapping[str, float] | None = None, arrangement: Convention | None = None
     ) -> Instance:
-        """Return a new instance; of a function, the function.
-
-        Args:
-            parameters: Further parameters that it is made with.
-            arrangement: One of `arrangements`; by default the first.
-
-        Raises:
-            ImplementationError: It could not be made.
-        """
+        """Return a new instance; of a function, the function."""
 
     @abstractmethod
     def takes(self, arrangement: Convention, *, batch: int, heads: int, own: bool) -> bool:
-        """Return False for a call that an arrangement of axes cannot express, or is refused.
-
-        Args:
-            arrangement: One of `arrangements`.
-            batch: Number of sequences.
-            heads: Number of heads.
-            own: Whether each sequence has its own positions.
-        """
+        """Return False for a call that an arrangement of axes cannot express, or is refused."""
 
     @abstractmethod
     def restart(self) -> bool:
@@ -161,15 +127,7 @@ class Implementation(ABC):
 
     @abstractmethod
     def decode(self, x: NDArray[Any], prefilled: int) -> NDArray[np.float64]:
-        """Return a new decoder's rows for x, the first ones prefilled and the others stepped.
-
-        Args:
-            x: (..., sequence, head_dim).
-            prefilled: Tokens to prefill; with 0, the first one is a step as well.
-
-        Raises:
-            ImplementationError: It raised, or returned what is not rows of x's shape.
-        """
+        """Return a new decoder's rows for x, the first ones prefilled and the others stepped."""
 
     @abstractmethod
     def changed_arguments(
@@ -180,18 +138,11 @@ class Implementation(ABC):
         Returns:
             Whether that is its way to return a result; and for each argument that changed, its name
             and its first element that did: "x[0, 1] was 0.5, is 0.25".
-
-        Raises:
-            ImplementationError: It raised.
         """
 
 
 def as_float64(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float64]:
-    """Return a result of x's shape as float64.
-
-    Raises:
-        WrongResult: Not real, or not of x's shape.
-    """
+    """Return a result of x's shape as float64."""
     if result.shape != given.shape:
         msg = f"it returned shape {result.shape} for x of shape {given.shape}"
         raise WrongResult(msg)
@@ -199,20 +150,12 @@ def as_float64(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float64]
 
 
 def real_numbers(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float64]:
-    """Return a result of any shape as float64.
-
-    Raises:
-        WrongResult: Not real.
-    """
+    """Return a result of any shape as float64."""
     return check_real(result, known_dtype(given)).astype(np.float64)
 
 
 def check_real(result: NDArray[Any], dtype: str) -> NDArray[Any]:
-    """Return a result of any shape, for data of a dtype, as it is.
-
-    Raises:
-        WrongResult: Not real.
-    """
+    """Return a result of any shape, for data of a dtype, as it is."""
     if result.dtype.kind not in "fiu" and known_dtype(result) not in DTYPES:
         msg = f"it returned {result.dtype} for x of {dtype}"
         raise WrongResult(msg)

@@ -32,12 +32,7 @@ SOME = 8  #: Positions that must be right before a first wrong one is named.
 def judge_call(
     subject: Subject, x: Array, positions: NDArray[Any], dtype: str | None = None
 ) -> Outcome:
-    """Call the implementation on one sequence and compare its rows with the oracle's.
-
-    Raises:
-        ImplementationError: It raised, or returned what cannot be judged.
-        Unsupported: Its form cannot take these positions.
-    """
+    """Call the implementation on one sequence and compare its rows with the oracle's."""
     got = subject.rotate(x, positions, dtype)
     return judge_rows(subject, x, positions, got, dtype, again=True)
 
@@ -54,19 +49,7 @@ def judge_rows(
     where: str = "",
     rows: str = "wrong rows",
 ) -> Outcome:
-    """Compare rows with the oracle's.
-
-    Args:
-        subject: The implementation.
-        x: Vectors, (count, head_dim).
-        positions: Their positions, (count,) or (count, axes).
-        got: Rows that the implementation returned.
-        dtype: Dtype of the data.
-        sequences: Sequences of one length that the rows are, one after another.
-        again: Make the same call with unit vectors, for a smaller case.
-        where: Text before a counterexample.
-        rows: What wrong rows are called.
-    """
+    """Compare rows with the oracle's."""
     dtype = dtype or subject.dtype
     oracle = subject.oracle
     assert oracle is not None
@@ -97,15 +80,7 @@ def compare_rows(
     dtype: str,
     example: Callable[[int, int], str] | None = None,
 ) -> Outcome:
-    """Return the outcome of a comparison: every number must be within its tolerance.
-
-    Args:
-        got: (count, width).
-        expected: The same shape.
-        tolerance: The same shape, or one that is broadcast to it.
-        dtype: Dtype of the data.
-        example: Describes a failure by the row and the column of the first wrong number.
-    """
+    """Return the outcome of a comparison: every number must be within its tolerance."""
     error = np.abs(got - expected)
     allowed = np.broadcast_to(tolerance, error.shape)
     if not error.size:

@@ -110,14 +110,7 @@ class Oracle:
     _tables: dict[int, _Table] = field(init=False, default_factory=dict)
 
     def truth(self, x: Array, positions: Array, dtype: str, *, transposed: bool = False) -> Truth:
-        """Return R_m x, row by row, with the tolerance of each coordinate.
-
-        Args:
-            x: (count, head_dim).
-            positions: (count,), or (count, axes) of several axes.
-            dtype: Dtype of the data, whose rounding the tolerance includes.
-            transposed: Return R_m^T x, by which a gradient goes back.
-        """
+        """Return R_m x, row by row, with the tolerance of each coordinate."""
         rope = self.rotary_at(sequence_length(positions))
         cosine, sine, lost = self._turns(rope, positions)
         pairs_in, pairs_out = rope.pairs_in, rope.pairs_out
@@ -223,15 +216,7 @@ def truth_of(
     *,
     transposed: bool = False,
 ) -> Truth:
-    """Return the expected rows of sequences of one length, one after another.
-
-    Args:
-        oracles: Of each sequence, or one for all.
-        x: (count, head_dim).
-        positions: (count,), or (count, axes).
-        dtype: Dtype of the data.
-        transposed: As of `Oracle.truth`.
-    """
+    """Return the expected rows of sequences of one length, one after another."""
     count = len(oracles)
     if count == 1:
         return oracles[0].truth(x, positions, dtype, transposed=transposed)
@@ -281,14 +266,6 @@ def refine_frequencies(
     lengths further on; the slope through the same rows is known some sqrt(rows) times as well. A
     single frequency, besides that of 1 that every formula has, fits some formula by chance, often
     within 1e-6: it is what the rows show.
-
-    Args:
-        oracle: The rotation that was recognised.
-        x: Rows before rotation, (count, head_dim).
-        y: Rows after rotation.
-        positions: (count,), or (count, axes).
-        dtype: Dtype of the data. What half precision leaves by rounding is not another error.
-        other: Relative change of a frequency up to which the formula's is kept.
     """
     rope = oracle.rotary_at(sequence_length(positions))
     exact = oracle.truth(x, positions, "float64").rows
@@ -330,11 +307,6 @@ def _other_base(theta: Array, change: Array, spread: Array) -> tuple[Array, Arra
 
     A base is recognised by few digits where float32 rounds as much as these leave out: then all
     frequencies are off by the same share of their logarithm.
-
-    Args:
-        theta: Frequencies of the formula, (pairs,).
-        change: What the rows show that they are off by.
-        spread: Standard deviation of each change.
     """
     turning = (theta > 0) & (theta != 1)
     rounded = phase_tolerance(np.ones(1), theta, angle_roundings(theta))

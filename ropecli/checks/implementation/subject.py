@@ -112,12 +112,7 @@ class Subject:
         return array if self.axes == 1 else np.repeat(array[..., None], self.axes, axis=-1)
 
     def rotate(self, x: Array, positions: NDArray[Any], dtype: str | None = None) -> Array:
-        """Return R_m x of the implementation.
-
-        Raises:
-            ImplementationError: It raised, or returned what cannot be judged.
-            Unsupported: Its form cannot take these positions, or it raised beyond the context.
-        """
+        """Return R_m x of the implementation."""
         with self.within_context(positions):
             return self.instance.rows(x, positions, dtype or self.dtype)
 
@@ -125,16 +120,7 @@ class Subject:
     def within_context(
         self, positions: NDArray[Any], *, promised: int | None = None
     ) -> Iterator[None]:
-        """Call with positions, of which those beyond the context may be refused.
-
-        Args:
-            positions: Positions of the call.
-            promised: Positions that must be taken even if no context was given.
-
-        Raises:
-            ImplementationError: It raised within the context.
-            Unsupported: It raised beyond it.
-        """
+        """Call with positions, of which those beyond the context may be refused."""
         least = self.context if self.context_given or promised is None else promised
         try:
             yield
@@ -165,10 +151,6 @@ class Subject:
         Where the table depends on the length, all sequences have that of the longest, as in
         Transformers, or each its own. The oracle's own tables come first, then those that the
         implementation shows for these lengths.
-
-        Args:
-            positions: (sequences, length), with one more axis for several.
-            identify: Whether to look for other tables.
 
         Yields:
             The oracle of each sequence, or one for all.
@@ -258,12 +240,7 @@ class Subject:
         return refine_frequencies(oracle, x, y, positions.astype(np.float64), found.dtype, other=0)
 
     def _rotate_within(self, length: int, x: Array, positions: NDArray[Any]) -> Array:
-        """Rotate some rows of a sequence, with all others if it must be whole.
-
-        Raises:
-            ImplementationError: It raised, or returned what cannot be judged.
-            Unsupported: Its form cannot take these positions, or the sequence is too long.
-        """
+        """Rotate some rows of a sequence, with all others if it must be whole."""
         dtype = self.evidence.dtype
         try:
             return self.rotate(x, positions, dtype)

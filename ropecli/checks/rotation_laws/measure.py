@@ -47,20 +47,7 @@ def law(
     explain: Callable[[RotationSubject], str | None] = lambda _: None,
     dtypes: tuple[str, ...] | None = None,
 ) -> Law[RotationSubject]:
-    """Make a law of what is measured on samples.
-
-    Args:
-        measure: Measures a subject on a prepared sample; its docstring states the law.
-        name: A word or two.
-        equation: Where RoFormer states it.
-        because: Where the tolerance comes from.
-        uses: Fields of the sample that a counterexample must show.
-        describe: Describes a wrong row where it is not one of the sample.
-        prepare: Makes the sample that it is judged on.
-        excuse: Reason why it says nothing of a subject, or None.
-        explain: What a failure means, or None.
-        dtypes: Dtypes in which it says anything; None for all.
-    """
+    """Make a law of what is measured on samples."""
 
     def judge(subject: RotationSubject) -> Outcome:
         sample = prepare(subject, subject.sample)

@@ -96,12 +96,7 @@ class Oracle:
         return self._runs
 
     def table(self, positions: Array) -> tuple[DoubleDouble, DoubleDouble]:
-        """Return cos and sin, each (count, pairs), right to about 29 digits.
-
-        Raises:
-            ArithmeticError: They are not those of mpmath, which computes a sample in 40 digits:
-                float64 arithmetic on this machine does not round each operation to nearest.
-        """
+        """Return cos and sin, each (count, pairs), right to about 29 digits."""
         key = positions.tobytes()
         if key not in self._tables:
             self._tables[key] = self._compute(positions)
@@ -157,9 +152,6 @@ class RotationSubject:
 
         Positions are (count,), the same on every axis, or (count, axes). Rotated pairs that the
         encoding writes elsewhere are put back where they were read.
-
-        Raises:
-            ArgumentTypeError: The result is not a NumPy array of x's shape.
         """
         if self.rope.axes > 1 and positions.ndim == 1:
             positions = np.repeat(positions[:, None], self.rope.axes, axis=1)
@@ -214,9 +206,6 @@ class RotationSubject:
 
     def relative_error(self, *positions: Array) -> Array:
         """Return the tolerance of vectors rotated at each of the positions in turn, over A^k |x|.
-
-        Args:
-            *positions: k arrays (count,), one for each rotation.
         """
         total = np.ones(len(positions[0]))
         for m in positions:
@@ -260,13 +249,7 @@ def _positions(random: np.random.Generator, most: int) -> Array:
 
 
 def simple(subject: RotationSubject, hard: Sample, *, keys: bool) -> Sample:
-    """Return unit vectors and ones at small positions, then at the positions of one hard case.
-
-    Args:
-        subject: The rotation whose pairs and head dim they have.
-        hard: One row.
-        keys: Whether k matters; if not, it is q.
-    """
+    """Return unit vectors and ones at small positions, then at the positions of one hard case."""
     unit = np.eye(subject.rope.head_dim)
     first, last = subject.oracle.pairs[0], subject.oracle.pairs[-1]
     vectors = [unit[first[0]], unit[first[1]], unit[last[0]], unit[last[1]], np.ones(len(unit))]

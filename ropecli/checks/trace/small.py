@@ -139,11 +139,7 @@ def _line(error: Exception) -> str:
 
 
 def _build(torch: Any, source: str, keys: Mapping[str, Any], built: str) -> Any:
-    """Build the text model of a config.json at small width, with random weights.
-
-    Raises:
-        FileError: The installed Transformers does not know the model, or refuses the file.
-    """
+    """Build the text model of a config.json at small width, with random weights."""
     from transformers import CONFIG_MAPPING
 
     model_type = keys.get("model_type")
@@ -192,11 +188,7 @@ def _readable(value: Any) -> Any:
 
 
 def _model_class(config: Any) -> Any:
-    """Return the class of the model that takes tokens by a configuration.
-
-    Raises:
-        LookupError: There is none.
-    """
+    """Return the class of the model that takes tokens by a configuration."""
     from transformers import MODEL_MAPPING, PreTrainedModel
 
     if type(config) in MODEL_MAPPING:

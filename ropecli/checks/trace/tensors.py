@@ -63,11 +63,7 @@ def pair_lengths(seen: Seen, rope: Rotary, layers: Iterable[int] | None) -> Chun
 
 
 def _rotated_tensors(seen: Seen) -> dict[str, dict[str, list[Vectors]]]:
-    """Return queries and keys of all calls, by module and role, of modules that rotate both.
-
-    Raises:
-        ArgumentError: There are none.
-    """
+    """Return queries and keys of all calls, by module and role, of modules that rotate both."""
     if not seen.vectors:
         raise ArgumentError(*blindness(seen))
     found: dict[str, dict[str, list[Vectors]]] = {}

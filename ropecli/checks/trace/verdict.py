@@ -129,10 +129,6 @@ class _Judgement:
         """Return the kind of text layer that an index has, by the file, or else by the model.
 
         There are several where neither distinguishes them, and None where there is none.
-
-        Args:
-            index: Of the layer.
-            part: Name of a module within the attention, with queries and keys of its own.
         """
         if isinstance(self.expected, Rotary):
             return [None]

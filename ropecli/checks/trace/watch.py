@@ -281,12 +281,7 @@ class _Eyes:
     # What rotates.
 
     def wrapped(self, function: Any, *, chosen: bool = False) -> Any:
-        """Return a function that is looked at when it is called.
-
-        Args:
-            function: Of the model's code.
-            chosen: True if the caller named it.
-        """
+        """Return a function that is looked at when it is called."""
         if isinstance(function, staticmethod):
             return staticmethod(self.wrapped(function.__func__, chosen=chosen))
 

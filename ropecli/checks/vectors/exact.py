@@ -60,13 +60,7 @@ def _nearest(value: mpf, digits: int, least: int) -> float:
 def cos_sin_by_axis(
     positions: Array, inv_freq: Array, axis: Sequence[int] | None
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return cos and sin of m theta in 40 digits, each (sequence, pairs).
-
-    Args:
-        positions: (sequence,), or (sequence, axes) if `axis` is given.
-        inv_freq: (pairs,).
-        axis: The coordinate of a position that rotates each pair.
-    """
+    """Return cos and sin of m theta in 40 digits, each (sequence, pairs)."""
     if axis is None:
         return cos_sin(positions, inv_freq)
     shape = (len(positions), len(inv_freq))
@@ -116,14 +110,7 @@ class Turns:
     def of_case(
         cls, positions: Array, inv_freq: Array, facts: Mapping[str, Any], *, growth: int = 1
     ) -> Turns:
-        """Compute the cos and sin of a case, times its attention factor and growth.
-
-        Args:
-            positions: (sequence,), or (sequence, axes) if pairs have axes.
-            inv_freq: (pairs,).
-            facts: Direction, axes and factors of the case.
-            growth: -1 for the other role's, and 0 for none.
-        """
+        """Compute the cos and sin of a case, times its attention factor and growth."""
         sign = -1 if facts["direction"] == "reversed" else 1
         tables = cos_sin_by_axis(positions, sign * inv_freq, facts["axis"])
         with mp.workdps(DIGITS):
@@ -142,15 +129,7 @@ def rotate_and_round(
     pairs_out: NDArray[np.int64],
     dtypes: Sequence[str],
 ) -> dict[str, NDArray[Any]]:
-    """Return R_m x rounded once to each dtype.
-
-    Args:
-        x: (sequence, head_dim), numbers of eight binary digits, at most 16 in magnitude.
-        turns: cos and sin of each row, with the factors that multiply a pair.
-        pairs_in: (pairs, 2), the coordinates that each pair is read from.
-        pairs_out: (pairs, 2), the coordinates that it is written to; all others are copied.
-        dtypes: Names of dtypes.
-    """
+    """Return R_m x rounded once to each dtype."""
     out = {dtype: x.astype(DTYPES[dtype]) for dtype in dtypes}
     a, b = x[:, pairs_in[:, 0]], x[:, pairs_in[:, 1]]
     extreme = np.abs(turns.exponent) > _EXTREME

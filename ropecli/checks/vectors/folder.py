@@ -56,19 +56,7 @@ def write_vectors(
     seed: int,
     force: bool = False,
 ) -> VectorFolder:
-    """Write golden vectors into a folder, whole or not at all.
-
-    Args:
-        output: The folder.
-        make: Returns the cases for a seed; by default each rope type and convention.
-        format: One of `FORMATS`.
-        seed: Seed of the vectors to be rotated, at least 0.
-        force: Replace a folder that was written here.
-
-    Raises:
-        ArgumentError: No such format, or a seed below 0.
-        FileError: The folder exists, or can't be written.
-    """
+    """Write golden vectors into a folder, whole or not at all."""
     one_of("format", format, FORMATS)
     check_folder(output, force=force)
     cases = tuple(make(seed=seed))

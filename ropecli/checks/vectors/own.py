@@ -38,12 +38,7 @@ _GROWTH = 3
 
 
 def name_cases(rope: Any) -> dict[str, Rotary]:
-    """Return encodings by names that can be names of files.
-
-    Raises:
-        ArgumentError: Two names that differ in nothing else, or no encoding at all.
-        ArgumentTypeError: Not a `Rotary`, and not a mapping of names to them.
-    """
+    """Return encodings by names that can be names of files."""
     named = {f"{rope.rope_type}-{rope.layout}": rope} if isinstance(rope, Rotary) else rope
     if not isinstance(named, Mapping) or not all(isinstance(r, Rotary) for r in named.values()):
         msg = f"rope must be a Rotary, or a mapping of names to them, got {type(rope).__name__}"
@@ -123,12 +118,7 @@ def own_case(
 
 
 def check_dtypes(dtypes: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the names of dtypes, all of them by default.
-
-    Raises:
-        ArgumentError: No such dtype, or none at all.
-        ArgumentTypeError: Not a list of names.
-    """
+    """Return the names of dtypes, all of them by default."""
     if dtypes is None:
         return tuple(DTYPES)
     if isinstance(dtypes, str) or not all(isinstance(each, str) for each in dtypes):
@@ -282,17 +272,7 @@ def _largest_tolerance(
     error: tuple[Array | float, float, float],
     sign: int,
 ) -> float:
-    """Return the largest error that any coordinate may have, by the formula of the README.
-
-    Args:
-        x: Vectors before the rotation.
-        positions: Their positions.
-        inv_freq: (pairs,).
-        facts: Of the case.
-        dtype: Dtype of the vectors.
-        error: Roundings of angles, (pairs,), and of the exponent of growth, and their unit.
-        sign: Of growth.
-    """
+    """Return the largest error that any coordinate may have, by the formula of the README."""
     roundings, of_growth, unit = error
     pairs = np.array(facts["pairs_in"])
     axis = np.zeros(len(pairs), int) if facts["axis"] is None else np.array(facts["axis"])

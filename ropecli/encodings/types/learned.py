@@ -36,12 +36,7 @@ class Learned(Encoding):
         return projections(sizes) | {"positions": (length, sizes.model_dim)}
 
     def code(self, positions: Any) -> Array:
-        """p of each position: (positions, model_dim).
-
-        Raises:
-            ArgumentError: A position that the table does not have.
-            ArgumentTypeError: Not numbers.
-        """
+        """p of each position: (positions, model_dim)."""
         return self._rows("positions", as_positions(positions).ravel())
 
     def output(

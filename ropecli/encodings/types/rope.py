@@ -56,12 +56,7 @@ class Rope(Encoding):
         )
 
     def code(self, positions: Any) -> Array:
-        """A vector of ones, turned to each position: (positions, head_dim).
-
-        Raises:
-            ArgumentError: A position that is not allowed.
-            ArgumentTypeError: Not numbers.
-        """
+        """A vector of ones, turned to each position: (positions, head_dim)."""
         real = as_positions(positions).ravel()
         return rotate(np.ones((len(real), self.sizes.head_dim)), self._rotary, real)
 

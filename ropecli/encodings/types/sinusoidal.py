@@ -45,12 +45,7 @@ class Sinusoidal(Encoding):
         return projections(sizes)
 
     def code(self, positions: Any) -> Array:
-        """p of each position: (positions, model_dim).
-
-        Raises:
-            ArgumentError: A position that is not finite.
-            ArgumentTypeError: Not numbers.
-        """
+        """p of each position: (positions, model_dim)."""
         real = as_positions(positions).ravel()
         return sinusoids(real, self.sizes.model_dim, order=self.order, exponent=self.exponent)
 
@@ -69,16 +64,7 @@ class Sinusoidal(Encoding):
 def sinusoids(
     positions: Array, dim: int, *, order: str = "interleaved", exponent: str = "2t/d"
 ) -> Array:
-    """sin and cos of position / 10000^exponent, t = 0 ... d/2 - 1: (positions, dim).
-
-    Args:
-        positions: (positions,), any real numbers.
-        dim: d, even.
-        order: "interleaved" is the paper's: sine, cosine, sine, ...; "concatenated" has all
-            sines first, as most code has.
-        exponent: "2t/d" is the paper's; "2t/(d-2)" is Tensor2Tensor's and fairseq's, whose last
-            wavelength is 10000 times the first.
-    """
+    """sin and cos of position / 10000^exponent, t = 0 ... d/2 - 1: (positions, dim)."""
     half = dim // 2
     divisor = half if exponent == "2t/d" else max(half - 1, 1)
     angle = positions[:, None] * 10_000.0 ** (-np.arange(half) / divisor)
@@ -88,11 +74,7 @@ def sinusoids(
 
 
 def check_dim(model_dim: int) -> None:
-    """Refuse a dim that sines and cosines do not fill.
-
-    Raises:
-        ArgumentError: An odd dim.
-    """
+    """Refuse a dim that sines and cosines do not fill."""
     if model_dim % 2:
         msg = f"model_dim must be even for sinusoids, got {model_dim}"
         raise ArgumentError(msg)

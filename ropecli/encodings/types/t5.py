@@ -74,17 +74,6 @@ def buckets(
 
     Half of a direction's buckets hold one distance each. The others grow logarithmically up to
     max_distance, and the last of them holds whatever is further away.
-
-    Args:
-        offsets: Key position - query position.
-        num_buckets: Of both directions together.
-        max_distance: Where the logarithm ends; the last bucket begins before it.
-        bidirectional: Half of the buckets are for keys that come later; otherwise those share
-            bucket 0.
-
-    Raises:
-        ArgumentError: A number of buckets, or a distance, that is not possible.
-        ArgumentTypeError: Not integers.
     """
     check_buckets(num_buckets, max_distance, bidirectional)
     each = num_buckets // 2 if bidirectional else num_buckets
@@ -94,12 +83,7 @@ def buckets(
 
 
 def check_buckets(num_buckets: object, max_distance: object, bidirectional: bool) -> int:
-    """The number of buckets, which must be one that the distances can be put into.
-
-    Raises:
-        ArgumentError: A number of buckets, or a distance, that is not possible.
-        ArgumentTypeError: Not integers.
-    """
+    """The number of buckets, which must be one that the distances can be put into."""
     count, furthest = integer("num_buckets", num_buckets), integer("max_distance", max_distance)
     least, kind = (4, "an even number") if bidirectional else (2, "a number")
     if not least <= count <= LARGEST_COUNT or (bidirectional and count % 2):

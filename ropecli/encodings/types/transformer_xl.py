@@ -43,12 +43,7 @@ class TransformerXl(Encoding):
         return shapes | {"key_position": shapes["key"], "u": vector, "v": vector}
 
     def code(self, positions: Any) -> Array:
-        """R of each distance: (distances, model_dim), all sines, then all cosines.
-
-        Raises:
-            ArgumentError: A distance that is not finite.
-            ArgumentTypeError: Not numbers.
-        """
+        """R of each distance: (distances, model_dim), all sines, then all cosines."""
         real = as_positions(positions).ravel()
         return sinusoids(real, self.sizes.model_dim, order="concatenated")
 

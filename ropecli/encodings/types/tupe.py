@@ -48,12 +48,7 @@ class Tupe(Encoding):
         )
 
     def code(self, positions: Any) -> Array:
-        """p of each position: (positions, model_dim).
-
-        Raises:
-            ArgumentError: A position that the table does not have.
-            ArgumentTypeError: Not numbers.
-        """
+        """p of each position: (positions, model_dim)."""
         return self._rows("positions", as_positions(positions).ravel())
 
     def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:

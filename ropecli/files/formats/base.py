@@ -62,17 +62,7 @@ def closed_on_error(opened: _Closable) -> Iterator[None]:
 
 
 def import_library(library: str, path: Path, action: str, extra: str = "") -> ModuleType:
-    """Import a library that may not be installed.
-
-    Args:
-        library: Its name.
-        path: The file that needs it.
-        action: "reading" or "writing".
-        extra: The extra of ropecli that installs it, if its name differs from the library's.
-
-    Raises:
-        FileError: It is not installed.
-    """
+    """Import a library that may not be installed."""
     try:
         return importlib.import_module(library)
     except ImportError:
@@ -82,14 +72,7 @@ def import_library(library: str, path: Path, action: str, extra: str = "") -> Mo
 
 @contextlib.contextmanager
 def translate_read_errors(label: str) -> Iterator[None]:
-    """Turn any exception of a parser into a one-line `FileError`.
-
-    Args:
-        label: The file, and the array in it, for the message.
-
-    Raises:
-        FileError: In place of any other exception.
-    """
+    """Turn any exception of a parser into a one-line `FileError`."""
     try:
         yield
     except FileError:
@@ -116,15 +99,7 @@ def _system_error(error: BaseException | None) -> int:
 
 @contextlib.contextmanager
 def translate_write_errors(path: Path) -> Iterator[None]:
-    """Turn any exception of a library that writes into a `FileError` or an `OSError`.
-
-    Args:
-        path: The file that is written.
-
-    Raises:
-        FileError: The library refuses the arrays.
-        OSError: The system refuses to write.
-    """
+    """Turn any exception of a library that writes into a `FileError` or an `OSError`."""
     try:
         yield
     except FileError:
@@ -148,16 +123,7 @@ def _reason(error: Exception) -> str:
 
 
 def check_density(label: str, packed: int, unpacked: int) -> None:
-    """Refuse what is far larger than the bytes from which it is unpacked.
-
-    Args:
-        label: The file, for messages.
-        packed: Bytes on the disk.
-        unpacked: Bytes in memory.
-
-    Raises:
-        FileError: It expands too much.
-    """
+    """Refuse what is far larger than the bytes from which it is unpacked."""
     if _is_too_dense(packed, unpacked):
         msg = (
             f"{label} would expand from {packed:,} to {unpacked:,} bytes, "
@@ -167,12 +133,7 @@ def check_density(label: str, packed: int, unpacked: int) -> None:
 
 
 def check_expansion(stored: Stored, packed: int) -> Stored:
-    """Return the array, unreadable if it is far larger than the bytes from which it is unpacked.
-
-    Args:
-        stored: The array as its file describes it.
-        packed: Bytes on the disk.
-    """
+    """Return the array, unreadable if it is far larger than the bytes from which it is unpacked."""
     if stored.unreadable or not _is_too_dense(packed, stored.nbytes):
         return stored
     unpacked = stored.nbytes

@@ -32,12 +32,7 @@ class OutputFile:
     """A file that is written at any place. Several threads may write at once."""
 
     def __init__(self, fd: int, direct: int | None = None) -> None:
-        """Write to an open file.
-
-        Args:
-            fd: The file.
-            direct: The same file, opened to be written past the page cache.
-        """
+        """Write to an open file."""
         self.fd = fd
         self._direct = direct
         self._lock = Lock()
@@ -45,24 +40,12 @@ class OutputFile:
 
     @classmethod
     def opened(cls, path: Path, size: int) -> OutputFile:
-        """Open an existing file.
-
-        Args:
-            path: The file.
-            size: Bytes that it will have.
-
-        Raises:
-            OSError: It cannot be opened.
-        """
+        """Open an existing file."""
         fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
         return cls(fd, _open_direct(path) if size >= LARGE else None)
 
     def write(self, place: int, data: memoryview | bytes) -> None:
-        """Write bytes to a place of the file.
-
-        Raises:
-            OSError: They cannot be written.
-        """
+        """Write bytes to a place of the file."""
         rest = memoryview(data)
         if self._direct is not None and len(rest) >= WORTH:
             to_page = -place % PAGE
@@ -96,11 +79,7 @@ class OutputFile:
         return count - count % PAGE
 
     def set_length(self, length: int) -> None:
-        """Set the length of the file; what is not written yet is zero.
-
-        Raises:
-            OSError: It cannot be that long.
-        """
+        """Set the length of the file; what is not written yet is zero."""
         os.truncate(self.fd, length)
 
     def close(self) -> None:

@@ -116,14 +116,7 @@ class FlatSink:
     def __init__(
         self, part: Path, header: bytes, arrays: Mapping[str, tuple[Stored, int]], size: int
     ) -> None:
-        """Open an existing file.
-
-        Args:
-            part: The file.
-            header: Its first bytes.
-            arrays: By name, each with the byte at which it begins.
-            size: Bytes of the whole file.
-        """
+        """Open an existing file."""
         self.file = OutputFile.opened(part, size)
         self._arrays = arrays
         with closed_on_error(self):

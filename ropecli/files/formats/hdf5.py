@@ -120,11 +120,7 @@ class Hdf5Sink:
     """A file that is being written."""
 
     def __init__(self, part: Path, arrays: Sequence[Stored], source: Source) -> None:
-        """Copy a file of this format, or begin a new one.
-
-        Raises:
-            FileError: A copy in which these arrays can't be written.
-        """
+        """Copy a file of this format, or begin a new one."""
         self._h5py = import_library("h5py", part, "writing", "hdf5")
         self._part = part
         self._copied = isinstance(source, Hdf5Source)
@@ -160,12 +156,7 @@ class Hdf5Sink:
             self._stream.check()
 
     def finish(self, source: Source, rest: Collection[str]) -> None:
-        """Write what is still in memory, and read a copy again.
-
-        Raises:
-            FileError: A copy of a damaged file can't be read as it was written.
-            OSError: The disk did not take everything.
-        """
+        """Write what is still in memory, and read a copy again."""
         with self.writing():
             self._file.close()
         with contextlib.suppress(FileError, KeyError):
@@ -224,11 +215,7 @@ class _QuietFile(io.FileIO):
         self._errno: int | None = None
 
     def check(self) -> None:
-        """Raise the first error.
-
-        Raises:
-            OSError: The disk failed.
-        """
+        """Raise the first error."""
         if self._errno is not None:
             raise OSError(self._errno, os.strerror(self._errno))
 
@@ -286,11 +273,7 @@ def _describe(path: Path, name: str, dataset: Any) -> Stored:
 
 
 def _check_chunks(label: str, dataset: Any) -> None:
-    """Refuse chunks that end too soon: HDF5 gives what is in memory for the rest of them.
-
-    Raises:
-        FileError: An unfiltered chunk of another size than the others.
-    """
+    """Refuse chunks that end too soon: HDF5 gives what is in memory for the rest of them."""
     if not dataset.chunks:
         return
     size = math.prod(dataset.chunks) * dataset.id.get_type().get_size()
@@ -309,11 +292,7 @@ def _list_chunks(dataset: Any) -> list[Any]:
 
 
 def _check_writable(h5py: Any, source: Hdf5Source, arrays: Sequence[Stored]) -> None:
-    """Refuse to write into a copy what it would not keep, or what would change other elements.
-
-    Raises:
-        FileError: Elements of a type that NumPy lacks, or that share their bytes with others.
-    """
+    """Refuse to write into a copy what it would not keep, or what would change other elements."""
     with translate_read_errors(str(source.path)):
         for array in arrays:
             dataset = source.file[_encode_name(array.name)]

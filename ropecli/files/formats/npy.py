@@ -88,11 +88,7 @@ class NpyHeader:
 
 
 def read_header(path: Path, fd: int) -> NpyHeader:
-    """Read and check the header of an open file.
-
-    Raises:
-        FileError: The file is not a .npy file, or is damaged or truncated.
-    """
+    """Read and check the header of an open file."""
     try:
         size = os.fstat(fd).st_size
         start = os.pread(fd, HEADER_BYTES, 0)
@@ -103,17 +99,7 @@ def read_header(path: Path, fd: int) -> NpyHeader:
 
 
 def parse_header(path: Path, start: bytes, size: int | None, *, name: str = "") -> NpyHeader:
-    """Parse and check a header.
-
-    Args:
-        path: The file, for messages.
-        start: The first `HEADER_BYTES` bytes, or all if there are fewer.
-        size: Bytes of header and elements; None if unknown.
-        name: Name of the array, in a file that holds several.
-
-    Raises:
-        FileError: The bytes are not a .npy file, or are damaged or truncated.
-    """
+    """Parse and check a header."""
     label = label_of(path, name)
     if not start.startswith(npy_format.MAGIC_PREFIX):
         what = "is empty" if not start else f"starts with {start[:6]!r}"

@@ -112,11 +112,7 @@ class NpzSource(FileSource):
         return StreamReader(stream, stored)
 
     def unpack(self, member: zipfile.ZipInfo, step: int = _STEP) -> PieceStream:
-        """Return the content of a member, unpacked at most `step` bytes at a time.
-
-        Raises:
-            FileError: The member is damaged, encrypted, or packed in an unknown way.
-        """
+        """Return the content of a member, unpacked at most `step` bytes at a time."""
         if member.flag_bits & _ENCRYPTED:
             msg = f"{self.path}: {short(member.filename)} is encrypted"
             raise FileError(msg)

@@ -53,14 +53,7 @@ def as_path(path: str | os.PathLike[str]) -> Path:
 
 
 def check_stdout(sources: Iterable[Path] = ()) -> None:
-    """Refuse a standard output that data cannot go to, before any work is done.
-
-    Args:
-        sources: Files that are read.
-
-    Raises:
-        FileError: It is closed, a terminal, or one of `sources`.
-    """
+    """Refuse a standard output that data cannot go to, before any work is done."""
     if sys.__stdout__ is None:
         msg = "stdout is closed"
         raise FileError(msg)

@@ -25,15 +25,7 @@ class Reader(Protocol):
         """True if parts must be read in the order of the file, each once."""
 
     def read(self, box: Box, out: NDArray[Any]) -> None:
-        """Fill `out` with a part of the array; several threads may do so at once.
-
-        Args:
-            box: The part.
-            out: Array of the part's shape, C-contiguous, of the stored dtype in native byte order.
-
-        Raises:
-            FileError: The file ends too soon, or can't be read.
-        """
+        """Fill `out` with a part of the array; several threads may do so at once."""
 
 
 class Source(Protocol):
@@ -48,11 +40,7 @@ class Source(Protocol):
         """All arrays by name; a file without names has one array, named ""."""
 
     def reader(self, stored: Stored) -> Reader:
-        """Return the reader of an array, which takes its elements for the dtype in `stored`.
-
-        Raises:
-            FileError: The array can't be read.
-        """
+        """Return the reader of an array, which takes its elements for the dtype in `stored`."""
 
     def close(self) -> None:
         """Close the file."""
@@ -68,15 +56,7 @@ class Writer(Protocol):
     """One array of a file that is being written."""
 
     def write(self, box: Box, block: NDArray[Any]) -> None:
-        """Write a part of the array.
-
-        Args:
-            box: The part.
-            block: Array of its shape, C-contiguous, in native byte order; it may be overwritten.
-
-        Raises:
-            OSError: The part can't be written.
-        """
+        """Write a part of the array."""
 
 
 class Sink(Protocol):
@@ -86,16 +66,7 @@ class Sink(Protocol):
         """Return the writer of an array."""
 
     def finish(self, source: Source, rest: Collection[str]) -> None:
-        """Write everything else, after all arrays.
-
-        Args:
-            source: The input, of the same format if there is a rest.
-            rest: Names of its arrays that are copied unchanged.
-
-        Raises:
-            FileError: The rest can't be read.
-            OSError: The rest can't be written.
-        """
+        """Write everything else, after all arrays."""
 
     def close(self) -> None:
         """Close the file, finished or not."""
@@ -113,30 +84,10 @@ class Format(Protocol):
         """True if a file holds several arrays, by name."""
 
     def open(self, path: Path) -> Source:
-        """Open a file.
-
-        Raises:
-            FileError: The file can't be read, or a library is not installed.
-        """
+        """Open a file."""
 
     def as_stored(self, array: Stored) -> Stored:
-        """Return an array as a file of this format would store it.
-
-        Args:
-            array: The array as another file stores it; `path` and `name` are those to be written.
-
-        Raises:
-            FileError: The format has no such dtype, or a library is not installed.
-        """
+        """Return an array as a file of this format would store it."""
 
     def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> Sink:
-        """Begin a file, or one that an interrupted run has begun in the same way.
-
-        Args:
-            part: The file or folder.
-            arrays: Arrays to be written, as `as_stored` returns them.
-            source: The input; if it has the same format, everything else in it is copied.
-
-        Raises:
-            OSError: The file can't be written.
-        """
+        """Begin a file, or one that an interrupted run has begun in the same way."""

@@ -30,16 +30,7 @@ class Raw:
     named = False
 
     def __init__(self, shape: Sequence[int] | None = None, dtype: str | None = None) -> None:
-        """Describe such files; writing alone needs no shape.
-
-        Args:
-            shape: Shape of the array.
-            dtype: Dtype of its elements, with ">" in front if they are big-endian.
-
-        Raises:
-            ArgumentError: An impossible shape, an unknown dtype, or a shape without a dtype.
-            ArgumentTypeError: `shape` is not a sequence of integers.
-        """
+        """Describe such files; writing alone needs no shape."""
         self.shape = None if shape is None else _check_shape(shape)
         self.dtype = None if shape is None else _parse_dtype(dtype)
 
@@ -85,11 +76,7 @@ class RawSource(FileSource):
 
 
 def parse_shape(text: str) -> tuple[int, ...]:
-    """Parse a shape such as "12,1024,64".
-
-    Raises:
-        ArgumentError: `text` is not a list of integers.
-    """
+    """Parse a shape such as "12,1024,64"."""
     try:
         return tuple(int(length) for length in text.split(","))
     except ValueError:

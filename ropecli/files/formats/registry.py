@@ -42,15 +42,7 @@ class UnknownFormatError(FileError):
 
 
 def format_of(path: str | os.PathLike[str], *, action: str = "read") -> Format:
-    """Return the format of a file by the suffix of its name.
-
-    Args:
-        path: A file.
-        action: "read" or "write", for the message.
-
-    Raises:
-        FileError: No format has this suffix.
-    """
+    """Return the format of a file by the suffix of its name."""
     suffix = Path(path).suffix.lower()
     for known in FORMATS:
         if suffix in known.suffixes:
@@ -61,11 +53,7 @@ def format_of(path: str | os.PathLike[str], *, action: str = "read") -> Format:
 
 
 def open_source(path: str | os.PathLike[str]) -> Source:
-    """Open a file of arrays in the format of its name; a .npy file whatever its name.
-
-    Raises:
-        FileError: The suffix belongs to no format, or the file can't be read.
-    """
+    """Open a file of arrays in the format of its name; a .npy file whatever its name."""
     file = Path(path)
     try:
         return format_of(file).open(file)
@@ -89,18 +77,7 @@ def _may_be_npy(path: Path) -> bool:
 def open_input(
     path: str | os.PathLike[str], shape: Sequence[int] | None = None, dtype: str | None = None
 ) -> Source:
-    """Open the input of a rotation.
-
-    Args:
-        path: A file of arrays, or - for standard input.
-        shape: Shape of the one array of a file without a header.
-        dtype: Dtype of its elements, as in `Raw`; needed with a shape.
-
-    Raises:
-        ArgumentError: An impossible shape, or an unknown dtype.
-        ArgumentTypeError: `shape` is not a sequence of integers.
-        FileError: The file has a header in spite of `shape`, or can't be read.
-    """
+    """Open the input of a rotation."""
     if shape is None:
         return _PIPE.open(Path(path)) if is_pipe(path) else open_source(path)
     suffix = Path(path).suffix.lower()
@@ -118,19 +95,7 @@ def output_format(
     shape: Sequence[int] | None = None,
     dtype: str | None = None,
 ) -> Format:
-    """Return the format of an output by its suffix; raw if it has the suffix of a raw input.
-
-    Args:
-        path: A file, or - for standard output.
-        input: The input.
-        shape: As in `open_input`.
-        dtype: As in `open_input`.
-
-    Raises:
-        ArgumentError: As in `open_input`.
-        ArgumentTypeError: As in `open_input`.
-        FileError: The suffix belongs to no format.
-    """
+    """Return the format of an output by its suffix; raw if it has the suffix of a raw input."""
     if is_pipe(path):
         return _PIPE
     raw = {Path(input).suffix.lower(), *Raw.suffixes}

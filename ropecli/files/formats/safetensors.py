@@ -133,11 +133,7 @@ class Header:
 
 
 def read_header(path: Path, fd: int) -> Header:
-    """Read and check the header of an open file.
-
-    Raises:
-        FileError: The file is not a .safetensors file, or is damaged or truncated.
-    """
+    """Read and check the header of an open file."""
     size = os.fstat(fd).st_size
     start = read_bytes(path, fd, 0, min(8, size))
     length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
@@ -207,11 +203,7 @@ def _describe(path: Path, tensor: Tensor) -> Stored:
 
 
 def _load_json(text: bytes) -> Any:
-    """Parse a header of limited length, each list or object of which may take 70 times its text.
-
-    Raises:
-        ValueError: The text is not JSON, or has too many lists and objects, or too deep ones.
-    """
+    """Parse a header of limited length, each list or object of which may take 70 times its text."""
     lists = text.count(b"[") + text.count(b"{")
     most = max(_FEW, len(text) // _DENSEST)
     if lists > most:

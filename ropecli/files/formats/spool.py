@@ -48,15 +48,7 @@ class Spool:
     """
 
     def __init__(self, folder: Path, arrays: Iterable[tuple[Stored, bytes]]) -> None:
-        """Create the file.
-
-        Args:
-            folder: Folder of the output, so that the file is on the same disk.
-            arrays: Each with the bytes that precede its elements.
-
-        Raises:
-            OSError: The disk has no room for it.
-        """
+        """Create the file."""
         self._folder = folder
         self._entries: dict[str, _Entry] = {}
         end = 0
@@ -77,11 +69,7 @@ class Spool:
         return FlatWriter(self._output, entry.array, entry.data)
 
     def elements(self, name: str, begin: int, length: int) -> bytes:
-        """Return some bytes of an array's elements.
-
-        Raises:
-            FileError: They cannot be read.
-        """
+        """Return some bytes of an array's elements."""
         place = self._entries[name].data + begin
         return read_bytes(self._folder, self._file.fileno(), place, length)
 
@@ -98,11 +86,7 @@ class Spool:
         return np.memmap(self._file, np.uint8, "c")
 
     def blocks(self, name: str) -> Iterator[bytes]:
-        """Yield the bytes that precede an array, and its elements.
-
-        Raises:
-            FileError: They cannot be read.
-        """
+        """Yield the bytes that precede an array, and its elements."""
         entry = self._entries[name]
         for begin in range(entry.begin, entry.end, _BLOCK):
             length = min(_BLOCK, entry.end - begin)

@@ -73,17 +73,7 @@ def short(name: str) -> str:
 
 
 def check_name(path: Path, name: str, fits: Callable[[str], bool]) -> None:
-    """Refuse a name that a format cannot store.
-
-    Args:
-        path: The file to be written.
-        name: Of an array.
-        fits: Whether the format can store it; may raise UnicodeEncodeError, as encoding a lone
-            surrogate does.
-
-    Raises:
-        FileError: It cannot.
-    """
+    """Refuse a name that a format cannot store."""
     try:
         stored = fits(name)
     except UnicodeEncodeError:
@@ -104,17 +94,7 @@ def box_shape(box: Box) -> tuple[int, ...]:
 
 
 def check_rotatable(stored: Stored, dtype: str | None) -> Stored:
-    """Return the array with the dtype in which its elements are rotated.
-
-    Args:
-        stored: The array.
-        dtype: "bfloat16" to interpret 2-byte void elements as bfloat16; any other name must match
-            the file.
-
-    Raises:
-        ArgumentError: `dtype` does not name a dtype that can be rotated.
-        FileError: The elements cannot be rotated, or do not match `dtype`.
-    """
+    """Return the array with the dtype in which its elements are rotated."""
     if dtype is not None:
         one_of("dtype", dtype, DTYPES)
     if stored.dtype == np.dtype("V2") and not stored.unreadable:
@@ -135,11 +115,7 @@ def check_rotatable(stored: Stored, dtype: str | None) -> Stored:
 
 
 def check_numeric(stored: Stored) -> Stored:
-    """Return the array if its elements are integers or floats.
-
-    Raises:
-        FileError: They are not.
-    """
+    """Return the array if its elements are integers or floats."""
     number = stored.dtype.kind in "iuf" and stored.dtype.itemsize <= 8
     if stored.unreadable or not (number or stored.dtype == BFLOAT16):
         msg = f"{stored.label} holds {stored.described}; expected integers or floats"

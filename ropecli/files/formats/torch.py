@@ -152,11 +152,7 @@ def _load(path: Path) -> Any:
 
 
 def _collect_tensors(root: Any) -> dict[str, Any]:
-    """Return all tensors in dictionaries by name: their keys, with dots between.
-
-    Raises:
-        ValueError: Two have one name, or there are too many or too deep dictionaries.
-    """
+    """Return all tensors in dictionaries by name: their keys, with dots between."""
     import torch
 
     tensors: dict[str, Any] = {}

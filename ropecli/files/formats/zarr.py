@@ -203,11 +203,7 @@ def _find_arrays(root: Path, name: str = "") -> Iterator[tuple[Stored, dict[str,
 
 
 def _read_metadata(folder: Path) -> dict[str, Any]:
-    """Return the fields of the zarr.json of a folder.
-
-    Raises:
-        FileError: It can't be read, is too long, or is not of a group or array of version 3.
-    """
+    """Return the fields of the zarr.json of a folder."""
     path = folder / _METADATA
     with (
         translate_read_errors(str(path)),
@@ -283,12 +279,7 @@ def _bfloat16_bits(fill: Any) -> int:
 
 
 def _create_store(part: Path, places: Mapping[str, Stored]) -> None:
-    """Create the groups and arrays of a new store.
-
-    Raises:
-        FileError: An array whose path leads through another.
-        OSError: They can't be written.
-    """
+    """Create the groups and arrays of a new store."""
     import zarr
 
     groups = {str(group) for place in places for group in PurePosixPath(place).parents}
@@ -317,12 +308,7 @@ def _create_store(part: Path, places: Mapping[str, Stored]) -> None:
 
 
 def _copy_store(root: Path, part: Path, without: Collection[str]) -> None:
-    """Copy a store into a folder, except the chunks of some arrays.
-
-    Raises:
-        FileError: A file that can't be read, or a link.
-        OSError: One that can't be written.
-    """
+    """Copy a store into a folder, except the chunks of some arrays."""
     arrays = {root / name for name in without}
     for below, folders, files in os.walk(root, onerror=_raise_read_error):
         folder = Path(below)
@@ -348,11 +334,7 @@ def _raise_read_error(error: OSError) -> None:
 
 
 def _is_valid_name(name: str) -> bool:
-    """Return whether an array can have a name: a path within its store.
-
-    Raises:
-        UnicodeEncodeError: It can't.
-    """
+    """Return whether an array can have a name: a path within its store."""
     encoded = os.fsencode(name)
     return not (b"\0" in encoded or b"\\" in encoded) and not any(  # which zarr takes for a slash
         part in {"", ".", "..", _METADATA} or part.startswith("__") for part in name.split("/")

@@ -57,19 +57,7 @@ def find_moves(
     head_dim: int | None = None,
     globs: Sequence[str] = DEFAULT,
 ) -> tuple[Move, ...]:
-    """Return the tensors that match, in the order of the file.
-
-    Args:
-        header: Of the file.
-        heads: Of the queries.
-        kv_heads: Of the keys, a divisor of heads.
-        head_dim: Rows of a head; by default the rows of the first projection over its heads.
-        globs: Patterns of names.
-
-    Raises:
-        ArgumentError: Numbers of heads, or a head dim, that cannot be used.
-        FileError: No tensor matches, or one whose rows do not make up the heads.
-    """
+    """Return the tensors that match, in the order of the file."""
     if kv_heads < 1 or heads < 1 or heads % kv_heads:
         msg = f"heads must be a multiple of kv heads, both at least 1, got {heads} and {kv_heads}"
         raise ArgumentError(msg)
@@ -155,11 +143,7 @@ def _move(tensor: Tensor, role: str, group: str, head_dim: int, heads: int, *, n
 
 
 def other_layout(layout: str) -> str:
-    """Return the layout to convert from, given the one to convert to.
-
-    Raises:
-        ArgumentError: Not a layout.
-    """
+    """Return the layout to convert from, given the one to convert to."""
     return LAYOUTS[1 - LAYOUTS.index(one_of("layout", layout, LAYOUTS))]
 
 
@@ -170,9 +154,6 @@ def old_rows(
 
     Pair i is rows (2i, 2i + 1) interleaved and rows (i, i + rotary_dim/2) in halves, from
     `rotary_offset` on; rows that are not rotated stay.
-
-    Raises:
-        ArgumentError: Sizes that do not fit, or not a layout.
     """
     head_dim = even("head dim", head_dim)
     rotary_dim = head_dim if rotary_dim is None else even("rotary dim", rotary_dim)

@@ -39,12 +39,7 @@ def goes_by_sections(name: str) -> bool:
 
 
 def architecture(name: str, sections: Sequence[int] = ()) -> Architecture:
-    """Return the facts of an architecture.
-
-    Args:
-        name: As general.architecture has it.
-        sections: rope.dimension_sections, on which the mode of some depends.
-    """
+    """Return the facts of an architecture."""
     facts = table().get(name, _NOTHING)
     return Architecture(
         name=name,

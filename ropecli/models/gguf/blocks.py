@@ -30,11 +30,7 @@ class Blocks:
 
 
 def kinds_of_blocks(keys: Metadata, architecture: Architecture) -> tuple[Blocks, ...]:
-    """Return every kind of block, in the order of their names.
-
-    Raises:
-        FileError: A key with a value that cannot be used.
-    """
+    """Return every kind of block, in the order of their names."""
     count = _count(keys)
     facts = architecture.facts
     off = facts.get("switch") and keys.flag("rope.scaling.finetuned") is False

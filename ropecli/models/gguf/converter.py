@@ -102,17 +102,7 @@ class Converted(GgufFile):
 
 
 def convert(part: Part, name: str, source: str, head_dims: Mapping[str, int]) -> Converted:
-    """Return the GGUF of the text model of a config.json.
-
-    Args:
-        part: The text model.
-        name: Of its entry in the table.
-        source: The file's name.
-        head_dims: Coordinates of a head in each kind of layer.
-
-    Raises:
-        ArgumentError: A value that cannot be used.
-    """
+    """Return the GGUF of the text model of a config.json."""
     writing = _Writing(part, table()[name], head_dims)
     writing.write()
     return Converted(

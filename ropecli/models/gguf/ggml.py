@@ -96,14 +96,7 @@ def softmax_factor(rotation: Rotation, log_multiplier: float) -> float:
 
 
 def axis_of_pairs(sections: Sequence[int], count: int, *, interleaved: bool) -> tuple[int, ...]:
-    """Return the axis of each pair: time, height, width, or a fourth that is 0 for text.
-
-    Args:
-        sections: Pairs of each axis, four numbers; they repeat where they end.
-        count: Pairs in all.
-        interleaved: True if the first three take turns. The pairs that they leave are the
-            fourth's; in Transformers they are the first's.
-    """
+    """Return the axis of each pair: time, height, width, or a fourth that is 0 for text."""
     ends = np.cumsum(sections)
     sectors = [i % int(ends[-1]) for i in range(count)]
     if not interleaved:
@@ -118,14 +111,7 @@ def name_rope_type(
     long_factors: NDArray[np.float64] | None,
     short_factors: NDArray[np.float64] | None,
 ) -> Named:
-    """Return the rope type that gives the same frequencies, and its parameters without the base.
-
-    Args:
-        rotation: The arguments of ggml.
-        freqs: The tensor rope_freqs.weight, which overrides the others.
-        long_factors: The tensor rope_factors_long.weight.
-        short_factors: The tensor rope_factors_short.weight.
-    """
+    """Return the rope type that gives the same frequencies, and its parameters without the base."""
     if freqs is None and (long_factors is not None or short_factors is not None):
         return _as_divisors(
             rotation, rotation.inv_freq(short_factors), rotation.inv_freq(long_factors)

@@ -17,11 +17,7 @@ class Metadata:
     """The keys of one file, those of its architecture without the architecture's name."""
 
     def __init__(self, file: GgufFile) -> None:
-        """Read the architecture.
-
-        Raises:
-            FileError: No general.architecture, or one that is not a string.
-        """
+        """Read the architecture."""
         self._file = file
         name = file.metadata.get("general.architecture")
         if not isinstance(name, str) or not name:
@@ -37,11 +33,7 @@ class Metadata:
         return self._file.metadata.get(self.key(name))
 
     def integer(self, name: str, *, least: int = 1) -> int | None:
-        """Return an integer; None without such a key.
-
-        Raises:
-            FileError: Another value, or one out of range.
-        """
+        """Return an integer; None without such a key."""
         value = self.get(name)
         if value is None:
             return None
@@ -50,11 +42,7 @@ class Metadata:
         return value
 
     def real(self, name: str, *, least: float = -LARGEST_REAL) -> float | None:
-        """Return a number; None without such a key.
-
-        Raises:
-            FileError: Another value, or one out of range.
-        """
+        """Return a number; None without such a key."""
         value = self.get(name)
         if value is None:
             return None
@@ -65,42 +53,26 @@ class Metadata:
         return float(value)
 
     def positive(self, name: str, default: float) -> float:
-        """Return a number above 0, or the default without such a key.
-
-        Raises:
-            FileError: Another value, or one out of range.
-        """
+        """Return a number above 0, or the default without such a key."""
         value = self.real(name, least=1 / LARGEST_REAL)
         return default if value is None else value
 
     def flag(self, name: str) -> bool | None:
-        """Return a boolean; None without such a key.
-
-        Raises:
-            FileError: Another value.
-        """
+        """Return a boolean; None without such a key."""
         value = self.get(name)
         if value is not None and not isinstance(value, bool):
             self._refuse(self.key(name), value, "a boolean")
         return value
 
     def text(self, name: str) -> str | None:
-        """Return a string; None without such a key.
-
-        Raises:
-            FileError: Another value.
-        """
+        """Return a string; None without such a key."""
         value = self.get(name)
         if value is not None and not isinstance(value, str):
             self._refuse(self.key(name), value, "a string")
         return value
 
     def integers(self, name: str) -> tuple[int, ...] | None:
-        """Return an array of integers or booleans; a single number is an array of one.
-
-        Raises:
-            FileError: Another value.
-        """
+        """Return an array of integers or booleans; a single number is an array of one."""
         value = self.get(name)
         if value is None:
             return None

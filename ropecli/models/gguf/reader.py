@@ -100,12 +100,7 @@ class GgufFile:
     data_offset: int  #: Bytes from the beginning of the file to the tensors' data.
 
     def tensor(self, name: str) -> NDArray[np.float64]:
-        """Read the elements of a small tensor.
-
-        Raises:
-            FileError: No such tensor, a large one, one of another type than F32, F16, BF16 and
-                F64, or data out of bounds.
-        """
+        """Read the elements of a small tensor."""
         info = self.tensors.get(name)
         if info is None:
             msg = f"{self.path}: has no tensor {name!r}"
@@ -127,12 +122,7 @@ class GgufFile:
 
 
 def read_gguf(path: Path) -> GgufFile:
-    """Read the header of a GGUF file.
-
-    Raises:
-        FileError: Not a GGUF file of version 2 or 3, one that is damaged, or one that goes beyond
-            a limit.
-    """
+    """Read the header of a GGUF file."""
     with regular_file(path, _WHAT) as fd:
         return _read_header(BoundedReader(path, fd))
 

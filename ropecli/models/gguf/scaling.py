@@ -28,11 +28,7 @@ class Scaling:
     assumed: list[str]
 
     def __init__(self, keys: Metadata, found: Architecture, blocks: Blocks) -> None:
-        """Read the values that all kinds of blocks share.
-
-        Raises:
-            FileError: A value that cannot be used.
-        """
+        """Read the values that all kinds of blocks share."""
         self._keys, self._facts, self._blocks = keys, found.facts, blocks
         self.assumed = []
         self.original = (
@@ -46,15 +42,7 @@ class Scaling:
             keys.refuse("rope.scaling.type", self._type, f"one of {', '.join(TYPES)}")
 
     def rotation(self, n_rot: int, key_length: int) -> Rotation:
-        """Return the arguments of ggml's rotation.
-
-        Args:
-            n_rot: Coordinates that are rotated.
-            key_length: Coordinates of a key as the loader counts them.
-
-        Raises:
-            FileError: A value that cannot be used.
-        """
+        """Return the arguments of ggml's rotation."""
         beta_fast = self._facts.get("beta_fast", _BETA_FAST)
         plain = Rotation(
             n_rot=n_rot,

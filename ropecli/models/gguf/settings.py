@@ -36,20 +36,12 @@ _SECTIONS = "rope.dimension_sections"
 
 
 def describe_gguf(path: Path) -> Description:
-    """Read a GGUF.
-
-    Raises:
-        FileError: A file that cannot be read, or a value in it that cannot be used.
-    """
+    """Read a GGUF."""
     return describe_gguf_file(read_gguf(path))
 
 
 def describe_gguf_file(file: GgufFile) -> Description:
-    """Describe a GGUF whose header has been read.
-
-    Raises:
-        FileError: A value in it that cannot be used.
-    """
+    """Describe a GGUF whose header has been read."""
     settings = gguf_settings(file)
     return Description(
         source=os.fspath(file.path),
@@ -65,9 +57,6 @@ def gguf_settings(file: GgufFile) -> tuple[Settings, ...]:
 
     LongRoPE's list goes by the context length with which llama.cpp is started. The geometry has
     the axis of each pair where ggml reads the sections of M-RoPE in its own way.
-
-    Raises:
-        FileError: A key or a tensor that is missing, or has a value that cannot be used.
     """
     keys = Metadata(file)
     name = keys.architecture
@@ -201,11 +190,7 @@ class Geometry:
 
 
 def _geometry(keys: Metadata, found: Architecture, blocks: Blocks) -> Geometry:
-    """Return the geometry of one kind of block.
-
-    Raises:
-        FileError: Lengths that are missing or don't fit together.
-    """
+    """Return the geometry of one kind of block."""
     trailing = found.facts.get("offset") == "trailing"
     length = _key_length(keys, sliding=blocks.sliding)
     head_dim = _mla_length(keys, sliding=blocks.sliding) if trailing else None
@@ -231,11 +216,7 @@ def _geometry(keys: Metadata, found: Architecture, blocks: Blocks) -> Geometry:
 
 
 def sections_of(keys: Metadata) -> tuple[int, ...]:
-    """Return rope.dimension_sections as four numbers; nothing without that key.
-
-    Raises:
-        FileError: Not two to four numbers of 0 or more.
-    """
+    """Return rope.dimension_sections as four numbers; nothing without that key."""
     sections = keys.integers(_SECTIONS)
     if sections is None:
         return ()

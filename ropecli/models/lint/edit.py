@@ -24,10 +24,6 @@ def edit(text: str, changes: Mapping[str, object]) -> str:
     """Return the text of a JSON object with other values.
 
     A new key takes the place of a removed one with the same value, in the same object.
-
-    Args:
-        text: Valid JSON without repeated keys at these paths.
-        changes: Values by dotted path; `...` removes a key.
     """
     removed = [path for path, value in changes.items() if value is ...]
     for path, value in changes.items():

@@ -53,16 +53,6 @@ def fix(
     A cure is certain where it changes no reading, such as the removal of a key that no stack
     reads, or where the file can mean one thing only, such as a misspelt key. Everything else in
     the file stays as it is written.
-
-    Args:
-        source: A config.json, or a folder that holds one.
-        findings: Those of `ropecli.lint`.
-        wanted: Ids of the rules whose findings are fixed.
-        output: Name of the copy; NAME.fixed.json beside the file by default.
-
-    Raises:
-        ArgumentError: Standard input or a GGUF, of which no copy is written.
-        FileError: A file that can't be read.
     """
     path = None if os.fspath(source) == STDIN else locate(source)
     if path is None or is_gguf(path):

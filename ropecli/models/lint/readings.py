@@ -39,14 +39,7 @@ def read_as(
     *,
     length: int | None = None,
 ) -> Model | str:
-    """Return the text model of a file as a stack reads it, or why that refuses it.
-
-    Args:
-        stack: As in `--as`.
-        raw: The keys of a config.json.
-        settings: In place of those that Transformers reads from the keys.
-        length: Positions in use.
-    """
+    """Return the text model of a file as a stack reads it, or why that refuses it."""
     try:
         described = Description(
             source="",
@@ -63,12 +56,7 @@ def read_as(
 
 
 def changed(raw: Mapping[str, Any], changes: Mapping[str, object]) -> dict[str, Any]:
-    """Return the keys of a file with other values.
-
-    Args:
-        raw: The keys; objects within stay as they are.
-        changes: Values by dotted path; `...` removes a key.
-    """
+    """Return the keys of a file with other values."""
     result = dict(raw)
     for path, value in changes.items():
         *outer, last = path.split(".")

@@ -80,11 +80,7 @@ class LintReport(Result, view="lint"):
 
 
 def lint_file(source: str, wanted: Container[str]) -> LintedFile:
-    """Return the findings of a source by some of the rules, with the places of its keys.
-
-    Raises:
-        FileError: As `lint`.
-    """
+    """Return the findings of a source by some of the rules, with the places of its keys."""
     findings = tuple(each for each in lint(source) if each.rule in wanted)
     path = None if source == STDIN else locate(source)
     places = {} if path is None or is_gguf(path) else key_places(path)
@@ -111,11 +107,7 @@ def lint(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Finding, .
 
 
 def lint_description(described: Description) -> tuple[Finding, ...]:
-    """Return the findings of a file that has been read.
-
-    Raises:
-        FileError: A GGUF file that cannot be read again, for its tensors.
-    """
+    """Return the findings of a file that has been read."""
     if described.format == "gguf":
         return _apply_rules(_gguf_subjects(Path(described.source)))
     return _apply_rules(_config_subjects(described.raw))

@@ -30,9 +30,5 @@ NATIVE = {"config.json": "transformers", "gguf": "llama.cpp"}
 
 
 def find_stack(name: str) -> Stack:
-    """Return the stack of a name.
-
-    Raises:
-        ArgumentError: No such stack.
-    """
+    """Return the stack of a name."""
     return STACKS[one_of("reading", name, STACKS)]

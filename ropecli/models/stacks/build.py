@@ -26,12 +26,7 @@ def build(
     scaling: Mapping[str, Any],
     sequence_length: int | None,
 ) -> Rotary:
-    """Build the rotation of a rope type; keys that the type does not have are left out.
-
-    Raises:
-        ArgumentError: A value that is missing or out of range.
-        ArgumentTypeError: A value of the wrong type.
-    """
+    """Build the rotation of a rope type; keys that the type does not have are left out."""
     if rope_type is None:
         msg = f"layer {settings.name} has no rotary position embedding"
         raise ArgumentError(msg)

@@ -29,9 +29,6 @@ def read(described: Description) -> tuple[Settings, ...]:
     A converter permutes the weights where layouts differ, so layouts are those of the config.json.
     Only the text model is converted; other parts, and models of which nobody knows how they are
     converted, are as Transformers reads them.
-
-    Raises:
-        ArgumentError: A model of Transformers that the converter does not have.
     """
     if described.format != "config.json":
         return described.settings

@@ -43,11 +43,7 @@ _TYPES = {
 
 
 def read(described: Description) -> tuple[Settings, ...]:
-    """Return what the model class reads from a file; mlx-lm runs its text only.
-
-    Raises:
-        ArgumentError: A file that mlx-lm refuses, or a class without a rotation.
-    """
+    """Return what the model class reads from a file; mlx-lm runs its text only."""
     if described.format != "config.json":
         msg = f"mlx-lm reads a config.json, got {described.format}"
         raise ArgumentError(msg)

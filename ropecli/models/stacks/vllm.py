@@ -37,11 +37,7 @@ Build = Callable[[dict[str, Any], "Settings", int | None], str]
 
 
 def read(described: Description) -> tuple[Settings, ...]:
-    """Return Transformers' settings of a file, with what vLLM reads and Transformers does not.
-
-    Raises:
-        ArgumentError: A model that vLLM no longer starts.
-    """
+    """Return Transformers' settings of a file, with what vLLM reads and Transformers does not."""
     if described.format != "config.json":
         return described.settings
     keys = {part.name: part.keys for part in parts(described.raw)}

@@ -31,18 +31,7 @@ if TYPE_CHECKING:
 def arguments(
     names: Iterable[str], request: Request, convention: Convention, rope: Rotary, context: int
 ) -> dict[str, Any]:
-    """Return NumPy arrays and numbers for the names of a call.
-
-    Args:
-        names: Names of `ROLES`.
-        request: What is to be rotated.
-        convention: How arrays are laid out.
-        rope: The encoding of tables that the implementation is given.
-        context: Rows of a cache.
-
-    Raises:
-        Unsupported: The convention cannot say this request.
-    """
+    """Return NumPy arrays and numbers for the names of a call."""
     made = {name: _argument(name, request, convention, rope, context) for name in names}
     if not {"positions", "places", "offset", "offsets", *TABLES} & made.keys() and consecutive(
         request
@@ -96,11 +85,7 @@ def _argument(
 
 
 def arrange(array: NDArray[Any], text: str) -> NDArray[Any]:
-    """Return an array (batch, heads, sequence, head_dim) in other axes, such as "b*s h d".
-
-    Raises:
-        Unsupported: An axis that is left out is longer than 1.
-    """
+    """Return an array (batch, heads, sequence, head_dim) in other axes, such as "b*s h d"."""
     axes = letters("axes", text)
     order = {letter for axis in axes for letter in axis}
     for letter, length in zip("bhsd", array.shape, strict=True):
@@ -128,11 +113,7 @@ def _in_order(array: NDArray[Any], names: str, axes: Sequence[tuple[str, ...]]) 
 
 
 def restore(name: str, array: NDArray[Any], text: str, like: NDArray[Any]) -> NDArray[Any]:
-    """Return a result in other axes as (batch, heads, sequence, head_dim): `arrange` undone.
-
-    Raises:
-        WrongResult: Not of the shape of the argument.
-    """
+    """Return a result in other axes as (batch, heads, sequence, head_dim): `arrange` undone."""
     lengths = dict(zip("bhsd", like.shape, strict=True))
     axes = letters("axes", text)
     order = [letter for axis in axes for letter in axis]
@@ -146,11 +127,7 @@ def restore(name: str, array: NDArray[Any], text: str, like: NDArray[Any]) -> ND
 
 
 def pack(request: Request, text: str) -> NDArray[Any]:
-    """Return q, k and k again, as values, stacked on the axis 3 of a text such as "b s 3 h d".
-
-    Raises:
-        Unsupported: k has other heads.
-    """
+    """Return q, k and k again, as values, stacked on the axis 3 of a text such as "b s 3 h d"."""
     if request.k is not None and request.k.shape != request.q.shape:
         msg = "it takes queries and keys of as many heads"
         raise Unsupported(msg)
@@ -159,11 +136,7 @@ def pack(request: Request, text: str) -> NDArray[Any]:
 
 
 def unpack(array: NDArray[Any], text: str) -> list[NDArray[Any]]:
-    """Return q and k of a stack, and v if it has it: `pack` undone.
-
-    Raises:
-        WrongResult: It has no such axis.
-    """
+    """Return q and k of a stack, and v if it has it: `pack` undone."""
     axis = _packed_axis(text)
     if array.ndim <= axis or array.shape[axis] < 2:
         msg = f"it returned shape {array.shape} for q, k and v stacked as {text}"
@@ -177,11 +150,7 @@ def _packed_axis(text: str) -> int:
 
 
 def consecutive(request: Request) -> int:
-    """Return the first position of a request whose positions are consecutive, alike for all.
-
-    Raises:
-        Unsupported: They are not.
-    """
+    """Return the first position of a request whose positions are consecutive, alike for all."""
     places = request.positions
     if request.own:
         if (places != places[:1]).any():
@@ -209,11 +178,7 @@ def _axes_dims(request: Request, head_dim: int) -> tuple[int, ...]:
 
 
 def _grid(request: Request) -> tuple[int, ...]:
-    """Return the sizes of a grid with all positions of a request.
-
-    Raises:
-        Unsupported: It has too many points, or a position is negative.
-    """
+    """Return the sizes of a grid with all positions of a request."""
     coordinates = _coordinates(request)
     sizes = tuple(int(n) + 1 for n in coordinates.reshape(-1, coordinates.shape[-1]).max(axis=0))
     if coordinates.min(initial=0) < 0 or math.prod(sizes) > MOST_POINTS:
@@ -223,11 +188,7 @@ def _grid(request: Request) -> tuple[int, ...]:
 
 
 def _places(request: Request) -> NDArray[np.int64]:
-    """Return the number of each position in the grid.
-
-    Raises:
-        Unsupported: Sequences have positions of their own, or there is no such grid.
-    """
+    """Return the number of each position in the grid."""
     if request.own:
         msg = "takes no separate positions for each sequence"
         raise Unsupported(msg)

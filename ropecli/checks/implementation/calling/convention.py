@@ -106,11 +106,7 @@ class Convention:
     framework: str = "numpy"
 
     def __post_init__(self) -> None:
-        """Validate.
-
-        Raises:
-            ArgumentError: Not an expression, unknown axes or words.
-        """
+        """Validate."""
         for name, value, allowed in (
             ("freqs", self.freqs, FREQS),
             ("tables", self.columns, COLUMNS),
@@ -196,11 +192,7 @@ def _quote(text: str) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _names_in(text: str) -> frozenset[str]:
-    """Return the names of an expression but those called, which may be named as an argument is.
-
-    Raises:
-        ArgumentError: Not a Python expression.
-    """
+    """Return the names of an expression but those called, which may be named as an argument is."""
     nodes = [*ast.walk(tree := parse_call(text))]
     called = [node.func for node in nodes if isinstance(node, ast.Call)]
     outermost: ast.AST = tree.body
@@ -214,11 +206,7 @@ def _names_in(text: str) -> frozenset[str]:
 
 
 def parse_call(text: str) -> ast.Expression:
-    """Parse an expression.
-
-    Raises:
-        ArgumentError: Not a Python expression.
-    """
+    """Parse an expression."""
     try:
         return ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError) as error:
@@ -236,11 +224,7 @@ def called_name(node: ast.Call) -> str:
 def letters(
     name: str, text: str, *, needed: str = "", known: str = "bhsd"
 ) -> tuple[tuple[str, ...], ...]:
-    """Return the letters of each axis: "b*s h d" becomes (("b", "s"), ("h",), ("d",)).
-
-    Raises:
-        ArgumentError: An unknown letter, one twice, or one that is needed left out.
-    """
+    """Return the letters of each axis: "b*s h d" becomes (("b", "s"), ("h",), ("d",))."""
     words = text.replace("tokens", "b*s").split()
     split = [word.split("*") for word in words if word != PACKED]
     axes = tuple(tuple(letter for letter in word if letter != "1") for word in split)

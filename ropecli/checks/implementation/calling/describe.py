@@ -34,15 +34,7 @@ _BASES = {"builtins", "torch", "abc", "typing", "equinox", "flax", "keras", "ten
 def describe(
     target: Any, name: str, other: Any = None, other_name: str = "", origin: str = ""
 ) -> Description:
-    """Describe an implementation; its signature may be unknown, as of a compiled function.
-
-    Args:
-        target: The function, class or object.
-        name: By which calls name it.
-        other: Second function, which rotates by the tables of the target.
-        other_name: By which calls name that.
-        origin: "module:name" or "file.py:name", where it was loaded by that.
-    """
+    """Describe an implementation; its signature may be unknown, as of a compiled function."""
     kind = "class" if inspect.isclass(target) else "instance"
     compiled = ("__wrapped__", "schema", "__nb_signature__")
     is_function = inspect.isroutine(target) or isinstance(target, functools.partial)
@@ -125,12 +117,7 @@ def _scripted_methods(target: Any) -> dict[str, tuple[Parameter, ...]]:
 
 
 def parameters(target: Any, *, configurations: bool = True) -> tuple[Parameter, ...] | None:
-    """Return the parameters of a callable; None if they are unknown.
-
-    Args:
-        target: Anything that can be called.
-        configurations: Describe the classes of annotations as well.
-    """
+    """Return the parameters of a callable; None if they are unknown."""
     try:
         signature = inspect.signature(target)
     except Exception:  # a signature may run foreign code

@@ -152,22 +152,8 @@ def discover(
 ) -> tuple[Convention, str]:
     """Find the convention by which an implementation takes vectors and rotates them.
 
-    Args:
-        engine: Runs it.
-        rope: The encoding of tables that it is given.
-        context: Rows of caches that it is given.
-        given: Fields of `Convention` that are known; they are not guessed.
-        init: Keyword arguments of its own.
-        axes: Coordinates of a position.
-        dtypes: Dtypes of the data; None: those of the framework.
-        place: Which of them the trials are made in.
-        most: Trials in the likeliest framework; each other one gets a tenth of the one before.
-
     Returns:
         The convention, and the dtype of the trials.
-
-    Raises:
-        NotCallable: None fits.
     """
     search = functools.partial(
         _search, engine, rope, context, given, init, axes=axes, dtypes=dtypes, place=place
@@ -366,16 +352,6 @@ def find_arrangements(
     Positions are one list for all sequences
     where that makes some rows right: those of each sequence are tried as well. Tables come in both
     kinds of axes, those of a batch and without, if each makes some rows right.
-
-    Args:
-        engine: Runs it.
-        found: The convention that `discover` found, which comes first.
-        rope: The encoding of tables that it is given.
-        context: Rows of caches that it is given.
-        given: Fields of `Convention` that are known.
-        init: Keyword arguments of its own.
-        axes: Coordinates of a position.
-        dtype: Dtype of the trials.
     """
     attempt = functools.cache(
         functools.partial(
@@ -588,19 +564,7 @@ def _try(
     dtype: str,
     twice: bool,
 ) -> Trial:
-    """Call it by a convention, and say how far it came.
-
-    Args:
-        engine: Runs it.
-        convention: How it is called.
-        rope: The encoding of tables that it is given.
-        context: Rows of caches that it is given.
-        batch: Sequences of the call.
-        heads: Heads of each.
-        axes: Coordinates of a position.
-        dtype: Dtype of the vectors.
-        twice: Whether other positions must give what belongs to them.
-    """
+    """Call it by a convention, and say how far it came."""
     order = {letter for axis in letters("axes", convention.axes_of_x) for letter in axis}
     length = min(LENGTH, context)
     shape = (batch if "b" in order else 1, heads if "h" in order else 1, length, rope.head_dim)
@@ -674,13 +638,6 @@ def _level(
     """Return how much results are like a rotation of one vector, and the share that is right.
 
     A wrong implementation is called as well, by the convention that makes most of it right.
-
-    Args:
-        got: (sequences, heads, length, head_dim).
-        x: (head_dim,), the vector.
-        places: (sequences, length), or with axes one axis more; each sequence counts up by 1.
-        rope: The encoding of tables that it was given.
-        convention: How it was called.
     """
     near = 1e-3 * np.abs(x).max()  # float32 keeps 1e-6, and half precision tables a few times 1e-4
     heads = got.reshape(-1, *got.shape[2:])
@@ -725,11 +682,6 @@ def _has_heads(got: NDArray[np.float64], x: NDArray[Any], one_head: NDArray[np.f
     """Return True if each head of a call is changed, and one as in a call with one head.
 
     One head that is wider has other frequencies, or is rotated in part.
-
-    Args:
-        got: (batch, heads, sequence, head_dim), results for heads in the last axis.
-        x: Of that shape, what was rotated.
-        one_head: (batch, 1, sequence, head_dim), the results of one head.
     """
     near = 1e-3 * np.abs(x).max()
     changed = np.abs(got - x).max(axis=(0, 2, 3)) > near

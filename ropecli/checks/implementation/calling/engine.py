@@ -67,17 +67,7 @@ class Engine:
         values: Mapping[str, Any] | None = None,
         origin: str = "",
     ) -> None:
-        """Take an implementation.
-
-        Args:
-            target: The function, class or object.
-            name: By which calls name it.
-            other: Second function, which rotates by the tables of the target.
-            other_name: By which calls name that.
-            device: Device of arrays, as their framework names it.
-            values: Further objects that calls name.
-            origin: The module or file, a colon and the name in it, if it was loaded by these.
-        """
+        """Take an implementation."""
         self._origin = origin
         self.deaths: list[Any] = []  #: Calls that ended its process, which is this one.
         self.target = target
@@ -90,11 +80,7 @@ class Engine:
         self._instances: dict[int, _Instance] = {}
 
     def frame(self, name: str) -> Numpy:
-        """Return the framework of that name.
-
-        Raises:
-            ArgumentError: It is not installed, or has no such device.
-        """
+        """Return the framework of that name."""
         if name not in self._frames:
             self._frames[name] = framework(name, self._device)
         return self._frames[name]
@@ -109,17 +95,7 @@ class Engine:
         return self.frame(name).dtypes
 
     def make(self, convention: Convention, rope: Rotary, context: int) -> int:
-        """Make an instance, and return the number by which calls name it.
-
-        Args:
-            convention: How it is called.
-            rope: The encoding of tables that it is given.
-            context: Rows of a cache that it is given.
-
-        Raises:
-            ImplementationError: Its constructor raised.
-            ArgumentError: A framework that is not here.
-        """
+        """Make an instance, and return the number by which calls name it."""
         frame = self.frame(convention.framework)
         number = 1 + max(self._instances, default=0)
         with translate_errors():
@@ -127,12 +103,7 @@ class Engine:
         return number
 
     def call(self, number: int, request: Request | ScaledRequest) -> Response:
-        """Call an instance.
-
-        Raises:
-            ImplementationError: It raised, or returned what cannot be judged.
-            Unsupported: Its convention cannot say this request.
-        """
+        """Call an instance."""
         return self._instances[number].call(request.whole())
 
     def announce(self, number: int, request: Request | ScaledRequest) -> None:
@@ -449,14 +420,7 @@ def _compile(tree: ast.Expression) -> Any:
 
 
 def lay_out(array: NDArray[Any], memory: str) -> NDArray[Any]:
-    """Return the values of an array in memory of another kind.
-
-    Args:
-        array: Any array.
-        memory: "contiguous"; "transposed", its last two leading axes exchanged; "sliced", the
-            middle third of longer rows; "strided", every other number of a row; or "offset", in
-            the middle of a buffer.
-    """
+    """Return the values of an array in memory of another kind."""
     if memory == "transposed":
         if array.ndim < 3:
             return array.copy(order="F")

@@ -24,14 +24,7 @@ class Executable:
     """A command whose placeholders are the paths of .npy files, or numbers."""
 
     def __init__(self, command: str) -> None:
-        """Parse the command.
-
-        Args:
-            command: Such as "./kernel {x} {positions} {out}": names of `ROLES`, out, and out_k.
-
-        Raises:
-            ArgumentError: No such placeholder, or no {out}.
-        """
+        """Parse the command."""
         try:
             self.words = shlex.split(command)
             parts = [list(string.Formatter().parse(word)) for word in self.words]

@@ -38,13 +38,7 @@ USUAL = ("x, positions", "x", "q, k, cos, sin", "x, cos, sin", "q, k, positions"
 
 
 def calls(description: Description, init: Mapping[str, Any], *, half: bool) -> Iterator[str]:
-    """Yield expressions that call it with all that its parameters may mean, likely ones first.
-
-    Args:
-        description: What it looks like.
-        init: Keyword arguments of its own.
-        half: Whether a flag for the layout is to say halves.
-    """
+    """Yield expressions that call it with all that its parameters may mean, likely ones first."""
     found = _of_two(description, init) if description.other else _of_one(description, init)
     flags = {"halves": str(half), "neighbours": str(not half)}
     seen: set[str] = set()

@@ -82,19 +82,6 @@ def find_convention(
     """Return how to call an implementation, what it looks like, and the dtypes of its data.
 
     There is a convention for each arrangement of axes that it accepts, the likeliest one first.
-
-    Args:
-        engine: Runs it.
-        form: One of `FORMS`, which says the call; None if it is to be found.
-        given: Fields of `Convention` that are not to be found.
-        init: Keyword arguments of its own, as a call has them.
-        rope: The encoding of tables that it is given.
-        context: Rows of caches that it is given.
-        axes: Coordinates of a position.
-        dtypes: Dtypes of the data; None: all of its framework, as far as it takes them.
-
-    Raises:
-        CallError: No convention fits.
     """
     try:
         description = engine.describe()
@@ -138,11 +125,7 @@ def find_convention(
 
 
 def _of_form(form: str, description: Description, init: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that a form says.
-
-    Raises:
-        ArgumentError: No such form, or a target that does not fit it.
-    """
+    """Return the fields that a form says."""
     name, is_class = description.name, description.kind == "class"
     words = [f"{key}={value!r}" for key, value in init.items()]
     made = f"{name}({', '.join(words)})"

@@ -42,12 +42,7 @@ def escape_unprintable(text: str) -> str:
 
 @contextlib.contextmanager
 def translate_errors() -> Iterator[None]:
-    """Run foreign code: its output goes to stderr, and its exceptions are translated.
-
-    Raises:
-        ImplementationError: It raised.
-        Unsupported: Its form cannot be called this way.
-    """
+    """Run foreign code: its output goes to stderr, and its exceptions are translated."""
     try:
         with (
             contextlib.redirect_stdout(sys.stderr),

@@ -59,16 +59,7 @@ class Numpy:
     ) -> tuple[Sequence[Any], str | None]:
         """Return the gradients of arrays, given those of the results of a call.
 
-        Args:
-            call: Takes the arrays, and returns as many results or fewer.
-            given: The framework's arrays.
-            gradients: One for each result.
-
         With them goes what a reader should know of them, or None.
-
-        Raises:
-            Unsupported: The framework, or the result, has no gradients.
-            WrongResult: A gradient can't be differentiated, and not because it isn't meant to be.
         """
         msg = "its framework has no gradients"
         raise Unsupported(msg)
@@ -302,16 +293,7 @@ FRAMEWORKS: dict[str, Callable[[str | None], Numpy]] = {
 
 
 def framework(name: str, device: str | None = None) -> Numpy:
-    """Return the framework of that name.
-
-    Args:
-        name: One of `FRAMEWORKS`.
-        device: Device, as the framework names it, such as "cuda:0"; the CPU or JAX's first one by
-            default.
-
-    Raises:
-        ArgumentError: No such framework or device, or one that is not installed.
-    """
+    """Return the framework of that name."""
     return FRAMEWORKS[one_of("framework", name, FRAMEWORKS)](device)
 
 

@@ -52,12 +52,7 @@ class CalledInstance(Instance):
         self._convention = convention
 
     def request(self, request: Request | ScaledRequest) -> Response:
-        """Make a call of any kind.
-
-        Raises:
-            ImplementationError: It raised, or returned what cannot be judged.
-            Unsupported: Its convention cannot say this request.
-        """
+        """Make a call of any kind."""
         if request.own and not self._owner.takes_own_positions(self._convention):
             raise Unsupported(ONE_LIST)
         return self._owner.engine.call(self._number, request)

@@ -28,11 +28,7 @@ SILENT = 4  #: Of ONNX Runtime: only fatal errors are logged, and all others are
 
 
 def load_kernel(path: str) -> Any:
-    """Return what a file computes, as a function or module.
-
-    Raises:
-        FileError: No such file, a library that is not installed, or contents of another kind.
-    """
+    """Return what a file computes, as a function or module."""
     if not Path(path).is_file():
         msg = f"cannot read {path}: no such file"
         raise FileError(msg)
@@ -80,11 +76,7 @@ class OnnxFunction:
     """A model of ONNX, called by the names of its inputs in their order."""
 
     def __init__(self, path: str) -> None:
-        """Load it.
-
-        Raises:
-            Exception: Whatever ONNX Runtime raises for a file that it does not take.
-        """
+        """Load it."""
         import onnxruntime
 
         options = onnxruntime.SessionOptions()

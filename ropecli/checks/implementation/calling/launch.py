@@ -55,11 +55,7 @@ class Worker(Protocol):
 
 
 def start_worker() -> Worker:
-    """Start a worker process.
-
-    Raises:
-        OSError: No process or pipe can be made.
-    """
+    """Start a worker process."""
     global _forker  # noqa: PLW0603 - one for each process
     if not sys.platform.startswith("linux"):
         return _Started()

@@ -16,10 +16,6 @@ def likely_first(
     """Yield one of each of the choices, by the sum of their ranks.
 
     Combinations of one sum come in the order of `itertools.product`.
-
-    Args:
-        choices: What to choose from, likely ones first.
-        fits: Says of the first few of a combination if any that begins with them will do.
     """
     if all(choices):
         for total in range(_largest_sum(choices) + 1):

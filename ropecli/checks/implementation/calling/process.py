@@ -76,15 +76,7 @@ class IsolatedEngine:
         seconds_left: Callable[[], float] = lambda: math.inf,
         echo: Callable[[str], None] | None = None,
     ) -> None:
-        """Take a source; the process starts when it is first needed.
-
-        Args:
-            source: Where the implementation is.
-            timeout: Seconds for one call.
-            memory: GB that the process may use; None: half of the machine's.
-            seconds_left: Returns what is left of the budget.
-            echo: Takes each line that the process prints, with control characters escaped.
-        """
+        """Take a source; the process starts when it is first needed."""
         self.deaths: list[Died] = []  #: Calls that ended a process.
         self.notes: list[str] = []  #: What a reader should know of how it ran.
         self._source = source
@@ -108,13 +100,7 @@ class IsolatedEngine:
         self._renewals = 0
 
     def load(self) -> None:
-        """Start a process that has the implementation, unless there is one.
-
-        Raises:
-            ImplementationError: The implementation can't be loaded.
-            Died: The process crashed, exited or hung.
-            Unsupported: Too many have died, and no further one is started.
-        """
+        """Start a process that has the implementation, unless there is one."""
         if self._process is not None:
             return
         if self._not_loaded is not None:
@@ -169,12 +155,7 @@ class IsolatedEngine:
         return number
 
     def call(self, number: int, request: Request | ScaledRequest) -> Response:
-        """As `Engine.call`.
-
-        Raises:
-            Died: The process crashed, exited, or took longer than the timeout.
-            OutOfTime: The budget was spent before it returned.
-        """
+        """As `Engine.call`."""
         kind = request.kind
         way = (self._recipes[number][0].call, kind)
         hung = self._searching and way in self._hung
@@ -384,11 +365,7 @@ class _Process:
         self._requests.put(request)
 
     def get(self, seconds: float) -> _Outcome:
-        """Return the outcome of the first request that has not got its own yet.
-
-        Raises:
-            _Ended: There is none.
-        """
+        """Return the outcome of the first request that has not got its own yet."""
         end = time.monotonic() + seconds
         while True:
             left = end - time.monotonic()

@@ -34,16 +34,7 @@ class Clock:
     """The time that a run may take, and what it does now."""
 
     def __init__(self, budget: float | None, report: Callable[[str], None] | None) -> None:
-        """Begin.
-
-        Args:
-            budget: Seconds; None for as many as it takes.
-            report: Takes a line that says what is being done.
-
-        Raises:
-            ArgumentError: A budget that is not finite and above 0.
-            ArgumentTypeError: One that is not a number.
-        """
+        """Begin."""
         self.budget = math.inf if budget is None else positive("budget", budget)
         self._end = time.monotonic() + self.budget
         self._report = report
@@ -64,11 +55,7 @@ class Clock:
         self._end = math.inf
 
     def before_call(self) -> None:
-        """Count a call, and report what is being done.
-
-        Raises:
-            OutOfTime: The budget is spent.
-        """
+        """Count a call, and report what is being done."""
         self._calls += 1
         now = time.monotonic()
         if self._report is not None and now >= self._next:
@@ -102,12 +89,7 @@ class TimedEngine:
         return self._engine.make(convention, rope, context)
 
     def call(self, number: int, request: Request | ScaledRequest) -> Response:
-        """As `Engine.call`.
-
-        Raises:
-            Died: It ended its process, or ran out of memory in a small call.
-            OutOfTime: The budget is spent.
-        """
+        """As `Engine.call`."""
         self._clock.before_call()
         try:
             return self._engine.call(number, request)

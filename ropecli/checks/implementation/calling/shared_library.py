@@ -30,11 +30,7 @@ class SharedFunction:
     """A symbol of a library, called with NumPy arrays."""
 
     def __init__(self, path: str, symbol: str) -> None:
-        """Load it.
-
-        Raises:
-            FileError: No such library or symbol, or a name that does not say its type.
-        """
+        """Load it."""
         ending = next((end for end in TYPES if symbol.endswith(end)), None)
         if ending is None:
             msg = (
@@ -56,12 +52,7 @@ class SharedFunction:
         )
 
     def __call__(self, x: NDArray[Any], positions: NDArray[Any]) -> NDArray[Any]:
-        """Rotate x (batch, heads, length, head_dim) by positions (length,) or (batch, length).
-
-        Raises:
-            TypeError: x is of another dtype.
-            ValueError: It refused the call.
-        """
+        """Rotate x (batch, heads, length, head_dim) by positions (length,) or (batch, length)."""
         if x.dtype != DTYPES[self.dtype]:
             msg = f"it takes {self.dtype}, not {x.dtype.name}"
             raise TypeError(msg)

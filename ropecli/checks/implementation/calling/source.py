@@ -31,11 +31,7 @@ class Source(Protocol):
     """Something that makes an engine, in this process or in one that unpickled it."""
 
     def engine(self) -> Engine:
-        """Return the engine.
-
-        Raises:
-            FileError: It can't be loaded.
-        """
+        """Return the engine."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,11 +95,7 @@ class Here:
         )
 
     def pickled(self) -> Pickled:
-        """Return it for another process.
-
-        Raises:
-            Exception: Whatever its parts raise when they are pickled.
-        """
+        """Return it for another process."""
         import cloudpickle
 
         by_value = []
@@ -125,11 +117,7 @@ class Pickled:
     data: bytes
 
     def engine(self) -> Engine:
-        """Unpickle it.
-
-        Raises:
-            ImplementationError: It raised.
-        """
+        """Unpickle it."""
         with translate_errors():
             here: Here = pickle.loads(self.data)
         return here.engine()
@@ -142,13 +130,7 @@ def source_of(
     values: Mapping[str, Any],
     device: str | None,
 ) -> Source:
-    """Return where an implementation is.
-
-    Raises:
-        ArgumentError: Neither a target nor a command, or both; a name and an object, or a name
-            with objects for its init; or a name in a worker, whose module would be imported again
-            and again.
-    """
+    """Return where an implementation is."""
     if (target is None) == (command is None):
         msg = (
             "either a target or a command must be given, got " + ("both", "neither")[target is None]
@@ -189,11 +171,6 @@ def engine_of(
 
     Yields:
         The engine, and what a reader should know of how it ran, which may grow.
-
-    Raises:
-        ArgumentError: A timeout or memory that is not finite and above 0.
-        ArgumentTypeError: One that is not a number.
-        OutOfTime: The budget is spent.
     """
     timeout = positive("timeout", timeout)
     memory = None if memory is None else positive("memory", memory)

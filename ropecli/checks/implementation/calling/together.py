@@ -46,10 +46,6 @@ def call_together(one: Call, other: Call) -> Unlike | None:
     The first call is stopped after operations that may write into memory, and the other one is
     made by another thread before it goes on. Then both are made by two threads without a pause,
     which shows code that is not Python's.
-
-    Raises:
-        Unsupported: It cannot be called from another thread.
-        ImplementationError: Both calls wait for each other for ever.
     """
     both = _Compared((one(), other()))
     thread = _Thread()
@@ -108,11 +104,7 @@ class _Thread:
         self._calls.put(call)
 
     def finish(self, seconds: float = HANGS) -> tuple[Any, str | None]:
-        """Return the result of a call, or what it raised.
-
-        Raises:
-            queue.Empty: It takes longer.
-        """
+        """Return the result of a call, or what it raised."""
         result = self._results.get(timeout=seconds)
         self._waiting -= 1
         return result

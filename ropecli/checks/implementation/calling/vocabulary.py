@@ -118,13 +118,7 @@ NUMBERS = (
 
 
 def roles(name: str, place: int, annotation: str = "") -> tuple[str, ...]:
-    """Return what a parameter may mean, most likely first: names of roles, or of tuples of them.
-
-    Args:
-        name: Its name.
-        place: Its place, from 0.
-        annotation: Its annotation, as text.
-    """
+    """Return what a parameter may mean, most likely first: names of roles, or of tuples of them."""
     if annotation == ROLE:
         return (name,)
     word = name.lower().strip("_")

@@ -46,11 +46,7 @@ WATCHED = (builtins, json, math, np, np.linalg, pickle)
 
 
 def main(lifeline: int) -> None:
-    """Serve one parent, over stdin and stdout, until it closes them.
-
-    Args:
-        lifeline: End of a pipe that the parent holds open as long as it lives.
-    """
+    """Serve one parent, over stdin and stdout, until it closes them."""
     requests = os.fdopen(_move_out_of_reach(os.dup(0)), "rb")
     answers = os.fdopen(_move_out_of_reach(os.dup(1)), "wb")
     _end_with_parent(_move_out_of_reach(lifeline))

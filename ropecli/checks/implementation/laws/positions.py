@@ -165,13 +165,7 @@ def edge_positions(context: int) -> list[int]:
 
 
 def refusal(subject: Subject, error: ImplementationError, dtype: str) -> Outcome:
-    """Return the outcome of a refusal within the context: a failure if the context was given.
-
-    Args:
-        subject: The implementation.
-        error: Its error; a wrong result is not a refusal.
-        dtype: Dtype of the data; any but the first may be refused.
-    """
+    """Return the outcome of a refusal within the context: a failure if the context was given."""
     if isinstance(error, WrongResult) or (dtype == subject.dtype and subject.context_given):
         return call_failure(error, dtype)
     what = f"positions up to {subject.context - 1:,}" if dtype == subject.dtype else f"{dtype} data"

@@ -111,15 +111,6 @@ def _state(
 def blame(rows: Table, wrong: Mask) -> Blame | None:
     """Say which rows are wrong, if one statement is true of them and of no other row.
 
-    Args:
-        rows: Attributes of each row that was judged, each (rows,), those of its call: `batch`,
-            `heads`, `key_heads`, `length`, `rows`, `axes`, `dtype`, `memory`, `mode`, `positions`,
-            `tables`;
-            and its own: `array`, `sequence`, `head`, `row`, `position` and `flat`, its index in the
-            call; `segment`, the packed sequence that it is in, and `into`, its index in that.
-            Any of them may be missing.
-        wrong: Which rows are wrong, (rows,).
-
     Returns:
         The rows, such as "heads from the 9th on"; "some of" those where wrong rows are but a good
         share; None if nothing simple fits.

@@ -128,11 +128,7 @@ class Survey:
         return self.make_all([call])[0]
 
     def make_all(self, calls: Sequence[Call]) -> list[bool]:
-        """Make calls, of which the next ones run while one is judged; return as `make`.
-
-        Raises:
-            OutOfTime: The budget is spent; with the failure of calls before, if there is one.
-        """
+        """Make calls, of which the next ones run while one is judged; return as `make`."""
         try:
             return self._make_all(calls)
         except OutOfTime as error:
@@ -272,11 +268,7 @@ class Survey:
         return f"refuses {said}: {self.refusals[0]}"
 
     def outcome(self, *, with_others: bool = False) -> Outcome:
-        """Return the verdict on all calls together.
-
-        Args:
-            with_others: Name what is wrong by the calls of other such surveys as well.
-        """
+        """Return the verdict on all calls together."""
         note, seen = None, self._seen
         explains: Explains = ""
         if with_others:

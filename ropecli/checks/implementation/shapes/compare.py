@@ -38,14 +38,7 @@ class Comparison:
     first: tuple[tuple[int, int, int, int], float, float] | None = None
 
     def add(self, index: tuple[slice, slice, slice], got: Array, rows: Array, tol: Array) -> None:
-        """Compare a block.
-
-        Args:
-            index: Its sequences, heads and rows.
-            got: (sequences, heads, rows, head_dim).
-            rows: Expected rows, (sequences or 1, 1, rows, head_dim).
-            tol: Tolerance of each number, as rows.
-        """
+        """Compare a block."""
         error = np.abs(got - rows)
         ratio = error / tol
         if ratio.max() <= min(1.0, self.ratio):
@@ -73,16 +66,7 @@ class Comparison:
 def compare(
     oracles: Sequence[Oracle], call: Call, base: Array, scales: Array, result: NDArray[Any]
 ) -> Comparison:
-    """Compare the rows of a result.
-
-    Args:
-        oracles: The rotation of each sequence, or one for all; empty where rows must not change.
-        call: The call.
-        base: The vectors that were rotated, (rows, head_dim), before they were scaled; more rows
-            than these have them once more.
-        scales: (batch, heads), by which those of each head were multiplied.
-        result: (batch, heads, length, head_dim).
-    """
+    """Compare the rows of a result."""
     found = Comparison(wrong=np.zeros(result.shape[:3], dtype=bool))
     for sequences, rows in _blocks(call):
         places = call.positions[sequences, rows] if call.own else call.positions[None, rows]

@@ -32,12 +32,6 @@ def cover(
     Each case begins with a pair that has not met yet, and takes for every other factor the value
     that adds most new pairs. The first value of a factor is the plain one. What decides which
     values of others fit must be the first factor.
-
-    Args:
-        factors: Values of each factor.
-        *limits: Whether a case may be made, the strictest limit first: a pair that fits no case
-            of one waits for the next.
-        first: Cases that are made anyway.
     """
     names = list(factors)
     seeds = [

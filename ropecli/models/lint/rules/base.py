@@ -146,11 +146,6 @@ def base_holds_less(entry: Entry) -> Iterator[Hit]:
 def _held(table: Table, still: int, last: int) -> int | None:
     """Return the distances from 0 before the first with a negative sum of cosines.
 
-    Args:
-        table: The frequencies.
-        still: Pairs of coordinates that nothing rotates, each with a cosine of 1.
-        last: Last distance to try.
-
     Returns:
         None where no distance has one, or none within `_MOST_COSINES`.
     """
