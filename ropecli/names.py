@@ -44,8 +44,9 @@ def one_of(name: str, value: object, allowed: Collection[str]) -> str:
     """The value, one of the names that are allowed."""
     if isinstance(value, str) and value in allowed:
         return value
-    msg = f"{name} must be {either(allowed)}, got {quote(value)}{meant(value, allowed)}"
-    raise ArgumentError(msg)
+    raise ArgumentError(
+        f"{name} must be {either(allowed)}, got {quote(value)}{meant(value, allowed)}"
+    )
 
 
 def either(allowed: Collection[str]) -> str:

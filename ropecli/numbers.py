@@ -15,8 +15,7 @@ LARGEST_DIM = 2**20  #: A thousand times any model's; more is a mistake, and wou
 def integer(name: str, value: object) -> int:
     """The value as an int."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        msg = f"{name} must be an integer, got {quote(value)}"
-        raise ArgumentTypeError(msg)
+        raise ArgumentTypeError(f"{name} must be an integer, got {quote(value)}")
     return int(value)
 
 
@@ -24,8 +23,7 @@ def at_least(name: str, value: object, least: int) -> int:
     """The value as an int from `least` on."""
     result = integer(name, value)
     if result < least:
-        msg = f"{name} must be at least {least}, got {result}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"{name} must be at least {least}, got {result}")
     return result
 
 
@@ -35,8 +33,7 @@ def between(name: str, value: object, least: int, most: int) -> int:
     if not least <= result <= most:
         power = most.bit_length() - 1
         limit = f"2^{power}" if power > 30 and most == 2**power else f"{most:,}"
-        msg = f"{name} must be from {least} to {limit}, got {quote(result)}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"{name} must be from {least} to {limit}, got {quote(result)}")
     return result
 
 
@@ -44,26 +41,22 @@ def even(name: str, value: object) -> int:
     """The value as an even int from 2 to LARGEST_DIM."""
     dim = integer(name, value)
     if dim < 2 or dim % 2:
-        msg = f"{name} must be an even number of at least 2, got {dim}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"{name} must be an even number of at least 2, got {dim}")
     if dim > LARGEST_DIM:
-        msg = f"{name} must be at most {LARGEST_DIM:,}, got {dim:,}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"{name} must be at most {LARGEST_DIM:,}, got {dim:,}")
     return dim
 
 
 def number(name: str, value: object) -> float:
     """The value as a finite float."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        msg = f"{name} must be a number, got {quote(value)}"
-        raise ArgumentTypeError(msg)
+        raise ArgumentTypeError(f"{name} must be a number, got {quote(value)}")
     try:
         result = float(value)
     except OverflowError:  # an integer beyond every float
         result = math.inf
     if not math.isfinite(result):
-        msg = f"{name} must be finite, got {result:g}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"{name} must be finite, got {result:g}")
     return result
 
 
@@ -74,8 +67,7 @@ def positive(name: str, value: object) -> float:
     except ArgumentError:
         result = math.nan
     if not result > 0:
-        msg = f"{name} must be finite and above 0, got {_as_float(value)}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"{name} must be finite and above 0, got {_as_float(value)}")
     return result
 
 
@@ -86,8 +78,7 @@ def not_negative(name: str, value: object) -> float:
     except ArgumentError:
         result = math.nan
     if not result >= 0:
-        msg = f"{name} must be finite and at least 0, got {_as_float(value)}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"{name} must be finite and at least 0, got {_as_float(value)}")
     return result
 
 
@@ -108,18 +99,17 @@ def increasing(low_name: str, low: object, high_name: str, high: object) -> tupl
     """Two positive numbers, the first below the second."""
     small, large = positive(low_name, low), positive(high_name, high)
     if small >= large:
-        msg = f"{low_name} must be below {high_name}, got {small:g} and {large:g}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"{low_name} must be below {high_name}, got {small:g} and {large:g}")
     return small, large
 
 
 def stretched_base(base: float, stretch: float, dim: int) -> float:
     """base * stretch^(d/(d-2)): the slowest of d/2 pairs is then divided by the stretch."""
     if dim < 4:
-        msg = f"rotary dim must be at least 4 for a stretched base, got {dim}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"rotary dim must be at least 4 for a stretched base, got {dim}")
     try:
         return positive("stretched base", base * stretch ** (dim / (dim - 2)))
     except OverflowError:
-        msg = f"stretched base must be finite, got {base:g} * {stretch:g}^({dim}/{dim - 2})"
-        raise ArgumentError(msg) from None
+        raise ArgumentError(
+            f"stretched base must be finite, got {base:g} * {stretch:g}^({dim}/{dim - 2})"
+        ) from None

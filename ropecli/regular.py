@@ -31,11 +31,9 @@ def open_regular(path: Path, what: str = "a file") -> int:
     except (OSError, ValueError) as error:
         # Python's own words for a NUL in a name differ from version to version.
         reason = error.strerror if isinstance(error, OSError) else "a name can't hold a NUL"
-        msg = f"cannot read {path}: {reason}"
-        raise FileError(msg) from None
+        raise FileError(f"cannot read {path}: {reason}") from None
     found = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
-    msg = f"{path} is {found}; expected {what}"
-    raise FileError(msg)
+    raise FileError(f"{path} is {found}; expected {what}")
 
 
 @contextlib.contextmanager
@@ -74,11 +72,9 @@ def _translate_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        msg = f"cannot read {path}: {error.strerror}"
-        raise FileError(msg) from None
+        raise FileError(f"cannot read {path}: {error.strerror}") from None
 
 
 def _check_any(path: Path, count: int) -> None:
     if not count:
-        msg = f"{path} became shorter while it was being read"
-        raise FileError(msg)
+        raise FileError(f"{path} became shorter while it was being read")

@@ -143,11 +143,10 @@ def assert_within(what: str, *, got: ArrayLike, expected: ArrayLike, tolerance: 
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(bad, np.nan_to_num(error / allowed, nan=np.inf), -1.0)
     worst = np.unravel_index(int(share.argmax()), g.shape)
-    msg = (
+    raise AssertionError(
         f"{what}{list(map(int, worst)) if worst else ''}: got {g[worst]!r}, "
         f"expected {e[worst]!r}, off by {error[worst]:.3g}, allowed {allowed[worst]:.3g}"
     )
-    raise AssertionError(msg)
 
 
 def assert_within_ulps(what: str, *, got: ArrayLike, expected: ArrayLike, ulps: float) -> None:
@@ -168,11 +167,10 @@ def assert_same_bits(what: str, *, got: NDArray[Any], expected: NDArray[Any]) ->
     differ = np.flatnonzero((a != b).any(axis=1))
     if len(differ):
         first = np.unravel_index(int(differ[0]), got.shape)
-        msg = (
+        raise AssertionError(
             f"{what}: {len(differ)} of {got.size} elements differ, first {list(map(int, first))}: "
             f"got {got[first]!r}, expected {expected[first]!r}"
         )
-        raise AssertionError(msg)
 
 
 def run_cli(

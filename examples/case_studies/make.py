@@ -81,8 +81,7 @@ def output(command: str, folder: Path) -> str:
     finally:
         os.chdir(here)
     if code not in {0, 1} or not stdout.getvalue():
-        msg = f"ropecli {command} ended with {code}: {stderr.getvalue()}"
-        raise RuntimeError(msg)
+        raise RuntimeError(f"ropecli {command} ended with {code}: {stderr.getvalue()}")
     page = re.sub(r"[\d.]+ s\)", "... s)", stdout.getvalue()).rstrip()
     status = f"\n$ echo $?\n{code}" if code else ""
     return f"```text\n$ ropecli {command}\n{page}{status}\n```"

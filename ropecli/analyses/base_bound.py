@@ -165,8 +165,9 @@ def base_bound(
         context_length = between("context length", context_length, 1, LONGEST)
     last = max(between("positions", positions, 1, LONGEST), context_length or 0)
     if rope.grows:
-        msg = "the sum of cosines is for rotations, and xPos changes lengths with position"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            "the sum of cosines is for rotations, and xPos changes lengths with position"
+        )
     table = _with_still(rope)
     found = int(_first_negative(table[None], last)[0])
     end = last if found < 0 else min(last, max(context_length or 0, BEYOND * found))
@@ -221,13 +222,13 @@ def base_scan(
 
     proven = _proven_above(context, table)
     if high is None and proven is None:
-        msg = f"high must be given where no base is proven to hold, as with rotary dim {rotated}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"high must be given where no base is proven to hold, as with rotary dim {rotated}"
+        )
     last = positive("high", max(proven or 0.0, 2.0) if high is None else high)
     first = positive("low", min(float(context), last / 2) if low is None else low)
     if first >= last:
-        msg = f"low must be below high, got {first:g} and {last:g}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"low must be below high, got {first:g} and {last:g}")
     tried = np.geomspace(first, last, count)
     found = np.empty(count, np.int64)
     most = max(1, TABLES // dim)

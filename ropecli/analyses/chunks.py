@@ -95,14 +95,14 @@ def chunks(
         _norms(rope, each, value, axes) for each, value in (("q", q), ("k", k))
     )
     if len(q_norms) != len(k_norms):
-        msg = f"q and k must have as many layers, got {len(q_norms)} and {len(k_norms)}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"q and k must have as many layers, got {len(q_norms)} and {len(k_norms)}"
+        )
     if q_norms.shape[1] % k_norms.shape[1]:
-        msg = (
+        raise ArgumentError(
             f"heads of q must be a multiple of those of k, got {q_norms.shape[1]} "
             f"and {k_norms.shape[1]}"
         )
-        raise ArgumentError(msg)
     return Chunks(
         rope=rope,
         q_norms=q_norms,
@@ -119,11 +119,11 @@ def _norms(
     """Return the mean lengths, (layers, heads, pairs), and the number of tokens."""
     array = as_array(name, value)
     if array.dtype.kind not in "iuf" and dtype_name(array.dtype) is None:
-        msg = f"{name} must hold real numbers, got {array.dtype}"
-        raise ArgumentTypeError(msg)
+        raise ArgumentTypeError(f"{name} must hold real numbers, got {array.dtype}")
     if array.ndim < 2 or array.shape[-1] != rope.head_dim or not array.size:
-        msg = f"{name} must have shape (..., tokens, {rope.head_dim}), got {array.shape}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"{name} must have shape (..., tokens, {rope.head_dim}), got {array.shape}"
+        )
     outer, tokens = array.shape[:-2], array.shape[-2]
     means = np.empty((*outer, rope.rotary_dim // 2))
     for index in np.ndindex(outer):
@@ -131,19 +131,18 @@ def _norms(
     if not np.isfinite(means).all():
         where = tuple(map(int, np.argwhere(~np.isfinite(means))[0][:-1]))
         place = f" in {where}" if where else ""
-        msg = f"{name} must be finite, and is not{place}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"{name} must be finite, and is not{place}")
     for axis in average:
         if not -array.ndim <= axis < array.ndim or axis % array.ndim >= len(outer):
-            msg = f"average must name axes before the last two of shape {array.shape}, got {axis}"
-            raise ArgumentError(msg)
+            raise ArgumentError(
+                f"average must name axes before the last two of shape {array.shape}, got {axis}"
+            )
     means = means.mean(axis=tuple({axis % array.ndim for axis in average}))
     if means.ndim > len(AXES) - 1:
-        msg = (
+        raise ArgumentError(
             f"{name} must have the axes ({', '.join(AXES)}) at most, got shape {array.shape}; "
             "average over the others"
         )
-        raise ArgumentError(msg)
     return means.reshape((1, 1, *means.shape)[-3:]), tokens
 
 

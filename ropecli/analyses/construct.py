@@ -99,17 +99,16 @@ def construct(
     check_rope(rope)
     length = between("context_length", context_length, 1, LONGEST)
     if positive("epsilon", epsilon) >= 1:
-        msg = f"epsilon must be below 1, got {epsilon:g}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"epsilon must be below 1, got {epsilon:g}")
     if rope.grows:
-        msg = "the construction is for rotations, and xPos changes lengths with position"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            "the construction is for rotations, and xPos changes lengths with position"
+        )
     if distances is None:
         distances = sorted({0, min(1, length - 1), length // 2})
     chosen = dict.fromkeys(between("distance", each, 0, length - 1) for each in distances)
     if not chosen or (pairs is not None and not len(pairs)):
-        msg = f"{'pairs' if chosen else 'distances'} must not be empty"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"{'pairs' if chosen else 'distances'} must not be empty")
     direction = _direction(rope, psi, pairs)
     losses = _losses(rope, direction, length)
     theta = np.abs(rope.inv_freq)
@@ -129,8 +128,7 @@ def construct(
 def _direction(rope: Rotary, psi: Any, pairs: Sequence[int] | None) -> NDArray[np.float64]:
     """Return psi with a length of 1, (head_dim,)."""
     if psi is not None and pairs is not None:
-        msg = "psi and pairs both say where the vectors lie: give one of them"
-        raise ArgumentError(msg)
+        raise ArgumentError("psi and pairs both say where the vectors lie: give one of them")
     if psi is None:
         count = rope.rotary_dim // 2
         if pairs is None:
@@ -143,8 +141,7 @@ def _direction(rope: Rotary, psi: Any, pairs: Sequence[int] | None) -> NDArray[n
         vector = head_vector("psi", psi, rope.head_dim)
     largest = np.abs(vector).max()
     if not largest:
-        msg = "psi must not be 0"
-        raise ArgumentError(msg)
+        raise ArgumentError("psi must not be 0")
     vector = vector / largest  # its square is neither 0 nor infinite
     unit: NDArray[np.float64] = vector / np.linalg.norm(vector)
     return unit

@@ -147,20 +147,18 @@ def decay(
     check_rope(rope)
     distances = _distances(start, max_distance, step)
     if reduce not in REDUCTIONS:
-        msg = f"reduce must be mean or sum, got {reduce!r}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"reduce must be mean or sum, got {reduce!r}")
     if (q is None) != (k is None):
-        msg = f"q and k belong together, got only {'q' if k is None else 'k'}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"q and k belong together, got only {'q' if k is None else 'k'}")
     if rope.grows:
-        msg = "the bound of Eq. 37 is for rotations, and xPos changes lengths with position"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            "the bound of Eq. 37 is for rotations, and xPos changes lengths with position"
+        )
     if contributions and len(distances) * (rope.rotary_dim // 2) > MOST_CONTRIBUTIONS:
-        msg = (
+        raise ArgumentError(
             f"at most {MOST_CONTRIBUTIONS:,} contributions, got {len(distances):,} distances of "
             f"{rope.rotary_dim // 2:,} pairs; take a larger step"
         )
-        raise ArgumentError(msg)
     finer = None
     if step > 1 and max_distance - start <= FURTHEST_SUMMARY:
         finer = decay(rope, max_distance=max_distance, start=start, reduce=reduce, q=q, k=k)
@@ -187,8 +185,9 @@ def decay(
         square = rope.attention_factor**2
         max_bound = square * steps.max() * total + abs(rest)
     if not np.isfinite(max_bound).all():
-        msg = "q and k are too large: the bound of their products passes float64's 1.8e308"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            "q and k are too large: the bound of their products passes float64's 1.8e308"
+        )
     return Decay(
         rope=rope,
         name=name,
@@ -252,14 +251,14 @@ def _distances(start: float, stop: float, step: float) -> NDArray[np.float64]:
     start, stop = not_negative("start", start), not_negative("max distance", stop)
     step = positive("step", step)
     if not start <= stop <= LARGEST_DISTANCE:
-        msg = f"max distance must be from start, {start:g}, to 2^53, got {stop:g}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"max distance must be from start, {start:g}, to 2^53, got {stop:g}")
     with np.errstate(over="ignore"):
         # A quotient a rounding below a whole number ends on the last distance all the same.
         steps = np.float64(stop - start) / step * (1 + 8 * DOUBLE)
     if steps >= MOST_VALUES:
-        msg = f"at most {MOST_VALUES:,} distances, got {steps + 1:.10g}; take a larger step"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"at most {MOST_VALUES:,} distances, got {steps + 1:.10g}; take a larger step"
+        )
     return start + step * np.arange(math.floor(steps) + 1, dtype=np.float64)
 
 
@@ -267,15 +266,12 @@ def head_vector(name: str, value: Any, head_dim: int) -> NDArray[np.float64]:
     """Check one vector of a head, and return it as float64."""
     array = as_array(name, value)
     if array.dtype.kind not in "iuf" and dtype_name(array.dtype) is None:
-        msg = f"{name} must hold real numbers, got {array.dtype}"
-        raise ArgumentTypeError(msg)
+        raise ArgumentTypeError(f"{name} must hold real numbers, got {array.dtype}")
     if array.shape != (head_dim,):
-        msg = f"{name} must have shape ({head_dim},), got {array.shape}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"{name} must have shape ({head_dim},), got {array.shape}")
     vector: NDArray[np.float64] = array.astype(np.float64)
     if not np.isfinite(vector).all():
-        msg = f"{name} must be finite, got {vector[~np.isfinite(vector)][0]}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"{name} must be finite, got {vector[~np.isfinite(vector)][0]}")
     return vector
 
 

@@ -28,8 +28,9 @@ def features(name: object, q: Array, k: Array) -> tuple[Array, Array]:
     if callable(name):
         return _apply(name, "queries", q), _apply(name, "keys", k)
     if not isinstance(name, str):
-        msg = f"feature map must be a name or a function, got {type(name).__name__}"
-        raise ArgumentTypeError(msg)
+        raise ArgumentTypeError(
+            f"feature map must be a name or a function, got {type(name).__name__}"
+        )
     if name == "softmax":
         return _softmax(q, axis=1), _softmax(k, axis=0)
     one_of("feature map", name, FEATURE_MAPS)
@@ -42,19 +43,19 @@ def _apply(function: FeatureMap, what: str, x: Array) -> Array:
             result = function(x.copy())
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        msg = f"feature map failed for the {what}: {reason}"
-        raise ArgumentError(msg) from error
+        raise ArgumentError(f"feature map failed for the {what}: {reason}") from error
     mapped = as_array("feature map's result", result)
     if mapped.dtype.kind != "f":
-        msg = f"feature map must return floats, got {mapped.dtype} for the {what}"
-        raise ArgumentTypeError(msg)
+        raise ArgumentTypeError(
+            f"feature map must return floats, got {mapped.dtype} for the {what}"
+        )
     if mapped.shape != x.shape:
-        msg = f"feature map must keep the shape {x.shape}, got {mapped.shape} for the {what}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"feature map must keep the shape {x.shape}, got {mapped.shape} for the {what}"
+        )
     floats: Array = np.ascontiguousarray(mapped, dtype=np.float64)
     if not np.isfinite(floats).all():
-        msg = f"feature map must return finite numbers, got others for the {what}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"feature map must return finite numbers, got others for the {what}")
     return floats
 
 

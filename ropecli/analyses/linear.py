@@ -187,29 +187,23 @@ def check_inputs(q: Any, k: Any, v: Any, rope: Rotary) -> tuple[Array, Array, Ar
     check_rope(rope)
     queries, keys, values = (_floats(name, x) for name, x in (("q", q), ("k", k), ("v", v)))
     if queries.shape[1] != rope.head_dim:
-        msg = f"q must have shape (tokens, {rope.head_dim}), got {queries.shape}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"q must have shape (tokens, {rope.head_dim}), got {queries.shape}")
     if keys.shape != queries.shape:
-        msg = f"k must have q's shape, {queries.shape}, got {keys.shape}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"k must have q's shape, {queries.shape}, got {keys.shape}")
     if len(values) != len(queries):
-        msg = f"v must have shape ({len(queries)}, values), got {values.shape}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"v must have shape ({len(queries)}, values), got {values.shape}")
     return queries, keys, values
 
 
 def _floats(name: str, value: Any) -> Array:
     array = as_array(name, value)
     if array.dtype.kind != "f":
-        msg = f"{name} must be floats, got {array.dtype}"
-        raise ArgumentTypeError(msg)
+        raise ArgumentTypeError(f"{name} must be floats, got {array.dtype}")
     if array.ndim != 2 or 0 in array.shape:
-        msg = f"{name} must have two axes, neither empty, got shape {array.shape}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"{name} must have two axes, neither empty, got shape {array.shape}")
     floats: Array = np.ascontiguousarray(array, dtype=np.float64)
     if not np.isfinite(floats).all():
-        msg = f"{name} must be finite"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"{name} must be finite")
     return floats
 
 

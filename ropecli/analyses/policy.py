@@ -86,8 +86,9 @@ class Policy:
             ArgumentTypeError: Not a string.
         """
         if not isinstance(text, str):
-            msg = f"policy must be a string or a Policy, got {type(text).__name__}"
-            raise ArgumentTypeError(msg)
+            raise ArgumentTypeError(
+                f"policy must be a string or a Policy, got {type(text).__name__}"
+            )
         policy = cls(name=text)
         for index, word in enumerate(text.split(",")):
             stage, equals, dtype = word.partition("=")
@@ -96,11 +97,10 @@ class Policy:
             elif not equals and index == 0 and word in PRESETS:
                 policy = cls(name=text, **PRESETS[word])
             else:
-                msg = (
+                raise ArgumentError(
                     f"policy must be one of {', '.join(PRESETS)}, or STAGE=DTYPE with a stage "
                     f"from {', '.join(STAGES)}, got {word!r}{meant(word, PRESETS)}"
                 )
-                raise ArgumentError(msg)
         return policy
 
     @property

@@ -134,8 +134,7 @@ def precision(
     given = [policies] if isinstance(policies, str | Policy) else policies
     chosen = [each if isinstance(each, Policy) else Policy.parse(each) for each in given]
     if not chosen:
-        msg = "policies must be at least one, got none"
-        raise ArgumentError(msg)
+        raise ArgumentError("policies must be at least one, got none")
     points = _log_spaced(count - 1, POINTS)
     sample = _Sample(rope, count, seed)
     return Precision(

@@ -86,8 +86,9 @@ class Rotation(Drawable):
         """
         dim = self.rope.head_dim
         if dim > LARGEST_MATRIX:
-            msg = f"head dim must be at most {LARGEST_MATRIX:,} for the matrix, got {dim:,}"
-            raise ArgumentError(msg)
+            raise ArgumentError(
+                f"head dim must be at most {LARGEST_MATRIX:,} for the matrix, got {dim:,}"
+            )
         matrix = np.eye(dim)
         (a, b), (c, d) = self.rope.pairs_in.T, self.rope.pairs_out.T
         matrix[c, c] = matrix[d, d] = 0.0
@@ -122,12 +123,10 @@ def rotation(
         pairs = sorted({round(i) for i in np.linspace(0, count - 1, min(PAIRS, count))})
     pairs = [integer("pairs", pair) for pair in pairs]
     if not pairs or min(pairs) < 0 or max(pairs) >= count:
-        msg = f"pairs must be from 0 to {count - 1}, got {list(pairs)}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"pairs must be from 0 to {count - 1}, got {list(pairs)}")
     places = as_positions(positions)
     if places.ndim != 1 or not len(places):
-        msg = f"positions must be a list of at least one, got shape {places.shape}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"positions must be a list of at least one, got shape {places.shape}")
     points = places if rope.axes == 1 else np.repeat(places[:, None], rope.axes, axis=1)
     return Rotation(
         rope=rope,

@@ -152,8 +152,9 @@ def scale(
     """
     check_rope(rope)
     if rope.formula is None or rope.formula.rope_type not in TYPES:
-        msg = f"methods start from base^(-2i/d) or a scaling of it, got rope type {rope.rope_type}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"methods start from base^(-2i/d) or a scaling of it, got rope type {rope.rope_type}"
+        )
     original = _original(rope.formula, original_length)
     context, stretch = _stretch(original, context_length, factor)
     used = context if sequence_length is None else at_least("sequence_length", sequence_length, 1)
@@ -199,24 +200,24 @@ def _original(formula: Formula, given: int | None) -> int:
         known = formula.get(CONTEXT)
     original = known if given is None else given
     if original is None:
-        msg = f"rope type {formula.rope_type} names no original length; give original_length"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"rope type {formula.rope_type} names no original length; give original_length"
+        )
     return between("original length", original, 1, LONGEST)
 
 
 def _stretch(original: int, context: int | None, factor: float | None) -> tuple[int, float]:
     """Return the context length and the factor, of which one may follow from the other."""
     if factor is not None and positive("factor", factor) < 1:
-        msg = f"factor must be at least 1, got {factor:g}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"factor must be at least 1, got {factor:g}")
     if context is None:
         if factor is None:
-            msg = "the context length or the factor must be given"
-            raise ArgumentError(msg)
+            raise ArgumentError("the context length or the factor must be given")
         context = min(round(original * float(factor)), LONGEST + 1)
     if between("context length", context, 1, LONGEST) < original:
-        msg = f"context length must be at least the original, {original:,}, got {context:,}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"context length must be at least the original, {original:,}, got {context:,}"
+        )
     return context, context / original if factor is None else float(factor)
 
 
@@ -259,11 +260,11 @@ def _chosen(
     chosen = list(dict.fromkeys(map(_method, methods)))
     for each in map(_method, parameters):
         if each not in chosen:
-            msg = f"parameters of {each} have no effect on {', '.join(chosen) or 'no method'}"
-            raise ArgumentError(msg)
+            raise ArgumentError(
+                f"parameters of {each} have no effect on {', '.join(chosen) or 'no method'}"
+            )
     if "longrope" in chosen and "longrope" not in given:
-        msg = "method longrope needs long_factor, a number for each pair"
-        raise ArgumentError(msg)
+        raise ArgumentError("method longrope needs long_factor, a number for each pair")
     return chosen
 
 

@@ -96,8 +96,7 @@ def scores(
         ArgumentTypeError: A value of the wrong type.
     """
     if not encodings:
-        msg = "encodings must not be empty"
-        raise ArgumentError(msg)
+        raise ArgumentError("encodings must not be empty")
     same_token = same_token and tokens is None
     if tokens is None:
         count = max(queries, keys)
@@ -127,11 +126,10 @@ def random_tokens(count: int, model_dim: int, seed: int) -> NDArray[np.float64]:
 def check_random_tokens(count: int, model_dim: int, seed: int) -> None:
     """Refuse random tokens that can't be made."""
     if count < 1 or model_dim < 1 or count * model_dim > LARGEST_TOKENS or seed < 0:
-        msg = (
+        raise ArgumentError(
             f"tokens and model dim must be at least 1 and their product at most "
             f"{LARGEST_TOKENS:,}, seed at least 0, got {count}, {model_dim} and {seed}"
         )
-        raise ArgumentError(msg)
 
 
 def _map(
@@ -165,8 +163,7 @@ def _measure(encoding: Encoding, shift: int, seed: int) -> Invariance:
     except ArgumentError as error:
         if shift < 1:
             raise
-        msg = f"shift {shift} is too far for {encoding.name}: {error}"
-        raise ArgumentError(msg) from None
+        raise ArgumentError(f"shift {shift} is too far for {encoding.name}: {error}") from None
 
 
 def _check(tokens: NDArray[np.float64], queries: int, keys: int, *, heads: int, head: int) -> None:
@@ -176,11 +173,10 @@ def _check(tokens: NDArray[np.float64], queries: int, keys: int, *, heads: int, 
             expected = f"from 1 to the number of tokens, {len(tokens)}"
             if len(tokens) == 1:
                 expected = "1, the number of tokens"
-            msg = f"{name} must be {expected}, got {count}"
-            raise ArgumentError(msg)
+            raise ArgumentError(f"{name} must be {expected}, got {count}")
     if heads < 1 or not 0 <= head < heads:
-        msg = f"head must be from 0 to heads - 1, got {head} of {heads}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"head must be from 0 to heads - 1, got {head} of {heads}")
     if heads * queries * keys > LARGEST:
-        msg = f"at most {LARGEST:,} scores, got {heads * queries * keys:,}; take fewer tokens"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"at most {LARGEST:,} scores, got {heads * queries * keys:,}; take fewer tokens"
+        )

@@ -186,8 +186,7 @@ def _counterpart(stored: Stored, other: Source, dtype: str | None, *, alone: boo
     mine = f"{stored.shape} {dtype_name(stored.dtype)}"
     its = f"{found.shape} {found.described}"
     if its != mine:
-        msg = f"{found.label} is {its}, expected {mine} as in {stored.label}"
-        raise FileError(msg)
+        raise FileError(f"{found.label} is {its}, expected {mine} as in {stored.label}")
     return found
 
 

@@ -66,8 +66,9 @@ def verify_encoding(
     """
     seed = at_least("seed", seed, 0)
     if integer("model_dim", model_dim) > LARGEST_MODEL_DIM:
-        msg = f"model_dim must be at most {LARGEST_MODEL_DIM:,} for this, got {model_dim}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"model_dim must be at most {LARGEST_MODEL_DIM:,} for this, got {model_dim}"
+        )
     encoding = make_encoding(name, model_dim=model_dim, heads=heads, seed=seed, **options)
     return verify_instance(encoding, seed=seed, given=options)
 

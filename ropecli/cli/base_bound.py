@@ -69,8 +69,7 @@ def base_bound(
         return
     for name, value in bases.items():
         if value is not None:
-            msg = f"--{name} needs --scan, got {value!r} without it"
-            raise ArgumentError(msg)
+            raise ArgumentError(f"--{name} needs --scan, got {value!r} without it")
     ropes = rope.encodings(dim=DIM)
     output.note(*(f"{each.name}: {note}" for each in ropes for note in each.notes))
     last = POSITIONS if positions is None else positions
@@ -104,16 +103,15 @@ def _scan(
     }
     given = [name for name, value in others.items() if value not in (None, [])]
     if given:
-        msg = f"--scan tries bases of plain RoPE up to --context; leave {', '.join(given)} out"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"--scan tries bases of plain RoPE up to --context; leave {', '.join(given)} out"
+        )
     ropes: list[NamedRotary] = rope.encodings(dim=DIM)
     if len(ropes) != 1:
-        msg = f"--scan takes one --dim, --model or --layer, got {len(ropes)}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"--scan takes one --dim, --model or --layer, got {len(ropes)}")
     (named,) = ropes
     if named.reach is None:
-        msg = "--scan needs --context, or a --model with a context length"
-        raise ArgumentError(msg)
+        raise ArgumentError("--scan needs --context, or a --model with a context length")
     with output.working():
         result = base_scan(
             context_length=named.reach,

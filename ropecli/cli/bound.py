@@ -57,8 +57,9 @@ def bound(
     query = read_vector("Q", q, q_row, option="--q-row")
     key = read_vector("K", k, k_row, option="--k-row")
     if len(query) != len(key):
-        msg = f"Q and K must be equally long, got {len(query)} and {len(key)} coordinates"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"Q and K must be equally long, got {len(query)} and {len(key)} coordinates"
+        )
     ropes = rope.encodings(dim=len(query), uses_context=False)
     output.note(*named_notes(ropes))
     found = [

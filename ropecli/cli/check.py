@@ -397,6 +397,5 @@ def _arguments(words: list[str] | None) -> dict[str, Any]:
     found = key_values("--init", words, python=True)
     for key in found:
         if not key.isidentifier():
-            msg = f"--init must be KEY=VALUE, KEY a Python name, got {key!r}"
-            raise ArgumentError(msg)
+            raise ArgumentError(f"--init must be KEY=VALUE, KEY a Python name, got {key!r}")
     return found

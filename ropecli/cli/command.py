@@ -44,8 +44,7 @@ def whole(text: str) -> int:
             return int(number)
     except ArithmeticError:
         pass
-    msg = f"must be an integer, got {text!r}"
-    raise typer.BadParameter(msg)
+    raise typer.BadParameter(f"must be an integer, got {text!r}")
 
 
 def real(text: str) -> float:
@@ -53,8 +52,7 @@ def real(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        msg = f"must be a number, got {text!r}"
-        raise typer.BadParameter(msg) from None
+        raise typer.BadParameter(f"must be a number, got {text!r}") from None
 
 
 PARSERS: dict[Any, Callable[[str], Any]] = {int: whole, float: real}
@@ -107,8 +105,7 @@ class SectionedCommand(TyperCommand):
         _, _, given = self.make_parser(ctx).parse_args([*words])
         for option, times in Counter(given).items():
             if times > 1 and _takes_one(option):
-                msg = f"{'/'.join(option.opts)} takes one value, got {times}"
-                raise ArgumentError(msg)
+                raise ArgumentError(f"{'/'.join(option.opts)} takes one value, got {times}")
         _read_plainly(self, ctx)
         rest: list[str] = super().parse_args(ctx, words)
         return rest

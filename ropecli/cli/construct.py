@@ -79,8 +79,7 @@ def construct(
     from ropecli.render.save import check_savable
 
     if write_q is not None and write_q == write_k:
-        msg = f"--write-q and --write-k must be two files, got {write_q} twice"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"--write-q and --write-k must be two files, got {write_q} twice")
     for path in (write_q, write_k):
         if path is not None:
             read = [] if psi is None else [psi]
@@ -88,8 +87,7 @@ def construct(
     vector = None if psi is None else load_vector(psi)
     ropes = rope.encodings(dim=128 if vector is None else len(vector.values))
     if len(ropes) > 1 and (write_q or write_k):
-        msg = f"--write-q and --write-k take one encoding, got {len(ropes)}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"--write-q and --write-k take one encoding, got {len(ropes)}")
     output.note(*named_notes(ropes))
     if vector is not None and vector.rows is not None and vector.rows > 1:
         output.note(f"{vector.path}: row {vector.row} of {vector.rows:,} taken")

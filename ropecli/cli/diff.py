@@ -53,8 +53,9 @@ def diff(
 
     first, second = _stacks(readings or [], one=b is None)
     if (a, b) == ("-", "-"):
-        msg = "standard input can be read once: name one of the two, or leave it out with --as"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            "standard input can be read once: name one of the two, or leave it out with --as"
+        )
     length = check_length(sequence_length)
     one = describe(a)
     two = one if b is None else describe(b)
@@ -71,11 +72,11 @@ def diff(
 def _stacks(names: list[str], *, one: bool) -> tuple[str | None, str | None]:
     """Return the stacks that read A and B; None for the one that the file is made for."""
     if len(names) > 2:
-        msg = f"--as is for A and for B, twice at most, got {len(names)}: {', '.join(names)}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"--as is for A and for B, twice at most, got {len(names)}: {', '.join(names)}"
+        )
     if one and not names:
-        msg = "one source needs --as, or a second source to compare it with"
-        raise ArgumentError(msg)
+        raise ArgumentError("one source needs --as, or a second source to compare it with")
     if len(names) == 2:
         return names[0], names[1]
     if one:

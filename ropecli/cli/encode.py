@@ -156,11 +156,9 @@ def _several(given: list[str], inputs: list[Path], output: Path | None) -> bool:
 
     several = len(inputs) > 1 or inputs != [Path(name) for name in given]
     if several and any(map(is_pipe, inputs)):
-        msg = "- is one file, got it among several"
-        raise ArgumentError(msg)
+        raise ArgumentError("- is one file, got it among several")
     if several and output is None and any(is_plain_folder(Path(name)) for name in given):
-        msg = "a folder as INPUT needs another for the outputs: give -o FOLDER"
-        raise ArgumentError(msg)
+        raise ArgumentError("a folder as INPUT needs another for the outputs: give -o FOLDER")
     return several or (output is not None and is_plain_folder(output))
 
 
@@ -171,14 +169,11 @@ def _refuse_with_check(
 
     for name, given in writing.items():
         if given:
-            msg = f"--check writes nothing: leave {name} out"
-            raise ArgumentError(msg)
+            raise ArgumentError(f"--check writes nothing: leave {name} out")
     if len(inputs) > 1:
-        msg = f"--check compares one file with one, got {len(inputs)}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"--check compares one file with one, got {len(inputs)}")
     if positions_continue:
-        msg = "--check compares one file with one: leave --positions-continue out"
-        raise ArgumentError(msg)
+        raise ArgumentError("--check compares one file with one: leave --positions-continue out")
 
 
 def _check_streams(input: Path, target: Path, *, model: str | None, json: bool) -> None:
@@ -187,11 +182,11 @@ def _check_streams(input: Path, target: Path, *, model: str | None, json: bool) 
     from ropecli.files.formats.pipe import is_pipe
 
     if json and is_pipe(target):
-        msg = "--json needs stdout for its document, but the data go there; give -o FILE"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            "--json needs stdout for its document, but the data go there; give -o FILE"
+        )
     if model is not None and is_pipe(model) and is_pipe(input):
-        msg = "INPUT and --model can't both be -, which is stdin"
-        raise ArgumentError(msg)
+        raise ArgumentError("INPUT and --model can't both be -, which is stdin")
 
 
 @contextlib.contextmanager

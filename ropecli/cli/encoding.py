@@ -106,8 +106,7 @@ def from_models(
     Without a layer, they are those of every kind of layer in a model's text part.
     """
     if options.write is not None and (len({*sources}) > 1 or len({*bases}) > 1):
-        msg = "--write takes one --model and one --base, got several"
-        raise ArgumentError(msg)
+        raise ArgumentError("--write takes one --model and one --base, got several")
     found, origins = [], []
     for source in dict.fromkeys(sources):
         for base in dict.fromkeys(bases):
@@ -127,8 +126,7 @@ def rotating_layers(
     rotating = [each for each in model.only(options.layer).layers if each.rotary is not None]
     if not rotating:
         which = "" if options.layer is None else f" {options.layer}"
-        msg = f"{source} has no layer{which} with a rotary position embedding"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"{source} has no layer{which} with a rotary position embedding")
     several = len([each for each in model.layers if each.rotary is not None]) > 1
     return [
         replace(
@@ -191,11 +189,9 @@ def write_configuration(
     except RopecliError as error:
         refuse_to_write(target, error.problem)
     if target.suffix.lower() != ".json":
-        msg = f"--write must end in .json, got {target.name!r}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"--write must end in .json, got {target.name!r}")
     if os.path.lexists(target):
-        msg = f"{target} exists; --write never replaces a file"
-        raise FileError(msg)
+        raise FileError(f"{target} exists; --write never replaces a file")
     content = json.dumps(overridden.description.raw, indent=2) + "\n"
     with replacing(target, force=False) as stream:
         stream.write(content.encode())
@@ -203,14 +199,14 @@ def write_configuration(
 
 def refuse_to_write(target: Path, why: str) -> NoReturn:
     """Raise the error for a configuration that is not written."""
-    msg = f"cannot write {target}: {why}"
-    raise ArgumentError(msg)
+    raise ArgumentError(f"cannot write {target}: {why}")
 
 
 def _of_layer(model: Model, layer: Layer, notes: tuple[str, ...]) -> NamedRotary:
     if layer.rotary is None:
-        msg = f"layer {layer.name} of {model.source} has no rotary position embedding"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"layer {layer.name} of {model.source} has no rotary position embedding"
+        )
     several = len([each for each in model.layers if each.rotary is not None]) > 1
     name = model.model_type or model.source
     return NamedRotary(
@@ -248,8 +244,7 @@ def from_options(
         if "max_position_embeddings" in own_parameters(rope_type):
             given["max_position_embeddings"] = context
         elif not uses_context:
-            msg = f"--context has no effect on rope type {rope_type}; leave it out"
-            raise ArgumentError(msg)
+            raise ArgumentError(f"--context has no effect on rope type {rope_type}; leave it out")
     if options.sequence_length is not None:
         given["sequence_length"] = options.sequence_length
     return NamedRotary(
@@ -290,16 +285,14 @@ def _refuse_given(problem: str, options: dict[str, Any]) -> None:
     given = [_flag(name) for name, value in options.items() if value not in (None, [])]
     if given:
         them = "it" if len(given) == 1 else "them"
-        msg = f"{problem.format(', '.join(given))}; leave {them} out"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"{problem.format(', '.join(given))}; leave {them} out")
 
 
 def _refuse_alone(needed: str, options: dict[str, Any]) -> None:
     for name, value in options.items():
         if value is not None:
             shown = str(value) if isinstance(value, Path) else value
-            msg = f"{_flag(name)} needs --{needed}, got {shown!r} of no {needed}"
-            raise ArgumentError(msg)
+            raise ArgumentError(f"{_flag(name)} needs --{needed}, got {shown!r} of no {needed}")
 
 
 def _flag(name: str) -> str:
@@ -311,8 +304,7 @@ def parameters(words: list[str] | None) -> dict[str, Any]:
     found = key_values("--set", words)
     for key in found:
         if key in OPTIONS:
-            msg = f"--set {key}: give it with {OPTIONS[key]}"
-            raise ArgumentError(msg)
+            raise ArgumentError(f"--set {key}: give it with {OPTIONS[key]}")
     return found
 
 
@@ -322,11 +314,9 @@ def key_values(option: str, words: list[str] | None, *, python: bool = False) ->
     for word in words or []:
         key, equals, value = word.partition("=")
         if not equals or not key:
-            msg = f"{option} must be KEY=VALUE, got {word!r}"
-            raise ArgumentError(msg)
+            raise ArgumentError(f"{option} must be KEY=VALUE, got {word!r}")
         if key in found:
-            msg = f"{option} {key} was given twice"
-            raise ArgumentError(msg)
+            raise ArgumentError(f"{option} {key} was given twice")
         try:
             found[key] = json.loads(value)
         except (ValueError, RecursionError):
@@ -341,8 +331,10 @@ def _python_value(name: str, text: str) -> Any:
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         if text.isidentifier() and not keyword.iskeyword(text):
             return text
-    msg = f"{name} must be a literal of Python or a plain word, got {text!r}"
-    raise ArgumentError(msg, "write a text in quotes within the quotes of the shell")
+    raise ArgumentError(
+        f"{name} must be a literal of Python or a plain word, got {text!r}",
+        "write a text in quotes within the quotes of the shell",
+    )
 
 
 def encoding_names(words: list[str]) -> list[str]:
@@ -362,14 +354,12 @@ def encoding_options(words: list[str] | None, names: list[str]) -> dict[str, dic
 
     found, rest = by_encoding(parameters(words), names)
     if rest:
-        msg = f"--set {rest[0]}: must be NAME.KEY, NAME one of {', '.join(names)}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"--set {rest[0]}: must be NAME.KEY, NAME one of {', '.join(names)}")
     for name, own in found.items():
         for key in own if name != "rope" else ():  # of RoPE they are parameters of its type
             # An option whose default is not a plain value has no spelling on a command line.
             if not isinstance(getattr(class_of(name), key, 0), bool | int | float | str):
-                msg = f"--set {name}.{key}: only the Python API takes it"
-                raise ArgumentError(msg)
+                raise ArgumentError(f"--set {name}.{key}: only the Python API takes it")
     return found
 
 
@@ -427,8 +417,9 @@ def read_positions(path: Path) -> NDArray[Any]:
         names = list(source.arrays)
         if len(names) > 1:
             some = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-            msg = f"--positions must be a file of one array, got {path} with {len(names)}: {some}"
-            raise ArgumentError(msg)
+            raise ArgumentError(
+                f"--positions must be a file of one array, got {path} with {len(names)}: {some}"
+            )
         (name,) = choose(source, None)
         return read_whole(source.reader(check_numeric(source.arrays[name])))
 
@@ -446,12 +437,13 @@ def read_vector(
         if "," not in text or Path(text).exists():
             values: list[float] = load_vector(Path(text), row).values.tolist()
             return values
-        msg = f"{name} must be numbers with commas, or a file, got {text!r}"
-        raise ArgumentError(msg) from None
+        raise ArgumentError(
+            f"{name} must be numbers with commas, or a file, got {text!r}"
+        ) from None
     if row is not None:
-        msg = f"{option} needs a file, got row {row} of numbers that were typed"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"{option} needs a file, got row {row} of numbers that were typed")
     if len(numbers) < 2 or len(numbers) % 2:
-        msg = f"{name} must have an even number of coordinates, at least 2, got {len(numbers)}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"{name} must have an even number of coordinates, at least 2, got {len(numbers)}"
+        )
     return numbers

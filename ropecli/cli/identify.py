@@ -87,11 +87,10 @@ def identify(
     if tensor_after is None and after.suffix.lower() != ".npy":
         tensor_after = tensor
     if os.path.realpath(before) == os.path.realpath(after) and tensor == tensor_after:
-        msg = (
+        raise ArgumentError(
             f"before and after are the same tensor of {before}: "
             "name two files, or two tensors with --tensor and --tensor-after"
         )
-        raise ArgumentError(msg)
     candidates = _load_candidates(model or [], layer, sequence_length)
     ropes = {name: candidate.rope for name, candidate in candidates.items()}
     options = {name: _spell(each, sequence_length) for name, each in candidates.items()}
@@ -129,8 +128,9 @@ def _load_candidates(
     from ropecli.cli.options import RotaryOptions
 
     if sources.count("-") > 1:
-        msg = f"standard input can be read once, got --model - {sources.count('-')} times"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"standard input can be read once, got --model - {sources.count('-')} times"
+        )
     options = RotaryOptions(layer=layer, sequence_length=sequence_length)
     return {str(each.name): each for source in sources for each in rotating_layers(source, options)}
 

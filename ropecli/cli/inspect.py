@@ -58,12 +58,10 @@ def inspect(
         _list_examples(source or [], output)
         return True
     if not source:
-        msg = f"name a model: {options.SOURCE}; --examples lists the names"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"name a model: {options.SOURCE}; --examples lists the names")
     names, length = expand(source), check_length(sequence_length)
     if len(names) > 1 and output.output is not None:
-        msg = f"-o draws one model, got {len(names)}: {', '.join(names)}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"-o draws one model, got {len(names)}: {', '.join(names)}")
     found, refused = _inspect(names, reading, length, layer)
     if refused and (output.json or not found):
         raise refused[0]
@@ -112,6 +110,7 @@ def _list_examples(sources: list[str], output: PictureOptions) -> None:
     from ropecli.models.examples import examples
 
     if sources or output.output is not None:
-        msg = f"--examples takes neither a source nor -o, got {(*sources, output.output)[0]}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"--examples takes neither a source nor -o, got {(*sources, output.output)[0]}"
+        )
     output.show(examples(), {"examples": True})

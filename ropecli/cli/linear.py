@@ -110,28 +110,25 @@ def _read(
         return None
     if q is None or k is None or v is None:
         given = [f"--{name}" for name, path in (("q", q), ("k", k), ("v", v)) if path is not None]
-        msg = f"--q, --k and --v go together, got {' and '.join(given)} alone"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"--q, --k and --v go together, got {' and '.join(given)} alone")
     arrays = load_tokens(q), load_tokens(k), load_tokens(v)
     tokens, head_dim = arrays[0].shape
     for option, expected, size in (("--length", length, tokens), ("--dim", dim, head_dim)):
         if expected not in (None, size):
-            msg = f"{option} must be that of {q}, {size}, got {expected}"
-            raise ArgumentError(msg)
+            raise ArgumentError(f"{option} must be that of {q}, {size}, got {expected}")
     if arrays[1].shape != arrays[0].shape:
-        msg = f"{k} must have the shape of {q}, {arrays[0].shape}, got {arrays[1].shape}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"{k} must have the shape of {q}, {arrays[0].shape}, got {arrays[1].shape}"
+        )
     if len(arrays[2]) != tokens:
-        msg = f"{v} must have shape ({tokens}, values), got {arrays[2].shape}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"{v} must have shape ({tokens}, values), got {arrays[2].shape}")
     _check_dim(head_dim)
     for path, array in ((q, arrays[0]), (v, arrays[2])):
         if array.shape[1] > LARGEST_DIM or array.size > LARGEST:
-            msg = (
+            raise ArgumentError(
                 f"{path} must be at most {LARGEST_DIM} wide and {LARGEST:,} numbers large, "
                 f"got shape {array.shape}"
             )
-            raise ArgumentError(msg)
     return arrays
 
 
@@ -153,5 +150,4 @@ def _check_dim(dim: int) -> None:
     from ropecli.numbers import even
 
     if even("head dim", dim) > LARGEST_DIM:
-        msg = f"head dim must be at most {LARGEST_DIM}, got {dim}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"head dim must be at most {LARGEST_DIM}, got {dim}")

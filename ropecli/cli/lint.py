@@ -66,8 +66,9 @@ class LintOptions(FileOptions):
             raise ArgumentError(msg)
         if len(self._forms) > 1:
             first, second = list(self._forms)[:2]
-            msg = f"{first} and {second} both print to stdout: choose one, or -o FILE for --sarif"
-            raise ArgumentError(msg)
+            raise ArgumentError(
+                f"{first} and {second} both print to stdout: choose one, or -o FILE for --sarif"
+            )
         if self.output is not None:
             self._check(self.output)
 
@@ -96,8 +97,7 @@ class LintOptions(FileOptions):
         from ropecli.models.lint.fix import fix
 
         if len(report.files) != 1:
-            msg = f"--fix takes one config.json, got {len(report.files)} sources"
-            raise ArgumentError(msg)
+            raise ArgumentError(f"--fix takes one config.json, got {len(report.files)} sources")
         (file,) = report.files
         found = fix(file.source, file.findings, wanted=wanted, output=self.output)
         if found.diff:
@@ -215,11 +215,9 @@ def lint(
 
 def _check_sources(names: list[str]) -> None:
     if not names:
-        msg = f"name a model: {SOURCE}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"name a model: {SOURCE}")
     if names.count("-") > 1:
-        msg = "standard input can be read once, got - twice"
-        raise ArgumentError(msg)
+        raise ArgumentError("standard input can be read once, got - twice")
 
 
 def _ids(names: list[str]) -> set[str]:

@@ -342,15 +342,13 @@ class OutputOptions(FileOptions):
         given = [name for name in ("format", *LOOK) if getattr(self, name) not in (None, False)]
         if self.output is None:
             if given:
-                msg = f"--{given[0].replace('_', '-')} is for -o, got no output"
-                raise ArgumentError(msg)
+                raise ArgumentError(f"--{given[0].replace('_', '-')} is for -o, got no output")
             return
         from ropecli.render.save import FIGURES, STDOUT, check_savable, suffix_of
 
         write = self.parsed.parameters.get("write")
         if write is not None and os.path.realpath(write) == os.path.realpath(self.output):
-            msg = f"-o and --write are the same file: {write}"
-            raise ArgumentError(msg)
+            raise ArgumentError(f"-o and --write are the same file: {write}")
         check_savable(
             self.output,
             force=self.force,
@@ -361,11 +359,13 @@ class OutputOptions(FileOptions):
         if suffix_of(self.output, self.format) in FIGURES:
             self._look  # noqa: B018  # refuses sizes before anything is computed
         elif given[-1:] not in ([], ["format"]):
-            msg = f"--{given[-1].replace('_', '-')} is for figures, got -o {self.output}"
-            raise ArgumentError(msg)
+            raise ArgumentError(
+                f"--{given[-1].replace('_', '-')} is for figures, got -o {self.output}"
+            )
         if self.json and self.output == STDOUT:
-            msg = "--json needs stdout for its document, but -o - writes there; give -o FILE"
-            raise ArgumentError(msg)
+            raise ArgumentError(
+                "--json needs stdout for its document, but -o - writes there; give -o FILE"
+            )
 
     @property
     def _look(self) -> Look:

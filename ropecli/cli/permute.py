@@ -106,11 +106,11 @@ def permute(
     else:
         refuse_without_model(layer=layer)
     if heads is None:
-        msg = "the number of heads is needed"
-        raise ArgumentError(msg, "pass `heads` and `kv_heads`, or `model`")
+        raise ArgumentError(
+            "the number of heads is needed", "pass `heads` and `kv_heads`, or `model`"
+        )
     if to is None:
-        msg = "--to must be half or interleaved, got none"
-        raise ArgumentError(msg)
+        raise ArgumentError("--to must be half or interleaved, got none")
     globs = tuple(tensor) if tensor else DEFAULT
     numbers: dict[str, Any] = {
         "to": to,
@@ -124,12 +124,12 @@ def permute(
     }
     if check is not None:
         if output is not None or force:
-            msg = f"--check writes nothing, got {'--force' if output is None else '-o'}"
-            raise ArgumentError(msg)
+            raise ArgumentError(
+                f"--check writes nothing, got {'--force' if output is None else '-o'}"
+            )
         result = check_permuted(input, check, **numbers)
     elif output is None:
-        msg = "-o FILE or --check FILE is needed, got neither"
-        raise ArgumentError(msg)
+        raise ArgumentError("-o FILE or --check FILE is needed, got neither")
     else:
         with progress_bar(input.name, wanted=not page.quiet) as progress:
             result = convert(input, output, **numbers, force=force, progress=progress)

@@ -30,12 +30,12 @@ def defaults(name: str, command: Any) -> tuple[dict[str, Any], list[str]]:
         return {}, []
     path, table, notes = _nearest()
     for unknown in table.keys() - {*COMMANDS}:
-        msg = f"{path}: [tool.ropecli] has tables {' and '.join(COMMANDS)}, got {unknown}"
-        raise FileError(msg)
+        raise FileError(
+            f"{path}: [tool.ropecli] has tables {' and '.join(COMMANDS)}, got {unknown}"
+        )
     own = table.get(name, {})
     if not isinstance(own, dict):
-        msg = f"{path}: {name} must be a table, got {reprlib.repr(own)}"
-        raise FileError(msg)
+        raise FileError(f"{path}: {name} must be a table, got {reprlib.repr(own)}")
     options = {
         option.opts[-1].removeprefix("--"): option
         for option in command.params
@@ -44,8 +44,7 @@ def defaults(name: str, command: Any) -> tuple[dict[str, Any], list[str]]:
     allowed = importlib.import_module(f"ropecli.cli.{name}").FROM_PROJECT
     for key, value in own.items():
         if key not in options:
-            msg = f"{path}: {name} has no option {key!r}{meant(key, allowed)}"
-            raise FileError(msg)
+            raise FileError(f"{path}: {name} has no option {key!r}{meant(key, allowed)}")
         if key not in allowed:
             msg = f"{path}: {name}.{key} can be set on the command line only; a file sets "
             msg += ", ".join(allowed)
@@ -53,8 +52,7 @@ def defaults(name: str, command: Any) -> tuple[dict[str, Any], list[str]]:
         if not _is_value(value, options[key]):
             single = "true or false" if options[key].is_flag else "one value"
             expected = "a list" if options[key].multiple else single
-            msg = f"{path}: {name}.{key} must be {expected}, got {reprlib.repr(value)}"
-            raise FileError(msg)
+            raise FileError(f"{path}: {name}.{key} must be {expected}, got {reprlib.repr(value)}")
     return {options[key].name: value for key, value in own.items()}, notes
 
 
@@ -98,17 +96,14 @@ def _table(path: Path) -> tuple[dict[str, Any] | None, str]:
             reason = reason or why_distrusted(os.fstat(file.fileno()))
             text = file.read(LARGEST + 1)
         if len(text) > LARGEST:
-            msg = f"it is larger than {LARGEST:,} bytes"
-            raise ValueError(msg)
+            raise ValueError(f"it is larger than {LARGEST:,} bytes")
         tool = tomllib.loads(text.decode()).get("tool", {})
     except (OSError, ValueError, RecursionError) as error:
         if reason:
             return None, ""
         said = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        msg = f"cannot read {path}: {getattr(error, 'strerror', None) or said}"
-        raise FileError(msg) from None
+        raise FileError(f"cannot read {path}: {getattr(error, 'strerror', None) or said}") from None
     table = tool.get("ropecli") if isinstance(tool, dict) else None
     if table is not None and not isinstance(table, dict) and not reason:
-        msg = f"{path}: [tool.ropecli] must be a table, got {reprlib.repr(table)}"
-        raise FileError(msg)
+        raise FileError(f"{path}: [tool.ropecli] must be a table, got {reprlib.repr(table)}")
     return table, reason

@@ -42,17 +42,16 @@ class HtmlOptions(FileOptions):
 
         if self.output is None:
             if self.docs is not None:
-                msg = f"--docs is for -o, got {self.docs!r} without it"
-                raise ArgumentError(msg)
+                raise ArgumentError(f"--docs is for -o, got {self.docs!r} without it")
             return
         if self.output != STDOUT:
             if self.output.suffix.lower() not in {".html", ".htm"}:
-                msg = f"output must end in .html, got {self.output.name!r}"
-                raise ArgumentError(msg)
+                raise ArgumentError(f"output must end in .html, got {self.output.name!r}")
             check_target(self.output, force=self.force, sources=list(self._sources()))
         elif self.json:
-            msg = "--json needs stdout for its document, but -o - writes there; give -o FILE"
-            raise ArgumentError(msg)
+            raise ArgumentError(
+                "--json needs stdout for its document, but -o - writes there; give -o FILE"
+            )
         template(self.docs)  # refuses before anything is computed
 
     def _save(
@@ -117,11 +116,9 @@ def report(
 
     names = list(dict.fromkeys(expand(sources)))
     if sources.count("-") > 1:
-        msg = f"standard input can be read once, got - {sources.count('-')} times"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"standard input can be read once, got - {sources.count('-')} times")
     if rope.write is not None and len(names) > 1:
-        msg = f"--write takes one source, got {len(names)}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"--write takes one source, got {len(names)}")
     used, overrides = check_length(rope.sequence_length), read_overrides(rope, base)
     described = [describe(name) for name in names]
     result = gather(described, overrides=overrides, sequence_length=used, layer=rope.layer)

@@ -57,8 +57,9 @@ def rotate(
     values = read_vector("VECTOR", vector, row)
     encoding = rope.encoding(dim=len(values), uses_context=False, rotary_offset=rotary_offset)
     if encoding.rope.head_dim != len(values):
-        msg = f"VECTOR must have the head dim, {encoding.rope.head_dim}, got {len(values)} numbers"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"VECTOR must have the head dim, {encoding.rope.head_dim}, got {len(values)} numbers"
+        )
     output.note(*encoding.notes)
     result = rotation(values, encoding.rope, positions=_walk(position), pairs=pair or None)
     own = encoding.rope

@@ -167,8 +167,7 @@ def _original(
         return int((each.rope.formula and each.rope.formula.get(KEY)) or ORIGINAL), None
     known, factor = each.layer.trained_length, each.layer.stretch
     if known is None:
-        msg = f"{each.name}: the file has no context length; give it with --original"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"{each.name}: the file has no context length; give it with --original")
     if factor is not None:
         why = f"the context length {each.layer.context_length:,} over the {each.rope.rope_type} "
         why += f"factor {factor:g}"
@@ -209,8 +208,10 @@ def _write(
     target, model = rope.write, stretched[0].model
     if len(methods) != 1 or target is None or model is None:
         several = len({each.name for each in stretched}) > len(rope.model or ())
-        msg = f"--write takes one --model and one --method, got {len(methods)} results"
-        raise ArgumentError(msg, "choose one of the layers with `layer`" if several else "")
+        raise ArgumentError(
+            f"--write takes one --model and one --method, got {len(methods)} results",
+            "choose one of the layers with `layer`" if several else "",
+        )
     (made,), (one,), (each,) = methods, found, stretched
     if model.format != "config.json":
         refuse_to_write(target, "only a config.json can be written, and it is a GGUF")

@@ -120,11 +120,9 @@ def scores(
     queries = length if queries is None else queries
     keys = length if keys is None else keys
     if attention and output.output is None:
-        msg = "--attention is for the figure of -o, got no output"
-        raise ArgumentError(msg)
+        raise ArgumentError("--attention is for the figure of -o, got no output")
     if tokens is not None and same_token is not None:
-        msg = "--x sets the tokens; leave --same-token and --random-tokens out"
-        raise ArgumentError(msg)
+        raise ArgumentError("--x sets the tokens; leave --same-token and --random-tokens out")
     width = MODEL_DIM if model_dim is None else model_dim
     if tokens is None:
         check_random_tokens(max(queries, keys), width, seed)
@@ -166,8 +164,9 @@ def _rotary(
         return None
     if "rope" not in own:
         name = given[0] if options.model is None else "model"
-        msg = f"--{name.replace('_', '-')} is for the encoding rope, got {', '.join(own)}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"--{name.replace('_', '-')} is for the encoding rope, got {', '.join(own)}"
+        )
     return replace(options, dim=dim, set=set_words or None).encoding(dim=width)
 
 
@@ -178,8 +177,9 @@ def _load(path: Path | None, model_dim: int | None) -> NDArray[np.float64] | Non
         return None
     tokens = load_tokens(path)
     if model_dim is not None and model_dim != tokens.shape[1]:
-        msg = f"--model-dim must be that of {path}, {tokens.shape[1]}, got {model_dim}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"--model-dim must be that of {path}, {tokens.shape[1]}, got {model_dim}"
+        )
     return tokens
 
 
@@ -189,6 +189,5 @@ def _weights(path: Path | None, names: list[str]) -> dict[str, dict[str, Any]]:
 
     found, rest = by_encoding({} if path is None else load_weights(path), names)
     if rest:
-        msg = f"{path}: {rest[0]!r} must be NAME.WEIGHT, NAME one of {', '.join(names)}"
-        raise FileError(msg)
+        raise FileError(f"{path}: {rest[0]!r} must be NAME.WEIGHT, NAME one of {', '.join(names)}")
     return found

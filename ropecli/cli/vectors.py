@@ -168,9 +168,11 @@ def _positions(text: str) -> NDArray[Any]:
         elif ends:
             found += range(int(ends[1]), int(ends[2]), int(ends[3] or 1))[: MOST_POSITIONS + 1]
         else:
-            msg = f"--positions must be numbers and ranges, as in 0,7,100:200, got {quote(word)}"
-            raise ArgumentError(msg)
+            raise ArgumentError(
+                f"--positions must be numbers and ranges, as in 0,7,100:200, got {quote(word)}"
+            )
         if len(found) > MOST_POSITIONS:
-            msg = f"--positions must be at most {MOST_POSITIONS:,}, got more in {quote(text)}"
-            raise ArgumentError(msg)
+            raise ArgumentError(
+                f"--positions must be at most {MOST_POSITIONS:,}, got more in {quote(text)}"
+            )
     return np.array(found)

@@ -55,14 +55,16 @@ def encoding(
     allowed = option_names(kind)
     for option in own:
         if option not in allowed:
-            msg = f"encoding {name} has no option {option!r}; it has {', '.join(allowed) or 'none'}"
-            raise ArgumentError(msg)
+            raise ArgumentError(
+                f"encoding {name} has no option {option!r}; it has {', '.join(allowed) or 'none'}"
+            )
     seed = at_least("seed", seed, 0)
     shapes = kind.shapes(sizes, **own)
     given = {} if weights is None else dict(weights)
     for extra in given.keys() - shapes.keys():
-        msg = f"encoding {name} has no weight {extra!r}; it has {', '.join(shapes) or 'none'}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"encoding {name} has no weight {extra!r}; it has {', '.join(shapes) or 'none'}"
+        )
     checked = {k: _check_weight(k, v, shapes[k]) for k, v in given.items()}
     return kind(sizes=sizes, weights=_complete(kind, shapes, checked, seed), **own)
 
@@ -125,8 +127,7 @@ def class_of(name: str) -> type[Encoding]:
 def _sizes(model_dim: int, heads: int, head_dim: int | None) -> Sizes:
     dim, count = at_least("model_dim", model_dim, 1), at_least("heads", heads, 1)
     if head_dim is None and dim % count:
-        msg = f"model_dim must be a multiple of heads, got {dim} and {count}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"model_dim must be a multiple of heads, got {dim} and {count}")
     width = even("head dim", dim // count if head_dim is None else head_dim)
     return Sizes(model_dim=dim, heads=count, head_dim=width)
 
@@ -134,13 +135,10 @@ def _sizes(model_dim: int, heads: int, head_dim: int | None) -> Sizes:
 def _check_weight(name: str, value: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
     array = as_array(name, value)
     if array.dtype.kind != "f":
-        msg = f"weight {name} must be floats, got {array.dtype}"
-        raise ArgumentTypeError(msg)
+        raise ArgumentTypeError(f"weight {name} must be floats, got {array.dtype}")
     if array.shape != shape:
-        msg = f"weight {name} must have shape {shape}, got {array.shape}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"weight {name} must have shape {shape}, got {array.shape}")
     weight: NDArray[np.float64] = np.ascontiguousarray(array, dtype=np.float64)
     if not np.isfinite(weight).all():
-        msg = f"weight {name} must be finite"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"weight {name} must be finite")
     return weight

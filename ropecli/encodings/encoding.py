@@ -183,11 +183,11 @@ class Encoding(ABC):
     def _tokens(self, name: str, value: Any) -> Array:
         array = as_array(name, value)
         if array.dtype.kind != "f":
-            msg = f"{name} must be floats, got {array.dtype}"
-            raise ArgumentTypeError(msg)
+            raise ArgumentTypeError(f"{name} must be floats, got {array.dtype}")
         if array.ndim != 2 or array.shape[1] != self.sizes.model_dim:
-            msg = f"{name} must have shape (tokens, {self.sizes.model_dim}), got {array.shape}"
-            raise ArgumentError(msg)
+            raise ArgumentError(
+                f"{name} must have shape (tokens, {self.sizes.model_dim}), got {array.shape}"
+            )
         tokens: Array = np.asarray(array, dtype=np.float64)
         return tokens
 
@@ -243,6 +243,5 @@ def dots(q: Array, k: Array) -> Array:
 def _positions(name: str, value: Any, count: int) -> Array:
     positions = as_positions(value)
     if positions.shape != (count,):
-        msg = f"{name} must have shape ({count},), got {positions.shape}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"{name} must have shape ({count},), got {positions.shape}")
     return positions

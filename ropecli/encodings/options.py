@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 def flag(name: str, value: object) -> bool:
     """The value as a bool."""
     if not isinstance(value, bool):
-        msg = f"{name} must be true or false, got {quote(value)}"
-        raise ArgumentTypeError(msg)
+        raise ArgumentTypeError(f"{name} must be true or false, got {quote(value)}")
     return value
 
 
@@ -37,14 +36,14 @@ def table_rows(name: str, positions: NDArray[np.float64], length: int) -> NDArra
     whole = _whole(name, positions)
     beyond = (whole < 0) | (whole >= length)
     if beyond.any():
-        msg = f"{name} must be from 0 to {length - 1}, the table's last, got {whole[beyond][0]}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"{name} must be from 0 to {length - 1}, the table's last, got {whole[beyond][0]}"
+        )
     return whole
 
 
 def _whole(name: str, positions: NDArray[np.float64]) -> NDArray[np.int64]:
     broken = positions != np.floor(positions)
     if broken.any():
-        msg = f"{name} must be whole for this encoding, got {positions[broken][0]:g}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"{name} must be whole for this encoding, got {positions[broken][0]:g}")
     return positions.astype(np.int64)

@@ -38,16 +38,16 @@ class Axes:
 def vector_length(stored: Stored, *, head_dim: int | None = None) -> int:
     """Return the length of the last axis, of all heads side by side."""
     if not stored.shape:
-        msg = f"{stored.label} has shape (); expected a vector, or several along the other axes"
-        raise FileError(msg)
+        raise FileError(
+            f"{stored.label} has shape (); expected a vector, or several along the other axes"
+        )
     last = stored.shape[-1]
     if not last or (head_dim is not None and last % head_dim):
         expected = "2 or more" if head_dim is None else f"a multiple of the head dim {head_dim}"
-        msg = (
+        raise ArgumentError(
             f"the last axis must be {expected}, got {last} in shape {stored.shape} "
             f"of {stored.label}"
         )
-        raise ArgumentError(msg)
     return last
 
 
@@ -138,11 +138,11 @@ def axis_from_start(axis: object, ndim: int) -> int:
     """Return an axis of the positions, 0 or more."""
     axis = integer("sequence axis", axis)
     if ndim == 1:
-        msg = f"a single vector has no sequence axis, got {axis}"
-        raise ArgumentError(msg, "`offset` is its position")
+        raise ArgumentError(
+            f"a single vector has no sequence axis, got {axis}", "`offset` is its position"
+        )
     positive = axis + ndim if axis < 0 else axis
     if not 0 <= positive < ndim - 1:
         expected = "0 or -2" if ndim == 2 else f"from 0 to {ndim - 2} or from -{ndim} to -2"
-        msg = f"sequence axis must be {expected}, got {axis}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"sequence axis must be {expected}, got {axis}")
     return positive

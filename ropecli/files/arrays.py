@@ -36,8 +36,9 @@ def open_array(
     with open_source(path) as source:
         chosen = choose(source, name)
         if len(chosen) > 1:
-            msg = f"{path} holds {len(chosen)} tensors that match, name one of {list_names(chosen)}"
-            raise FileError(msg)
+            raise FileError(
+                f"{path} holds {len(chosen)} tensors that match, name one of {list_names(chosen)}"
+            )
         yield random_access(source.reader(accept(source.arrays[chosen[0]])))
 
 
@@ -47,20 +48,20 @@ def choose(source: Source, pattern: str | None) -> list[str]:
     if pattern is None and len(names) == 1:
         return names
     if names == [""]:
-        msg = f"{source.path} holds one array without a name, got name {pattern!r}"
-        raise FileError(msg)
+        raise FileError(f"{source.path} holds one array without a name, got name {pattern!r}")
     if not names:
-        msg = f"{source.path} holds no tensor"
-        raise FileError(msg)
+        raise FileError(f"{source.path} holds no tensor")
     if pattern is None:
-        msg = f"{source.path} holds {len(names)} tensors, name one of {list_names(names)}"
-        raise FileError(msg)
+        raise FileError(
+            f"{source.path} holds {len(names)} tensors, name one of {list_names(names)}"
+        )
     matching = [name for name in names if name == pattern] or [
         name for name in names if fnmatchcase(name, pattern)
     ]
     if not matching:
-        msg = f"{source.path} holds no tensor {pattern!r}; expected one of {list_names(names)}"
-        raise FileError(msg)
+        raise FileError(
+            f"{source.path} holds no tensor {pattern!r}; expected one of {list_names(names)}"
+        )
     return matching
 
 
@@ -95,8 +96,7 @@ def read_whole(reader: Reader) -> NDArray[Any]:
     """Read all of an array, in native byte order."""
     stored = reader.stored
     if stored.nbytes > LARGEST:
-        msg = f"{stored.label} has {stored.nbytes:,} bytes; expected at most {LARGEST:,}"
-        raise FileError(msg)
+        raise FileError(f"{stored.label} has {stored.nbytes:,} bytes; expected at most {LARGEST:,}")
     return read_part(reader, whole(stored))
 
 

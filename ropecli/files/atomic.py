@@ -54,8 +54,9 @@ def replacing(target: str | os.PathLike[str], *, force: bool = False) -> Iterato
                 stream.close()
     except OSError as error:
         place = "" if error.filename is None else f" ({error.filename})"
-        msg = f"cannot write {os.fspath(target)}: {error.strerror or error}{place}"
-        raise FileError(msg) from None
+        raise FileError(
+            f"cannot write {os.fspath(target)}: {error.strerror or error}{place}"
+        ) from None
 
 
 def check_target(
@@ -69,19 +70,16 @@ def check_target(
         path = resolve_target(target)
         for source in sources:
             if _is_same(path, source) or _is_same(part_of(path), source):
-                msg = f"input and output are the same file: {os.fspath(source)}"
-                raise FileError(msg)
+                raise FileError(f"input and output are the same file: {os.fspath(source)}")
         _permissions(path, force=force)
     except OSError as error:
-        msg = f"cannot write {os.fspath(target)}: {error.strerror or error}"
-        raise FileError(msg) from None
+        raise FileError(f"cannot write {os.fspath(target)}: {error.strerror or error}") from None
 
 
 def resolve_target(target: str | os.PathLike[str]) -> Path:
     """Return the file to write for a target: what a symbolic link points to, or itself."""
     if "\0" in os.fspath(target):
-        msg = f"cannot write {os.fspath(target)!r}: a name can't hold a NUL"
-        raise FileError(msg)
+        raise FileError(f"cannot write {os.fspath(target)!r}: a name can't hold a NUL")
     return Path(os.path.realpath(target))
 
 
@@ -106,13 +104,11 @@ def _permissions(path: Path, *, force: bool) -> int | None:
         mode = path.lstat().st_mode
     except FileNotFoundError:
         if not path.parent.is_dir():
-            msg = f"cannot write {path}: there is no folder {path.parent}"
-            raise FileError(msg) from None
+            raise FileError(f"cannot write {path}: there is no folder {path.parent}") from None
         return None
     if not stat.S_ISREG(mode):
         what = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
-        msg = f"cannot write {path}: it is {what}"
-        raise FileError(msg)
+        raise FileError(f"cannot write {path}: it is {what}")
     if _is_same(part_of(path), path):  # a process was killed while it published the file
         with contextlib.suppress(OSError):
             part_of(path).unlink()
@@ -153,8 +149,7 @@ def _lock(part: Path, stream: BinaryIO) -> None:
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        msg = f"another ropecli is writing this file: it holds {part}"
-        raise FileError(msg) from None
+        raise FileError(f"another ropecli is writing this file: it holds {part}") from None
     except OSError:
         # A file system without locks: of two processes that write at once, the first will find
         # its part file gone, and fail.
@@ -171,8 +166,7 @@ def _names(part: Path, stream: BinaryIO) -> bool:
 
 def _check_ours(part: Path, stream: BinaryIO) -> None:
     if not _names(part, stream):
-        msg = f"{part} was removed while it was being written"
-        raise FileError(msg)
+        raise FileError(f"{part} was removed while it was being written")
 
 
 def _publish(part: Path, path: Path, *, force: bool) -> None:

@@ -111,23 +111,19 @@ def check_shareable(job: Job, output: str | os.PathLike[str], address: object) -
     """Refuse what the workers of a cluster cannot do."""
     expected = "scheduler must be an address such as tcp://127.0.0.1:8786"
     if not isinstance(address, str):
-        msg = f"{expected}, got {address!r}"
-        raise ArgumentTypeError(msg)
+        raise ArgumentTypeError(f"{expected}, got {address!r}")
     if _ADDRESS.fullmatch(address) is None:
-        msg = f"{expected} or tls://..., got {address!r}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"{expected} or tls://..., got {address!r}")
     if is_pipe(job.input) or is_pipe(output):
         what = "read standard input" if is_pipe(job.input) else "write standard output"
-        msg = f"cannot {what} on a cluster; expected files that all machines see"
-        raise FileError(msg)
+        raise FileError(f"cannot {what} on a cluster; expected files that all machines see")
     if not (job.positions is None or isinstance(job.positions, str | os.PathLike)):
         size = as_array("positions", job.positions).nbytes
         if size > _MOST_POSITIONS:
-            msg = (
+            raise ArgumentError(
                 f"positions that are sent to workers must be at most {_MOST_POSITIONS:,} bytes, "
                 f"or the path of a file, got {size:,}"
             )
-            raise ArgumentError(msg)
     import_library("distributed", job.input, "sharing out")
 
 
@@ -140,8 +136,7 @@ def connect(address: str) -> Iterator[Cluster]:
             client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
         # A wrong address or certificate raises exceptions without a common base.
         except Exception as error:
-            msg = f"cannot reach a scheduler at {address}: {_one_line(error)}"
-            raise FileError(msg) from None
+            raise FileError(f"cannot reach a scheduler at {address}: {_one_line(error)}") from None
         with client:
             cluster = Cluster(client, address)
             cluster.wait_for_workers()
@@ -159,8 +154,10 @@ class Cluster:
         try:
             self._client.wait_for_workers(1, timeout=WORKER_SECONDS)
         except TimeoutError:
-            msg = f"the scheduler at {self._address} has no worker"
-            raise FileError(msg, f"start some with: dask worker {self._address}") from None
+            raise FileError(
+                f"the scheduler at {self._address} has no worker",
+                f"start some with: dask worker {self._address}",
+            ) from None
 
     def encode(self, jobs: Sequence[tuple[Job, Path]]) -> Iterator[tuple[int, Encoded | Exception]]:
         """Encode each of several files on one worker; yield results by number, as they come."""
@@ -192,8 +189,7 @@ class Cluster:
     def _map(
         self, function: Callable[..., Any], *arguments: Sequence[Any], labels: Sequence[str]
     ) -> Iterator[tuple[int, Any]]:
-        """Call a function on workers; yield its results, or exceptions of one line, as they come.
-        """
+        """Call a function on workers; yield results, or exceptions of one line, as they come."""
         if not labels:
             return
         calls = (*arguments, [__version__] * len(labels))
@@ -238,8 +234,7 @@ class Cluster:
             if isinstance(error, TimeoutError) and future.status not in ("error", "cancelled"):
                 return None
             if future.status != "error":  # but cancelled
-                msg = f"the scheduler at {self._address} is gone"
-                raise FileError(msg) from None
+                raise FileError(f"the scheduler at {self._address} is gone") from None
             if isinstance(error, RopecliError) or (isinstance(error, OSError) and error.errno):
                 return error
             return FileError(f"a worker could not rotate {label}: {_one_line(error)}")
@@ -282,8 +277,9 @@ def _rotate_block(
 def _on_worker(version: str) -> Iterator[None]:
     """Run kernels on the thread of the task, in the version that the client has."""
     if version != __version__:
-        msg = f"a worker on {os.uname().nodename} has ropecli {__version__}; expected {version}"
-        raise FileError(msg)
+        raise FileError(
+            f"a worker on {os.uname().nodename} has ropecli {__version__}; expected {version}"
+        )
     with on_this_thread():
         yield
 

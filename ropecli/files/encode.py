@@ -109,6 +109,7 @@ def default_output(input: str | os.PathLike[str]) -> Path:
     if is_pipe(path):
         return path
     if not path.name:
-        msg = f"cannot name an output next to {path}; expected a file, or a name for the output"
-        raise FileError(msg)
+        raise FileError(
+            f"cannot name an output next to {path}; expected a file, or a name for the output"
+        )
     return path.with_name(f"{path.stem}.rope{path.suffix}")

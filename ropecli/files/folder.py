@@ -40,8 +40,7 @@ def check_folder(
     try:
         _check(resolve_target(target), force=force, sources=sources, foreign_files=foreign_files)
     except OSError as error:
-        msg = f"cannot write {os.fspath(target)}: {error.strerror or error}"
-        raise FileError(msg) from None
+        raise FileError(f"cannot write {os.fspath(target)}: {error.strerror or error}") from None
 
 
 def _check(
@@ -53,24 +52,21 @@ def _check(
 ) -> None:
     for source in map(Path, map(os.path.realpath, sources)):
         if any(p.is_relative_to(source) or source.is_relative_to(p) for p in (path, part_of(path))):
-            msg = f"input and output are the same folder, or one is in the other: {source}"
-            raise FileError(msg)
+            raise FileError(
+                f"input and output are the same folder, or one is in the other: {source}"
+            )
     if not path.parent.is_dir():
-        msg = f"cannot write {path}: there is no folder {path.parent}"
-        raise FileError(msg)
+        raise FileError(f"cannot write {path}: there is no folder {path.parent}")
     if not os.path.lexists(path):
         return
     if not path.is_dir():
-        msg = f"cannot write {path}: it is not a folder"
-        raise FileError(msg)
+        raise FileError(f"cannot write {path}: it is not a folder")
     if not force:
-        msg = f"{path} exists"
-        raise FileError(msg, "pass `force` to replace it")
+        raise FileError(f"{path} exists", "pass `force` to replace it")
     foreign = next((foreign_files or _foreign_files)(path), None)
     if foreign is not None:
         why = "was not written with it" if foreign_files else f"its {MANIFEST} does not list"
-        msg = f"{path} holds what {why}, such as {foreign}; not replaced"
-        raise FileError(msg)
+        raise FileError(f"{path} holds what {why}, such as {foreign}; not replaced")
 
 
 def write_folder(
@@ -90,8 +86,7 @@ def write_folder(
                 _sync(folder)
             _publish(part, path)
     except OSError as error:
-        msg = f"cannot write {os.fspath(target)}: {error.strerror or error}"
-        raise FileError(msg) from None
+        raise FileError(f"cannot write {os.fspath(target)}: {error.strerror or error}") from None
 
 
 @contextlib.contextmanager
@@ -111,16 +106,16 @@ def replacing_folder(
                 check_folder(target, force=force, foreign_files=foreign_files)
             yield part
             if not _is(part, held):
-                msg = f"{part} was removed while it was being written"
-                raise FileError(msg)
+                raise FileError(f"{part} was removed while it was being written")
             _sync_all(part)
             # It may have appeared meanwhile.
             check_folder(target, force=force, foreign_files=foreign_files)
             _publish(part, path)
     except OSError as error:
         place = "" if error.filename is None else f" ({error.filename})"
-        msg = f"cannot write {os.fspath(target)}: {error.strerror or error}{place}"
-        raise FileError(msg) from None
+        raise FileError(
+            f"cannot write {os.fspath(target)}: {error.strerror or error}{place}"
+        ) from None
 
 
 @contextlib.contextmanager

@@ -29,13 +29,13 @@ def load_function(target: str) -> Callable[..., Any]:
     """
     module, colon, name = target.rpartition(":")
     if not (colon and module and name):
-        msg = f"function must be given as module:function or file.py:function, got {target!r}"
-        raise FileError(msg)
+        raise FileError(
+            f"function must be given as module:function or file.py:function, got {target!r}"
+        )
     by_path = module.endswith(SUFFIX)
     if by_path and not Path(module).is_file():
         why = "it is not a file" if Path(module).exists() else "No such file or directory"
-        msg = f"cannot read {module}: {why}"
-        raise FileError(msg)
+        raise FileError(f"cannot read {module}: {why}")
     try:
         with in_reach(target):
             found: Any = _from_file(module) if by_path else importlib.import_module(module)
@@ -45,8 +45,7 @@ def load_function(target: str) -> Callable[..., Any]:
         msg = f"{module} can't be imported: {type(error).__name__}: {error}"
         raise FileError(" ".join(msg.split())) from None
     if not callable(found):
-        msg = f"{module} must have a function {name!r}"
-        raise FileError(msg)
+        raise FileError(f"{module} must have a function {name!r}")
     function: Callable[..., Any] = found
     return function
 

@@ -58,11 +58,10 @@ def read_sequences(
     stored = Stored(path=Path(path), shape=array.shape, dtype=array.dtype)
     axes = understand_axes(stored, head_dim=head_dim, sequence_axis=sequence_axis)
     if axes.sequence_axis is None:
-        msg = (
+        raise FileError(
             f"{stored.label} has shape {stored.shape}; "
             "expected two axes or more, the last of them along the vectors"
         )
-        raise FileError(msg)
     return array, axes
 
 
@@ -93,8 +92,7 @@ def read_layers(
     for index, name in enumerate(names[1:], 1):
         found = read(name)
         if found.shape != first.shape:
-            msg = f"{name} of {path} must have shape {first.shape}, got {found.shape}"
-            raise FileError(msg)
+            raise FileError(f"{name} of {path} must have shape {first.shape}, got {found.shape}")
         layers[index] = found
     return layers
 
@@ -114,16 +112,17 @@ def load_vector(path: Path, row: int | None = None) -> Vector:
     with open_array(path, accept=check_numeric) as reader:
         shape = reader.stored.shape
         if not shape or not math.prod(shape):
-            msg = f"{path} has shape {shape}; expected a vector, or a sequence of vectors"
-            raise FileError(msg)
+            raise FileError(
+                f"{path} has shape {shape}; expected a vector, or a sequence of vectors"
+            )
         rows = math.prod(shape[:-1])
         if len(shape) == 1 and row is not None:
-            msg = f"{path} holds one vector and no rows, got row {row}"
-            raise ArgumentError(msg)
+            raise ArgumentError(f"{path} holds one vector and no rows, got row {row}")
         index = 0 if row is None else row
         if not -rows <= index < rows:
-            msg = f"{path} has rows 0 to {rows - 1}, or -{rows} to -1, got row {index}"
-            raise ArgumentError(msg)
+            raise ArgumentError(
+                f"{path} has rows 0 to {rows - 1}, or -{rows} to -1, got row {index}"
+            )
         index %= rows
         start = np.unravel_index(index, shape[:-1])
         box = (*(slice(int(i), int(i) + 1) for i in start), slice(0, shape[-1]))
@@ -142,26 +141,24 @@ def load_tokens(path: Path) -> NDArray[np.float64]:
     with open_array(path, accept=check_numeric) as reader:
         shape = reader.stored.shape
         if len(shape) != 2 or not math.prod(shape):
-            msg = f"{path} has shape {shape}; expected (tokens, model dim)"
-            raise FileError(msg)
+            raise FileError(f"{path} has shape {shape}; expected (tokens, model dim)")
         tokens = read_whole(reader).astype(np.float64)
     bad = (~np.isfinite(tokens)).any(axis=1)
     if bad.any():
-        msg = f"{path} must be finite, and is not in row {int(bad.argmax())}"
-        raise FileError(msg)
+        raise FileError(f"{path} must be finite, and is not in row {int(bad.argmax())}")
     return tokens
 
 
 def load_weights(path: Path) -> dict[str, NDArray[np.float64]]:
     """Read all arrays of a file by name, as float64."""
     if path.suffix.lower() not in WEIGHTS:
-        msg = f"weights must be in a file that ends in {', '.join(WEIGHTS)}, got {path.name!r}"
-        raise FileError(msg)
+        raise FileError(
+            f"weights must be in a file that ends in {', '.join(WEIGHTS)}, got {path.name!r}"
+        )
     weights = {}
     with open_source(path) as source:
         for name, stored in source.arrays.items():
             if not is_readable(stored):
-                msg = f"{stored.label} must be floats, got {stored.described}"
-                raise FileError(msg)
+                raise FileError(f"{stored.label} must be floats, got {stored.described}")
             weights[name] = read_whole(source.reader(stored)).astype(np.float64)
     return weights

@@ -182,8 +182,9 @@ class _Run:
         """Return the job of a file, with its first position."""
         job = self.jobs[number]
         if self._unknown is not None:
-            msg = f"{job.input} was not rotated: its first position depends on {self._unknown}"
-            raise FileError(msg)
+            raise FileError(
+                f"{job.input} was not rotated: its first position depends on {self._unknown}"
+            )
         if self._continue:
             self._unknown = job.input  # until it is open
         return replace(job, offset=job.offset + self._shift)
@@ -231,16 +232,14 @@ def expanded(inputs: Iterable[str | os.PathLike[str]]) -> list[Path]:
         elif is_plain_folder(path):
             inside = _sort_by_number(each for each in path.iterdir() if _is_of_arrays(each))
             if not inside:
-                msg = f"{path} holds no file that ends in {', '.join(_SUFFIXES)}"
-                raise FileError(msg)
+                raise FileError(f"{path} holds no file that ends in {', '.join(_SUFFIXES)}")
             found += inside
         elif os.path.lexists(name) or not glob.has_magic(name):
             found.append(path)
         else:
             matching = _sort_by_number(map(Path, glob.glob(name, recursive=True)))  # noqa: PTH207
             if not matching:
-                msg = f"no file matches {name}"
-                raise FileError(msg)
+                raise FileError(f"no file matches {name}")
             found += matching
     return found
 
@@ -272,18 +271,17 @@ def outputs_of(paths: list[Path], folder: str | os.PathLike[str] | None) -> list
     if folder is None:
         return [default_output(path) for path in paths]
     if is_pipe(folder) or Path(folder).suffix.lower() in _SUFFIXES:
-        msg = f"outputs of several files go into a folder, got {os.fspath(folder)}"
-        raise FileError(msg)
+        raise FileError(f"outputs of several files go into a folder, got {os.fspath(folder)}")
     seen: dict[str, Path] = {}
     for path in paths:
         if path.name in seen:
-            msg = f"{seen[path.name]} and {path} would have one output in {os.fspath(folder)}"
-            raise FileError(msg)
+            raise FileError(
+                f"{seen[path.name]} and {path} would have one output in {os.fspath(folder)}"
+            )
         seen[path.name] = path
     resolve_target(folder)  # refuses a NUL
     try:
         Path(folder).mkdir(exist_ok=True)
     except OSError as error:
-        msg = f"cannot write {os.fspath(folder)}: {error.strerror}"
-        raise FileError(msg) from None
+        raise FileError(f"cannot write {os.fspath(folder)}: {error.strerror}") from None
     return [Path(folder) / path.name for path in paths]

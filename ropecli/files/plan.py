@@ -53,19 +53,17 @@ class Plan:
         check_output(output, force=force, sources=read)
         arrays = session.arrays
         if len(arrays) > 1 and not self.format.named:
-            msg = (
+            raise FileError(
                 f"cannot write {output}: it holds one tensor, got {len(arrays)}; "
                 "expected a format of many, such as .safetensors"
             )
-            raise FileError(msg)
         same = self.format.named and session.source.path.suffix.lower() in self.format.suffixes
         self.kept = session.rest if same else ()
         self.left_out = () if same else session.rest
         self.arrays = [self._as_stored(each.axes.stored, same=same) for each in arrays]
         names = [array.name for array in self.arrays]
         if len(set(names)) < len(names):
-            msg = f"cannot write {output}: two of its tensors would have one name"
-            raise FileError(msg)
+            raise FileError(f"cannot write {output}: two of its tensors would have one name")
         self.bytes = sum(each.axes.stored.nbytes for each in arrays)
 
     def blocks(self) -> Iterator[Block]:

@@ -61,8 +61,7 @@ class Positions:
 
     @property
     def furthest(self) -> float:
-        """The largest in magnitude, on any axis, as an integer where it is; 0 where there are none.
-        """
+        """The largest in magnitude, on any axis, as an integer where it is; 0 if there are none."""
         if self.table is not None:
             return self.table.furthest()
         return max(map(abs, self.ends or (0,)))
@@ -115,8 +114,7 @@ class PositionTable:
             expected.append((axes.stored.shape[0], axes.sequence, *self._point))
         if self.shape not in expected:
             shapes = " or ".join(map(str, expected))
-            msg = f"{self._name} must have shape {shapes}, got {self.shape}"
-            raise ArgumentError(msg)
+            raise ArgumentError(f"{self._name} must have shape {shapes}, got {self.shape}")
 
     def at(self, batch: slice, sequence: slice) -> NDArray[np.float64]:
         """Return the positions of some sequences, as `Positions.at`."""
@@ -126,16 +124,14 @@ class PositionTable:
         # Compared with the limit before adding, which would round.
         bad = (found > LARGEST_POSITION - self._offset) | (found < -LARGEST_POSITION - self._offset)
         if bad.any():
-            msg = (
+            raise ArgumentError(
                 f"positions must be at most 2^53 in magnitude, got {_plain(found[bad][0])} "
                 f"with offset {self._offset} at index {int(np.flatnonzero(bad)[0])}"
             )
-            raise ArgumentError(msg)
         return (found + self._offset).reshape(*box_shape((batch, sequence)), *self._point)
 
     def furthest(self) -> float:
-        """Return the largest in magnitude, 0 where there are none, after checking all of them once.
-        """
+        """Return the largest in magnitude, 0 if there are none, after checking all of them once."""
         if self._furthest is None:
             largest = max((np.abs(part).max() for part in self._all()), default=np.float64(0))
             self._furthest = _plain(largest)
@@ -158,8 +154,7 @@ class PositionTable:
                 counted = (batch.start * length + sequence.start) * math.prod(self._point)
                 if not counted:
                     raise
-                msg = f"{error} (counted from index {counted})"
-                raise ArgumentError(msg) from None
+                raise ArgumentError(f"{error} (counted from index {counted})") from None
 
     def _parts(self, length: int) -> Iterator[tuple[slice, slice]]:
         """Cut all of them into parts: several whole sequences, or a part of one."""
@@ -204,8 +199,7 @@ def open_positions(
 def _count_positions(offset: int, axes: Axes) -> Positions:
     last = offset + axes.sequence - 1
     if last > LARGEST_POSITION:
-        msg = f"positions must be at most 2^53 in magnitude, got {offset} to {last}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"positions must be at most 2^53 in magnitude, got {offset} to {last}")
     return Positions(axes=axes, offset=offset, table=None)
 
 
@@ -213,8 +207,7 @@ def checked_offset(offset: object) -> int:
     """Return an offset as an int."""
     shift = integer("offset", offset)
     if abs(shift) > LARGEST_POSITION:
-        msg = f"offset must be at most 2^53 in magnitude, got {offset}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"offset must be at most 2^53 in magnitude, got {offset}")
     return shift
 
 

@@ -44,8 +44,7 @@ class Job:
         """Refuse what is not an encoding."""
         rope: object = self.rope
         if not (isinstance(rope, Rotary) or callable(rope)):
-            msg = f"rope must be a Rotary, got {type(rope).__name__}"
-            raise ArgumentTypeError(msg)
+            raise ArgumentTypeError(f"rope must be a Rotary, got {type(rope).__name__}")
 
 
 @contextlib.contextmanager
@@ -65,8 +64,10 @@ def opened(job: Job) -> Iterator[Session]:
         )
         for each in axes:
             if each.sequence_axis is None and job.positions is None and not job.offset:
-                msg = f"{each.stored.label} has shape {each.stored.shape}, a single vector"
-                raise FileError(msg, "give its position with `offset`")
+                raise FileError(
+                    f"{each.stored.label} has shape {each.stored.shape}, a single vector",
+                    "give its position with `offset`",
+                )
         yield Session(job=job, source=source, rope=rope, all_axes=axes, begin=begin, stack=stack)
 
 

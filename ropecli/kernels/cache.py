@@ -70,8 +70,7 @@ def _chosen() -> Path | None:
 
 
 def is_compiled(module: str) -> bool:
-    """Return whether a kernel of this module is in the cache; if not, its first call takes seconds.
-    """
+    """Return whether a kernel of this module is cached; if not, its first call takes seconds."""
     folder = cache_folder()
     return folder is not None and any((folder / _edition()).rglob(f"{module}.*.nbc"))
 

@@ -22,8 +22,9 @@ def import_numba() -> None:
     """Import Numba, for the first time."""
     reason = why_distrusted(FILE.stat()) if FILE.is_file() else ""
     if reason:
-        msg = f"Numba would read {FILE.absolute()}: {reason}; remove it, or work in another folder"
-        raise FileError(msg)
+        raise FileError(
+            f"Numba would read {FILE.absolute()}: {reason}; remove it, or work in another folder"
+        )
     with blamed_on_settings(), warnings.catch_warnings():
         # It goes on with the default after a page of traceback.
         warnings.filterwarnings("error", "Environment variable 'NUMBA_")
@@ -47,5 +48,4 @@ def blamed_on_settings() -> Iterator[None]:
         ):
             raise
         said = str(error).partition("\n")[0]
-        msg = f"Numba can't run with {', '.join(given)}: {said}"
-        raise ArgumentError(msg) from None
+        raise ArgumentError(f"Numba can't run with {', '.join(given)}: {said}") from None

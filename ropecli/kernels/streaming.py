@@ -53,8 +53,7 @@ def finish():
 
 
 def can_stream(out: NDArray[Any], first: int, pairs: int) -> bool:
-    """Return whether pairs, from the first coordinate on, are stored past the caches with a gain.
-    """
+    """Return whether pairs, from a first coordinate on, are stored past the caches with a gain."""
     places = (out.ctypes.data, out.shape[-1] * out.itemsize, first * out.itemsize)
     aligned = pairs % COUNT == 0 and all(place % VECTOR == 0 for place in places)
     return aligned and out.itemsize >= 4 and out.nbytes >= LARGE

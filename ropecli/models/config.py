@@ -36,8 +36,7 @@ def settings_of(config: Mapping[str, Any]) -> tuple[Settings, ...]:
         found += _part_settings(part)
         check_kind_count(found)
     if not found:
-        msg = f"no rotary position embedding found: {_without_rotary(config)}"
-        raise NoRotaryError(msg)
+        raise NoRotaryError(f"no rotary position embedding found: {_without_rotary(config)}")
     return tuple(found)
 
 
@@ -99,8 +98,7 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
     refused = refusal(keys, name, entry, placed.parameters["head_dim"])
     rope_type = entry.pop("rope_type", None) or facts.get("rope_type", "default")
     if not isinstance(rope_type, str):
-        msg = f"rope_type must be a name, got {quote(rope_type)}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"rope_type must be a name, got {quote(rope_type)}")
     if facts.get("rope_type") == "axial" and rope_type == "default":
         rope_type = "axial"
     if entry["rope_theta"] is None:

@@ -108,18 +108,17 @@ def diff(a: Model, b: Model, *, positions: Sequence[int] | None = None) -> Diffe
 def _check_models(**models: object) -> None:
     for name, model in models.items():
         if not isinstance(model, Model):
-            msg = f"{name} must be a Model from load_model, got {type(model).__name__}"
-            raise ArgumentTypeError(msg)
+            raise ArgumentTypeError(
+                f"{name} must be a Model from load_model, got {type(model).__name__}"
+            )
 
 
 def _check_positions(positions: Sequence[int]) -> tuple[int, ...]:
     for position in positions:
         if isinstance(position, bool) or not isinstance(position, int | np.integer):
-            msg = f"positions must be integers, got {position!r}"
-            raise ArgumentTypeError(msg)
+            raise ArgumentTypeError(f"positions must be integers, got {position!r}")
         if abs(position) > LARGEST_POSITION:
-            msg = f"positions must be at most 2^53 in magnitude, got {position}"
-            raise ArgumentError(msg)
+            raise ArgumentError(f"positions must be at most 2^53 in magnitude, got {position}")
     return tuple(int(position) for position in positions)
 
 

@@ -21,8 +21,9 @@ def entries(keys: Keys) -> dict[str, Entry]:
     given = keys.own("rope_scaling") or keys.own("rope_parameters") or {}
     usual = keys.architecture.defaults.get("rope_parameters", {})
     if not isinstance(given, dict):
-        msg = f"rope_parameters (or rope_scaling) must be an object, got {quote(given)}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"rope_parameters (or rope_scaling) must be an object, got {quote(given)}"
+        )
     nested = nested_entries(given, keys)
     if nested:
         return {
@@ -85,8 +86,9 @@ def _entries_of_listed_bases(given: Mapping[str, Any], keys: Keys) -> dict[str, 
     bases, types = keys.own("rope_theta"), keys.own("layer_types")
     shares = keys.own("partial_rotary_factors")
     if not isinstance(types, list) or not 0 < len(types) <= len(bases):
-        msg = "a list as rope_theta needs layer_types, a list with as many layers or fewer"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            "a list as rope_theta needs layer_types, a list with as many layers or fewer"
+        )
     scaled = keys.architecture.facts.get("scaled")
     found: dict[str, Entry] = {}
     names = list(map(str, types))

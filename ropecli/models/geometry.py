@@ -88,8 +88,7 @@ def _lay_out(keys: Keys, entry: Mapping[str, Any], found: Geometry) -> None:
     interleave = keys.get("rope_interleave")
     if interleave is not None:
         if not isinstance(interleave, bool):
-            msg = f"rope_interleave must be true or false, got {quote(interleave)}"
-            raise ArgumentError(msg)
+            raise ArgumentError(f"rope_interleave must be true or false, got {quote(interleave)}")
         layout, output = ("interleaved", "half") if interleave else ("half", None)
     elif keys.own("rotary_emb_interleaved") is not None:
         layout = "interleaved" if keys.own("rotary_emb_interleaved") else "half"
@@ -154,7 +153,6 @@ def _pairs(parameters: Mapping[str, Any]) -> int:
 def _height_and_width_first(section: object) -> list[int]:
     """Return ERNIE 4.5 VL's axes: height and width take turns, time has the slowest pairs."""
     if not isinstance(section, list) or [type(n) for n in section] != [int, int, int]:
-        msg = f"mrope_section must be three integers, got {quote(section)}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"mrope_section must be three integers, got {quote(section)}")
     height, _, time = section
     return [1, 2] * min(height, MOST_PAIRS) + [0] * min(time, MOST_PAIRS)

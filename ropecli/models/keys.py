@@ -100,8 +100,9 @@ MOST_KINDS = 64
 def check_kind_count(kinds: Collection[object]) -> None:
     """Refuse a file whose every layer would be a kind of its own."""
     if len(kinds) > MOST_KINDS:
-        msg = f"a file may have at most {MOST_KINDS} kinds of layers, got {len(kinds):,}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"a file may have at most {MOST_KINDS} kinds of layers, got {len(kinds):,}"
+        )
 
 
 class Keys:
@@ -148,8 +149,9 @@ class Keys:
         key, value = found
         whole = int(value) if isinstance(value, float) and value.is_integer() else value
         if isinstance(whole, bool) or not isinstance(whole, int) or not least <= whole <= most:
-            msg = f"{key} must be an integer from {least} to {most}, got {quote(value)}"
-            raise ArgumentError(msg)
+            raise ArgumentError(
+                f"{key} must be an integer from {least} to {most}, got {quote(value)}"
+            )
         return whole
 
     def real(self, name: str) -> float | None:
@@ -163,8 +165,9 @@ class Keys:
         if value is None:
             return []
         if not isinstance(value, list) or len(value) > MOST_LAYERS:
-            msg = f"{name} must be a list of at most {MOST_LAYERS} entries, got {quote(value)}"
-            raise ArgumentError(msg)
+            raise ArgumentError(
+                f"{name} must be a list of at most {MOST_LAYERS} entries, got {quote(value)}"
+            )
         return value
 
     def quotient(self, rule: str) -> int:
@@ -173,24 +176,22 @@ class Keys:
         found = [int(name) if name.isdigit() else self.integer(name) for name in names]
         missing = [name for name, value in zip(names, found, strict=True) if value is None]
         if missing:
-            msg = f"the head dim needs {rule}; missing: {', '.join(missing)}"
-            raise ArgumentError(msg)
+            raise ArgumentError(f"the head dim needs {rule}; missing: {', '.join(missing)}")
         size = found[0] or 0
         for divisor in found[1:]:
             size //= divisor or 1
         if size < 1:
-            msg = f"the head dim must be at least 1, got {rule} = {' // '.join(map(str, found))}"
-            raise ArgumentError(msg)
+            raise ArgumentError(
+                f"the head dim must be at least 1, got {rule} = {' // '.join(map(str, found))}"
+            )
         return size
 
 
 def real(key: str, value: object) -> float:
     """Return the value of a key as a float."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        msg = f"{key} must be a number, got {quote(value)}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"{key} must be a number, got {quote(value)}")
     try:
         return float(value)
     except OverflowError:
-        msg = f"{key} must be a number below 1.8e308, got {quote(value)}"
-        raise ArgumentError(msg) from None
+        raise ArgumentError(f"{key} must be a number below 1.8e308, got {quote(value)}") from None

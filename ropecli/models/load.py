@@ -78,11 +78,9 @@ def read_settings(described: Description, reading: str | None = None) -> tuple[S
     try:
         found = stack.read(described)
     except NoRotaryError as error:
-        msg = f"{described.source}: {error}"
-        raise NoRotaryError(msg) from None
+        raise NoRotaryError(f"{described.source}: {error}") from None
     except RopecliError as error:
-        msg = f"{described.source}: {error}"
-        raise FileError(msg) from None
+        raise FileError(f"{described.source}: {error}") from None
     for settings in found:
         _check_label(described.source, settings.name)
     return found
@@ -90,11 +88,10 @@ def read_settings(described: Description, reading: str | None = None) -> tuple[S
 
 def _check_label(source: str, label: str) -> None:
     if len(label) > LONGEST_NAME:
-        msg = (
+        raise FileError(
             f"{source}: names may have at most {LONGEST_NAME} letters, "
             f"got {label[:20]!r}... of {len(label):,}"
         )
-        raise FileError(msg)
 
 
 def compute(
@@ -108,8 +105,7 @@ def compute(
             rope = None if settings.rope_type is None else stack.rotary(settings, sequence_length)
         except RopecliError as error:
             where = "" if settings.name == "all" else f"layer {settings.name}: "
-            msg = f"{described.source}: {where}{error}"
-            raise FileError(msg) from None
+            raise FileError(f"{described.source}: {where}{error}") from None
         layers.append(Layer(name=settings.name, rotary=rope, settings=settings))
     return Model(
         source=described.source,

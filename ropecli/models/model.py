@@ -163,8 +163,9 @@ class Model(Drawable, view="inspect"):
         rotating = self._rotating()
         if len({layer.rotary for layer in rotating}) == 1:
             return rotating[0]
-        msg = f"{self.source} has several kinds of layers ({names})"
-        raise ArgumentError(msg, "choose one with `layer`")
+        raise ArgumentError(
+            f"{self.source} has several kinds of layers ({names})", "choose one with `layer`"
+        )
 
     def _rotating(self) -> list[Layer]:
         found = [
@@ -173,8 +174,7 @@ class Model(Drawable, view="inspect"):
             if layer.rotary is not None and layer.name.split(".")[-1] != INDEXER
         ]
         if not found:
-            msg = f"{self.source} has no layer with a rotary position embedding"
-            raise ArgumentError(msg)
+            raise ArgumentError(f"{self.source} has no layer with a rotary position embedding")
         return found
 
 
@@ -193,8 +193,7 @@ class Heads:
 def heads_of(model: Model, layer: str | None = None) -> Heads:
     """Return the heads of a model's layers, which must be of one shape."""
     if model.format != "config.json":
-        msg = f"the number of heads must come from a config.json, got {model.source}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"the number of heads must come from a config.json, got {model.source}")
     rotaries = [
         each.rotary
         for each in model.only(layer).layers
@@ -203,19 +202,22 @@ def heads_of(model: Model, layer: str | None = None) -> Heads:
     shapes = {(r.head_dim, r.rotary_dim, r.rotary_offset, r.layout) for r in rotaries}
     if len(shapes) != 1:
         if not shapes:
-            msg = f"{model.source} has no rotary position embedding in layer {layer}"
-            raise ArgumentError(msg)
+            raise ArgumentError(f"{model.source} has no rotary position embedding in layer {layer}")
         names = ", ".join(each.name for each in model.layers)
-        msg = f"the layers of {model.source} ({names}) have heads of several shapes"
-        raise ArgumentError(msg, "choose one with `layer`")
+        raise ArgumentError(
+            f"the layers of {model.source} ({names}) have heads of several shapes",
+            "choose one with `layer`",
+        )
     head_dim, rotary_dim, rotary_offset, layout = shapes.pop()
     found = parts(model.raw)
     named = [part for part in found if part.name and (layer or "").startswith(part.name)]
     keys = (named or found)[0].keys
     heads = keys.integer("num_attention_heads")
     if heads is None:
-        msg = f"{model.source} has no num_attention_heads"
-        raise FileError(msg, "pass `heads`, `kv_heads` and `head_dim` instead")
+        raise FileError(
+            f"{model.source} has no num_attention_heads",
+            "pass `heads`, `kv_heads` and `head_dim` instead",
+        )
     kv_heads = [keys.integer(name) for name in KV_HEADS]
     return Heads(
         heads=heads,

@@ -156,8 +156,9 @@ def _chosen(
         rotating = [each for each in rotating if not each.part] or rotating
     if not rotating:
         which = "" if layer is None else f" {layer}"
-        msg = f"{described.source} has no layer{which} with a rotary position embedding"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"{described.source} has no layer{which} with a rotary position embedding"
+        )
     return rotating
 
 
@@ -355,8 +356,9 @@ def scaled_entry(
             notes.append(f"factor {factor:g} is for {stretched} positions, not for {context:,}")
     elif context is None or before is None or context <= before:
         above = "" if before is None else f" above {before:,}"
-        msg = f"rope type {rope_type} needs factor"
-        raise ArgumentError(msg, f"pass `set` factor=F, or `context` N{above}")
+        raise ArgumentError(
+            f"rope type {rope_type} needs factor", f"pass `set` factor=F, or `context` N{above}"
+        )
     else:
         new["factor"] = context / before
         notes.append(f"factor {new['factor']:g}, the context length {context:,} over {before:,}")
@@ -453,8 +455,9 @@ def _with_layout(found: Settings, layout: str) -> Settings:
     """Return settings with a layout."""
     geometry = {key: value for key, value in found.geometry.items() if key != "output"}
     if "pairs_in" in geometry:
-        msg = f"layer {found.name} has pairs that are not in one layout, got layout {layout}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"layer {found.name} has pairs that are not in one layout, got layout {layout}"
+        )
     return replace(found, geometry=geometry | {"layout": layout})
 
 
@@ -470,8 +473,7 @@ def _place(after: list[Settings], old: Settings) -> int:
         same_part = each.part == old.part and each.rope_type is not None
         if same_part and (each.layers is None or set(old.layers or ()) <= set(each.layers)):
             return i
-    msg = f"layer {old.name} cannot be told from others with these values"
-    raise ArgumentError(msg)
+    raise ArgumentError(f"layer {old.name} cannot be told from others with these values")
 
 
 def _check_effect(
@@ -518,8 +520,10 @@ def _check_others(
         if old in chosen or old.name in same or old.name.split(".")[-1] == INDEXER:
             continue
         names = _join([*(each.name for each in chosen), old.name])
-        msg = f"layers {names} of {described.source} share the keys of these values"
-        raise ArgumentError(msg, "leave `layer` out")
+        raise ArgumentError(
+            f"layers {names} of {described.source} share the keys of these values",
+            "leave `layer` out",
+        )
     return same
 
 

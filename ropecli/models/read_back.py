@@ -35,8 +35,7 @@ def check_read_back(
         what = "rotation" if got is None else _difference(shown, got)
         if what is not None:
             kind = f"model_type {described.model_type}" if described.model_type else "this file"
-            msg = f"no keys of {kind} give layer {shown.name} the {what} shown"
-            raise ArgumentError(msg)
+            raise ArgumentError(f"no keys of {kind} give layer {shown.name} the {what} shown")
 
 
 def other_readings(

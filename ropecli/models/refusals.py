@@ -46,8 +46,7 @@ def failure(keys: Keys) -> str | None:
 
 
 def accepted_types(keys: Keys) -> frozenset[str] | None:
-    """Return the rope types that Transformers takes from a part; None where its code is not there.
-    """
+    """Return the rope types that Transformers takes from a part; None if its code is elsewhere."""
     architecture = keys.architecture
     return frozenset(_types(architecture.facts)) if architecture.in_transformers else None
 

@@ -123,8 +123,7 @@ def gather(
 ) -> Report:
     """Make the report of files that have been read."""
     if not described:
-        msg = "a report needs at least one source, got none"
-        raise ArgumentError(msg)
+        raise ArgumentError("a report needs at least one source, got none")
     models: list[ReportedModel] = []
     rotations: list[tuple[str, Layer, int | None]] = []
     for each, name in zip(described, _names(described), strict=True):
@@ -139,8 +138,10 @@ def gather(
             full = f"{name} {found.name}" if _has_several(own.model) else name
             rotations.append((full, found, _trained_length(found, each)))
     if len(rotations) > MOST_ENCODINGS:
-        msg = f"a report is of at most {MOST_ENCODINGS} rotations, got {len(rotations)}"
-        raise ArgumentError(msg, "choose one of each model with `layer`, or name fewer models")
+        raise ArgumentError(
+            f"a report is of at most {MOST_ENCODINGS} rotations, got {len(rotations)}",
+            "choose one of each model with `layer`, or name fewer models",
+        )
     stretchable = [
         found
         for each in models
@@ -200,8 +201,7 @@ def _layers(model: Model | None, name: str | None) -> list[Layer]:
         return model.text_layers() if rotates else []
     found = model.layer(name)
     if found.rotary is None:
-        msg = f"layer {name} of {model.source} has no rotary position embedding"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"layer {name} of {model.source} has no rotary position embedding")
     return [found]
 
 

@@ -29,8 +29,9 @@ def open_source(source: object) -> tuple[str, Mapping[str, Any] | None]:
     if isinstance(source, Mapping):
         return "config.json", source
     if not isinstance(source, str | os.PathLike):
-        msg = f"source must be a path or the object of a config.json, got {type(source).__name__}"
-        raise ArgumentTypeError(msg)
+        raise ArgumentTypeError(
+            f"source must be a path or the object of a config.json, got {type(source).__name__}"
+        )
     if os.fspath(source) == STDIN:
         return STDIN, read_json(None)
     path = locate(source)
@@ -44,8 +45,7 @@ def name_of(source: str | os.PathLike[str]) -> str:
 
 
 def expand(sources: Iterable[str]) -> list[str]:
-    """Return the sources with patterns such as "models/*/config.json" replaced by what they match.
-    """
+    """Return the sources, patterns such as "models/*/config.json" replaced by what they match."""
     found: list[str] = []
     for name in sources:
         if os.path.lexists(name) or not glob.has_magic(name):
@@ -53,8 +53,7 @@ def expand(sources: Iterable[str]) -> list[str]:
             continue
         matching = sorted(glob.glob(name, recursive=True))  # noqa: PTH207
         if not matching:
-            msg = f"no file matches {name}"
-            raise FileError(msg)
+            raise FileError(f"no file matches {name}")
         found += matching
     return found
 
@@ -103,16 +102,14 @@ def is_gguf(path: Path) -> bool:
         with path.open("rb") as stream:
             return stream.read(len(GGUF_MAGIC)) == GGUF_MAGIC
     except OSError as error:
-        msg = f"cannot read {path}: {error.strerror or error}"
-        raise FileError(msg) from None
+        raise FileError(f"cannot read {path}: {error.strerror or error}") from None
 
 
 def read_json(path: Path | None) -> dict[str, Any]:
     """Read the JSON object of a file, or of standard input."""
     name = "standard input" if path is None else os.fspath(path)
     if path is None and sys.stdin is None:
-        msg = "cannot read standard input: it is closed"
-        raise FileError(msg)
+        raise FileError("cannot read standard input: it is closed")
     try:
         if path is None:
             content = sys.stdin.buffer.read(LARGEST + 1)
@@ -120,29 +117,28 @@ def read_json(path: Path | None) -> dict[str, Any]:
             with path.open("rb") as stream:
                 content = stream.read(LARGEST + 1)
     except (OSError, ValueError) as error:
-        msg = f"cannot read {name}: {getattr(error, 'strerror', None) or error}"
-        raise FileError(msg) from None
+        raise FileError(
+            f"cannot read {name}: {getattr(error, 'strerror', None) or error}"
+        ) from None
     if len(content) > LARGEST:
-        msg = f"{name} is larger than the {LARGEST >> 20} MiB that a config.json may have"
-        raise FileError(msg)
+        raise FileError(
+            f"{name} is larger than the {LARGEST >> 20} MiB that a config.json may have"
+        )
     try:
         value = json.loads(content, object_pairs_hook=mark_repeated)
     except RecursionError:
-        msg = f"{name} is nested too deeply for a config.json"
-        raise FileError(msg) from None
+        raise FileError(f"{name} is nested too deeply for a config.json") from None
     except UnicodeDecodeError:
-        msg = f"{name} is a binary file: neither a config.json nor a GGUF"
-        raise FileError(msg) from None
+        raise FileError(f"{name} is a binary file: neither a config.json nor a GGUF") from None
     except json.JSONDecodeError as error:
-        msg = f"{name} is not valid JSON: {str(error).splitlines()[0][:200]}"
-        raise FileError(msg) from None
+        raise FileError(f"{name} is not valid JSON: {str(error).splitlines()[0][:200]}") from None
     except ValueError:  # Python refuses longer integers
-        msg = f"{name} is not a config.json: a number in it has thousands of digits"
-        raise FileError(msg) from None
+        raise FileError(
+            f"{name} is not a config.json: a number in it has thousands of digits"
+        ) from None
     if not isinstance(value, dict):
         names = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
-        msg = f"{name} must hold a JSON object, got {names.get(type(value), 'a number')}"
-        raise FileError(msg)
+        raise FileError(f"{name} must hold a JSON object, got {names.get(type(value), 'a number')}")
     return value
 
 

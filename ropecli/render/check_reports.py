@@ -33,8 +33,7 @@ def check_files(outputs: Iterable[Path], *, sources: Iterable[Path], force: bool
     for path in outputs:
         check_target(path, force=force, sources=sources)
         if resolve_target(path) in seen:
-            msg = f"two outputs are the same file: {path}"
-            raise ArgumentError(msg)
+            raise ArgumentError(f"two outputs are the same file: {path}")
         seen.add(resolve_target(path))
 
 
@@ -107,8 +106,7 @@ def sarif(result: Verdict, target: str, code: Any = None) -> bytes:
 
 
 def github_annotations(result: Verdict, target: str, code: Any = None) -> list[str]:
-    """Return the lines by which GitHub Actions marks code: failures as errors, findings as notices.
-    """
+    """Return the lines that mark code on GitHub: failures as errors, findings as notices."""
     place = _place(target, code)
     file = None if place is None else _relative(place[0])
     line = None if place is None else (place[1] or 1, 0)

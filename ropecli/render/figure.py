@@ -101,8 +101,9 @@ def style() -> Iterator[None]:
                 use(chosen)
             except OSError:
                 names = ", ".join(name for name in available if not name.startswith("_"))
-                msg = f"style must be a .mplstyle file or one of {names}, got {chosen!r}"
-                raise ArgumentError(msg) from None
+                raise ArgumentError(
+                    f"style must be a .mplstyle file or one of {names}, got {chosen!r}"
+                ) from None
         mpl.rcParams.update(FIXED)
         yield
 
@@ -123,8 +124,7 @@ class Look:
         for name, most in (("width", 100), ("height", 100), ("dpi", 10_000)):
             value = getattr(self, name)
             if value is not None and not 0 < positive(name, value) <= most:
-                msg = f"{name} must be above 0 and at most {most:,}, got {value:g}"
-                raise ArgumentError(msg)
+                raise ArgumentError(f"{name} must be above 0 and at most {most:,}, got {value:g}")
 
     @property
     def given(self) -> dict[str, Any]:
@@ -151,8 +151,9 @@ class Look:
         picture.set_size_inches(*size)
         pixels = size[0] * size[1] * (self.dpi or STYLE["savefig.dpi"]) ** 2
         if pixels > LARGEST_IMAGE:
-            msg = f"a figure must have at most {LARGEST_IMAGE:,} pixels, got {pixels:,.0f}"
-            raise ArgumentError(msg)
+            raise ArgumentError(
+                f"a figure must have at most {LARGEST_IMAGE:,} pixels, got {pixels:,.0f}"
+            )
         if self.log_x:
             _set_log_x(picture)
         if self.title is not None:
@@ -162,14 +163,12 @@ class Look:
 def _set_log_x(picture: Figure) -> None:
     curves = [axes for axes in picture.axes if axes.get_lines() and not axes.images]
     if not curves:
-        msg = "log x is for curves, and this figure has none"
-        raise ArgumentError(msg)
+        raise ArgumentError("log x is for curves, and this figure has none")
     for axes in curves:
         x = np.concatenate([np.asarray(line.get_xdata(), float) for line in axes.get_lines()])
         shown = x[(x > 0) & np.isfinite(x)]
         if not len(shown):
-            msg = "log x needs a value above 0 on the axis, got none"
-            raise ArgumentError(msg)
+            raise ArgumentError("log x needs a value above 0 on the axis, got none")
         last = axes.get_xlim()[1]
         axes.set_xscale("log")
         axes.set_xlim(shown.min(), last)
@@ -192,8 +191,7 @@ def in_place_of(ax: Axes | None) -> Iterator[Figure | None]:
         return
     cell, part, whole = ax.get_subplotspec(), ax.get_figure(), ax.get_figure(root=True)
     if cell is None or part is None or whole is None:
-        msg = "ax must be axes of a grid, such as plt.subplots makes"
-        raise ArgumentError(msg)
+        raise ArgumentError("ax must be axes of a grid, such as plt.subplots makes")
     if whole.get_layout_engine() is None:
         whole.set_layout_engine("constrained")  # else labels of neighbours overlap
     ax.remove()

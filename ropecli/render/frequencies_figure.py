@@ -44,8 +44,7 @@ def figure(curves: Curves, contexts: Contexts = (), *, title: str = "") -> Figur
     are at the top, on a line with that label.
     """
     if not curves:
-        msg = "a figure of wavelengths needs an encoding that rotates, got none"
-        raise ArgumentError(msg)
+        raise ArgumentError("a figure of wavelengths needs an encoding that rotates, got none")
     from matplotlib.ticker import MaxNLocator
 
     entries = sum(rope.axes for _, rope in curves) + bool(contexts)

@@ -40,8 +40,7 @@ OPTIONS = {
 def flags(
     result: Identification, models: Mapping[str, Sequence[str]] | None = None
 ) -> list[str] | None:
-    """Return the options that describe the rotation, without its positions; None if there are none.
-    """
+    """Return the options that describe the rotation, without positions; None if there are none."""
     if result.rotary is None:
         return None
     for keywords in _attempts(result.rotary):

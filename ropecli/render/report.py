@@ -148,13 +148,13 @@ class Wheel:
 def template(docs: str | None = None) -> Template:
     """Return the template of the page."""
     if docs is not None and not docs.startswith(("https://", "http://")):
-        msg = f"docs must begin with https:// or http://, got {docs!r}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"docs must begin with https:// or http://, got {docs!r}")
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
-        msg = f"a page of HTML needs Jinja2: pip install 'ropecli[report]' ({error})"
-        raise ArgumentError(msg) from None
+        raise ArgumentError(
+            f"a page of HTML needs Jinja2: pip install 'ropecli[report]' ({error})"
+        ) from None
     environment = Environment(
         loader=PackageLoader("ropecli.render"),
         autoescape=True,

@@ -42,8 +42,7 @@ def check_savable(
     suffix = suffix_of(output, form)
     forms = ", ".join(each.removeprefix(".") for each in suffixes)
     if form is None and output == STDOUT:
-        msg = f"-o - needs --format, one of {forms}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"-o - needs --format, one of {forms}")
     if suffix not in suffixes:
         if form is None:
             msg = f"output must end in {', '.join(suffixes)}, got {output.name!r}"

@@ -63,22 +63,22 @@ def rotate(
     array = as_array("x", x)
     name = dtype_name(array.dtype)
     if name is None:
-        msg = f"x must be float64, float32, float16 or bfloat16, got {array.dtype}"
-        raise ArgumentTypeError(msg)
+        raise ArgumentTypeError(
+            f"x must be float64, float32, float16 or bfloat16, got {array.dtype}"
+        )
     if array.ndim < 2 or array.shape[-1] != rope.head_dim:
-        msg = f"x must have shape (..., sequence, {rope.head_dim}), got {array.shape}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"x must have shape (..., sequence, {rope.head_dim}), got {array.shape}"
+        )
     sequence = array.shape[-2]
     if positions is None:
         by_batch = np.arange(sequence, dtype=np.float64)[None]
     else:
         by_batch = _by_batch(as_positions(positions), array.shape, rope.axes)
     if out is not None and not out.flags.writeable:
-        msg = "out must be writeable, got a read-only array"
-        raise ArgumentError(msg)
+        raise ArgumentError("out must be writeable, got a read-only array")
     if out is not None and (out.shape != array.shape or out.dtype != array.dtype):
-        msg = f"out must be {array.dtype} {array.shape}, got {out.dtype} {out.shape}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"out must be {array.dtype} {array.shape}, got {out.dtype} {out.shape}")
 
     source = np.ascontiguousarray(native(array))
     direct = (
@@ -230,8 +230,7 @@ def _fill_offsets(inv_freq: NDArray[np.float64], rows: int) -> NDArray[np.float6
 def _check_types(rope: Rotary, out: object) -> None:
     check_rope(rope)
     if not isinstance(out, np.ndarray | None):
-        msg = f"out must be a ndarray, got {type(out).__name__}"
-        raise ArgumentTypeError(msg)
+        raise ArgumentTypeError(f"out must be a ndarray, got {type(out).__name__}")
 
 
 def _by_batch(
@@ -247,8 +246,9 @@ def _by_batch(
     expected = f"{shared}"
     if len(shape) > 2:
         expected += f" or {(shape[0], *shared)}"
-    msg = f"positions must have shape {expected} for x of shape {shape}, got {positions.shape}"
-    raise ArgumentError(msg)
+    raise ArgumentError(
+        f"positions must have shape {expected} for x of shape {shape}, got {positions.shape}"
+    )
 
 
 def _same_memory(first: NDArray[Any], second: NDArray[Any]) -> bool:

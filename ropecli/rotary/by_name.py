@@ -70,8 +70,9 @@ def rope(
     formula = Formula.from_parameters(name, dim=dim, base=base, own=parameters)
     table = formula.table()
     if axis is not None and mrope_section is not None:
-        msg = "axis and mrope_section both say which axis rotates a pair: give one of them"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            "axis and mrope_section both say which axis rotates a pair: give one of them"
+        )
     if mrope_section is not None:
         axes_of = interleaved_axes if mrope_interleaved else sectioned_axes
         axis = axes_of(mrope_section, len(table.inv_freq))
@@ -97,6 +98,7 @@ def _dim(head_dim: int, rotary_dim: int | None, share: float | None) -> int:
         return head_dim
     coordinates = head_dim * number("partial_rotary_factor", share)
     if not 1 <= coordinates < head_dim + 1:
-        msg = f"partial_rotary_factor must leave 1 to {head_dim} coordinates, got {share:g}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"partial_rotary_factor must leave 1 to {head_dim} coordinates, got {share:g}"
+        )
     return int(coordinates)

@@ -39,8 +39,9 @@ class Formula:
         name = canonical(rope_type)
         for key, other in _NAMES_IN_ROPE.items():
             if key in own:
-                msg = f"rope type {name} has no parameter {key!r}; give it as {other}"
-                raise ArgumentError(msg)
+                raise ArgumentError(
+                    f"rope type {name} has no parameter {key!r}; give it as {other}"
+                )
         known = inspect.signature(formula(name)).parameters
         arguments = {"dim": dim, "base": base} | dict(own)
         unknown = [key for key in arguments if key not in known]
@@ -48,8 +49,7 @@ class Formula:
         if unknown or missing:
             wrong = f"has no parameter {', '.join(unknown)}" if unknown else f"needs {missing[0]}"
             expected = ", ".join(own_parameters(name)) or "none"
-            msg = f"rope type {name} {wrong}; its parameters are {expected}"
-            raise ArgumentError(msg)
+            raise ArgumentError(f"rope type {name} {wrong}; its parameters are {expected}")
         return cls(name, tuple(sorted((key, _hashable(v)) for key, v in arguments.items())))
 
     def __getitem__(self, name: str) -> Any:
@@ -117,8 +117,9 @@ class Formula:
             raise
         except (ArithmeticError, ValueError):  # a logarithm of 0, a power beyond every float
             given = ", ".join(f"{key}={quote(value)}" for key, value in arguments.items())
-            msg = f"rope type {self.rope_type}: its formula has no finite value for {given}"
-            raise ArgumentError(msg) from None
+            raise ArgumentError(
+                f"rope type {self.rope_type}: its formula has no finite value for {given}"
+            ) from None
         if not np.isfinite(table.inv_freq).all():
             base = f"{self['base']:g}"
             msg = f"rope type {self.rope_type}: no finite frequencies of base {base} "

@@ -46,15 +46,16 @@ def finite_table(name: str, values: ArrayLike, count: int | None = None) -> NDAr
     """Check finite numbers of shape (count,), and return them as float64."""
     array = as_array(name, values)
     if array.dtype.kind not in "iuf":
-        msg = f"{name} must be real numbers, got {array.dtype}"
-        raise ArgumentTypeError(msg)
+        raise ArgumentTypeError(f"{name} must be real numbers, got {array.dtype}")
     table: NDArray[np.float64] = array.astype(np.float64)
     shape = "(pairs,)" if count is None else f"({count},)"
     if table.ndim != 1 or len(table) != (count or len(table)) or not len(table):
-        msg = f"{name} must be finite numbers of shape {shape}, got shape {table.shape}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"{name} must be finite numbers of shape {shape}, got shape {table.shape}"
+        )
     if not np.isfinite(table).all():
         bad = int(np.flatnonzero(~np.isfinite(table))[0])
-        msg = f"{name} must be finite numbers of shape {shape}, got {table[bad]} at index {bad}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"{name} must be finite numbers of shape {shape}, got {table[bad]} at index {bad}"
+        )
     return table

@@ -39,11 +39,10 @@ class Placement:
         head_dim = even("head dim", self.head_dim)
         rotary_dim, offset = 2 * count, integer("rotary offset", self.rotary_offset)
         if rotary_dim > head_dim or offset < 0 or offset + rotary_dim > head_dim:
-            msg = (
+            raise ArgumentError(
                 f"the rotated coordinates must lie within the head dim {head_dim}, "
                 f"got rotary dim {rotary_dim} from coordinate {offset}"
             )
-            raise ArgumentError(msg)
         if self.pairs_in is None:
             read = named_pairs(self.layout, rotary_dim=rotary_dim, rotary_offset=offset)
         else:
@@ -52,8 +51,9 @@ class Placement:
             return read, read
         written = listed_pairs("pairs_out", self.pairs_out, count=count, head_dim=head_dim)
         if {j for pair in written for j in pair} != {j for pair in read for j in pair}:
-            msg = "pairs_out must name the same coordinates as pairs_in, in any order"
-            raise ArgumentError(msg)
+            raise ArgumentError(
+                "pairs_out must name the same coordinates as pairs_in, in any order"
+            )
         return read, written
 
 
@@ -69,12 +69,14 @@ def listed_pairs(name: str, pairs: ArrayLike, *, count: int, head_dim: int) -> P
     """Check the pairs that a caller lists, and return them."""
     array: NDArray[np.int64] = as_array(name, pairs)
     if array.shape != (count, 2) or array.dtype.kind not in "iu":
-        msg = f"{name} must be integers of shape ({count}, 2), got {array.dtype} {array.shape}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"{name} must be integers of shape ({count}, 2), got {array.dtype} {array.shape}"
+        )
     used = array.ravel().tolist()
     if min(used) < 0 or max(used) >= head_dim or len(set(used)) != len(used):
-        msg = f"{name} must name different coordinates from 0 to {head_dim - 1}, got {used}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"{name} must name different coordinates from 0 to {head_dim - 1}, got {used}"
+        )
     return tuple((int(first), int(second)) for first, second in array)
 
 
@@ -91,12 +93,14 @@ def listed_axes(axis: ArrayLike, *, count: int) -> tuple[int, ...]:
     """Check the axis of each pair that a caller lists, and return them."""
     array = as_array("axis", axis)
     if array.shape != (count,) or array.dtype.kind not in "iu":
-        msg = f"axis must be integers of shape ({count},), got {array.dtype} {array.shape}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"axis must be integers of shape ({count},), got {array.dtype} {array.shape}"
+        )
     axes = tuple(int(a) for a in array)
     if min(axes) < 0 or max(axes) >= MOST_AXES:
-        msg = f"axis must be from 0 to {MOST_AXES - 1}, got {min(axes)} to {max(axes)}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"axis must be from 0 to {MOST_AXES - 1}, got {min(axes)} to {max(axes)}"
+        )
     return axes
 
 
@@ -105,8 +109,9 @@ def sectioned_axes(section: Sequence[int], count: int) -> tuple[int, ...]:
     sizes = _sizes(section)
     if sum(sizes) != count:
         total = quote(sum(sizes))
-        msg = f"mrope_section must add up to the {count} pairs, got {quote(sizes)} = {total}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"mrope_section must add up to the {count} pairs, got {quote(sizes)} = {total}"
+        )
     return tuple(axis for axis, size in enumerate(sizes) for _ in range(size))
 
 
@@ -128,9 +133,9 @@ def interleaved_axes(section: Sequence[int], count: int) -> tuple[int, ...]:
 def _sizes(section: object) -> list[int]:
     sizes = list(section) if isinstance(section, list | tuple) else []
     if not sizes or any(isinstance(n, bool) or not isinstance(n, int) for n in sizes):
-        msg = f"mrope_section must be a list of integers, got {quote(section)}"
-        raise ArgumentTypeError(msg)
+        raise ArgumentTypeError(f"mrope_section must be a list of integers, got {quote(section)}")
     if min(sizes) < 0 or len(sizes) > MOST_AXES:
-        msg = f"mrope_section must be at most {MOST_AXES} numbers of at least 0, got {quote(sizes)}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"mrope_section must be at most {MOST_AXES} numbers of at least 0, got {quote(sizes)}"
+        )
     return sizes

@@ -180,8 +180,7 @@ class Rotary:
     ) -> None:
         """Check everything, and set all fields."""
         if direction not in get_args(Direction):
-            msg = f"direction must be forward or reversed, got {direction!r}"
-            raise ArgumentError(msg)
+            raise ArgumentError(f"direction must be forward or reversed, got {direction!r}")
         count = len(table.inv_freq)
         read, written = placement.resolve(count)
         base = table.base
@@ -355,5 +354,4 @@ class Rotary:
 def check_rope(rope: object) -> None:
     """Refuse what is not a `Rotary`."""
     if not isinstance(rope, Rotary):
-        msg = f"rope must be a Rotary, got {type(rope).__name__}"
-        raise ArgumentTypeError(msg)
+        raise ArgumentTypeError(f"rope must be a Rotary, got {type(rope).__name__}")

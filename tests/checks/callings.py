@@ -53,11 +53,9 @@ class Calling:
         limits = (self.most_batches, self.most_heads, self.most_rows)
         for name, size, most in zip(("batch", "heads", "length"), x.shape, limits, strict=False):
             if most is not None and size > most:
-                msg = f"{name} {size} is more than {most}"
-                raise ValueError(msg)
+                raise ValueError(f"{name} {size} is more than {most}")
         if self.dtypes is not None and x.dtype.name not in self.dtypes:
-            msg = f"{x.dtype.name} is not taken"
-            raise TypeError(msg)
+            raise TypeError(f"{x.dtype.name} is not taken")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +97,7 @@ class Called:
         def by_positions(x: Array, positions: Any) -> Array:
             places = np.asarray(positions)
             if calling.most_rows is not None and places.size and places.max() >= calling.most_rows:
-                msg = f"position {places.max()} is beyond the table"
-                raise IndexError(msg)
+                raise IndexError(f"position {places.max()} is beyond the table")
             y: Array = rotate(x, places)
             return y
 
@@ -118,8 +115,7 @@ class Called:
 
         def by_complex(x: Array, freqs: Array) -> Array:
             if not np.iscomplexobj(freqs):
-                msg = "freqs_cis must be complex"
-                raise TypeError(msg)
+                raise TypeError("freqs_cis must be complex")
             return turn(x, rope, freqs.real, freqs.imag, single=True)
 
         return signature(
@@ -130,12 +126,10 @@ class Called:
 def turn(x: Array, rope: ropecli.Rotary, cos: Array, sin: Array, *, single: bool = False) -> Array:
     """Rotate x (batch, heads, sequence, head_dim) by tables (sequence, columns) or with a batch."""
     if cos.ndim not in {2, 3} or cos.shape[-2] != x.shape[-2]:
-        msg = f"tables must be (sequence, columns), got {cos.shape}"
-        raise ValueError(msg)
+        raise ValueError(f"tables must be (sequence, columns), got {cos.shape}")
     count = len(rope.inv_freq)
     if cos.shape[-1] != (count if single else 2 * count):
-        msg = f"tables must have {2 * count} columns"
-        raise ValueError(msg)
+        raise ValueError(f"tables must have {2 * count} columns")
     if not single:
         step = slice(None, None, 2) if rope.layout == "interleaved" else slice(count)
         cos, sin = cos[..., step], sin[..., step]
@@ -218,14 +212,12 @@ def unpack(x: Array, axes: str, dim: int) -> Array:
     """
     words = axes.split()
     if x.ndim != len(words):
-        msg = f"x must have axes {axes}, got shape {x.shape}"
-        raise ValueError(msg)
+        raise ValueError(f"x must have axes {axes}, got shape {x.shape}")
     if words[-1] == "h*d":
         x = x.reshape(*x.shape[:-1], -1, dim)
         words = [*words[:-1], "h", "d"]
     if x.shape[-1] != dim:
-        msg = f"the last axis must be {dim}, got shape {x.shape}"
-        raise ValueError(msg)
+        raise ValueError(f"the last axis must be {dim}, got shape {x.shape}")
     letters = [word[-1] for word in words]  # tokens are a sequence
     x = x.transpose([letters.index(each) for each in "bhsd" if each in letters])
     return np.expand_dims(x, [i for i, each in enumerate("bhsd") if each not in letters])

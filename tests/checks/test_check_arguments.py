@@ -113,8 +113,7 @@ def test_a_signature_of_the_targets_own_may_fail() -> None:
     class Odd:
         @property
         def __signature__(self) -> Any:
-            msg = "not yet"
-            raise RuntimeError(msg)
+            raise RuntimeError("not yet")
 
         def __call__(self, x: Array, positions: Array) -> Array:
             return turn_small(x, positions)

@@ -82,8 +82,7 @@ def test_a_kernel_of_rows_has_no_heads() -> None:
 
     def rows(x: Array, positions: Array) -> Array:
         if x.ndim != 2 or positions.shape != x.shape[:1]:
-            msg = "(rows, dim) and a position for each row"
-            raise ValueError(msg)
+            raise ValueError("(rows, dim) and a position for each row")
         return turn_small(x, positions)
 
     verdict = judge_shapes(rows)

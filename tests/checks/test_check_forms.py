@@ -83,8 +83,7 @@ def test_a_decoder_may_take_one_sequence_of_vectors_alone() -> None:
     class Flat(Decoder):
         def prefill(self, x: Array) -> Array:
             if x.ndim != 2:
-                msg = f"expected (sequence, dim), got {x.shape}"
-                raise ValueError(msg)
+                raise ValueError(f"expected (sequence, dim), got {x.shape}")
             return super().prefill(x)
 
     right = judge(Flat, form="decoder", expect=HALF, **SHORT)
@@ -303,8 +302,7 @@ def no_base_of_many(x: Array, positions: Array, base: Any = None) -> Array:
 
 def one_base(x: Array, positions: Array, base: float = 10_000.0) -> Array:
     if base != 10_000:
-        msg = "the table is made for 10000"
-        raise ValueError(msg)
+        raise ValueError("the table is made for 10000")
     return turn_small(x, positions)
 
 

@@ -252,8 +252,7 @@ def test_what_only_drifts_or_turns_the_other_way_is_no_other_table(beyond: Array
 def test_a_rotation_is_known_by_the_rows_that_its_table_has(rows: int) -> None:
     def looked_up(x: Array, positions: Array) -> Array:
         if positions.max() >= rows:
-            msg = "position out of range"
-            raise IndexError(msg)
+            raise IndexError("position out of range")
         return turn(x, positions)
 
     verdict = judge_once(looked_up, context_length=None)

@@ -158,8 +158,7 @@ def test_what_half_precision_can_not_hold_is_no_warning() -> None:
 @pytest.mark.slow
 def test_words_of_an_exception_can_not_paint_the_terminal() -> None:
     def red(x: Array, positions: Array) -> Array:
-        msg = "\x1b[31mred\x1b[0m \u202e"
-        raise ValueError(msg)
+        raise ValueError("\x1b[31mred\x1b[0m \u202e")
 
     with pytest.raises(ropecli.RopecliError) as error:
         judge_small(red)

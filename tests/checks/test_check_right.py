@@ -76,14 +76,11 @@ def test_a_target_may_refuse_what_it_does_not_do() -> None:
 
     def picky(x: Array, positions: Array) -> Array:
         if positions.ndim > 1:
-            msg = "one sequence at a time"
-            raise ValueError(msg)
+            raise ValueError("one sequence at a time")
         if positions.min() < 0 or positions.max() >= 8192:
-            msg = "position out of range"
-            raise IndexError(msg)
+            raise IndexError("position out of range")
         if x.dtype == np.float16:
-            msg = "no float16"
-            raise TypeError(msg)
+            raise TypeError("no float16")
         turned: Array = rotate(x, positions)
         return turned
 

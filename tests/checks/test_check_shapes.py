@@ -334,8 +334,7 @@ def test_laws_of_few_heads_do_not_follow_from_many() -> None:
 def test_a_shape_may_be_refused_and_is_named() -> None:
     def few(x: Array, positions: Any) -> Array:
         if x.ndim > 3 and x.shape[-3] > 8:
-            msg = "at most 8 heads"
-            raise ValueError(msg)
+            raise ValueError("at most 8 heads")
         return turn(x, positions)
 
     verdict = judge(few, select="every shape")

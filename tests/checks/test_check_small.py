@@ -15,8 +15,7 @@ def looked_up(rows: int) -> Any:
 
     def rotate(x: Array, positions: Array) -> Array:
         if positions.min() < 0:
-            msg = "no negative positions"
-            raise IndexError(msg)
+            raise IndexError("no negative positions")
         return turn_small(x, np.arange(rows)[positions])
 
     return rotate
@@ -48,8 +47,7 @@ def test_positions_within_the_context_may_not_be_refused() -> None:
 
     def gap(x: Array, positions: Array) -> Array:
         if (np.diff(positions) > 10).any() and positions.max() == 47:
-            msg = "no gaps"
-            raise IndexError(msg)
+            raise IndexError("no gaps")
         return turn_small(x, positions)
 
     assert failures(judge_small(gap, context_length=64)) == ["gaps in positions"]
@@ -98,8 +96,7 @@ def test_what_a_law_has_found_is_kept_when_a_later_call_raises() -> None:
 
     def raises(x: Array, positions: Array) -> Array:
         if positions.max() == 110:
-            msg = "not 110"
-            raise ValueError(msg)
+            raise ValueError("not 110")
         return turn_small(x, positions)
 
     verdict = judge_small(raises, expect=SMALL)

@@ -155,8 +155,7 @@ def test_a_thread_that_is_refused_is_a_note() -> None:
     class Refuses(FirstThread):
         def __call__(self, x: Array, positions: Array) -> Array:
             if threading.get_ident() != self.thread:
-                msg = "made in another thread"
-                raise RuntimeError(msg)
+                raise RuntimeError("made in another thread")
             return super().__call__(x, positions)
 
     verdict = together(Refuses)

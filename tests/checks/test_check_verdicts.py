@@ -143,8 +143,7 @@ def test_a_table_promises_no_negative_positions() -> None:
     def looked_up(change: Any) -> Any:
         def rotate(x: Array, positions: Array) -> Array:
             if (np.asarray(positions) >= SMALL_CONTEXT).any():
-                msg = "beyond the table"
-                raise IndexError(msg)
+                raise IndexError("beyond the table")
             return turn_small(x, table[change(np.asarray(positions))])
 
         return rotate

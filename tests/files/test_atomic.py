@@ -184,8 +184,7 @@ def test_folder_that_cannot_be_synced_costs_nothing(
 
 def test_error_of_another_library_is_told_in_one_line(tmp_path: Path) -> None:
     def block(_: BinaryIO) -> None:
-        msg = "an encoder's own words"
-        raise OSError(msg)
+        raise OSError("an encoder's own words")
 
     with pytest.raises(FileError, match=r"x: an encoder's own words$"):
         write(tmp_path / "x", block)

@@ -55,9 +55,9 @@ def test_exceptions_of_writers_are_one_line(tmp_path: Path) -> None:
         pytest.raises(FileError, match=r"^cannot write .*x\.h5: no such type$"),
         translate_write_errors(tmp_path / "x.h5"),
     ):
-        raise TypeError("no such\n type")  # noqa: EM101 - as a library would
+        raise TypeError("no such\n type")
     with pytest.raises(OSError, match="No space left"), translate_write_errors(tmp_path):
-        raise RuntimeError("Can't write data (errno = 28, error message = '...')")  # noqa: EM101
+        raise RuntimeError("Can't write data (errno = 28, error message = '...')")
     own = FileError("ours")
     with pytest.raises(FileError) as caught, translate_write_errors(tmp_path):
         raise own
@@ -72,8 +72,7 @@ def test_a_full_disk_is_named_and_not_what_closing_the_file_leads_to(tmp_path: P
         try:
             raise OSError(errno.ENOSPC, "No space left on device")
         finally:
-            msg = "unexpected pos 704 vs 598"
-            raise RuntimeError(msg)
+            raise RuntimeError("unexpected pos 704 vs 598")
 
     with pytest.raises(OSError, match="No space left"):
         save()

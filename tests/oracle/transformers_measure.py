@@ -76,8 +76,7 @@ def measure(case: Case) -> list[Kind]:
         name = layer_type if nested else _special_type(made_from, keys)
         kinds.append(_layer(case, config, rotary, layers, layer_type, name, keys))
     if not any(kind.pairs for kind in kinds):
-        msg = f"{case.name}: nothing rotates"
-        raise RuntimeError(msg)
+        raise RuntimeError(f"{case.name}: nothing rotates")
     return kinds
 
 
@@ -151,8 +150,7 @@ def _layer(
             scaling = getattr(rotary, f"{name}_attention_scaling", scaling)
             size = turns[0].shape[0]
             return Kind(layers, layer_type, size, pairs, axes, tables, scaling)
-    msg = f"{case.name}: {errors}"
-    raise RuntimeError(msg)
+    raise RuntimeError(f"{case.name}: {errors}")
 
 
 def _buffers(rotary: Any, name: str | None) -> list[tuple[str, Any]]:
@@ -178,16 +176,14 @@ def _matrix(vector: Any, sources: list[Any]) -> Matrix:
         columns = np.flatnonzero(np.abs(derivatives).sum(axis=0))
         if len(columns) == len(row):
             return np.asarray(derivatives[:, columns])
-    msg = "no layer has a head of this size"
-    raise RuntimeError(msg)
+    raise RuntimeError("no layer has a head of this size")
 
 
 def _pairs(turns: list[Matrix]) -> dict[tuple[int, int], Pair]:
     """The pairs that turn, from the matrices at the origin and one step along each axis."""
     origin, *steps = turns
     if not (np.count_nonzero(origin, axis=0) == 1).all():
-        msg = "at the origin the query is not a reordering of its head"
-        raise RuntimeError(msg)
+        raise RuntimeError("at the origin the query is not a reordering of its head")
     read = np.argmax(np.abs(origin), axis=1)
     put = np.argsort(read)
     found: dict[tuple[int, int], Pair] = {}
@@ -200,13 +196,13 @@ def _pairs(turns: list[Matrix]) -> dict[tuple[int, int], Pair]:
             turned = step[np.ix_([put[a], put[b]], [a, b])]
             factor = math.hypot(turned[0, 0], turned[1, 0])
             if np.abs(turned[0] - [turned[1, 1], -turned[1, 0]]).max() > 1e-6 * factor:
-                msg = f"coordinates {a} and {b} do not turn together: {turned.tolist()}"
-                raise RuntimeError(msg)
+                raise RuntimeError(
+                    f"coordinates {a} and {b} do not turn together: {turned.tolist()}"
+                )
             angle = math.atan2(turned[1, 0], turned[0, 0])
             pair = Pair((int(put[a]), int(put[b])), axis, angle, factor)
             if found.setdefault((a, b), pair).axis != axis:
-                msg = f"coordinates {a} and {b} turn by several axes"
-                raise RuntimeError(msg)
+                raise RuntimeError(f"coordinates {a} and {b} turn by several axes")
     return found
 
 
@@ -442,8 +438,7 @@ def run(attention: Any, given: dict[str, Any]) -> tuple[Any, list[Any]]:
             setattr(file, name, original)
         for hook in hooks:
             hook.remove()
-    msg = "the attention scored nothing"
-    raise RuntimeError(msg)
+    raise RuntimeError("the attention scored nothing")
 
 
 def first_product() -> Any:

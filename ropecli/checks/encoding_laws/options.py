@@ -45,8 +45,7 @@ KERPLE_R2 = (3.0, 2.5, 2.0, 1.5, 1.0, 0.5, 0.005, -1.0)
 
 
 def variants(encoding: Encoding, given: Mapping[str, Any]) -> Iterator[tuple[str, Encoding]]:
-    """Yield the encoding, then others of its class with other options, and what is other in words.
-    """
+    """Yield the encoding, then those of its class with other options, and which these are."""
     name = encoding.name
     options = {
         key: tuple(dict.fromkeys((getattr(encoding, key), *more)))
@@ -93,12 +92,10 @@ def check_options(encoding: Encoding) -> None:
     """Refuse options of which the laws say nothing."""
     p_max = getattr(encoding, "p_max", 1)
     if p_max > LARGEST_P_MAX:
-        msg = f"p_max must be at most {LARGEST_P_MAX} for this, got {p_max}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"p_max must be at most {LARGEST_P_MAX} for this, got {p_max}")
     rotary = getattr(encoding, "rotary", None)
     if encoding.name == "rope" and rotary is not None and rotary.grows:
-        msg = "rotary must not change lengths; the encoding xpos does"
-        raise ArgumentError(msg)
+        raise ArgumentError("rotary must not change lengths; the encoding xpos does")
 
 
 LARGEST_P_MAX = 256  #: The reference adds up every gate for every key.

@@ -65,8 +65,7 @@ def identify(
     width = x.shape[-1]
     dim = width if head_dim is None else even("head dim", head_dim)
     if width % dim:
-        msg = f"head dim must divide the last axis, got {dim} for shape {x.shape}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"head dim must divide the last axis, got {dim} for shape {x.shape}")
     axes = list(_axes(x, sequence_axis))
     refused: tuple[Identification, Inputs] | None = None
     error: ArgumentError | None = None
@@ -102,8 +101,7 @@ def _explain(found: Identification, inputs: Inputs) -> Identification:
 
 
 def _axes(x: NDArray[Any], named: int | None) -> Iterator[int]:
-    """Yield the axes that may be that of the positions: the last but one, then longer ones first.
-    """
+    """Yield the axes that may be that of positions: the last but one, then the longest first."""
     if named is not None:
         yield axis_from_start(named, x.ndim)
         return

@@ -80,22 +80,21 @@ def validate_inputs(before: Any, after: Any, positions: Any) -> Inputs:
     """Return the arguments of `identify` as arrays."""
     x, y = _as_floats("before", before), _as_floats("after", after)
     if x.shape != y.shape:
-        msg = f"before and after must have one shape, got {x.shape} and {y.shape}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"before and after must have one shape, got {x.shape} and {y.shape}")
     if x.ndim < 2 or 0 in x.shape:
-        msg = f"before must have shape (..., sequence, head_dim), none of them 0, got {x.shape}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"before must have shape (..., sequence, head_dim), none of them 0, got {x.shape}"
+        )
     even("head dim", x.shape[-1])
     for name, array in (("before", x), ("after", y)):
         bad = np.argwhere(~np.isfinite(array))
         if len(bad):
             *lead, row, coordinate = bad[0].tolist()
-            msg = (
+            raise ArgumentError(
                 f"{name} must be finite, got {len(bad)} non-finite value{'s' * (len(bad) > 1)}, "
                 f"the first {array[tuple(bad[0])]} in row {row}, coordinate {coordinate}"
                 f"{f' of {name}{lead}' if lead else ''}"
             )
-            raise ArgumentError(msg)
     if positions is None:
         counted = np.arange(float(x.shape[-2]))
         return Inputs(before=x, after=y, positions=counted, known=False, axes=1)
@@ -164,8 +163,7 @@ def round_to(values: Array, name: str) -> Array:
 def _as_floats(name: str, value: Any) -> NDArray[Any]:
     array = as_array(name, value)
     if dtype_name(array.dtype) is None:
-        msg = f"{name} must be {', '.join(DTYPES)}, got {array.dtype}"
-        raise ArgumentTypeError(msg)
+        raise ArgumentTypeError(f"{name} must be {', '.join(DTYPES)}, got {array.dtype}")
     return array
 
 
@@ -176,11 +174,10 @@ def _axes(positions: Array, shape: tuple[int, ...]) -> int:
         return 1
     if positions.shape[:-1] in rows and positions.shape[-1] > 1:
         return int(positions.shape[-1])
-    msg = (
+    raise ArgumentError(
         f"positions must have shape {' or '.join(map(str, rows))}, with axes last if a position "
         f"has several, for vectors of shape {shape}, got {positions.shape}"
     )
-    raise ArgumentError(msg)
 
 
 def _thin_out(count: int) -> NDArray[np.int64]:

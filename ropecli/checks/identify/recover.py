@@ -135,12 +135,14 @@ def validate_candidates(candidates: Any) -> Mapping[str, Rotary]:
     if candidates is None:
         return {}
     if not isinstance(candidates, Mapping):
-        msg = f"candidates must be a mapping of names to Rotary, got {type(candidates).__name__}"
-        raise ArgumentTypeError(msg)
+        raise ArgumentTypeError(
+            f"candidates must be a mapping of names to Rotary, got {type(candidates).__name__}"
+        )
     for name, candidate in candidates.items():
         if not isinstance(candidate, Rotary):
-            msg = f"candidate {name} must be a Rotary, got {type(candidate).__name__}"
-            raise ArgumentTypeError(msg)
+            raise ArgumentTypeError(
+                f"candidate {name} must be a Rotary, got {type(candidate).__name__}"
+            )
     return candidates
 
 

@@ -27,8 +27,7 @@ def check_strings(**given: object) -> None:
     """Refuse values that are not strings."""
     for name, value in given.items():
         if not isinstance(value, str):
-            msg = f"{name} must be a string, got {quote(value)}"
-            raise ArgumentTypeError(msg)
+            raise ArgumentTypeError(f"{name} must be a string, got {quote(value)}")
 
 
 def form(given: str | None) -> str | None:
@@ -51,12 +50,10 @@ def laws(
     left_out = _as_names(ignore)
     for name in sorted((kept | left_out) - names):
         listed = ", ".join(repr(each) if "," in each else each for each in sorted(names))
-        msg = f"law must be one of {listed}, got {quote(name)}{meant(name, names)}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"law must be one of {listed}, got {quote(name)}{meant(name, names)}")
     chosen = [law for law in known if law.name in kept - left_out]
     if not chosen:
-        msg = "no law is left to judge by"
-        raise ArgumentError(msg)
+        raise ArgumentError("no law is left to judge by")
     return chosen
 
 
@@ -79,8 +76,9 @@ def tolerances(
                 msg += f"got {each!r}"
                 raise ArgumentError(msg)
             if each in chosen:
-                msg = f"tolerance of {each} is given twice: {chosen[each]} and {text}"
-                raise ArgumentError(msg)
+                raise ArgumentError(
+                    f"tolerance of {each} is given twice: {chosen[each]} and {text}"
+                )
             chosen[each] = text
     relative, absolute, said = {}, {}, []
     for dtype, text in chosen.items():
@@ -150,8 +148,7 @@ def expectation(expect: object, form: str | None) -> Rotary | None:
             raise ArgumentError(msg)
         return None
     if not isinstance(expect, Rotary):
-        msg = f"expect must be a Rotary, got {quote(expect)}"
-        raise ArgumentTypeError(msg)
+        raise ArgumentTypeError(f"expect must be a Rotary, got {quote(expect)}")
     refuse_growth(expect)
     return expect
 
@@ -162,8 +159,9 @@ def head_dim(given: object, expect: Rotary | None) -> int:
         return 64 if expect is None else expect.head_dim
     dim = even("head dim", given)
     if expect is not None and dim != expect.head_dim:
-        msg = f"head dim must be the {expect.head_dim} of what is expected, got {dim}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"head dim must be the {expect.head_dim} of what is expected, got {dim}"
+        )
     return dim
 
 
@@ -172,14 +170,13 @@ def axes(given: object, expect: Rotary | None, form: str | None) -> int:
     wanted = 1 if expect is None else expect.axes
     count = wanted if given is None else at_least("axes", given, 1)
     if expect is not None and count != wanted:
-        msg = f"axes must be the {wanted} of what is expected, got {count}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"axes must be the {wanted} of what is expected, got {count}")
     if form == "decoder" and count > 1:
-        msg = f"form decoder counts positions of one axis, got axes {count}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"form decoder counts positions of one axis, got axes {count}")
     if form == "tables" and count > 1 and expect is None:
-        msg = f"form tables needs to know what is expected with axes {count}, got nothing"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"form tables needs to know what is expected with axes {count}, got nothing"
+        )
     return count
 
 
@@ -200,31 +197,27 @@ def keywords(init: object) -> dict[str, Any]:
     if init is None:
         return {}
     if not isinstance(init, Mapping):
-        msg = f"init must be a mapping, got {quote(init)}"
-        raise ArgumentTypeError(msg)
+        raise ArgumentTypeError(f"init must be a mapping, got {quote(init)}")
     for key in init:
         if not isinstance(key, str):
-            msg = f"init must have names as keys, got {quote(key)}"
-            raise ArgumentTypeError(msg)
+            raise ArgumentTypeError(f"init must have names as keys, got {quote(key)}")
     return dict(init)
 
 
 def dtypes(given: str | Sequence[str] | None) -> tuple[str, ...] | None:
-    """Return the dtypes of the data, the first one for all laws; None if the framework says them.
-    """
+    """Return the dtypes of the data, the first for all laws; None if the framework says them."""
     if given is None:
         return None
     try:
         chosen = (given,) if isinstance(given, str) else tuple(given)
     except TypeError:
-        msg = f"dtypes must be a sequence of strings, got {quote(given)}"
-        raise ArgumentTypeError(msg) from None
+        raise ArgumentTypeError(
+            f"dtypes must be a sequence of strings, got {quote(given)}"
+        ) from None
     for name in chosen:
         check_strings(dtypes=name)
         if name not in DTYPES:
-            msg = f"dtypes must be of {', '.join(DTYPES)}, got {name!r}"
-            raise ArgumentError(msg)
+            raise ArgumentError(f"dtypes must be of {', '.join(DTYPES)}, got {name!r}")
     if not chosen:
-        msg = "dtypes must name at least one, got none"
-        raise ArgumentError(msg)
+        raise ArgumentError("dtypes must name at least one, got none")
     return chosen

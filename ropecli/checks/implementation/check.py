@@ -346,8 +346,11 @@ def _within_budget(clock: Clock) -> Iterator[None]:
     try:
         yield
     except OutOfTime:
-        msg = f"no verdict within the budget of {clock.budget:g} s, still {clock.doing}"
-        raise CallError(msg, "raise `budget`, or give the call with `call`", "") from None
+        raise CallError(
+            f"no verdict within the budget of {clock.budget:g} s, still {clock.doing}",
+            "raise `budget`, or give the call with `call`",
+            "",
+        ) from None
 
 
 def _judge(
@@ -416,8 +419,9 @@ def _first_instance(implementation: CalledImplementation) -> CalledInstance:
     try:
         return implementation.fresh()
     except (ImplementationError, Unsupported) as error:
-        msg = f"{implementation.description.name} can't be made: {error}"
-        raise CallError(msg, "", "") from None
+        raise CallError(
+            f"{implementation.description.name} can't be made: {error}", "", ""
+        ) from None
 
 
 def _outcomes(

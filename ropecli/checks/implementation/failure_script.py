@@ -56,8 +56,7 @@ def check_path(path: str | os.PathLike[str], *, force: bool) -> tuple[Path, Path
     """Return the two files, before anything is called."""
     arrays = Path(path)
     if arrays.suffix != ".npz":
-        msg = f"failure must be saved as .npz, got {arrays.name!r}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"failure must be saved as .npz, got {arrays.name!r}")
     script = arrays.with_suffix(".py")
     for each in (arrays, script):
         check_target(each, force=force)

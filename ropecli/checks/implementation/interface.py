@@ -144,8 +144,7 @@ class Implementation(ABC):
 def as_float64(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float64]:
     """Return a result of x's shape as float64."""
     if result.shape != given.shape:
-        msg = f"it returned shape {result.shape} for x of shape {given.shape}"
-        raise WrongResult(msg)
+        raise WrongResult(f"it returned shape {result.shape} for x of shape {given.shape}")
     return real_numbers(result, given)
 
 
@@ -157,8 +156,7 @@ def real_numbers(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float6
 def check_real(result: NDArray[Any], dtype: str) -> NDArray[Any]:
     """Return a result of any shape, for data of a dtype, as it is."""
     if result.dtype.kind not in "fiu" and known_dtype(result) not in DTYPES:
-        msg = f"it returned {result.dtype} for x of {dtype}"
-        raise WrongResult(msg)
+        raise WrongResult(f"it returned {result.dtype} for x of {dtype}")
     return result
 
 

@@ -133,8 +133,7 @@ class Subject:
             what = f"position {furthest:,}"
             if furthest >= self.context:
                 what = f"positions beyond {self.context:,}"
-            msg = f"refuses {what}: {error}"
-            raise Unsupported(msg) from None
+            raise Unsupported(f"refuses {what}: {error}") from None
 
     def repeat_tolerance(self, rows: Array, dtype: str | None = None) -> Array:
         """Return how far two results that should be equal may differ by rounding, (count, 1)."""

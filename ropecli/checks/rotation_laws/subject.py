@@ -116,8 +116,9 @@ class Oracle:
                     rest = right[0, 0] - each.high[row, pair] - each.low[row, pair]
                 if not abs(rest) < ERROR:
                     angle = f"{positions[row]:g} * {self.inv_freq[pair]:.17g}"
-                    msg = f"the reference is off by {float(rest):.3g} at the angle {angle}"
-                    raise ArithmeticError(msg)
+                    raise ArithmeticError(
+                        f"the reference is off by {float(rest):.3g} at the angle {angle}"
+                    )
         return table
 
 
@@ -158,8 +159,9 @@ class RotationSubject:
         result = self._rotate(x.astype(DTYPES[self.dtype]), positions)
         if not isinstance(result, np.ndarray) or result.shape != x.shape:
             got = getattr(result, "shape", type(result).__name__)
-            msg = f"the function under test must return a NumPy array of shape {x.shape}, got {got}"
-            raise ArgumentTypeError(msg)
+            raise ArgumentTypeError(
+                f"the function under test must return a NumPy array of shape {x.shape}, got {got}"
+            )
         rotated = result.astype(np.float64)
         restored = rotated.copy()
         restored[:, self.rope.pairs_in] = rotated[:, self.rope.pairs_out]
@@ -205,8 +207,7 @@ class RotationSubject:
         return lengths(rotated[:, self.rotated]) / lengths(x[:, self.rotated])
 
     def relative_error(self, *positions: Array) -> Array:
-        """Return the tolerance of vectors rotated at each of the positions in turn, over A^k |x|.
-        """
+        """Return the tolerance of vectors rotated at the positions in turn, over A^k |x|."""
         total = np.ones(len(positions[0]))
         for m in positions:
             total = total * (1 + self.accuracy.relative + ANGLE * np.abs(m) * self.fastest)

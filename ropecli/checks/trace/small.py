@@ -75,8 +75,7 @@ def trace(
     seed = at_least("seed", seed, 0)
     described = describe(source)
     if described.format != "config.json":
-        msg = f"trace takes a config.json, got {described.source}"
-        raise FileError(msg)
+        raise FileError(f"trace takes a config.json, got {described.source}")
     end = time.monotonic() + timeout
     torch, transformers = _libraries()
     built = f"Transformers {transformers.__version__}"
@@ -91,8 +90,10 @@ def trace(
             except RopecliError:
                 raise
             except Exception as error:  # foreign code
-                msg = f"{built} cannot run a small model of {described.source}: {_line(error)}"
-                raise FileError(msg, "watch a model of your own: ropecli.watch") from None
+                raise FileError(
+                    f"{built} cannot run a small model of {described.source}: {_line(error)}",
+                    "watch a model of your own: ropecli.watch",
+                ) from None
     return judge(seen, model, source=described.source, built=built)
 
 
@@ -102,8 +103,9 @@ def _libraries() -> tuple[Any, Any]:
         import torch
         import transformers
     except ImportError as error:
-        msg = f"trace needs Transformers: pip install 'ropecli[transformers]' ({error})"
-        raise FileError(msg) from None
+        raise FileError(
+            f"trace needs Transformers: pip install 'ropecli[transformers]' ({error})"
+        ) from None
     return torch, transformers
 
 
@@ -129,8 +131,10 @@ class _Deadline:
 
     def __call__(self, *_: object) -> None:
         if time.monotonic() > self._end:
-            msg = f"building and running the model took more than {self._seconds:g} s"
-            raise ArgumentError(msg, "raise `timeout`")
+            raise ArgumentError(
+                f"building and running the model took more than {self._seconds:g} s",
+                "raise `timeout`",
+            )
 
 
 def _line(error: Exception) -> str:
@@ -144,13 +148,14 @@ def _build(torch: Any, source: str, keys: Mapping[str, Any], built: str) -> Any:
 
     model_type = keys.get("model_type")
     if model_type not in CONFIG_MAPPING:
-        msg = f"{source}: model_type {model_type!r} is unknown to {built}"
-        raise FileError(msg, "watch a model with code of its own: ropecli.watch")
+        raise FileError(
+            f"{source}: model_type {model_type!r} is unknown to {built}",
+            "watch a model with code of its own: ropecli.watch",
+        )
     try:
         text = CONFIG_MAPPING[model_type].from_dict(_readable(dict(keys))).get_text_config()
     except Exception as error:  # foreign code
-        msg = f"{built} refuses {source}: {_line(error)}"
-        raise FileError(msg) from None
+        raise FileError(f"{built} refuses {source}: {_line(error)}") from None
     try:
         _shrink(text)
         kind = _model_class(text)
@@ -158,15 +163,19 @@ def _build(torch: Any, source: str, keys: Mapping[str, Any], built: str) -> Any:
         with contextlib.suppress(Exception), torch.device("meta"):  # not every model can
             count = sum(each.numel() for each in kind(text).parameters())
         if count > MOST:
-            msg = f"{source}: a small model of it has {count:,} parameters, at most {MOST:,}"
-            raise FileError(msg, "watch a model of your own: ropecli.watch")
+            raise FileError(
+                f"{source}: a small model of it has {count:,} parameters, at most {MOST:,}",
+                "watch a model of your own: ropecli.watch",
+            )
         model = kind(text).float().eval()
         model.set_attn_implementation("eager")
     except RopecliError:
         raise
     except Exception as error:  # foreign code
-        msg = f"{built} cannot build a small model of {source}: {_line(error)}"
-        raise FileError(msg, "watch a model of your own: ropecli.watch") from None
+        raise FileError(
+            f"{built} cannot build a small model of {source}: {_line(error)}",
+            "watch a model of your own: ropecli.watch",
+        ) from None
     return model
 
 
@@ -200,8 +209,7 @@ def _model_class(config: Any) -> Any:
         own = model and each.config_class is type(config) and "For" not in each.__name__
         if own and "input_ids" in inspect.signature(each.forward).parameters:
             return each
-    msg = f"no model of tokens takes a {type(config).__name__}"
-    raise LookupError(msg)
+    raise LookupError(f"no model of tokens takes a {type(config).__name__}")
 
 
 def _shrink(config: Any) -> None:

@@ -45,14 +45,14 @@ def pair_lengths(seen: Seen, rope: Rotary, layers: Iterable[int] | None) -> Chun
     missing = {*(wanted or ())} - {*indices.values()}
     if missing:
         known = ", ".join(str(each) for each in indices.values())
-        msg = f"layers must be some of those that rotate, {known}, got {min(missing)}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"layers must be some of those that rotate, {known}, got {min(missing)}"
+        )
     chosen = [each for each in by_module if wanted is None or indices[each] in wanted]
     parts = [_of_layer(rope, module, by_module[module]) for module in chosen]
     shapes = {(part.q_norms.shape, part.k_norms.shape) for part in parts}
     if len(shapes) > 1:
-        msg = "all layers must have as many heads; choose some of them with `layers`"
-        raise ArgumentError(msg)
+        raise ArgumentError("all layers must have as many heads; choose some of them with `layers`")
     places = [indices[module] for module in chosen]
     return replace(
         parts[0],
@@ -72,8 +72,7 @@ def _rotated_tensors(seen: Seen) -> dict[str, dict[str, list[Vectors]]]:
             found.setdefault(each.module, {}).setdefault(each.role, []).append(each)
     found = {module: both for module, both in found.items() if len(both) == len(ROLES)}
     if not found:
-        msg = "no layer rotates its queries and keys"
-        raise ArgumentError(msg)
+        raise ArgumentError("no layer rotates its queries and keys")
     return found
 
 
@@ -81,7 +80,9 @@ def _of_layer(rope: Rotary, module: str, both: dict[str, list[Vectors]]) -> Chun
     for each in (vectors for role in both.values() for vectors in role):
         kept = 0 if each.before is None else len(each.before)
         if each.heads is not None and each.heads > kept:
-            msg = f"{kept} of {each.heads} heads were kept in {module}, and all are needed"
-            raise ArgumentError(msg, f"watch the model with heads={each.heads}")
+            raise ArgumentError(
+                f"{kept} of {each.heads} heads were kept in {module}, and all are needed",
+                f"watch the model with heads={each.heads}",
+            )
     q, k = (joined_calls([(v, v.before) for v in both[role]], rope) for role in ROLES)
     return chunks(rope, q, k)

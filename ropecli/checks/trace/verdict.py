@@ -77,8 +77,9 @@ def judge(
 ) -> Trace:
     """Judge each layer of a model that was watched; arguments as in `Seen.verdict`."""
     if not isinstance(expected, Rotary | Model):
-        msg = f"expected must be a Rotary or a Model, got {type(expected).__name__}"
-        raise ArgumentTypeError(msg)
+        raise ArgumentTypeError(
+            f"expected must be a Rotary or a Model, got {type(expected).__name__}"
+        )
     if not seen.vectors:
         raise ArgumentError(*blindness(seen))
     judgement = _Judgement(seen=seen, expected=expected)

@@ -159,8 +159,7 @@ def watch(model: Any, *, wrap: str | Sequence[str] = (), heads: int = _HEADS) ->
     """
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(model, torch.nn.Module):
-        msg = f"model must be a torch.nn.Module, got {type(model).__name__}"
-        raise ArgumentTypeError(msg)
+        raise ArgumentTypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     names = [wrap] if isinstance(wrap, str) else list(wrap)
     seen = Seen()
     config: Any = getattr(model, "config", None)
@@ -205,8 +204,9 @@ def _functions(model: Any, names: list[str]) -> Iterator[tuple[Any, str, Any]]:
             elif module and name == "forward":
                 yield owner, name, value
     if wanted:
-        msg = f"wrap must name functions of the model's code, got {', '.join(sorted(wanted))}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"wrap must name functions of the model's code, got {', '.join(sorted(wanted))}"
+        )
 
 
 @dataclass(kw_only=True, eq=False)
@@ -500,8 +500,9 @@ def _call(given: tuple[Any, ...], named: Mapping[str, Any]) -> Call:
     tensors: list[Any] = [named.get(name) for name in _TOKENS] + list(given)
     tokens = next((each for each in tensors if getattr(each, "ndim", 0)), None)
     if tokens is None:
-        msg = f"the model must be called with a tensor of tokens, got {', '.join(named) or 'none'}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"the model must be called with a tensor of tokens, got {', '.join(named) or 'none'}"
+        )
     count = tokens.shape[min(1, tokens.ndim - 1)]
     where = next((named[name] for name in _POSITIONS if named.get(name) is not None), None)
     if getattr(where, "ndim", 0):

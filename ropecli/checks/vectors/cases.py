@@ -92,8 +92,9 @@ def vectors(
         return tuple(own_case(name, each, random, **own) for name, each in name_cases(rope).items())
     given = next((name for name, value in own.items() if value is not None), None)
     if given is not None:
-        msg = f"{given} is of a case of your own, which needs an encoding"
-        raise ArgumentError(msg, "pass `rope`")
+        raise ArgumentError(
+            f"{given} is of a case of your own, which needs an encoding", "pass `rope`"
+        )
     rotations = [_rotation(recipe, random) for recipe in recipes()]
     return (*rotations, *operator_cases(random))
 

@@ -41,12 +41,14 @@ def name_cases(rope: Any) -> dict[str, Rotary]:
     """Return encodings by names that can be names of files."""
     named = {f"{rope.rope_type}-{rope.layout}": rope} if isinstance(rope, Rotary) else rope
     if not isinstance(named, Mapping) or not all(isinstance(r, Rotary) for r in named.values()):
-        msg = f"rope must be a Rotary, or a mapping of names to them, got {type(rope).__name__}"
-        raise ArgumentTypeError(msg)
+        raise ArgumentTypeError(
+            f"rope must be a Rotary, or a mapping of names to them, got {type(rope).__name__}"
+        )
     files = {re.sub(r"[^\w.-]+|^[.-]+", "-", str(name)): each for name, each in named.items()}
     if len(files) < max(len(named), 1):
-        msg = f"encodings must have names that differ in letters or digits, got {list(named)}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"encodings must have names that differ in letters or digits, got {list(named)}"
+        )
     return files
 
 
@@ -68,8 +70,7 @@ def own_case(
     heads = at_least("heads", HEADS if heads is None else heads, 1)
     key_heads = at_least("key_heads", heads if key_heads is None else key_heads, 1)
     if heads % key_heads:
-        msg = f"heads must be a multiple of key_heads, got {heads} and {key_heads}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"heads must be a multiple of key_heads, got {heads} and {key_heads}")
     where = _positions(positions, length, batch, rope)
     lead = where.shape[: where.ndim - (rope.axes > 1)]  # (length,) or (batch, length)
     rows = lead[-1]
@@ -122,11 +123,9 @@ def check_dtypes(dtypes: Sequence[str] | None) -> tuple[str, ...]:
     if dtypes is None:
         return tuple(DTYPES)
     if isinstance(dtypes, str) or not all(isinstance(each, str) for each in dtypes):
-        msg = f"dtypes must be a list of names, got {dtypes!r}"
-        raise ArgumentTypeError(msg)
+        raise ArgumentTypeError(f"dtypes must be a list of names, got {dtypes!r}")
     if not dtypes:
-        msg = f"dtypes must be {either(DTYPES)}, got none"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"dtypes must be {either(DTYPES)}, got none")
     return tuple(dict.fromkeys(one_of("dtype", each, DTYPES) for each in dtypes))
 
 
@@ -142,8 +141,7 @@ def _positions(
             return along
         return np.stack([np.roll(along, AXIS_STEP * axis) for axis in range(rope.axes)], axis=-1)
     if length is not None:
-        msg = "length is the number of positions: give one of the two"
-        raise ArgumentError(msg)
+        raise ArgumentError("length is the number of positions: give one of the two")
     where = as_positions(positions)
     point = (rope.axes,) if rope.axes > 1 else ()
     if point and where.ndim == 1:
@@ -151,11 +149,10 @@ def _positions(
     rows = where.shape[where.ndim - len(point) - 1] if where.ndim > len(point) else 0
     if not rows or where.shape not in ((rows, *point), (batch, rows, *point)):
         axes = f", {rope.axes}" if point else ""
-        msg = (
+        raise ArgumentError(
             f"positions must have shape (length{axes or ','}) or ({batch}, length{axes}), "
             f"length at least 1, got {where.shape}"
         )
-        raise ArgumentError(msg)
     whole = where.astype(np.int64)
     return whole if (whole == where).all() else where
 
@@ -163,11 +160,10 @@ def _positions(
 def _check_size(batch: int, heads: int, length: int, head_dim: int) -> None:
     count = batch * heads * length * head_dim
     if count > MOST_COORDINATES:
-        msg = (
+        raise ArgumentError(
             f"batch x heads x length x head dim must be at most {MOST_COORDINATES:,}, got "
             f"{batch} x {heads} x {length} x {head_dim} = {count:,}"
         )
-        raise ArgumentError(msg)
 
 
 def _exact(rope: Rotary) -> tuple[Array, dict[str, Any]]:
@@ -259,8 +255,10 @@ def _check_finite(
         shared = positions.ndim - (rope.axes > 1) == 1
         where = (positions if shared else positions[batch])[row]
         name = {"q": "queries", "k": "keys"}[role]
-        msg = f"{name} must be finite after rotation, got inf in {dtype} at position {where}"
-        raise ArgumentError(msg, "choose nearer `positions` or another `dtype`")
+        raise ArgumentError(
+            f"{name} must be finite after rotation, got inf in {dtype} at position {where}",
+            "choose nearer `positions` or another `dtype`",
+        )
 
 
 def _largest_tolerance(

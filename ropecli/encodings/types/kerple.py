@@ -54,8 +54,7 @@ class Kerple(Encoding):
     def __post_init__(self) -> None:
         """Check the option."""
         if self.kind not in ("log", "power"):
-            msg = f"kind must be log or power, got {self.kind!r}"
-            raise ArgumentError(msg)
+            raise ArgumentError(f"kind must be log or power, got {self.kind!r}")
 
     def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:
         distance = np.abs(m[:, None] - n)

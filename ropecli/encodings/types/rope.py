@@ -41,8 +41,9 @@ class Rope(Encoding):
     def __post_init__(self) -> None:
         """Check that the rotation fits the heads."""
         if self.rotary is not None and self.rotary.head_dim != self.sizes.head_dim:
-            msg = f"rotary must have head dim {self.sizes.head_dim}, got {self.rotary.head_dim}"
-            raise ArgumentError(msg)
+            raise ArgumentError(
+                f"rotary must have head dim {self.sizes.head_dim}, got {self.rotary.head_dim}"
+            )
 
     @property
     def theory(self) -> Theory:

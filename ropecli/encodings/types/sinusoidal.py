@@ -76,5 +76,4 @@ def sinusoids(
 def check_dim(model_dim: int) -> None:
     """Refuse a dim that sines and cosines do not fill."""
     if model_dim % 2:
-        msg = f"model_dim must be even for sinusoids, got {model_dim}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"model_dim must be even for sinusoids, got {model_dim}")

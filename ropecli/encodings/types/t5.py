@@ -87,12 +87,12 @@ def check_buckets(num_buckets: object, max_distance: object, bidirectional: bool
     count, furthest = integer("num_buckets", num_buckets), integer("max_distance", max_distance)
     least, kind = (4, "an even number") if bidirectional else (2, "a number")
     if not least <= count <= LARGEST_COUNT or (bidirectional and count % 2):
-        msg = f"num_buckets must be {kind} from {least} to {LARGEST_COUNT}, got {quote(count)}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"num_buckets must be {kind} from {least} to {LARGEST_COUNT}, got {quote(count)}"
+        )
     exact = count // (4 if bidirectional else 2)
     if not exact < furthest <= LARGEST_DISTANCE:
-        msg = f"max_distance must be from {exact + 1} to 2^31, got {quote(furthest)}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"max_distance must be from {exact + 1} to 2^31, got {quote(furthest)}")
     return count
 
 

@@ -73,8 +73,9 @@ class Xpos(Encoding):
         furthest = max(np.abs(m).max(initial=0), np.abs(n).max(initial=0))
         reach = _LARGEST_EXPONENT / np.abs(turn.growth).max()
         if furthest > reach:
-            msg = f"positions must be within {reach:.6g} of 0 for xpos, got {furthest:g} away"
-            raise ArgumentError(msg)
+            raise ArgumentError(
+                f"positions must be within {reach:.6g} of 0 for xpos, got {furthest:g} away"
+            )
         q = rotate(self._queries(x_query), turn, m)
         k = rotate(self._keys(x_key), turn.for_keys, n)
         return dots(q, k) * self._scale

@@ -66,8 +66,9 @@ def import_library(library: str, path: Path, action: str, extra: str = "") -> Mo
     try:
         return importlib.import_module(library)
     except ImportError:
-        msg = f"{action} {path} needs {library}: pip install 'ropecli[{extra or library}]'"
-        raise FileError(msg) from None
+        raise FileError(
+            f"{action} {path} needs {library}: pip install 'ropecli[{extra or library}]'"
+        ) from None
 
 
 @contextlib.contextmanager
@@ -79,8 +80,7 @@ def translate_read_errors(label: str) -> Iterator[None]:
         raise
     # Exceptions that parsers raise for damaged files have no common base below Exception.
     except Exception as error:
-        msg = f"cannot read {label}: {_reason(error)}"
-        raise FileError(msg) from None
+        raise FileError(f"cannot read {label}: {_reason(error)}") from None
 
 
 def _system_error(error: BaseException | None) -> int:
@@ -110,8 +110,7 @@ def translate_write_errors(path: Path) -> Iterator[None]:
             raise
         if number := _system_error(error):
             raise OSError(number, os.strerror(number)) from None
-        msg = f"cannot write {path}: {_reason(error)}"
-        raise FileError(msg) from None
+        raise FileError(f"cannot write {path}: {_reason(error)}") from None
 
 
 def _reason(error: Exception) -> str:
@@ -125,11 +124,10 @@ def _reason(error: Exception) -> str:
 def check_density(label: str, packed: int, unpacked: int) -> None:
     """Refuse what is far larger than the bytes from which it is unpacked."""
     if _is_too_dense(packed, unpacked):
-        msg = (
+        raise FileError(
             f"{label} would expand from {packed:,} to {unpacked:,} bytes, "
             f"expected at most {_DENSEST} times as many"
         )
-        raise FileError(msg)
 
 
 def check_expansion(stored: Stored, packed: int) -> Stored:

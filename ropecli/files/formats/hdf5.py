@@ -162,8 +162,7 @@ class Hdf5Sink:
         with contextlib.suppress(FileError, KeyError):
             if not self._copied or self._holds_all(source):
                 return
-        msg = f"{source.path} is damaged: it can't hold what is written to its copy"
-        raise FileError(msg)
+        raise FileError(f"{source.path} is damaged: it can't hold what is written to its copy")
 
     def _holds_all(self, source: Source) -> bool:
         """Return whether the copy has all datasets, and the blocks that were written."""
@@ -280,8 +279,9 @@ def _check_chunks(label: str, dataset: Any) -> None:
     unfiltered = (1 << dataset.id.get_create_plist().get_nfilters()) - 1
     for chunk in _list_chunks(dataset):
         if chunk.filter_mask == unfiltered and chunk.size != size:
-            msg = f"{label} is damaged: a chunk has {chunk.size:,} bytes, expected {size:,}"
-            raise FileError(msg)
+            raise FileError(
+                f"{label} is damaged: a chunk has {chunk.size:,} bytes, expected {size:,}"
+            )
 
 
 def _list_chunks(dataset: Any) -> list[Any]:
@@ -298,13 +298,16 @@ def _check_writable(h5py: Any, source: Hdf5Source, arrays: Sequence[Stored]) -> 
             dataset = source.file[_encode_name(array.name)]
             plain = dataset.id.get_type() == h5py.h5t.py_create(dataset.dtype)
             if dataset.dtype.kind == "f" and not plain:
-                msg = f"{source.path}: {array.name} holds floats of a type that NumPy lacks"
-                raise FileError(msg, "write a file of another format, such as .npy")
+                raise FileError(
+                    f"{source.path}: {array.name} holds floats of a type that NumPy lacks",
+                    "write a file of another format, such as .npy",
+                )
         ranges = sorted(each for name in source.arrays for each in _byte_ranges(source.file, name))
     for (kind, _, end), (next_kind, begin, _) in pairwise(ranges):
         if kind == next_kind and begin < end:
-            msg = f"{source.path} is damaged: two datasets, or two chunks, share their bytes"
-            raise FileError(msg)
+            raise FileError(
+                f"{source.path} is damaged: two datasets, or two chunks, share their bytes"
+            )
 
 
 def _byte_ranges(file: Any, name: str) -> list[tuple[bool, int, int]]:

@@ -93,8 +93,7 @@ def read_header(path: Path, fd: int) -> NpyHeader:
         size = os.fstat(fd).st_size
         start = os.pread(fd, HEADER_BYTES, 0)
     except OSError as error:
-        msg = f"cannot read {path}: {error.strerror}"
-        raise FileError(msg) from None
+        raise FileError(f"cannot read {path}: {error.strerror}") from None
     return parse_header(path, start, size)
 
 
@@ -103,22 +102,20 @@ def parse_header(path: Path, start: bytes, size: int | None, *, name: str = "") 
     label = label_of(path, name)
     if not start.startswith(npy_format.MAGIC_PREFIX):
         what = "is empty" if not start else f"starts with {start[:6]!r}"
-        msg = f"{label} {what}; expected a .npy file"
-        raise FileError(msg)
+        raise FileError(f"{label} {what}; expected a .npy file")
     version = tuple(start[6:8])
     if version not in _VERSIONS:
         shown = ".".join(str(part) for part in version)
-        msg = f"{label} has .npy version {shown}; expected 1.0, 2.0 or 3.0"
-        raise FileError(msg)
+        raise FileError(f"{label} has .npy version {shown}; expected 1.0, 2.0 or 3.0")
     width, parse = _VERSIONS[version]
     length = int.from_bytes(start[8 : 8 + width], "little")
     end = npy_format.MAGIC_LEN + width + length
     if length > _LONGEST_HEADER:
-        msg = f"{label} has a .npy header of {length:,} bytes; expected at most {_LONGEST_HEADER:,}"
-        raise FileError(msg)
+        raise FileError(
+            f"{label} has a .npy header of {length:,} bytes; expected at most {_LONGEST_HEADER:,}"
+        )
     if len(start) < end:
-        msg = f"{label} is cut short within its .npy header"
-        raise FileError(msg)
+        raise FileError(f"{label} is cut short within its .npy header")
     header = start[:end]
     # Python 2 wrote integers as 10L. NumPy reads them too, but warns.
     readable = re.sub(rb"(?<=\d)\s*L", lambda match: b" " * len(match[0]), header)
@@ -129,21 +126,18 @@ def parse_header(path: Path, start: bytes, size: int | None, *, name: str = "") 
             shape, fortran_order, dtype = parse(stream)
     # Exceptions that the parser raises for damaged headers have no common base below Exception.
     except Exception:
-        msg = f"{label} has a damaged .npy header"
-        raise FileError(msg) from None
+        raise FileError(f"{label} has a damaged .npy header") from None
     if not is_shape(shape):
-        msg = (
+        raise FileError(
             f"{label} has an impossible shape in its .npy header; "
             f"expected at most {MOST_AXES} lengths of 0 or more"
         )
-        raise FileError(msg)
     stored = Stored(path=path, name=name, shape=shape, dtype=dtype, fortran_order=fortran_order)
     if not dtype.hasobject and size is not None and size != end + stored.nbytes:
-        msg = (
+        raise FileError(
             f"{label} holds {size - end:,} bytes after its header, "
             f"but shape {shape} of {stored.described} needs {stored.nbytes:,}"
         )
-        raise FileError(msg)
     return NpyHeader(stored=stored, content=header)
 
 

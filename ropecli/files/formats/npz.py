@@ -85,11 +85,9 @@ class NpzSource(FileSource):
 
     def _check_members(self, members: list[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
         if twice := _ambiguous_key([member.filename for member in members]):
-            msg = f"{self.path} holds {short(repr(twice))} twice"
-            raise FileError(msg)
+            raise FileError(f"{self.path} holds {short(repr(twice))} twice")
         if any(member.filename == _MEMBER for member in members):
-            msg = f"{self.path} holds an array without a name"
-            raise FileError(msg)
+            raise FileError(f"{self.path} holds an array without a name")
         unpacked = sum(member.file_size for member in members)
         check_density(str(self.path), os.fstat(self.fd).st_size, unpacked)
         return members
@@ -114,8 +112,7 @@ class NpzSource(FileSource):
     def unpack(self, member: zipfile.ZipInfo, step: int = _STEP) -> PieceStream:
         """Return the content of a member, unpacked at most `step` bytes at a time."""
         if member.flag_bits & _ENCRYPTED:
-            msg = f"{self.path}: {short(member.filename)} is encrypted"
-            raise FileError(msg)
+            raise FileError(f"{self.path}: {short(member.filename)} is encrypted")
         label = label_of(self.path, member.filename.removesuffix(_MEMBER))
         with translate_read_errors(label):
             stream = self.archive.open(member)
@@ -136,8 +133,7 @@ class _BoundedFile(io.FileIO):
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > _LONGEST_INDEX:
-            msg = f"an index of {size:,} bytes, expected at most {_LONGEST_INDEX:,}"
-            raise ValueError(msg)
+            raise ValueError(f"an index of {size:,} bytes, expected at most {_LONGEST_INDEX:,}")
         return super().read(-1 if size is None else size)
 
 

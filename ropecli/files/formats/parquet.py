@@ -61,16 +61,18 @@ class Parquet:
             msg += "float64, float32 or float16"
             raise FileError(msg)
         if len(array.shape) != 2:
-            msg = f"cannot write {array.label}: a column holds a vector per row, got {array.shape}"
-            raise FileError(msg)
+            raise FileError(
+                f"cannot write {array.label}: a column holds a vector per row, got {array.shape}"
+            )
         return replace(array, dtype=dtype, fortran_order=False, chunks=None)
 
     def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> _Sink:
         """Begin a file: the columns of another Parquet file, with other vectors in some."""
         rows = {array.shape[0] for array in arrays}
         if len(rows) > 1:
-            msg = f"cannot write {arrays[0].path}: columns must have one length, got {rows}"
-            raise FileError(msg)
+            raise FileError(
+                f"cannot write {arrays[0].path}: columns must have one length, got {rows}"
+            )
         return _Sink(part, arrays)
 
 
@@ -92,13 +94,13 @@ class _Source(FileSource):
     def _check(self) -> None:
         twice = [name for name, times in Counter(self.schema.names).items() if times > 1]
         if twice:
-            msg = f"{self.path} holds {min(twice)!r} twice"
-            raise FileError(msg)
+            raise FileError(f"{self.path} holds {min(twice)!r} twice")
         rows = self.metadata.num_rows
         in_groups = sum(self.metadata.row_group(group).num_rows for group in self.groups)
         if rows != in_groups or rows < 0:
-            msg = f"{self.path} claims {rows:,} rows, but its row groups have {in_groups:,}"
-            raise FileError(msg)
+            raise FileError(
+                f"{self.path} claims {rows:,} rows, but its row groups have {in_groups:,}"
+            )
 
     def reader(self, stored: Stored) -> StreamReader:
         return StreamReader(PieceStream(self._elements(stored)), stored)
@@ -126,8 +128,7 @@ class _Source(FileSource):
         with translate_read_errors(str(self.path)):
             for batch in self.file.iter_batches(rows, list(groups), columns, use_threads=False):
                 if batch.schema.names != columns:
-                    msg = f"{self.path} has ambiguous columns, such as {columns[0]!r}"
-                    raise FileError(msg)
+                    raise FileError(f"{self.path} has ambiguous columns, such as {columns[0]!r}")
                 yield batch
 
     def options(self) -> dict[str, Any]:
@@ -184,8 +185,9 @@ class _Sink(Spool):
                 writer.write_table(pa.Table.from_arrays(arrays, schema=schema), rows)
                 begin += rows
         if like is not None and begin != like.metadata.num_rows:
-            msg = f"{source.path} ends after {begin:,} rows of {like.metadata.num_rows:,}"
-            raise FileError(msg)
+            raise FileError(
+                f"{source.path} ends after {begin:,} rows of {like.metadata.num_rows:,}"
+            )
 
     def _schema(self) -> Any:
         import pyarrow as pa

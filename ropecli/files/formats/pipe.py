@@ -55,11 +55,11 @@ def as_path(path: str | os.PathLike[str]) -> Path:
 def check_stdout(sources: Iterable[Path] = ()) -> None:
     """Refuse a standard output that data cannot go to, before any work is done."""
     if sys.__stdout__ is None:
-        msg = "stdout is closed"
-        raise FileError(msg)
+        raise FileError("stdout is closed")
     if os.isatty(_OUT):
-        msg = "stdout is a terminal, not a place for data"
-        raise FileError(msg, "pass `output`, or pipe it on")
+        raise FileError(
+            "stdout is a terminal, not a place for data", "pass `output`, or pipe it on"
+        )
     out = os.fstat(_OUT)
     for source in sources:
         try:
@@ -67,8 +67,7 @@ def check_stdout(sources: Iterable[Path] = ()) -> None:
         except (OSError, ValueError):  # reading it reports why
             continue
         if stat.S_ISREG(found.st_mode) and os.path.samestat(found, out):
-            msg = f"input and output are the same file: {source}"
-            raise FileError(msg)
+            raise FileError(f"input and output are the same file: {source}")
 
 
 class Pipe:
@@ -98,11 +97,11 @@ class StdinSource(NpySource):
         """Read the header."""
         path = Path("stdin")
         if sys.__stdin__ is None:
-            msg = "stdin is closed; expected a .npy file"
-            raise FileError(msg)
+            raise FileError("stdin is closed; expected a .npy file")
         if os.isatty(_IN):
-            msg = "stdin is a terminal; expected a .npy file, redirected or through a pipe"
-            raise FileError(msg)
+            raise FileError(
+                "stdin is a terminal; expected a .npy file, redirected or through a pipe"
+            )
         FileSource.__init__(self, path, os.dup(_IN))
         with closed_on_error(self), translate_read_errors(str(path)):
             found = os.fstat(self.fd)
@@ -154,8 +153,9 @@ class StdoutSink:
                 self._waiting = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the sink
             FlatWriter(OutputFile(self._waiting.fileno()), self._stored, 0).write(box, block)
         except OSError as error:
-            msg = f"cannot keep what goes to stdout in {tempfile.gettempdir()}: {error.strerror}"
-            raise FileError(msg) from None
+            raise FileError(
+                f"cannot keep what goes to stdout in {tempfile.gettempdir()}: {error.strerror}"
+            ) from None
 
     def finish(self, source: Source, rest: Collection[str]) -> None:
         """Write the parts that were kept."""
@@ -181,8 +181,7 @@ def _write(data: memoryview | bytes) -> None:
         except BlockingIOError:  # a full pipe that does not wait by itself
             select.select([], [_OUT], [])
         except OSError as error:
-            msg = f"cannot write stdout: {error.strerror}"
-            raise FileError(msg) from None
+            raise FileError(f"cannot write stdout: {error.strerror}") from None
 
 
 def _read_streamed_header(path: Path, fd: int) -> NpyHeader:
@@ -197,8 +196,7 @@ def _read_streamed_header(path: Path, fd: int) -> NpyHeader:
     header = parse_header(path, start, None)
     if header.stored.nbytes >= _MOST:
         shape, elements = header.stored.shape, header.stored.described
-        msg = f"{path} has shape {shape} of {elements}; expected fewer than 2^63 bytes"
-        raise FileError(msg)
+        raise FileError(f"{path} has shape {shape} of {elements}; expected fewer than 2^63 bytes")
     return header
 
 

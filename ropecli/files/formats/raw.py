@@ -37,8 +37,10 @@ class Raw:
     def open(self, path: Path) -> RawSource:
         """Open a file that has the size of the array."""
         if self.shape is None or self.dtype is None:
-            msg = f"{path} has no header; shape and dtype are required"
-            raise FileError(msg, "pass `shape` and `dtype` to encode")
+            raise FileError(
+                f"{path} has no header; shape and dtype are required",
+                "pass `shape` and `dtype` to encode",
+            )
         return RawSource(path, self.shape, self.dtype)
 
     def as_stored(self, array: Stored) -> Stored:
@@ -63,11 +65,10 @@ class RawSource(FileSource):
         with closed_on_error(self):
             size = os.fstat(self.fd).st_size
             if size != stored.nbytes:
-                msg = (
+                raise FileError(
                     f"{path} holds {size:,} bytes, but shape {shape} of {stored.described} "
                     f"needs {stored.nbytes:,}"
                 )
-                raise FileError(msg)
         self.arrays = {"": stored}
 
     def reader(self, stored: Stored) -> FlatReader:
@@ -80,8 +81,9 @@ def parse_shape(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(length) for length in text.split(","))
     except ValueError:
-        msg = f"shape must be lengths such as 12,1024,64, got {short(repr(text))}"
-        raise ArgumentError(msg) from None
+        raise ArgumentError(
+            f"shape must be lengths such as 12,1024,64, got {short(repr(text))}"
+        ) from None
 
 
 def _check_shape(shape: Sequence[int]) -> tuple[int, ...]:
@@ -91,23 +93,22 @@ def _check_shape(shape: Sequence[int]) -> tuple[int, ...]:
     except TypeError:
         integers = False
     if not integers:
-        msg = f"shape must be a sequence of integers, got {shape!r}"
-        raise ArgumentTypeError(msg)
+        raise ArgumentTypeError(f"shape must be a sequence of integers, got {shape!r}")
     if not is_shape(lengths):
         # Python refuses to write out numbers of thousands of digits.
         got = f"{shape!r}" if all(abs(n) < 1 << 64 for n in lengths) else "larger ones"
-        msg = (
+        raise ArgumentError(
             f"shape must be fewer than 2^59 elements, at most {MOST_AXES} lengths of 0 or more, "
             f"got {short(got)}"
         )
-        raise ArgumentError(msg)
     return lengths
 
 
 def _parse_dtype(name: object) -> np.dtype[Any]:
     if name is None:
-        msg = f"a file without a header needs a dtype as well as a shape: {', '.join(DTYPES)}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"a file without a header needs a dtype as well as a shape: {', '.join(DTYPES)}"
+        )
     text = name if isinstance(name, str) else ""
     dtype = DTYPES.get(text.removeprefix(">"))
     if dtype is None or text == ">bfloat16":

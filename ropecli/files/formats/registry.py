@@ -48,8 +48,9 @@ def format_of(path: str | os.PathLike[str], *, action: str = "read") -> Format:
         if suffix in known.suffixes:
             return known
     listed = ", ".join(suffix for known in FORMATS for suffix in known.suffixes)
-    msg = f"cannot {action} {os.fspath(path)}; expected a name that ends in {listed}"
-    raise UnknownFormatError(msg)
+    raise UnknownFormatError(
+        f"cannot {action} {os.fspath(path)}; expected a name that ends in {listed}"
+    )
 
 
 def open_source(path: str | os.PathLike[str]) -> Source:
@@ -84,8 +85,7 @@ def open_input(
     headed = [known for known in FORMATS if not isinstance(known, Raw)]
     if is_pipe(path) or any(suffix in known.suffixes for known in headed):
         what = "stdin is a .npy file" if is_pipe(path) else f"{os.fspath(path)} is a {suffix} file"
-        msg = f"{what}, which contains its shape"
-        raise FileError(msg, "omit `shape`")
+        raise FileError(f"{what}, which contains its shape", "omit `shape`")
     return Raw(shape, dtype).open(Path(path))
 
 

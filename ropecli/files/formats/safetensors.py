@@ -140,8 +140,7 @@ def read_header(path: Path, fd: int) -> Header:
     if not 2 <= length <= size - 8:
         raise _damaged_error(path, f"{size:,} bytes without a whole header")
     if length > LONGEST:
-        msg = f"{path} has a header of {length:,} bytes; expected at most {LONGEST:,}"
-        raise FileError(msg)
+        raise FileError(f"{path} has a header of {length:,} bytes; expected at most {LONGEST:,}")
     content = start + read_bytes(path, fd, 8, length)
     try:
         entries = _load_json(content[8:])
@@ -207,20 +206,17 @@ def _load_json(text: bytes) -> Any:
     lists = text.count(b"[") + text.count(b"{")
     most = max(_FEW, len(text) // _DENSEST)
     if lists > most:
-        msg = f"{lists:,} lists and objects, expected at most {most:,}"
-        raise ValueError(msg)
+        raise ValueError(f"{lists:,} lists and objects, expected at most {most:,}")
     try:
         return json.loads(text.decode(), object_pairs_hook=_distinct)
     except RecursionError:
-        msg = "lists or objects nested too deep"
-        raise ValueError(msg) from None
+        raise ValueError("lists or objects nested too deep") from None
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     entries = dict(pairs)
     if len(entries) != len(pairs):
-        msg = "duplicate tensor name in header"
-        raise ValueError(msg)
+        raise ValueError("duplicate tensor name in header")
     return entries
 
 

@@ -79,8 +79,9 @@ def check_name(path: Path, name: str, fits: Callable[[str], bool]) -> None:
     except UnicodeEncodeError:
         stored = False
     if not stored:
-        msg = f"cannot write {path}: this format cannot store the name {short(repr(name))}"
-        raise FileError(msg)
+        raise FileError(
+            f"cannot write {path}: this format cannot store the name {short(repr(name))}"
+        )
 
 
 def whole(stored: Stored) -> Box:
@@ -100,17 +101,17 @@ def check_rotatable(stored: Stored, dtype: str | None) -> Stored:
     if stored.dtype == np.dtype("V2") and not stored.unreadable:
         if dtype == "bfloat16":
             return replace(stored, dtype=BFLOAT16)
-        msg = f"{stored.label} holds 2-byte void elements"
-        raise FileError(msg, "if they are bfloat16, pass `dtype` bfloat16")
+        raise FileError(
+            f"{stored.label} holds 2-byte void elements",
+            "if they are bfloat16, pass `dtype` bfloat16",
+        )
     if stored.may_be_bfloat16 and dtype == "bfloat16":
         return replace(stored, dtype=BFLOAT16)
     name = None if stored.unreadable else dtype_name(stored.dtype)
     if name is None:
-        msg = f"{stored.label} holds {stored.described}; expected {', '.join(DTYPES)}"
-        raise FileError(msg)
+        raise FileError(f"{stored.label} holds {stored.described}; expected {', '.join(DTYPES)}")
     if dtype not in (None, name):
-        msg = f"{stored.label} holds {name}, not {dtype}"
-        raise FileError(msg, "omit `dtype`")
+        raise FileError(f"{stored.label} holds {name}, not {dtype}", "omit `dtype`")
     return stored
 
 
@@ -118,8 +119,7 @@ def check_numeric(stored: Stored) -> Stored:
     """Return the array if its elements are integers or floats."""
     number = stored.dtype.kind in "iuf" and stored.dtype.itemsize <= 8
     if stored.unreadable or not (number or stored.dtype == BFLOAT16):
-        msg = f"{stored.label} holds {stored.described}; expected integers or floats"
-        raise FileError(msg)
+        raise FileError(f"{stored.label} holds {stored.described}; expected integers or floats")
     return stored
 
 

@@ -112,8 +112,9 @@ class StreamReader:
                 file.write(part)
                 file.flush()
             except OSError as error:
-                msg = f"cannot unpack {stored.label} into {tempfile.gettempdir()}: {error.strerror}"
-                raise FileError(msg) from None
+                raise FileError(
+                    f"cannot unpack {stored.label} into {tempfile.gettempdir()}: {error.strerror}"
+                ) from None
         return reader
 
 

@@ -77,8 +77,7 @@ class _Source(FileSource):
         with closed_on_error(self), translate_read_errors(str(path)):
             size = os.fstat(self.fd).st_size
             if read_bytes(path, self.fd, 0, min(4, size)) != _MAGIC:
-                msg = f"{path} is not a file of PyTorch 1.6 or later"
-                raise FileError(msg)
+                raise FileError(f"{path} is not a file of PyTorch 1.6 or later")
             self.root = _load(path)
             self.tensors = _collect_tensors(self.root)
             self.arrays = {
@@ -102,8 +101,7 @@ class _Reader:
     def read(self, box: Box, out: NDArray[Any]) -> None:
         # To read a mapped page behind the end of its file ends the process.
         if os.fstat(self._fd).st_size < self._size:
-            msg = f"{self.stored.path} became shorter while it was being read"
-            raise FileError(msg)
+            raise FileError(f"{self.stored.path} became shorter while it was being read")
         out[...] = self._mapped[box]
 
 
@@ -134,8 +132,9 @@ def _check_library(path: Path, action: str) -> None:
         installed = ""
     if tuple(map(int, re.findall(r"\d+", installed)[:2])) < _OLDEST:
         got = f", got {installed}" if installed else ""
-        msg = f"{action} {path} needs torch 2.6 or later{got}: pip install 'ropecli[torch]'"
-        raise FileError(msg)
+        raise FileError(
+            f"{action} {path} needs torch 2.6 or later{got}: pip install 'ropecli[torch]'"
+        )
 
 
 def _load(path: Path) -> Any:
@@ -160,12 +159,10 @@ def _collect_tensors(root: Any) -> dict[str, Any]:
     for name, node in _walk(root, "", 0):
         budget -= 16 + len(name)
         if budget < 0:
-            msg = "too many tensors and dictionaries, shared ones counted at each place"
-            raise ValueError(msg)
+            raise ValueError("too many tensors and dictionaries, shared ones counted at each place")
         if isinstance(node, torch.Tensor):
             if name in tensors:
-                msg = f"duplicate tensor name {name!r}"
-                raise ValueError(msg)
+                raise ValueError(f"duplicate tensor name {name!r}")
             tensors[name] = node
     return tensors
 
@@ -173,8 +170,7 @@ def _collect_tensors(root: Any) -> dict[str, Any]:
 def _walk(node: Any, name: str, depth: int) -> Iterator[tuple[str, Any]]:
     """Yield everything in dictionaries with its name, each before what it contains."""
     if depth > _DEEPEST:
-        msg = f"dictionaries are nested more than {_DEEPEST} deep"
-        raise ValueError(msg)
+        raise ValueError(f"dictionaries are nested more than {_DEEPEST} deep")
     yield name, node
     if isinstance(node, dict):
         for key, value in node.items():

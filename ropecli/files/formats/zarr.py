@@ -87,8 +87,7 @@ class ZarrSource:
         with translate_read_errors(str(path)):
             old = any((path / name).exists() for name in (".zarray", ".zgroup"))
             if old and not (path / _METADATA).exists():
-                msg = f"{path} is a store of zarr's version 2; expected one of version 3"
-                raise FileError(msg)
+                raise FileError(f"{path} is a store of zarr's version 2; expected one of version 3")
             found = list(_find_arrays(path))
             self.arrays = {stored.name: stored for stored, _ in found}
             self._fields = {stored.name: fields for stored, fields in found}
@@ -211,12 +210,10 @@ def _read_metadata(folder: Path) -> dict[str, Any]:
     ):
         size = os.fstat(fd).st_size
         if size > _LONGEST_METADATA:
-            msg = f"{path} has {size:,} bytes; expected at most {_LONGEST_METADATA:,}"
-            raise FileError(msg)
+            raise FileError(f"{path} has {size:,} bytes; expected at most {_LONGEST_METADATA:,}")
         fields: dict[str, Any] = json.loads(read_bytes(path, fd, 0, size))
         if fields["zarr_format"] != 3 or fields["node_type"] not in {"array", "group"}:
-            msg = f"{path} is not an array or group of zarr's version 3"
-            raise FileError(msg)
+            raise FileError(f"{path} is not an array or group of zarr's version 3")
         return fields
 
 
@@ -230,8 +227,9 @@ def _describe(root: Path, name: str, fields: dict[str, Any]) -> Stored:
             array = _open_array(root, name, fields)
             chunks = array.shards or array.chunks
             if not (is_shape(array.shape) and is_shape(chunks) and min(chunks, default=1) > 0):
-                msg = f"cannot read {root / name}: shape {array.shape} in chunks of {chunks}"
-                raise FileError(msg)
+                raise FileError(
+                    f"cannot read {root / name}: shape {array.shape} in chunks of {chunks}"
+                )
             dtype = array.dtype.newbyteorder("=")
     except FileError as error:
         if not name:
@@ -285,8 +283,9 @@ def _create_store(part: Path, places: Mapping[str, Stored]) -> None:
     groups = {str(group) for place in places for group in PurePosixPath(place).parents}
     for place, array in places.items():
         if place in groups:
-            msg = f"cannot write {array.path}: {short(repr(place))} is an array, not a group"
-            raise FileError(msg)
+            raise FileError(
+                f"cannot write {array.path}: {short(repr(place))} is an array, not a group"
+            )
     for node in groups | places.keys():  # an interrupted run has left them, maybe damaged
         (part / node / _METADATA).unlink(missing_ok=True)
     with translate_write_errors(part):
@@ -316,8 +315,9 @@ def _copy_store(root: Path, part: Path, without: Collection[str]) -> None:
         inside.mkdir(parents=True, exist_ok=True)
         for path in [folder / name for name in [*folders, *files]]:
             if path.is_symlink():
-                msg = f"{path} is a link; expected only files and folders in a store to be copied"
-                raise FileError(msg)
+                raise FileError(
+                    f"{path} is a link; expected only files and folders in a store to be copied"
+                )
         if folder in arrays:
             folders.clear()
         for name in [_METADATA] if folder in arrays else files:
@@ -329,8 +329,7 @@ def _copy_store(root: Path, part: Path, without: Collection[str]) -> None:
 
 
 def _raise_read_error(error: OSError) -> None:
-    msg = f"cannot read {error.filename}: {error.strerror}"
-    raise FileError(msg) from None
+    raise FileError(f"cannot read {error.filename}: {error.strerror}") from None
 
 
 def _is_valid_name(name: str) -> bool:

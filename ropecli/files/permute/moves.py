@@ -59,8 +59,9 @@ def find_moves(
 ) -> tuple[Move, ...]:
     """Return the tensors that match, in the order of the file."""
     if kv_heads < 1 or heads < 1 or heads % kv_heads:
-        msg = f"heads must be a multiple of kv heads, both at least 1, got {heads} and {kv_heads}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"heads must be a multiple of kv heads, both at least 1, got {heads} and {kv_heads}"
+        )
     chosen = [t for t in header.tensors if any(fnmatchcase(t.name, glob) for glob in globs)]
     if not chosen:
         raise _no_match(header, globs)
@@ -97,20 +98,18 @@ def _role(tensor: Tensor) -> tuple[str, str, bool]:
             letter = next(group for group in match.groups() if group)
             role = "query" if letter == "q" else "key"
             return role, ".".join(parts[:place]), "norm" in parts[place]
-    msg = (
+    raise FileError(
         f"the name {tensor.name} is neither of a query nor of a key; expected a part such as "
         "q_proj, k_proj, q_norm, wk, query"
     )
-    raise FileError(msg)
 
 
 def _check_dtype(tensor: Tensor) -> None:
     if tensor.dtype not in FLOATS:
-        msg = (
+        raise FileError(
             f"{tensor.name} holds {tensor.dtype}, expected {', '.join(FLOATS)}; the scales and "
             "packed rows of quantised weights do not move with them"
         )
-        raise FileError(msg)
 
 
 def _head_dim(found: list[tuple[Tensor, int]]) -> int:
@@ -118,11 +117,12 @@ def _head_dim(found: list[tuple[Tensor, int]]) -> int:
     for tensor, count in found:
         if len(tensor.shape) == 2:
             if tensor.shape[0] % count or not tensor.shape[0]:
-                msg = f"{tensor.name} has {tensor.shape[0]} rows, which {count} heads do not divide"
-                raise FileError(msg, "check the number of heads")
+                raise FileError(
+                    f"{tensor.name} has {tensor.shape[0]} rows, which {count} heads do not divide",
+                    "check the number of heads",
+                )
             return tensor.shape[0] // count
-    msg = "head dim cannot be inferred from the tensors"
-    raise ArgumentError(msg, "pass `head_dim`")
+    raise ArgumentError("head dim cannot be inferred from the tensors", "pass `head_dim`")
 
 
 def _move(tensor: Tensor, role: str, group: str, head_dim: int, heads: int, *, norm: bool) -> Move:
@@ -130,11 +130,11 @@ def _move(tensor: Tensor, role: str, group: str, head_dim: int, heads: int, *, n
     if norm and shape == (head_dim,):
         heads = 1
     elif not ((norm and shape == (heads, head_dim)) or (len(shape) in {1, 2} and shape[0] == rows)):
-        msg = (
+        raise FileError(
             f"{tensor.name} has shape {shape}, but {heads} {role} heads of {head_dim} have {rows} "
-            "rows"
+            "rows",
+            "check the number of heads, or choose tensors with `tensors`",
         )
-        raise FileError(msg, "check the number of heads, or choose tensors with `tensors`")
     kind = "norm" if norm else "weight" if len(shape) == 2 else "bias"
     return Move(tensor=tensor, group=group, role=role, kind=kind, heads=heads, head_dim=head_dim)
 
@@ -158,11 +158,10 @@ def old_rows(
     head_dim = even("head dim", head_dim)
     rotary_dim = head_dim if rotary_dim is None else even("rotary dim", rotary_dim)
     if rotary_offset < 0 or rotary_offset + rotary_dim > head_dim:
-        msg = (
+        raise ArgumentError(
             f"the rotated rows must be within a head of {head_dim}, "
             f"got {rotary_dim} from row {rotary_offset}"
         )
-        raise ArgumentError(msg)
     other_layout(to)
     pairs = np.arange(rotary_dim).reshape(-1, 2)
     taken = pairs.T if to == "half" else pairs.reshape(2, -1).T

@@ -272,8 +272,9 @@ def _matching(moves: Sequence[Move], other: Header) -> dict[str, Move]:
         tensor = found.get(move.tensor.name)
         if tensor is None or tensor.shape != move.tensor.shape or tensor.dtype not in FLOATS:
             got = "none" if tensor is None else f"{tensor.dtype} {tensor.shape}"
-            msg = f"{other.path} must have {move.tensor.name} of {move.tensor.shape}, got {got}"
-            raise FileError(msg)
+            raise FileError(
+                f"{other.path} must have {move.tensor.name} of {move.tensor.shape}, got {got}"
+            )
         placed[tensor.name] = replace(move, tensor=tensor)
     return placed
 
@@ -294,8 +295,7 @@ class _UnprovenError(Exception):
 
 def _check_suffix(path: Path, what: str) -> None:
     if path.suffix.lower() != SUFFIX:
-        msg = f"cannot {what} {path}: expected a name that ends in {SUFFIX}"
-        raise FileError(msg)
+        raise FileError(f"cannot {what} {path}: expected a name that ends in {SUFFIX}")
 
 
 def _copy(

@@ -48,8 +48,7 @@ class BoundedReader:
 
     def refuse(self, what: str) -> NoReturn:
         """Raise a FileError that names the file."""
-        msg = f"{self.path}: {what}"
-        raise FileError(msg)
+        raise FileError(f"{self.path}: {what}")
 
     def step(self, count: int) -> None:
         """Count steps before they are taken."""

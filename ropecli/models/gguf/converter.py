@@ -204,8 +204,7 @@ class _Writing:
         """Return a value without which the converter fails."""
         if given.get(name) is None:
             kind = quote(self.keys.architecture.model_type)
-            msg = f"the conversion of model_type {kind} to a GGUF needs {path}"
-            raise ArgumentError(msg)
+            raise ArgumentError(f"the conversion of model_type {kind} to a GGUF needs {path}")
         return given[name]
 
     def _scaling(self) -> None:

@@ -92,5 +92,4 @@ class Metadata:
     def _refuse(self, key: str, value: object, wanted: str) -> NoReturn:
         shown = "missing" if value is None else repr(value)
         shown = shown if len(shown) <= 60 else shown[:57] + "..."
-        msg = f"{self._file.path}: {key} is {shown}; expected {wanted}"
-        raise FileError(msg)
+        raise FileError(f"{self._file.path}: {key} is {shown}; expected {wanted}")

@@ -103,21 +103,18 @@ class GgufFile:
         """Read the elements of a small tensor."""
         info = self.tensors.get(name)
         if info is None:
-            msg = f"{self.path}: has no tensor {name!r}"
-            raise FileError(msg)
+            raise FileError(f"{self.path}: has no tensor {name!r}")
         count = tensor_bytes(info)
         if isinstance(count, str):
-            msg = f"{self.path}: tensor {name!r} {count}"
-            raise FileError(msg)
+            raise FileError(f"{self.path}: tensor {name!r} {count}")
         place = self.data_offset + info.offset
         with regular_file(self.path, _WHAT) as fd:
             size = os.fstat(fd).st_size
             if place + count > size:
-                msg = (
+                raise FileError(
                     f"{self.path}: tensor {name!r} ends at byte {place + count:,}; "
                     f"the file has {size:,}"
                 )
-                raise FileError(msg)
             return as_float64(info, read_bytes(self.path, fd, place, count), self.order)
 
 

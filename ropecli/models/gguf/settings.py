@@ -145,16 +145,16 @@ def _divisor(file: GgufFile, name: str, count: int) -> NDArray[np.float64]:
     # The shape is checked first, so that a large tensor is not read in vain.
     shape = file.tensors[name].shape
     if shape != (count,):
-        msg = f"{file.path}: tensor {name!r} has shape {shape}; expected a number per pair, {count}"
-        raise FileError(msg)
+        raise FileError(
+            f"{file.path}: tensor {name!r} has shape {shape}; expected a number per pair, {count}"
+        )
     divisors = file.tensor(name)
     bad = np.flatnonzero(~(np.isfinite(divisors) & (divisors > 0)))
     if len(bad):
-        msg = (
+        raise FileError(
             f"{file.path}: tensor {name!r} holds {divisors[bad[0]]:g} at index {bad[0]}; "
             "expected finite numbers above 0"
         )
-        raise FileError(msg)
     return divisors
 
 

@@ -57,8 +57,7 @@ def fix(
     path = None if os.fspath(source) == STDIN else locate(source)
     if path is None or is_gguf(path):
         name = "standard input" if path is None else path
-        msg = f"only a config.json can be fixed, got {name}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"only a config.json can be fixed, got {name}")
     raw: Mapping[str, Any] = read_json(path)
     content = path.read_bytes()
     before = after = content.decode(json.detect_encoding(content))

@@ -88,8 +88,7 @@ def rule(
 ) -> Callable[[Judge[Subject]], Judge[Subject]]:
     """Enter a judge as a rule; its docstring is the documentation of what it finds."""
     if id in _RULES or level not in LEVELS:
-        msg = f"rule {id} must have an id of its own and a level of {', '.join(LEVELS)}"
-        raise ValueError(msg)
+        raise ValueError(f"rule {id} must have an id of its own and a level of {', '.join(LEVELS)}")
 
     def enter(judge: Judge[Subject]) -> Judge[Subject]:
         _RULES[id] = Rule(

@@ -28,12 +28,12 @@ def build(
 ) -> Rotary:
     """Build the rotation of a rope type; keys that the type does not have are left out."""
     if rope_type is None:
-        msg = f"layer {settings.name} has no rotary position embedding"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"layer {settings.name} has no rotary position embedding")
     head_dim = settings.geometry["head_dim"]
     if head_dim > LARGEST_HEAD:
-        msg = f"head dim must be at most {LARGEST_HEAD:,} in a model, got {quote(head_dim)}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"head dim must be at most {LARGEST_HEAD:,} in a model, got {quote(head_dim)}"
+        )
     name = canonical(rope_type)
     own = own_parameters(name)
     arguments = dict(settings.geometry)
@@ -63,5 +63,6 @@ def _score_factor(settings: Settings, scaling: Mapping[str, Any]) -> float | Non
     try:
         return softmax_factor(factor, scaling.get(settings.softmax))
     except OverflowError:
-        msg = f"{settings.softmax} must leave the score finite, got {scaling[settings.softmax]:g}"
-        raise ArgumentError(msg) from None
+        raise ArgumentError(
+            f"{settings.softmax} must leave the score finite, got {scaling[settings.softmax]:g}"
+        ) from None

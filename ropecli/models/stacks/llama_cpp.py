@@ -41,8 +41,9 @@ def read(described: Description) -> tuple[Settings, ...]:
         if not architecture.in_transformers:
             return described.settings
         kind = quote(architecture.model_type)
-        msg = f"no conversion to a GGUF is known for model_type {kind} (llama.cpp {VERSION})"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"no conversion to a GGUF is known for model_type {kind} (llama.cpp {VERSION})"
+        )
     own = [each for each in described.settings if each.part == "" and each.name != INDEXER]
     head_dims = {each.name: each.geometry["head_dim"] for each in own if each.geometry}
     if not head_dims:

@@ -45,8 +45,7 @@ _TYPES = {
 def read(described: Description) -> tuple[Settings, ...]:
     """Return what the model class reads from a file; mlx-lm runs its text only."""
     if described.format != "config.json":
-        msg = f"mlx-lm reads a config.json, got {described.format}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"mlx-lm reads a config.json, got {described.format}")
     model = _find_class(described.raw)
     kinds = _kinds(model)
     check_kind_count(kinds)
@@ -146,8 +145,7 @@ class _Class:
 
 def refuse(what: str) -> NoReturn:
     """Raise the error for a file that mlx-lm refuses."""
-    msg = f"mlx-lm {VERSION} refuses this file: {what}"
-    raise ArgumentError(msg)
+    raise ArgumentError(f"mlx-lm {VERSION} refuses this file: {what}")
 
 
 def _find_class(keys: Mapping[str, Any], *, name: str | None = None) -> _Class:
@@ -188,8 +186,7 @@ def _find_class(keys: Mapping[str, Any], *, name: str | None = None) -> _Class:
         model = _Class(name=name, facts=facts, given=text)
     off = facts.get("none_where", {})
     if facts.get("none") or any(model.get(key) == value for key, value in off.items()):
-        msg = f"no rotary position embedding: the class {name} of mlx-lm has none"
-        raise NoRotaryError(msg)
+        raise NoRotaryError(f"no rotary position embedding: the class {name} of mlx-lm has none")
     return model
 
 
@@ -233,8 +230,7 @@ def _labels(model: _Class) -> list[str] | None:
     if count is not None:
         count = at_least("num_hidden_layers", count, 1)
         if count > MOST_LAYERS:
-            msg = f"num_hidden_layers must be at most {MOST_LAYERS}, got {count}"
-            raise ArgumentError(msg)
+            raise ArgumentError(f"num_hidden_layers must be at most {MOST_LAYERS}, got {count}")
     if isinstance(given, str) and given:
         _check_present(rule, list(given))
         return [given[i % len(given)] for i in range(count or len(given))]
@@ -318,8 +314,9 @@ def _softmax_factor(factor: float, k_all_dim: float) -> float:
     try:
         return softmax_factor(factor, number("mscale_all_dim", k_all_dim))
     except OverflowError:
-        msg = f"mscale_all_dim must leave the score finite, got {k_all_dim:g}"
-        raise ArgumentError(msg) from None
+        raise ArgumentError(
+            f"mscale_all_dim must leave the score finite, got {k_all_dim:g}"
+        ) from None
 
 
 def _first(choices: Any) -> str:

@@ -41,8 +41,7 @@ def rotary(settings: Settings, sequence_length: int | None) -> Rotary:
     """The rotation of Hugging Face Transformers."""
     refused = settings.refused or settings.fails
     if refused is not None:
-        msg = f"Transformers refuses it: {refused}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"Transformers refuses it: {refused}")
     scaling = dict(settings.scaling)
     if "truncate" in scaling:  # null counts as false
         scaling["truncate"] = bool(scaling["truncate"])

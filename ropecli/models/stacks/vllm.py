@@ -56,8 +56,9 @@ def rotary(settings: Settings, sequence_length: int | None) -> Rotary:
     if settings.rope_type in NEEDED and settings.refused is not None:
         refuse(settings.refused)
     if any(scaling.get(key) for key in _FOPE):
-        msg = "FoPE (arXiv:2412.17739) is another encoding: it has Fourier series, and not a RoPE"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            "FoPE (arXiv:2412.17739) is another encoding: it has Fourier series, and not a RoPE"
+        )
     if name in ("llama3", "yarn", "longrope") and scaling.get(_ORIGINAL) is None:
         scaling[_ORIGINAL] = settings.context_length
     server = sequence_length or settings.scaling.get("max_model_len") or settings.context_length
@@ -76,8 +77,7 @@ VLLM = Stack(name="vllm", version=VERSION, rotary=rotary, read=read)
 
 def refuse(what: str) -> NoReturn:
     """Raise the error for a file that vLLM refuses."""
-    msg = f"vLLM {VERSION} refuses this file: {what}"
-    raise ArgumentError(msg)
+    raise ArgumentError(f"vLLM {VERSION} refuses this file: {what}")
 
 
 def _complete(settings: Settings, keys: Keys) -> Settings:

@@ -45,12 +45,14 @@ def axial(
     """
     count = integer("axes", axes)
     if not 1 <= count <= 4 or dim < 2 * count:
-        msg = f"axes must be from 1 to 4, with a pair each in {dim} coordinates, got {count}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"axes must be from 1 to 4, with a pair each in {dim} coordinates, got {count}"
+        )
     order = list(range(count)) if axis_order is None else list(axis_order)
     if sorted(order) != list(range(count)):
-        msg = f"axis_order must name each of the {count} axes once, got {quote(axis_order)}"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"axis_order must name each of the {count} axes once, got {quote(axis_order)}"
+        )
     pairs = dim // (2 * count)
     if deal_out:
         runs = geometric(base, pairs * count, denominator=dim).reshape(pairs, count).T

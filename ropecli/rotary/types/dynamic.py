@@ -38,8 +38,9 @@ def dynamic(
         stretch = positive("alpha", alpha)
     else:
         if factor is None or max_position_embeddings is None:
-            msg = "rope type dynamic needs factor and max_position_embeddings, or alpha"
-            raise ArgumentError(msg)
+            raise ArgumentError(
+                "rope type dynamic needs factor and max_position_embeddings, or alpha"
+            )
         scale = positive("factor", factor)
         longest = length("max_position_embeddings", max_position_embeddings)
         used = longest if sequence_length is None else length("sequence_length", sequence_length)

@@ -52,8 +52,9 @@ def longrope(
     for name, values in factors.items():
         if (values <= 0).any():
             bad = int(np.flatnonzero(values <= 0)[0])
-            msg = f"{name} must hold numbers above 0, got {values[bad]:g} at index {bad}"
-            raise ArgumentError(msg)
+            raise ArgumentError(
+                f"{name} must hold numbers above 0, got {values[bad]:g} at index {bad}"
+            )
     chosen = factors["long_factor" if used > context else "short_factor"]
     attention = (
         _attention(factor, max_position_embeddings, context)
@@ -65,8 +66,9 @@ def longrope(
 
 def _attention(factor: float | None, longest: int | None, original: int) -> float:
     if factor is None and longest is None:
-        msg = "rope type longrope needs factor, max_position_embeddings or attention_factor"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            "rope type longrope needs factor, max_position_embeddings or attention_factor"
+        )
     scale = (
         length("max_position_embeddings", longest) / original
         if factor is None
@@ -75,6 +77,5 @@ def _attention(factor: float | None, longest: int | None, original: int) -> floa
     if scale <= 1:
         return 1.0
     if original < 2:
-        msg = f"original_max_position_embeddings must be at least 2, got {original}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"original_max_position_embeddings must be at least 2, got {original}")
     return math.sqrt(1 + math.log(scale) / math.log(original))

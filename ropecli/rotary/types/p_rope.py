@@ -46,8 +46,7 @@ def highest_frequencies(name: str, share: float, *, dim: int, base: float) -> ND
         ArgumentTypeError: A share that is not a number.
     """
     if not_negative(name, share) > 1:
-        msg = f"{name} must be from 0 to 1, got {share:g}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"{name} must be from 0 to 1, got {share:g}")
     rotated = int(share * dim // 2)
     inv_freq = np.zeros(dim // 2)
     inv_freq[:rotated] = geometric(base, rotated, denominator=dim)

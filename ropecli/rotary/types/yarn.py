@@ -78,8 +78,7 @@ def yarn(
         return Table(inv_freq=by_parts.inv_freq, attention_factor=attention)
     theta = plain(base, dim)
     if base <= 1:
-        msg = f"base must be above 1 for the ramp of yarn, got {base:g}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"base must be above 1 for the ramp of yarn, got {base:g}")
     low, high = (
         dim * math.log(context / (2 * math.pi * b)) / (2 * math.log(base)) for b in (fast, slow)
     )
@@ -97,6 +96,7 @@ def _factor(factor: float | None, longest: int | None, original: int) -> float:
     if factor is not None:
         return positive("factor", factor)
     if longest is None:
-        msg = "rope type yarn needs factor, or max_position_embeddings to take it from"
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            "rope type yarn needs factor, or max_position_embeddings to take it from"
+        )
     return length("max_position_embeddings", longest) / original

@@ -128,8 +128,7 @@ def implied(x: Array) -> Array:
 @called('--call "of_two_sequences(x)" --axes-of-x "s b h d"')
 def of_two_sequences(x: Array) -> Array:
     if x.shape[1] > 2:
-        msg = f"at most two sequences, got {x.shape[1]}"
-        raise ValueError(msg)
+        raise ValueError(f"at most two sequences, got {x.shape[1]}")
     return by_positions(x.transpose(1, 2, 0, 3), np.arange(len(x))).transpose(2, 0, 1, 3)
 
 
@@ -137,8 +136,7 @@ def of_two_sequences(x: Array) -> Array:
 def angles_of_two_sequences(x: Array, freqs: Array) -> Array:
     batch, length, _ = x.shape
     if batch > 2 or freqs.shape[:2] != (batch, length):
-        msg = f"at most two sequences and their angles, got {x.shape} and {freqs.shape}"
-        raise ValueError(msg)
+        raise ValueError(f"at most two sequences and their angles, got {x.shape} and {freqs.shape}")
     heads = x.reshape(batch, length, -1, 8).swapaxes(1, 2)
     y = turned(heads, np.cos(freqs)[:, None, :, :4], np.sin(freqs)[:, None, :, :4])
     return y.swapaxes(1, 2).reshape(x.shape)

@@ -392,8 +392,7 @@ def test_calls_that_run_ahead_are_judged_as_those_that_do_not() -> None:
 
     def kernel(x: Any, positions: Any) -> Any:
         if x.shape[-2] == 33:
-            msg = "no 33 tokens"
-            raise ValueError(msg)
+            raise ValueError("no 33 tokens")
         theta = 100.0 ** (-np.arange(4) / 4) / (1 + (x.shape[-2] > 64))
         angle = np.asarray(positions)[:, None] * theta
         a, b = x[..., :4], x[..., 4:]

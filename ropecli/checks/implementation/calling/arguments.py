@@ -36,8 +36,7 @@ def arguments(
     if not {"positions", "places", "offset", "offsets", *TABLES} & made.keys() and consecutive(
         request
     ):
-        msg = "it counts positions from 0 itself"
-        raise Unsupported(msg)
+        raise Unsupported("it counts positions from 0 itself")
     return made
 
 
@@ -91,8 +90,7 @@ def arrange(array: NDArray[Any], text: str) -> NDArray[Any]:
     for letter, length in zip("bhsd", array.shape, strict=True):
         if letter not in order and length > 1:
             axis = {"b": "batch", "h": "heads"}.get(letter, letter)
-            msg = f"it takes no axis of {axis}"
-            raise Unsupported(msg)
+            raise Unsupported(f"it takes no axis of {axis}")
     return _in_order(array, "bhsd", axes)
 
 
@@ -119,8 +117,7 @@ def restore(name: str, array: NDArray[Any], text: str, like: NDArray[Any]) -> ND
     order = [letter for axis in axes for letter in axis]
     expected = tuple(math.prod(lengths[c] for c in axis) for axis in axes)
     if array.shape != expected:
-        msg = f"it returned shape {array.shape} for {name} of shape {expected}"
-        raise WrongResult(msg)
+        raise WrongResult(f"it returned shape {array.shape} for {name} of shape {expected}")
     apart = array.reshape([lengths[c] for c in order])
     back = apart.transpose([order.index(c) for c in "bhsd" if c in order])
     return back.reshape(like.shape)
@@ -129,8 +126,7 @@ def restore(name: str, array: NDArray[Any], text: str, like: NDArray[Any]) -> ND
 def pack(request: Request, text: str) -> NDArray[Any]:
     """Return q, k and k again, as values, stacked on the axis 3 of a text such as "b s 3 h d"."""
     if request.k is not None and request.k.shape != request.q.shape:
-        msg = "it takes queries and keys of as many heads"
-        raise Unsupported(msg)
+        raise Unsupported("it takes queries and keys of as many heads")
     keys = arrange(request.q if request.k is None else request.k, text)
     return np.stack([arrange(request.q, text), keys, keys], axis=_packed_axis(text))
 
@@ -139,8 +135,7 @@ def unpack(array: NDArray[Any], text: str) -> list[NDArray[Any]]:
     """Return q and k of a stack, and v if it has it: `pack` undone."""
     axis = _packed_axis(text)
     if array.ndim <= axis or array.shape[axis] < 2:
-        msg = f"it returned shape {array.shape} for q, k and v stacked as {text}"
-        raise WrongResult(msg)
+        raise WrongResult(f"it returned shape {array.shape} for q, k and v stacked as {text}")
     return [array.take(i, axis=axis) for i in range(min(3, array.shape[axis]))]
 
 
@@ -154,14 +149,12 @@ def consecutive(request: Request) -> int:
     places = request.positions
     if request.own:
         if (places != places[:1]).any():
-            msg = "it takes one first position for all sequences of a batch"
-            raise Unsupported(msg)
+            raise Unsupported("it takes one first position for all sequences of a batch")
         places = places[0]
     first = int(places.flat[0]) if places.size else 0
     counted = first + np.arange(len(places))
     if first < 0 or (places.reshape(len(places), -1) != counted[:, None]).any():
-        msg = "it takes consecutive positions only"
-        raise Unsupported(msg)
+        raise Unsupported("it takes consecutive positions only")
     return first
 
 
@@ -182,16 +175,14 @@ def _grid(request: Request) -> tuple[int, ...]:
     coordinates = _coordinates(request)
     sizes = tuple(int(n) + 1 for n in coordinates.reshape(-1, coordinates.shape[-1]).max(axis=0))
     if coordinates.min(initial=0) < 0 or math.prod(sizes) > MOST_POINTS:
-        msg = f"its grid has no negative positions and at most {MOST_POINTS:,} points"
-        raise Unsupported(msg)
+        raise Unsupported(f"its grid has no negative positions and at most {MOST_POINTS:,} points")
     return sizes
 
 
 def _places(request: Request) -> NDArray[np.int64]:
     """Return the number of each position in the grid."""
     if request.own:
-        msg = "takes no separate positions for each sequence"
-        raise Unsupported(msg)
+        raise Unsupported("takes no separate positions for each sequence")
     coordinates = np.moveaxis(_coordinates(request), -1, 0)
     return np.asarray(np.ravel_multi_index(tuple(coordinates), _grid(request)), dtype=np.int64)
 
@@ -300,8 +291,7 @@ def _cache(
     """Return a table with a row for every position; cos and sin side by side as vLLM keeps them."""
     furthest = int(request.positions.max(initial=0))
     if int(request.positions.min(initial=0)) < 0:
-        msg = "its table has no rows of negative positions"
-        raise Unsupported(msg)
+        raise Unsupported("its table has no rows of negative positions")
     rows = max(min(context, MOST_ROWS), furthest + 1)
     angles = float64.angles(
         np.arange(rows, dtype=np.float64), rope.inv_freq, direction=rope.direction

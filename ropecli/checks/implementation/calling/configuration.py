@@ -45,8 +45,7 @@ class Configuration:
             return self._sizes[meant]
         if meant in NEUTRAL and not name.startswith("_"):
             return eval(meant)
-        msg = f"a configuration of sizes has no {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"a configuration of sizes has no {name!r}")
 
     def __getitem__(self, name: str) -> Any:
         try:

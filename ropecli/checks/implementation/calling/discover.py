@@ -232,8 +232,7 @@ def _search(
         if place >= len(held[framework]):
             continue
         if {"float64"} & {*held[framework]} - {*engine.dtypes(framework)}:
-            msg = "float64 needs JAX's x64 mode: set JAX_ENABLE_X64=1"
-            raise ArgumentError(msg)
+            raise ArgumentError("float64 needs JAX's x64 mode: set JAX_ENABLE_X64=1")
         failures: Counter[tuple[str, ...]] = Counter()
         every = _likely_first(known, framework, description, given)
         for convention in itertools.islice(every, most):

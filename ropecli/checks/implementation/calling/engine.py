@@ -228,8 +228,7 @@ class _Instance:
 
     def _hand(self, value: Any, memory: str) -> Any:
         if memory != "contiguous" and not self._frame.has_strides:
-            msg = "its framework has no arrays with strides"
-            raise Unsupported(msg)
+            raise Unsupported("its framework has no arrays with strides")
         if isinstance(value, np.dtype):
             return self._frame.dtype(value.name)
         if not isinstance(value, np.ndarray):
@@ -278,8 +277,7 @@ class _Instance:
             return self._frame.back(value), None, None
         both = _results(value)
         if not both:
-            msg = "it returned nothing"
-            raise WrongResult(msg)
+            raise WrongResult("it returned nothing")
         text = self._convention.axes_of_x
         packed = "qkv" in handed and len(both) == 1
         results = [self._frame.back(each) for each in both[: 3 if "qkv" in handed else 2]]
@@ -303,8 +301,7 @@ class _Instance:
         assert request.gradient is not None
         handed = self._arguments(request)
         if "qkv" in handed:
-            msg = "it takes q, k and v in one array"
-            raise Unsupported(msg)
+            raise Unsupported("it takes q, k and v in one array")
         # Beside queries, x only says for which dtype tables are made.
         known = [name for name in VECTORS if name in handed and not (name == "x" and "q" in handed)]
         names = known[: len(request.gradient)]
@@ -313,8 +310,7 @@ class _Instance:
         def call(*vectors: Any) -> list[Any]:
             value = self._evaluate(self._call, handed | dict(zip(names, vectors, strict=True)))
             if value is None or "out" in handed:
-                msg = "it writes its result into an argument"
-                raise Unsupported(msg)
+                raise Unsupported("it writes its result into an argument")
             return _results(value)[: len(names)]
 
         most = len(names)
@@ -324,8 +320,7 @@ class _Instance:
         backs, note = self._frame.pull_back(call, given, ups[:most])
         for up, each in zip(ups, request.gradient, strict=True):
             if not np.array_equal(self._frame.back(up), arrange(each, text), equal_nan=True):
-                msg = "the gradient that it is given is written into"
-                raise WrongResult(msg)
+                raise WrongResult("the gradient that it is given is written into")
         gradient = tuple(
             restore("the gradient", self._frame.back(back), text, like)
             for back, like in zip(backs, request.gradient, strict=False)
@@ -335,8 +330,7 @@ class _Instance:
     def _decode(self, request: Request) -> Response:
         """Prefill a new decoder, or the one of before, and step through the other tokens."""
         if request.gradient:
-            msg = "gradients of a decoder are not asked for"
-            raise Unsupported(msg)
+            raise Unsupported("gradients of a decoder are not asked for")
         if not request.again:
             self._objects.clear()
         memory = request.memory
@@ -349,8 +343,7 @@ class _Instance:
         except Unsupported:
             start = FURTHEST_STEP + 1
         if request.own or start > FURTHEST_STEP:
-            msg = "a decoder counts its positions itself"
-            raise Unsupported(msg)
+            raise Unsupported("a decoder counts its positions itself")
         if not start:
             return Response(q=self._take(self._call, request.q, memory))
         earlier = np.ones_like(request.q[:, :, :1]).repeat(start, axis=2)

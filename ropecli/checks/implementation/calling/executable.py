@@ -29,8 +29,9 @@ class Executable:
             self.words = shlex.split(command)
             parts = [list(string.Formatter().parse(word)) for word in self.words]
         except ValueError as error:
-            msg = f"command must be words with placeholders in braces, got {command!r}: {error}"
-            raise ArgumentError(msg) from None
+            raise ArgumentError(
+                f"command must be words with placeholders in braces, got {command!r}: {error}"
+            ) from None
         named = [name for word in parts for _, name, _, _ in word if name is not None]
         unknown = [name for name in named if name not in ROLES and name not in OUTPUTS]
         if unknown or "out" not in named or not set(named) & {"x", "q"}:
@@ -61,7 +62,6 @@ class Executable:
             )
             if done.returncode:
                 text = (done.stderr or done.stdout)[-MOST_WORDS:]
-                msg = f"{words[0]} ended with exit code {done.returncode}: {text}"
-                raise RuntimeError(msg)
+                raise RuntimeError(f"{words[0]} ended with exit code {done.returncode}: {text}")
             results = [np.load(said[name], allow_pickle=False) for name in self.outputs]
         return results[0] if len(results) == 1 else tuple(results)

@@ -86,8 +86,7 @@ def find_convention(
     try:
         description = engine.describe()
     except ImplementationError as error:
-        msg = f"it can't be loaded: {error}"
-        raise CallError(msg, "", "") from None
+        raise CallError(f"it can't be loaded: {error}", "", "") from None
     known = {**given}
     if form is not None:
         known = {**_of_form(form, description, init), **known}
@@ -131,16 +130,16 @@ def _of_form(form: str, description: Description, init: Mapping[str, Any]) -> di
     made = f"{name}({', '.join(words)})"
     if form == "decoder":
         if not is_class:
-            msg = f"form decoder takes a class, got a {description.type_name}"
-            raise ArgumentError(msg)
+            raise ArgumentError(f"form decoder takes a class, got a {description.type_name}")
         return {"call": made + PREFILL, "step": made + STEP}
     arguments = FORMS[form]
     if is_class:
         call = f"{made if description.is_callable else made + '.forward'}({arguments})"
     elif form == "module":
         if init:
-            msg = f"init needs a class with form module, got a {description.type_name}"
-            raise ArgumentError(msg)
+            raise ArgumentError(
+                f"init needs a class with form module, got a {description.type_name}"
+            )
         call = f"{name if description.is_callable else name + '.forward'}({arguments})"
     else:
         call = f"{name}({', '.join([arguments, *words])})"

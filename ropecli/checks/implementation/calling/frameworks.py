@@ -34,8 +34,7 @@ class Numpy:
 
     def __init__(self, device: str | None = None) -> None:
         if device not in {None, "cpu"}:
-            msg = f"device must be cpu with numpy, got {device!r}"
-            raise ArgumentError(msg)
+            raise ArgumentError(f"device must be cpu with numpy, got {device!r}")
 
     def to(self, array: NDArray[Any]) -> Any:
         """Return the framework's own array, with the strides of this one where it can."""
@@ -61,8 +60,7 @@ class Numpy:
 
         With them goes what a reader should know of them, or None.
         """
-        msg = "its framework has no gradients"
-        raise Unsupported(msg)
+        raise Unsupported("its framework has no gradients")
 
 
 class Torch(Numpy):
@@ -108,8 +106,7 @@ class Torch(Numpy):
         ups = [each.requires_grad_(True) for each in gradients]
         both = [each for each in zip(call(*given), ups, strict=False) if each[0].requires_grad]
         if not both:
-            msg = "its result has no gradient"
-            raise Unsupported(msg)
+            raise Unsupported("its result has no gradient")
         results, those = zip(*both, strict=True)
         backs = torch.autograd.grad(
             results, given, those, create_graph=True, allow_unused=True, materialize_grads=True
@@ -121,8 +118,7 @@ class Torch(Numpy):
         except Exception as error:
             text = describe_exception(error)
             if not isinstance(error, NotImplementedError) and not re.search(NOT_MEANT, text):
-                msg = f"its gradient cannot be differentiated: {text}"
-                raise WrongResult(msg) from None
+                raise WrongResult(f"its gradient cannot be differentiated: {text}") from None
             return backs, f"its gradient cannot be differentiated again: {text}"
         return backs, None
 

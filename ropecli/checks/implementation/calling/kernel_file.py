@@ -30,8 +30,7 @@ SILENT = 4  #: Of ONNX Runtime: only fatal errors are logged, and all others are
 def load_kernel(path: str) -> Any:
     """Return what a file computes, as a function or module."""
     if not Path(path).is_file():
-        msg = f"cannot read {path}: no such file"
-        raise FileError(msg)
+        raise FileError(f"cannot read {path}: no such file")
     try:
         if path.endswith(ONNX):
             return OnnxFunction(path)
@@ -42,13 +41,11 @@ def load_kernel(path: str) -> Any:
         with _no_pickles():
             return torch.export.load(path).module()
     except ImportError as error:
-        msg = f"{path} needs {error.name}: pip install {error.name}"
-        raise FileError(msg) from None
+        raise FileError(f"{path} needs {error.name}: pip install {error.name}") from None
     except Exception as error:  # of foreign code
         kind = "a module of TorchScript" if path.endswith(SCRIPTED) else "a program of torch.export"
         kind = "a model of ONNX" if path.endswith(ONNX) else f"{kind}, and no other pickle is run"
-        msg = f"{path} can't be loaded as {kind}: {describe_exception(error)}"
-        raise FileError(msg) from None
+        raise FileError(f"{path} can't be loaded as {kind}: {describe_exception(error)}") from None
 
 
 @contextlib.contextmanager

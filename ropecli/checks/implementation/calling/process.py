@@ -121,8 +121,7 @@ class IsolatedEngine:
 
     def _refuse_if(self, too_many: bool) -> None:
         if too_many:
-            msg = f"no further call was made: its process died {self._died} times"
-            raise Unsupported(msg)
+            raise Unsupported(f"no further call was made: its process died {self._died} times")
 
     def end_search(self) -> None:
         """Count deaths anew: those of trials, which a wrong convention may cause, are no failures.
@@ -459,8 +458,7 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         if module.partition(".")[0] not in PLAIN and (module, name) != ("builtins", "complex"):
-            msg = f"an answer holds {module}.{name}"
-            raise pickle.UnpicklingError(msg)
+            raise pickle.UnpicklingError(f"an answer holds {module}.{name}")
         return super().find_class(module, name)
 
 

@@ -33,10 +33,9 @@ class SharedFunction:
         """Load it."""
         ending = next((end for end in TYPES if symbol.endswith(end)), None)
         if ending is None:
-            msg = (
+            raise FileError(
                 f"the function must end in {', '.join(TYPES)}, which says its type, got {symbol!r}"
             )
-            raise FileError(msg)
         self.dtype = TYPES[ending]
         try:
             self._function = ctypes.CDLL(str(Path(path).resolve()))[symbol]
@@ -54,8 +53,7 @@ class SharedFunction:
     def __call__(self, x: NDArray[Any], positions: NDArray[Any]) -> NDArray[Any]:
         """Rotate x (batch, heads, length, head_dim) by positions (length,) or (batch, length)."""
         if x.dtype != DTYPES[self.dtype]:
-            msg = f"it takes {self.dtype}, not {x.dtype.name}"
-            raise TypeError(msg)
+            raise TypeError(f"it takes {self.dtype}, not {x.dtype.name}")
         given = np.ascontiguousarray(x)
         out = np.full_like(given, np.nan)
         each = np.broadcast_to(positions, (x.shape[0], x.shape[-2]))
@@ -64,6 +62,5 @@ class SharedFunction:
             given.ctypes.data, out.ctypes.data, places.ctypes.data, *given.shape
         )
         if refused:
-            msg = f"it returned {refused}"
-            raise ValueError(msg)
+            raise ValueError(f"it returned {refused}")
         return out

@@ -132,14 +132,15 @@ def source_of(
 ) -> Source:
     """Return where an implementation is."""
     if (target is None) == (command is None):
-        msg = (
+        raise ArgumentError(
             "either a target or a command must be given, got " + ("both", "neither")[target is None]
         )
-        raise ArgumentError(msg)
     if command is not None:
         if other is not None:
-            msg = "a command rotates by itself, got a second function to apply its tables"
-            raise ArgumentError(msg, "leave `apply_with` out")
+            raise ArgumentError(
+                "a command rotates by itself, got a second function to apply its tables",
+                "leave `apply_with` out",
+            )
         return Command(command=command)
     if other is not None and isinstance(target, str) != isinstance(other, str):
         msg = "target and apply_with must both be names, or neither, got "
@@ -149,11 +150,15 @@ def source_of(
         return Here(target=target, other=other, device=device, values=values)
     if values:
         key = next(iter(values)).removeprefix("init_")
-        msg = f"init of a target by name must be numbers, strings and lists of them, got {key}"
-        raise ArgumentError(msg, "pass the class itself as target")
+        raise ArgumentError(
+            f"init of a target by name must be numbers, strings and lists of them, got {key}",
+            "pass the class itself as target",
+        )
     if IN_WORKER in os.environ:
-        msg = "check was called by the code that is being checked"
-        raise ArgumentError(msg, "put that call under `if __name__ == '__main__':`")
+        raise ArgumentError(
+            "check was called by the code that is being checked",
+            "put that call under `if __name__ == '__main__':`",
+        )
     return Named(target=target, other=other or "", device=device)
 
 

@@ -52,8 +52,7 @@ def call_together(one: Call, other: Call) -> Unlike | None:
     thread.start(other)
     found, error = thread.finish()
     if error is not None:
-        msg = f"it cannot be called from another thread: {error}"
-        raise Unsupported(msg)
+        raise Unsupported(f"it cannot be called from another thread: {error}")
     both.add(1, found, None, FROM_ANOTHER)
     for way in (_stop_at_points, _run_freely):
         if both.unlike is None:
@@ -238,7 +237,8 @@ def _wait_for(thread: _Thread, both: _Compared | None) -> None:
     try:
         result, error = thread.finish()
     except queue.Empty:
-        msg = f"two calls at the same time do not end within {HANGS:g} s"
-        raise ImplementationError(msg) from None
+        raise ImplementationError(
+            f"two calls at the same time do not end within {HANGS:g} s"
+        ) from None
     if both is not None:
         both.add(1, result, error, AT_ONCE)

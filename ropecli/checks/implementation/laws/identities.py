@@ -260,8 +260,7 @@ def _judge_scores(subject: Subject, sequence: Sequence[int], dtype: str, *, rati
     true_q, true_k = (oracle.truth(each, m, dtype) for each in x)
     exact = true_q.rows @ true_k.rows.T / math.sqrt(subject.dim)
     if got.shape != exact.shape:
-        msg = f"it returned shape {got.shape} for scores of shape {exact.shape}"
-        raise WrongResult(msg)
+        raise WrongResult(f"it returned shape {got.shape} for scores of shape {exact.shape}")
     allowed = _score_tolerance(true_q, true_k)
     allowed += subject.tolerances.of_pair(dtype) * np.abs(exact)
     if dtype != subject.dtype:  # each product and each sum may be rounded
