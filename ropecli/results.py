@@ -92,7 +92,7 @@ class HtmlResult(Result):
             docs: Address of ropecli's documentation, to which the page has links then.
 
         Raises:
-            ArgumentError: Jinja2 is not installed, or an address that is none of http or https.
+            ArgumentError: An address that is none of http or https.
         """
         from ropecli import render
 

@@ -1,6 +1,6 @@
 """Regenerate outputs on docs/case-studies.md and check.md; with --check, name those that are stale.
 
-    pip install 'ropecli[oracles,safetensors]'
+    pip install '.[oracles,safetensors]'
     pip install --no-deps torchtune litgpt lightning lightning-utilities torchmetrics psutil
 
 The page names the versions of the libraries; the defects are in these versions.

@@ -149,12 +149,8 @@ def template(docs: str | None = None) -> Template:
     """Return the template of the page."""
     if docs is not None and not docs.startswith(("https://", "http://")):
         raise ArgumentError(f"docs must begin with https:// or http://, got {docs!r}")
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ImportError as error:
-        raise ArgumentError(
-            f"a page of HTML needs Jinja2: pip install 'ropecli[report]' ({error})"
-        ) from None
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     environment = Environment(
         loader=PackageLoader("ropecli.render"),
         autoescape=True,

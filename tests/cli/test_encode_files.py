@@ -409,7 +409,7 @@ def test_a_library_that_is_missing_is_told_first(monkeypatch: pytest.MonkeyPatch
     for module in ("pyarrow", "pyarrow.parquet"):
         monkeypatch.setitem(sys.modules, module, None)
     said = assert_refused("encode", "a.npy", "-o", "y.parquet")
-    assert said.endswith("pip install 'ropecli[parquet]'")
+    assert said.endswith("pip install pyarrow")
 
 
 def test_check_of_a_file_without_a_header() -> None:

@@ -26,7 +26,7 @@ def test_without_pytorch_or_with_an_old_one_one_line_says_so(
     monkeypatch.setattr(metadata, "version", installed)
     path, target = saved(tmp_path, np.ones((3, 8))), tmp_path / "y.pt"
     needs = f"needs torch 2.6 or later{version and f', got {version}'}"
-    install = "pip install 'ropecli[torch]'"
+    install = "pip install 'torch>=2.6'"
     said = refused(encode_file, path, target, Rotary(head_dim=8))
     assert said == f"writing {target} {needs}: {install}"
     assert names(tmp_path) == ["x.npy"]

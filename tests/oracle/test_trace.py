@@ -268,7 +268,7 @@ def test_a_missing_library_is_named_with_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
     line = assert_refused("trace", llama)
-    assert line.startswith("trace needs Transformers: pip install 'ropecli[transformers]'")
+    assert line.startswith("trace needs Transformers: pip install torch transformers")
 
 
 def test_time_is_limited(llama: Path) -> None:

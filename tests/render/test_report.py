@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from html.parser import HTMLParser
 
 import pytest
@@ -111,12 +110,6 @@ def test_findings_link_to_the_rules_of_the_documentation() -> None:
 def test_addresses_of_other_kinds_are_refused(docs: str) -> None:
     with pytest.raises(ropecli.ArgumentError, match="docs must begin with https:// or http://"):
         ropecli.report(BLOOM).html(docs=docs)
-
-
-def test_jinja_is_asked_for_by_the_name_of_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(ropecli.ArgumentError, match=r"Jinja2: pip install 'ropecli\[report\]'"):
-        ropecli.report(BLOOM).html()
 
 
 def test_page_has_all_sections_and_their_tables() -> None:

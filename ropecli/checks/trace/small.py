@@ -104,7 +104,7 @@ def _libraries() -> tuple[Any, Any]:
         import transformers
     except ImportError as error:
         raise FileError(
-            f"trace needs Transformers: pip install 'ropecli[transformers]' ({error})"
+            f"trace needs Transformers: pip install torch transformers ({error})"
         ) from None
     return torch, transformers
 

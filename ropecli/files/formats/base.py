@@ -61,14 +61,12 @@ def closed_on_error(opened: _Closable) -> Iterator[None]:
         raise
 
 
-def import_library(library: str, path: Path, action: str, extra: str = "") -> ModuleType:
+def import_library(library: str, path: Path, action: str) -> ModuleType:
     """Import a library that may not be installed."""
     try:
         return importlib.import_module(library)
     except ImportError:
-        raise FileError(
-            f"{action} {path} needs {library}: pip install 'ropecli[{extra or library}]'"
-        ) from None
+        raise FileError(f"{action} {path} needs {library}: pip install {library}") from None
 
 
 @contextlib.contextmanager

@@ -51,11 +51,11 @@ class Hdf5:
 
     def open(self, path: Path) -> Hdf5Source:
         """Find all datasets."""
-        return Hdf5Source(path, import_library("h5py", path, "reading", "hdf5"))
+        return Hdf5Source(path, import_library("h5py", path, "reading"))
 
     def as_stored(self, array: Stored) -> Stored:
         """Return the array in its dtype and byte order, in C order."""
-        import_library("h5py", array.path, "writing", "hdf5")
+        import_library("h5py", array.path, "writing")
         check_name(array.path, array.name, _is_valid_name)
         # No chunk may be larger than the array.
         chunks = tuple(map(min, array.chunks, array.shape)) if array.chunks else None
@@ -121,7 +121,7 @@ class Hdf5Sink:
 
     def __init__(self, part: Path, arrays: Sequence[Stored], source: Source) -> None:
         """Copy a file of this format, or begin a new one."""
-        self._h5py = import_library("h5py", part, "writing", "hdf5")
+        self._h5py = import_library("h5py", part, "writing")
         self._part = part
         self._copied = isinstance(source, Hdf5Source)
         self._writers: dict[str, Hdf5Writer] = {}

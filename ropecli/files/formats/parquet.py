@@ -49,12 +49,12 @@ class Parquet:
 
     def open(self, path: Path) -> _Source:
         """Open a file and read its schema."""
-        import_library("pyarrow", path, "reading", "parquet")
+        import_library("pyarrow", path, "reading")
         return _Source(path)
 
     def as_stored(self, array: Stored) -> Stored:
         """Return the array little-endian, in C order; it must have a vector per row."""
-        import_library("pyarrow", array.path, "writing", "parquet")
+        import_library("pyarrow", array.path, "writing")
         dtype = array.dtype.newbyteorder("<")
         if dtype not in _DTYPES.values():
             msg = f"cannot write {array.label}: parquet has no {array.described}; expected "

@@ -132,9 +132,7 @@ def _check_library(path: Path, action: str) -> None:
         installed = ""
     if tuple(map(int, re.findall(r"\d+", installed)[:2])) < _OLDEST:
         got = f", got {installed}" if installed else ""
-        raise FileError(
-            f"{action} {path} needs torch 2.6 or later{got}: pip install 'ropecli[torch]'"
-        )
+        raise FileError(f"{action} {path} needs torch 2.6 or later{got}: pip install 'torch>=2.6'")
 
 
 def _load(path: Path) -> Any:
