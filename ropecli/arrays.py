@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 # First, because ml_dtypes takes an interrupt while it imports NumPy for a broken NumPy.
 import numpy as np  # isort: skip
@@ -12,8 +13,10 @@ from numpy.typing import NDArray
 
 from ropecli.errors import ArgumentError, ArgumentTypeError
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+Array = NDArray[np.float64]
+Complex = NDArray[np.complex128]
+Index = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 #: Dtypes that can be rotated, by their names on the command line.

@@ -6,10 +6,7 @@ A message has one line: what was wrong, what was given, and what is expected.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
 
 
 class RopecliError(Exception):

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
 
 from ropecli.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 #: What other code calls them.
 ELSEWHERE = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,8 +11,6 @@ import pytest
 from ropecli.testing import NotThisRope, assert_rope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ropecli.checks.implementation.check import Verdict
 
 ANNOTATION = "ropecli annotation"

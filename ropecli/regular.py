@@ -5,13 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 from ropecli.errors import FileError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 #: Without waiting for the other end of a pipe that has taken the place of a file.
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK

@@ -7,15 +7,16 @@ shows it, its view, and only these classes load it, when they are asked to.
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING, ClassVar
+import os
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    import os
-
     import numpy as np
     from matplotlib.axes import Axes as Axes  # noqa: PLC0414  # exported: the only import of them
     from matplotlib.figure import Figure as Figure  # noqa: PLC0414
     from numpy.typing import NDArray
+else:  # whoever names these types does not load Matplotlib
+    Axes = Figure = Any
 
 
 class Result:

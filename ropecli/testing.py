@@ -5,11 +5,10 @@ In pytest the fixture `rope_check` is `assert_rope` without an import.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import os
-
     from ropecli.checks.implementation.check import Verdict
     from ropecli.rotary.rotary import Rotary
 

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.errors import ArgumentError
 from ropecli.kernels import abel, cosine_sum
 from ropecli.kernels.jit import thread_count
 from ropecli.numbers import between, even, positive
-from ropecli.results import Drawable
+from ropecli.results import Axes, Drawable, Figure
 from ropecli.rotary.rotary import Rotary, check_rope
 from ropecli.units import DOUBLE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from ropecli.results import Axes, Figure
 
 POSITIONS = 2**20  #: Searched by default.
 LONGEST = 2**32  #: Most positions of a search, which takes a minute at 64 pairs.

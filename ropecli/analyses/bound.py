@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ropecli.analyses.decay import decay, head_vector, pair_products
 from ropecli.analyses.several import Comparable
 from ropecli.numbers import at_least, number
+from ropecli.rotary import Rotary
 from ropecli.rotary.rotary import check_rope
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from ropecli.rotary import Rotary
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

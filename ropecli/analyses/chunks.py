@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.arrays import as_array, dtype_name
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.numbers import integer
 from ropecli.results import Drawable
+from ropecli.rotary import Rotary
 from ropecli.rotary.rotary import check_rope
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ropecli.rotary import Rotary
 
 BLOCK = 1024  #: Tokens that are converted to float64 at a time.
 AXES = ("layers", "heads", "tokens", "head_dim")

@@ -5,21 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.analyses.decay import head_vector
 from ropecli.analyses.several import Comparable
 from ropecli.errors import ArgumentError
 from ropecli.numbers import between, positive
+from ropecli.rotary import Rotary
 from ropecli.rotary.rotary import check_rope
 from ropecli.units import DOUBLE
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ropecli.rotary import Rotary
 
 LONGEST = 2**24  #: Positions; a column of as many takes 134 MB for each head.
 BLOCK = 1024  #: Distances that share one start.

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.numbers import length, positive
-from ropecli.results import Drawable
-from ropecli.rotary.rotary import check_rope
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ropecli.results import Axes, Figure
-    from ropecli.rotary.rotary import Rotary
+from ropecli.results import Axes, Drawable, Figure
+from ropecli.rotary.rotary import Rotary, check_rope
 
 TURN = 2 * math.pi  #: Radians.
 

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.arrays import as_array, dtype_name
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.kernels import abel
 from ropecli.numbers import not_negative, positive
-from ropecli.results import Drawable
-from ropecli.rotary.rotary import check_rope
+from ropecli.results import Axes, Drawable, Figure
+from ropecli.rotary.rotary import Rotary, check_rope
 from ropecli.units import DOUBLE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from ropecli.results import Axes, Figure
-    from ropecli.rotary.rotary import Rotary
 
 REDUCTIONS = ("mean", "sum")
 MOST_VALUES = 10**8 + 1  #: From 0 to 10^8; more are a slip: a column of them takes 0.8 GB.

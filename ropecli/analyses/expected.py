@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.numbers import between
-from ropecli.results import Drawable
+from ropecli.results import Axes, Drawable, Figure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
     from ropecli.analyses.decay import Decay
     from ropecli.encodings import Encoding
-    from ropecli.results import Axes, Figure
 
 BLOCK = 1 << 14  #: Copies whose scores are computed at a time.
 SAMPLES = 64  #: Tokens whose scores are averaged.

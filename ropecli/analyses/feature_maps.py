@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from ropecli.arrays import as_array
+from ropecli.arrays import Array, as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.names import one_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
-    FeatureMap = Callable[[Array], Any]
+FeatureMap = Callable[[Array], Any]
 
 
 def features(name: object, q: Array, k: Array) -> tuple[Array, Array]:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.analyses.several import Comparable
+from ropecli.rotary import Rotary
 from ropecli.rotary.rotary import check_rope
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ropecli.rotary import Rotary
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ropecli.arrays import Array
 from ropecli.encodings.encoding import softmax
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
 
 ROWS = 64  #: Rows that are compared at most: each is sorted.
 FEWEST_KEYS = 3  #: Fewer have no ranks worth correlating.

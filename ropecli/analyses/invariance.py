@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,13 +15,9 @@ from ropecli.results import Result
 from ropecli.units import DOUBLE, TINY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from numpy.typing import NDArray
-
+    from ropecli.arrays import Array
     from ropecli.encodings import Encoding
 
-    Array = NDArray[np.float64]
 
 TOKENS = 24  #: Random tokens, at positions 0 ... TOKENS - 1.
 SHIFT = 37  #: Positions by which every token moves.

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ropecli.analyses.feature_maps import features
+from ropecli.analyses.feature_maps import FeatureMap, features
 from ropecli.analyses.importance import Importance, compare_importance
-from ropecli.arrays import as_array
+from ropecli.arrays import Array, as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.kernels import linear as kernels
 from ropecli.numbers import length
 from ropecli.results import Result
 from ropecli.rotary.apply import rotate
 from ropecli.rotary.rotary import Rotary, check_rope
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ropecli.analyses.feature_maps import FeatureMap
-
-    Array = NDArray[np.float64]
 
 _ROWS_AT_ONCE = 64  #: Rows of the N x N weights that are in memory together.
 

@@ -6,28 +6,22 @@ import contextlib
 import math
 import time
 import tracemalloc
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ropecli.analyses.feature_maps import features
-from ropecli.analyses.linear import check_inputs, linear, spread_rows, sums
+from ropecli.analyses.feature_maps import FeatureMap, features
+from ropecli.analyses.linear import Linear, check_inputs, linear, spread_rows, sums
+from ropecli.arrays import Array
 from ropecli.numbers import length
 from ropecli.results import Drawable
 from ropecli.rotary.apply import rotate
+from ropecli.rotary.rotary import Rotary
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
-    from ropecli.analyses.feature_maps import FeatureMap
-    from ropecli.analyses.linear import Linear
-    from ropecli.rotary.rotary import Rotary
-
-    Array = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+Rows = NDArray[np.int64]
 
 T = TypeVar("T")
 

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
 
-from ropecli.arrays import DTYPES
+from ropecli.arrays import DTYPES, Array
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.names import meant, one_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ropecli.rotary import Rotary
-
-    Array = NDArray[np.float64]
+from ropecli.rotary import Rotary
 
 #: Dtypes of a stage by name. float8_e4m3fn has no infinity: beyond 448 it has NaN.
 STAGE_DTYPES = DTYPES | {

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.analyses.policy import USUAL, Policy, rounded, rounding
+from ropecli.arrays import Array
 from ropecli.errors import ArgumentError
 from ropecli.kernels import abel, phase
 from ropecli.numbers import at_least, between, positive
-from ropecli.results import Drawable
+from ropecli.results import Axes, Drawable, Figure
+from ropecli.rotary import Rotary
 from ropecli.rotary.rotary import check_rope
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
-    from ropecli.results import Axes, Figure
-    from ropecli.rotary import Rotary
-
-    Array = NDArray[np.float64]
 
 CONTEXT = 131_072  #: Positions, unless told otherwise.
 MOST_POSITIONS = 2**30  #: More are a slip: 64 pairs of them take minutes.

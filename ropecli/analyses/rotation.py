@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ropecli.analyses.decay import head_vector
-from ropecli.arrays import as_positions
+from ropecli.arrays import Array, as_positions
 from ropecli.errors import ArgumentError
 from ropecli.numbers import integer
 from ropecli.results import Drawable
+from ropecli.rotary import Rotary
 from ropecli.rotary.apply import rotate
 from ropecli.rotary.rotary import check_rope
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from ropecli.rotary import Rotary
-
-    Array = NDArray[np.float64]
 
 PAIRS = 4  #: Number of pairs by default: fast ones to slow ones.
 LARGEST_MATRIX = 1024  #: Head dim; R has its square of numbers.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.analyses.base_bound import LONGEST, BaseBound, base_bound
 from ropecli.analyses.coverage import Coverage, coverage
@@ -14,18 +16,11 @@ from ropecli.analyses.decay import decay
 from ropecli.errors import ArgumentError
 from ropecli.names import one_of
 from ropecli.numbers import at_least, between, positive
-from ropecli.results import Drawable
+from ropecli.results import Axes, Drawable, Figure
 from ropecli.rotary.factors import softmax_factor
 from ropecli.rotary.formula import Formula
 from ropecli.rotary.pairs import Placement
 from ropecli.rotary.rotary import Rotary, check_rope
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from numpy.typing import NDArray
-
-    from ropecli.results import Axes, Figure
 
 #: Methods, each with its rope type and the values of that type that it fixes.
 METHODS: Mapping[str, tuple[str, Mapping[str, Any]]] = {

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.analyses.invariance import SHIFT, Invariance, invariance
 from ropecli.arrays import as_array
+from ropecli.encodings import Encoding
 from ropecli.encodings.encoding import softmax
 from ropecli.errors import ArgumentError
 from ropecli.numbers import integer
 from ropecli.results import Drawable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from ropecli.encodings import Encoding
 
 LARGEST = 2**25  #: Scores of all heads: a map of 2,896 tokens with 4 heads, a quarter gibibyte.
 LARGEST_TOKENS = 2**26  #: Coordinates of all tokens together, half a gibibyte.

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Self
 
-from ropecli.results import Drawable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Self
-
-    from ropecli.results import Axes, Figure
+from ropecli.results import Axes, Drawable, Figure
 
 
 class Comparable(Drawable):

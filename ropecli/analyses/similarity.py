@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.analyses.several import Comparable
+from ropecli.arrays import Array
 from ropecli.kernels import abel
 from ropecli.numbers import between
+from ropecli.rotary import Rotary
 from ropecli.rotary.rotary import check_rope
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ropecli.rotary import Rotary
-
-    Array = NDArray[np.float64]
 
 MOST_DISTANCES = 10**8  #: More are a slip: a column of them takes 0.8 GB.
 MOST_CODES = 4096  #: Positions of a heat map; a picture shows no more.

@@ -3,42 +3,36 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ml_dtypes
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.arrays import dtype_name
 from ropecli.checks.accuracy import phase_tolerance, table_roundings
 from ropecli.errors import FileError
 from ropecli.files.array_axes import blocks
+from ropecli.files.array_job import ArrayJob
 from ropecli.files.arrays import list_names, read_part
+from ropecli.files.formats.protocol import Source
 from ropecli.files.formats.raw import Raw
 from ropecli.files.formats.registry import open_source
-from ropecli.files.formats.stored import box_shape, check_rotatable
-from ropecli.files.session import Job, opened
+from ropecli.files.formats.stored import Box, Stored, box_shape, check_rotatable
+from ropecli.files.session import Job, Session, opened
 from ropecli.reference.float64 import angles, rotate
 from ropecli.results import Result
+from ropecli.rotary import Rotary
 from ropecli.units import SINGLE, UNIT
 
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
-    from ropecli.files.array_job import ArrayJob
-    from ropecli.files.formats.protocol import Source
-    from ropecli.files.formats.stored import Box, Stored
-    from ropecli.files.session import Session
-    from ropecli.rotary import Rotary
-
-    Progress = Callable[[int, int], None]
-    Compare = Callable[[Progress | None], "Compared"]
+Progress = Callable[[int, int], None]
+Compare = Callable[[Progress | None], "Compared"]
 
 BLOCK_BYTES = 2 << 20  #: Judged at a time: some twenty times as much is in memory.
 #: Roundings of a pair's length: cos and sin, two products and a sum, each on both coordinates

@@ -16,11 +16,9 @@ import numpy as np
 from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from ropecli.arrays import Array
     from ropecli.rotary.rotary import Rotary
 
-    Array = NDArray[np.float64]
 
 Subject = TypeVar("Subject")
 #: Calls in which other laws fail for the reason of a failure: those of many heads or sequences, or

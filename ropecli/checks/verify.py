@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import functools
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.analyses.decay import decay as built_in_decay
 from ropecli.arrays import DTYPES
 from ropecli.checks.law import Check, outcomes, refuse_growth, report
 from ropecli.checks.rotation_laws import LAWS
-from ropecli.checks.rotation_laws.subject import Oracle, RotationSubject, sample
+from ropecli.checks.rotation_laws.subject import Decays, Oracle, Rotate, RotationSubject, sample
 from ropecli.names import one_of
 from ropecli.numbers import at_least, between
 from ropecli.results import Result
 from ropecli.rotary.apply import rotate as built_in_rotate
-from ropecli.rotary.rotary import check_rope
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
-    from ropecli.checks.rotation_laws.subject import Decays, Rotate
-    from ropecli.rotary.rotary import Rotary
+from ropecli.rotary.rotary import Rotary, check_rope
 
 MAX_POSITION = 131_072
 #: Sums of three positions must stay exact to a quarter.

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ropecli.checks.encoding_laws import furthest, laws_of
 from ropecli.checks.encoding_laws.options import check_options
 from ropecli.checks.encoding_laws.subject import EncodingSubject
 from ropecli.checks.law import outcomes, report
 from ropecli.checks.verify import Verification
+from ropecli.encodings import Encoding
 from ropecli.encodings import encoding as make_encoding
 from ropecli.errors import ArgumentError
 from ropecli.numbers import at_least, integer
 from ropecli.results import Result
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ropecli.encodings import Encoding
 
 LARGEST_MODEL_DIM = 1024  #: More takes minutes.
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import gc
 import os
+from typing import NoReturn
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import NoReturn
 
 #: Objects that are made between two garbage collections. Modules make hundreds of thousands that
 #: stay; collecting after every 700 takes a sixth of the time in which a command starts.

@@ -14,10 +14,11 @@ import pkgutil
 import re
 import sys
 import traceback
+from collections.abc import Iterable
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.main import get_command
@@ -27,9 +28,6 @@ from ropecli.cli.command import GroupedCommands, SectionedCommand
 from ropecli.cli.interrupts import EXIT_INTERRUPTED, was_interrupted
 from ropecli.cli.project import defaults
 from ropecli.errors import RopecliError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 #: Commands by what they are for. Each is the function of that name in the module of that name,
 #: with "_" for "-".

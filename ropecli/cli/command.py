@@ -6,12 +6,13 @@ import functools
 import inspect
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from decimal import Decimal
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -19,9 +20,6 @@ from typer.models import ArgumentInfo
 
 from ropecli.cli.completion import completer
 from ropecli.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 LARGEST = 10**400  #: More than any option takes; each has its own limit.
 NUMBERS = re.compile(r"-[\d.]+(e[-+]?\d+)?\s*,")  #: Beginning of a list of numbers.

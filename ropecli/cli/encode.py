@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,8 +16,6 @@ from ropecli.cli.command import Help, command
 from ropecli.cli.options import EncodingOptions, Force, PageOptions, RotaryOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from ropecli.cli.encoding import NamedRotary
     from ropecli.files.encoded import Encoded
     from ropecli.files.plan import Plan

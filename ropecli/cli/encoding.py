@@ -9,6 +9,7 @@ import keyword
 import os
 import re
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -16,8 +17,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ropecli.errors import ArgumentError, FileError, RopecliError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from numpy.typing import NDArray
 
     from ropecli.cli.options import OverrideOptions, RotaryOptions

@@ -10,11 +10,8 @@ import atexit
 import contextlib
 import os
 import signal
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
+from collections.abc import Iterator
+from types import FrameType
 
 EXIT_INTERRUPTED = 130
 _SOON = 0.01  #: Seconds until the next attempt where an exception would be lost.

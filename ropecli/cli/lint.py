@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,8 +13,6 @@ from ropecli.cli.options import SOURCE, FileOptions, listed
 from ropecli.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from ropecli.models.lint.run import LintReport
     from ropecli.results import Result
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -14,9 +15,6 @@ from ropecli.cli.command import Parsed
 from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from contextlib import AbstractContextManager
-
     from ropecli.cli.encoding import NamedRotary
     from ropecli.render.figure import Look
     from ropecli.results import Result

@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 
 def is_watched() -> bool:

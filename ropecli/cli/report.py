@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,9 +12,6 @@ from ropecli.cli import options
 from ropecli.cli.command import Help, command
 from ropecli.cli.options import FileOptions, OverrideOptions
 from ropecli.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
 from ropecli.cli.command import Help, command
 from ropecli.cli.options import EncodingOptions, OutputOptions, RotaryOffset
 from ropecli.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 NEAR = 6  #: Positions up to which each one on the way is shown.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,8 +13,6 @@ from ropecli.cli.options import EncodingListOptions, OutputOptions
 from ropecli.errors import ArgumentError, RopecliError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ropecli.analyses.scale import Scale, ScaledEncoding
     from ropecli.cli.encoding import NamedRotary
     from ropecli.models.overrides import Overrides

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ropecli.cli import options
 from ropecli.cli.command import command
 from ropecli.cli.options import FileOptions
-
-if TYPE_CHECKING:
-    from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)

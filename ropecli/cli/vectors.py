@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Iterator
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -16,8 +17,6 @@ from ropecli.cli.options import EncodingOptions, PageOptions, RotaryOffset, Seed
 from ropecli.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from ropecli.checks.vectors import Case

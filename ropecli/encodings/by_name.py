@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.arrays import as_array
 from ropecli.encodings import types
@@ -15,11 +17,6 @@ from ropecli.encodings.encoding import Encoding, Sizes
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.names import one_of
 from ropecli.numbers import at_least, even
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
 
 ENCODINGS = tuple(sorted(module.name for module in pkgutil.iter_modules(types.__path__)))
 

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ropecli.arrays import as_array, as_positions
+from ropecli.arrays import Array, as_array, as_positions
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.kernels import scores as kernels
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

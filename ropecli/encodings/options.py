@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.names import quote
 from ropecli.numbers import LARGEST_DIM, between
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def flag(name: str, value: object) -> bool:

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ropecli.errors import ArgumentError, FileError
-from ropecli.files.formats.stored import Stored
+from ropecli.files.formats.stored import Box, Stored
 from ropecli.numbers import even, integer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ropecli.files.formats.stored import Box
 
 _LONGEST_HEAD = 512  #: Above every head dim in use; a longer last axis is likely several heads.
 #: Bytes that a vector counts at least: short vectors take less memory than their positions.

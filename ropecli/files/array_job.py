@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ropecli.files.array_axes import blocks
-from ropecli.files.formats.stored import box_shape
+from ropecli.files.array_axes import Axes, blocks
+from ropecli.files.formats.stored import Box, box_shape
+from ropecli.files.positions import Positions
+from ropecli.rotary import Rotary
 from ropecli.rotary.apply import rotate_into
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from ropecli.files.array_axes import Axes
-    from ropecli.files.formats.stored import Box
-    from ropecli.files.positions import Positions
-    from ropecli.rotary import Rotary
 
 #: Bytes of a block: enough for starting the threads to cost nothing.
 BLOCK_BYTES = 16 << 20

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.errors import FileError
+from ropecli.files.formats.protocol import Reader, Source
 from ropecli.files.formats.registry import open_source
-from ropecli.files.formats.stored import box_shape, short, whole
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from numpy.typing import NDArray
-
-    from ropecli.files.formats.protocol import Reader, Source
-    from ropecli.files.formats.stored import Box, Stored
+from ropecli.files.formats.stored import Box, Stored, box_shape, short, whole
 
 LARGEST = 2**32  #: Bytes of the largest array that a command reads whole.
 _SHOWN = 8  #: Names that a message shows.

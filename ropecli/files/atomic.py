@@ -12,13 +12,11 @@ import fcntl
 import hashlib
 import os
 import stat
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from ropecli.errors import FileError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _SUFFIX = ".ropecli-part"
 _LONGEST_NAME = 255  #: Bytes, on nearly all file systems.

@@ -13,10 +13,11 @@ import logging
 import os
 import re
 import uuid
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,26 +25,20 @@ from ropecli._version import __version__
 from ropecli.arrays import as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError, FileError, RopecliError
 from ropecli.files.array_axes import blocks
-from ropecli.files.array_job import NonFiniteCounts
+from ropecli.files.array_job import ArrayJob, NonFiniteCounts
 from ropecli.files.arrays import read_part
+from ropecli.files.encoded import Encoded
 from ropecli.files.formats.base import import_library
 from ropecli.files.formats.pipe import is_pipe
+from ropecli.files.formats.protocol import Reader, Writer
+from ropecli.files.formats.stored import Box
 from ropecli.files.formats.zarr import Zarr
 from ropecli.files.output import open_output
 from ropecli.files.plan import Plan
-from ropecli.files.session import Job, opened
+from ropecli.files.session import Job, Session, opened
 from ropecli.kernels.jit import on_this_thread
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from ropecli.files.array_job import ArrayJob
-    from ropecli.files.encoded import Encoded
-    from ropecli.files.formats.protocol import Reader, Writer
-    from ropecli.files.formats.stored import Box
-    from ropecli.files.session import Session
-
-    Progress = Callable[[int, int], None]
+Progress = Callable[[int, int], None]
 
 TASK_BYTES = 128 << 20  #: Of a block: seconds of work, next to which Dask's milliseconds are small.
 CONNECT_SECONDS = 5.0  #: Until a scheduler counts as absent.

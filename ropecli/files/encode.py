@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ropecli.errors import FileError
 from ropecli.files.cluster import ClusterPlan
+from ropecli.files.encoded import Encoded
 from ropecli.files.formats.pipe import is_pipe
 from ropecli.files.plan import Plan
-from ropecli.files.session import Job, opened
+from ropecli.files.session import Job, Session, opened
+from ropecli.rotary import Rotary
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from ropecli.files.encoded import Encoded
-    from ropecli.files.session import Session
-    from ropecli.rotary import Rotary
-
-    Progress = Callable[[int, int], None]
+Progress = Callable[[int, int], None]
 
 
 def encode_file(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,8 +13,6 @@ from ropecli.files.array_axes import axis_notes
 from ropecli.results import Result
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ropecli.files.array_job import ArrayJob, NonFiniteCounts
     from ropecli.files.session import Session
 

@@ -13,16 +13,13 @@ import fcntl
 import json
 import os
 import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ropecli.errors import FileError
 from ropecli.files.atomic import part_of, resolve_target
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    ForeignFiles = Callable[[Path], Iterator[str]]
+ForeignFiles = Callable[[Path], Iterator[str]]
 
 MANIFEST = "manifest.json"  #: Lists the files of a folder that was written here.
 _HERE = -100  #: AT_FDCWD of Linux.

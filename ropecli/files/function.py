@@ -7,15 +7,13 @@ import importlib
 import importlib.util
 import os
 import sys
+from collections.abc import Callable, Iterator
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import CodeType, ModuleType
+from typing import Any
 
 from ropecli.errors import FileError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import CodeType, ModuleType
 
 SUFFIX = ".py"
 

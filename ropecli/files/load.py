@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES, as_sequences
 from ropecli.errors import ArgumentError, FileError
-from ropecli.files.array_axes import understand_axes
+from ropecli.files.array_axes import Axes, understand_axes
 from ropecli.files.arrays import choose, open_array, read_part, read_whole
 from ropecli.files.formats.registry import open_source
 from ropecli.files.formats.stored import Stored, check_numeric, check_rotatable, is_readable
 from ropecli.names import one_of
-
-if TYPE_CHECKING:
-    import os
-
-    from numpy.typing import NDArray
-
-    from ropecli.files.array_axes import Axes
 
 WEIGHTS = (".npz", ".safetensors")  #: Suffixes of files of named arrays.
 

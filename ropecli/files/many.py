@@ -8,31 +8,26 @@ import glob
 import os
 import re
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ropecli.errors import FileError, RopecliError
 from ropecli.files.atomic import resolve_target
 from ropecli.files.cluster import check_shareable, connect
 from ropecli.files.encode import default_output
-from ropecli.files.encoded import EncodedFiles, Failure
+from ropecli.files.encoded import Encoded, EncodedFiles, Failure
 from ropecli.files.formats.pipe import is_pipe
 from ropecli.files.formats.registry import FORMATS
 from ropecli.files.plan import Plan
 from ropecli.files.positions import checked_offset
-from ropecli.files.session import Job, opened
+from ropecli.files.session import Job, Session, opened
 from ropecli.rotary.rotary import Rotary
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from ropecli.files.encoded import Encoded
-    from ropecli.files.session import Session
-
-    Progress = Callable[[int, int], None]
-    Start = Callable[[Plan], None]
+Progress = Callable[[int, int], None]
+Start = Callable[[Plan], None]
 
 #: What goes wrong with one file, and keeps no other from being rotated.
 _ONE_FILE = (RopecliError, OSError, MemoryError)

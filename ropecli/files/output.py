@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ropecli.files.atomic import check_target, part_of, replacing, resolve_target
 from ropecli.files.folder import check_folder, replacing_folder
 from ropecli.files.formats.pipe import check_stdout, is_pipe
 from ropecli.files.formats.zarr import Zarr, foreign_files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 
 def check_output(

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
 from itertools import chain, islice
 from queue import SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
-
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
+Array = NDArray[Any]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

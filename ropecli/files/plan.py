@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.errors import FileError
 from ropecli.files.array_job import Block, NonFiniteCounts
-from ropecli.files.encoded import encoded
+from ropecli.files.encoded import Encoded, encoded
 from ropecli.files.formats.pipe import StdinSource, StdoutSink, as_path
+from ropecli.files.formats.protocol import Reader, Sink, Writer
 from ropecli.files.formats.registry import output_format
-from ropecli.files.formats.stored import box_shape
+from ropecli.files.formats.stored import Stored, box_shape
 from ropecli.files.output import check_output, open_output
 from ropecli.files.pipeline import overlapped
+from ropecli.files.session import Session
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from ropecli.files.encoded import Encoded
-    from ropecli.files.formats.protocol import Reader, Sink, Writer
-    from ropecli.files.formats.stored import Stored
-    from ropecli.files.session import Session
-
-    Progress = Callable[[int, int], None]
+Progress = Callable[[int, int], None]
 
 
 class Plan:

@@ -5,27 +5,21 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.arrays import LARGEST_POSITION, as_array, as_positions
 from ropecli.errors import ArgumentError
+from ropecli.files.array_axes import Axes
 from ropecli.files.arrays import MemoryReader, open_array, read_part, read_whole
-from ropecli.files.formats.stored import Stored, box_shape, check_numeric
+from ropecli.files.formats.protocol import Reader
+from ropecli.files.formats.stored import Box, Stored, box_shape, check_numeric
 from ropecli.numbers import integer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
-    from ropecli.files.array_axes import Axes
-    from ropecli.files.formats.protocol import Reader
-    from ropecli.files.formats.stored import Box
 
 _CHUNK = 1 << 18  #: Positions that are checked at a time.
 

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from ropecli.errors import ArgumentTypeError, FileError
-from ropecli.files.array_axes import understand_axes, vector_length
+from ropecli.files.array_axes import Axes, understand_axes, vector_length
 from ropecli.files.array_job import ArrayJob
 from ropecli.files.arrays import choose
+from ropecli.files.formats.protocol import Source
 from ropecli.files.formats.registry import open_input
 from ropecli.files.formats.stored import check_rotatable
 from ropecli.files.positions import open_positions
 from ropecli.rotary import Rotary
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from ropecli.files.array_axes import Axes
-    from ropecli.files.formats.protocol import Source
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

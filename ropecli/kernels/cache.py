@@ -7,15 +7,12 @@ import fcntl
 import functools
 import hashlib
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numba
 
 from ropecli.ownership import why_distrusted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 def cache_folder() -> Path | None:

@@ -11,7 +11,8 @@ import functools
 import os
 import threading
 import types
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
@@ -20,9 +21,6 @@ from numba.extending import overload
 
 from ropecli.kernels.cache import discard, edition_folder, locked, numba_folder
 from ropecli.kernels.settings import blamed_on_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 __all__ = [
     "for_types",

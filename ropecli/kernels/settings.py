@@ -5,14 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ropecli.errors import ArgumentError, FileError
 from ropecli.ownership import why_distrusted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 FILE = Path(".numba_config.yaml")  #: Read by Numba whosever it is.
 HARMLESS = "NUMBA_CACHE_DIR"  #: We decide what becomes of it.

@@ -7,16 +7,14 @@ half to three quarters of the time. What is fetched ahead comes while the proces
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, overload
+from numpy.typing import NDArray
 
 from ropecli.kernels.jit import serial
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 LARGE = 1 << 25  #: Bytes from which a result is taken to be larger than the caches.
 LINE = 64  #: Bytes of a line of the caches.

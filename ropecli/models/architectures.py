@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Any
 
 _NO_KEYS: Mapping[str, Any] = MappingProxyType({})
 _TABLES = ("other", "parts", "released")  #: Tables that are not entries.

@@ -6,8 +6,9 @@ architectures, in this order; else it is Transformers' default. Transformers loo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ropecli.errors import ArgumentError, NoRotaryError
 from ropecli.models.architectures import table
@@ -21,9 +22,6 @@ from ropecli.models.settings import Settings
 from ropecli.names import quote
 from ropecli.numbers import number
 from ropecli.rotary.factors import Temperature
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 #: Rope types whose original length is the context length where no key gives it.
 _ORIGINAL = ("llama3", "yarn", "longrope")

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.arrays import LARGEST_POSITION
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.models.model import Layer, Model
 from ropecli.models.stacks.llama_cpp import EXTRA
 from ropecli.results import Drawable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from ropecli.rotary import Rotary
+from ropecli.rotary import Rotary
 
 #: Largest relative difference of frequencies and factors in float32 tables of one formula:
 #: (ln base + factor + 6) 2^-24 with a base of 10^7 and a factor of 12, rounded down.

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from ropecli.errors import ArgumentError
 from ropecli.models.keys import FULL, SLIDING, Keys, check_kind_count, real
 from ropecli.names import quote
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 BASE = 10_000.0  #: Transformers' default.
 #: rope_theta and the scaling keys of one kind of layer; None for layers without a rotation.

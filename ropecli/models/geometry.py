@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ropecli.errors import ArgumentError
 from ropecli.models.keys import FULL, Keys, real
 from ropecli.names import quote
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 MOST_PAIRS = 2**19  #: Half of the largest head.
 PLAIN = ("default", "axial")  #: Rope types that each architecture computes in code of its own.

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from ropecli.errors import ArgumentError
+from ropecli.models.architectures import Architecture
 from ropecli.names import quote
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from ropecli.models.architectures import Architecture
 
 #: The newest name of a key, and the older ones that mean the same.
 ALIASES: dict[str, tuple[str, ...]] = {

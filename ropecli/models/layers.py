@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ropecli.models.keys import FULL, MOST_LAYERS, SLIDING, check_kind_count, real
+from ropecli.models.keys import FULL, MOST_LAYERS, SLIDING, Keys, check_kind_count, real
 from ropecli.models.settings import Settings
 from ropecli.numbers import number, positive
 from ropecli.rotary.factors import Temperature
-
-if TYPE_CHECKING:
-    from ropecli.models.keys import Keys
 
 ROPE, NOPE = "rope", "nope"
 

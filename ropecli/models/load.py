@@ -5,19 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ropecli.errors import FileError, NoRotaryError, RopecliError
 from ropecli.models import config
 from ropecli.models.gguf import describe_gguf
 from ropecli.models.model import Layer, Model
-from ropecli.models.settings import Description
+from ropecli.models.settings import Description, Settings
 from ropecli.models.source import open_source
 from ropecli.models.stacks import NATIVE, find_stack
 from ropecli.numbers import length
-
-if TYPE_CHECKING:
-    from ropecli.models.settings import Settings
 
 LONGEST_NAME = 200  #: Of a model_type or a kind of layer; tables and figures show it.
 

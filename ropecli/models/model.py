@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +11,11 @@ import numpy as np
 from ropecli.errors import ArgumentError, FileError
 from ropecli.models.keys import INDEXER
 from ropecli.models.parts import parts
+from ropecli.models.settings import Settings
 from ropecli.names import meant
 from ropecli.results import Drawable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ropecli.models.settings import Settings
     from ropecli.rotary import Rotary
 
 SHOWN = 8  #: Names of layers in a message.

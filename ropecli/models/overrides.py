@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from ropecli.errors import ArgumentError
 from ropecli.models.entries import BASE, entries, nested_entries
@@ -18,15 +18,13 @@ from ropecli.models.keys import ALIASES, FULL, INDEXER, SLIDING, Keys
 from ropecli.models.load import describe_config, read_settings
 from ropecli.models.parts import parts
 from ropecli.models.refusals import accepted_types
+from ropecli.models.settings import Description, Settings
 from ropecli.models.stacks import NATIVE, find_stack
+from ropecli.models.stacks.stack import Stack
 from ropecli.names import one_of
 from ropecli.numbers import length, positive
 from ropecli.rotary.pairs import NAMED
 from ropecli.rotary.types import PLAIN, ROPE_TYPES, canonical, own_parameters
-
-if TYPE_CHECKING:
-    from ropecli.models.settings import Description, Settings
-    from ropecli.models.stacks.stack import Stack
 
 CONTEXT, ORIGINAL = "max_position_embeddings", "original_max_position_embeddings"
 SHARE = "partial_rotary_factor"

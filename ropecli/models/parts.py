@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ropecli.models.architectures import architecture, table
+from ropecli.models.architectures import Architecture, architecture, table
 from ropecli.models.keys import ROTARY_KEYS, Keys
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ropecli.models.architectures import Architecture
 
 DEEPEST = 4  #: thinker_config.text_config is two.
 TEXT = ("text_config", "llm_config", "language_config", "language_model_config")

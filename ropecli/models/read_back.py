@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from ropecli.errors import ArgumentError, RopecliError
 from ropecli.models.keys import INDEXER
 from ropecli.models.load import compute, describe_config
+from ropecli.models.model import Layer, Model
+from ropecli.models.settings import Description
 from ropecli.models.stacks import NATIVE, STACKS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ropecli.models.model import Layer, Model
-    from ropecli.models.settings import Description
 
 ROUNDING = 1e-12  #: A relative difference below it is rounding.
 #: What must be the same, by name. The first that differs is reported.

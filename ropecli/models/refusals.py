@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from ropecli.models.entries import class_layer_types, unread_objects
 from ropecli.models.geometry import PLAIN
+from ropecli.models.keys import Keys
 from ropecli.names import quote
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ropecli.models.keys import Keys
 
 #: The keys that each rope type of Transformers needs. An original length is filled in.
 NEEDED = {

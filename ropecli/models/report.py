@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from ropecli.analyses.base_bound import base_bound
-from ropecli.analyses.coverage import coverage
-from ropecli.analyses.decay import decay
-from ropecli.analyses.precision import precision
-from ropecli.analyses.scale import scale
+from ropecli.analyses.base_bound import BaseBound, base_bound
+from ropecli.analyses.coverage import Coverage, coverage
+from ropecli.analyses.decay import Decay, decay
+from ropecli.analyses.precision import Precision, precision
+from ropecli.analyses.scale import Scale, scale
 from ropecli.errors import ArgumentError, FileError
+from ropecli.models.lint.rule import Finding
 from ropecli.models.lint.run import lint_description
 from ropecli.models.load import check_length, compute, describe
-from ropecli.models.overrides import Overridden, override
+from ropecli.models.model import Layer, Model
+from ropecli.models.overrides import Overridden, Overrides, override
+from ropecli.models.settings import Description
 from ropecli.results import HtmlResult
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Mapping, Sequence
-
-    from ropecli.analyses.base_bound import BaseBound
-    from ropecli.analyses.coverage import Coverage
-    from ropecli.analyses.decay import Decay
-    from ropecli.analyses.precision import Precision
-    from ropecli.analyses.scale import Scale
-    from ropecli.models.lint.rule import Finding
-    from ropecli.models.model import Layer, Model
-    from ropecli.models.overrides import Overrides
-    from ropecli.models.settings import Description
-    from ropecli.rotary import Rotary
+from ropecli.rotary import Rotary
 
 MOST_ENCODINGS = 8  #: On one page, which stays below 1 MB and can still be read.
 DISTANCE = 1024  #: Positions up to which the bound of decay is shown.

@@ -7,17 +7,13 @@ pairs seen as complex numbers. S_j is the sum of e^{i r theta_i} over i < j.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.reference.double_double import DoubleDouble
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
-    Complex = tuple[DoubleDouble, DoubleDouble]
+Array = NDArray[np.float64]
+Complex = tuple[DoubleDouble, DoubleDouble]
 
 
 def products(q: Array, k: Array, pairs: NDArray[np.int64]) -> Complex:

@@ -12,17 +12,15 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from mpmath import mp
+from numpy.typing import NDArray
 
 from ropecli.reference.rotation import DIGITS
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 #: Error of a cosine or sine of `cos_sin`, absolute; 29 digits. Each of 15 terms, below 1, rounds by
 #: 30 u^2 at most, and pi / 2 with its 163 bits is taken up to 2^50 times.

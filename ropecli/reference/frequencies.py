@@ -7,12 +7,9 @@ wavelengths and turns spelt out, not from the code that is judged.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from mpmath import mp, mpf
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 DIGITS = 40
 

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from mpmath import mp, mpf
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from ropecli.reference.double_double import DoubleDouble
 
 Number = TypeVar("Number", "NDArray[Any]", "DoubleDouble")

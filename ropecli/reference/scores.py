@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import cmath
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
-    Weights = Mapping[str, Array]
-    #: For each rotated pair its two coordinates, theta and the attention factor A.
-    Turns = Sequence[tuple[int, int, float, float]]
-    #: Head, query, key, x_m W_q and x_n W_k.
-    Entry = Callable[[int, int, int, Array, Array], float]
+Array = NDArray[np.float64]
+Weights = Mapping[str, Array]
+#: For each rotated pair its two coordinates, theta and the attention factor A.
+Turns = Sequence[tuple[int, int, float, float]]
+#: Head, query, key, x_m W_q and x_n W_k.
+Entry = Callable[[int, int, int, Array, Array], float]
 
 
 def _every(x_query: Array, x_key: Array, weights: Weights, entry: Entry) -> Array:

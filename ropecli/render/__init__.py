@@ -7,23 +7,23 @@ A view is a module with `page`, and as far as its result has them `table`, `figu
 from __future__ import annotations
 
 import dataclasses
+import os
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Mapping
+from ropecli.results import Drawable, HtmlResult, Result
 
+Table = Mapping[str, Any]  #: Lists or arrays of equal length by name.
+
+if TYPE_CHECKING:
     import numpy as np
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
     from ropecli.render.console import Screen
-    from ropecli.results import Drawable, HtmlResult, Result
-
-    Table = Mapping[str, Any]  #: Lists or arrays of equal length by name.
 
 
 SCALARS = (bool, int, float, str, Path, type(None))  #: What a cell of a table may be.

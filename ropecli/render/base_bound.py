@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ropecli.analyses.base_bound import BaseBound, BaseBounds, BaseScan
-from ropecli.render.console import wrapped
+from ropecli.render import Table
+from ropecli.render.console import Screen, wrapped
 from ropecli.render.figure import (
     blank_figure,
     colour,
@@ -21,13 +23,8 @@ from ropecli.render.labels import curve_label
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from ropecli.render import Table
-    from ropecli.render.console import Screen
 
 Shown = BaseBounds | BaseScan
 WIDTH = 80  #: Columns of sentences.

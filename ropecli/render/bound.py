@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ropecli.render import Table
+from ropecli.render.console import Screen
 from ropecli.render.figure import (
     blank_figure,
     colour,
@@ -22,14 +25,10 @@ from ropecli.render.labels import curve_label
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from ropecli.analyses.bound import Bound
-    from ropecli.render import Table
-    from ropecli.render.console import Screen
 
 #: Bounds as the page has them.
 NAMES = {

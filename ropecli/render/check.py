@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ropecli.checks.implementation.check import Verdict
+from ropecli.checks.law import Check
 from ropecli.render import console, identify
+from ropecli.render.console import Screen
 from ropecli.render.labels import label
-
-if TYPE_CHECKING:
-    from ropecli.checks.implementation.check import Verdict
-    from ropecli.checks.law import Check
-    from ropecli.render.console import Screen
 
 WIDTH = 80  #: Columns where there is no terminal.
 

@@ -7,22 +7,19 @@ import contextlib
 import inspect
 import json
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree import ElementTree
 
 from ropecli._version import __version__
+from ropecli.checks.implementation.check import Verdict
+from ropecli.checks.law import Check
 from ropecli.errors import ArgumentError
 from ropecli.files.atomic import check_target, resolve_target
 from ropecli.render.console import visible
 from ropecli.render.github import annotation
 from ropecli.render.sarif import SCHEMA, file_uri
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from ropecli.checks.implementation.check import Verdict
-    from ropecli.checks.law import Check
 
 PAGE = "docs/commands/check.md#the-laws"  #: Describes all laws, in the documentation.
 

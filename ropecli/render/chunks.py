@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ropecli.render import Table
+from ropecli.render.console import Screen
 from ropecli.render.figure import blank_figure, styled, whole_ticks
 from ropecli.render.labels import curve_label
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
     from ropecli.analyses.chunks import Chunks
-    from ropecli.render import Table
-    from ropecli.render.console import Screen
 
 MOST_HEADS = 8  #: Heads that the page lists.
 MOST_LAYERS = 16  #: Layers that have a tick of their own.

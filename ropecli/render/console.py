@@ -6,15 +6,12 @@ import contextlib
 import os
 import sys
 import textwrap
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 #: Wide enough that a table that is piped is never cut or wrapped.
 UNCUT = 100_000

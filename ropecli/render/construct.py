@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ropecli.render.console import wrapped
+from ropecli.render import Table
+from ropecli.render.console import Screen, wrapped
 from ropecli.render.figure import (
     blank_figure,
     colour,
@@ -23,15 +26,10 @@ from ropecli.render.labels import curve_label
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
     from ropecli.analyses.construct import Construct, ConstructedHead
-    from ropecli.render import Table
-    from ropecli.render.console import Screen
 
 LINE = 0.22  #: Inches of a line of the legend.
 HEADING = "Heads of position alone (Barbero et al. 2024, Proposition 3.1, Theorem 5.3)"

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.render import frequencies_figure
-from ropecli.render.console import wrap_rows
+from ropecli.render import Table, frequencies_figure
+from ropecli.render.console import Screen, wrap_rows
 from ropecli.render.labels import curve_label
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.figure import Figure
 
     from ropecli.analyses.coverage import Coverage, Coverages
-    from ropecli.render import Table
-    from ropecli.render.console import Screen
 
 ROWS = 16  #: Pairs on the page, besides those around the context.
 FACTS = (

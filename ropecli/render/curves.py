@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import plotille
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 HEIGHT = 14  #: Characters; a character is 2 by 4 dots.
 NARROWEST = 20  #: Characters that the numbers under the axis need.

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ropecli.render import Table
+from ropecli.render.console import Screen
 from ropecli.render.figure import (
     blank_figure,
     colour,
@@ -20,15 +24,10 @@ from ropecli.render.labels import curve_label, shortest_repr
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
     from ropecli.analyses.decay import Decay, DecayCurves
-    from ropecli.render import Table
-    from ropecli.render.console import Screen
 
 #: Columns of one curve, and their names on the page.
 COLUMNS = {

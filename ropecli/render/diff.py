@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.models.diff import THRESHOLDS
-from ropecli.render.console import visible, wrapped
+from ropecli.models.diff import THRESHOLDS, Difference, FieldDifference, LayerDifference
+from ropecli.models.model import Model
+from ropecli.render import Table
+from ropecli.render.console import Screen, visible, wrapped
 from ropecli.render.figure import blank_figure, curve_style, ink, legend_below, legend_label, styled
 from ropecli.render.labels import shortest_repr
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from ropecli.models.diff import Difference, FieldDifference, LayerDifference
-    from ropecli.models.model import Model
-    from ropecli.render import Table
-    from ropecli.render.console import Screen
 
 
 def as_json(result: Difference) -> dict[str, Any]:

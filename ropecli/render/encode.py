@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
 
 from ropecli.arrays import dtype_name
 from ropecli.errors import RopecliError
-from ropecli.files.encoded import Encoded, EncodedFiles
+from ropecli.files.array_axes import Axes
+from ropecli.files.encoded import Encoded, EncodedArray, EncodedFiles, Failure
 from ropecli.render import console
+from ropecli.render.console import Screen
 from ropecli.render.labels import frequencies
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
-    from ropecli.files.array_axes import Axes
-    from ropecli.files.encoded import EncodedArray, Failure
-    from ropecli.render.console import Screen
-    from ropecli.rotary import Rotary
+from ropecli.rotary import Rotary
 
 LISTED = 8  #: Notes that are shown; many files may have one each, all in --json.
 RATED = 10**8  #: Bytes above which the rate means something: below, starting up takes longest.

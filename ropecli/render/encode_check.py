@@ -6,14 +6,14 @@ import dataclasses
 import shlex
 from typing import TYPE_CHECKING, Any
 
+from ropecli.files.array_axes import Axes
 from ropecli.render import console
+from ropecli.render.console import Screen
 from ropecli.render.encode import rate
+from ropecli.rotary import Rotary
 
 if TYPE_CHECKING:
     from ropecli.checks.encode_check import Compared
-    from ropecli.files.array_axes import Axes
-    from ropecli.render.console import Screen
-    from ropecli.rotary import Rotary
 
 
 def as_json(result: Compared, *, axes: Axes, rope: Rotary, **_others: object) -> dict[str, Any]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ropecli.models.source import EXAMPLE
-from ropecli.render.console import wrap_rows
+from ropecli.render import Table
+from ropecli.render.console import Screen, wrap_rows
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
     from ropecli.models.examples import ExampleList
-    from ropecli.render import Table
-    from ropecli.render.console import Screen
 
 
 def page(result: ExampleList, screen: Screen) -> list[str]:

@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ropecli.analyses.expected import ExpectedCurves
+from ropecli.render import Table
+from ropecli.render.console import Screen
 from ropecli.render.figure import blank_figure, curve_style, distance_label, ink, plot_curve, styled
 from ropecli.render.labels import curve_label
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
-
-    from ropecli.analyses.expected import ExpectedCurves
-    from ropecli.render import Table
-    from ropecli.render.console import Screen
 
 LINEAR = 1.0  #: Scores within which the scale is linear.
 MOST_CURVES = 4  #: Curves that a plot of characters keeps apart.

@@ -8,12 +8,14 @@ import io
 import os
 import textwrap
 import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from html import escape
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import numpy as np
+from numpy.typing import NDArray
 from platformdirs import user_cache_path
 
 from ropecli._version import __version__
@@ -22,13 +24,10 @@ from ropecli.numbers import positive
 from ropecli.render.labels import NamedResult, curve_label
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
 # Matplotlib warns on stderr where it can't write its folder; ours may be writable.
 os.environ.setdefault("MPLCONFIGDIR", str(user_cache_path("ropecli") / "matplotlib"))

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.render import frequencies_figure
+from ropecli.render import Table, frequencies_figure
+from ropecli.render.console import Screen
 from ropecli.render.labels import curve_label
 from ropecli.render.table import aligned
 
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ropecli.analyses.frequencies import FrequencyTable
-    from ropecli.render import Table
-    from ropecli.render.console import Screen
 
 HEADING = "Frequency of each pair"
 SAVE = "Save it: -o table.tex, .md or .csv    the wavelengths: -o table.png"

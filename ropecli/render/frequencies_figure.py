@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,16 +19,15 @@ from ropecli.render.figure import (
     styled,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+Contexts = Sequence[tuple[str, int]]
 
+if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from ropecli.rotary import Rotary
 
     Curves = Sequence[tuple[str, Rotary]]
-    Contexts = Sequence[tuple[str, int]]
 
 MARKERS = "os^Dv<>Pp*hHdX+x"  #: One for each axis of the positions, if there are several.
 APART = 0.055  #: Least distance of two labels, as a share of the axes' height.

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ropecli.checks.identify import Identification, Match
 from ropecli.checks.identify.observe import EIGHTHS
-from ropecli.render import console
+from ropecli.checks.identify.parting import Parting
+from ropecli.render import Table, console
+from ropecli.render.console import Screen
 from ropecli.render.identify_flags import FACTOR, flags
 from ropecli.render.labels import frequencies, shortest_repr
 from ropecli.render.table import aligned
+from ropecli.rotary import Rotary
 from ropecli.rotary.pairs import named_pairs
 from ropecli.units import UNIT
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from ropecli.checks.identify import Identification, Match
-    from ropecli.checks.identify.parting import Parting
-    from ropecli.render import Table
-    from ropecli.render.console import Screen
-    from ropecli.rotary import Rotary
-
-    Models = Mapping[str, Sequence[str]]  #: Options that describe each candidate, by name.
+Models = Mapping[str, Sequence[str]]  #: Options that describe each candidate, by name.
 
 LAYOUTS = {"interleaved": "interleaved layout", "half": "half-split layout"}
 #: Parameters with long names, as a row of the table has them.

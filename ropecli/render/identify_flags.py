@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ropecli.checks.identify import Identification
 from ropecli.errors import RopecliError
 from ropecli.render.labels import shortest_repr
+from ropecli.rotary import Rotary
 from ropecli.rotary import rope as by_name
 from ropecli.rotary.pairs import interleaved_axes, sectioned_axes
 from ropecli.rotary.types import PLAIN
 from ropecli.rotary.types.yarn import yarn
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from ropecli.checks.identify import Identification
-    from ropecli.rotary import Rotary
 
 #: Relative difference up to which two attention factors are the same.
 FACTOR = 1e-6

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ropecli.render import Table
+
 if TYPE_CHECKING:
     from ropecli.analyses.info import Info
-    from ropecli.render import Table
     from ropecli.render.console import Screen
 
 

@@ -9,19 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.models.lint.run import Inspection, Inspections
-from ropecli.render import frequencies_figure
-from ropecli.render.console import visible, wrap_rows
+from ropecli.models.model import Layer, Model
+from ropecli.render import Table, frequencies_figure
+from ropecli.render.console import Screen, visible, wrap_rows
 from ropecli.render.labels import ROPE_FIELDS, rope_as_json, sequences, shortest_repr
 from ropecli.render.lint import lines_of
 from ropecli.render.table import aligned
+from ropecli.rotary import Rotary
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from ropecli.models.model import Layer, Model
-    from ropecli.render import Table
-    from ropecli.render.console import Screen
-    from ropecli.rotary import Rotary
 
 #: Parameters that have a line of their own.
 OWN_LINE = (

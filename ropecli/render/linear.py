@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.analyses.linear import Linear
-from ropecli.analyses.linear_cost import LinearCost
+from ropecli.analyses.linear import Attention, Linear
+from ropecli.analyses.linear_cost import Cost, LinearCost
+from ropecli.render import Table
+from ropecli.render.console import Screen
 from ropecli.render.figure import STYLE, blank_figure, colour, ink, styled
 from ropecli.render.labels import label
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from ropecli.analyses.linear import Attention
-    from ropecli.analyses.linear_cost import Cost
-    from ropecli.render import Table
-    from ropecli.render.console import Screen
 
 HEADINGS = {
     "linear": "sums",

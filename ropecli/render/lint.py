@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ropecli.models.lint.rule import LEVELS, Finding, Rule, RuleList, rules
+from ropecli.models.lint.run import LintReport
 from ropecli.models.source import name_of
-from ropecli.render.console import UNCUT, visible, wrapped
+from ropecli.render.console import UNCUT, Screen, visible, wrapped
 from ropecli.render.github import annotation
 from ropecli.render.table import aligned
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ropecli.models.lint.run import LintReport
-    from ropecli.render.console import Screen
 
 INDENT = 17  #: Columns of level and id; messages are below the key.
 

@@ -6,12 +6,11 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
-from ropecli.render.console import visible
+from ropecli.render.console import Screen, visible
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
     from ropecli.files.permute.permute import Permuted
-    from ropecli.render.console import Screen
 
 #: Tensors of a failed check.
 _FOUND = {

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.render.console import wrapped
+from ropecli.render import Table
+from ropecli.render.console import Screen, wrapped
 from ropecli.render.figure import blank_figure, column_title, curve_style, ink, legend_below, styled
 from ropecli.render.labels import curve_label
 from ropecli.render.table import aligned
@@ -14,13 +15,10 @@ from ropecli.render.table import aligned
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
     from ropecli.analyses.precision import PolicyPrecision, Precision, Precisions
-    from ropecli.render import Table
-    from ropecli.render.console import Screen
+    from ropecli.arrays import Array
 
-    Array = NDArray[np.float64]
 
 #: Fields of one policy in a document, after its name, encoding and dtypes.
 FIELDS = (

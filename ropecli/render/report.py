@@ -5,26 +5,30 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli import render
 from ropecli._version import __version__
-from ropecli.analyses.base_bound import BaseBounds
+from ropecli.analyses.base_bound import BaseBound, BaseBounds
 from ropecli.analyses.coverage import Coverages
 from ropecli.analyses.decay import DecayCurves
-from ropecli.analyses.precision import Precisions
+from ropecli.analyses.precision import Precision, Precisions
 from ropecli.analyses.scale import Scales
 from ropecli.errors import ArgumentError
-from ropecli.models.lint.rule import rules
+from ropecli.models.lint.rule import Finding, Rule, rules
 from ropecli.models.lint.run import Inspection
 from ropecli.models.report import DISTANCE as LAST
-from ropecli.render import sheets
-from ropecli.render.console import visible, wrapped
+from ropecli.models.report import Report, ReportedEncoding
+from ropecli.render import Table, sheets
+from ropecli.render.console import Screen, visible, wrapped
 from ropecli.render.inline_svg import inline, shade, text
 from ropecli.render.inspect import layer_facts, layer_title
 from ropecli.render.lint import count
@@ -32,20 +36,9 @@ from ropecli.render.pair_wheel import Ring, mean_cosine, rings
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
     from jinja2 import Template
     from markupsafe import Markup
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
-
-    from ropecli.analyses.base_bound import BaseBound
-    from ropecli.analyses.precision import Precision
-    from ropecli.models.lint.rule import Finding, Rule
-    from ropecli.models.report import Report, ReportedEncoding
-    from ropecli.render import Table
-    from ropecli.render.console import Screen
 
 #: Analyses by the field of an encoding, each with the result that shows several of them.
 TOGETHER: dict[str, Any] = {

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ropecli.analyses.rotation import LARGEST_MATRIX
+from ropecli.analyses.rotation import LARGEST_MATRIX, Rotation
+from ropecli.render import Table
+from ropecli.render.console import Screen
 from ropecli.render.figure import blank_figure, colour, ink, styled
 from ropecli.render.labels import label, shortest_repr
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
-
-    from ropecli.analyses.rotation import Rotation
-    from ropecli.render import Table
-    from ropecli.render.console import Screen
 
 SMALL = 8  #: Head dim up to which coordinates in no pair are shown too.
 DISC = 8  #: Lines of a plane in the terminal; a character is 2 by 4 dots, so 2 * DISC wide.

@@ -8,20 +8,19 @@ import math
 import os
 import shlex
 import sys
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import ArgumentError
 from ropecli.files.atomic import check_target, replacing
 from ropecli.names import meant
+from ropecli.render import Table
 from ropecli.render.labels import shortest_repr
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
     from matplotlib.figure import Figure
 
-    from ropecli.render import Table
     from ropecli.render.figure import Look
 
 FIGURES = (".png", ".svg", ".pdf")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.analyses.scale import METHODS, OWN, UNSCALED
-from ropecli.render.console import wrapped
+from ropecli.analyses.scale import METHODS, OWN, UNSCALED, Scale, ScaledEncoding, Scales
+from ropecli.render import Table
+from ropecli.render.console import Screen, wrapped
 from ropecli.render.figure import (
     blank_figure,
     colour,
@@ -22,14 +24,8 @@ from ropecli.render.labels import curve_label, shortest_repr
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from ropecli.analyses.scale import Scale, ScaledEncoding, Scales
-    from ropecli.render import Table
-    from ropecli.render.console import Screen
 
 LINE = 0.22  #: Inches of a line of the legend.
 TITLE = 48  #: Characters of a line of a title.

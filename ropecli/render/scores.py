@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ropecli.analyses.scores import Scores
-from ropecli.render.console import wrapped
+from ropecli.analyses.invariance import Invariance, Property
+from ropecli.analyses.scores import ScoreMap, Scores
+from ropecli.render import Table
+from ropecli.render.console import Screen, wrapped
 from ropecli.render.figure import blank_figure, styled
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
-
-    from ropecli.analyses.invariance import Invariance, Property
-    from ropecli.analyses.scores import ScoreMap
-    from ropecli.render import Table
-    from ropecli.render.console import Screen
 
 HEADINGS = {
     "translation_invariance": "invariant",

@@ -9,15 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ropecli import render
+from ropecli.analyses.several import Several
+from ropecli.render import Table
+from ropecli.render.console import Screen
 from ropecli.render.labels import curve_label
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from ropecli.analyses.several import Several
-    from ropecli.render import Table
-    from ropecli.render.console import Screen
 
 
 def as_json(result: Several) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,12 +12,8 @@ from ropecli.render.coverage import list_runs
 from ropecli.render.precision import ROUNDING, spell_collision, spell_length
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from ropecli.analyses.base_bound import BaseBound
     from ropecli.models.report import Report
-
-    Row = Sequence[str | "Cell"]
 
 MOST_PAIRS = 64  #: Of one encoding, in a table.
 
@@ -36,6 +33,9 @@ class Cell:
         except ValueError:
             return f"{self.value:.9g}".replace("inf", "Infinity")  # as JavaScript spells it
         return ""
+
+
+Row = Sequence[str | Cell]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ropecli.render.console import wrapped
+from ropecli.render import Table
+from ropecli.render.console import Screen, wrapped
 from ropecli.render.figure import (
     blank_figure,
     column_title,
@@ -21,13 +23,9 @@ from ropecli.render.labels import curve_label
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.figure import Figure
 
     from ropecli.analyses.similarity import Similarity
-    from ropecli.render import Table
-    from ropecli.render.console import Screen
 
 LINE = 0.22  #: Inches of a line of the legend.
 HEADING = "Inner products of sinusoidal codes, p_m.p_n over p_m.p_m"

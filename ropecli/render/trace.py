@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ropecli.checks.identify import Identification
+from ropecli.checks.trace import Trace, TracedLayer
 from ropecli.render import identify
-from ropecli.render.console import visible, wrap_rows
+from ropecli.render.console import Screen, visible, wrap_rows
 from ropecli.render.labels import frequencies, rope_as_json
 from ropecli.render.table import aligned
-
-if TYPE_CHECKING:
-    from ropecli.checks.identify import Identification
-    from ropecli.checks.trace import Trace, TracedLayer
-    from ropecli.render.console import Screen
-    from ropecli.rotary import Rotary
+from ropecli.rotary import Rotary
 
 LISTED = 4  #: Indices of layers that are written out.
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ropecli.checks.vectors.case import Case
-from ropecli.checks.vectors.folder import README
+from ropecli.checks.vectors.folder import README, VectorFolder
 from ropecli.files.folder import MANIFEST
-from ropecli.render.console import visible
-
-if TYPE_CHECKING:
-    from ropecli.checks.vectors.folder import VectorFolder
-    from ropecli.render.console import Screen
+from ropecli.render.console import Screen, visible
 
 
 def as_json(result: VectorFolder) -> dict[str, Any]:

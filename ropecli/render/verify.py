@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ropecli.render import console
+from ropecli.render.console import Screen
 from ropecli.render.labels import label
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ropecli.checks.law import Check
     from ropecli.checks.verify import Verification
-    from ropecli.render.console import Screen
     from ropecli.rotary import Rotary
 
 

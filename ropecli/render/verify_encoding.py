@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ropecli.checks.verify_encoding import EncodingVerification
+from ropecli.checks.verify_encoding import EncodingVerification, EncodingVerifications
 from ropecli.render import verify
+from ropecli.render.console import Screen
 from ropecli.render.table import aligned
 from ropecli.render.verify import source_of, verdict
-
-if TYPE_CHECKING:
-    from ropecli.checks.verify_encoding import EncodingVerifications
-    from ropecli.render.console import Screen
 
 THEORY = {"holds": "holds", "fails": "fails, as it must"}
 

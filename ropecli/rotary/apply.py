@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.arrays import as_array, as_positions, dtype_name, native
 from ropecli.errors import ArgumentError, ArgumentTypeError
@@ -14,11 +16,6 @@ from ropecli.kernels import rotation
 from ropecli.kernels.jit import thread_count
 from ropecli.kernels.streaming import can_stream
 from ropecli.rotary.rotary import Rotary, check_rope
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
 
 #: Elements up to which one thread is as fast as several: some 10 microseconds of work.
 SMALL = 1 << 14

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from numpy.typing import ArrayLike
 
 from ropecli.errors import ArgumentError
 from ropecli.numbers import even, number, positive
@@ -11,11 +14,6 @@ from ropecli.rotary.formula import Formula
 from ropecli.rotary.pairs import Placement, interleaved_axes, sectioned_axes
 from ropecli.rotary.rotary import Rotary
 from ropecli.rotary.types import canonical, own_parameters
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
 
 
 def rope(

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.numbers import number
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def mscale(factor: float, k: float = 1.0) -> float:

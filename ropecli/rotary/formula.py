@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,6 @@ from ropecli.names import quote
 from ropecli.rotary.types import PLAIN, TITLES, canonical, formula, own_parameters
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ropecli.rotary.frequencies import Table
 
 #: Arguments of the formulas that `ropecli.rope` takes under other names, as in config.json.

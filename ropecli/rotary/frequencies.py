@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ropecli.arrays import as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ropecli.arrays import as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.names import one_of, quote
 from ropecli.numbers import even, integer
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
 
 #: interleaved: pairs (2i, 2i+1), the paper's; half: pairs (i, i + rotary_dim/2); custom: as listed.
 Layout = Literal["interleaved", "half", "custom"]

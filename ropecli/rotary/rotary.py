@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Self, final, get_args
+from typing import Any, Literal, Self, final, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.numbers import even, length, positive
@@ -15,9 +16,6 @@ from ropecli.rotary.formula import Formula
 from ropecli.rotary.frequencies import Table, finite_table
 from ropecli.rotary.pairs import Layout, Pairs, Placement, layout_of, listed_axes
 from ropecli.rotary.types import PLAIN
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 #: forward: position m rotates a pair by +m inv_freq (RoFormer Eq. 34); reversed: by -m inv_freq.
 Direction = Literal["forward", "reversed"]

@@ -7,10 +7,12 @@ it can't reach: positions far away, and those that a table does not have.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ropecli.arrays import Array
 from ropecli.checks.encoding_laws.options import reference_options, turns_of, variants
 from ropecli.checks.encoding_laws.subject import (
     LAST,
@@ -23,19 +25,14 @@ from ropecli.checks.encoding_laws.subject import (
     worst_of,
 )
 from ropecli.checks.law import Law, Outcome, no_verdict
+from ropecli.encodings import Encoding
 from ropecli.errors import ArgumentError
 from ropecli.reference import scores as reference
 from ropecli.units import DOUBLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
     from ropecli.checks.encoding_laws.subject import EncodingSubject
-    from ropecli.encodings import Encoding
 
-    Array = NDArray[np.float64]
 
 ROUNDING = (
     "each term of a score passes 2 model_dim + head_dim sums and products and an angle or bias of "

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ropecli.encodings import Encoding
 from ropecli.encodings.by_name import option_names, with_options
 from ropecli.errors import ArgumentError
 from ropecli.rotary.rotary import Rotary
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ropecli.encodings import Encoding
 
 #: Values of each option next to the encoding's own. All combinations are judged.
 VALUES: dict[str, dict[str, tuple[Any, ...]]] = {

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.checks.law import Outcome, shares
 from ropecli.units import DOUBLE, TINY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from numpy.typing import NDArray
-
+    from ropecli.arrays import Array
     from ropecli.encodings import Encoding
 
-    Array = NDArray[np.float64]
 
 LAST = 199  #: Largest position sampled, unless an option of the encoding reaches further.
 EACH = 130  #: Every distance below it is tried.

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ropecli.arrays import dtype_name
+from ropecli.arrays import Array, dtype_name
 from ropecli.checks.accuracy import formula_roundings, phase_tolerance, table_roundings
 from ropecli.checks.identify.family import FACTOR, Fit, Frequencies, fit_formulas
 from ropecli.checks.identify.lines import CLEARLY
 from ropecli.checks.identify.observe import EIGHTHS, HALVES, ROUNDINGS
 from ropecli.checks.identify.table import extrapolate
 from ropecli.reference import float64
+from ropecli.rotary import Rotary
 from ropecli.units import DOUBLE, SINGLE, SMALLEST_NORMAL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
     from ropecli.checks.identify.explain import Explanation
     from ropecli.checks.identify.observe import Inputs, Observations
     from ropecli.checks.identify.table import Measurement
-    from ropecli.rotary import Rotary
 
-    Array = NDArray[np.float64]
 
 _FAR = 0.05  #: Error of a vector, of its pair's length, that no rounding in full precision makes.
 _FAR_IN_HALF = 0.5  #: The same in half precision, where the partner of a slow pair may be missed.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.arrays import as_array, as_sequences
 from ropecli.checks.identify.nearby import explain_nearby, recover_positions
@@ -20,13 +22,7 @@ from ropecli.checks.identify.refuse import GENERIC
 from ropecli.errors import ArgumentError
 from ropecli.files.array_axes import axis_from_start
 from ropecli.numbers import even
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    from ropecli.rotary import Rotary
+from ropecli.rotary import Rotary
 
 #: Relative difference of two frequencies that are one; neighbours of a table are further apart.
 _SAME = 1e-3

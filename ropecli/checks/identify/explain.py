@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ropecli.arrays import Array, Complex, Index, Mask
 from ropecli.checks.accuracy import angle_roundings, formula_roundings, phase_tolerance
 from ropecli.checks.identify.family import (
     FACTOR,
@@ -23,18 +25,10 @@ from ropecli.checks.identify.precision import FULL, Precision, find_precision
 from ropecli.units import SINGLE, TINY, UNIT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
     from ropecli.checks.identify.observe import Observations
     from ropecli.checks.identify.pairing import Pairing
     from ropecli.checks.identify.table import Measurement
 
-    Array = NDArray[np.float64]
-    Complex = NDArray[np.complex128]
-    Index = NDArray[np.int64]
-    Mask = NDArray[np.bool_]
 
 _HALF = (UNIT["float16"], UNIT["bfloat16"])
 _ROWS = 512  #: Positions on which a formula is judged, the furthest among them.

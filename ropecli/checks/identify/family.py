@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ropecli.arrays import Array, Index
 from ropecli.checks.accuracy import formula_roundings
 from ropecli.checks.identify.lines import CLEARLY
 from ropecli.rotary.factors import mscale_ratio
@@ -26,15 +28,8 @@ from ropecli.rotary.types.proportional import proportional
 from ropecli.rotary.types.yarn import yarn
 from ropecli.units import DOUBLE, SINGLE, TINY
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
-    Index = NDArray[np.int64]
-    #: The formula of a rope type, dim, base and the type's own parameters.
-    Guess = tuple[Callable[..., Table], int, float, dict[str, Any]]
+#: The formula of a rope type, dim, base and the type's own parameters.
+Guess = tuple[Callable[..., Table], int, float, dict[str, Any]]
 
 FACTOR = 2.0**-9  #: Relative error of all lengths that tables in half precision may cause.
 BASES = (10_000.0, 500_000.0, 1_000_000.0, 5_000_000.0)  #: Bases of many models.

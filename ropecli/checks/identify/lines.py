@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.units import TINY
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from ropecli.arrays import Array, Complex, Index
     from ropecli.checks.identify.observe import Observations
 
-    Array = NDArray[np.float64]
-    Complex = NDArray[np.complex128]
-    Index = NDArray[np.int64]
 
 CLEARLY = 6.0  #: Standard deviations that chance does not reach.
 _FOLLOWED = 0.5  #: Radians, root mean square, up to which phases are on the line of a stretch.

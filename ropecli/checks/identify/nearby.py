@@ -6,7 +6,9 @@ import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ropecli.arrays import Array
 from ropecli.checks.identify.family import BASES
 from ropecli.checks.identify.observe import observe
 from ropecli.checks.identify.parting import list_indices
@@ -15,11 +17,8 @@ from ropecli.rotary import Rotary
 from ropecli.rotary.pairs import NAMED
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from ropecli.checks.identify.observe import Inputs
 
-    Array = NDArray[np.float64]
 
 MOST_ROWS = 4096  #: Of the sequence, whose positions are looked for.
 LEAST_POSITIONS = 4096  #: Positions that are tried, and twice as many as rows.

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ropecli.arrays import DTYPES, as_array, as_positions, dtype_name
+from ropecli.arrays import DTYPES, Array, as_array, as_positions, dtype_name
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.numbers import even
 from ropecli.units import UNIT
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
 
 HALVES = ("float16", "bfloat16")
 #: Unit roundoffs of the dtypes of 8 bits, each of whose numbers is one of bfloat16 as well.

@@ -10,16 +10,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.units import SINGLE, TINY
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from ropecli.arrays import Array, Index
     from ropecli.checks.identify.observe import Observations
 
-    Array = NDArray[np.float64]
-    Index = NDArray[np.int64]
     Moves = tuple[Index, Index]  #: Pairs where they are read, and where they are written.
 
 KEPT = 2.0**-5  #: Relative change of squared lengths that tables in bfloat16 can account for.

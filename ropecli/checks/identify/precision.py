@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.arrays import DTYPES
+from ropecli.arrays import DTYPES, Array, Complex
 from ropecli.checks.accuracy import phase_tolerance
 from ropecli.checks.identify.lines import CLEARLY
 from ropecli.checks.identify.observe import HALVES, ROUNDINGS, round_to
 from ropecli.units import DOUBLE, SINGLE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
-    Complex = NDArray[np.complex128]
 
 FULL = ("exact", "float32 angles")  #: Names without half precision.
 _FEWEST = 4  #: Frequencies that do not all keep to half precision by chance.

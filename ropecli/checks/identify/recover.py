@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.checks.identify.agreement import (
     Match,
@@ -46,8 +47,6 @@ from ropecli.rotary import Rotary
 from ropecli.rotary.pairs import NAMED, named_pairs
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from ropecli.checks.identify.explain import Explanation
     from ropecli.checks.identify.table import Measurement
 

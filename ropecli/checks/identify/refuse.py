@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ropecli.arrays import Array, Index
 from ropecli.checks.identify.lines import fit_lines, phasors
 from ropecli.checks.identify.observe import ROUNDINGS
 from ropecli.checks.identify.pairing import KEPT, find_pairs
 from ropecli.checks.identify.parting import list_indices
+from ropecli.rotary import Rotary
 from ropecli.rotary.pairs import NAMED, named_pairs
 from ropecli.units import TINY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
     from ropecli.checks.identify.explain import Explanation
     from ropecli.checks.identify.observe import Observations
     from ropecli.checks.identify.table import Measurement
-    from ropecli.rotary import Rotary
 
-    Array = NDArray[np.float64]
-    Index = NDArray[np.int64]
 
 _OUT_OF_PROPORTION = "pairs are rotated, but by angles that are not proportional to the positions"
 _UNKNOWN_LENGTHS = "lengths are not kept, and nothing known explains how they change"

@@ -8,19 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ropecli.arrays import Array, Index, Mask
 from ropecli.checks.identify.lines import CLEARLY, Lines, fit_lines, phasors
 from ropecli.checks.identify.observe import HALVES, round_to
 from ropecli.rotary.pairs import named_pairs
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from ropecli.checks.identify.observe import Observations
     from ropecli.checks.identify.pairing import Pairing
 
-    Array = NDArray[np.float64]
-    Index = NDArray[np.int64]
-    Mask = NDArray[np.bool_]
 
 _FOLLOWED = 0.3  #: Radians, root mean square, below which phases are on a line.
 _BETTER = 8.0  #: Residual of exact positions, at least, relative to that of rounded ones.

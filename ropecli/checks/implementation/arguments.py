@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ropecli.arrays import DTYPES
 from ropecli.checks.implementation.calling.convention import FORMS, FRAMEWORKS
 from ropecli.checks.implementation.oracle import Tolerances, rounding_tolerance
-from ropecli.checks.law import refuse_growth
+from ropecli.checks.implementation.subject import Subject
+from ropecli.checks.law import Law, refuse_growth
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.names import meant, one_of, quote
 from ropecli.numbers import at_least, even, length
 from ropecli.rotary.rotary import Rotary
 from ropecli.units import UNIT
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ropecli.checks.implementation.subject import Subject
-    from ropecli.checks.law import Law
 
 
 def check_strings(**given: object) -> None:

@@ -5,20 +5,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.arrays import DTYPES
+from ropecli.arrays import DTYPES, Array
 from ropecli.checks.implementation.oracle import Oracle, Truth
 from ropecli.reference import float64
+from ropecli.rotary.rotary import Rotary
 from ropecli.units import SIGNIFICAND_BITS
-
-if TYPE_CHECKING:
-    from ropecli.rotary.rotary import Rotary
-
-    Array = NDArray[np.float64]
 
 LIMITS = tuple(2**n for n in range(4, 21))  #: Lengths that caches are cut at.
 #: Share of numbers that must fit where code may compute what is rounded in float32, as we do not.

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from ropecli.checks.identify import Identification
 from ropecli.checks.implementation import arguments, failure_script
+from ropecli.checks.implementation.calling.convention import Convention
+from ropecli.checks.implementation.calling.engine import Engine
 from ropecli.checks.implementation.calling.find import CallError, find_convention, keyword_texts
 from ropecli.checks.implementation.calling.implementation import (
     CalledImplementation,
     CalledInstance,
 )
-from ropecli.checks.implementation.calling.process import TIMEOUT
+from ropecli.checks.implementation.calling.process import TIMEOUT, IsolatedEngine
+from ropecli.checks.implementation.calling.request import Request, Response
 from ropecli.checks.implementation.calling.run import Clock, TimedEngine
 from ropecli.checks.implementation.calling.source import engine_of, source_of
 from ropecli.checks.implementation.diagnosis import diagnose, findings
@@ -31,22 +38,10 @@ from ropecli.checks.implementation.judge import call_failure
 from ropecli.checks.implementation.laws import LAWS, SCORE_LAWS
 from ropecli.checks.implementation.probe import probe
 from ropecli.checks.implementation.subject import Evidence, Subject
-from ropecli.checks.law import Outcome, no_verdict, outcomes, report
+from ropecli.checks.law import Check, Explains, Law, Outcome, no_verdict, outcomes, report
 from ropecli.numbers import at_least, length
 from ropecli.results import Result
 from ropecli.rotary.rotary import Rotary
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from ropecli.checks.identify import Identification
-    from ropecli.checks.implementation.calling.convention import Convention
-    from ropecli.checks.implementation.calling.engine import Engine
-    from ropecli.checks.implementation.calling.process import IsolatedEngine
-    from ropecli.checks.implementation.calling.request import Request, Response
-    from ropecli.checks.law import Check, Explains, Law
 
 CONTEXT = 131_072
 NOT_JUDGED = "not judged within the budget"

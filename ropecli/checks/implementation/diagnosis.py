@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ropecli.arrays import Array
 from ropecli.checks.accuracy import table_roundings
+from ropecli.checks.identify import Identification
 from ropecli.checks.implementation.judge import CALL_FAILED
 from ropecli.checks.implementation.laws import MOST_SPECIFIC_FIRST
 from ropecli.checks.implementation.laws.convention import describe_scale
@@ -16,21 +18,12 @@ from ropecli.checks.implementation.laws.shapes import AS_ROWS_DO, FEWER_HEADS
 from ropecli.checks.implementation.laws.state import COMES_BACK, NO_EFFECT
 from ropecli.checks.implementation.oracle import computed_in_half
 from ropecli.checks.implementation.probe import describe_non_finite
+from ropecli.checks.implementation.subject import Subject
+from ropecli.checks.law import Check, Explains
 from ropecli.errors import RopecliError
+from ropecli.rotary.formula import Formula
+from ropecli.rotary.rotary import Rotary
 from ropecli.units import SINGLE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from ropecli.checks.identify import Identification
-    from ropecli.checks.implementation.subject import Subject
-    from ropecli.checks.law import Check, Explains
-    from ropecli.rotary.formula import Formula
-    from ropecli.rotary.rotary import Rotary
-
-    Array = NDArray[np.float64]
 
 #: Relative difference of factors, and of a step, that is worth a sentence. bfloat16, whose unit is
 #: 2^-8, shows them to 1e-4 over the 2,304 rows that are looked at; factors of real types are

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.arrays import dtype_name
+from ropecli.checks.implementation.calling.convention import Convention
+from ropecli.checks.implementation.calling.discover import Engine
+from ropecli.checks.implementation.calling.request import (
+    Description,
+    Request,
+    Response,
+    ScaledRequest,
+)
 from ropecli.checks.implementation.interface import ImplementationError, Unsupported
 from ropecli.checks.implementation.oracle import Oracle, by_length, sequence_length
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
-    from ropecli.checks.implementation.calling.convention import Convention
-    from ropecli.checks.implementation.calling.discover import Engine
-    from ropecli.checks.implementation.calling.request import (
-        Description,
-        Request,
-        Response,
-        ScaledRequest,
-    )
-    from ropecli.checks.implementation.subject import Subject
-    from ropecli.rotary.rotary import Rotary
+from ropecli.checks.implementation.subject import Subject
+from ropecli.rotary.rotary import Rotary
 
 LARGEST = 2**22  #: Numbers in a call that is kept.
 MOST_TRIALS = 60  #: Calls by which one is made smaller.

@@ -8,25 +8,26 @@ import io
 import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ropecli.checks.implementation.calling import kernel_file
 from ropecli.checks.implementation.calling.arguments import arguments, arrange
-from ropecli.checks.implementation.calling.convention import ROLES, called_name, parse_call
+from ropecli.checks.implementation.calling.convention import (
+    ROLES,
+    Convention,
+    called_name,
+    parse_call,
+)
 from ropecli.checks.implementation.calling.engine import VECTORS
+from ropecli.checks.implementation.calling.request import Request
+from ropecli.checks.implementation.failing_call import FailingCall
 from ropecli.errors import ArgumentError
 from ropecli.files.atomic import check_target, replacing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ropecli.checks.implementation.calling.convention import Convention
-    from ropecli.checks.implementation.calling.request import Request
-    from ropecli.checks.implementation.failing_call import FailingCall
-    from ropecli.rotary.rotary import Rotary
+from ropecli.rotary.rotary import Rotary
 
 #: Of each framework: what is imported, an array made of NumPy's `a`, and the result `y` in NumPy.
 FRAMEWORKS = {

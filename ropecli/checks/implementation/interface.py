@@ -9,23 +9,18 @@ called in a process of its own.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES, dtype_name
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from ropecli.checks.implementation.calling.convention import Convention
-    from ropecli.checks.implementation.calling.request import Request, Response, ScaledRequest
-    from ropecli.checks.law import Outcome
-    from ropecli.rotary.rotary import Rotary
-
+from ropecli.checks.implementation.calling.convention import Convention
+from ropecli.checks.implementation.calling.request import Request, Response, ScaledRequest
+from ropecli.checks.law import Outcome
+from ropecli.rotary.rotary import Rotary
 
 NOTHING_WRITTEN = "it must be an array of numbers, got NoneType, and nothing was written over x"
 

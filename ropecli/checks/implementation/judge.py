@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ropecli.checks.implementation.causes import Sample, find_position_mistake, name_cause
+from ropecli.arrays import Array
+from ropecli.checks.implementation.causes import Cause, Sample, find_position_mistake, name_cause
 from ropecli.checks.implementation.interface import ImplementationError, Unsupported
-from ropecli.checks.implementation.oracle import sequence_length, truth_of
+from ropecli.checks.implementation.oracle import Oracle, Truth, sequence_length, truth_of
+from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.law import Outcome, distinguishing_digits, format_vector, shares
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from ropecli.checks.implementation.causes import Cause
-    from ropecli.checks.implementation.oracle import Oracle, Truth
-    from ropecli.checks.implementation.subject import Subject
-
-    Array = NDArray[np.float64]
 
 CALL_FAILED = "a call that must be answered failed"
 CHANGES = "the frequencies change with the length of the sequence"

@@ -14,24 +14,22 @@ A pair of length |pair|, turned by the angle m theta and stretched by A, may be 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.checks.accuracy import ACCURACY, angle_roundings, phase_tolerance, table_roundings
 from ropecli.reference import float64
 from ropecli.units import SINGLE, UNIT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
+    from ropecli.arrays import Array
     from ropecli.checks.identify import Identification
     from ropecli.rotary.rotary import Rotary
 
-    Array = NDArray[np.float64]
 
 ROUNDINGS = 8
 OTHER = 2e-5  #: Relative change of a frequency, ten times what float32 rounds of a table.

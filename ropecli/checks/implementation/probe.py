@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ropecli.arrays import DTYPES
+from ropecli.arrays import DTYPES, Array
+from ropecli.checks.identify import Identification
 from ropecli.checks.implementation.interface import ImplementationError, Unsupported
 from ropecli.checks.implementation.laws import convention, state
 from ropecli.checks.implementation.oracle import (
@@ -17,15 +18,8 @@ from ropecli.checks.implementation.oracle import (
     oracle_of,
     refine_frequencies,
 )
+from ropecli.checks.implementation.subject import Evidence, Subject
 from ropecli.errors import RopecliError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ropecli.checks.identify import Identification
-    from ropecli.checks.implementation.subject import Evidence, Subject
-
-    Array = NDArray[np.float64]
 
 #: Positions from 0 that a rotation is identified by; fewer if they are refused. The first
 #: goes past 2^11, the second past 2^8, beyond which float16 and bfloat16 round positions.

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.interface import ImplementationError, Unsupported, WrongResult
+from ropecli.arrays import DTYPES, Array
+from ropecli.checks.identify import Identification
+from ropecli.checks.implementation.interface import (
+    Implementation,
+    ImplementationError,
+    Instance,
+    Unsupported,
+    WrongResult,
+)
 from ropecli.checks.implementation.oracle import (
     DERIVED,
     Oracle,
@@ -21,17 +30,7 @@ from ropecli.checks.implementation.oracle import (
     sequence_length,
 )
 from ropecli.errors import RopecliError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from ropecli.checks.identify import Identification
-    from ropecli.checks.implementation.interface import Implementation, Instance
-    from ropecli.rotary.rotary import Rotary
-
-    Array = NDArray[np.float64]
+from ropecli.rotary.rotary import Rotary
 
 PROBE_ROWS = 96  #: Positions from 0 that show the table of a longer sequence.
 #: Relative change of a frequency that no loss of digits makes: twice the 2^-11 of float16.

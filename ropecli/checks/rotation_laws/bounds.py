@@ -6,17 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ropecli.analyses.decay import Decay
+from ropecli.arrays import Array
 from ropecli.checks.rotation_laws.measure import Rows, law
 from ropecli.reference import abel as reference
 from ropecli.units import DOUBLE
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ropecli.analyses.decay import Decay
     from ropecli.checks.rotation_laws.subject import RotationSubject, Sample
-
-    Array = NDArray[np.float64]
 
 
 def _decays(subject: RotationSubject, sample: Sample) -> tuple[list[Decay], Array]:

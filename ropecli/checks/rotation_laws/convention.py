@@ -9,21 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ropecli.arrays import Array
 from ropecli.checks.accuracy import ANGLE, angle_roundings, magnification
 from ropecli.checks.rotation_laws.measure import Rows, law, worst_column
 from ropecli.checks.rotation_laws.subject import lengths, on_each_pair, with_every_position
 from ropecli.reference import frequencies
 from ropecli.reference import rotation as reference
+from ropecli.reference.double_double import DoubleDouble
 from ropecli.units import DOUBLE
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from ropecli.checks.rotation_laws.subject import RotationSubject, Sample
-    from ropecli.reference.double_double import DoubleDouble
 
-    Array = NDArray[np.float64]
 
 #: How far a pair may be off, over its length, and still be said to be the same rotation: far above
 #: any dtype's rounding (bfloat16's is 2^-7.5) and far below another layout, direction or base.

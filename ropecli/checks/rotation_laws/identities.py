@@ -16,16 +16,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ropecli.arrays import Array
 from ropecli.checks.rotation_laws.measure import Rows, law, worst_column
 from ropecli.checks.rotation_laws.subject import lengths
 from ropecli.units import DOUBLE
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from ropecli.checks.rotation_laws.subject import RotationSubject, Sample
-
-    Array = NDArray[np.float64]
 
 
 def _scores(q: Array, k: Array) -> Array:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ropecli.arrays import Array
 from ropecli.checks.law import Law, Outcome, distinguishing_digits, format_vector, shares
 from ropecli.checks.rotation_laws.subject import simple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
     from ropecli.checks.rotation_laws.subject import RotationSubject, Sample
 
-    Array = NDArray[np.float64]
     Measure = Callable[[RotationSubject, Sample], "Rows"]
 
 SHOWN = 6  #: Coordinates of a vector that are written out.

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from mpmath import mp
+from numpy.typing import NDArray
 
-from ropecli.arrays import DTYPES
+from ropecli.analyses.decay import Decay
+from ropecli.arrays import DTYPES, Array
 from ropecli.checks.accuracy import ACCURACY, ANGLE
 from ropecli.errors import ArgumentTypeError
 from ropecli.kernels.rotation import BLOCK
 from ropecli.reference import rotation as reference
-from ropecli.reference.double_double import ERROR, LARGEST_ANGLE, cos_sin, double_double
+from ropecli.reference.double_double import (
+    ERROR,
+    LARGEST_ANGLE,
+    DoubleDouble,
+    cos_sin,
+    double_double,
+)
+from ropecli.rotary.rotary import Rotary
 from ropecli.units import DOUBLE
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from ropecli.analyses.decay import Decay
-    from ropecli.reference.double_double import DoubleDouble
-    from ropecli.rotary.rotary import Rotary
-
-    #: Called with x (count, head_dim) and positions (count,), or (count, axes) of several axes.
-    Rotate = Callable[[NDArray[Any], NDArray[np.float64]], Any]
-    #: Called as `analyses.decay.decay`.
-    Decays = Callable[..., Decay]
-    Array = NDArray[np.float64]
+#: Called with x (count, head_dim) and positions (count,), or (count, axes) of several axes.
+Rotate = Callable[[NDArray[Any], NDArray[np.float64]], Any]
+#: Called as `analyses.decay.decay`.
+Decays = Callable[..., Decay]
 
 #: Positions where implementations go wrong: the first few, the edges of a block and of what
 #: float16, bfloat16 and 7-bit counters hold, negative and fractional ones.

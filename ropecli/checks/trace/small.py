@@ -6,10 +6,12 @@ import contextlib
 import importlib
 import inspect
 import logging
+import os
 import re
 import time
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -17,13 +19,8 @@ from ropecli.checks.trace.verdict import Trace, judge, text_layers
 from ropecli.checks.trace.watch import CACHES, watch
 from ropecli.errors import ArgumentError, FileError, RopecliError
 from ropecli.models.load import check_length, compute, describe
+from ropecli.models.model import Model
 from ropecli.numbers import at_least
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator, Mapping
-
-    from ropecli.models.model import Model
 
 PREFILL, CHUNKS, STEPS = 40, (9, 7), 8  #: Positions of the calls, other than the heads.
 FURTHEST = 32_768  #: Positions up to which a table is looked at, where no length is asked for.

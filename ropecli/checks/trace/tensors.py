@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.analyses.chunks import Chunks, chunks
 from ropecli.checks.trace.verdict import (
@@ -15,15 +17,9 @@ from ropecli.checks.trace.verdict import (
     joined_positions,
     layer_index,
 )
+from ropecli.checks.trace.watch import Seen, Vectors
 from ropecli.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
-    from ropecli.checks.trace.watch import Seen, Vectors
-    from ropecli.rotary import Rotary
+from ropecli.rotary import Rotary
 
 
 def tensors(seen: Seen) -> dict[str, NDArray[Any]]:

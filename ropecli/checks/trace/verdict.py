@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.arrays import dtype_name
 from ropecli.checks.identify.agreement import vector_errors
@@ -21,15 +23,11 @@ from ropecli.models.model import Layer, Model
 from ropecli.models.parts import parts
 from ropecli.results import Result
 from ropecli.rotary import Rotary
+from ropecli.rotary.factors import Temperature
 from ropecli.units import SINGLE, UNIT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
     from ropecli.checks.trace.watch import Call, Seen, Vectors
-    from ropecli.rotary.factors import Temperature
 
 _OFFSET = 0.01  #: Positions; one that is off is off by a half at least.
 _FACTOR = 1e-5  #: Relative difference of two factors that are one, in sums of float32 products.

@@ -13,26 +13,24 @@ import inspect
 import re
 import sys
 import types
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ropecli.analyses.chunks import Chunks
 from ropecli.arrays import as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.models.model import Model
 from ropecli.numbers import at_least
+from ropecli.rotary import Rotary
 from ropecli.units import TINY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from ropecli.analyses.chunks import Chunks
     from ropecli.checks.trace.verdict import Trace
-    from ropecli.models.model import Model
-    from ropecli.rotary import Rotary
 
 #: Names of functions and classes that may rotate; not "prototype", and not "SolarOpen".
 _NAMED = re.compile("(?<![A-Za-z])rot|Rot|ROT|rope|Rope|RoPE|ROPE")

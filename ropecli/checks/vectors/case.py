@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from numpy.typing import NDArray
 
 from ropecli.checks.accuracy import ACCURACY
 from ropecli.results import Result
 from ropecli.units import UNIT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
 
 #: Roundings of one coordinate in the arithmetic of a dtype, each by at most its unit roundoff:
 #: cos and sin right to an ulp 2, the attention factor 1 and its product 1, the two products 1,

@@ -7,10 +7,12 @@ real angles, so that norms and relative positions hold.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from mpmath import mpf
+from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES
 from ropecli.checks.vectors.case import (
@@ -28,13 +30,7 @@ from ropecli.numbers import at_least
 from ropecli.reference import frequencies
 from ropecli.reference.factors import factors
 from ropecli.reference.rotation import cos_sin, elementwise, pairs_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from ropecli.rotary import Rotary
+from ropecli.rotary import Rotary
 
 HEADS = 2
 #: Dtypes that the operator takes.

@@ -10,22 +10,17 @@ is bounded, and wherever it could change the rounding, 40 digits decide.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from mpmath import mp, mpf
+from numpy.typing import NDArray
 
-from ropecli.arrays import DTYPES
+from ropecli.arrays import DTYPES, Array
 from ropecli.reference.rotation import DIGITS, cos_sin
 from ropecli.units import LEAST_EXPONENT, SIGNIFICAND_BITS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
 
 _UNIT_OF_X = 2.0**-5  #: Coordinates are whole multiples of it,
 _MOST_OF_X = 255  #: at most this many: eight binary digits.

@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli._version import __version__
 from ropecli.arrays import BFLOAT16, dtype_name
-from ropecli.checks.vectors.case import units
+from ropecli.checks.vectors.case import Case, units
 from ropecli.checks.vectors.cases import vectors
 from ropecli.checks.vectors.header import HEADER, c_header
 from ropecli.checks.vectors.readme import readme
@@ -20,14 +23,6 @@ from ropecli.files.folder import MANIFEST, check_folder, write_folder
 from ropecli.files.formats.safetensors import serialize
 from ropecli.names import one_of
 from ropecli.results import Result
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from ropecli.checks.vectors.case import Case
 
 FORMATS = ("npy", "safetensors", "bin", "json")
 README = "README.md"

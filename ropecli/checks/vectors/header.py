@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ropecli._version import __version__
 from ropecli.arrays import dtype_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ropecli.checks.vectors.case import Case
 
 HEADER = "rope_case.h"  #: Its name, in the folder of each case.

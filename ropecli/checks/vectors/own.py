@@ -7,12 +7,13 @@ A table that no formula gives, or that a stack has changed, is taken as it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ropecli.arrays import DTYPES, as_positions
+from ropecli.arrays import DTYPES, Array, as_positions
 from ropecli.checks.accuracy import ACCURACY, formula_roundings, phase_tolerance
 from ropecli.checks.vectors.case import AXIS_STEP, GROWING_ROUNDINGS, ROUNDINGS, Case
 from ropecli.checks.vectors.exact import Turns, rotate_and_round, sample
@@ -23,13 +24,6 @@ from ropecli.reference import frequencies
 from ropecli.reference.factors import factors
 from ropecli.rotary import Rotary
 from ropecli.units import DOUBLE, SINGLE, UNIT
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
 
 BATCH, HEADS, LENGTH = 1, 2, 16  #: Where none are given.
 MOST_COORDINATES = 2**22  #: Of the queries, or of the keys: 40 digits take time.

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from ropecli._version import __version__
-from ropecli.checks.vectors.case import GROWING_ROUNDINGS, OPERATOR_ROUNDINGS, ROUNDINGS
+from ropecli.checks.vectors.case import GROWING_ROUNDINGS, OPERATOR_ROUNDINGS, ROUNDINGS, Case
 from ropecli.checks.vectors.recipes import HEAD_DIM
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ropecli.checks.vectors.case import Case
 
 _FORMATS = {
     "npy": """\

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from ropecli.arrays import Array
 from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
 from ropecli.encodings.options import flag
-
-if TYPE_CHECKING:
-    from ropecli.encodings.encoding import Array
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from ropecli.arrays import Array
 from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
 from ropecli.encodings.options import flag, relative, rows
 from ropecli.kernels.scores import add_relative, add_relative_keys
-
-if TYPE_CHECKING:
-    from ropecli.encodings.encoding import Array
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from ropecli.arrays import Array
 from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
 from ropecli.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from ropecli.encodings.encoding import Array
 
 SMALLEST = 0.01  #: What the authors' code raises r1 and r2 to, wherever training takes them.
 

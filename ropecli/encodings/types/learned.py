@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from ropecli.arrays import as_positions
+from ropecli.arrays import Array, as_positions
 from ropecli.encodings.encoding import Encoding, Sizes, Theory, projections
 from ropecli.encodings.options import rows, table_rows
-
-if TYPE_CHECKING:
-    from ropecli.encodings.encoding import Array
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

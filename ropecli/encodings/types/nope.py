@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from ropecli.arrays import Array
 from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
-
-if TYPE_CHECKING:
-    from ropecli.encodings.encoding import Array
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

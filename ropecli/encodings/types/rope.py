@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ropecli.arrays import as_positions
+from ropecli.arrays import Array, as_positions
 from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
 from ropecli.errors import ArgumentError
 from ropecli.rotary import Rotary
 from ropecli.rotary.apply import rotate
-
-if TYPE_CHECKING:
-    from ropecli.encodings.encoding import Array
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

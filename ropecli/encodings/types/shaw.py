@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ropecli.arrays import as_positions
+from ropecli.arrays import Array, as_positions
 from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
 from ropecli.encodings.options import flag, relative, rows
 from ropecli.kernels.scores import add_relative
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ropecli.encodings.encoding import Array
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

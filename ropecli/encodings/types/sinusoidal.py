@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ropecli.arrays import as_positions
+from ropecli.arrays import Array, as_positions
 from ropecli.encodings.encoding import Encoding, Sizes, Theory, projections
 from ropecli.errors import ArgumentError
 from ropecli.names import one_of
-
-if TYPE_CHECKING:
-    from ropecli.encodings.encoding import Array
 
 ORDERS = ("interleaved", "concatenated")
 EXPONENTS = ("2t/d", "2t/(d-2)")

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ropecli.arrays import Array
 from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
 from ropecli.encodings.options import flag, relative
 from ropecli.errors import ArgumentError
 from ropecli.names import quote
 from ropecli.numbers import integer
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ropecli.encodings.encoding import Array
-
 
 LARGEST_COUNT = 1024  #: Thirty times T5's; the powers below would get long.
 LARGEST_DISTANCE = 2**31

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ropecli.arrays import as_positions
+from ropecli.arrays import Array, as_positions
 from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
 from ropecli.errors import ArgumentError
+from ropecli.rotary import Rotary
 from ropecli.rotary.apply import rotate
 from ropecli.rotary.by_name import rope
-
-if TYPE_CHECKING:
-    from ropecli.encodings.encoding import Array
-    from ropecli.rotary import Rotary
 
 #: Of a growth e^x that leaves its inverse, and products with either, a normal float64.
 _LARGEST_EXPONENT = 650.0

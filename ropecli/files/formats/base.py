@@ -6,16 +6,15 @@ import contextlib
 import importlib
 import os
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, Self
 
 from ropecli.errors import FileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-    from types import ModuleType
-
     from ropecli.files.formats.stored import Stored
 
 _LONGEST = 300  #: Letters of another library's message.

@@ -9,13 +9,10 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 #: Bytes that places, lengths and addresses of direct writes are multiples of: the largest sector
 #: of a disk.

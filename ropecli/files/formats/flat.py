@@ -7,22 +7,18 @@ file that shrinks would end the process.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.files.formats.base import closed_on_error
 from ropecli.files.formats.direct import OutputFile
+from ropecli.files.formats.protocol import Source
 from ropecli.files.formats.stored import Box, Stored, box_shape
 from ropecli.regular import read_into
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from ropecli.files.formats.protocol import Source
 
 #: Bytes read at once where only some of them are needed: cheaper than many short reads.
 SPAN_BYTES = 1 << 20

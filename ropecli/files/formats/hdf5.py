@@ -12,11 +12,14 @@ import math
 import os
 import shutil
 import zlib
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.arrays import BFLOAT16, is_shape
 from ropecli.errors import FileError
@@ -28,16 +31,9 @@ from ropecli.files.formats.base import (
     translate_read_errors,
     translate_write_errors,
 )
+from ropecli.files.formats.protocol import Source
 from ropecli.files.formats.stored import Box, Stored, box_shape, check_name
 from ropecli.regular import open_regular
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from ropecli.files.formats.protocol import Source
 
 _OPAQUE = np.dtype("V2")  #: The dtype of bfloat16 in h5py.
 _BLOCK = 1 << 22  #: Bytes copied at once.

@@ -10,8 +10,9 @@ import io
 import os
 import re
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from numpy.lib import format as npy_format
 
@@ -19,14 +20,9 @@ from ropecli.arrays import BFLOAT16, MOST_AXES, is_shape
 from ropecli.errors import FileError
 from ropecli.files.formats.base import FileSource, closed_on_error
 from ropecli.files.formats.flat import FlatReader, FlatSink
+from ropecli.files.formats.protocol import Reader, Source
 from ropecli.files.formats.stored import Stored, label_of
 from ropecli.regular import open_regular
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from ropecli.files.formats.protocol import Reader, Source
 
 _LONGEST_HEADER = 10_000  #: Bytes; NumPy itself writes 118.
 #: Bytes that contain any header that is accepted.

@@ -10,8 +10,8 @@ import contextlib
 import io
 import os
 import zipfile
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from numpy.lib.format import MAGIC_PREFIX
 
@@ -23,16 +23,11 @@ from ropecli.files.formats.base import (
     translate_read_errors,
 )
 from ropecli.files.formats.npy import HEADER_BYTES, NpyHeader, header_for, parse_header
+from ropecli.files.formats.protocol import Reader, Source
 from ropecli.files.formats.spool import Spool
 from ropecli.files.formats.stored import Stored, check_name, label_of, short
 from ropecli.files.formats.stream import PieceStream, StreamReader, read_up_to
 from ropecli.regular import open_regular
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from ropecli.files.formats.protocol import Reader, Source
 
 _MEMBER = ".npy"  #: What NumPy appends to the name of an array.
 _LONGEST_NAME = (1 << 16) - 1 - len(_MEMBER)  #: Bytes.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,16 +20,11 @@ from ropecli.files.formats.base import (
     translate_read_errors,
     translate_write_errors,
 )
+from ropecli.files.formats.protocol import Source
 from ropecli.files.formats.spool import Spool
 from ropecli.files.formats.stored import Stored
 from ropecli.files.formats.stream import PieceStream, StreamReader
 from ropecli.regular import open_regular
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-    from pathlib import Path
-
-    from ropecli.files.formats.protocol import Source
 
 _DTYPES: dict[str, np.dtype[Any]] = {
     "halffloat": np.dtype("<f2"),

@@ -7,11 +7,13 @@ import select
 import stat
 import sys
 import tempfile
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, Any, Self
 
 import numpy as np
 from numpy.lib import format as npy_format
+from numpy.typing import NDArray
 
 from ropecli.errors import FileError
 from ropecli.files.formats.base import FileSource, closed_on_error, translate_read_errors
@@ -25,16 +27,9 @@ from ropecli.files.formats.npy import (
     parse_header,
     read_header,
 )
+from ropecli.files.formats.protocol import Reader, Source
+from ropecli.files.formats.stored import Box, Stored
 from ropecli.files.formats.stream import StreamReader, read_up_to, run_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-    from typing import IO, Self
-
-    from numpy.typing import NDArray
-
-    from ropecli.files.formats.protocol import Reader, Source
-    from ropecli.files.formats.stored import Box, Stored
 
 NAME = "-"
 _IN, _OUT = 0, 1

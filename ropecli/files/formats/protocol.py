@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
     from ropecli.files.formats.stored import Box, Stored

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from ropecli.arrays import DTYPES, MOST_AXES, is_shape
 from ropecli.errors import ArgumentError, ArgumentTypeError, FileError
 from ropecli.files.formats.base import FileSource, closed_on_error
 from ropecli.files.formats.flat import FlatReader, FlatSink
+from ropecli.files.formats.protocol import Source
 from ropecli.files.formats.stored import Stored, short
 from ropecli.names import meant
 from ropecli.regular import open_regular
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    import numpy as np
-
-    from ropecli.files.formats.protocol import Source
 
 
 class Raw:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from numpy.lib.format import MAGIC_PREFIX
 
@@ -14,15 +14,11 @@ from ropecli.files.formats.npy import Npy
 from ropecli.files.formats.npz import Npz
 from ropecli.files.formats.parquet import Parquet
 from ropecli.files.formats.pipe import Pipe, is_pipe
+from ropecli.files.formats.protocol import Format, Source
 from ropecli.files.formats.raw import Raw
 from ropecli.files.formats.safetensors import Safetensors
 from ropecli.files.formats.torch import Torch
 from ropecli.files.formats.zarr import Zarr
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ropecli.files.formats.protocol import Format, Source
 
 FORMATS: tuple[Format, ...] = (
     Npy(),

@@ -10,26 +10,22 @@ import json
 import math
 import os
 import struct
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.arrays import BFLOAT16, is_shape
 from ropecli.errors import FileError
 from ropecli.files.formats.base import FileSource, closed_on_error
 from ropecli.files.formats.flat import FlatReader, FlatSink
+from ropecli.files.formats.protocol import Source
 from ropecli.files.formats.stored import Stored, check_name, short
 from ropecli.regular import open_regular, read_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from ropecli.files.formats.protocol import Source
 
 SUFFIX = ".safetensors"
 #: Bytes of the longest header that is parsed: room for 35,000 tensors, while a hostile header grows

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.files.formats.base import closed_on_error
 from ropecli.files.formats.direct import OutputFile
 from ropecli.files.formats.flat import FlatWriter
+from ropecli.files.formats.stored import Stored
 from ropecli.regular import read_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from ropecli.files.formats.stored import Stored
 
 _BLOCK = 1 << 20  #: Bytes read back at once.
 _ALIGNMENT = 64  #: Of each array, in bytes.

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ropecli.arrays import BFLOAT16, DTYPES, dtype_name
 from ropecli.errors import FileError
 from ropecli.names import one_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 #: A part of an array: one slice per axis, with start and stop within the shape.
 Box = tuple[slice, ...]

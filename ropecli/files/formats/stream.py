@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import tempfile
 import weakref
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterable
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.errors import FileError
 from ropecli.files.formats.base import translate_read_errors
 from ropecli.files.formats.flat import FlatReader
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
-    from ropecli.files.formats.stored import Box, Stored
+from ropecli.files.formats.stored import Box, Stored
 
 _BLOCK = 1 << 20  #: Bytes unpacked at once.
 

@@ -9,12 +9,15 @@ import copy
 import os
 import re
 import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import metadata
+from pathlib import Path
 from pickle import UnpicklingError
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.arrays import BFLOAT16, as_array
 from ropecli.errors import FileError
@@ -25,18 +28,10 @@ from ropecli.files.formats.base import (
     translate_read_errors,
     translate_write_errors,
 )
+from ropecli.files.formats.protocol import Source
 from ropecli.files.formats.spool import Spool
-from ropecli.files.formats.stored import Stored
+from ropecli.files.formats.stored import Box, Stored
 from ropecli.regular import open_regular, read_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from ropecli.files.formats.protocol import Source
-    from ropecli.files.formats.stored import Box
 
 #: Before it, a crafted file can run code in spite of `weights_only` (CVE-2025-32434).
 _OLDEST = (2, 6)

@@ -9,11 +9,13 @@ import os
 import re
 import shutil
 import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.arrays import BFLOAT16, is_shape
 from ropecli.errors import FileError
@@ -22,17 +24,12 @@ from ropecli.files.formats.base import (
     translate_read_errors,
     translate_write_errors,
 )
-from ropecli.files.formats.stored import Stored, check_name, short
+from ropecli.files.formats.protocol import Source
+from ropecli.files.formats.stored import Box, Stored, check_name, short
 from ropecli.regular import open_regular, read_bytes, regular_file
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
     import zarr
-    from numpy.typing import NDArray
-
-    from ropecli.files.formats.protocol import Source
-    from ropecli.files.formats.stored import Box
 
 #: Bytes of a chunk: as many as are rotated at a time, few enough for several in memory, and enough
 #: to keep the number of files of a terabyte within what a folder can list.

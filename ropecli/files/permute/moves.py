@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.errors import ArgumentError, FileError
 from ropecli.names import one_of
 from ropecli.numbers import even
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
     from ropecli.files.formats.safetensors import Header, Tensor
 
 LAYOUTS = ("interleaved", "half")

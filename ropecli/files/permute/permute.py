@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.errors import FileError
 from ropecli.files.atomic import check_target, replacing
@@ -20,12 +22,7 @@ from ropecli.regular import read_bytes, regular_file
 from ropecli.results import Result
 from ropecli.rotary import Rotary
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    Progress = Callable[[int, int], None]
+Progress = Callable[[int, int], None]
 
 BLOCK = 2**22  #: Bytes copied at once.
 

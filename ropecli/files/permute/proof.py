@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ropecli.arrays import Array
 from ropecli.files.formats.safetensors import DTYPES
+from ropecli.files.permute.moves import Move
 from ropecli.regular import read_bytes
 from ropecli.rotary import Rotary
 from ropecli.rotary.apply import rotate
 from ropecli.units import DOUBLE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from ropecli.files.permute.moves import Move
-
-    Array = NDArray[np.float64]
 
 #: Positions of queries and of keys; each query is scored with each key.
 POSITIONS = (0, 1, 7, 100, 4095)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from typing import Any
 
 #: Layout by the mode of ggml's rotation.
 LAYOUTS = {"norm": "interleaved", "neox": "half", "mrope": "half", "imrope": "half"}

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+Pattern = Callable[[int], bool]
+Split = tuple[Pattern | None, "Blocks", "Blocks"]
 
+if TYPE_CHECKING:
     from ropecli.models.gguf.architectures import Architecture
     from ropecli.models.gguf.metadata import Metadata
-
-    Pattern = Callable[[int], bool]
-    Split = tuple[Pattern | None, "Blocks", "Blocks"]
 
 MOST_BLOCKS = 1 << 12  #: llama.cpp has a limit of 512.
 _PATTERN = "attention.sliding_window_pattern"

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import os
 import struct
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 from ropecli.errors import FileError
 from ropecli.regular import read_bytes
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from typing import NoReturn
 
 CHUNK = 1 << 18  #: Bytes that one read asks for.
 MOST_BYTES = 1 << 26  #: Read from one file: 64 MiB.

@@ -9,31 +9,26 @@ from __future__ import annotations
 import math
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.errors import ArgumentError
 from ropecli.models.entries import BASE, entries
-from ropecli.models.gguf.reader import GgufFile, TensorInfo
+from ropecli.models.gguf.reader import GgufFile, TensorInfo, Value
 from ropecli.models.gguf.settings import FREQS, LONG, SHORT
 from ropecli.models.keys import FULL, MOST_LAYERS, SLIDING
 from ropecli.models.layers import dense_layers, layer_pattern
+from ropecli.models.parts import Part
 from ropecli.names import quote
 from ropecli.numbers import number, positive
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from ropecli.models.gguf.reader import Value
-    from ropecli.models.parts import Part
 
 _SUFFIX = re.compile("(ForCausalLM|ForConditionalGeneration|LMHeadModel|Model)$")
 _STOPPED = 1e30  #: A divisor that stops a pair.

@@ -11,21 +11,18 @@ a list of divisors, as LongRoPE takes it.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.errors import RopecliError
 from ropecli.rotary import rope
 from ropecli.rotary.factors import mscale
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    Named = tuple[str, dict[str, Any]]
+Named = tuple[str, dict[str, Any]]
 _LLAMA3 = {
     "low_freq_factor": 1.0,
     "high_freq_factor": 4.0,

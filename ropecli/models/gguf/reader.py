@@ -10,22 +10,19 @@ from __future__ import annotations
 import math
 import os
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.arrays import BFLOAT16, is_shape
 from ropecli.errors import FileError
 from ropecli.models.gguf.bounded import BoundedReader
 from ropecli.regular import read_bytes, regular_file
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.errors import FileError
 from ropecli.models.gguf import ggml
@@ -20,11 +23,6 @@ from ropecli.models.settings import Description, Settings
 from ropecli.rotary.factors import Temperature
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
     from ropecli.models.gguf.architectures import Architecture
     from ropecli.models.gguf.blocks import Blocks
     from ropecli.models.gguf.reader import GgufFile

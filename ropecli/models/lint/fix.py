@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ropecli.errors import ArgumentError
 from ropecli.models.lint.edit import edit
+from ropecli.models.lint.rule import Finding
 from ropecli.models.lint.run import lint
 from ropecli.models.source import (
     EXAMPLES,
@@ -22,11 +23,6 @@ from ropecli.models.source import (
     mark_repeated,
     read_json,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
-
-    from ropecli.models.lint.rule import Finding
 
 _MOST_ROUNDS = 32  #: Each fixes a finding at least; more would only take time.
 

@@ -7,23 +7,18 @@ Every sentence about a stack in a finding comes from here, so that it says what 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ropecli.errors import RopecliError
 from ropecli.models import config
-from ropecli.models.diff import diff
+from ropecli.models.diff import LayerDifference, diff
 from ropecli.models.lint.values import shown
 from ropecli.models.load import compute
 from ropecli.models.model import Model
-from ropecli.models.settings import Description
+from ropecli.models.settings import Description, Settings
 from ropecli.models.stacks import STACKS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from ropecli.models.diff import LayerDifference
-    from ropecli.models.settings import Settings
 
 FIRST = "transformers"  #: The stack that a config.json is made for.
 #: The stacks whose readings were measured.

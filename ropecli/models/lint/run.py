@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -15,17 +15,14 @@ from ropecli.models.lint.rule import LEVELS, Finding, rules
 from ropecli.models.lint.subjects import File, Header, Part, entries
 from ropecli.models.lint.values import value_or_none
 from ropecli.models.load import compute
+from ropecli.models.model import Model
 from ropecli.models.parts import parts
-from ropecli.models.settings import Description
+from ropecli.models.settings import Description, Settings
 from ropecli.models.source import STDIN, is_gguf, key_places, locate, open_source
 from ropecli.results import Drawable, Result
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
-
     from ropecli.models.lint.fix import Fixed
-    from ropecli.models.model import Model
-    from ropecli.models.settings import Settings
 
 UNCOMPUTABLE = "R001"
 #: Real files have up to five parts and three layer types; more would only take time.

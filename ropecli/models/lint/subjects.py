@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ropecli.errors import RopecliError
+from ropecli.models.gguf import GgufFile, Value
 from ropecli.models.keys import ALIASES, FULL, ROTARY_KEYS, Keys
 from ropecli.models.lint.readings import effects, partings, refusals
 from ropecli.models.lint.values import number, positive, value_or_none, whole
+from ropecli.models.parts import Part as Described
+from ropecli.models.settings import Settings
+from ropecli.rotary.frequencies import Table
 from ropecli.rotary.types import canonical, formula, own_parameters
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ropecli.models.gguf import GgufFile, Value
-    from ropecli.models.parts import Part as Described
-    from ropecli.models.settings import Settings
-    from ropecli.rotary.frequencies import Table
 
 #: Keys that hold the scaling keys of a config.json, in the order in which Transformers looks.
 HOLDERS = ("rope_scaling", "rope_parameters")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 from ropecli.errors import RopecliError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Value = TypeVar("Value")
 

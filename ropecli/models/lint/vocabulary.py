@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from functools import cache
-from typing import TYPE_CHECKING
 
 from ropecli.models.keys import ALIASES, ROTARY_KEYS
 from ropecli.rotary.types import ROPE_TYPES, own_parameters
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 #: Among the scaling keys of every rope type.
 COMMON = frozenset(

@@ -7,6 +7,7 @@ which all of them share.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ropecli.errors import ArgumentError as ArgumentError
@@ -18,8 +19,6 @@ from ropecli.models.stacks.vllm import VLLM
 from ropecli.names import one_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ropecli.models.stacks.stack import Stack
 
 STACKS: Mapping[str, Stack] = {

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from ropecli.errors import ArgumentError
+from ropecli.models.settings import Settings
 from ropecli.names import quote
 from ropecli.numbers import positive
 from ropecli.rotary import Rotary, rope
 from ropecli.rotary.factors import softmax_factor
 from ropecli.rotary.pairs import named_pairs
 from ropecli.rotary.types import canonical, own_parameters
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ropecli.models.settings import Settings
 
 LARGEST_HEAD = 2**16  #: A hundred times any model's; larger tables take seconds.
 

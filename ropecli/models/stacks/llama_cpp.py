@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ropecli.errors import ArgumentError
 from ropecli.models.gguf.converter import convert, entry_name
 from ropecli.models.gguf.settings import gguf_settings
 from ropecli.models.keys import INDEXER
 from ropecli.models.parts import parts
+from ropecli.models.settings import Description, Settings
 from ropecli.models.stacks.build import build
 from ropecli.models.stacks.stack import Stack
 from ropecli.names import quote
-
-if TYPE_CHECKING:
-    from ropecli.models.settings import Description, Settings
-    from ropecli.rotary import Rotary
-
+from ropecli.rotary import Rotary
 
 VERSION = "0c1e570"  #: As llama-cpp-python 0.3.36 has it.
 EXTRA = 3  #: ggml's fourth axis, which is 0 in text: it has the pairs that no section claims.

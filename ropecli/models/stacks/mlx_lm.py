@@ -8,20 +8,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from ropecli.errors import ArgumentError, NoRotaryError
 from ropecli.models.keys import FULL, MOST_LAYERS, SLIDING, check_kind_count
-from ropecli.models.settings import Settings
+from ropecli.models.settings import Description, Settings
 from ropecli.models.stacks.build import build
 from ropecli.models.stacks.stack import Stack
 from ropecli.names import quote
 from ropecli.numbers import at_least, length, number, positive
+from ropecli.rotary import Rotary
 from ropecli.rotary.factors import Temperature, mscale, softmax_factor
-
-if TYPE_CHECKING:
-    from ropecli.models.settings import Description
-    from ropecli.rotary import Rotary
 
 Entry = Mapping[str, Any]  #: The keys of an object.
 

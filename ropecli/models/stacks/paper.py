@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ropecli.models.settings import Settings
 from ropecli.models.stacks.build import build
 from ropecli.models.stacks.stack import Stack
-
-if TYPE_CHECKING:
-    from ropecli.models.settings import Settings
-    from ropecli.rotary import Rotary
+from ropecli.rotary import Rotary
 
 
 def rotary(settings: Settings, sequence_length: int | None) -> Rotary:

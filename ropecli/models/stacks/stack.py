@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ropecli.models.settings import Description, Settings
+
 if TYPE_CHECKING:
-    from ropecli.models.settings import Description, Settings
     from ropecli.rotary import Rotary
 
 

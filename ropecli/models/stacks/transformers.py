@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ropecli.errors import ArgumentError
 from ropecli.models.entries import BASE, nested_entries
+from ropecli.models.keys import Keys
 from ropecli.models.parts import parts
+from ropecli.models.settings import Description, Settings
 from ropecli.models.stacks.build import build
 from ropecli.models.stacks.stack import Stack
+from ropecli.rotary import Rotary
 from ropecli.rotary.factors import mscale
-
-if TYPE_CHECKING:
-    from ropecli.models.keys import Keys
-    from ropecli.models.settings import Description, Settings
-    from ropecli.rotary import Rotary
 
 
 def read(described: Description) -> tuple[Settings, ...]:

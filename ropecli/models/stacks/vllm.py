@@ -5,20 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from ropecli.errors import ArgumentError
+from ropecli.models.keys import Keys
 from ropecli.models.parts import parts
 from ropecli.models.refusals import NEEDED
+from ropecli.models.settings import Description, Settings
 from ropecli.models.stacks.build import build
 from ropecli.models.stacks.stack import Stack
 from ropecli.names import quote
 from ropecli.numbers import length, number, positive
-
-if TYPE_CHECKING:
-    from ropecli.models.keys import Keys
-    from ropecli.models.settings import Description, Settings
-    from ropecli.rotary import Rotary
+from ropecli.rotary import Rotary
 
 VERSION = "0.33.0"
 #: Rope types that mean another one.

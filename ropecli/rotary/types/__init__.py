@@ -6,13 +6,12 @@ import functools
 import importlib
 import inspect
 import pkgutil
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ropecli.names import one_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ropecli.rotary.frequencies import Table
 
 ROPE_TYPES = tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))

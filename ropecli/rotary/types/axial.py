@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,9 +10,6 @@ from ropecli.errors import ArgumentError
 from ropecli.names import quote
 from ropecli.numbers import integer
 from ropecli.rotary.frequencies import Table, geometric
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def axial(

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.errors import ArgumentError
 from ropecli.numbers import not_negative
 from ropecli.rotary.frequencies import Table, geometric
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def p_rope(*, dim: int, base: float, p: float) -> Table:

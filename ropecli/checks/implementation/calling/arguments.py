@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES
 from ropecli.checks.implementation.calling.configuration import Configuration
-from ropecli.checks.implementation.calling.convention import CACHES, PACKED, TABLES, letters
+from ropecli.checks.implementation.calling.convention import (
+    CACHES,
+    PACKED,
+    TABLES,
+    Convention,
+    letters,
+)
+from ropecli.checks.implementation.calling.request import Request
 from ropecli.checks.implementation.interface import Unsupported, WrongResult
 from ropecli.checks.implementation.oracle import by_length, sequence_length
 from ropecli.reference import float64
+from ropecli.rotary.rotary import Rotary
 
 MOST_ROWS = 8192  #: Of a cache, if no position is beyond.
 MOST_POINTS = 2**18  #: Of a grid: tables of 2^18 rows of 128 numbers in float32 are 128 MiB.
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from numpy.typing import NDArray
-
-    from ropecli.checks.implementation.calling.convention import Convention
-    from ropecli.checks.implementation.calling.request import Request
-    from ropecli.rotary.rotary import Rotary
 
 
 def arguments(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from ropecli.checks.implementation.calling.vocabulary import NEUTRAL, roles
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 #: Fields that a model of one head and one layer has, as expressions of the sizes.
 FIELDS = {

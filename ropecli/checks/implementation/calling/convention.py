@@ -5,15 +5,13 @@ from __future__ import annotations
 import ast
 import functools
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ropecli.errors import ArgumentError
 from ropecli.names import one_of
 from ropecli.units import UNIT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 #: What a call may name, besides the implementation itself; `arguments.py` makes them.
 ROLES = {

@@ -6,10 +6,12 @@ import contextlib
 import functools
 import itertools
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES
 from ropecli.checks.implementation.calling.convention import (
@@ -22,7 +24,12 @@ from ropecli.checks.implementation.calling.convention import (
 )
 from ropecli.checks.implementation.calling.expressions import PLACES, calls, explain_lack
 from ropecli.checks.implementation.calling.likelihood import of_sum
-from ropecli.checks.implementation.calling.request import Request
+from ropecli.checks.implementation.calling.request import (
+    Description,
+    Request,
+    Response,
+    ScaledRequest,
+)
 from ropecli.checks.implementation.calling.vocabulary import freqs_kinds, roles
 from ropecli.checks.implementation.interface import (
     ImplementationError,
@@ -32,18 +39,7 @@ from ropecli.checks.implementation.interface import (
 )
 from ropecli.errors import ArgumentError
 from ropecli.reference import float64
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-
-    from numpy.typing import NDArray
-
-    from ropecli.checks.implementation.calling.request import (
-        Description,
-        Response,
-        ScaledRequest,
-    )
-    from ropecli.rotary.rotary import Rotary
+from ropecli.rotary.rotary import Rotary
 
 #: Axes of x, most wanted first: those that say most of what a kernel may get wrong.
 AXES_OF_X = (

@@ -13,9 +13,10 @@ import functools
 import inspect
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.checks.implementation.calling.arguments import (
     arguments,
@@ -26,25 +27,25 @@ from ropecli.checks.implementation.calling.arguments import (
     unpack,
 )
 from ropecli.checks.implementation.calling.configuration import Configuration
-from ropecli.checks.implementation.calling.convention import ROLES, called_name, parse_call
+from ropecli.checks.implementation.calling.convention import (
+    ROLES,
+    Convention,
+    called_name,
+    parse_call,
+)
 from ropecli.checks.implementation.calling.describe import describe
 from ropecli.checks.implementation.calling.foreign import translate_errors
 from ropecli.checks.implementation.calling.frameworks import Numpy, bound, framework
-from ropecli.checks.implementation.calling.request import Response
+from ropecli.checks.implementation.calling.request import (
+    Description,
+    Request,
+    Response,
+    ScaledRequest,
+)
 from ropecli.checks.implementation.calling.together import call_together
 from ropecli.checks.implementation.calling.vocabulary import roles
 from ropecli.checks.implementation.interface import NOTHING_WRITTEN, Unsupported, WrongResult
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ropecli.checks.implementation.calling.convention import Convention
-    from ropecli.checks.implementation.calling.request import (
-        Description,
-        Request,
-        ScaledRequest,
-    )
-    from ropecli.rotary.rotary import Rotary
+from ropecli.rotary.rotary import Rotary
 
 VECTORS = ("x", "q", "k", "qkv")
 COUNTS = ("heads", "key_heads")

@@ -6,6 +6,7 @@ import functools
 import itertools
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from ropecli.checks.implementation.calling.configuration import FIELDS, size_of
@@ -14,8 +15,6 @@ from ropecli.checks.implementation.calling.likelihood import likely_first
 from ropecli.checks.implementation.calling.vocabulary import NEUTRAL, roles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-
     from ropecli.checks.implementation.calling.request import Description, Parameter
 
 MAIN = ("forward", "__call__", "call")

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ropecli.checks.implementation.calling.convention import FORMS, PREFILL, STEP, Convention
 from ropecli.checks.implementation.calling.discover import (
+    Engine,
     NotCallable,
     discover,
     find_arrangements,
 )
+from ropecli.checks.implementation.calling.request import Description, Parameter
 from ropecli.checks.implementation.calling.vocabulary import roles
 from ropecli.checks.implementation.interface import ImplementationError
 from ropecli.errors import ArgumentError, RopecliError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ropecli.checks.implementation.calling.discover import Engine
-    from ropecli.checks.implementation.calling.request import Description, Parameter
-    from ropecli.rotary.rotary import Rotary
+from ropecli.rotary.rotary import Rotary
 
 FEW = 60  #: Trials in other dtypes than the first.
 #: What is tried in turn: the dtype of the data, by its place among those of the framework, and what

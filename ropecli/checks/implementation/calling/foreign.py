@@ -8,17 +8,13 @@ import re
 import resource
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ropecli.checks.implementation.interface import Exhausted, ImplementationError, Unsupported
 from ropecli.errors import RopecliError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 #: Exceptions of frameworks that have no memory left, by name, and what others say of it.
 OUT_OF_MEMORY = {"OutOfMemoryError", "ResourceExhaustedError"}

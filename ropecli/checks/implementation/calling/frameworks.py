@@ -5,20 +5,17 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.arrays import BFLOAT16, DTYPES, as_array
 from ropecli.checks.implementation.calling.foreign import describe_exception
 from ropecli.checks.implementation.interface import Unsupported, WrongResult
 from ropecli.errors import ArgumentError
 from ropecli.names import one_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
 
 #: What PyTorch says of a gradient that is not meant to be differentiated: by `once_differentiable`,
 #: of an operator without a second derivative, and of compiled functions.

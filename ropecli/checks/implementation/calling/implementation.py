@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.calling.convention import CACHES, TABLES
-from ropecli.checks.implementation.calling.discover import FEWER, LENGTH
-from ropecli.checks.implementation.calling.request import Request
+from ropecli.checks.implementation.calling.convention import CACHES, TABLES, Convention
+from ropecli.checks.implementation.calling.discover import FEWER, LENGTH, Engine
+from ropecli.checks.implementation.calling.request import (
+    Description,
+    Request,
+    Response,
+    ScaledRequest,
+)
 from ropecli.checks.implementation.calling.vocabulary import BASES
 from ropecli.checks.implementation.calling.vocabulary import DTYPES as DTYPE_NAMES
 from ropecli.checks.implementation.interface import (
@@ -23,21 +30,7 @@ from ropecli.checks.implementation.interface import (
     Instance,
     Unsupported,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from ropecli.checks.implementation.calling.convention import Convention
-    from ropecli.checks.implementation.calling.discover import Engine
-    from ropecli.checks.implementation.calling.request import (
-        Description,
-        Response,
-        ScaledRequest,
-    )
-    from ropecli.rotary.rotary import Rotary
-
+from ropecli.rotary.rotary import Rotary
 
 PROGRAM = "program"  #: By which calls name a command.
 ONE_LIST = "takes no separate positions for each sequence"

@@ -8,17 +8,15 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ropecli.checks.implementation.calling.convention import ROLES
 from ropecli.checks.implementation.calling.foreign import describe_exception
 from ropecli.errors import FileError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ONNX, EXPORTED, SCRIPTED = ".onnx", ".pt2", (".pt", ".pth", ".ts")
 SUFFIXES = (ONNX, EXPORTED, *SCRIPTED)

@@ -11,12 +11,16 @@ import signal
 import threading
 import time
 from collections import Counter, deque
+from collections.abc import Callable
+from io import BufferedReader
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ropecli.checks.implementation.calling.convention import Convention
 from ropecli.checks.implementation.calling.foreign import escape_unprintable
 from ropecli.checks.implementation.calling.launch import start_worker
+from ropecli.checks.implementation.calling.request import Request, Response, ScaledRequest
 from ropecli.checks.implementation.calling.worker import (
     ANSWER,
     EXHAUSTED,
@@ -32,15 +36,10 @@ from ropecli.checks.implementation.interface import (
     Unsupported,
     WrongResult,
 )
+from ropecli.rotary.rotary import Rotary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from io import BufferedReader
-
-    from ropecli.checks.implementation.calling.convention import Convention
-    from ropecli.checks.implementation.calling.request import Request, Response, ScaledRequest
     from ropecli.checks.implementation.calling.source import Source
-    from ropecli.rotary.rotary import Rotary
 
 TIMEOUT = 60.0  #: Seconds for one call.
 LOADING = 5  #: Times as many for loading the implementation.

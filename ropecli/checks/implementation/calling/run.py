@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from ropecli.checks.implementation.calling.process import describe_request
+from ropecli.checks.implementation.calling.convention import Convention
+from ropecli.checks.implementation.calling.engine import Engine
+from ropecli.checks.implementation.calling.process import IsolatedEngine, describe_request
+from ropecli.checks.implementation.calling.request import (
+    Description,
+    Request,
+    Response,
+    ScaledRequest,
+)
 from ropecli.checks.implementation.interface import Died, Exhausted, OutOfTime
 from ropecli.numbers import positive
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ropecli.checks.implementation.calling.convention import Convention
-    from ropecli.checks.implementation.calling.engine import Engine
-    from ropecli.checks.implementation.calling.process import IsolatedEngine
-    from ropecli.checks.implementation.calling.request import (
-        Description,
-        Request,
-        Response,
-        ScaledRequest,
-    )
-    from ropecli.rotary.rotary import Rotary
+from ropecli.rotary.rotary import Rotary
 
 #: Bytes of vectors, those of 4,096 rows of 64 float32, up to which a call is small: memory for
 #: thousands of times as much is there, so that running out of it is not a refusal.

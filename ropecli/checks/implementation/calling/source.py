@@ -7,8 +7,9 @@ import math
 import os
 import pickle
 import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,9 +23,6 @@ from ropecli.checks.implementation.calling.worker import IN_WORKER
 from ropecli.checks.implementation.interface import Died, ImplementationError
 from ropecli.errors import ArgumentError
 from ropecli.numbers import positive
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 
 class Source(Protocol):

@@ -10,16 +10,14 @@ import threading
 import time
 from collections.abc import Callable
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.checks.implementation.calling.foreign import describe_exception
 from ropecli.checks.implementation.calling.request import Unlike
 from ropecli.checks.implementation.interface import ImplementationError, Unsupported
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Call = Callable[[], "NDArray[Any]"]
 

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from ropecli.arrays import DTYPES
+from ropecli.arrays import DTYPES, Array
 from ropecli.checks.implementation.interface import (
     ImplementationError,
     Unsupported,
 )
 from ropecli.checks.implementation.oracle import (
+    Oracle,
     sequence_length,
 )
-from ropecli.checks.implementation.subject import needs_oracle
+from ropecli.checks.implementation.subject import Subject, needs_oracle
 from ropecli.checks.law import Law, Outcome, no_verdict
 from ropecli.units import SIGNIFICAND_BITS, SMALLEST_NORMAL
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from ropecli.checks.implementation.oracle import Oracle
-    from ropecli.checks.implementation.subject import Subject
-
-    Array = NDArray[np.float64]
 
 BIASED = 0.25  #: Mean of signed errors, in ulp, that rounding to nearest does not reach.
 LARGE = 0.25  #: Share of the largest number of its vector that a result must have.

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ropecli.arrays import Array
+from ropecli.checks.identify import Identification
 from ropecli.checks.implementation.interface import ImplementationError, Unsupported
 from ropecli.checks.implementation.judge import compare_rows, judge_call
 from ropecli.checks.implementation.laws.positions import AS_THE_ORACLE, edge_positions
 from ropecli.checks.implementation.oracle import (
     Oracle,
+    Truth,
     by_length,
     computed_in_half,
     sequence_length,
 )
+from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.law import Law, Outcome, no_verdict
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ropecli.checks.identify import Identification
-    from ropecli.checks.implementation.oracle import Truth
-    from ropecli.checks.implementation.subject import Subject
-
-    Array = NDArray[np.float64]
 
 ROWS = 64  #: Positions from 0 at which conventions are compared.
 DRIFT = 2.0**-16  #: Radians per position that may be called a loss of digits.

@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.arrays import DTYPES
+from ropecli.arrays import DTYPES, Array
 from ropecli.checks.implementation.interface import ImplementationError, WrongResult, real_numbers
 from ropecli.checks.implementation.judge import compare_rows
 from ropecli.checks.implementation.oracle import (
     Oracle,
+    Truth,
     by_length,
     rounding_tolerance,
     sequence_length,
 )
-from ropecli.checks.law import Law, no_verdict
+from ropecli.checks.implementation.subject import Subject
+from ropecli.checks.law import Law, Outcome, no_verdict
+from ropecli.rotary.rotary import Rotary
 from ropecli.units import SINGLE, UNIT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from ropecli.checks.implementation.oracle import Truth
-    from ropecli.checks.implementation.subject import Subject
-    from ropecli.checks.law import Outcome
-    from ropecli.rotary.rotary import Rotary
-
-    Array = NDArray[np.float64]
 
 COUNT = 24  #: Positions from 0, few enough to lie within any trained length.
 #: Phase that float32 tables may lose at the last position, for any frequency up to 1: some

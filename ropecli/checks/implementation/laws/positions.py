@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from ropecli.arrays import DTYPES
+from ropecli.arrays import DTYPES, Array
 from ropecli.checks.implementation.interface import (
     ImplementationError,
     Unsupported,
@@ -21,17 +23,8 @@ from ropecli.checks.implementation.judge import (
     judge_call,
     judge_rows,
 )
-from ropecli.checks.implementation.subject import needs_oracle
+from ropecli.checks.implementation.subject import Subject, needs_oracle
 from ropecli.checks.law import Law, Outcome, no_verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from ropecli.checks.implementation.subject import Subject
-
-    Array = NDArray[np.float64]
 
 #: Where counters of few bits, half precisions and caches end.
 EDGES = (0, 1, 2, 127, 128, 255, 256, 257, 511, 512, 1000, 2047, 2048, 2049, 2051, 4095, 4096)

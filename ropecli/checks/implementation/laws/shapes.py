@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ropecli.arrays import DTYPES
+from ropecli.arrays import DTYPES, Array
 from ropecli.checks.implementation.calling.request import MEMORY, Request
 from ropecli.checks.implementation.interface import (
     Died,
@@ -32,17 +34,8 @@ from ropecli.checks.implementation.shapes.design import (
     one_at_a_time,
     rows,
 )
-from ropecli.checks.implementation.subject import needs_oracle
+from ropecli.checks.implementation.subject import Subject, needs_oracle
 from ropecli.checks.law import Law, Outcome, no_verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from ropecli.checks.implementation.subject import Subject
-
-    Array = NDArray[np.float64]
 
 MODES = ("prefill", "chunked prefill", "packed sequences")
 THOROUGH = 10  #: Times as many calls.

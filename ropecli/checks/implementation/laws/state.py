@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.calling.request import Request
+from ropecli.arrays import DTYPES, Array
+from ropecli.checks.implementation.calling.request import Request, Unlike
 from ropecli.checks.implementation.interface import (
     ImplementationError,
     Unsupported,
@@ -17,17 +19,8 @@ from ropecli.checks.implementation.interface import (
     known_dtype,
 )
 from ropecli.checks.implementation.judge import call_failure, compare_repeats, judge_rows
+from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.law import Law, Outcome, no_verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from ropecli.checks.implementation.calling.request import Unlike
-    from ropecli.checks.implementation.subject import Subject
-
-    Array = NDArray[np.float64]
 
 SEQUENCE = 6
 SAME_LENGTH, OTHER_LENGTH = 48, 33  #: Rows of two calls at the same time.

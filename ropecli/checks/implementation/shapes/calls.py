@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import functools
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.calling.convention import letters
+from ropecli.arrays import DTYPES, Array
+from ropecli.checks.implementation.calling.convention import Convention, letters
 from ropecli.checks.implementation.calling.request import Request, Response, ScaledRequest
 from ropecli.checks.implementation.causes import Sample, name_cause
 from ropecli.checks.implementation.interface import (
     Died,
     ImplementationError,
+    Instance,
     OutOfTime,
     Unsupported,
     WrongResult,
@@ -29,18 +31,9 @@ from ropecli.checks.implementation.judge import format_position
 from ropecli.checks.implementation.oracle import sequence_length
 from ropecli.checks.implementation.shapes.blame import Table, blame
 from ropecli.checks.implementation.shapes.compare import Comparison, compare
-from ropecli.checks.law import Outcome, distinguishing_digits
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ropecli.checks.implementation.calling.convention import Convention
-    from ropecli.checks.implementation.interface import Instance
-    from ropecli.checks.implementation.shapes.design import Case
-    from ropecli.checks.implementation.subject import Subject
-    from ropecli.checks.law import Explains
-
-    Array = NDArray[np.float64]
+from ropecli.checks.implementation.shapes.design import Case
+from ropecli.checks.implementation.subject import Subject
+from ropecli.checks.law import Explains, Outcome, distinguishing_digits
 
 #: Heads and sequences of a call have the same vectors times one of these, which no dtype rounds.
 SCALES = tuple(sign * 2.0**n for n in range(8) for sign in (1, -1))

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.checks.implementation.oracle import Truth, truth_of
+from ropecli.checks.implementation.oracle import Oracle, Truth, truth_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ropecli.checks.implementation.oracle import Oracle
+    from ropecli.arrays import Array
     from ropecli.checks.implementation.shapes.calls import Call
 
-    Array = NDArray[np.float64]
 
 ROWS = 256  #: Rows that are computed at once,
 NUMBERS = 2**16  #: and numbers that are compared at once.

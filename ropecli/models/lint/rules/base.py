@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,9 +12,7 @@ from ropecli.models.lint.readings import FIRST, by_stack, listed
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import HOLDERS, Entry, Part
 from ropecli.models.lint.values import number, shown, value_or_none
-
-if TYPE_CHECKING:
-    from ropecli.rotary.frequencies import Table
+from ropecli.rotary.frequencies import Table
 
 #: Other keys that hold a base, or change it.
 _OTHER = ("rope_ratio", "rope_local_base_freq", "global_rope_theta", "layer_rope_theta")

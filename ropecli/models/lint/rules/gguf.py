@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ropecli.models.gguf import converter
 from ropecli.models.gguf.architectures import architecture
@@ -12,9 +12,7 @@ from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import Header
 from ropecli.models.lint.values import number, numbers, shown, value_or_none
 from ropecli.models.stacks.llama_cpp import LLAMA_CPP
-
-if TYPE_CHECKING:
-    from ropecli.rotary import Rotary
+from ropecli.rotary import Rotary
 
 FACTOR = "rope.scaling.factor"
 ORIGINAL = "rope.scaling.original_context_length"
