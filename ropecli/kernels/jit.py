@@ -11,7 +11,7 @@ import functools
 import os
 import threading
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import numba
@@ -109,27 +109,38 @@ class parallel:
     and one kernel keeps every core busy anyway. A serial twin gives the same bits where threads
     would harm: in a child forked after a parallel call, which GNU OpenMP would kill, and for work
     too small to share, where waking and waiting for threads would take longer than the work. It
-    also serves callers with threads of their own: `on_this_thread`. The streaming twin of a kernel
-    with `streaming.fetch` and `store` fetches ahead, and stores past the caches.
+    also serves callers with threads of their own: `on_this_thread`. Where the result is larger
+    than the caches, a streaming twin has other helpers in the place of some.
     """
 
-    def __init__(self, function: Callable[..., None], kind: str = "", **names: Any) -> None:
-        """Declare the kernel; nothing is compiled before it is called."""
+    def __init__(
+        self,
+        function: Callable[..., None],
+        kind: str = "",
+        streaming: Mapping[str, Any] | None = None,
+        **names: Any,
+    ) -> None:
+        """Declare the kernel; nothing is compiled before it is called.
+
+        Args:
+            function: The kernel, or with a kind the template of one.
+            kind: Ends the name of the kernel.
+            streaming: Helpers of the streaming twin by their names in the kernel.
+            names: Helpers of the kernel by their names in the template.
+        """
         if kind:
             function = _twin(function, kind, **names)
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
         self._function = function
+        self._streaming = streaming or {}
         self.threaded = Compiled(function, parallel=True)
         self.single = Compiled(_twin(function, "serial"), parallel=False)
 
     @functools.cached_property
     def streaming(self) -> Compiled:
         """The kernel on all threads, with a result that is larger than the caches."""
-        from ropecli.kernels.streaming import fetch_ahead, store_past_caches
-
-        twin = _twin(self._function, "streaming", store=store_past_caches, fetch=fetch_ahead)
-        return Compiled(twin, parallel=True)
+        return Compiled(_twin(self._function, "streaming", **self._streaming), parallel=True)
 
     def __call__(self, *arguments: Any, small: bool = False, stream: bool = False) -> None:
         """Run the kernel on the arrays given."""

@@ -33,7 +33,7 @@ import numpy as np
 
 from ropecli.kernels.half_precision import narrow, widen
 from ropecli.kernels.jit import parallel, prange, serial
-from ropecli.kernels.streaming import fetch, finish, store
+from ropecli.kernels.streaming import STREAMING, fetch, finish, store
 
 BLOCK = 256  #: Positions that share one block start; a power of two, so the split is exact.
 
@@ -168,10 +168,10 @@ def _rotate_once(
         finish()
 
 
-rotate_interleaved = parallel(_rotate_shared, "interleaved", _places=_interleaved)
-rotate_interleaved_once = parallel(_rotate_once, "interleaved", _places=_interleaved)
-rotate_half = parallel(_rotate_shared, "half", _places=_half)
-rotate_half_once = parallel(_rotate_once, "half", _places=_half)
+rotate_interleaved = parallel(_rotate_shared, "interleaved", STREAMING, _places=_interleaved)
+rotate_interleaved_once = parallel(_rotate_once, "interleaved", STREAMING, _places=_interleaved)
+rotate_half = parallel(_rotate_shared, "half", STREAMING, _places=_half)
+rotate_half_once = parallel(_rotate_once, "half", STREAMING, _places=_half)
 #: The kernels for one vector at each position, by those for several.
 ONCE = {rotate_interleaved: rotate_interleaved_once, rotate_half: rotate_half_once}
 

@@ -46,6 +46,10 @@ def fetch_ahead(row):
     """
 
 
+#: Helpers of a streaming twin, by those of a kernel that they replace.
+STREAMING = {"store": store_past_caches, "fetch": fetch_ahead}
+
+
 def finish():
     """Wait until what this thread has stored can be read by others."""
 

@@ -18,9 +18,9 @@ import numpy as np
 from mpmath import mp
 from numpy.typing import NDArray
 
-from ropecli.reference.rotation import DIGITS
-
 Array = NDArray[np.float64]
+
+DIGITS = 40  #: Decimal digits of mpmath numbers: cos, sin and everything made from them.
 
 #: Error of a cosine or sine of `cos_sin`, absolute; 29 digits. Each of 15 terms, below 1, rounds by
 #: 30 u^2 at most, and pi / 2 with its 163 bits is taken up to 2^50 times.

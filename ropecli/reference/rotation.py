@@ -7,17 +7,15 @@ pass through. The attention factor A multiplies every turned pair.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from mpmath import mp, mpf
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from ropecli.reference.double_double import DoubleDouble
+from ropecli.reference.double_double import DIGITS, DoubleDouble
 
-Number = TypeVar("Number", "NDArray[Any]", "DoubleDouble")
-DIGITS = 40  #: Decimal digits of cos, sin and everything made from them.
+Number = TypeVar("Number", NDArray[Any], DoubleDouble)
 
 
 def pairs_of(layout: str, rotary_dim: int, first: int = 0) -> NDArray[np.int64]:

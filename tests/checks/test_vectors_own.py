@@ -21,7 +21,8 @@ from ropecli.checks.vectors.case import Case
 from ropecli.checks.vectors.exact import round_to
 from ropecli.checks.vectors.folder import contents
 from ropecli.checks.vectors.recipes import CONVENTIONS, TYPES, recipes
-from ropecli.reference.rotation import DIGITS, cos_sin, elementwise
+from ropecli.reference.double_double import DIGITS
+from ropecli.reference.rotation import cos_sin, elementwise
 
 Array = NDArray[Any]
 

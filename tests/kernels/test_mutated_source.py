@@ -92,7 +92,7 @@ def interpreted(source: str) -> Any:
 PLAIN = """
 import types
 def serial(function): return function
-def parallel(function, kind="", **names):
+def parallel(function, kind="", streaming=None, **names):
     plain = types.FunctionType(function.__code__, {**globals(), **names})
     return lambda *arguments, small=False, stream=False: plain(*arguments)
 prange = range

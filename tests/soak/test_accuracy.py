@@ -14,7 +14,7 @@ from ropecli.arrays import DTYPES
 from ropecli.checks.accuracy import ACCURACY, ANGLE
 from ropecli.checks.rotation_laws.subject import sample
 from ropecli.reference import rotation as reference
-from ropecli.reference.double_double import ERROR, cos_sin
+from ropecli.reference.double_double import DIGITS, ERROR, cos_sin
 
 ROWS, DIM = 5_000, 32
 
@@ -56,5 +56,5 @@ def test_every_cosine_that_verify_uses_is_that_of_forty_digits(head_dim: int) ->
         for positions in (vectors.m, np.abs(vectors.m - vectors.n)):
             exact = reference.cos_sin(positions, rope.inv_freq)
             for got, right in zip(cos_sin(positions, rope.inv_freq), exact, strict=True):
-                with mp.workdps(reference.DIGITS):
+                with mp.workdps(DIGITS):
                     assert max(abs(right - got.high - got.low).ravel()) < ERROR

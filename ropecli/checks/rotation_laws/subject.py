@@ -19,6 +19,7 @@ from ropecli.errors import ArgumentTypeError
 from ropecli.kernels.rotation import BLOCK
 from ropecli.reference import rotation as reference
 from ropecli.reference.double_double import (
+    DIGITS,
     ERROR,
     LARGEST_ANGLE,
     DoubleDouble,
@@ -112,7 +113,7 @@ class Oracle:
             pair = row % len(self.inv_freq)
             exact = reference.cos_sin(positions[[row]], self.inv_freq[[pair]])
             for each, right in zip(table, exact, strict=True):
-                with mp.workdps(reference.DIGITS):
+                with mp.workdps(DIGITS):
                     rest = right[0, 0] - each.high[row, pair] - each.low[row, pair]
                 if not abs(rest) < ERROR:
                     angle = f"{positions[row]:g} * {self.inv_freq[pair]:.17g}"

@@ -19,7 +19,8 @@ from mpmath import mp, mpf
 from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES, Array
-from ropecli.reference.rotation import DIGITS, cos_sin
+from ropecli.reference.double_double import DIGITS
+from ropecli.reference.rotation import cos_sin
 from ropecli.units import LEAST_EXPONENT, SIGNIFICAND_BITS
 
 _UNIT_OF_X = 2.0**-5  #: Coordinates are whole multiples of it,
