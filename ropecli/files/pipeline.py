@@ -37,7 +37,11 @@ class _Buffers:
 
 
 class _Worker:
-    """A thread that takes one step after another, and ends with the process at the latest."""
+    """A thread that takes one step after another, and ends with the process at the latest.
+
+    The steps after one that failed fail too: a stream that has ended is not read again, as its
+    descriptor may soon belong to another.
+    """
 
     def __init__(self) -> None:
         self._waiting: SimpleQueue[tuple[Future[None], Callable[..., None], Any] | None]
@@ -56,11 +60,15 @@ class _Worker:
         self._waiting.put(None)
 
     def _work(self) -> None:
+        failure: BaseException | None = None
         while (waiting := self._waiting.get()) is not None:
             future, step, arguments = waiting
             try:
+                if failure is not None:
+                    raise failure
                 future.set_result(step(*arguments))
             except BaseException as error:
+                failure = error
                 future.set_exception(error)
 
 

@@ -109,6 +109,23 @@ def test_a_stream_that_ends_too_soon(
     assert names(tmp_path) == []
 
 
+def test_a_stream_that_has_ended_is_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(array_job, "BLOCK_BYTES", 1_000)
+    counts, plain = [], os.readv
+
+    def counted(fd: int, buffers: Any) -> int:
+        counts.append(plain(fd, buffers))
+        return counts[-1]
+
+    monkeypatch.setattr(os, "readv", counted)
+    with fed(saved_bytes(random_array(20, 16, 8))[:129]):
+        refused(encode_file, "-", tmp_path / "y.npy", ROPE)
+        time.sleep(0.1)
+    assert counts.count(0) == 1
+
+
 def test_a_stream_cut_within_its_header(tmp_path: Path) -> None:
     content = saved_bytes(random_array(4, 8))
     for length in range(128):
