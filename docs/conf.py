@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import sys
+import typing
 from importlib.resources import files
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+
+import sphinx.util.inspect
+import sphinx.util.typing
 
 from ropecli import __version__
 from ropecli.cli.app import build
@@ -73,11 +78,21 @@ autodoc_typehints_format = "short"
 # Types that have no page here: other projects', and names for a callable's signature.
 nitpick_ignore_regex = [
     ("py:(class|obj|data)", r"(np|numpy|os|pathlib|NDArray|ArrayLike)\b.*"),
-    ("py:class", r"Array|Decays|FeatureMap|Progress|Rotate|tuple\[\w+"),
+    ("py:class", r"Array|Decays|Direction|FeatureMap|Layout|Pairs|Path|Progress|Rotate|tuple\[\w+"),
     ("py:class", r"(collections\.abc\.)?Mapping.*"),
     ("py:class", r"(ropecli\.rotary\.\w+\.)?(Axes|Figure|Formula|Placement|Start|Table)"),
     ("py:(class|exc)", r"(ropecli\.checks\.[\w.]+\.)?(CallError|Convention|Parting)"),
 ]
+
+
+def _leave_unevaluated(*_: Any, **__: Any) -> dict[str, Any]:
+    """Show types as the source writes them: NDArray[Any] is ndarray[tuple[Any, ...], ...]."""
+    raise NameError
+
+
+_names = {**vars(typing), "get_type_hints": _leave_unevaluated}
+sphinx.util.inspect.typing = SimpleNamespace(**_names)  # type: ignore[assignment]
+sphinx.util.typing.typing = SimpleNamespace(**_names)  # type: ignore[assignment]
 
 
 def setup(app: Sphinx) -> None:
