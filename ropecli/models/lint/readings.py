@@ -142,14 +142,13 @@ def effects(
 def partings(raw: Mapping[str, Any], *, length: int | None = None) -> dict[str, str]:
     """Return by stack how its reading of a file differs from Transformers'.
 
-    Stacks that agree with it, or refuse the file, are left out.
+    Stacks that refuse the file are left out.
     """
     first = read_as(FIRST, raw, length=length)
     if isinstance(first, str):
         return {}
     others = {stack: read_as(stack, raw, length=length) for stack in MEASURED if stack != FIRST}
-    found = {s: difference(first, each) for s, each in others.items() if isinstance(each, Model)}
-    return {stack: text for stack, text in found.items() if text}
+    return {s: difference(first, each) for s, each in others.items() if isinstance(each, Model)}
 
 
 def refusals(raw: Mapping[str, Any]) -> dict[str, str]:
@@ -170,21 +169,26 @@ def listed(stacks: Iterable[str]) -> str:
 
 
 def without_it(texts: Mapping[str, str]) -> str:
-    """Return what `effects` of a removed key means: where it has none, and what it does elsewhere.
+    """Return a sentence on what the `effects` of a removed key are, and where it has none.
 
     Nothing where every stack refuses the file both ways.
     """
-    ignoring = [stack for stack, text in texts.items() if not text]
-    reading = {stack: text for stack, text in texts.items() if text}
-    said = [f"it has no effect in {listed(ignoring)}"] if ignoring else []
-    said += [f"without it, {by_stack(reading)}"] if reading else []
+    unread, read = ignoring(texts), by_stack(texts)
+    said = [f"it has no effect in {listed(unread)}"] if unread else []
+    said += [f"without it, {read}"] if read else []
     text = "; ".join(said)
     return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
+def ignoring(texts: Mapping[str, str]) -> list[str]:
+    """Return the stacks without a difference."""
+    return [stack for stack, text in texts.items() if not text]
+
+
 def by_stack(texts: Mapping[str, str]) -> str:
-    """Return one clause per difference, with the stacks that have it."""
+    """Return one clause per difference, with the stacks that have it; nothing without any."""
     stacks: dict[str, list[str]] = {}
     for stack, text in texts.items():
-        stacks.setdefault(text, []).append(stack)
+        if text:
+            stacks.setdefault(text, []).append(stack)
     return "; ".join(f"in {listed(some)} {text}" for text, some in stacks.items())

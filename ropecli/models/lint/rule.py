@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, get_type_hints
 
 from ropecli.results import Result
 
@@ -38,8 +38,7 @@ class Hit(NamedTuple):
     fix: Mapping[str, Any] = NONE  #: As in `Finding`.
 
 
-Subject = TypeVar("Subject")
-Judge = Callable[[Subject], Iterator[Hit]]
+Judge = Callable[[Any], Iterator[Hit]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,8 +51,8 @@ class Rule(Result, view="lint"):
     why: str  #: The consequences.
     cure: str
     threads: tuple[str, ...]  #: Threads about it: repository#number.
-    of: type  #: The argument of the judge.
-    judge: Judge[Any]
+    rope_types: Collection[str]  #: Of the subjects that it is for; any without one.
+    judge: Judge
 
     @property
     def fires(self) -> str:
@@ -64,6 +63,18 @@ class Rule(Result, view="lint"):
     def anchor(self) -> str:
         """Its anchor in docs/lint.md."""
         return self.id.lower()
+
+    @cached_property
+    def of(self) -> type:
+        """The kind of subject that it is for, from the annotation of its judge."""
+        kind: type = next(iter(get_type_hints(self.judge).values()))
+        return kind
+
+    def is_for(self, subject: object) -> bool:
+        """True if it can judge a subject."""
+        if not isinstance(subject, self.of):
+            return False
+        return not self.rope_types or getattr(subject, "rope_type", None) in self.rope_types
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,16 +92,19 @@ def rule(
     level: str,
     title: str,
     *,
-    of: type[Subject],
     why: str,
     cure: str,
     threads: tuple[str, ...] = (),
-) -> Callable[[Judge[Subject]], Judge[Subject]]:
-    """Enter a judge as a rule; its docstring is the documentation of what it finds."""
+    rope_types: Collection[str] = (),
+) -> Callable[[Judge], Judge]:
+    """Enter a judge as a rule for subjects of some rope types, or of any.
+
+    Its annotation gives the kind of subject, its docstring is the documentation of what it finds.
+    """
     if id in _RULES or level not in LEVELS:
         raise ValueError(f"rule {id} must have an id of its own and a level of {', '.join(LEVELS)}")
 
-    def enter(judge: Judge[Subject]) -> Judge[Subject]:
+    def enter(judge: Judge) -> Judge:
         _RULES[id] = Rule(
             id=id,
             level=level,
@@ -98,7 +112,7 @@ def rule(
             why=why,
             cure=cure,
             threads=threads,
-            of=of,
+            rope_types=rope_types,
             judge=judge,
         )
         return judge

@@ -180,7 +180,7 @@ def _apply_rules(subjects: list[object]) -> tuple[Finding, ...]:
         )
         for rule in rules().values()
         for subject in subjects
-        if isinstance(subject, rule.of)
+        if rule.is_for(subject)
         for hit in islice(rule.judge(subject), MOST_HITS)
     ]
     # R001 would only repeat an error that names the cause, unless it knows a cure of its own.

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ropecli.errors import RopecliError
+from ropecli.models.architectures import Architecture
 from ropecli.models.gguf import GgufFile, Value
 from ropecli.models.keys import ALIASES, FULL, ROTARY_KEYS, Keys
 from ropecli.models.lint.readings import effects, partings, refusals
@@ -62,19 +63,20 @@ class Part:
             settings=tuple(settings),
         )
 
-    @cached_property
-    def partings(self) -> Mapping[str, str]:
-        """Differences of stacks from Transformers in what they compute from the text model."""
-        return {} if self.name else partings(self.raw)
+    def partings(self, length: int | None) -> dict[str, str]:
+        """Return by stack how its reading of the text model differs from Transformers'."""
+        return {} if self.name else partings(self.raw, length=length)
 
     @cached_property
     def refusals(self) -> Mapping[str, str]:
         """Why stacks refuse the text model."""
         return {} if self.name else refusals(self.raw)
 
-    def effects(self, changes: Mapping[str, object]) -> dict[str, str]:
+    def effects(
+        self, changes: Mapping[str, object], *, length: int | None = None
+    ) -> dict[str, str]:
         """Return by stack what a change of the text model's keys, by dotted path, does to it."""
-        return {} if self.name else effects(self.raw, changes)
+        return {} if self.name else effects(self.raw, changes, length=length)
 
     @property
     def config(self) -> Mapping[str, Any]:
@@ -82,14 +84,16 @@ class Part:
         return self.keys.config
 
     @property
-    def known(self) -> bool:
-        """True if its model_type is in the table of architectures."""
-        return self.keys.architecture.known
+    def architecture(self) -> Architecture:
+        """The facts of its model_type."""
+        return self.keys.architecture
 
     @property
     def is_rotary(self) -> bool:
         """True if its model_type or one of its keys is one of rotary embeddings."""
-        return self.known or any(self.config.get(key) is not None for key in ROTARY_KEYS)
+        return self.architecture.known or any(
+            self.config.get(key) is not None for key in ROTARY_KEYS
+        )
 
     @property
     def has_positions(self) -> bool:
@@ -123,6 +127,12 @@ class Part:
         """The key that holds its scaling keys."""
         return next((name for name in HOLDERS if self.config.get(name)), None)
 
+    @property
+    def held(self) -> dict[str, Any]:
+        """Its scaling keys, or their objects by layer type."""
+        given = self.config.get(self.holder or "")
+        return given if isinstance(given, dict) else {}
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Entry:
@@ -155,6 +165,11 @@ class Entry:
     def written_type(self) -> object:
         """rope_type as the file has it, or else `type`."""
         return self.values.get("rope_type", self.values.get("type"))
+
+    @property
+    def type_key(self) -> str:
+        """The dotted path of its rope type."""
+        return self.key("rope_type" if "rope_type" in self.values else "type")
 
     @property
     def rope_type(self) -> str | None:
@@ -261,7 +276,7 @@ class Header:
         return whole(self.get(name))
 
     @property
-    def scaling(self) -> str | None:
+    def rope_type(self) -> str | None:
         """rope.scaling.type."""
         value = self.get("rope.scaling.type")
         return value if isinstance(value, str) else None

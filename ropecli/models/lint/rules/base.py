@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ropecli.models.keys import ALIASES
-from ropecli.models.lint.readings import FIRST, by_stack, listed
+from ropecli.models.lint.readings import FIRST, by_stack, ignoring, listed
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import HOLDERS, Entry, Part
 from ropecli.models.lint.values import number, shown, value_or_none
@@ -31,7 +31,6 @@ _MOST_PAIRS = 1024  #: Of a head that is searched; no released model has more.
     "R090",
     "warning",
     "no base in an unknown architecture",
-    of=Entry,
     why="The default of 10000 is silently used. If the model was trained with another base, "
     "nothing fails: with 500000 and head dim 128, the slowest pair rotates 47 times too fast.",
     cure="Add rope_theta with the value of the model's code.",
@@ -45,7 +44,7 @@ _MOST_PAIRS = 1024  #: Of a head that is searched; no released model has more.
 )
 def unknown_base(entry: Entry) -> Iterator[Hit]:
     """A text model without a base under any name, whose model_type is not in the table."""
-    if not entry.part.known and _no_base(entry):
+    if not entry.part.architecture.known and _no_base(entry):
         yield Hit(_base_key(entry), "The default of 10000 is used; no key confirms it.")
 
 
@@ -53,7 +52,6 @@ def unknown_base(entry: Entry) -> Iterator[Hit]:
     "R091",
     "note",
     "the base is left to the architecture",
-    of=Entry,
     why="Transformers knows the default of a model_type. Stacks that do not know it take 10000, "
     "as happened to CodeLlama's 1000000.",
     cure="Add rope_theta, so that every stack uses the same base.",
@@ -61,7 +59,7 @@ def unknown_base(entry: Entry) -> Iterator[Hit]:
 )
 def default_base(entry: Entry) -> Iterator[Hit]:
     """A text model without a base under any name, whose model_type has a default for it."""
-    architecture = entry.part.keys.architecture
+    architecture = entry.part.architecture
     if entry.settings is not None and entry.settings.refused is not None:
         return
     if architecture.known and not architecture.fixes_base and _no_base(entry):
@@ -79,12 +77,12 @@ def default_base(entry: Entry) -> Iterator[Hit]:
     "R092",
     "warning",
     "a base that is small for the context",
-    of=Entry,
     why="The slowest pair completes a turn within the context, so that distances repeat in every "
     "pair, or the base is the 10000 of models with 2,048 positions. As a rule of thumb, "
     "`Men et al. 2024` require 640000 for 32,768 positions.",
     cure="Check rope_theta and the scaling keys against the released model's.",
     threads=("ggml-org/llama.cpp#2768", "unslothai/unsloth#6197"),
+    rope_types=("default",),
 )
 def small_base(entry: Entry) -> Iterator[Hit]:
     """A context longer than the slowest wavelength, or above 32,768 with base 10000.
@@ -92,7 +90,7 @@ def small_base(entry: Entry) -> Iterator[Hit]:
     Only in unscaled layers that see the whole context.
     """
     base, dim, context = entry.base, entry.dim, _reach(entry)
-    if entry.rope_type != "default" or entry.part.name or context is None or base is None:
+    if entry.part.name or context is None or base is None:
         return
     if dim is None or dim < 4 or base <= 1:
         return
@@ -109,7 +107,6 @@ def small_base(entry: Entry) -> Iterator[Hit]:
     "R116",
     "note",
     "a context far beyond what the base holds",
-    of=Entry,
     why="At a distance where the sum of the pairs' cosines is negative, a query of random "
     "coordinates attends less to a key that resembles it than to a random one. A base holds a "
     "context without such a distance (Men et al. 2024, arXiv:2405.14591). Models are released "
@@ -117,6 +114,7 @@ def small_base(entry: Entry) -> Iterator[Hit]:
     cure="If the model was not trained with this base at this length, restore its scaling keys, or "
     "raise rope_theta: `ropecli base-bound --scan` lists bases that hold the context.",
     threads=("JIA-Lab-research/LongLoRA#181", "unslothai/unsloth#6197"),
+    rope_types=("default",),
 )
 def base_holds_less(entry: Entry) -> Iterator[Hit]:
     """A context of more than four times the positions that the base holds.
@@ -124,7 +122,7 @@ def base_holds_less(entry: Entry) -> Iterator[Hit]:
     Only in unscaled layers that see the whole context, and where R092 does not fire.
     """
     base, dim, head_dim, context = entry.base, entry.dim, entry.head_dim, _reach(entry)
-    if entry.rope_type != "default" or entry.part.name or context is None or base is None:
+    if entry.part.name or context is None or base is None:
         return
     if dim is None or head_dim is None or not 2 <= dim <= head_dim or base <= 1:
         return
@@ -162,7 +160,6 @@ def _held(table: Table, still: int, last: int) -> int | None:
     "R094",
     "warning",
     "two bases",
-    of=Entry,
     why="Of two places, Transformers uses the one among the scaling keys, and most classes of "
     "mlx-lm the one at the top; of two names, each architecture reads its own.",
     cure="Write the same base in both places, or remove one.",
@@ -170,7 +167,7 @@ def _held(table: Table, still: int, last: int) -> int | None:
 )
 def two_bases(entry: Entry) -> Iterator[Hit]:
     """Two different bases: at the top level and among the scaling keys, or under two names."""
-    if entry.part.keys.architecture.fixes_base:
+    if entry.part.architecture.fixes_base:
         return
     found = {entry.part.key(k): v for k, v in entry.part.given("rope_theta").items()}
     if entry.has("rope_theta") and not entry.nested:
@@ -179,9 +176,8 @@ def two_bases(entry: Entry) -> Iterator[Hit]:
     for key, value in found.items():
         if used is not None and number(value) != entry.base:
             message = f"It is {value!r:.30} here and {found[used]!r:.30} at {used}, which is used."
-            effects = entry.part.effects({key: found[used]})
-            reading = {stack: text for stack, text in effects.items() if text}
-            same = f" With that here too, {by_stack(reading)}." if reading else ""
+            texts = by_stack(entry.part.effects({key: found[used]}))
+            same = f" With that here too, {texts}." if texts else ""
             yield Hit(key, message + same)
 
 
@@ -189,7 +185,6 @@ def two_bases(entry: Entry) -> Iterator[Hit]:
     "R122",
     "warning",
     "a base only among the scaling keys of the older form",
-    of=Entry,
     why="In rope_scaling, Transformers 5 reads rope_theta as in rope_parameters. Code of the older "
     "form looks for it at the top, and silently takes its own default.",
     cure="Write rope_theta at the top as well.",
@@ -197,21 +192,18 @@ def two_bases(entry: Entry) -> Iterator[Hit]:
 def base_inside(entry: Entry) -> Iterator[Hit]:
     """`rope_theta` in `rope_scaling` and nowhere else, where a stack does not find it."""
     part = entry.part
-    if part.holder != "rope_scaling" or not entry.has("rope_theta") or entry.nested:
+    own = part.holder == "rope_scaling" and entry.has("rope_theta") and not entry.nested
+    if not own or part.given("rope_theta"):
         return
-    if part.given("rope_theta"):
-        return
-    effects = part.effects({part.key("rope_theta"): entry.values["rope_theta"]})
-    texts = {stack: text for stack, text in effects.items() if text}
+    texts = by_stack(part.effects({part.key("rope_theta"): entry.values["rope_theta"]}))
     if texts:
-        yield Hit(entry.key("rope_theta"), f"With the same at the top, {by_stack(texts)}.")
+        yield Hit(entry.key("rope_theta"), f"With the same at the top, {texts}.")
 
 
 @rule(
     "R095",
     "warning",
     "rope_scaling and rope_parameters",
-    of=Part,
     why="Transformers 5 uses rope_scaling, the old name, and drops all of rope_parameters, with "
     "its rope_theta. Code of one form only looks for one of them.",
     cure="Remove one of them.",
@@ -224,9 +216,9 @@ def two_holders(part: Part) -> Iterator[Hit]:
         differ = [k for k in {**new, **old} if old.get(k) != new.get(k)]
         effects = part.effects({part.key("rope_parameters"): ...})
         used = part.effects({part.key("rope_scaling"): ...})
-        dropping = listed([s for s, text in effects.items() if used.get(s) and not text] or [FIRST])
-        reading = {stack: text for stack, text in effects.items() if text}
-        other = f" Without rope_parameters, {by_stack(reading)}." if reading else ""
+        dropping = listed([s for s in ignoring(effects) if used.get(s)] or [FIRST])
+        texts = by_stack(effects)
+        other = f" Without rope_parameters, {texts}." if texts else ""
         said = f"It is used, and rope_parameters dropped, in {dropping}; the two differ in "
         yield Hit(part.key("rope_scaling"), f"{said}{', '.join(differ[:5])}.{other}")
 
@@ -235,7 +227,6 @@ def two_holders(part: Part) -> Iterator[Hit]:
     "R006",
     "note",
     "rope_parameters without the older keys",
-    of=Part,
     why="Transformers 5 writes rope_parameters. Code for the older form looks for rope_theta and "
     "rope_scaling, finds neither, and silently takes base 10000 and no scaling.",
     cure="For such code, write rope_theta and rope_scaling as well, with the same values.",
@@ -262,7 +253,7 @@ def new_form_only(part: Part) -> Iterator[Hit]:
     factors = [f"{f:.10g}" for each in kinds if (f := number(each.get("factor"))) is not None]
     lost = f"base {' and '.join(bases)}" if bases else "the base"
     lost += f" and factor {' and '.join(factors)}" if factors else ""
-    unread = [stack for stack, text in without.items() if not text]
+    unread = ignoring(without)
     by = f" So does {listed(unread)}." if unread else ""
     yield Hit(key, f"Code for the older form loses {lost}: {older[FIRST]}.{by}")
 
@@ -271,14 +262,13 @@ def new_form_only(part: Part) -> Iterator[Hit]:
     "R097",
     "warning",
     "a base that the architecture's code does not read",
-    of=Part,
     why="The code of some architectures has a base of its own, or reads it under one name only. "
     "Transformers uses that one; a stack that reads this key rotates differently.",
     cure="Remove it: only other code gives this architecture another base.",
 )
 def unread_base(part: Part) -> Iterator[Hit]:
     """A base that differs from the one in use, under a key that the model_type ignores."""
-    architecture = part.keys.architecture
+    architecture = part.architecture
     given = {part.key(name): value for name, value in part.given("rope_theta").items()}
     ignored = {part.key(name) for name in part.keys.unread_keys}
     for holder in HOLDERS:
@@ -303,7 +293,6 @@ def unread_base(part: Part) -> Iterator[Hit]:
     "R089",
     "error",
     "a base that is not above 1",
-    of=Entry,
     why="Pair i rotates by base^(-2i/d) per position: with 1 all pairs rotate alike, by a radian, "
     "and below 1 the last pairs rotate fastest.",
     cure="Write the base that the model was trained with; 10000 is the usual one.",

@@ -33,7 +33,6 @@ _EFFECT = {
     "R001",
     "error",
     "the rotation cannot be computed",
-    of=File,
     why="A value is missing, of the wrong kind or out of range, and no other rule names it. "
     "Stacks refuse such a file, or compute something unintended.",
     cure="Correct the value; the model's own repository has the one it was trained with.",
@@ -86,7 +85,6 @@ def _is_number(text: str) -> bool:
     "R002",
     "note",
     "no rotary embedding",
-    of=File,
     why="There was nothing to check: no key of the file is about a rotary embedding, and its "
     "architecture is not known to have one.",
     cure="Pass the config.json of a model with rotary embeddings, or add rope_theta to it.",
@@ -101,7 +99,6 @@ def nothing_rotary(file: File) -> Iterator[Hit]:
     "R003",
     "warning",
     "a repeated key",
-    of=File,
     why="JSON parsers silently take the last value; people read the first.",
     cure="Remove all but one.",
 )
@@ -117,7 +114,6 @@ def repeated_key(file: File) -> Iterator[Hit]:
     "R004",
     "note",
     "an unknown architecture",
-    of=File,
     why="No key of a config.json gives the layout of pairs: (i, i + d/2) or (2i, 2i+1). For models "
     "that are not in the table, the most common one is assumed. A wrong layout passes every test "
     "of norms and relative positions, and ruins the model.",
@@ -143,7 +139,6 @@ def unknown_architecture(file: File) -> Iterator[Hit]:
     "R093",
     "warning",
     "rotary tables in 16 bits",
-    of=Part,
     why="bfloat16 has no odd integers above 256, so that neighbouring positions coincide from 257 "
     "on; a table of frequencies in bfloat16 is off by 0.62 rad at position 512 and by half a turn "
     "at 4,096.",
@@ -175,7 +170,6 @@ def narrow_tables(part: Part) -> Iterator[Hit]:
     "R098",
     "warning",
     "rotary keys outside the text model",
-    of=File,
     why="The text model has an object of its own, such as text_config. Transformers reads the keys "
     "there, and takes the defaults of its code for those that it lacks.",
     cure="Move them into the object of the text model.",
@@ -189,7 +183,6 @@ def stray(file: File) -> Iterator[Hit]:
     "R099",
     "note",
     "rotary keys twice",
-    of=File,
     why="The text model has an object of its own, where Transformers reads them. Changing those at "
     "the top alone changes nothing.",
     cure="Remove those at the top.",

@@ -30,7 +30,6 @@ _SAME_BASE = 0.01  #: Relative; divisors are float32.
     "R100",
     "warning",
     "a factor without a scaling type",
-    of=Header,
     why="llama.cpp assumes linear, which divides every frequency. The converter may have dropped "
     "yarn.",
     cure="Add rope.scaling.type.",
@@ -38,7 +37,7 @@ _SAME_BASE = 0.01  #: Relative; divisors are float32.
 def no_type(header: Header) -> Iterator[Hit]:
     """A factor other than 1, under its name or its old one, and no `rope.scaling.type`."""
     factor = header.factor
-    if header.scaling is None and factor is not None and factor not in {0, 1}:
+    if header.rope_type is None and factor is not None and factor not in {0, 1}:
         name = FACTOR if header.get(FACTOR) is not None else "rope.scale_linear"
         yield Hit(
             header.key(name),
@@ -50,22 +49,21 @@ def no_type(header: Header) -> Iterator[Hit]:
     "R101",
     "warning",
     "a scaling type without a factor",
-    of=Header,
     why="llama.cpp assumes 1: nothing is scaled.",
     cure="Add rope.scaling.factor.",
+    rope_types=("linear", "yarn"),
 )
 def no_factor(header: Header) -> Iterator[Hit]:
     """Scaling type linear or yarn, and no factor, or a factor of 0."""
-    if header.scaling in {"linear", "yarn"} and not header.factor:
+    if not header.factor:
         missing = "without it" if header.factor is None else "with 0, which counts as 1"
-        yield Hit(header.key(FACTOR), f"Type {header.scaling} has no effect {missing}.")
+        yield Hit(header.key(FACTOR), f"Type {header.rope_type} has no effect {missing}.")
 
 
 @rule(
     "R102",
     "warning",
     "no freq_base",
-    of=Header,
     why="llama.cpp uses 10000 for every architecture; converters have dropped CodeLlama's 1000000 "
     "this way.",
     cure="Convert again, or pass the model's base to llama.cpp with --rope-freq-base.",
@@ -95,7 +93,6 @@ def _converted(header: Header) -> list[Mapping[str, Any]]:
     "R123",
     "warning",
     "no dimension_count",
-    of=Header,
     why="In these architectures a part of each head rotates, and the converter always writes its "
     "size. Without it llama.cpp rotates the whole head.",
     cure="Convert again, or write rope.dimension_count: head dim times the share.",
@@ -113,7 +110,6 @@ def no_count(header: Header) -> Iterator[Hit]:
     "R105",
     "warning",
     "an original length above the context",
-    of=Header,
     why="There is nothing to scale: one of the two lengths is wrong.",
     cure="Write the length before scaling as rope.scaling.original_context_length.",
     threads=("NVIDIA/Megatron-LM#1418",),
@@ -132,7 +128,6 @@ def original_beyond(header: Header) -> Iterator[Hit]:
     "R106",
     "note",
     "attn_factor multiplies the attention factor",
-    of=Header,
     why="In llama.cpp, rope.scaling.attn_factor multiplies the value that follows from yarn's "
     "factor; attention_factor in a config.json replaces it. A converter that copies the number "
     "changes the model.",
@@ -165,15 +160,15 @@ def _rotary(header: Header) -> Rotary | None:
     "R108",
     "warning",
     "yarn without an original length",
-    of=Header,
     why="llama.cpp uses context_length instead, which is the stretched length: the ramp covers "
     "other pairs.",
     cure="Add rope.scaling.original_context_length.",
     threads=("ggml-org/llama.cpp#7118",),
+    rope_types=("yarn",),
 )
 def no_original(header: Header) -> Iterator[Hit]:
     """Scaling type yarn and no `rope.scaling.original_context_length`."""
-    if header.scaling == "yarn" and header.original is None and header.context is not None:
+    if header.original is None and header.context is not None:
         yield Hit(header.key(ORIGINAL), f"llama.cpp uses context_length, {shown(header.context)}.")
 
 
@@ -181,16 +176,16 @@ def no_original(header: Header) -> Iterator[Hit]:
     "R109",
     "warning",
     "a GGUF's context beyond the reach of its factor",
-    of=Header,
     why="Positions beyond factor times the original length have angles that the model was not "
     "trained on.",
     cure="Convert again from a config.json with correct lengths, or run with a smaller context.",
     threads=("huggingface/transformers#38224",),
+    rope_types=("yarn",),
 )
 def beyond(header: Header) -> Iterator[Hit]:
     """yarn whose `context_length` is above factor times the original length."""
     factor, original, context = header.factor, header.original, header.context
-    if header.scaling != "yarn" or not factor or original is None or context is None:
+    if not factor or original is None or context is None:
         return
     if context > 1.01 * factor * original:
         yield Hit(
@@ -204,7 +199,6 @@ def beyond(header: Header) -> Iterator[Hit]:
     "R103",
     "warning",
     "an architecture with an unknown layout",
-    of=Header,
     why="No key of a GGUF gives the layout: stacks switch on general.architecture, and a wrong "
     "case gives fluent nonsense. Plamo was wrong for more than a year, and one wrong insertion "
     "raised the perplexity of 39 architectures, from 4.26 to 252.8.",
@@ -225,7 +219,6 @@ def unknown_layout(header: Header) -> Iterator[Hit]:
     "R104",
     "error",
     "dimension_count is not the head dim",
-    of=Header,
     why="llama.cpp refuses the file: in these architectures the whole head is rotated.",
     cure="Set rope.dimension_count to attention.key_length, or embedding_length over "
     "attention.head_count.",
@@ -247,7 +240,6 @@ def other_size(header: Header) -> Iterator[Hit]:
     "R107",
     "warning",
     "dimension_sections that do not add up",
-    of=Header,
     why="ggml repeats the sections where they end, and cuts them behind the last pair, so that "
     "slow pairs rotate with other axes than the model's.",
     cure="Make the sections add up to half of rope.dimension_count: they count pairs.",
@@ -267,7 +259,6 @@ def sections_sum(header: Header) -> Iterator[Hit]:
     "R111",
     "note",
     "the old name of a linear factor",
-    of=Header,
     why="rope.scale_linear was replaced by rope.scaling.type and rope.scaling.factor. llama.cpp "
     "still reads it where there is no such factor; other readers need not know it.",
     cure="Convert again.",
@@ -283,7 +274,6 @@ def old_factor(header: Header) -> Iterator[Hit]:
     "R115",
     "warning",
     "a freq_base that is small for the context",
-    of=Header,
     why="The slowest pair completes a turn within the context, so that distances repeat in every "
     "pair.",
     cure="Check rope.freq_base against the model's config.json.",
@@ -311,7 +301,6 @@ def small_base(header: Header) -> Iterator[Hit]:
     "R110",
     "warning",
     "a Llama 3.1 without its scaling",
-    of=Header,
     why="In a GGUF, Llama 3.1's scaling is a tensor, rope_freqs.weight. Files that were converted "
     "before it existed lack it, and their output degrades after some thousand positions.",
     cure="Convert again.",
@@ -333,7 +322,6 @@ def no_divisors(header: Header) -> Iterator[Hit]:
     "R124",
     "warning",
     "a Gemma 3 without its scaling",
-    of=Header,
     why="Gemma 3 of 4B, 12B and 27B has a linear factor of 8 in its full-attention blocks. Without "
     "it they rotate 8 times too fast.",
     cure="Convert again, from a config.json with its rope_scaling.",
@@ -351,7 +339,6 @@ def no_linear(header: Header) -> Iterator[Hit]:
     "R125",
     "warning",
     "divisors below 1",
-    of=Header,
     why="rope_freqs divides frequencies. Below 1 pairs rotate faster than without it, beyond the "
     "angles of training: the tensor holds reciprocals.",
     cure="Convert again: the tensor holds divisors, 8 for a pair that is slowed 8 times.",
@@ -370,7 +357,6 @@ def reciprocal(header: Header) -> Iterator[Hit]:
     "R126",
     "warning",
     "divisors of another base",
-    of=Header,
     why="Which pairs Llama 3's scaling slows follows from the base. Divisors of one base with the "
     "frequencies of another slow other pairs than the model's.",
     cure="Write the base that the divisors are of as rope.freq_base.",
@@ -419,7 +405,6 @@ def _base_of(divisors: list[float], dim: int) -> float | None:
     "R127",
     "warning",
     "longrope without its attention factor",
-    of=Header,
     why="llama.cpp computes no attention factor for LongRoPE: it is rope.scaling.attn_factor, "
     "which the converter writes for Phi-3, and 1 without it.",
     cure="Convert again, or write sqrt(1 + ln s / ln original), where s is the context over the "
@@ -444,7 +429,6 @@ def no_attention_factor(header: Header) -> Iterator[Hit]:
     "R128",
     "warning",
     "rope_factors_short above rope_factors_long",
-    of=Header,
     why="llama.cpp takes the long list for a context above the original length. Exchanged, short "
     "contexts are computed with the factors of long ones.",
     cure="Exchange the two tensors.",
@@ -465,7 +449,6 @@ def exchanged(header: Header) -> Iterator[Hit]:
     "R112",
     "warning",
     "divisors in 16 bits",
-    of=Header,
     why="rope_freqs and rope_factors divide frequencies. In bfloat16 they are off by up to 0.2 %, "
     "in float16 by 0.02 %, and so is every angle. ggml takes them as F32 only: llama.cpp aborts.",
     cure="Write these tensors as F32, as converters do.",
@@ -484,16 +467,16 @@ def narrow_divisors(header: Header) -> Iterator[Hit]:
     "R113",
     "warning",
     "longrope without its tensors",
-    of=Header,
     why="In a GGUF, LongRoPE's lists are tensors. llama.cpp takes the long one for a context above "
     "the original length, else the short one; where that is missing, no frequency is scaled.",
     cure="Convert again, from a config.json with both lists.",
     threads=("ggml-org/llama.cpp#8995",),
+    rope_types=("longrope",),
 )
 def no_lists(header: Header) -> Iterator[Hit]:
     """Scaling type longrope and neither `rope_factors_long.weight` nor the short one."""
     missing = [name for name in _LISTS if name not in header.file.tensors]
-    if header.scaling == "longrope" and missing:
+    if missing:
         yield Hit(header.key("rope.scaling.type"), f"The file has no {' and no '.join(missing)}.")
 
 
@@ -501,17 +484,17 @@ def no_lists(header: Header) -> Iterator[Hit]:
     "R114",
     "warning",
     "DeepSeek without yarn_log_multiplier",
-    of=Header,
     why="It stands for mscale_all_dim. Without it llama.cpp multiplies cos and sin by "
     "0.1 ln factor + 1, where DeepSeek-V2 and V3 have 1, and the score by its square, as in V3; "
     "V2 has 1.5896 instead of 1.8739.",
     cure="Convert again, with rope.scaling.yarn_log_multiplier as 0.1 times mscale_all_dim.",
     threads=("ggml-org/llama.cpp#17945", "ggml-org/llama.cpp#18006"),
+    rope_types=("yarn",),
 )
 def no_log_multiplier(header: Header) -> Iterator[Hit]:
     """Architecture deepseek2 with yarn, and no `rope.scaling.yarn_log_multiplier`."""
     name = "rope.scaling.yarn_log_multiplier"
-    if header.architecture == "deepseek2" and header.scaling == "yarn" and header.get(name) is None:
+    if header.architecture == "deepseek2" and header.get(name) is None:
         rope = _rotary(header)
         if rope is not None:
             yield Hit(

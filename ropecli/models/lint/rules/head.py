@@ -21,7 +21,6 @@ NAMES = ("mrope_section", "xdrope_section")
     "R080",
     "error",
     "an odd number of rotated coordinates",
-    of=Entry,
     why="Coordinates rotate in pairs, and one is left over; Transformers refuses the file.",
     cure="Make head_dim even, or rotate only a part of it.",
 )
@@ -39,7 +38,6 @@ def odd(entry: Entry) -> Iterator[Hit]:
     "R081",
     "note",
     "an odd share of the head",
-    of=Entry,
     why="Transformers rounds it up to whole pairs, but keeps the odd number in the exponents; "
     "llama.cpp refuses an odd rope.dimension_count.",
     cure="Choose a share that gives an even number.",
@@ -60,7 +58,6 @@ def odd_share(entry: Entry) -> Iterator[Hit]:
     "R082",
     "error",
     "a share of the head out of range",
-    of=Entry,
     why="vLLM refuses it; Transformers rotates more coordinates than there are and fails, or none.",
     cure="Write a share above 0 and up to 1.",
 )
@@ -79,7 +76,6 @@ def share_range(entry: Entry) -> Iterator[Hit]:
     "R083",
     "warning",
     "hidden_size is not a multiple of num_attention_heads",
-    of=Part,
     why="Without head_dim, the head dim is hidden_size over num_attention_heads, rounded down; the "
     "rotation then has another size than the weights.",
     cure="Add head_dim.",
@@ -89,11 +85,7 @@ def uneven(part: Part) -> Iterator[Hit]:
     width, heads = part.integer("hidden_size"), part.integer("num_attention_heads")
     if part.given("head_dim") or part.config.get("qk_rope_head_dim") or not width or not heads:
         return
-    if (
-        part.given("hidden_size")
-        and width % heads
-        and "head_dim" not in part.keys.architecture.defaults
-    ):
+    if part.given("hidden_size") and width % heads and "head_dim" not in part.architecture.defaults:
         yield Hit(
             part.key("hidden_size"), f"{shown(width)} / {shown(heads)} is {shown(width / heads)}."
         )
@@ -103,7 +95,6 @@ def uneven(part: Part) -> Iterator[Hit]:
     "R084",
     "warning",
     "two shares of the head",
-    of=Entry,
     why="Stacks read different keys, and rotate different coordinates at different frequencies. A "
     "port with the wrong one in its exponents agreed with its model in 60 % of its answers, and in "
     "92.5 % once fixed.",
@@ -147,7 +138,6 @@ def two_shares(entry: Entry) -> Iterator[Hit]:
     "R085",
     "warning",
     "a share of the head that the architecture does not read",
-    of=Entry,
     why="In Transformers the code of many architectures rotates the whole head, whatever the value "
     "of partial_rotary_factor, unless a rope type that scales reads it; vLLM reads it for every "
     "model of its own code.",
@@ -160,7 +150,7 @@ def unread_share(entry: Entry) -> Iterator[Hit]:
     share = None if found is None else number(found[1])
     if found is None or share is None or not 0 < share < 1 or not _share_is_ignored(entry):
         return
-    name = entry.part.keys.architecture.model_type
+    name = entry.part.architecture.model_type
     message = f"The code of {name} rotates all {entry.head_dim} coordinates, not {shown(share)} of "
     said = without_it(entry.part.effects({found[0]: ...}))
     yield Hit(found[0], f"{said} {message}them.".strip())
@@ -170,7 +160,6 @@ def unread_share(entry: Entry) -> Iterator[Hit]:
     "R086",
     "warning",
     "a rotary dim that the architecture does not read",
-    of=Entry,
     why="The code of most architectures has no rotary_dim: it rotates the whole head, or the share "
     "of partial_rotary_factor. Code that reads the key rotates other coordinates, at other "
     "frequencies.",
@@ -179,13 +168,13 @@ def unread_share(entry: Entry) -> Iterator[Hit]:
 )
 def unread_rotary_dim(entry: Entry) -> Iterator[Hit]:
     """A `rotary_dim` that is not read, and is not the number of coordinates that rotate."""
-    of_its_own = entry.part.keys.architecture.facts.get("ignores", ())  # MiniMax-M3 has such a key
+    of_its_own = entry.part.architecture.facts.get("ignores", ())  # MiniMax-M3 has such a key
     for name, value in entry.part.given("rotary_dim").items():
         ignored = name in entry.part.keys.unread_keys and name not in of_its_own
         if ignored and entry.dim not in (None, value):
             yield Hit(
                 entry.part.key(name),
-                f"The code of {entry.part.keys.architecture.model_type} does not read it, and "
+                f"The code of {entry.part.architecture.model_type} does not read it, and "
                 f"rotates {entry.dim} coordinates, not {value!r:.20}.",
             )
 
@@ -194,7 +183,6 @@ def unread_rotary_dim(entry: Entry) -> Iterator[Hit]:
     "R087",
     "note",
     "the share of the head is left to the architecture",
-    of=Entry,
     why="The code of a model_type knows its own share. Code that does not know it refuses the "
     "file, or rotates the whole head.",
     cure="Add partial_rotary_factor, so that every stack rotates the same coordinates.",
@@ -202,7 +190,7 @@ def unread_rotary_dim(entry: Entry) -> Iterator[Hit]:
 )
 def default_share(entry: Entry) -> Iterator[Hit]:
     """No key of the share, in an architecture whose default is a part of the head."""
-    share = number(entry.part.keys.architecture.defaults.get(SHARE))
+    share = number(entry.part.architecture.defaults.get(SHARE))
     if share is None or share == 1 or _share(entry) is not None or entry.part.given("rotary_dim"):
         return
     if entry.part.name or entry.nested or entry.settings is None or _share_is_ignored(entry):
@@ -211,14 +199,14 @@ def default_share(entry: Entry) -> Iterator[Hit]:
     off = f" Without it, {whole_head}." if whole_head else ""
     yield Hit(
         entry.part.key(SHARE),
-        f"The default of model_type {entry.part.keys.architecture.model_type} is used: "
+        f"The default of model_type {entry.part.architecture.model_type} is used: "
         f"{shown(share)}.{off}",
     )
 
 
 def _share_is_ignored(entry: Entry) -> bool:
     """True if the architecture's code is known not to read a share."""
-    if entry.settings is None or not entry.part.known:
+    if entry.settings is None or not entry.part.architecture.known:
         return False
     return not {SHARE, "rotary_dim"} & set(entry.settings.geometry)
 
@@ -236,7 +224,6 @@ def _share(entry: Entry) -> tuple[str, Any] | None:
     "R070",
     "error",
     "M-RoPE sections that do not add up",
-    of=Entry,
     why="Each pair belongs to one axis. vLLM refuses other sums; Transformers fails, or silently "
     "gives the remaining pairs to time.",
     cure="Make the sections add up to half the rotary dim.",
@@ -257,7 +244,6 @@ def sections_sum(entry: Entry) -> Iterator[Hit]:
     "R071",
     "warning",
     "interleaved M-RoPE sections that do not fit",
-    of=Entry,
     why="Axes alternate: axis a has pairs a, a + 3, a + 6, ... A section that needs pairs beyond "
     "the last is cut, and time gets more than its share.",
     cure="Make height and width smaller, and time larger.",
@@ -275,7 +261,6 @@ def sections_cut(entry: Entry) -> Iterator[Hit]:
     "R072",
     "warning",
     "M-RoPE sections in two places",
-    of=Entry,
     why="Stacks look in different places, so that text is the same everywhere and images are not.",
     cure="Remove one of them.",
     threads=("kekzl/imp#1174",),
@@ -295,7 +280,6 @@ def two_sections(entry: Entry) -> Iterator[Hit]:
     "R073",
     "note",
     "pairs that ggml does not rotate in text",
-    of=Entry,
     why="With interleaved sections, Transformers and vLLM give the remaining pairs to time, ggml "
     "to a fourth axis that is 0: in Qwen3-VL, pairs 61 and 62.",
     cure="No key of this file changes it; the effect is small, and only in llama.cpp.",

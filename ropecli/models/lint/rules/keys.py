@@ -68,7 +68,6 @@ _FILLED_IN = ("rope_theta", "rope_type", "type", "original_max_position_embeddin
     "R009",
     "error",
     "a misspelt key",
-    of=Part,
     why="It has no effect, and the default is silently used: with rope_teta: 500000, a model of "
     "head dim 128 rotates its slowest pair 47 times too fast.",
     cure="Correct the name.",
@@ -89,7 +88,6 @@ def misspelt_at_the_top(part: Part) -> Iterator[Hit]:
     "R010",
     "error",
     "a misspelt scaling key",
-    of=Entry,
     why="It has no effect: the default is used, or the file is refused. With beta_fst: 64, YaRN "
     "uses 32.",
     cure="Correct the name.",
@@ -120,12 +118,11 @@ def _rightly_named(part: Part, key: str, right: str, value: object) -> Iterator[
     if any(part.effects({key: ...}).values()):
         return
     effects = part.effects({key: ..., right: value})
-    texts = {stack: text for stack, text in effects.items() if text}
-    name = right.rpartition(".")[2]
+    texts, name = by_stack(effects), right.rpartition(".")[2]
     refused = not effects and not part.name and name not in TOP
     if not texts and not refused and name != "max_position_embeddings":
         return
-    renamed = f" Under that name, {by_stack(texts)}." if texts else ""
+    renamed = f" Under that name, {texts}." if texts else ""
     yield Hit(
         key,
         f"No stack reads it; {name} is missing.{renamed}",
@@ -138,7 +135,6 @@ def _rightly_named(part: Part, key: str, right: str, value: object) -> Iterator[
     "R011",
     "warning",
     "a scaling key that no stack reads",
-    of=Entry,
     why="It has no effect, and most stacks are silent about it.",
     cure="Remove it, or find the intended name.",
     threads=("huggingface/transformers#48594",),
@@ -157,7 +153,6 @@ def unread(entry: Entry) -> Iterator[Hit]:
     "R012",
     "error",
     "attn_factor is not a key of config.json",
-    of=Entry,
     why="YaRN's authors multiply their own factor by attn_factor. Stacks ignore it; the key of "
     "Transformers is attention_factor, which replaces the factor. In DeepSeek-R1-0528-Qwen3-8B, "
     "0.8782 was meant to give 1, and 1.1386 is used: 14 % on cos and sin, 30 % on scores.",
@@ -191,16 +186,16 @@ def attn_factor(entry: Entry) -> Iterator[Hit]:
     "R013",
     "warning",
     "scaling keys under a type that does not scale",
-    of=Entry,
     why="Without a rope_type, or with default, nothing is scaled: the model runs past its trained "
     "length with unscaled frequencies.",
     cure="Set the intended rope_type, or remove the scaling keys.",
     threads=("unslothai/unsloth#6197",),
+    rope_types=("default",),
 )
 def scaling_without_effect(entry: Entry) -> Iterator[Hit]:
     """Scaling keys, such as a factor other than 1, with rope_type default or without one."""
     names = [name for name in _SCALE if entry.has(name) and entry.values[name] != 1]
-    if entry.rope_type == "default" and names:
+    if names:
         why = "No rope_type is set" if entry.written_type is None else "The rope_type is default"
         yield Hit(entry.key(names[0]), f"{why}, so nothing reads {', '.join(names)}.")
 
@@ -209,7 +204,6 @@ def scaling_without_effect(entry: Entry) -> Iterator[Hit]:
     "R014",
     "note",
     "keys of another rope type",
-    of=Entry,
     why="A rope type reads its own keys; those of another type have no effect.",
     cure="Remove them, or set the rope_type that they belong to.",
 )
@@ -236,7 +230,6 @@ def _is_read(name: str) -> bool:
     "R015",
     "error",
     "type and rope_type differ",
-    of=Entry,
     why="Transformers takes rope_type and silently ignores type, most classes of mlx-lm take type, "
     "and vLLM refuses the file.",
     cure="Remove type, the old name of rope_type.",
@@ -256,7 +249,6 @@ def two_types(entry: Entry) -> Iterator[Hit]:
     "R016",
     "note",
     "a rope type that only some stacks know",
-    of=Entry,
     why="Stacks know different names, and refuse the others.",
     cure="Use the name that all stacks know, if there is one.",
 )
@@ -266,34 +258,30 @@ def local_name(entry: Entry) -> Iterator[Hit]:
     if not isinstance(written, str) or entry.rope_type is None or written in TRANSFORMERS:
         return
     said = _LOCAL.get(written, "a type that Transformers does not have")
-    place = "rope_type" if "rope_type" in entry.values else "type"
     refused = entry.part.refusals
     by = f" The file is refused by {listed(refused)}." if refused else ""
-    yield Hit(entry.key(place), f"{written!r} is {said}.{by}")
+    yield Hit(entry.type_key, f"{written!r} is {said}.{by}")
 
 
 @rule(
     "R017",
     "error",
     "an unknown rope type",
-    of=Entry,
     why="Transformers fails with a KeyError, or warns and fails later.",
     cure=f"The types are {', '.join(ROPE_TYPES)}.",
 )
 def unknown_type(entry: Entry) -> Iterator[Hit]:
     """A rope_type that no stack knows."""
     if entry.rope_type is None and entry.written_type is not None:
-        place = "rope_type" if "rope_type" in entry.values else "type"
         meaning = meant(entry.written_type, ROPE_TYPES) or "."
         said = f"{entry.written_type!r:.60} is not a rope type{meaning} No stack knows it."
-        yield Hit(entry.key(place), said)
+        yield Hit(entry.type_key, said)
 
 
 @rule(
     "R018",
     "error",
     "a scaling key is missing",
-    of=Entry,
     why="Transformers refuses the file with a KeyError.",
     cure="Add it, with the value of the released model.",
 )
@@ -317,7 +305,6 @@ def missing(entry: Entry) -> Iterator[Hit]:
     "R019",
     "warning",
     "null among the scaling keys",
-    of=Entry,
     why="Transformers fills in a missing key, but keeps a null: it refuses a null rope_theta, "
     "rope_type or original length, and a null truncate counts as false.",
     cure="Set a value, or remove the key.",
@@ -356,7 +343,6 @@ _FOREIGN = {
     "R007",
     "warning",
     "a key of another format or place",
-    of=Part,
     why="GGUF files have rope_freq_base, Meta's params.json has theta, use_scaled_rope and "
     "rope_scaling_factor, and scaling keys belong into rope_scaling. A config.json with them gets "
     "the default base, or no scaling.",
@@ -365,8 +351,7 @@ _FOREIGN = {
 )
 def foreign(part: Part) -> Iterator[Hit]:
     """A key that has no effect, where the one that it stands for is missing."""
-    held = part.config.get(part.holder or "")
-    held = held if isinstance(held, dict) else {}
+    held = part.held
     scales = any(name in held for name in ("rope_type", "type"))
     missing = {"rope_theta": not part.given("rope_theta") and "rope_theta" not in held}
     missing["rope_scaling"] = not scales and not any(isinstance(v, dict) for v in held.values())

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from ropecli.models.entries import unread_objects
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import Entry, Part
 from ropecli.models.lint.values import shown, value_or_none, whole
+from ropecli.models.refusals import failure
 from ropecli.names import meant
 
 SLIDING = "sliding"
@@ -28,7 +28,6 @@ _LAYER_TYPES = (
     "R060",
     "note",
     "scaling that does not apply to sliding layers",
-    of=Entry,
     why="Where sliding layers have their own base, as in Gemma 3, Transformers scales only the "
     "other layers. Stacks that scale both answer short prompts well and fail on long ones: rank "
     "correlation 0.96 at 195 tokens, 0.53 at 2,916.",
@@ -43,7 +42,7 @@ _LAYER_TYPES = (
 def flat_scaling(entry: Entry) -> Iterator[Hit]:
     """A factor for all layers, in a file with `rope_local_base_freq`."""
     factor = entry.number("factor")
-    usual = entry.part.keys.architecture.defaults.get("rope_parameters", {})
+    usual = entry.part.architecture.defaults.get("rope_parameters", {})
     apart = entry.part.config.get("rope_local_base_freq") or "sliding_attention" in usual
     if entry.nested or not apart or factor is None or factor <= 1:
         return
@@ -68,7 +67,6 @@ def flat_scaling(entry: Entry) -> Iterator[Hit]:
     "R061",
     "warning",
     "scaled sliding layers",
-    of=Entry,
     why="A layer with a sliding window sees no distance beyond it, so there is nothing to scale "
     "for: scaling only changes the distances that it was trained on.",
     cure="Use rope_type default for sliding_attention.",
@@ -90,7 +88,6 @@ def scaled_sliding(entry: Entry) -> Iterator[Hit]:
     "R065",
     "warning",
     "scaling keys for a layer type that no layer has",
-    of=Part,
     why="Transformers looks up the names in layer_types: keys under another name are not used. "
     "Without any known name, the whole dictionary counts as one without a rope_type.",
     cure="Use the names of layer_types.",
@@ -100,18 +97,45 @@ def other_layer_type(part: Part) -> Iterator[Hit]:
     types = part.config.get("layer_types")
     if not isinstance(types, list) or part.holder is None:
         return
-    usual = part.keys.architecture.defaults.get("rope_parameters", {})
-    for name, value in _held(part).items():
+    usual = part.architecture.defaults.get("rope_parameters", {})
+    for name, value in part.held.items():
         if isinstance(value, dict) and name not in types and name not in usual:
             has = ", ".join(sorted({str(each)[:30] for each in types})[:5])
             yield Hit(part.key(f"{part.holder}.{name}"), f"The layers are of type {has}.")
 
 
 @rule(
+    "R069",
+    "error",
+    "scaling keys by layer type in a model that has one object for all layers",
+    why="The class of the model in Transformers looks for rope_theta and rope_type next to the "
+    "objects of layer types, and not in them: it computes plain RoPE with its default base, or "
+    "fails with a KeyError.",
+    cure="Write one object without layer types: rope_parameters: {rope_type, rope_theta, ...}.",
+)
+def unread_by_layer_type(part: Part) -> Iterator[Hit]:
+    """Objects by layer type in `rope_parameters`, where the code of `model_type` reads none."""
+    objects = value_or_none(lambda: unread_objects(part.keys))
+    if not objects or part.holder is None:
+        return
+    kind = part.architecture.model_type
+    if value_or_none(lambda: failure(part.keys)):
+        what = f"Transformers fails on it: model_type {kind} has one object for all its layers."
+    else:
+        read = next((s for s in part.settings if s.rope_type is not None), None)
+        base = None if read is None else read.scaling.get("rope_theta")
+        what = f"Transformers reads none of it in model_type {kind}"
+        if read is not None and base is not None:
+            what += f"; it rotates by {read.rope_type}, base {base:,.10g}"
+        what += "."
+    for name in objects:
+        yield Hit(part.key(f"{part.holder}.{name}"), what)
+
+
+@rule(
     "R068",
     "error",
     "an unknown layer type",
-    of=Part,
     why="Transformers refuses the file. A stack that only compares the name with the one that it "
     "looks for takes the layer for another type: without its window, or with another base.",
     cure="Correct the name.",
@@ -119,7 +143,7 @@ def other_layer_type(part: Part) -> Iterator[Hit]:
 def unknown_layer_type(part: Part) -> Iterator[Hit]:
     """A name in `layer_types` that Transformers does not know."""
     types = part.config.get("layer_types")
-    if not isinstance(types, list) or not part.keys.architecture.in_transformers:
+    if not isinstance(types, list) or not part.architecture.in_transformers:
         return
     for i, name in enumerate(types):
         if isinstance(name, str) and name not in _LAYER_TYPES:
@@ -133,19 +157,17 @@ def unknown_layer_type(part: Part) -> Iterator[Hit]:
     "R066",
     "warning",
     "scaling keys outside the layer types",
-    of=Part,
     why="Where scaling keys are nested by layer type, Transformers reads the nested ones; a key "
     "outside applies to no layer.",
     cure="Write it under each layer type that it is for.",
 )
 def outside(part: Part) -> Iterator[Hit]:
     """A plain value next to nested scaling keys, other than `truncate`."""
-    held = _held(part)
-    if not any(isinstance(value, dict) for value in held.values()):
+    if not any(isinstance(value, dict) for value in part.held.values()):
         return
     if value_or_none(lambda: unread_objects(part.keys)):
         return  # its class reads the values outside, and none of the others
-    for name, value in held.items():
+    for name, value in part.held.items():
         if not isinstance(value, dict | None) and name not in _OUTSIDE:
             yield Hit(part.key(f"{part.holder}.{name}"), "It applies to no layer type.")
 
@@ -154,7 +176,6 @@ def outside(part: Part) -> Iterator[Hit]:
     "R067",
     "note",
     "null for a layer type",
-    of=Part,
     why="The newest Transformers takes null as no position in models that have such layers, and as "
     "a default in others; older versions and other stacks fail.",
     cure="Check that the stack you run supports it.",
@@ -162,7 +183,7 @@ def outside(part: Part) -> Iterator[Hit]:
 def without_position(part: Part) -> Iterator[Hit]:
     """null as the scaling keys of a layer type."""
     types = part.config.get("layer_types")
-    for name, value in _held(part).items():
+    for name, value in part.held.items():
         nested = isinstance(types, list) and name in types
         if value is None and nested:
             yield Hit(
@@ -171,16 +192,10 @@ def without_position(part: Part) -> Iterator[Hit]:
             )
 
 
-def _held(part: Part) -> dict[str, Any]:
-    given = part.config.get(part.holder or "")
-    return given if isinstance(given, dict) else {}
-
-
 @rule(
     "R062",
     "warning",
     "no_rope_layers with mostly zeros",
-    of=Part,
     why="Despite the name, 1 means that a layer HAS a rotary embedding, and 0 that it has none. "
     "With the two swapped, most layers lose their positions.",
     cure="Write 1 for each layer that rotates; released models have 0 in every fourth.",
@@ -199,7 +214,6 @@ def reversed_nope(part: Part) -> Iterator[Hit]:
     "R063",
     "warning",
     "no_rope_layers and no_rope_layer_interval differ",
-    of=Part,
     why="Transformers uses the list and ignores the interval; a stack that knows only the interval "
     "skips other layers.",
     cure="Correct the wrong one: with interval n, layers n, 2n, ... have no position.",
@@ -222,7 +236,6 @@ def other_interval(part: Part) -> Iterator[Hit]:
     "R064",
     "warning",
     "a list of layers of the wrong length",
-    of=Part,
     why="Transformers refuses layer_types of another length, and a no_rope_layers that is too "
     "short; of a longer one, the last entries have no effect.",
     cure="Write one entry for each of num_hidden_layers.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ropecli.models.lint.readings import by_stack, listed
+from ropecli.models.lint.readings import by_stack, ignoring, listed
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import BY_ORIGINAL, ORIGINAL, Entry
 from ropecli.models.lint.values import shown, whole
@@ -21,7 +21,6 @@ _SLACK = 1.01  #: Released files round: 131,072 / 32,000 = 4.096 at factor 4.
     "R021",
     "warning",
     "a context beyond the reach of the factor",
-    of=Entry,
     why="Stacks do not compare the factor with the lengths. Positions beyond factor times "
     "original_max_position_embeddings have angles that the model was not trained on.",
     cure="Raise the factor to max_position_embeddings / original_max_position_embeddings, or lower "
@@ -31,6 +30,7 @@ _SLACK = 1.01  #: Released files round: 131,072 / 32,000 = 4.096 at factor 4.
         "huggingface/transformers#40320",
         "NVIDIA/Megatron-LM#1418",
     ),
+    rope_types=("linear", "yarn", "llama3"),
 )
 def beyond(entry: Entry) -> Iterator[Hit]:
     """A max_position_embeddings above factor times the original length.
@@ -39,12 +39,11 @@ def beyond(entry: Entry) -> Iterator[Hit]:
     twice.
     """
     factor, original, context = entry.number("factor"), _original(entry), entry.part.context
-    slack = _BEYOND.get(entry.rope_type or "")
-    if slack is None or factor is None or original is None or context is None:
+    if factor is None or original is None or context is None:
         return
     if entry.rope_type == "llama3" and any(s.rope_type is None for s in entry.part.settings):
         return
-    if factor >= 1 and context > slack * factor * original:
+    if factor >= 1 and context > _BEYOND[entry.rope_type or ""] * factor * original:
         yield Hit(
             entry.key("factor"),
             f"The factor is {shown(factor)} but {shown(context)} / {shown(original)} is "
@@ -57,22 +56,17 @@ def beyond(entry: Entry) -> Iterator[Hit]:
     "R022",
     "note",
     "a context short of the reach of the factor",
-    of=Entry,
     why="Frequencies are slowed for a length that max_position_embeddings does not allow, at the "
     "expense of short texts. A stack that takes its limit from max_position_embeddings ends there.",
     cure="Write max_position_embeddings as factor times original_max_position_embeddings, or a "
     "smaller factor.",
     threads=("huggingface/transformers#38224", "NVIDIA/Megatron-LM#1418"),
+    rope_types=("linear", "yarn"),
 )
 def short_of(entry: Entry) -> Iterator[Hit]:
     """Linear or YaRN whose max_position_embeddings is below factor times the original length."""
     factor, original, context = entry.number("factor"), _original(entry), entry.part.context
-    if (
-        entry.rope_type not in ("linear", "yarn")
-        or factor is None
-        or original is None
-        or context is None
-    ):
+    if factor is None or original is None or context is None:
         return
     if ORIGINAL not in {**entry.part.config, **entry.values} or original > context:
         return
@@ -95,25 +89,25 @@ def _original(entry: Entry) -> int | None:
     "R023",
     "warning",
     "no original length",
-    of=Entry,
     why="Most stacks use max_position_embeddings instead, some the default of the class. If "
     "that is the stretched length already, YaRN's ramp covers other pairs, llama3 does not slow "
     "the pairs that it should, and LongRoPE never leaves its short list.",
     cure="Add original_max_position_embeddings: the length before scaling.",
     threads=("huggingface/transformers#38224", "NVIDIA/Megatron-LM#1418"),
+    rope_types=BY_ORIGINAL,
 )
 def no_original(entry: Entry) -> Iterator[Hit]:
     """yarn, longrope or llama3 without original_max_position_embeddings."""
-    if entry.rope_type not in BY_ORIGINAL or entry.original is not None or not entry.values:
+    if entry.original is not None or not entry.values:
         return
     context, factor = entry.part.context, entry.number("factor")
     refused = entry.part.refusals
     used = context if entry.settings is None else entry.settings.original_context_length
     texts = {} if used is None else entry.effects(**{ORIGINAL: used})
-    same = [stack for stack, text in texts.items() if not text and stack not in refused]
+    same = [stack for stack in ignoring(texts) if stack not in refused]
     said = []
     if same:
-        default = f"the default of model_type {entry.part.keys.architecture.model_type}"
+        default = f"the default of model_type {entry.part.architecture.model_type}"
         what = "max_position_embeddings" if used == context else default
         said.append(
             f"{listed(same)} {'take' if same[1:] else 'takes'} {what}, {shown(used or 0)}, instead."
@@ -141,16 +135,15 @@ def _describe_error(entry: Entry, context: int, factor: float) -> str:
     "R037",
     "warning",
     "an original length outside the layer types",
-    of=Entry,
     why="Where the scaling keys are nested by layer type, Transformers reads the original length "
     "of each type, or uses max_position_embeddings; it does not read the top level.",
     cure="Move it to the scaling keys of the layer type.",
+    rope_types=BY_ORIGINAL,
 )
 def misplaced_original(entry: Entry) -> Iterator[Hit]:
     """yarn, longrope or llama3 under a layer type, with the original length only at the top."""
-    if entry.rope_type not in BY_ORIGINAL or entry.has(ORIGINAL):
-        return
-    if entry.part.config.get(ORIGINAL) is not None and entry.nested:
+    outer = entry.part.config.get(ORIGINAL)
+    if outer is not None and entry.nested and not entry.has(ORIGINAL):
         context = entry.part.context
         taken = "nothing" if context is None else f"max_position_embeddings, {shown(context)}"
         yield Hit(entry.part.key(ORIGINAL), f"Transformers does not read it here: it uses {taken}.")
@@ -160,17 +153,17 @@ def misplaced_original(entry: Entry) -> Iterator[Hit]:
     "R024",
     "warning",
     "an original length that is not below the context",
-    of=Entry,
     why="There is nothing to scale: the model's limit is within its trained length. One of the two "
     "lengths is wrong; Transformers warns about it in llama3.",
     cure="Write the length before scaling as original_max_position_embeddings, and the one "
     "after it as max_position_embeddings.",
     threads=("NVIDIA/Megatron-LM#1418",),
+    rope_types=BY_ORIGINAL,
 )
 def original_beyond(entry: Entry) -> Iterator[Hit]:
     """An original length above max_position_embeddings, or equal to it in llama3."""
     original, context = entry.original, entry.part.context
-    if entry.rope_type not in BY_ORIGINAL or original is None or context is None:
+    if original is None or context is None:
         return
     if original > context or (entry.rope_type == "llama3" and original == context):
         yield Hit(
@@ -184,7 +177,6 @@ def original_beyond(entry: Entry) -> Iterator[Hit]:
     "R029",
     "warning",
     "two original lengths",
-    of=Entry,
     why="Transformers uses the one at the top level (where Phi-3 has it), or the layer type's own "
     "where the scaling keys are nested; llama.cpp and mlx-lm use the one among the scaling keys.",
     cure="Write the same number in both places, or remove one.",
@@ -193,8 +185,8 @@ def two_originals(entry: Entry) -> Iterator[Hit]:
     """Different original_max_position_embeddings at the top level and among the scaling keys."""
     inner, outer = whole(entry.values.get(ORIGINAL)), whole(entry.part.config.get(ORIGINAL))
     if inner is not None and outer is not None and inner != outer:
-        texts = {s: text for s, text in entry.effects(**{ORIGINAL: outer}).items() if text}
-        same = f" With {shown(outer)} here too, {by_stack(texts)}." if texts else ""
+        texts = by_stack(entry.effects(**{ORIGINAL: outer}))
+        same = f" With {shown(outer)} here too, {texts}." if texts else ""
         yield Hit(
             entry.key(ORIGINAL),
             f"It is {shown(inner)} here and {shown(outer)} at {entry.part.key(ORIGINAL)}; "

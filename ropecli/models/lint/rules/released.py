@@ -30,7 +30,6 @@ _EITHER = ("rope_theta", "partial_rotary_factor")
     "R005",
     "warning",
     "differs from every released file like it",
-    of=Part,
     why="Weights work with the rotation that they were trained with. Where all released files of "
     "an architecture agree on a value, another one is more likely lost or mistyped than meant.",
     cure="Restore the value of the released file, unless the model was trained with this one.",
@@ -52,7 +51,7 @@ def unlike_released(part: Part) -> Iterator[Hit]:
     whole_file = part.given("num_hidden_layers")  # a few keys of a file are of any model
     if not whole_file or any(each.refused for each in rotating):
         return
-    for row in released(part.keys.architecture.model_type):
+    for row in released(part.architecture.model_type):
         for settings in rotating[:1] if "layer" not in row else rotating:
             if row.get("layer", _kind(part, settings)) == _kind(part, settings):
                 yield from _compare(part, settings, row)
@@ -72,19 +71,19 @@ def _compare(part: Part, settings: Settings, row: Mapping[str, Any]) -> Iterator
     if not wrong:
         return
     changes = dict(_change(part, settings, key, value) for key, value in wrong.items())
-    texts = {stack: text for stack, text in part.effects(changes).items() if text}
+    texts = by_stack(part.effects(changes))
     if not texts:
         return
     values = [f"{key} {_written([_value(part, settings, key)])}" for key in row.get("when", {})]
     alike = f" with {', '.join(values)}" if values else ""
-    model_type = part.keys.architecture.model_type
+    model_type = part.architecture.model_type
     said = ", ".join(f"{key} {_written(has[key])}" for key in wrong)
     first = next(iter(wrong))
     now = "other layers" if used[first] is None and first in _TOP else _written([used[first]])
     yield Hit(
         next(iter(changes)),
         f"Released files of {model_type}{alike} have {said}; here {first} is {now}. "
-        f"As released, {by_stack(texts)}.",
+        f"As released, {texts}.",
         f"Restore {', '.join(f'{path}: {_written([v])}' for path, v in changes.items())}."
         if first not in _TOP
         else "",
@@ -110,8 +109,7 @@ def _value(part: Part, settings: Settings, key: str) -> Any:
         size = part.integer(key)
         return placed.get(key) if size is None else size
     if key == "mrope_section":  # as written: some stacks have no default for it
-        held = part.config.get(part.holder or "")
-        own = held.get(key) if isinstance(held, dict) else None
+        own = part.held.get(key)
         return part.config.get(key) if own is None else own
     if key == "mrope_interleaved":  # as written: not every stack reads it
         placed = {}
@@ -137,13 +135,11 @@ def _change(part: Part, settings: Settings, key: str, value: Any) -> tuple[str, 
         return part.key("no_rope_layers"), [int((i + 1) % value != 0) for i in range(count)]
     if key in (*_TOP, *_SIZES) or (key == ORIGINAL and part.config.get(key) is not None):
         return part.key(key), value
-    held = part.config.get(part.holder or "")
-    held = held if isinstance(held, dict) else {}
-    if any(isinstance(value, dict) for value in held.values()):
+    if any(isinstance(value, dict) for value in part.held.values()):
         return part.key(f"{part.holder}.{_kind(part, settings)}.{key}"), value
-    if key not in _EITHER or key in held:
+    if key not in _EITHER or key in part.held:
         return part.key(f"{part.holder or 'rope_scaling'}.{key}"), value
-    bases = part.keys.architecture.facts.get("bases", {}) if key == "rope_theta" else {}
+    bases = part.architecture.facts.get("bases", {}) if key == "rope_theta" else {}
     names = (bases.get(_kind(part, settings), key), *ALIASES.get(key, ()))
     given = next((name for name in names if part.config.get(name) is not None), None)
     if given is None and part.holder == "rope_parameters":
