@@ -13,7 +13,7 @@ from ropecli.cli.options import SOURCE, FileOptions, listed
 from ropecli.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
-    from ropecli.models.lint.run import LintReport
+    from ropecli.models.lint.report import LintReport
     from ropecli.results import Result
 
 
@@ -120,7 +120,7 @@ class LintOptions(FileOptions):
 
     def show(self, result: Result, parameters: dict[str, Any], **options: Any) -> None:
         """Print the findings in the form that is asked for, and write the output."""
-        from ropecli.models.lint.run import LintReport
+        from ropecli.models.lint.report import LintReport
         from ropecli.render import lint, sarif
 
         if isinstance(result, LintReport) and self.form in ("github", "sarif"):
@@ -232,7 +232,7 @@ def _ids(names: list[str]) -> set[str]:
 
 def _judge(names: list[str], wanted: set[str]) -> tuple[LintReport, list[FileError]]:
     """Return the findings of each file, and the errors of files that cannot be read."""
-    from ropecli.models.lint.run import LintReport, lint_file
+    from ropecli.models.lint.report import LintReport, lint_file
 
     files = []
     refused: list[FileError] = []

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ropecli.models.lint.report import LintReport
 from ropecli.models.lint.rule import LEVELS, Finding, Rule, RuleList, rules
-from ropecli.models.lint.run import LintReport
 from ropecli.models.source import name_of
 from ropecli.render.console import UNCUT, Screen, visible, wrapped
 from ropecli.render.github import annotation

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -13,10 +13,10 @@ import numpy as np
 from ropecli.errors import RopecliError
 from ropecli.models.architectures import Architecture
 from ropecli.models.gguf import GgufFile, Value
-from ropecli.models.keys import ALIASES, FULL, ROTARY_KEYS, Keys
+from ropecli.models.keys import ALIASES, FULL, ROTARY_KEYS
 from ropecli.models.lint.readings import effects, partings, refusals
 from ropecli.models.lint.values import number, positive, value_or_none, whole
-from ropecli.models.parts import Part as Described
+from ropecli.models.parts import Part
 from ropecli.models.settings import Settings
 from ropecli.rotary.frequencies import Table
 from ropecli.rotary.types import canonical, formula, own_parameters
@@ -41,27 +41,11 @@ class File:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Part:
-    """One transformer that a config.json describes."""
+class ConfigPart(Part):
+    """One transformer that a config.json describes, with its settings."""
 
-    path: str  #: Dotted path in the file, "" for the top.
-    name: str  #: "" for text, else "vision", "audio", ...
-    keys: Keys
     raw: Mapping[str, Any]  #: The keys of the whole file.
     settings: tuple[Settings, ...]  #: Of each kind of layer; nothing if there is a problem.
-
-    @classmethod
-    def of(
-        cls, described: Described, raw: Mapping[str, Any], settings: Sequence[Settings] = ()
-    ) -> Part:
-        """Return the part that the reader of configurations found."""
-        return cls(
-            path=described.path,
-            name=described.name,
-            keys=described.keys,
-            raw=raw,
-            settings=tuple(settings),
-        )
 
     def partings(self, length: int | None) -> dict[str, str]:
         """Return by stack how its reading of the text model differs from Transformers'."""
@@ -134,11 +118,11 @@ class Part:
         return given if isinstance(given, dict) else {}
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Entry:
+@dataclass(frozen=True, eq=False)
+class ScalingKeys:
     """rope_scaling or rope_parameters, or its object for one layer type."""
 
-    part: Part
+    part: ConfigPart
     path: str  #: Dotted path in the file.
     layer: str  #: "all", or the layer type.
     values: Mapping[str, Any]
@@ -222,7 +206,7 @@ class Entry:
             return None
 
 
-def entries(part: Part) -> list[Entry]:
+def scaling_keys(part: ConfigPart) -> list[ScalingKeys]:
     """Return the scaling keys of each kind of layer of a part; empty ones if it has none."""
     holder = part.holder
     given = {} if holder is None else part.config.get(holder)
@@ -234,25 +218,18 @@ def entries(part: Part) -> list[Entry]:
     if not nested:
         full = [each for each in rotating if each.name.endswith(FULL)]
         usual = next(iter((*full, *rotating)), None)
-        return [
-            Entry(part=part, path=path, layer="all", values=given, nested=False, settings=usual)
-        ]
+        return [ScalingKeys(part, path, "all", given, nested=False, settings=usual)]
     by_layer = {each.name.removeprefix(f"{part.name}."): each for each in rotating}
     return [
-        Entry(
-            part=part,
-            path=f"{path}.{layer}",
-            layer=layer,
-            values=value,
-            nested=True,
-            settings=by_layer.get(layer),
+        ScalingKeys(
+            part, f"{path}.{layer}", layer, value, nested=True, settings=by_layer.get(layer)
         )
         for layer, value in islice(nested.items(), MOST_LAYER_TYPES)
     ]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Header:
+class GgufHeader:
     """The metadata of one file, keys without the architecture's name."""
 
     file: GgufFile

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ropecli.models.lint.readings import FIRST, ignoring, listed, without_it
 from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subjects import Entry
+from ropecli.models.lint.subjects import ScalingKeys
 from ropecli.models.lint.values import shown
 from ropecli.rotary.factors import mscale, softmax_factor
 
@@ -20,7 +20,7 @@ from ropecli.rotary.factors import mscale, softmax_factor
     "of a query and a key, but nowhere else.",
     cure="Remove it, so that it follows from the factor, or write a number above 0.",
 )
-def attention_factor_range(entry: Entry) -> Iterator[Hit]:
+def attention_factor_range(entry: ScalingKeys) -> Iterator[Hit]:
     """An `attention_factor` of 0 or less."""
     given = entry.number("attention_factor")
     if given is not None and given <= 0:
@@ -40,7 +40,7 @@ def attention_factor_range(entry: Entry) -> Iterator[Hit]:
     threads=("huggingface/transformers#48594",),
     rope_types=("yarn",),
 )
-def attention_factor_kind(entry: Entry) -> Iterator[Hit]:
+def attention_factor_kind(entry: ScalingKeys) -> Iterator[Hit]:
     """An integer `attention_factor` in yarn."""
     given = entry.values.get("attention_factor")
     if isinstance(given, int) and not isinstance(given, bool):
@@ -59,7 +59,7 @@ def attention_factor_kind(entry: Entry) -> Iterator[Hit]:
     threads=("vllm-project/vllm#46280", "ml-explore/mlx-lm#1507"),
     rope_types=("yarn", "longrope"),
 )
-def attention_factor_elsewhere(entry: Entry) -> Iterator[Hit]:
+def attention_factor_elsewhere(entry: ScalingKeys) -> Iterator[Hit]:
     """An `attention_factor` in yarn or longrope that differs from the one of the factor."""
     given = entry.number("attention_factor")
     if given is None or given <= 0:
@@ -89,7 +89,7 @@ def attention_factor_elsewhere(entry: Entry) -> Iterator[Hit]:
     threads=("vllm-project/vllm#48623", "NVIDIA/Megatron-LM#1429"),
     rope_types=("yarn",),
 )
-def lone_mscale(entry: Entry) -> Iterator[Hit]:
+def lone_mscale(entry: ScalingKeys) -> Iterator[Hit]:
     """`mscale` without `mscale_all_dim`, or the other way round, where stacks part over it.
 
     0 counts as missing.
@@ -121,7 +121,7 @@ def lone_mscale(entry: Entry) -> Iterator[Hit]:
     ),
     rope_types=("yarn",),
 )
-def mscale_pair(entry: Entry) -> Iterator[Hit]:
+def mscale_pair(entry: ScalingKeys) -> Iterator[Hit]:
     """YaRN with both of them."""
     factor, table = entry.number("factor"), entry.table()
     pair = (entry.number("mscale"), entry.number("mscale_all_dim"))
@@ -151,7 +151,7 @@ def mscale_pair(entry: Entry) -> Iterator[Hit]:
     threads=("vllm-project/vllm#46280",),
     rope_types=("yarn",),
 )
-def replaced_mscale(entry: Entry) -> Iterator[Hit]:
+def replaced_mscale(entry: ScalingKeys) -> Iterator[Hit]:
     """YaRN with `attention_factor` and one of `mscale`, `mscale_all_dim`."""
     given = [name for name in ("mscale", "mscale_all_dim") if entry.number(name)]
     factor = entry.number("attention_factor")

@@ -10,7 +10,7 @@ import numpy as np
 from ropecli.models.keys import ALIASES
 from ropecli.models.lint.readings import FIRST, by_stack, ignoring, listed
 from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subjects import HOLDERS, Entry, Part
+from ropecli.models.lint.subjects import HOLDERS, ConfigPart, ScalingKeys
 from ropecli.models.lint.values import number, shown, value_or_none
 from ropecli.rotary.frequencies import Table
 
@@ -42,7 +42,7 @@ _MOST_PAIRS = 1024  #: Of a head that is searched; no released model has more.
         "InternLM/lmdeploy#4303",
     ),
 )
-def unknown_base(entry: Entry) -> Iterator[Hit]:
+def unknown_base(entry: ScalingKeys) -> Iterator[Hit]:
     """A text model without a base under any name, whose model_type is not in the table."""
     if not entry.part.architecture.known and _no_base(entry):
         yield Hit(_base_key(entry), "The default of 10000 is used; no key confirms it.")
@@ -57,7 +57,7 @@ def unknown_base(entry: Entry) -> Iterator[Hit]:
     cure="Add rope_theta, so that every stack uses the same base.",
     threads=("ggml-org/llama.cpp#2768", "sgl-project/mini-sglang#13", "sgl-project/SpecForge#265"),
 )
-def default_base(entry: Entry) -> Iterator[Hit]:
+def default_base(entry: ScalingKeys) -> Iterator[Hit]:
     """A text model without a base under any name, whose model_type has a default for it."""
     architecture = entry.part.architecture
     if entry.settings is not None and entry.settings.refused is not None:
@@ -84,7 +84,7 @@ def default_base(entry: Entry) -> Iterator[Hit]:
     threads=("ggml-org/llama.cpp#2768", "unslothai/unsloth#6197"),
     rope_types=("default",),
 )
-def small_base(entry: Entry) -> Iterator[Hit]:
+def small_base(entry: ScalingKeys) -> Iterator[Hit]:
     """A context longer than the slowest wavelength, or above 32,768 with base 10000.
 
     Only in unscaled layers that see the whole context.
@@ -116,7 +116,7 @@ def small_base(entry: Entry) -> Iterator[Hit]:
     threads=("JIA-Lab-research/LongLoRA#181", "unslothai/unsloth#6197"),
     rope_types=("default",),
 )
-def base_holds_less(entry: Entry) -> Iterator[Hit]:
+def base_holds_less(entry: ScalingKeys) -> Iterator[Hit]:
     """A context of more than four times the positions that the base holds.
 
     Only in unscaled layers that see the whole context, and where R092 does not fire.
@@ -165,7 +165,7 @@ def _held(table: Table, still: int, last: int) -> int | None:
     cure="Write the same base in both places, or remove one.",
     threads=("deepspeedai/DeepSpeed#8345", "deepspeedai/DeepSpeed#8373"),
 )
-def two_bases(entry: Entry) -> Iterator[Hit]:
+def two_bases(entry: ScalingKeys) -> Iterator[Hit]:
     """Two different bases: at the top level and among the scaling keys, or under two names."""
     if entry.part.architecture.fixes_base:
         return
@@ -189,7 +189,7 @@ def two_bases(entry: Entry) -> Iterator[Hit]:
     "form looks for it at the top, and silently takes its own default.",
     cure="Write rope_theta at the top as well.",
 )
-def base_inside(entry: Entry) -> Iterator[Hit]:
+def base_inside(entry: ScalingKeys) -> Iterator[Hit]:
     """`rope_theta` in `rope_scaling` and nowhere else, where a stack does not find it."""
     part = entry.part
     own = part.holder == "rope_scaling" and entry.has("rope_theta") and not entry.nested
@@ -209,7 +209,7 @@ def base_inside(entry: Entry) -> Iterator[Hit]:
     cure="Remove one of them.",
     threads=("deepspeedai/DeepSpeed#8341",),
 )
-def two_holders(part: Part) -> Iterator[Hit]:
+def two_holders(part: ConfigPart) -> Iterator[Hit]:
     """Both keys, with different values."""
     old, new = (part.config.get(name) for name in HOLDERS)
     if isinstance(old, dict) and isinstance(new, dict) and old and new and old != new:
@@ -236,7 +236,7 @@ def two_holders(part: Part) -> Iterator[Hit]:
         "InternLM/lmdeploy#4303",
     ),
 )
-def new_form_only(part: Part) -> Iterator[Hit]:
+def new_form_only(part: ConfigPart) -> Iterator[Hit]:
     """`rope_parameters` alone, where the older form would rotate otherwise."""
     held = part.config.get("rope_parameters")
     if part.name or part.holder != "rope_parameters" or not isinstance(held, dict):
@@ -266,7 +266,7 @@ def new_form_only(part: Part) -> Iterator[Hit]:
     "Transformers uses that one; a stack that reads this key rotates differently.",
     cure="Remove it: only other code gives this architecture another base.",
 )
-def unread_base(part: Part) -> Iterator[Hit]:
+def unread_base(part: ConfigPart) -> Iterator[Hit]:
     """A base that differs from the one in use, under a key that the model_type ignores."""
     architecture = part.architecture
     given = {part.key(name): value for name, value in part.given("rope_theta").items()}
@@ -297,7 +297,7 @@ def unread_base(part: Part) -> Iterator[Hit]:
     "and below 1 the last pairs rotate fastest.",
     cure="Write the base that the model was trained with; 10000 is the usual one.",
 )
-def tiny_base(entry: Entry) -> Iterator[Hit]:
+def tiny_base(entry: ScalingKeys) -> Iterator[Hit]:
     """A base above 0 and up to 1."""
     base = entry.base
     if base is not None and base <= 1 and entry.rope_type != "axial":
@@ -308,25 +308,25 @@ def tiny_base(entry: Entry) -> Iterator[Hit]:
         yield Hit(place.key("rope_theta"), message)
 
 
-def _read_name(part: Part) -> str:
+def _read_name(part: ConfigPart) -> str:
     """Return the first of a base's names that the architecture's code reads."""
     names = ("rope_theta", *ALIASES["rope_theta"])
     return next((name for name in names if name not in part.keys.unread_keys), names[0])
 
 
-def _no_base(entry: Entry) -> bool:
+def _no_base(entry: ScalingKeys) -> bool:
     part = entry.part
     if part.name or entry.rope_type == "axial" or "rope_theta" in entry.values:
         return False
     return not part.given("rope_theta") and not any(part.config.get(k) for k in _OTHER)
 
 
-def _base_key(entry: Entry) -> str:
+def _base_key(entry: ScalingKeys) -> str:
     """Return the key of a base: among the scaling keys in the new form, at the top in the old."""
     return (entry if entry.part.holder == "rope_parameters" else entry.part).key("rope_theta")
 
 
-def _reach(entry: Entry) -> int | None:
+def _reach(entry: ScalingKeys) -> int | None:
     """Return the longest distance between two positions that a layer sees; None if unknown."""
     if entry.nested and entry.layer != "full_attention":
         return None

@@ -11,7 +11,7 @@ from typing import Any
 
 from ropecli.models.keys import ALIASES
 from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subjects import File, Part
+from ropecli.models.lint.subjects import ConfigPart, File
 from ropecli.models.lint.values import value_or_none
 from ropecli.models.lint.vocabulary import LONGEST_NAME
 from ropecli.models.parts import stray_keys
@@ -151,7 +151,7 @@ def unknown_architecture(file: File) -> Iterator[Hit]:
         "okoge-kaz/llm-recipes#6",
     ),
 )
-def narrow_tables(part: Part) -> Iterator[Hit]:
+def narrow_tables(part: ConfigPart) -> Iterator[Hit]:
     """A key that makes stacks compute rotary tables in 16 bits.
 
     For example `rope_dtype: bfloat16` or `apply_rope_in_fp32: false`; the dtype of the weights does

@@ -9,7 +9,7 @@ from typing import Any
 from ropecli.models.gguf import converter
 from ropecli.models.gguf.architectures import architecture
 from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subjects import Header
+from ropecli.models.lint.subjects import GgufHeader
 from ropecli.models.lint.values import number, numbers, shown, value_or_none
 from ropecli.models.stacks.llama_cpp import LLAMA_CPP
 from ropecli.rotary import Rotary
@@ -34,7 +34,7 @@ _SAME_BASE = 0.01  #: Relative; divisors are float32.
     "yarn.",
     cure="Add rope.scaling.type.",
 )
-def no_type(header: Header) -> Iterator[Hit]:
+def no_type(header: GgufHeader) -> Iterator[Hit]:
     """A factor other than 1, under its name or its old one, and no `rope.scaling.type`."""
     factor = header.factor
     if header.rope_type is None and factor is not None and factor not in {0, 1}:
@@ -53,7 +53,7 @@ def no_type(header: Header) -> Iterator[Hit]:
     cure="Add rope.scaling.factor.",
     rope_types=("linear", "yarn"),
 )
-def no_factor(header: Header) -> Iterator[Hit]:
+def no_factor(header: GgufHeader) -> Iterator[Hit]:
     """Scaling type linear or yarn, and no factor, or a factor of 0."""
     if not header.factor:
         missing = "without it" if header.factor is None else "with 0, which counts as 1"
@@ -69,7 +69,7 @@ def no_factor(header: Header) -> Iterator[Hit]:
     cure="Convert again, or pass the model's base to llama.cpp with --rope-freq-base.",
     threads=("ggml-org/llama.cpp#2768", "ggml-org/llama.cpp#3090", "LostRuins/koboldcpp#426"),
 )
-def no_base(header: Header) -> Iterator[Hit]:
+def no_base(header: GgufHeader) -> Iterator[Hit]:
     """A rotation that needs `rope.freq_base`, and no such key.
 
     Not in architectures such as gptneox, whose converter never writes one.
@@ -84,7 +84,7 @@ def no_base(header: Header) -> Iterator[Hit]:
         yield Hit(name, "llama.cpp uses 10000; no key confirms it.")
 
 
-def _converted(header: Header) -> list[Mapping[str, Any]]:
+def _converted(header: GgufHeader) -> list[Mapping[str, Any]]:
     """Return what the converter writes, for each model_type that it gives the architecture."""
     return [facts for facts in converter.table().values() if facts["arch"] == header.architecture]
 
@@ -97,7 +97,7 @@ def _converted(header: Header) -> list[Mapping[str, Any]]:
     "size. Without it llama.cpp rotates the whole head.",
     cure="Convert again, or write rope.dimension_count: head dim times the share.",
 )
-def no_count(header: Header) -> Iterator[Hit]:
+def no_count(header: GgufHeader) -> Iterator[Hit]:
     """No `rope.dimension_count` in an architecture whose converter writes a share of the head."""
     facts = _converted(header)
     shared = bool(facts) and all(each.get("count") in {"share", "rotary_pct"} for each in facts)
@@ -114,7 +114,7 @@ def no_count(header: Header) -> Iterator[Hit]:
     cure="Write the length before scaling as rope.scaling.original_context_length.",
     threads=("NVIDIA/Megatron-LM#1418",),
 )
-def original_beyond(header: Header) -> Iterator[Hit]:
+def original_beyond(header: GgufHeader) -> Iterator[Hit]:
     """`rope.scaling.original_context_length` above `context_length`."""
     original, context = header.original, header.context
     if original is not None and context is not None and original > context:
@@ -135,7 +135,7 @@ def original_beyond(header: Header) -> Iterator[Hit]:
     "0.1 ln factor + 1.",
     threads=("ggml-org/llama.cpp#17945", "deepseek-ai/DeepSeek-R1#684"),
 )
-def attn_factor(header: Header) -> Iterator[Hit]:
+def attn_factor(header: GgufHeader) -> Iterator[Hit]:
     """`rope.scaling.attn_factor` other than 1."""
     given = header.number("rope.scaling.attn_factor")
     if given is not None and given not in {0, 1}:
@@ -149,7 +149,7 @@ def attn_factor(header: Header) -> Iterator[Hit]:
         )
 
 
-def _rotary(header: Header) -> Rotary | None:
+def _rotary(header: GgufHeader) -> Rotary | None:
     """Return llama.cpp's rotation whose factor is farthest from 1; None if there is none."""
     rotating = [each for each in header.settings if each.rope_type is not None]
     found = value_or_none(lambda: [LLAMA_CPP.rotary(each, None) for each in rotating])
@@ -166,7 +166,7 @@ def _rotary(header: Header) -> Rotary | None:
     threads=("ggml-org/llama.cpp#7118",),
     rope_types=("yarn",),
 )
-def no_original(header: Header) -> Iterator[Hit]:
+def no_original(header: GgufHeader) -> Iterator[Hit]:
     """Scaling type yarn and no `rope.scaling.original_context_length`."""
     if header.original is None and header.context is not None:
         yield Hit(header.key(ORIGINAL), f"llama.cpp uses context_length, {shown(header.context)}.")
@@ -182,7 +182,7 @@ def no_original(header: Header) -> Iterator[Hit]:
     threads=("huggingface/transformers#38224",),
     rope_types=("yarn",),
 )
-def beyond(header: Header) -> Iterator[Hit]:
+def beyond(header: GgufHeader) -> Iterator[Hit]:
     """yarn whose `context_length` is above factor times the original length."""
     factor, original, context = header.factor, header.original, header.context
     if not factor or original is None or context is None:
@@ -205,7 +205,7 @@ def beyond(header: Header) -> Iterator[Hit]:
     cure="Compare with the model's code; half is assumed.",
     threads=("ggml-org/llama.cpp#13260", "ikawrakow/ik_llama.cpp#2290"),
 )
-def unknown_layout(header: Header) -> Iterator[Hit]:
+def unknown_layout(header: GgufHeader) -> Iterator[Hit]:
     """A `general.architecture` that llama.cpp does not have."""
     sections = tuple(int(n) for n in numbers(header.get(_SECTIONS)) or ())
     if architecture(header.architecture, sections).mode is None:
@@ -223,7 +223,7 @@ def unknown_layout(header: Header) -> Iterator[Hit]:
     cure="Set rope.dimension_count to attention.key_length, or embedding_length over "
     "attention.head_count.",
 )
-def other_size(header: Header) -> Iterator[Hit]:
+def other_size(header: GgufHeader) -> Iterator[Hit]:
     """`rope.dimension_count` other than the head dim, in llama, llama-embed, deci and falcon."""
     count, head = header.integer("rope.dimension_count"), header.integer("attention.key_length")
     width, heads = header.integer("embedding_length"), header.integer("attention.head_count")
@@ -244,7 +244,7 @@ def other_size(header: Header) -> Iterator[Hit]:
     "slow pairs rotate with other axes than the model's.",
     cure="Make the sections add up to half of rope.dimension_count: they count pairs.",
 )
-def sections_sum(header: Header) -> Iterator[Hit]:
+def sections_sum(header: GgufHeader) -> Iterator[Hit]:
     """`rope.dimension_sections` whose sum is not the number of pairs."""
     sections, dim = numbers(header.get(_SECTIONS)), header.dim
     if sections and dim is not None and sum(sections) != dim // 2:
@@ -263,7 +263,7 @@ def sections_sum(header: Header) -> Iterator[Hit]:
     "still reads it where there is no such factor; other readers need not know it.",
     cure="Convert again.",
 )
-def old_factor(header: Header) -> Iterator[Hit]:
+def old_factor(header: GgufHeader) -> Iterator[Hit]:
     """`rope.scale_linear`."""
     given = header.number("rope.scale_linear")
     if given is not None:
@@ -279,7 +279,7 @@ def old_factor(header: Header) -> Iterator[Hit]:
     cure="Check rope.freq_base against the model's config.json.",
     threads=("ggml-org/llama.cpp#2768",),
 )
-def small_base(header: Header) -> Iterator[Hit]:
+def small_base(header: GgufHeader) -> Iterator[Hit]:
     """An unscaled rotation of all blocks, and a `context_length` above its slowest wavelength."""
     context = header.context
     if len(header.settings) != 1 or context is None or header.get("attention.sliding_window"):
@@ -306,7 +306,7 @@ def small_base(header: Header) -> Iterator[Hit]:
     cure="Convert again.",
     threads=("ggml-org/llama.cpp#8650", "ggml-org/llama.cpp#8676", "unslothai/unsloth#6197"),
 )
-def no_divisors(header: Header) -> Iterator[Hit]:
+def no_divisors(header: GgufHeader) -> Iterator[Hit]:
     """Architecture llama with base 500000, a context of 131,072, no scaling and no such tensor."""
     plain = header.factor in {None, 0, 1} and _FREQS not in header.file.tensors
     usual = header.architecture == "llama" and header.number("rope.freq_base") == 500_000
@@ -326,7 +326,7 @@ def no_divisors(header: Header) -> Iterator[Hit]:
     "it they rotate 8 times too fast.",
     cure="Convert again, from a config.json with its rope_scaling.",
 )
-def no_linear(header: Header) -> Iterator[Hit]:
+def no_linear(header: GgufHeader) -> Iterator[Hit]:
     """Architecture gemma3 with a context of 131,072 and no factor."""
     plain = header.factor in {None, 0, 1}
     if header.architecture == "gemma3" and plain and (header.context or 0) >= 131_072:
@@ -343,7 +343,7 @@ def no_linear(header: Header) -> Iterator[Hit]:
     "angles of training: the tensor holds reciprocals.",
     cure="Convert again: the tensor holds divisors, 8 for a pair that is slowed 8 times.",
 )
-def reciprocal(header: Header) -> Iterator[Hit]:
+def reciprocal(header: GgufHeader) -> Iterator[Hit]:
     """A `rope_freqs.weight` with a value above 0 and below 1."""
     divisors = _divisors(header)
     below = [value for value in divisors if 0 < value < 1]
@@ -361,7 +361,7 @@ def reciprocal(header: Header) -> Iterator[Hit]:
     "frequencies of another slow other pairs than the model's.",
     cure="Write the base that the divisors are of as rope.freq_base.",
 )
-def other_base(header: Header) -> Iterator[Hit]:
+def other_base(header: GgufHeader) -> Iterator[Hit]:
     """A `rope_freqs.weight` that Llama 3's formula gives for another base than the file's."""
     bases = [number(each.scaling.get("rope_theta")) for each in header.settings]
     base = bases[0] if bases else None
@@ -374,7 +374,7 @@ def other_base(header: Header) -> Iterator[Hit]:
         )
 
 
-def _divisors(header: Header) -> list[float]:
+def _divisors(header: GgufHeader) -> list[float]:
     """Return the elements of rope_freqs.weight; none where they can't be read."""
     if _FREQS not in header.file.tensors:
         return []
@@ -410,7 +410,7 @@ def _base_of(divisors: list[float], dim: int) -> float | None:
     cure="Convert again, or write sqrt(1 + ln s / ln original), where s is the context over the "
     "original length.",
 )
-def no_attention_factor(header: Header) -> Iterator[Hit]:
+def no_attention_factor(header: GgufHeader) -> Iterator[Hit]:
     """Architecture phi3 or phimoe with LongRoPE's tensors, and no `rope.scaling.attn_factor`."""
     original, context = header.original, header.context
     has = header.architecture in ("phi3", "phimoe") and _LISTS[0] in header.file.tensors
@@ -433,7 +433,7 @@ def no_attention_factor(header: Header) -> Iterator[Hit]:
     "contexts are computed with the factors of long ones.",
     cure="Exchange the two tensors.",
 )
-def exchanged(header: Header) -> Iterator[Hit]:
+def exchanged(header: GgufHeader) -> Iterator[Hit]:
     """LongRoPE's tensors whose short one is above the long one in most pairs."""
     if any(name not in header.file.tensors for name in _LISTS):
         return
@@ -454,7 +454,7 @@ def exchanged(header: Header) -> Iterator[Hit]:
     cure="Write these tensors as F32, as converters do.",
     threads=("Modalities/modalities#462",),
 )
-def narrow_divisors(header: Header) -> Iterator[Hit]:
+def narrow_divisors(header: GgufHeader) -> Iterator[Hit]:
     """A tensor `rope_freqs.weight` or `rope_factors_*.weight` of type F16 or BF16."""
     for name, info in header.file.tensors.items():
         if name.startswith(("rope_freqs", "rope_factors")) and info.type in _NARROW:
@@ -473,7 +473,7 @@ def narrow_divisors(header: Header) -> Iterator[Hit]:
     threads=("ggml-org/llama.cpp#8995",),
     rope_types=("longrope",),
 )
-def no_lists(header: Header) -> Iterator[Hit]:
+def no_lists(header: GgufHeader) -> Iterator[Hit]:
     """Scaling type longrope and neither `rope_factors_long.weight` nor the short one."""
     missing = [name for name in _LISTS if name not in header.file.tensors]
     if missing:
@@ -491,7 +491,7 @@ def no_lists(header: Header) -> Iterator[Hit]:
     threads=("ggml-org/llama.cpp#17945", "ggml-org/llama.cpp#18006"),
     rope_types=("yarn",),
 )
-def no_log_multiplier(header: Header) -> Iterator[Hit]:
+def no_log_multiplier(header: GgufHeader) -> Iterator[Hit]:
     """Architecture deepseek2 with yarn, and no `rope.scaling.yarn_log_multiplier`."""
     name = "rope.scaling.yarn_log_multiplier"
     if header.architecture == "deepseek2" and header.get(name) is None:

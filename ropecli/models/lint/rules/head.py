@@ -9,7 +9,7 @@ from ropecli.models.geometry import takes_turns
 from ropecli.models.gguf.ggml import axis_of_pairs
 from ropecli.models.lint.readings import FIRST, without_it
 from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subjects import Entry, Part
+from ropecli.models.lint.subjects import ConfigPart, ScalingKeys
 from ropecli.models.lint.values import number, shown, whole
 from ropecli.rotary.pairs import MOST_AXES
 
@@ -24,7 +24,7 @@ NAMES = ("mrope_section", "xdrope_section")
     why="Coordinates rotate in pairs, and one is left over; Transformers refuses the file.",
     cure="Make head_dim even, or rotate only a part of it.",
 )
-def odd(entry: Entry) -> Iterator[Hit]:
+def odd(entry: ScalingKeys) -> Iterator[Hit]:
     """An odd head dim that is rotated as a whole, or an odd rotary dim that a key gives."""
     dim = entry.dim
     if dim is None or dim % 2 == 0 or (dim != entry.head_dim and _share(entry) is not None):
@@ -42,7 +42,7 @@ def odd(entry: Entry) -> Iterator[Hit]:
     "llama.cpp refuses an odd rope.dimension_count.",
     cure="Choose a share that gives an even number.",
 )
-def odd_share(entry: Entry) -> Iterator[Hit]:
+def odd_share(entry: ScalingKeys) -> Iterator[Hit]:
     """A `partial_rotary_factor` that leaves an odd number of coordinates."""
     dim, share = entry.dim, _share(entry)
     if dim is None or share is None or dim % 2 == 0 or dim == entry.head_dim:
@@ -61,7 +61,7 @@ def odd_share(entry: Entry) -> Iterator[Hit]:
     why="vLLM refuses it; Transformers rotates more coordinates than there are and fails, or none.",
     cure="Write a share above 0 and up to 1.",
 )
-def share_range(entry: Entry) -> Iterator[Hit]:
+def share_range(entry: ScalingKeys) -> Iterator[Hit]:
     """A `partial_rotary_factor` of 0 or less, or above 1, where it is read."""
     found = _share(entry)
     share = None if found is None else number(found[1])
@@ -80,7 +80,7 @@ def share_range(entry: Entry) -> Iterator[Hit]:
     "rotation then has another size than the weights.",
     cure="Add head_dim.",
 )
-def uneven(part: Part) -> Iterator[Hit]:
+def uneven(part: ConfigPart) -> Iterator[Hit]:
     """No head dim, and a `hidden_size` that `num_attention_heads` does not divide."""
     width, heads = part.integer("hidden_size"), part.integer("num_attention_heads")
     if part.given("head_dim") or part.config.get("qk_rope_head_dim") or not width or not heads:
@@ -106,7 +106,7 @@ def uneven(part: Part) -> Iterator[Hit]:
         "huggingface/transformers#48682",
     ),
 )
-def two_shares(entry: Entry) -> Iterator[Hit]:
+def two_shares(entry: ScalingKeys) -> Iterator[Hit]:
     """Two names or places of the share that differ, or one that contradicts `rotary_dim`."""
     if entry.nested:
         return
@@ -144,7 +144,7 @@ def two_shares(entry: Entry) -> Iterator[Hit]:
     cure="Remove it, or set the intended model_type.",
     threads=("huggingface/transformers#48682", "AI-Hypercomputer/maxtext#4616"),
 )
-def unread_share(entry: Entry) -> Iterator[Hit]:
+def unread_share(entry: ScalingKeys) -> Iterator[Hit]:
     """A share below 1 in a known architecture whose code rotates the whole head."""
     found = _share(entry)
     share = None if found is None else number(found[1])
@@ -166,7 +166,7 @@ def unread_share(entry: Entry) -> Iterator[Hit]:
     cure="Remove it, or write partial_rotary_factor where the architecture reads that.",
     threads=("vllm-project/vllm#30389",),
 )
-def unread_rotary_dim(entry: Entry) -> Iterator[Hit]:
+def unread_rotary_dim(entry: ScalingKeys) -> Iterator[Hit]:
     """A `rotary_dim` that is not read, and is not the number of coordinates that rotate."""
     of_its_own = entry.part.architecture.facts.get("ignores", ())  # MiniMax-M3 has such a key
     for name, value in entry.part.given("rotary_dim").items():
@@ -188,7 +188,7 @@ def unread_rotary_dim(entry: Entry) -> Iterator[Hit]:
     cure="Add partial_rotary_factor, so that every stack rotates the same coordinates.",
     threads=("ml-explore/mlx-lm#1698",),
 )
-def default_share(entry: Entry) -> Iterator[Hit]:
+def default_share(entry: ScalingKeys) -> Iterator[Hit]:
     """No key of the share, in an architecture whose default is a part of the head."""
     share = number(entry.part.architecture.defaults.get(SHARE))
     if share is None or share == 1 or _share(entry) is not None or entry.part.given("rotary_dim"):
@@ -204,14 +204,14 @@ def default_share(entry: Entry) -> Iterator[Hit]:
     )
 
 
-def _share_is_ignored(entry: Entry) -> bool:
+def _share_is_ignored(entry: ScalingKeys) -> bool:
     """True if the architecture's code is known not to read a share."""
     if entry.settings is None or not entry.part.architecture.known:
         return False
     return not {SHARE, "rotary_dim"} & set(entry.settings.geometry)
 
 
-def _share(entry: Entry) -> tuple[str, Any] | None:
+def _share(entry: ScalingKeys) -> tuple[str, Any] | None:
     """Return the key of the share and its value, if the file has one."""
     if entry.has(SHARE):
         return entry.key(SHARE), entry.values[SHARE]
@@ -229,7 +229,7 @@ def _share(entry: Entry) -> tuple[str, Any] | None:
     cure="Make the sections add up to half the rotary dim.",
     threads=("alibaba/MNN#4133", "ollama/ollama#12807", "mlx-node/mlx-node#80"),
 )
-def sections_sum(entry: Entry) -> Iterator[Hit]:
+def sections_sum(entry: ScalingKeys) -> Iterator[Hit]:
     """`mrope_section` or `xdrope_section` whose sum is not the number of pairs."""
     for key, sizes in _sections(entry):
         if entry.dim is not None and sum(sizes) != entry.dim // 2:
@@ -249,7 +249,7 @@ def sections_sum(entry: Entry) -> Iterator[Hit]:
     cure="Make height and width smaller, and time larger.",
     threads=("xLLM-AI/xllm#2120", "QwenLM/Qwen3-VL#1800"),
 )
-def sections_cut(entry: Entry) -> Iterator[Hit]:
+def sections_cut(entry: ScalingKeys) -> Iterator[Hit]:
     """Interleaved sections whose height or width runs beyond the last pair."""
     for key, sizes in _sections(entry):
         cut = _cut(entry, sizes)
@@ -265,7 +265,7 @@ def sections_cut(entry: Entry) -> Iterator[Hit]:
     cure="Remove one of them.",
     threads=("kekzl/imp#1174",),
 )
-def two_sections(entry: Entry) -> Iterator[Hit]:
+def two_sections(entry: ScalingKeys) -> Iterator[Hit]:
     """Different `mrope_section` among the scaling keys and at the top level."""
     own, outer = entry.values.get("mrope_section"), entry.part.config.get("mrope_section")
     if own is not None and outer is not None and own != outer:
@@ -284,7 +284,7 @@ def two_sections(entry: Entry) -> Iterator[Hit]:
     "to a fourth axis that is 0: in Qwen3-VL, pairs 61 and 62.",
     cure="No key of this file changes it; the effect is small, and only in llama.cpp.",
 )
-def left_over(entry: Entry) -> Iterator[Hit]:
+def left_over(entry: ScalingKeys) -> Iterator[Hit]:
     """Three interleaved sections that leave pairs over in ggml."""
     table = entry.table()
     if not _is_interleaved(entry) or table is None:
@@ -303,7 +303,7 @@ def left_over(entry: Entry) -> Iterator[Hit]:
             )
 
 
-def _sections(entry: Entry) -> Iterator[tuple[str, list[int]]]:
+def _sections(entry: ScalingKeys) -> Iterator[tuple[str, list[int]]]:
     for name in NAMES:
         own = entry.values.get(name)
         place, given = (
@@ -316,7 +316,7 @@ def _sections(entry: Entry) -> Iterator[tuple[str, list[int]]]:
             yield place.key(name), sizes
 
 
-def _cut(entry: Entry, sizes: list[int]) -> list[str]:
+def _cut(entry: ScalingKeys, sizes: list[int]) -> list[str]:
     """Describe the axes that get fewer pairs than their sections, where axes alternate."""
     if not _is_interleaved(entry) or entry.dim is None:
         return []
@@ -331,5 +331,5 @@ def _cut(entry: Entry, sizes: list[int]) -> list[str]:
     ]
 
 
-def _is_interleaved(entry: Entry) -> bool:
+def _is_interleaved(entry: ScalingKeys) -> bool:
     return takes_turns(entry.part.keys, entry.values.get("mrope_interleaved"))

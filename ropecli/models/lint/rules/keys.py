@@ -7,7 +7,7 @@ from itertools import islice
 
 from ropecli.models.lint.readings import FIRST, MEASURED, by_stack, listed, without_it
 from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subjects import Entry, Part
+from ropecli.models.lint.subjects import ConfigPart, ScalingKeys
 from ropecli.models.lint.values import number, shown, value_or_none
 from ropecli.models.lint.vocabulary import (
     ELSEWHERE,
@@ -72,7 +72,7 @@ _FILLED_IN = ("rope_theta", "rope_type", "type", "original_max_position_embeddin
     "head dim 128 rotates its slowest pair 47 times too fast.",
     cure="Correct the name.",
 )
-def misspelt_at_the_top(part: Part) -> Iterator[Hit]:
+def misspelt_at_the_top(part: ConfigPart) -> Iterator[Hit]:
     """A key at the top level that is one or two letters off a key of rotary embeddings.
 
     Only where that one is missing and would have an effect: the model's class reads it, and the
@@ -93,7 +93,7 @@ def misspelt_at_the_top(part: Part) -> Iterator[Hit]:
     cure="Correct the name.",
     threads=("deepseek-ai/DeepSeek-R1#684",),
 )
-def misspelt(entry: Entry) -> Iterator[Hit]:
+def misspelt(entry: ScalingKeys) -> Iterator[Hit]:
     """A scaling key that is one or two letters off one that the rope type reads.
 
     Only where it would have an effect under that name.
@@ -102,14 +102,14 @@ def misspelt(entry: Entry) -> Iterator[Hit]:
         yield from _misspelling(entry, name)
 
 
-def _misspelling(entry: Entry, name: str) -> Iterator[Hit]:
+def _misspelling(entry: ScalingKeys, name: str) -> Iterator[Hit]:
     known = of_any_type() if entry.rope_type is None else of_type(entry.rope_type)
     right = None if _is_read(name) else intended_name(name, sorted(known | {"rope_type"}))
     if right is not None and not entry.has(right):
         yield from _rightly_named(entry.part, entry.key(name), entry.key(right), entry.values[name])
 
 
-def _rightly_named(part: Part, key: str, right: str, value: object) -> Iterator[Hit]:
+def _rightly_named(part: ConfigPart, key: str, right: str, value: object) -> Iterator[Hit]:
     """Yield what the key would do under its right name, unless that is nothing.
 
     No stack may read it as it is. The context alone rotates nothing, and every class reads it. A
@@ -139,7 +139,7 @@ def _rightly_named(part: Part, key: str, right: str, value: object) -> Iterator[
     cure="Remove it, or find the intended name.",
     threads=("huggingface/transformers#48594",),
 )
-def unread(entry: Entry) -> Iterator[Hit]:
+def unread(entry: ScalingKeys) -> Iterator[Hit]:
     """A scaling key that no rope type has, and that is not a misspelling of one."""
     for name in islice(entry.values, MOST_NAMES):
         if _is_read(name) or name == "attn_factor" or any(_misspelling(entry, name)):
@@ -159,7 +159,7 @@ def unread(entry: Entry) -> Iterator[Hit]:
     cure="Replace it by attention_factor, with the intended value.",
     threads=("deepseek-ai/DeepSeek-R1#684", "vllm-project/vllm#46280"),
 )
-def attn_factor(entry: Entry) -> Iterator[Hit]:
+def attn_factor(entry: ScalingKeys) -> Iterator[Hit]:
     """`attn_factor` among the scaling keys, other than 1."""
     given = number(entry.values.get("attn_factor"))
     if "attn_factor" not in entry.values or given == 1:
@@ -192,7 +192,7 @@ def attn_factor(entry: Entry) -> Iterator[Hit]:
     threads=("unslothai/unsloth#6197",),
     rope_types=("default",),
 )
-def scaling_without_effect(entry: Entry) -> Iterator[Hit]:
+def scaling_without_effect(entry: ScalingKeys) -> Iterator[Hit]:
     """Scaling keys, such as a factor other than 1, with rope_type default or without one."""
     names = [name for name in _SCALE if entry.has(name) and entry.values[name] != 1]
     if names:
@@ -207,7 +207,7 @@ def scaling_without_effect(entry: Entry) -> Iterator[Hit]:
     why="A rope type reads its own keys; those of another type have no effect.",
     cure="Remove them, or set the rope_type that they belong to.",
 )
-def of_another_type(entry: Entry) -> Iterator[Hit]:
+def of_another_type(entry: ScalingKeys) -> Iterator[Hit]:
     """A scaling key that other rope types read and this one does not."""
     rope_type = entry.rope_type
     if rope_type is None or rope_type == "default":
@@ -234,7 +234,7 @@ def _is_read(name: str) -> bool:
     "and vLLM refuses the file.",
     cure="Remove type, the old name of rope_type.",
 )
-def two_types(entry: Entry) -> Iterator[Hit]:
+def two_types(entry: ScalingKeys) -> Iterator[Hit]:
     """`type` and `rope_type` with different meanings; two names of the same type are fine."""
     old, new = entry.values.get("type"), entry.values.get("rope_type")
     if not isinstance(old, str) or not isinstance(new, str) or _plain(old) == _plain(new):
@@ -252,7 +252,7 @@ def two_types(entry: Entry) -> Iterator[Hit]:
     why="Stacks know different names, and refuse the others.",
     cure="Use the name that all stacks know, if there is one.",
 )
-def local_name(entry: Entry) -> Iterator[Hit]:
+def local_name(entry: ScalingKeys) -> Iterator[Hit]:
     """An old name of a rope type, or a type of vLLM's own."""
     written = entry.written_type
     if not isinstance(written, str) or entry.rope_type is None or written in TRANSFORMERS:
@@ -270,7 +270,7 @@ def local_name(entry: Entry) -> Iterator[Hit]:
     why="Transformers fails with a KeyError, or warns and fails later.",
     cure=f"The types are {', '.join(ROPE_TYPES)}.",
 )
-def unknown_type(entry: Entry) -> Iterator[Hit]:
+def unknown_type(entry: ScalingKeys) -> Iterator[Hit]:
     """A rope_type that no stack knows."""
     if entry.rope_type is None and entry.written_type is not None:
         meaning = meant(entry.written_type, ROPE_TYPES) or "."
@@ -285,7 +285,7 @@ def unknown_type(entry: Entry) -> Iterator[Hit]:
     why="Transformers refuses the file with a KeyError.",
     cure="Add it, with the value of the released model.",
 )
-def missing(entry: Entry) -> Iterator[Hit]:
+def missing(entry: ScalingKeys) -> Iterator[Hit]:
     """A key that the rope type requires.
 
     The factor of linear, dynamic, yarn and llama3, the other two of llama3, the lists of longrope.
@@ -309,7 +309,7 @@ def missing(entry: Entry) -> Iterator[Hit]:
     "rope_type or original length, and a null truncate counts as false.",
     cure="Set a value, or remove the key.",
 )
-def null(entry: Entry) -> Iterator[Hit]:
+def null(entry: ScalingKeys) -> Iterator[Hit]:
     """null for a scaling key that Transformers then refuses, or takes otherwise than no key."""
     needed = _NEEDED.get(entry.rope_type or "", ())
     for name in (*_FILLED_IN, *needed):
@@ -349,7 +349,7 @@ _FOREIGN = {
     cure="Write rope_theta, and the scaling keys under rope_scaling with a rope_type.",
     threads=("ggml-org/llama.cpp#2768",),
 )
-def foreign(part: Part) -> Iterator[Hit]:
+def foreign(part: ConfigPart) -> Iterator[Hit]:
     """A key that has no effect, where the one that it stands for is missing."""
     held = part.held
     scales = any(name in held for name in ("rope_type", "type"))

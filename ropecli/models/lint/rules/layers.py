@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ropecli.models.entries import unread_objects
 from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subjects import Entry, Part
+from ropecli.models.lint.subjects import ConfigPart, ScalingKeys
 from ropecli.models.lint.values import shown, value_or_none, whole
 from ropecli.models.refusals import failure
 from ropecli.names import meant
@@ -39,7 +39,7 @@ _LAYER_TYPES = (
         "NVIDIA/TensorRT-Model-Connect#1304",
     ),
 )
-def flat_scaling(entry: Entry) -> Iterator[Hit]:
+def flat_scaling(entry: ScalingKeys) -> Iterator[Hit]:
     """A factor for all layers, in a file with `rope_local_base_freq`."""
     factor = entry.number("factor")
     usual = entry.part.architecture.defaults.get("rope_parameters", {})
@@ -72,7 +72,7 @@ def flat_scaling(entry: Entry) -> Iterator[Hit]:
     cure="Use rope_type default for sliding_attention.",
     threads=("vllm-project/vllm#29111", "antonellof/ferrox#39"),
 )
-def scaled_sliding(entry: Entry) -> Iterator[Hit]:
+def scaled_sliding(entry: ScalingKeys) -> Iterator[Hit]:
     """A layer type of sliding windows with a rope type that scales."""
     factor = entry.number("factor")
     if SLIDING in entry.layer and entry.rope_type not in {None, "default"} and factor:
@@ -92,7 +92,7 @@ def scaled_sliding(entry: Entry) -> Iterator[Hit]:
     "Without any known name, the whole dictionary counts as one without a rope_type.",
     cure="Use the names of layer_types.",
 )
-def other_layer_type(part: Part) -> Iterator[Hit]:
+def other_layer_type(part: ConfigPart) -> Iterator[Hit]:
     """Scaling keys under a name that is not in `layer_types`."""
     types = part.config.get("layer_types")
     if not isinstance(types, list) or part.holder is None:
@@ -113,7 +113,7 @@ def other_layer_type(part: Part) -> Iterator[Hit]:
     "fails with a KeyError.",
     cure="Write one object without layer types: rope_parameters: {rope_type, rope_theta, ...}.",
 )
-def unread_by_layer_type(part: Part) -> Iterator[Hit]:
+def unread_by_layer_type(part: ConfigPart) -> Iterator[Hit]:
     """Objects by layer type in `rope_parameters`, where the code of `model_type` reads none."""
     objects = value_or_none(lambda: unread_objects(part.keys))
     if not objects or part.holder is None:
@@ -140,7 +140,7 @@ def unread_by_layer_type(part: Part) -> Iterator[Hit]:
     "looks for takes the layer for another type: without its window, or with another base.",
     cure="Correct the name.",
 )
-def unknown_layer_type(part: Part) -> Iterator[Hit]:
+def unknown_layer_type(part: ConfigPart) -> Iterator[Hit]:
     """A name in `layer_types` that Transformers does not know."""
     types = part.config.get("layer_types")
     if not isinstance(types, list) or not part.architecture.in_transformers:
@@ -161,7 +161,7 @@ def unknown_layer_type(part: Part) -> Iterator[Hit]:
     "outside applies to no layer.",
     cure="Write it under each layer type that it is for.",
 )
-def outside(part: Part) -> Iterator[Hit]:
+def outside(part: ConfigPart) -> Iterator[Hit]:
     """A plain value next to nested scaling keys, other than `truncate`."""
     if not any(isinstance(value, dict) for value in part.held.values()):
         return
@@ -180,7 +180,7 @@ def outside(part: Part) -> Iterator[Hit]:
     "a default in others; older versions and other stacks fail.",
     cure="Check that the stack you run supports it.",
 )
-def without_position(part: Part) -> Iterator[Hit]:
+def without_position(part: ConfigPart) -> Iterator[Hit]:
     """null as the scaling keys of a layer type."""
     types = part.config.get("layer_types")
     for name, value in part.held.items():
@@ -200,7 +200,7 @@ def without_position(part: Part) -> Iterator[Hit]:
     "With the two swapped, most layers lose their positions.",
     cure="Write 1 for each layer that rotates; released models have 0 in every fourth.",
 )
-def reversed_nope(part: Part) -> Iterator[Hit]:
+def reversed_nope(part: ConfigPart) -> Iterator[Hit]:
     """`no_rope_layers` with more zeros than ones."""
     flags = _flags(part)
     if flags and 2 * sum(flags) < len(flags):
@@ -218,7 +218,7 @@ def reversed_nope(part: Part) -> Iterator[Hit]:
     "skips other layers.",
     cure="Correct the wrong one: with interval n, layers n, 2n, ... have no position.",
 )
-def other_interval(part: Part) -> Iterator[Hit]:
+def other_interval(part: ConfigPart) -> Iterator[Hit]:
     """A list that differs from the interval's, with at least as many ones as zeros."""
     flags, step = _flags(part), whole(part.config.get("no_rope_layer_interval"))
     if not flags or not step or step < 1 or 2 * sum(flags) < len(flags):
@@ -240,7 +240,7 @@ def other_interval(part: Part) -> Iterator[Hit]:
     "short; of a longer one, the last entries have no effect.",
     cure="Write one entry for each of num_hidden_layers.",
 )
-def wrong_count(part: Part) -> Iterator[Hit]:
+def wrong_count(part: ConfigPart) -> Iterator[Hit]:
     """`layer_types` or `no_rope_layers` whose length is not `num_hidden_layers`."""
     count = next((whole(v) for v in part.given("num_hidden_layers").values()), None)
     for name in ("layer_types", "no_rope_layers"):
@@ -249,7 +249,7 @@ def wrong_count(part: Part) -> Iterator[Hit]:
             yield Hit(part.key(name), f"It has {len(given):,} entries for {shown(count)} layers.")
 
 
-def _flags(part: Part) -> list[bool]:
+def _flags(part: ConfigPart) -> list[bool]:
     given = part.config.get("no_rope_layers")
     if not isinstance(given, list) or not all(each in {0, 1} for each in map(whole, given)):
         return []

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ropecli.models.lint.readings import by_stack, ignoring, listed
 from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subjects import BY_ORIGINAL, ORIGINAL, Entry
+from ropecli.models.lint.subjects import BY_ORIGINAL, ORIGINAL, ScalingKeys
 from ropecli.models.lint.values import shown, whole
 
 _BEYOND = {
@@ -32,7 +32,7 @@ _SLACK = 1.01  #: Released files round: 131,072 / 32,000 = 4.096 at factor 4.
     ),
     rope_types=("linear", "yarn", "llama3"),
 )
-def beyond(entry: Entry) -> Iterator[Hit]:
+def beyond(entry: ScalingKeys) -> Iterator[Hit]:
     """A max_position_embeddings above factor times the original length.
 
     In linear and YaRN; in llama3 above four times that, where every layer rotates: Llama 3.1 has
@@ -63,7 +63,7 @@ def beyond(entry: Entry) -> Iterator[Hit]:
     threads=("huggingface/transformers#38224", "NVIDIA/Megatron-LM#1418"),
     rope_types=("linear", "yarn"),
 )
-def short_of(entry: Entry) -> Iterator[Hit]:
+def short_of(entry: ScalingKeys) -> Iterator[Hit]:
     """Linear or YaRN whose max_position_embeddings is below factor times the original length."""
     factor, original, context = entry.number("factor"), _original(entry), entry.part.context
     if factor is None or original is None or context is None:
@@ -78,7 +78,7 @@ def short_of(entry: Entry) -> Iterator[Hit]:
         )
 
 
-def _original(entry: Entry) -> int | None:
+def _original(entry: ScalingKeys) -> int | None:
     """Return the original length; linear does not use the one that the file gives."""
     if entry.rope_type != "linear":
         return entry.original
@@ -96,7 +96,7 @@ def _original(entry: Entry) -> int | None:
     threads=("huggingface/transformers#38224", "NVIDIA/Megatron-LM#1418"),
     rope_types=BY_ORIGINAL,
 )
-def no_original(entry: Entry) -> Iterator[Hit]:
+def no_original(entry: ScalingKeys) -> Iterator[Hit]:
     """yarn, longrope or llama3 without original_max_position_embeddings."""
     if entry.original is not None or not entry.values:
         return
@@ -120,7 +120,7 @@ def no_original(entry: Entry) -> Iterator[Hit]:
     yield Hit(entry.key(ORIGINAL), " ".join(filter(None, said)) or "No stack has a value for it.")
 
 
-def _describe_error(entry: Entry, context: int, factor: float) -> str:
+def _describe_error(entry: ScalingKeys, context: int, factor: float) -> str:
     """Describe the error of the frequencies if the context is the stretched length."""
     as_is = entry.table(**{ORIGINAL: context})
     meant = entry.table(**{ORIGINAL: max(1, round(context / factor))})
@@ -140,7 +140,7 @@ def _describe_error(entry: Entry, context: int, factor: float) -> str:
     cure="Move it to the scaling keys of the layer type.",
     rope_types=BY_ORIGINAL,
 )
-def misplaced_original(entry: Entry) -> Iterator[Hit]:
+def misplaced_original(entry: ScalingKeys) -> Iterator[Hit]:
     """yarn, longrope or llama3 under a layer type, with the original length only at the top."""
     outer = entry.part.config.get(ORIGINAL)
     if outer is not None and entry.nested and not entry.has(ORIGINAL):
@@ -160,7 +160,7 @@ def misplaced_original(entry: Entry) -> Iterator[Hit]:
     threads=("NVIDIA/Megatron-LM#1418",),
     rope_types=BY_ORIGINAL,
 )
-def original_beyond(entry: Entry) -> Iterator[Hit]:
+def original_beyond(entry: ScalingKeys) -> Iterator[Hit]:
     """An original length above max_position_embeddings, or equal to it in llama3."""
     original, context = entry.original, entry.part.context
     if original is None or context is None:
@@ -181,7 +181,7 @@ def original_beyond(entry: Entry) -> Iterator[Hit]:
     "where the scaling keys are nested; llama.cpp and mlx-lm use the one among the scaling keys.",
     cure="Write the same number in both places, or remove one.",
 )
-def two_originals(entry: Entry) -> Iterator[Hit]:
+def two_originals(entry: ScalingKeys) -> Iterator[Hit]:
     """Different original_max_position_embeddings at the top level and among the scaling keys."""
     inner, outer = whole(entry.values.get(ORIGINAL)), whole(entry.part.config.get(ORIGINAL))
     if inner is not None and outer is not None and inner != outer:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ropecli.models.lint.readings import by_stack, without_it
 from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subjects import ORIGINAL, Entry
+from ropecli.models.lint.subjects import ORIGINAL, ScalingKeys
 from ropecli.models.lint.values import number, numbers, shown
 
 LISTS = ("short_factor", "long_factor")
@@ -21,7 +21,7 @@ LISTS = ("short_factor", "long_factor")
     cure="Write one number per pair: half of head_dim times partial_rotary_factor.",
     rope_types=("longrope",),
 )
-def wrong_length(entry: Entry) -> Iterator[Hit]:
+def wrong_length(entry: ScalingKeys) -> Iterator[Hit]:
     """A `short_factor` or `long_factor` whose length is not the number of pairs."""
     if entry.dim is None:
         return
@@ -41,7 +41,7 @@ def wrong_length(entry: Entry) -> Iterator[Hit]:
     cure="Copy the lists of the released model.",
     rope_types=("longrope",),
 )
-def not_positive(entry: Entry) -> Iterator[Hit]:
+def not_positive(entry: ScalingKeys) -> Iterator[Hit]:
     """A `short_factor` or `long_factor` that is not a list of finite numbers above 0."""
     for name in LISTS:
         given = entry.values.get(name)
@@ -66,7 +66,7 @@ def not_positive(entry: Entry) -> Iterator[Hit]:
     cure="Compare with the released model's list.",
     rope_types=("longrope",),
 )
-def falling(entry: Entry) -> Iterator[Hit]:
+def falling(entry: ScalingKeys) -> Iterator[Hit]:
     """A `short_factor` or `long_factor` with a number below the one before it."""
     for name in LISTS:
         given = numbers(entry.values.get(name)) or []
@@ -89,7 +89,7 @@ def falling(entry: Entry) -> Iterator[Hit]:
     cure="Nothing to do if the model was trained this way.",
     rope_types=("longrope",),
 )
-def same_lists(entry: Entry) -> Iterator[Hit]:
+def same_lists(entry: ScalingKeys) -> Iterator[Hit]:
     """Equal lists with a factor other than 1 in them."""
     short, long = (numbers(entry.values.get(name)) for name in LISTS)
     if short and short == long and set(short) != {1.0}:
@@ -112,7 +112,7 @@ def same_lists(entry: Entry) -> Iterator[Hit]:
     ),
     rope_types=("longrope",),
 )
-def the_switch(entry: Entry) -> Iterator[Hit]:
+def the_switch(entry: ScalingKeys) -> Iterator[Hit]:
     """LongRoPE with two different lists."""
     short, long = (numbers(entry.values.get(name)) for name in LISTS)
     if not short or not long or short == long or len(short) != len(long) or min(short) <= 0:
@@ -139,7 +139,7 @@ def the_switch(entry: Entry) -> Iterator[Hit]:
     cure="Exchange the two lists.",
     rope_types=("longrope",),
 )
-def exchanged(entry: Entry) -> Iterator[Hit]:
+def exchanged(entry: ScalingKeys) -> Iterator[Hit]:
     """LongRoPE whose `short_factor` is above `long_factor` in most pairs."""
     short, long = (numbers(entry.values.get(name)) for name in LISTS)
     if not short or not long or len(short) != len(long):
@@ -161,7 +161,7 @@ def exchanged(entry: Entry) -> Iterator[Hit]:
     "every model; Transformers ignores them in others and computes its own factor.",
     cure="Remove them, or write one value for both, and as attention_factor, which vLLM ignores.",
 )
-def own_mscales(entry: Entry) -> Iterator[Hit]:
+def own_mscales(entry: ScalingKeys) -> Iterator[Hit]:
     """`short_mscale` or `long_mscale` outside Phi-3.5-MoE."""
     given = [name for name in ("short_mscale", "long_mscale") if entry.has(name)]
     if given and entry.part.architecture.model_type != "phimoe":
@@ -182,7 +182,7 @@ def own_mscales(entry: Entry) -> Iterator[Hit]:
     threads=("huggingface/transformers#38224",),
     rope_types=("longrope",),
 )
-def other_factor(entry: Entry) -> Iterator[Hit]:
+def other_factor(entry: ScalingKeys) -> Iterator[Hit]:
     """LongRoPE with a `factor` that is more than 1 % off the ratio of the lengths."""
     factor, original, context = entry.number("factor"), entry.original, entry.part.context
     if not factor or original is None or context is None:
@@ -208,7 +208,7 @@ def other_factor(entry: Entry) -> Iterator[Hit]:
     cure="Add factor or attention_factor, so that the limit can change without the scores.",
     rope_types=("longrope",),
 )
-def no_factor(entry: Entry) -> Iterator[Hit]:
+def no_factor(entry: ScalingKeys) -> Iterator[Hit]:
     """LongRoPE without `factor` and `attention_factor`, and the original length at the top."""
     if entry.has("factor") or entry.has("attention_factor"):
         return

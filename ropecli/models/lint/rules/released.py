@@ -9,7 +9,7 @@ from ropecli.models.architectures import released
 from ropecli.models.keys import ALIASES
 from ropecli.models.lint.readings import by_stack
 from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subjects import ORIGINAL, Part
+from ropecli.models.lint.subjects import ORIGINAL, ConfigPart
 from ropecli.models.lint.values import number
 from ropecli.models.settings import Settings
 
@@ -41,7 +41,7 @@ _EITHER = ("rope_theta", "partial_rotary_factor")
         "NVIDIA/Megatron-LM#1418",
     ),
 )
-def unlike_released(part: Part) -> Iterator[Hit]:
+def unlike_released(part: ConfigPart) -> Iterator[Hit]:
     """A value that no released file of the model_type has, and that changes the rotation.
 
     For example gpt-oss without `truncate: false`, Llama 3.1 without its scaling, or SmolLM3 with
@@ -57,11 +57,11 @@ def unlike_released(part: Part) -> Iterator[Hit]:
                 yield from _compare(part, settings, row)
 
 
-def _kind(part: Part, settings: Settings) -> str:
+def _kind(part: ConfigPart, settings: Settings) -> str:
     return settings.name.removeprefix(f"{part.name}.")
 
 
-def _compare(part: Part, settings: Settings, row: Mapping[str, Any]) -> Iterator[Hit]:
+def _compare(part: ConfigPart, settings: Settings, row: Mapping[str, Any]) -> Iterator[Hit]:
     for key, value in row.get("when", {}).items():
         if _value(part, settings, key) not in (value if isinstance(value, list) else [value]):
             return
@@ -90,7 +90,7 @@ def _compare(part: Part, settings: Settings, row: Mapping[str, Any]) -> Iterator
     )
 
 
-def _value(part: Part, settings: Settings, key: str) -> Any:
+def _value(part: ConfigPart, settings: Settings, key: str) -> Any:
     """Return the value in use, whichever key of the file it is from."""
     placed = settings.geometry
     of_file = {
@@ -117,7 +117,7 @@ def _value(part: Part, settings: Settings, key: str) -> Any:
     return _DEFAULTS.get(key) if value is None else value
 
 
-def _interval(part: Part) -> int | None:
+def _interval(part: ConfigPart) -> int | None:
     """Return n where layers n, 2n, ... have no position; None of another pattern."""
     rotates = {i: s.rope_type is not None for s in part.settings for i in s.layers or ()}
     static = sorted(i for i, each in rotates.items() if not each)
@@ -127,7 +127,7 @@ def _interval(part: Part) -> int | None:
     return step if static == list(range(static[0], max(rotates) + 1, step)) else None
 
 
-def _change(part: Part, settings: Settings, key: str, value: Any) -> tuple[str, Any]:
+def _change(part: ConfigPart, settings: Settings, key: str, value: Any) -> tuple[str, Any]:
     """Return the dotted path of a key, where the file has it or should have it, and its value."""
     if key == "no_rope_layer_interval" and part.config.get("no_rope_layers") is not None:
         count = max((i for s in part.settings for i in s.layers or ()), default=-1) + 1

@@ -8,7 +8,7 @@ import numpy as np
 
 from ropecli.models.lint.readings import FIRST, by_stack, ignoring, listed, without_it
 from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subjects import Entry, Part
+from ropecli.models.lint.subjects import ConfigPart, ScalingKeys
 from ropecli.models.lint.values import shown
 from ropecli.models.stacks.vllm import DUAL_CHUNK
 
@@ -21,7 +21,7 @@ from ropecli.models.stacks.vllm import DUAL_CHUNK
     "sees angles within its context that it was not trained on. Transformers only warns.",
     cure="Write the wanted length over the trained length, at least 1.",
 )
-def small_factor(entry: Entry) -> Iterator[Hit]:
+def small_factor(entry: ScalingKeys) -> Iterator[Hit]:
     """A factor above 0 and below 1."""
     factor = entry.number("factor")
     if factor is not None and 0 < factor < 1:
@@ -42,7 +42,7 @@ def small_factor(entry: Entry) -> Iterator[Hit]:
     threads=("huggingface/transformers#25104", "vllm-project/vllm#3488"),
     rope_types=("dynamic",),
 )
-def dynamic_original(entry: Entry) -> Iterator[Hit]:
+def dynamic_original(entry: ScalingKeys) -> Iterator[Hit]:
     """`original_max_position_embeddings` under dynamic, other than max_position_embeddings."""
     original, context = entry.original, entry.part.context
     if entry.has("alpha") or original is None or context is None:
@@ -72,7 +72,7 @@ def dynamic_original(entry: Entry) -> Iterator[Hit]:
     ),
     rope_types=("dynamic",),
 )
-def dynamic_base(entry: Entry) -> Iterator[Hit]:
+def dynamic_base(entry: ScalingKeys) -> Iterator[Hit]:
     """Rope type dynamic with a factor above 1."""
     factor, context = entry.number("factor"), entry.part.context
     if factor is None or factor <= 1 or context is None:
@@ -100,7 +100,7 @@ def dynamic_base(entry: Entry) -> Iterator[Hit]:
     cure="Stay within the trained length, and remove the key where the file is refused.",
     threads=("QwenLM/Qwen#401", "vllm-project/vllm#49296", "vllm-project/vllm#33470"),
 )
-def one_stack(part: Part) -> Iterator[Hit]:
+def one_stack(part: ConfigPart) -> Iterator[Hit]:
     """`use_dynamic_ntk: true` or a `dual_chunk_attention_config`."""
     names = [name for name in ("use_dynamic_ntk", DUAL_CHUNK) if part.config.get(name)]
     for key in map(part.key, names):
@@ -117,7 +117,7 @@ def one_stack(part: Part) -> Iterator[Hit]:
     threads=("huggingface/transformers#42189",),
     rope_types=("yarn",),
 )
-def nested_truncate(entry: Entry) -> Iterator[Hit]:
+def nested_truncate(entry: ScalingKeys) -> Iterator[Hit]:
     """`truncate: false` under a layer type, and not next to the layer types."""
     if not entry.nested or entry.values.get("truncate", True):
         return
@@ -140,7 +140,7 @@ def nested_truncate(entry: Entry) -> Iterator[Hit]:
     ),
     rope_types=("yarn",),
 )
-def truncate_elsewhere(entry: Entry) -> Iterator[Hit]:
+def truncate_elsewhere(entry: ScalingKeys) -> Iterator[Hit]:
     """`truncate: false` where Transformers reads it."""
     if entry.values.get("truncate") is False and not entry.nested:
         texts = entry.effects(truncate=True)
@@ -150,7 +150,7 @@ def truncate_elsewhere(entry: Entry) -> Iterator[Hit]:
             yield Hit(entry.key("truncate"), f"{read}{_rounding(entry)}")
 
 
-def _rounding(entry: Entry) -> str:
+def _rounding(entry: ScalingKeys) -> str:
     """Describe the effect of rounding the ramp's ends."""
     exact, rounded = entry.table(truncate=False), entry.table(truncate=True)
     if exact is None or rounded is None:
@@ -174,7 +174,7 @@ def _rounding(entry: Entry) -> str:
     cure="Swap them; the usual values are 32 and 1.",
     rope_types=("yarn",),
 )
-def beta_order(entry: Entry) -> Iterator[Hit]:
+def beta_order(entry: ScalingKeys) -> Iterator[Hit]:
     """YaRN whose `beta_fast` (32 by default) is below its `beta_slow` (1 by default)."""
     fast, slow = entry.number("beta_fast") or 32.0, entry.number("beta_slow") or 1.0
     if fast < slow:
@@ -195,7 +195,7 @@ def beta_order(entry: Entry) -> Iterator[Hit]:
     cure="Swap them; Llama 3.1 has 1 and 4.",
     rope_types=("llama3",),
 )
-def frequency_order(entry: Entry) -> Iterator[Hit]:
+def frequency_order(entry: ScalingKeys) -> Iterator[Hit]:
     """llama3 whose `low_freq_factor` is above its `high_freq_factor`."""
     low, high = entry.number("low_freq_factor"), entry.number("high_freq_factor")
     if low is not None and high is not None and low > high:
@@ -215,7 +215,7 @@ def frequency_order(entry: Entry) -> Iterator[Hit]:
     threads=("unslothai/unsloth#6197",),
     rope_types=("llama3",),
 )
-def idle(entry: Entry) -> Iterator[Hit]:
+def idle(entry: ScalingKeys) -> Iterator[Hit]:
     """llama3 with a factor above 1 whose frequencies are those without scaling."""
     factor, scaled, plain = entry.number("factor"), entry.table(), entry.table(factor=1.0)
     if factor is None or scaled is None or plain is None:
@@ -238,7 +238,7 @@ def idle(entry: Entry) -> Iterator[Hit]:
     cure="Restore alpha, or write a factor above 1.",
     rope_types=("dynamic",),
 )
-def no_alpha(entry: Entry) -> Iterator[Hit]:
+def no_alpha(entry: ScalingKeys) -> Iterator[Hit]:
     """Rope type dynamic with a factor of 1 and without alpha."""
     if entry.number("factor") == 1 and not entry.has("alpha"):
         yield Hit(
