@@ -35,10 +35,15 @@ class Architecture:
         return self.known and not self.facts.get("outside")
 
     @property
+    def scaling(self) -> Mapping[str, Any]:
+        """The scaling keys of a file that leaves them out, or their objects by layer type."""
+        found: Mapping[str, Any] = self.defaults.get("rope_parameters", _NO_KEYS)
+        return found
+
+    @property
     def has_entry_by_layer_type(self) -> bool:
         """True where its code takes an object of scaling keys for each layer type."""
-        usual = self.defaults.get("rope_parameters", {}).values()
-        by_type = any(isinstance(value, dict) for value in usual)
+        by_type = any(isinstance(value, dict) for value in self.scaling.values())
         return by_type or bool(self.facts.get("by_layer_type"))
 
     def unread(self, of_some: frozenset[str]) -> frozenset[str]:

@@ -111,6 +111,16 @@ class Keys:
         #: Keys that the architecture's code does not read.
         self.unread_keys = architecture.unread(OF_SOME)
 
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The facts of its architecture."""
+        return self.architecture.facts
+
+    @property
+    def scaling(self) -> Any:
+        """Return the file's scaling keys, of the older form first."""
+        return self.own("rope_scaling") or self.own("rope_parameters")
+
     def find(self, name: str) -> tuple[str, Any] | None:
         """Return the key that gives a value, and the value.
 

@@ -81,17 +81,17 @@ def _rotating_layers(keys: Keys) -> list[bool] | None:
     flags = keys.per_layer("no_rope_layers")
     if flags:
         return [bool(flag) for flag in flags]
-    rule = keys.architecture.facts.get("no_rope")
+    rule = keys.facts.get("no_rope")
     count = keys.integer("num_hidden_layers", most=MOST_LAYERS) or 0
     if rule is None:
         return None
     if rule == "interval":
         step = keys.integer("no_rope_layer_interval") or 4
         return [(i + 1) % step != 0 for i in range(count)]
-    needed = keys.architecture.facts.get("no_rope_needs")
+    needed = keys.facts.get("no_rope_needs")
     if needed is not None and keys.config.get(needed, 0) is None:
         return None
-    dense = dense_layers(keys) if keys.architecture.facts.get("rope_on_dense") else 0
+    dense = dense_layers(keys) if keys.facts.get("rope_on_dense") else 0
     kinds = keys.per_layer("layer_types") or layer_pattern(keys, count)
     return [kind != rule or i < dense for i, kind in enumerate(kinds)] or None
 

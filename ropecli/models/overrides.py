@@ -186,8 +186,8 @@ class _Writer:
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
         self._config = cast("dict[str, Any]", keys.config)
-        self._facts = keys.architecture.facts
-        usual = keys.architecture.defaults.get("rope_parameters", {})
+        self._facts = keys.facts
+        usual = keys.architecture.scaling
         self._usual: dict[str, Any] = deepcopy(dict(usual))
         self._usual_is_nested = any(isinstance(value, dict) for value in usual.values())
         self._kinds = set(entries(keys))

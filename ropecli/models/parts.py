@@ -138,7 +138,7 @@ def _rotates(keys: Keys, *, alone: bool) -> bool:
     without = (*table()["none"], *table()["other"])
     if keys.architecture.model_type in without or keys.get(SPATIAL) is not None:
         return False
-    wanted = keys.architecture.facts.get("rotates_where", {})
+    wanted = keys.facts.get("rotates_where", {})
     if any(keys.config.get(key, value) != value for key, value in wanted.items()):
         return False
     if any(keys.config.get(key) is not None for key in ROTARY_KEYS):

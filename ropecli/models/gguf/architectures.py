@@ -16,7 +16,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Architecture:
+class GgufArchitecture:
     """One general.architecture."""
 
     name: str
@@ -36,10 +36,10 @@ def goes_by_sections(name: str) -> bool:
     return name in table()["without_sections"]
 
 
-def architecture(name: str, sections: Sequence[int] = ()) -> Architecture:
+def gguf_architecture(name: str, sections: Sequence[int] = ()) -> GgufArchitecture:
     """Return the facts of an architecture."""
     facts = table().get(name, _NOTHING)
-    return Architecture(
+    return GgufArchitecture(
         name=name,
         mode=_mode(name, sections),
         facts=facts if name not in _LISTS else _NOTHING,

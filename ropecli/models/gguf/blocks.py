@@ -10,7 +10,7 @@ Pattern = Callable[[int], bool]
 Split = tuple[Pattern | None, "Blocks", "Blocks"]
 
 if TYPE_CHECKING:
-    from ropecli.models.gguf.architectures import Architecture
+    from ropecli.models.gguf.architectures import GgufArchitecture
     from ropecli.models.gguf.metadata import Metadata
 
 MOST_BLOCKS = 1 << 12  #: llama.cpp has a limit of 512.
@@ -28,7 +28,7 @@ class Blocks:
     layers: tuple[int, ...] | None = None  #: The indices of the blocks, where they are known.
 
 
-def kinds_of_blocks(keys: Metadata, architecture: Architecture) -> tuple[Blocks, ...]:
+def kinds_of_blocks(keys: Metadata, architecture: GgufArchitecture) -> tuple[Blocks, ...]:
     """Return every kind of block, in the order of their names."""
     count = _count(keys)
     facts = architecture.facts
@@ -41,7 +41,7 @@ def kinds_of_blocks(keys: Metadata, architecture: Architecture) -> tuple[Blocks,
     return (Blocks(name="all"),) if split is None else _two(count, *split)
 
 
-def _split(keys: Metadata, architecture: Architecture, count: int | None) -> Split | None:
+def _split(keys: Metadata, architecture: GgufArchitecture, count: int | None) -> Split | None:
     """Return the pattern of the first of two kinds, and both kinds; None if there is only one."""
     facts = architecture.facts
     if facts.get("compress"):
@@ -58,7 +58,7 @@ def _split(keys: Metadata, architecture: Architecture, count: int | None) -> Spl
     return None
 
 
-def _by_block(keys: Metadata, architecture: Architecture, count: int) -> tuple[Blocks, ...]:
+def _by_block(keys: Metadata, architecture: GgufArchitecture, count: int) -> tuple[Blocks, ...]:
     """Return the kinds where blocks rotate by a rule that is not that of sliding windows."""
     facts, has_sliding = architecture.facts, _has_sliding(keys, architecture, count)
     pattern = _sliding_pattern(keys, architecture) if has_sliding else None
@@ -105,7 +105,7 @@ def _count(keys: Metadata) -> int | None:
     return max(1, count - (keys.integer("nextn_predict_layers", least=0) or 0))
 
 
-def _has_sliding(keys: Metadata, architecture: Architecture, count: int | None) -> bool:
+def _has_sliding(keys: Metadata, architecture: GgufArchitecture, count: int | None) -> bool:
     when = architecture.facts.get("sliding")
     window = keys.integer("attention.sliding_window", least=0)
     if when is None:
@@ -119,7 +119,7 @@ def _has_sliding(keys: Metadata, architecture: Architecture, count: int | None) 
     return bool(count == when)
 
 
-def _sliding_pattern(keys: Metadata, architecture: Architecture) -> Pattern | None:
+def _sliding_pattern(keys: Metadata, architecture: GgufArchitecture) -> Pattern | None:
     """Return a function that is true of the index of a sliding block."""
     if keys.is_array(_PATTERN):
         return _flags(keys, _PATTERN)

@@ -11,7 +11,7 @@ import numpy as np
 from ropecli.models.gguf.ggml import Rotation, loaded_attn_factor
 
 if TYPE_CHECKING:
-    from ropecli.models.gguf.architectures import Architecture
+    from ropecli.models.gguf.architectures import GgufArchitecture
     from ropecli.models.gguf.blocks import Blocks
     from ropecli.models.gguf.metadata import Metadata
 
@@ -27,7 +27,7 @@ class Scaling:
     log_multiplier: float  #: YaRN's; 0 where the architecture does not use it.
     assumed: list[str]
 
-    def __init__(self, keys: Metadata, found: Architecture, blocks: Blocks) -> None:
+    def __init__(self, keys: Metadata, found: GgufArchitecture, blocks: Blocks) -> None:
         """Read the values that all kinds of blocks share."""
         self._keys, self._facts, self._blocks = keys, found.facts, blocks
         self.assumed = []

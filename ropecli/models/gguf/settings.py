@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ropecli.errors import FileError
 from ropecli.models.gguf import ggml
-from ropecli.models.gguf.architectures import LAYOUTS, architecture, goes_by_sections
+from ropecli.models.gguf.architectures import LAYOUTS, gguf_architecture, goes_by_sections
 from ropecli.models.gguf.blocks import kinds_of_blocks
 from ropecli.models.gguf.metadata import Metadata
 from ropecli.models.gguf.reader import read_gguf
@@ -23,7 +23,7 @@ from ropecli.models.settings import Description, Settings
 from ropecli.rotary.factors import Temperature
 
 if TYPE_CHECKING:
-    from ropecli.models.gguf.architectures import Architecture
+    from ropecli.models.gguf.architectures import GgufArchitecture
     from ropecli.models.gguf.blocks import Blocks
     from ropecli.models.gguf.reader import GgufFile
 
@@ -58,11 +58,11 @@ def gguf_settings(file: GgufFile) -> tuple[Settings, ...]:
     """
     keys = Metadata(file)
     name = keys.architecture
-    found = architecture(name, sections_of(keys) if goes_by_sections(name) else ())
+    found = gguf_architecture(name, sections_of(keys) if goes_by_sections(name) else ())
     return tuple(_settings(file, keys, found, blocks) for blocks in kinds_of_blocks(keys, found))
 
 
-def _settings(file: GgufFile, keys: Metadata, found: Architecture, blocks: Blocks) -> Settings:
+def _settings(file: GgufFile, keys: Metadata, found: GgufArchitecture, blocks: Blocks) -> Settings:
     scaling = Scaling(keys, found, blocks)
     settings = Settings(
         name=blocks.name,
@@ -97,7 +97,7 @@ def _settings(file: GgufFile, keys: Metadata, found: Architecture, blocks: Block
 
 
 def _score_parameters(
-    found: Architecture, rotation: ggml.Rotation, log_multiplier: float
+    found: GgufArchitecture, rotation: ggml.Rotation, log_multiplier: float
 ) -> dict[str, float]:
     """Return DeepSeek's factor on the score as the mscale_all_dim k of (1 + 0.1 k ln s)^2.
 
@@ -123,7 +123,7 @@ def _original(keys: Metadata, rope_type: str, parameters: Mapping[str, Any]) -> 
 
 
 def _divisors(
-    file: GgufFile, found: Architecture, blocks: Blocks, count: int
+    file: GgufFile, found: GgufArchitecture, blocks: Blocks, count: int
 ) -> dict[str, NDArray[np.float64] | None]:
     """Read the tensors that divide frequencies, where the architecture uses them.
 
@@ -157,7 +157,7 @@ def _divisor(file: GgufFile, name: str, count: int) -> NDArray[np.float64]:
 
 
 def _temperature(
-    keys: Metadata, found: Architecture, blocks: Blocks, original: int
+    keys: Metadata, found: GgufArchitecture, blocks: Blocks, original: int
 ) -> Temperature | None:
     """Return the temperature of the queries of a kind of block."""
     how = found.facts.get("temperature")
@@ -177,7 +177,7 @@ def _temperature(
 
 
 @dataclass(kw_only=True)
-class Geometry:
+class Placement:
     """The parameters of `ropecli.rope` that place the rotation, and what was assumed."""
 
     key_length: int  #: Coordinates of a key as the loader counts them.
@@ -187,13 +187,13 @@ class Geometry:
     assumed: list[str] = field(default_factory=list)
 
 
-def _geometry(keys: Metadata, found: Architecture, blocks: Blocks) -> Geometry:
+def _geometry(keys: Metadata, found: GgufArchitecture, blocks: Blocks) -> Placement:
     """Return the geometry of one kind of block."""
     trailing = found.facts.get("offset") == "trailing"
     length = _key_length(keys, sliding=blocks.sliding)
     head_dim = _mla_length(keys, sliding=blocks.sliding) if trailing else None
     head_dim = length if head_dim is None else head_dim
-    placed = Geometry(key_length=length, rotary_dim=length)
+    placed = Placement(key_length=length, rotary_dim=length)
     if not (found.facts.get("fixed") or found.facts.get("whole_head")):
         _rotary_dim(keys, placed, sliding=blocks.sliding)
     placed.dimension_count = placed.rotary_dim
@@ -251,7 +251,7 @@ def _mla_length(keys: Metadata, *, sliding: bool) -> int | None:
     return length
 
 
-def _rotary_dim(keys: Metadata, placed: Geometry, *, sliding: bool) -> None:
+def _rotary_dim(keys: Metadata, placed: Placement, *, sliding: bool) -> None:
     name = "rope.dimension_count"
     own = keys.integer(f"{name}_swa") if sliding else None
     count = keys.integer(name) if own is None else own

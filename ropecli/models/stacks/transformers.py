@@ -28,7 +28,7 @@ def read(described: Description) -> tuple[Settings, ...]:
 def _with_outer_truncate(settings: Settings, keys: Keys) -> Settings:
     if not settings.nested:
         return settings
-    given = keys.own("rope_scaling") or keys.own("rope_parameters")
+    given = keys.scaling
     scaling = {key: value for key, value in settings.scaling.items() if key != "truncate"}
     if isinstance(given, dict) and nested_entries(given, keys) and "truncate" in given:
         scaling["truncate"] = given["truncate"]

@@ -135,7 +135,7 @@ def mscale_pair(entry: ScalingKeys) -> Iterator[Hit]:
     if unread and used != dropped:
         message += f" {listed(unread)} do not read them, which makes scores "
         message += f"{shown((dropped / used) ** 2)} times as large."
-    if entry.part.architecture.facts.get("softmax"):
+    if entry.part.keys.facts.get("softmax"):
         score = softmax_factor(factor, pair[1])
         message += f" The score is also multiplied by {shown(score)}."
     yield Hit(entry.key("mscale"), message)

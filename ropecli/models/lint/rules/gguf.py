@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ropecli.models.gguf import converter
-from ropecli.models.gguf.architectures import architecture
+from ropecli.models.gguf.architectures import gguf_architecture
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import GgufHeader
 from ropecli.models.lint.values import number, numbers, shown, value_or_none
@@ -208,7 +208,7 @@ def beyond(header: GgufHeader) -> Iterator[Hit]:
 def unknown_layout(header: GgufHeader) -> Iterator[Hit]:
     """A `general.architecture` that llama.cpp does not have."""
     sections = tuple(int(n) for n in numbers(header.get(_SECTIONS)) or ())
-    if architecture(header.architecture, sections).mode is None:
+    if gguf_architecture(header.architecture, sections).mode is None:
         yield Hit(
             "general.architecture",
             f"llama.cpp has no {header.architecture!r:.60}; pairs (i, i + d/2) are assumed.",

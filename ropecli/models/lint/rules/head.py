@@ -168,7 +168,7 @@ def unread_share(entry: ScalingKeys) -> Iterator[Hit]:
 )
 def unread_rotary_dim(entry: ScalingKeys) -> Iterator[Hit]:
     """A `rotary_dim` that is not read, and is not the number of coordinates that rotate."""
-    of_its_own = entry.part.architecture.facts.get("ignores", ())  # MiniMax-M3 has such a key
+    of_its_own = entry.part.keys.facts.get("ignores", ())  # MiniMax-M3 has such a key
     for name, value in entry.part.given("rotary_dim").items():
         ignored = name in entry.part.keys.unread_keys and name not in of_its_own
         if ignored and entry.dim not in (None, value):

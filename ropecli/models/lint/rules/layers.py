@@ -42,7 +42,7 @@ _LAYER_TYPES = (
 def flat_scaling(entry: ScalingKeys) -> Iterator[Hit]:
     """A factor for all layers, in a file with `rope_local_base_freq`."""
     factor = entry.number("factor")
-    usual = entry.part.architecture.defaults.get("rope_parameters", {})
+    usual = entry.part.architecture.scaling
     apart = entry.part.config.get("rope_local_base_freq") or "sliding_attention" in usual
     if entry.nested or not apart or factor is None or factor <= 1:
         return
@@ -97,7 +97,7 @@ def other_layer_type(part: ConfigPart) -> Iterator[Hit]:
     types = part.config.get("layer_types")
     if not isinstance(types, list) or part.holder is None:
         return
-    usual = part.architecture.defaults.get("rope_parameters", {})
+    usual = part.architecture.scaling
     for name, value in part.held.items():
         if isinstance(value, dict) and name not in types and name not in usual:
             has = ", ".join(sorted({str(each)[:30] for each in types})[:5])

@@ -139,7 +139,7 @@ def _change(part: ConfigPart, settings: Settings, key: str, value: Any) -> tuple
         return part.key(f"{part.holder}.{_kind(part, settings)}.{key}"), value
     if key not in _EITHER or key in part.held:
         return part.key(f"{part.holder or 'rope_scaling'}.{key}"), value
-    bases = part.architecture.facts.get("bases", {}) if key == "rope_theta" else {}
+    bases = part.keys.facts.get("bases", {}) if key == "rope_theta" else {}
     names = (bases.get(_kind(part, settings), key), *ALIASES.get(key, ()))
     given = next((name for name in names if part.config.get(name) is not None), None)
     if given is None and part.holder == "rope_parameters":
