@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ropecli.errors import ArgumentError
-from ropecli.models.keys import FULL, SLIDING, Keys, check_kind_count, real
+from ropecli.models.keys import FULL, SLIDING, Keys, check_kind_count
 from ropecli.names import quote
+from ropecli.numbers import number
 
 BASE = 10_000.0  #: Transformers' default.
 #: rope_theta and the scaling keys of one kind of layer; None for layers without a rotation.
@@ -93,9 +94,9 @@ def _entries_of_listed_bases(given: Mapping[str, Any], keys: Keys) -> dict[str, 
     check_kind_count(set(names))
     for name in dict.fromkeys(names):
         place = names.index(name)
-        entry: dict[str, Any] = {"rope_theta": real("rope_theta", bases[place])}
+        entry: dict[str, Any] = {"rope_theta": number("rope_theta", bases[place])}
         if isinstance(shares, list) and place < len(shares):
-            entry["partial_rotary_factor"] = real("partial_rotary_factors", shares[place])
+            entry["partial_rotary_factor"] = number("partial_rotary_factors", shares[place])
         own = dict(given) if scaled is None or name in scaled else {}
         found[name] = _complete(own | entry, keys)
     return found
@@ -153,7 +154,7 @@ def _complete(given: Mapping[str, Any], keys: Keys, base_key: str = "rope_theta"
     """Complete a layer's own keys with those at the top level of the file."""
     entry = dict(given)
     if entry.get("rope_theta") is not None:
-        entry["rope_theta"] = real("rope_theta", entry["rope_theta"])
+        entry["rope_theta"] = number("rope_theta", entry["rope_theta"])
     if "rope_type" not in entry and "type" in entry:
         entry["rope_type"] = entry["type"]
     for name, meant in keys.facts.get("rope_types", {}).items():
@@ -163,7 +164,7 @@ def _complete(given: Mapping[str, Any], keys: Keys, base_key: str = "rope_theta"
         entry["rope_theta"] = keys.real(base_key if keys.find(base_key) else "rope_theta")
         within = keys.config.get(keys.facts.get("base_in", ""))
         if entry["rope_theta"] is None and isinstance(within, dict) and "rope_theta" in within:
-            entry["rope_theta"] = real("rope_theta", within["rope_theta"])
+            entry["rope_theta"] = number("rope_theta", within["rope_theta"])
             entry["base_in"] = keys.facts["base_in"]
         ratio = keys.real("rope_ratio")
         if ratio is not None and keys.config.get("rope_theta") is None:

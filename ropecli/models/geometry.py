@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ropecli.errors import ArgumentError
-from ropecli.models.keys import FULL, Keys, real
+from ropecli.models.keys import FULL, Keys
 from ropecli.names import quote
+from ropecli.numbers import number
 
 MOST_PAIRS = 2**19  #: Half of the largest head.
 PLAIN = ("default", "axial")  #: Rope types that each architecture computes in code of its own.
@@ -53,7 +54,7 @@ def _share(keys: Keys, entry: Mapping[str, Any]) -> float | None:
     if plain and architecture.known and not architecture.facts.get("partial"):
         return None
     if entry.get("partial_rotary_factor") is not None:
-        return real("partial_rotary_factor", entry["partial_rotary_factor"])
+        return number("partial_rotary_factor", entry["partial_rotary_factor"])
     return keys.real("partial_rotary_factor")
 
 

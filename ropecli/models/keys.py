@@ -8,6 +8,7 @@ from typing import Any
 from ropecli.errors import ArgumentError
 from ropecli.models.architectures import Architecture
 from ropecli.names import quote
+from ropecli.numbers import number
 
 #: The newest name of a key, and the older ones that mean the same.
 ALIASES: dict[str, tuple[str, ...]] = {
@@ -164,7 +165,7 @@ class Keys:
     def real(self, name: str) -> float | None:
         """Return a number; None without such a key."""
         found = self.find(name)
-        return None if found is None else real(*found)
+        return None if found is None else number(*found)
 
     def per_layer(self, name: str) -> list[Any]:
         """Return a list with an entry for each layer; an empty one without such a key."""
@@ -192,13 +193,3 @@ class Keys:
                 f"the head dim must be at least 1, got {rule} = {' // '.join(map(str, found))}"
             )
         return size
-
-
-def real(key: str, value: object) -> float:
-    """Return the value of a key as a float."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ArgumentError(f"{key} must be a number, got {quote(value)}")
-    try:
-        return float(value)
-    except OverflowError:
-        raise ArgumentError(f"{key} must be a number below 1.8e308, got {quote(value)}") from None

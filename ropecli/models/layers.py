@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ropecli.models.keys import FULL, MOST_LAYERS, SLIDING, Keys, check_kind_count, real
+from ropecli.models.keys import FULL, MOST_LAYERS, SLIDING, Keys, check_kind_count
 from ropecli.models.settings import Settings
 from ropecli.numbers import number, positive
 from ropecli.rotary.factors import Temperature
@@ -65,11 +65,11 @@ def _bases(keys: Keys, rotating: Settings) -> list[float] | None:
     """Return the base of each layer, 0 where it does not rotate; None where all are the same."""
     thetas = keys.per_layer("layer_rope_theta")
     if thetas:
-        return [real("layer_rope_theta", theta or 0) for theta in thetas]
+        return [number("layer_rope_theta", theta or 0) for theta in thetas]
     rotates = _rotating_layers(keys)
     if rotates is None:
         return None
-    base = real("rope_theta", rotating.scaling["rope_theta"])
+    base = number("rope_theta", rotating.scaling["rope_theta"])
     return [base if each else 0.0 for each in rotates]
 
 
