@@ -14,11 +14,11 @@ from ropecli.errors import ArgumentError, NoRotaryError
 from ropecli.models.architectures import table
 from ropecli.models.entries import BASE, class_entries, layer_override
 from ropecli.models.geometry import geometry, set_axes
-from ropecli.models.keys import INDEXER, SLIDING, Keys, check_kind_count
+from ropecli.models.keys import SLIDING, Keys, check_kind_count
 from ropecli.models.layers import split_by_layer
 from ropecli.models.parts import Part, off_switch, parts
 from ropecli.models.refusals import failure, refusal
-from ropecli.models.settings import Settings
+from ropecli.models.settings import INDEXER, Settings
 from ropecli.names import quote
 from ropecli.numbers import number
 from ropecli.rotary.factors import Temperature

@@ -88,8 +88,8 @@ OF_SOME = frozenset(
 )
 #: Keys whose null counts: all of the head, and a head as wide as its share of hidden_size.
 NULL_COUNTS = ("head_dim", "partial_rotary_factor")
+CONTEXT, ORIGINAL = "max_position_embeddings", "original_max_position_embeddings"
 FULL, SLIDING = "full_attention", "sliding_attention"  #: Kinds of layers.
-INDEXER = "indexer"  #: Heads next to those of attention, which choose the keys that it sees.
 MOST_LAYERS = 65_536
 #: Kinds of layers in a file, all parts together; real files have up to six.
 MOST_KINDS = 64

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from ropecli.errors import ArgumentError, RopecliError
-from ropecli.models.keys import INDEXER
 from ropecli.models.load import compute, describe_config
 from ropecli.models.model import Layer, Model
 from ropecli.models.settings import Description
@@ -25,7 +24,7 @@ def check_read_back(
     """Refuse a configuration that gives other tables than those that are shown."""
     read = {each.name: each for each in _read(described, None, sequence_length).layers}
     for shown in layers:
-        if shown.name.split(".")[-1] == INDEXER:
+        if shown.settings.is_indexer:
             continue
         got = read.get(shown.name)
         what = "rotation" if got is None else _difference(shown, got)

@@ -71,20 +71,15 @@ def lint_description(described: Description) -> tuple[Finding, ...]:
 
 def _config_subjects(raw: Mapping[str, Any]) -> list[object]:
     settings, problem = _try_settings(lambda: config.settings_of(raw), "config.json", raw)
-    described = value_or_none(lambda: parts(raw)) or []
-    names = {each.name for each in described}
-    by_part: dict[str, list[Settings]] = {}
-    for each in settings:
-        by_part.setdefault(_part_name(each, names), []).append(each)
     found = [
         ConfigPart(
             path=each.path,
             name=each.name,
             keys=each.keys,
             raw=raw,
-            settings=tuple(by_part.get(each.name, ())),
+            settings=tuple(own for own in settings if own.part == each.name),
         )
-        for each in described
+        for each in value_or_none(lambda: parts(raw)) or ()
     ]
     found = [part for part in found if part.has_positions][:MOST_PARTS]
     rotates = any(part.is_rotary for part in found) or (bool(found) and problem is None)
@@ -92,13 +87,6 @@ def _config_subjects(raw: Mapping[str, Any]) -> list[object]:
     if not rotates:
         return [file]
     return [file, *found, *(entry for part in found for entry in scaling_keys(part))]
-
-
-def _part_name(settings: Settings, names: set[str]) -> str:
-    """Return the name of the part that a kind of layer belongs to."""
-    words = settings.name.split(".")
-    prefixes = (".".join(words[:count]) for count in range(len(words), 0, -1))
-    return next((prefix for prefix in prefixes if prefix in names), "")
 
 
 def _gguf_subjects(path: Path) -> list[object]:

@@ -13,7 +13,7 @@ import numpy as np
 from ropecli.errors import RopecliError
 from ropecli.models.architectures import Architecture
 from ropecli.models.gguf import GgufFile, Value
-from ropecli.models.keys import ALIASES, FULL, ROTARY_KEYS
+from ropecli.models.keys import ALIASES, FULL, ORIGINAL, ROTARY_KEYS
 from ropecli.models.lint.readings import effects, partings, refusals
 from ropecli.models.lint.values import number, positive, value_or_none, whole
 from ropecli.models.parts import Part
@@ -23,7 +23,6 @@ from ropecli.rotary.types import canonical, formula, own_parameters
 
 #: Keys that hold the scaling keys of a config.json, in the order in which Transformers looks.
 HOLDERS = ("rope_scaling", "rope_parameters")
-ORIGINAL = "original_max_position_embeddings"
 MOST_LAYER_TYPES = 32
 #: The types that scale by an original length.
 BY_ORIGINAL = ("yarn", "longrope", "llama3")
@@ -219,7 +218,7 @@ def scaling_keys(part: ConfigPart) -> list[ScalingKeys]:
         full = [each for each in rotating if each.name.endswith(FULL)]
         usual = next(iter((*full, *rotating)), None)
         return [ScalingKeys(part, path, "all", given, nested=False, settings=usual)]
-    by_layer = {each.name.removeprefix(f"{part.name}."): each for each in rotating}
+    by_layer = {each.kind: each for each in rotating}
     return [
         ScalingKeys(
             part, f"{path}.{layer}", layer, value, nested=True, settings=by_layer.get(layer)

@@ -7,9 +7,8 @@ from dataclasses import replace
 from ropecli.errors import ArgumentError
 from ropecli.models.gguf.converter import convert, entry_name
 from ropecli.models.gguf.settings import gguf_settings
-from ropecli.models.keys import INDEXER
 from ropecli.models.parts import parts
-from ropecli.models.settings import Description, Settings
+from ropecli.models.settings import INDEXER, Description, Settings
 from ropecli.models.stacks.build import build
 from ropecli.models.stacks.stack import Stack
 from ropecli.names import quote
@@ -40,7 +39,7 @@ def read(described: Description) -> tuple[Settings, ...]:
         raise ArgumentError(
             f"no conversion to a GGUF is known for model_type {kind} (llama.cpp {VERSION})"
         )
-    own = [each for each in described.settings if each.part == "" and each.name != INDEXER]
+    own = [each for each in described.settings if each.part == "" and not each.is_indexer]
     head_dims = {each.name: each.geometry["head_dim"] for each in own if each.geometry}
     if not head_dims:
         return described.settings
@@ -51,7 +50,7 @@ def read(described: Description) -> tuple[Settings, ...]:
     converted += [
         replace(converted[0], name=INDEXER, geometry=each.geometry, softmax=None)
         for each in described.settings
-        if each.name == INDEXER
+        if each.name == INDEXER  # of the text model
     ]
     return (*converted, *(each for each in described.settings if each.part != ""))
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from ropecli.errors import ArgumentError
-from ropecli.models.keys import Keys
+from ropecli.models.keys import ORIGINAL, Keys
 from ropecli.models.parts import parts
 from ropecli.models.refusals import NEEDED
 from ropecli.models.settings import Description, Settings
@@ -23,7 +23,6 @@ VERSION = "0.33.0"
 _RENAMED = {"su": "longrope", "mrope": "default", "telechat3-yarn": "yarn"}
 #: The table of M-RoPE has four times the positions, and YaRN's ramp takes these for its own.
 _POSITIONS_FACTOR = 4
-_ORIGINAL = "original_max_position_embeddings"
 DUAL_CHUNK = "dual_chunk_attention_config"
 #: Models that hand it to their attention, of which no backend takes it (read, not run).
 _DUAL_CHUNK_MODELS = ("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "qwen3_next")
@@ -57,8 +56,8 @@ def rotary(settings: Settings, sequence_length: int | None) -> Rotary:
         raise ArgumentError(
             "FoPE (arXiv:2412.17739) is another encoding: it has Fourier series, and not a RoPE"
         )
-    if name in ("llama3", "yarn", "longrope") and scaling.get(_ORIGINAL) is None:
-        scaling[_ORIGINAL] = settings.context_length
+    if name in ("llama3", "yarn", "longrope") and scaling.get(ORIGINAL) is None:
+        scaling[ORIGINAL] = settings.context_length
     server = sequence_length or settings.scaling.get("max_model_len") or settings.context_length
     geometry = {key: value for key, value in settings.geometry.items() if key != "output"}
     if name == "deepseek_llama_scaling" or settings.softmax is None:
@@ -100,7 +99,7 @@ def _complete(settings: Settings, keys: Keys) -> Settings:
         geometry["layout"] = "interleaved"
     if "mrope_section" in geometry:
         geometry["mrope_interleaved"] = bool(scaling.get("mrope_interleaved"))
-    scaling["max_model_len"] = keys.integer(_ORIGINAL)
+    scaling["max_model_len"] = keys.integer(ORIGINAL)
     return replace(settings, geometry=geometry, scaling=scaling)
 
 
@@ -168,14 +167,14 @@ def _yarn(scaling: dict[str, Any], settings: Settings, _server: int | None) -> s
     if "truncate" in scaling:
         scaling["truncate"] = bool(scaling["truncate"])
     if "mrope_section" in settings.geometry:
-        scaling[_ORIGINAL] = _POSITIONS_FACTOR * length(_ORIGINAL, scaling[_ORIGINAL])
+        scaling[ORIGINAL] = _POSITIONS_FACTOR * length(ORIGINAL, scaling[ORIGINAL])
     return "yarn"
 
 
 def _deepseek(scaling: dict[str, Any], settings: Settings, _server: int | None) -> str:
     _yarn(scaling, replace(settings, geometry={}), None)
-    if scaling.get(_ORIGINAL) is None:
-        refuse(f"the scaling needs {_ORIGINAL}")
+    if scaling.get(ORIGINAL) is None:
+        refuse(f"the scaling needs {ORIGINAL}")
     return "deepseek_yarn"
 
 
@@ -183,7 +182,7 @@ def _longrope(scaling: dict[str, Any], settings: Settings, server: int | None) -
     """One list per server, by the longest sequence that it admits; the factor is not read."""
     if settings.geometry.get("layout") == "interleaved":
         refuse("LongRoPE is for the half layout only")
-    original = length(_ORIGINAL, scaling[_ORIGINAL])
+    original = length(ORIGINAL, scaling[ORIGINAL])
     which = "long" if (server or 0) > original else "short"
     scaling["factor"] = None
     scaling["attention_factor"] = scaling.get(f"{which}_mscale")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ropecli.models.keys import ORIGINAL
 from ropecli.models.lint.readings import by_stack, ignoring, listed
 from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subjects import BY_ORIGINAL, ORIGINAL, ScalingKeys
+from ropecli.models.lint.subjects import BY_ORIGINAL, ScalingKeys
 from ropecli.models.lint.values import shown, whole
 
 _BEYOND = {

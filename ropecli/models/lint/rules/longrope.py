@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ropecli.models.keys import ORIGINAL
 from ropecli.models.lint.readings import by_stack, without_it
 from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subjects import ORIGINAL, ScalingKeys
+from ropecli.models.lint.subjects import ScalingKeys
 from ropecli.models.lint.values import number, numbers, shown
 
 LISTS = ("short_factor", "long_factor")

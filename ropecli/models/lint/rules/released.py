@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ropecli.models.architectures import released
-from ropecli.models.keys import ALIASES
+from ropecli.models.keys import ALIASES, ORIGINAL
 from ropecli.models.lint.readings import by_stack
 from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subjects import ORIGINAL, ConfigPart
+from ropecli.models.lint.subjects import ConfigPart
 from ropecli.models.lint.values import number
 from ropecli.models.settings import Settings
 
@@ -53,12 +53,8 @@ def unlike_released(part: ConfigPart) -> Iterator[Hit]:
         return
     for row in released(part.architecture.model_type):
         for settings in rotating[:1] if "layer" not in row else rotating:
-            if row.get("layer", _kind(part, settings)) == _kind(part, settings):
+            if row.get("layer", settings.kind) == settings.kind:
                 yield from _compare(part, settings, row)
-
-
-def _kind(part: ConfigPart, settings: Settings) -> str:
-    return settings.name.removeprefix(f"{part.name}.")
 
 
 def _compare(part: ConfigPart, settings: Settings, row: Mapping[str, Any]) -> Iterator[Hit]:
@@ -136,11 +132,11 @@ def _change(part: ConfigPart, settings: Settings, key: str, value: Any) -> tuple
     if key in (*_TOP, *_SIZES) or (key == ORIGINAL and part.config.get(key) is not None):
         return part.key(key), value
     if any(isinstance(value, dict) for value in part.held.values()):
-        return part.key(f"{part.holder}.{_kind(part, settings)}.{key}"), value
+        return part.key(f"{part.holder}.{settings.kind}.{key}"), value
     if key not in _EITHER or key in part.held:
         return part.key(f"{part.holder or 'rope_scaling'}.{key}"), value
     bases = part.keys.facts.get("bases", {}) if key == "rope_theta" else {}
-    names = (bases.get(_kind(part, settings), key), *ALIASES.get(key, ()))
+    names = (bases.get(settings.kind, key), *ALIASES.get(key, ()))
     given = next((name for name in names if part.config.get(name) is not None), None)
     if given is None and part.holder == "rope_parameters":
         return part.key(f"{part.holder}.{key}"), value
