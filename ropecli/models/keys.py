@@ -91,6 +91,7 @@ NULL_COUNTS = ("head_dim", "partial_rotary_factor")
 CONTEXT, ORIGINAL = "max_position_embeddings", "original_max_position_embeddings"
 FULL, SLIDING = "full_attention", "sliding_attention"  #: Kinds of layers.
 MOST_LAYERS = 65_536
+LARGEST_HEAD = 1 << 16  #: A hundred times any model's; larger tables take seconds.
 #: Kinds of layers in a file, all parts together; real files have up to six.
 MOST_KINDS = 64
 

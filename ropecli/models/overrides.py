@@ -11,9 +11,8 @@ from typing import Any, cast
 
 from ropecli.errors import ArgumentError
 from ropecli.models.entries import BASE, entries, nested_entries
+from ropecli.models.gguf import describe_gguf, read_gguf
 from ropecli.models.gguf.metadata import Metadata
-from ropecli.models.gguf.reader import read_gguf
-from ropecli.models.gguf.settings import describe_gguf_file
 from ropecli.models.keys import ALIASES, CONTEXT, FULL, ORIGINAL, SLIDING, Keys
 from ropecli.models.load import describe_config, read_settings
 from ropecli.models.parts import parts
@@ -417,7 +416,7 @@ def _override_gguf(
     own = {keys.key(name): value for name, value in values.items()}
     both = {**file.metadata, **own}
     metadata = {key: value for key, value in both.items() if value is not None}
-    return describe_gguf_file(replace(file, metadata=metadata)), False, notes
+    return describe_gguf(replace(file, metadata=metadata)), False, notes
 
 
 # What no key of a file gives.

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ropecli.errors import ArgumentError
+from ropecli.models.keys import LARGEST_HEAD
 from ropecli.models.settings import Settings
 from ropecli.names import quote
 from ropecli.numbers import positive
@@ -13,8 +14,6 @@ from ropecli.rotary import Rotary, rope
 from ropecli.rotary.factors import softmax_factor
 from ropecli.rotary.pairs import named_pairs
 from ropecli.rotary.types import canonical, own_parameters
-
-LARGEST_HEAD = 2**16  #: A hundred times any model's; larger tables take seconds.
 
 
 def build(
