@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from types import MappingProxyType
 from typing import Any
+
+from ropecli.models.tables import read_table
 
 _NO_KEYS: Mapping[str, Any] = MappingProxyType({})
 _TABLES = ("other", "parts", "released")  #: Tables that are not entries.
@@ -55,11 +54,9 @@ class Architecture:
         return ignored | (of_some - read)
 
 
-@cache
 def table() -> Mapping[str, Any]:
     """The table as it is written."""
-    text = resources.files("ropecli.models").joinpath("architectures.toml").read_text("utf-8")
-    return MappingProxyType(tomllib.loads(text))
+    return read_table(__file__)
 
 
 def architecture(model_type: object, config: Mapping[str, Any] = _NO_KEYS) -> Architecture:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from types import MappingProxyType
 from typing import Any
+
+from ropecli.models.tables import read_table
 
 #: Layout by the mode of ggml's rotation.
 LAYOUTS = {"norm": "interleaved", "neox": "half", "mrope": "half", "imrope": "half"}
@@ -24,11 +23,9 @@ class GgufArchitecture:
     facts: Mapping[str, Any]  #: Explained at the head of the table.
 
 
-@cache
 def table() -> Mapping[str, Any]:
     """The table as it is written."""
-    text = resources.files(__package__).joinpath("architectures.toml").read_text("utf-8")
-    return MappingProxyType(tomllib.loads(text))
+    return read_table(__file__)
 
 
 def goes_by_sections(name: str) -> bool:

@@ -8,13 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import resources
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -27,6 +23,7 @@ from ropecli.models.gguf.settings import FREQS, LONG, SHORT
 from ropecli.models.keys import FULL, MOST_LAYERS, SLIDING
 from ropecli.models.layers import dense_layers, layer_pattern
 from ropecli.models.parts import Part
+from ropecli.models.tables import read_table
 from ropecli.names import quote
 from ropecli.numbers import number, positive
 
@@ -55,11 +52,9 @@ _YARN = {
 }
 
 
-@cache
 def table() -> Mapping[str, Any]:
     """The table as it is written."""
-    text = resources.files(__package__).joinpath("converter.toml").read_text("utf-8")
-    return MappingProxyType(tomllib.loads(text))
+    return read_table(__file__)
 
 
 def entry_name(part: Part, config: Mapping[str, Any]) -> str | None:

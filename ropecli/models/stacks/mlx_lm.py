@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from typing import Any, NoReturn
 
 from ropecli.errors import ArgumentError, NoRotaryError
@@ -15,6 +12,7 @@ from ropecli.models.keys import FULL, MOST_LAYERS, ORIGINAL, SLIDING, check_kind
 from ropecli.models.settings import Description, Settings
 from ropecli.models.stacks.build import build
 from ropecli.models.stacks.stack import Stack
+from ropecli.models.tables import read_table
 from ropecli.names import quote
 from ropecli.numbers import at_least, length, number, positive
 from ropecli.rotary import Rotary
@@ -45,7 +43,7 @@ def read(described: Description) -> tuple[Settings, ...]:
     kinds = _kinds(model)
     check_kind_count(kinds)
     found = [_settings(model.kind(kind), kind) for kind in kinds]
-    for name, facts in model.facts.get("beside", {}).items():
+    for name, facts in model.facts.get("extra", {}).items():
         found.append(_settings(model.kind(kinds[0]).with_facts(facts), _Kind(name=name)))
     return tuple(found)
 
@@ -58,11 +56,9 @@ def rotary(settings: Settings, sequence_length: int | None) -> Rotary:
 MLX_LM = Stack(name="mlx-lm", version=VERSION, rotary=rotary, read=read)
 
 
-@cache
 def table() -> Mapping[str, Any]:
     """The table as it is written."""
-    text = resources.files("ropecli.models.stacks").joinpath("mlx_lm.toml").read_text("utf-8")
-    return tomllib.loads(text)
+    return read_table(__file__)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from ropecli.models.lint.vocabulary import (
     of_any_type,
     of_type,
 )
+from ropecli.models.refusals import NEEDED
 from ropecli.names import meant
 from ropecli.rotary.factors import mscale
 from ropecli.rotary.types import ROPE_TYPES, canonical
@@ -35,30 +36,11 @@ _SCALE = (
     "mscale_all_dim",
     "alpha",
 )
-#: The rope types of Transformers.
-TRANSFORMERS = (
-    "default",
-    "linear",
-    "dynamic",
-    "yarn",
-    "longrope",
-    "llama3",
-    "proportional",
-    "axial",
-)
 #: Rope types of one stack, or of the code of a few models.
 _LOCAL = {
     "su": "the old name of longrope",
     "mrope": "the old name of default with mrope_section",
     "xdrope": "dynamic with alpha and xdrope_section",
-}
-#: Keys that Transformers requires.
-_NEEDED = {
-    "linear": ("factor",),
-    "dynamic": ("factor",),
-    "yarn": ("factor",),
-    "longrope": ("short_factor", "long_factor"),
-    "llama3": ("factor", "low_freq_factor", "high_freq_factor"),
 }
 #: Keys that have a value in Transformers where a file lacks them.
 _FILLED_IN = ("rope_theta", "rope_type", "type", "original_max_position_embeddings", "truncate")
@@ -255,7 +237,7 @@ def two_types(entry: ScalingKeys) -> Iterator[Hit]:
 def local_name(entry: ScalingKeys) -> Iterator[Hit]:
     """An old name of a rope type, or a type of vLLM's own."""
     written = entry.written_type
-    if not isinstance(written, str) or entry.rope_type is None or written in TRANSFORMERS:
+    if not isinstance(written, str) or entry.rope_type is None or written in (*NEEDED, "axial"):
         return
     said = _LOCAL.get(written, "a type that Transformers does not have")
     refused = entry.part.refusals
@@ -293,7 +275,7 @@ def missing(entry: ScalingKeys) -> Iterator[Hit]:
     rope_type = entry.rope_type or ""
     if not entry.values or (rope_type == "dynamic" and entry.has("alpha")):
         return
-    for name in _NEEDED.get(rope_type, ()):
+    for name in NEEDED.get(rope_type, ()):
         if name not in entry.values:
             yield Hit(
                 entry.key(name),
@@ -311,7 +293,7 @@ def missing(entry: ScalingKeys) -> Iterator[Hit]:
 )
 def null(entry: ScalingKeys) -> Iterator[Hit]:
     """null for a scaling key that Transformers then refuses, or takes otherwise than no key."""
-    needed = _NEEDED.get(entry.rope_type or "", ())
+    needed = NEEDED.get(entry.rope_type or "", ())
     for name in (*_FILLED_IN, *needed):
         if name not in entry.values or entry.values[name] is not None:
             continue
