@@ -23,21 +23,15 @@ def as_json(result: LintReport | RuleList | Rule) -> dict[str, Any]:
         return {name: getattr(result, name) for name in names}
     if isinstance(result, RuleList):
         return {"rules": [as_json(each) for each in result.rules]}
-    found: dict[str, Any] = {
-        "findings": [
-            {"source": file.source, **dataclasses.asdict(finding), **_as_json(file.place(finding))}
-            for file in result.files
-            for finding in file.findings
-        ]
-    }
+    found: dict[str, Any] = {"findings": []}
+    for file in result.files:
+        for finding in file.findings:
+            line, column = file.place(finding) or (None, None)
+            own = {"source": file.source, **dataclasses.asdict(finding)}
+            found["findings"].append({**own, "line": line, "column": column})
     if result.fixed is not None:
         found["fixed"] = {name: getattr(result.fixed, name) for name in ("rules", "output", "diff")}
     return found
-
-
-def _as_json(place: tuple[int, int] | None) -> dict[str, int | None]:
-    line, column = place or (None, None)
-    return {"line": line, "column": column}
 
 
 def page(result: LintReport | RuleList | Rule | Finding, screen: Screen) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 from ropecli.errors import RopecliError
 from ropecli.models import config
 from ropecli.models.gguf import gguf_settings, read_gguf
+from ropecli.models.keys import CONTEXT
 from ropecli.models.lint.rule import LEVELS, Finding, rules
 from ropecli.models.lint.subjects import ConfigPart, File, GgufHeader, scaling_keys
 from ropecli.models.lint.values import value_or_none
@@ -81,7 +82,8 @@ def _config_subjects(raw: Mapping[str, Any]) -> list[object]:
         )
         for each in value_or_none(lambda: parts(raw)) or ()
     ]
-    found = [part for part in found if part.has_positions][:MOST_PARTS]
+    # Sizes alone may be of any kind of network.
+    found = [each for each in found if each.is_rotary or each.given(CONTEXT)][:MOST_PARTS]
     rotates = any(part.is_rotary for part in found) or (bool(found) and problem is None)
     file = File(format="config.json", raw=raw, settings=settings, problem=problem, rotates=rotates)
     if not rotates:

@@ -13,7 +13,7 @@ import numpy as np
 from ropecli.errors import RopecliError
 from ropecli.models.architectures import Architecture
 from ropecli.models.gguf import GgufFile, Value
-from ropecli.models.keys import ALIASES, FULL, ORIGINAL, ROTARY_KEYS
+from ropecli.models.keys import ALIASES, FULL, LARGEST_HEAD, ORIGINAL, ROTARY_KEYS
 from ropecli.models.lint.readings import effects, partings, refusals
 from ropecli.models.lint.values import number, positive, value_or_none, whole
 from ropecli.models.parts import Part
@@ -77,11 +77,6 @@ class ConfigPart(Part):
         return self.architecture.known or any(
             self.config.get(key) is not None for key in ROTARY_KEYS
         )
-
-    @property
-    def has_positions(self) -> bool:
-        """True if it may have one: sizes alone may be of any kind of network."""
-        return self.is_rotary or bool(self.given("max_position_embeddings"))
 
     def key(self, name: str) -> str:
         """Return the dotted path of one of its keys."""
@@ -192,7 +187,7 @@ class ScalingKeys:
     def table(self, **changes: Any) -> Table | None:
         """Compute the frequencies, with changed values if given; None if that is impossible."""
         name, dim, base = self.rope_type, self.dim, self.base
-        if name is None or dim is None or not 2 <= dim <= 1 << 16:
+        if name is None or dim is None or not 2 <= dim <= LARGEST_HEAD:
             return None
         own = own_parameters(name)
         given = {k: self.values[k] for k in own if self.has(k)}

@@ -45,7 +45,8 @@ def read(described: Description) -> tuple[Settings, ...]:
         return described.settings
     header = convert(text, name, described.source, head_dims)
     converted = [_laid_out(each, own) for each in gguf_settings(header)]
-    if len(own) == 1 and len({_rotation(each) for each in converted}) == 1:
+    rotations = {repr((each.rope_type, each.geometry, each.scaling)) for each in converted}
+    if len(own) == 1 and len(rotations) == 1:
         converted = [replace(converted[0], name=own[0].name, layers=own[0].layers)]
     converted += [
         replace(converted[0], name=INDEXER, geometry=each.geometry, softmax=None)
@@ -53,11 +54,6 @@ def read(described: Description) -> tuple[Settings, ...]:
         if each.name == INDEXER  # of the text model
     ]
     return (*converted, *(each for each in described.settings if each.part != ""))
-
-
-def _rotation(settings: Settings) -> str:
-    """Return all that a kind of layer's rotation is computed from."""
-    return repr((settings.rope_type, settings.geometry, settings.scaling))
 
 
 def _laid_out(settings: Settings, own: list[Settings]) -> Settings:

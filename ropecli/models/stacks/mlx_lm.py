@@ -10,13 +10,13 @@ from typing import Any, NoReturn
 from ropecli.errors import ArgumentError, NoRotaryError
 from ropecli.models.keys import FULL, MOST_LAYERS, ORIGINAL, SLIDING, check_kind_count
 from ropecli.models.settings import Description, Settings
-from ropecli.models.stacks.build import build
+from ropecli.models.stacks.build import build, score_factor
 from ropecli.models.stacks.stack import Stack
 from ropecli.models.tables import read_table
 from ropecli.names import quote
 from ropecli.numbers import at_least, length, number, positive
 from ropecli.rotary import Rotary
-from ropecli.rotary.factors import Temperature, mscale, softmax_factor
+from ropecli.rotary.factors import Temperature, mscale
 
 VERSION = "0.32.2"
 NOPE, ROPE = "nope", "rope"
@@ -226,7 +226,7 @@ def _labels(model: _Class) -> list[str] | None:
         _check_present(rule, list(given))
         return [given[i % len(given)] for i in range(count or len(given))]
     if isinstance(given, list) and given:
-        labels = [_label(each) for each in given]
+        labels = [each if isinstance(each, str) else str(int(bool(each))) for each in given]
         _check_present(rule, labels)
         if rule.get("exact") and count not in (None, len(labels)):
             refuse(f"{rule['key']} must have {count} entries, got {len(labels)}")
@@ -255,10 +255,6 @@ def _check_present(rule: Mapping[str, Any], labels: list[str]) -> None:
         refuse(f"{rule['key']} must have {' and '.join(missing)} in it")
 
 
-def _label(value: object) -> str:
-    return value if isinstance(value, str) else str(int(bool(value)))
-
-
 def _settings(model: _Class, kind: _Kind) -> Settings:
     """Return the settings of one kind of layer."""
     context = model.get("max_position_embeddings")
@@ -284,7 +280,8 @@ def _settings(model: _Class, kind: _Kind) -> Settings:
     if rope_type == "longrope":  # one class for all of them, which has the half layout only
         geometry["layout"] = "half"
     if model.facts.get("softmax") and entry and (k := entry.get("mscale_all_dim")):
-        geometry["softmax_factor"] = _softmax_factor(_get(entry, "factor"), k)
+        k = number("mscale_all_dim", k)
+        geometry["softmax_factor"] = score_factor(_get(entry, "factor"), "mscale_all_dim", k)
     original = scaling.get(ORIGINAL)
     window = model.get("sliding_window") if kind.name == SLIDING else None
     return Settings(
@@ -299,15 +296,6 @@ def _settings(model: _Class, kind: _Kind) -> Settings:
         layers=kind.layers,
         assumed=_assumptions(model, base, key),
     )
-
-
-def _softmax_factor(factor: float, k_all_dim: float) -> float:
-    try:
-        return softmax_factor(factor, number("mscale_all_dim", k_all_dim))
-    except OverflowError:
-        raise ArgumentError(
-            f"mscale_all_dim must leave the score finite, got {k_all_dim:g}"
-        ) from None
 
 
 def _first(choices: Any) -> str:
