@@ -456,14 +456,15 @@ def _with_layout(found: Settings, layout: str) -> Settings:
 
 def _place(after: list[Settings], old: Settings) -> int:
     """Return the index of a kind of layer, whose name may go by its base."""
-    for i, each in enumerate(after):
-        if each.name == old.name:
-            return i
-    for i, each in enumerate(after):
-        same_part = each.part == old.part and each.rope_type is not None
-        if same_part and (each.layers is None or set(old.layers or ()) <= set(each.layers)):
-            return i
-    raise ArgumentError(f"layer {old.name} cannot be told from others with these values")
+    own = [i for i, each in enumerate(after) if each.name == old.name] or [
+        i
+        for i, each in enumerate(after)
+        if each.part == old.part and each.rope_type is not None
+        if each.layers is None or set(old.layers or ()) <= set(each.layers)
+    ]
+    if not own:
+        raise ArgumentError(f"layer {old.name} cannot be told from others with these values")
+    return own[0]
 
 
 def _check_effect(
@@ -471,27 +472,25 @@ def _check_effect(
 ) -> None:
     """Refuse a value that the architecture does not read from its file for a kind of layer."""
     rotary = stack.rotary(found, None)
-    read: list[tuple[str, Any, Any]] = []  # the option, the value wanted and the one in use
-    if overrides.base is not None:
-        base = rotary.base if rotary.formula is None else rotary.formula["base"]
-        read.append(("base", overrides.base, base))
-    if overrides.rope_type is not None:
-        read.append(("rope_type", overrides.rope_type, rotary.rope_type))
-    if overrides.context_length is not None:
-        read.append(("context", overrides.context_length, found.context_length))
-    values = {**found.geometry, **found.scaling}
-    read += [("set", {key: v}, {key: values.get(key)}) for key, v in overrides.parameters.items()]
-    for name, wanted, got in read:
-        if got != wanted and not (name == "base" and math.isclose(got, wanted, rel_tol=1e-15)):
-            msg = f"layer {old.name} takes no {_shown(name, wanted)} from its file: it has "
-            msg += _shown(name, got)
-            raise ArgumentError(msg, f"leave `{name}` out" if alone else "choose one with `layer`")
-
-
-def _shown(name: str, value: Any) -> str:
-    if isinstance(value, dict):
-        ((name, value),) = value.items()
-    return f"{name} {f'{value:g}' if isinstance(value, float) else value}".replace("_", " ", 1)
+    base = rotary.base if rotary.formula is None else rotary.formula["base"]
+    if overrides.base is not None and math.isclose(base or 0, overrides.base, rel_tol=1e-15):
+        base = overrides.base
+    used = {"base": base, "rope type": rotary.rope_type, "context": found.context_length}
+    given = (overrides.base, overrides.rope_type, overrides.context_length)
+    wanted: dict[str, Any] = {k: v for k, v in zip(used, given, strict=True) if v is not None}
+    for name, value in {**wanted, **overrides.parameters}.items():
+        got = used[name] if name in wanted else {**found.geometry, **found.scaling}.get(name)
+        if got != value:
+            option = name.replace(" ", "_") if name in wanted else "set"
+            both = [f"{each:g}" if isinstance(each, float) else each for each in (value, got)]
+            what = name.replace("_", " ", 1)
+            msg = (
+                f"layer {old.name} takes no {what} {both[0]} from its file: it has {what} {both[1]}"
+            )
+            raise ArgumentError(
+                msg,
+                f"leave `{option}` out" if alone else "choose one with `layer`",
+            )
 
 
 def _check_others(

@@ -118,15 +118,12 @@ def gather(
     models: list[ReportedModel] = []
     rotations: list[tuple[str, Layer, int | None]] = []
     for each, name in zip(described, _names(described), strict=True):
-        overridden = (
-            Overridden(description=each)
-            if overrides is None
-            else override(each, overrides, layer=layer)
-        )
+        overridden = override(each, overrides or Overrides(), layer=layer)
         own = _model(overridden, name, sequence_length)
         models.append(own)
+        rotating = [e for e in own.model.layers if e.rotary is not None] if own.model else []
         for found in _layers(own.model, layer):
-            full = f"{name} {found.name}" if _has_several(own.model) else name
+            full = f"{name} {found.name}" if len(rotating) > 1 else name
             rotations.append((full, found, _trained_length(found, each)))
     if len(rotations) > MOST_ENCODINGS:
         raise ArgumentError(
@@ -194,10 +191,6 @@ def _layers(model: Model | None, name: str | None) -> list[Layer]:
     if found.rotary is None:
         raise ArgumentError(f"layer {name} of {model.source} has no rotary position embedding")
     return [found]
-
-
-def _has_several(model: Model | None) -> bool:
-    return model is not None and len([e for e in model.layers if e.rotary is not None]) > 1
 
 
 def _trained_length(layer: Layer, described: Description) -> int | None:
