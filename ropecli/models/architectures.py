@@ -75,7 +75,7 @@ def architecture(model_type: object, config: Mapping[str, Any] = _NO_KEYS) -> Ar
     )
 
 
-def released(model_type: str | None) -> tuple[Mapping[str, Any], ...]:
+def released_values(model_type: str | None) -> tuple[Mapping[str, Any], ...]:
     """Return what every released file of a model_type has: `has`, and where, `when` and `layer`."""
     return tuple(table()["released"].get(model_type, ()))
 

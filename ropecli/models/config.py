@@ -140,11 +140,7 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
 def _original(
     keys: Keys, entry: Mapping[str, Any], rope_type: str, context: int | None, *, nested: bool
 ) -> int | None:
-    """Return the original length; that at the top level (Phi-3's place) first, unless nested.
-
-    Transformers reads a nested entry's own length alone. In a flat entry, the function that
-    computes the table puts in the one at the top level.
-    """
+    """Return the original length: that at the top level (Phi-3's place) first, unless nested."""
     inner = Keys(entry, keys.architecture).integer("original_max_position_embeddings")
     outer = keys.integer("original_max_position_embeddings")
     found = inner if nested else outer or inner

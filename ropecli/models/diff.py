@@ -115,10 +115,7 @@ def _check_positions(positions: Sequence[int]) -> tuple[int, ...]:
 
 
 def _match_layers(a: Model, b: Model) -> list[tuple[Layer | None, Layer | None]]:
-    """Match kinds of layers by name, in each part that both models have.
-
-    A GGUF and mlx-lm have the text alone: there is nothing to compare the vision part with.
-    """
+    """Match kinds of layers by name, in each part that both have: a GGUF has the text alone."""
     sides = [[layer.settings.part for layer in model.layers] for model in (a, b)]
     shared = [part for part in dict.fromkeys(sides[0]) if part in sides[1]]
     if not shared:

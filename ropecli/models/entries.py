@@ -103,10 +103,7 @@ def _entries_of_listed_bases(given: Mapping[str, Any], keys: Keys) -> dict[str, 
 
 
 def _fill_in(nested: Mapping[str, Entry], usual: Mapping[str, Any], keys: Keys) -> dict[str, Entry]:
-    """Add the kinds and bases that the code of some architectures adds to nested entries.
-
-    Where it knows the base of a kind, null is plain RoPE, and not a layer without a rotation.
-    """
+    """Add what the code of some architectures adds to nested entries; null is plain RoPE there."""
     found = dict(nested)
     bases = keys.facts.get("bases")
     if bases is None:
@@ -121,10 +118,7 @@ def _fill_in(nested: Mapping[str, Entry], usual: Mapping[str, Any], keys: Keys) 
 
 
 def _legacy_entry(name: str, usual: Entry, given: Mapping[str, Any], keys: Keys) -> Entry:
-    """Return the entry of one kind of layer from a file that is not nested yet.
-
-    The table names the key that held its base, and the kinds that rope_scaling was for.
-    """
+    """Return the entry of one kind of layer from a file that is not nested yet."""
     facts = keys.facts
     entry = dict(usual or {})
     base_key = facts.get("bases", {}).get(name)

@@ -74,10 +74,8 @@ def _bases(keys: Keys, rotating: Settings) -> list[float] | None:
 
 
 def _rotating_layers(keys: Keys) -> list[bool] | None:
-    """Return for each layer if it rotates; None where no key distinguishes them.
-
-    no_rope_layers has a 1 for a layer that DOES rotate (Llama 4, SmolLM3).
-    """
+    """Return for each layer if it rotates; None where no key distinguishes them."""
+    # It has a 1 for a layer that DOES rotate (Llama 4, SmolLM3).
     flags = keys.per_layer("no_rope_layers")
     if flags:
         return [bool(flag) for flag in flags]

@@ -54,7 +54,7 @@ class Layer:
 
     @property
     def stretch(self) -> float | None:
-        """Factor by which the context is longer than that of training, where only it says so."""
+        """Factor of the context over the length of training, where no key has the latter."""
         formula = self.rotary and self.rotary.formula
         if formula is None or self.original_context_length or formula.rope_type not in AFTER:
             return None

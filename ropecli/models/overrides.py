@@ -499,10 +499,7 @@ def _check_others(
     chosen: list[Settings],
     after: list[Settings],
 ) -> set[str]:
-    """Refuse values that reach layers which they are not for, and return those that stay.
-
-    An indexer always rotates as its attention does.
-    """
+    """Refuse values that reach other layers, indexers apart, and return the layers that stay."""
     found = {each.name: _rotation(each) for each in after}
     same = {each.name for each in before if found.get(each.name) == _rotation(each)}
     for old in before:

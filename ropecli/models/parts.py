@@ -107,10 +107,7 @@ def _walk(
 
 
 def _other_position(keys: Keys, key: str) -> bool:
-    """True if the architecture's code reads a key whose value makes positions not rotary.
-
-    ModernBERT's file has "absolute", which its code does not read.
-    """
+    """True if a key is read whose value makes positions not rotary; ModernBERT's is not read."""
     value = keys.get(key)
     read = not keys.architecture.known or key in keys.architecture.defaults or value == "nope"
     return read and isinstance(value, str) and value in OTHER_POSITIONS

@@ -28,7 +28,7 @@ MOST_ENCODINGS = 8  #: On one page, which stays below 1 MB and can still be read
 DISTANCE = 1024  #: Positions up to which the bound of decay is shown.
 CONTEXT = 4096  #: Positions where the file gives no context length.
 FACTOR = 4  #: By which a context that was not scaled is extended.
-#: Longer contexts take seconds; the page is about those up to here, and says so.
+#: Longer contexts take seconds; the page is about those up to here, with a note.
 LONGEST_PRECISION, LONGEST_SCALE = 2**18, 2**20
 
 Found = TypeVar("Found")
@@ -41,7 +41,7 @@ class ReportedModel:
     source: str  #: The file, or "-" for standard input.
     name: str  #: Its model type, or else its source; with its source where two have one name.
     model: Model | None  #: None where no rotation can be computed from the file.
-    problem: str | None  #: Why there is no rotation; None where there is one.
+    problem: str | None  #: Why no rotation can be computed; None where one can.
     findings: tuple[Finding, ...]  #: Of lint, errors first.
     notes: tuple[str, ...]  #: Values that take the place of the file's.
 

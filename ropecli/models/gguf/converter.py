@@ -132,7 +132,7 @@ class _Writing:
         self.rope_type = str(self.entry.get("rope_type", "default"))
 
     def add(self, name: str, value: Value | None) -> None:
-        """Write a key, unless there is no value; numbers of rope.scaling as the writer does."""
+        """Write a key that has a value; numbers of rope.scaling as the writer does."""
         if isinstance(value, int) and not isinstance(value, bool) and name in _REALS:
             value = number(name, value)
         if value is not None:

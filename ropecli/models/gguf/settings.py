@@ -83,11 +83,8 @@ def _settings(keys: Metadata, blocks: Blocks) -> Settings:
 def _score_parameters(
     keys: Metadata, rotation: ggml.Rotation, log_multiplier: float
 ) -> dict[str, float]:
-    """Return DeepSeek's factor on the score as the mscale_all_dim k of (1 + 0.1 k ln s)^2.
-
-    Without a factor s above 1 there is no such k. Then only rope.scaling.attn_factor could
-    multiply the score, and no converter writes it for these architectures.
-    """
+    """Return DeepSeek's factor on the score as the mscale_all_dim k of (1 + 0.1 k ln s)^2."""
+    # Without s above 1, only attn_factor could multiply it, which no converter writes for these.
     if keys.facts.get("softmax") != "mscale" or rotation.factor <= 1:
         return {}
     root = math.sqrt(ggml.softmax_factor(rotation, log_multiplier))
@@ -107,11 +104,7 @@ def _original(keys: Metadata, rope_type: str, parameters: Mapping[str, Any]) -> 
 
 
 def _divisors(keys: Metadata, blocks: Blocks, count: int) -> dict[str, NDArray[np.float64] | None]:
-    """Read the tensors that divide frequencies, where the architecture uses them.
-
-    Each has as many numbers as rope.dimension_count has pairs. Blocks that rotate fewer coordinates
-    use the first of them.
-    """
+    """Read the tensors that divide frequencies; blocks that rotate fewer use the first numbers."""
     where = "all" if keys.architecture.mode is None else keys.facts.get("divisors")
     used = where == "all" or (where == "full" and not blocks.sliding)
     tensors = {"freqs": FREQS, "long_factors": LONG, "short_factors": SHORT}

@@ -50,7 +50,7 @@ def read_as(
     return replace(model, layers=text or model.layers)
 
 
-def changed(raw: Mapping[str, Any], changes: Mapping[str, object]) -> dict[str, Any]:
+def with_changes(raw: Mapping[str, Any], changes: Mapping[str, object]) -> dict[str, Any]:
     """Return the keys of a file with other values."""
     result = dict(raw)
     for path, value in changes.items():
@@ -127,7 +127,7 @@ def effects(
 
     Stacks that refuse the file both ways are left out.
     """
-    other = changed(raw, changes)
+    other = with_changes(raw, changes)
     pairs = {
         stack: (read_as(stack, raw, length=length), read_as(stack, other, length=length))
         for stack in MEASURED
@@ -162,7 +162,7 @@ def name(stack: str) -> str:
     return "Transformers" if stack == FIRST else stack
 
 
-def listed(stacks: Iterable[str]) -> str:
+def join_stacks(stacks: Iterable[str]) -> str:
     """Join the names of stacks."""
     *most, last = map(name, stacks)
     return f"{', '.join(most)} and {last}" if most else last
@@ -174,7 +174,7 @@ def without_it(texts: Mapping[str, str]) -> str:
     Nothing where every stack refuses the file both ways.
     """
     unread, read = ignoring(texts), by_stack(texts)
-    said = [f"it has no effect in {listed(unread)}"] if unread else []
+    said = [f"it has no effect in {join_stacks(unread)}"] if unread else []
     said += [f"without it, {read}"] if read else []
     text = "; ".join(said)
     return f"{text[0].upper()}{text[1:]}." if text else ""
@@ -191,4 +191,4 @@ def by_stack(texts: Mapping[str, str]) -> str:
     for stack, text in texts.items():
         if text:
             stacks.setdefault(text, []).append(stack)
-    return "; ".join(f"in {listed(some)} {text}" for text, some in stacks.items())
+    return "; ".join(f"in {join_stacks(some)} {text}" for text, some in stacks.items())

@@ -22,8 +22,8 @@ def read(described: Description) -> tuple[Settings, ...]:
     """Return the settings of a GGUF; of a config.json, those of the GGUF it is converted to.
 
     A converter permutes the weights where layouts differ, so layouts are those of the config.json.
-    Only the text model is converted; other parts, and models of which nobody knows how they are
-    converted, are as Transformers reads them.
+    Only the text model is converted; other parts, and models without a known conversion, are as
+    Transformers reads them.
     """
     if described.format != "config.json":
         return described.settings

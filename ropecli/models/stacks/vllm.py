@@ -74,10 +74,7 @@ def refuse(what: str) -> NoReturn:
 
 
 def _complete(settings: Settings, keys: Keys) -> Settings:
-    """Add what every model reads: the share, the rotary dim, whether the axes of M-RoPE take turns.
-
-    And the server's default length.
-    """
+    """Add what every model reads: how much rotates, M-RoPE's turns, the server's default length."""
     if settings.rope_type is None or settings.part:
         return settings
     geometry, scaling = dict(settings.geometry), dict(settings.scaling)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ropecli.models.lint.readings import FIRST, ignoring, listed, without_it
+from ropecli.models.lint.readings import FIRST, ignoring, join_stacks, without_it
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import ScalingKeys
 from ropecli.models.lint.values import shown
@@ -73,8 +73,8 @@ def attention_factor_elsewhere(entry: ScalingKeys) -> Iterator[Hit]:
     if plain is not None and abs(plain.attention_factor - given) > 1e-3 * given:
         yield Hit(
             entry.key("attention_factor"),
-            f"{listed(unread)} do not read it and use {shown(plain.attention_factor)} instead of "
-            f"{shown(given)}: scores are {shown((plain.attention_factor / given) ** 2)} times "
+            f"{join_stacks(unread)} do not read it and use {shown(plain.attention_factor)} instead "
+            f"of {shown(given)}: scores are {shown((plain.attention_factor / given) ** 2)} times "
             "as large.",
         )
 
@@ -133,7 +133,7 @@ def mscale_pair(entry: ScalingKeys) -> Iterator[Hit]:
     message = f"The attention factor is {shown(used)}, and {shown(dropped)} without them."
     unread = ignoring(entry.effects(mscale=..., mscale_all_dim=...))
     if unread and used != dropped:
-        message += f" {listed(unread)} do not read them, which makes scores "
+        message += f" {join_stacks(unread)} do not read them, which makes scores "
         message += f"{shown((dropped / used) ** 2)} times as large."
     if entry.part.keys.facts.get("softmax"):
         score = softmax_factor(factor, pair[1])

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ropecli.models.keys import ALIASES
-from ropecli.models.lint.readings import FIRST, by_stack, ignoring, listed
+from ropecli.models.lint.readings import FIRST, by_stack, ignoring, join_stacks
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import HOLDERS, ConfigPart, ScalingKeys
 from ropecli.models.lint.values import number, shown, value_or_none
@@ -18,9 +18,10 @@ from ropecli.rotary.frequencies import Table
 _OTHER = ("rope_ratio", "rope_local_base_freq", "global_rope_theta", "layer_rope_theta")
 _USUAL = 10_000.0
 _LONG = 32_768  #: Positions up to which models with the usual base were released.
-#: A context of so many times what the base holds is worth a note. Of 138 unscaled configurations
-#: 83 are beyond the bound, Llama 2 by 2.4 and Qwen3-VL by 3.2, but 30 by more than four. It is not
-#: a warning, since some of those 30 are released models: Qwen2.5-0.5B by 5.3, LFM2 by 20.
+#: Multiple of what the base holds from which a context is worth a note. Of 138 unscaled
+#: configurations 83 are beyond the bound, Llama 2 by 2.4 and Qwen3-VL by 3.2, but 30 by more than
+#: four. It is not a warning, since some of those 30 are released models: Qwen2.5-0.5B by 5.3,
+#: LFM2 by 20.
 _BEYOND = 4
 _STEP = 512  #: Distances tried at a time.
 _MOST_COSINES = 2**24  #: Of one search, a fraction of a second.
@@ -139,11 +140,7 @@ def base_holds_less(entry: ScalingKeys) -> Iterator[Hit]:
 
 
 def _held(table: Table, still: int, last: int) -> int | None:
-    """Return the distances from 0 before the first with a negative sum of cosines.
-
-    Returns:
-        None where no distance has one, or none within `_MOST_COSINES`.
-    """
+    """Return the last distance before a negative sum of cosines; None where none is found."""
     if still >= len(table.inv_freq) or len(table.inv_freq) > _MOST_PAIRS:
         return None
     within = np.outer(np.arange(_STEP), table.inv_freq)
@@ -216,7 +213,7 @@ def two_holders(part: ConfigPart) -> Iterator[Hit]:
         differ = [k for k in {**new, **old} if old.get(k) != new.get(k)]
         effects = part.effects({part.key("rope_parameters"): ...})
         used = part.effects({part.key("rope_scaling"): ...})
-        dropping = listed([s for s in ignoring(effects) if used.get(s)] or [FIRST])
+        dropping = join_stacks([s for s in ignoring(effects) if used.get(s)] or [FIRST])
         texts = by_stack(effects)
         other = f" Without rope_parameters, {texts}." if texts else ""
         said = f"It is used, and rope_parameters dropped, in {dropping}; the two differ in "
@@ -254,7 +251,7 @@ def new_form_only(part: ConfigPart) -> Iterator[Hit]:
     lost = f"base {' and '.join(bases)}" if bases else "the base"
     lost += f" and factor {' and '.join(factors)}" if factors else ""
     unread = ignoring(without)
-    by = f" So does {listed(unread)}." if unread else ""
+    by = f" So does {join_stacks(unread)}." if unread else ""
     yield Hit(key, f"Code for the older form loses {lost}: {older[FIRST]}.{by}")
 
 

@@ -49,10 +49,7 @@ def uncomputable(file: File) -> Iterator[Hit]:
 
 
 def _place(raw: Mapping[str, Any], problem: str) -> tuple[str, Any]:
-    """Return the dotted path of the first key that a message names, and its value.
-
-    Of several keys of that name, the one whose value the message quotes.
-    """
+    """Return path and value of the key that a message names, first one whose value it quotes."""
     for word in _WORD.findall(problem):
         names = ALIASES["rope_theta"] if word == "base" else ()
         names = ("rope_theta" if word == "base" else word, *names)
@@ -187,7 +184,7 @@ def stray(file: File) -> Iterator[Hit]:
     "the top alone changes nothing.",
     cure="Remove those at the top.",
 )
-def doubled(file: File) -> Iterator[Hit]:
+def keys_twice(file: File) -> Iterator[Hit]:
     """Rotary keys at the top of a file whose text model is below, with the same values."""
     yield from _outside(file, same=True)
 

@@ -382,17 +382,14 @@ def _divisors(header: GgufHeader) -> list[float]:
 
 
 def _base_of(divisors: list[float], dim: int) -> float | None:
-    """Return the base whose Llama 3 divisors these are; None if they are of none.
-
-    1 / divisor is a mean of 1 and 1 / factor, by the turns within 8,192 positions: from one, all
-    of the frequency, to four, none. Each pair on the ramp gives a base.
-    """
+    """Return the base whose Llama 3 divisors these are; each pair on the ramp gives one."""
     factor = max(divisors, default=0.0)
     if factor <= 1 or min(divisors) < 1 or not math.isfinite(factor):
         return None
     found: list[float] = []
     for i, divisor in enumerate(divisors):
         if i > 0 and 1 < divisor < factor:
+            # A mean of 1 and 1 / factor, by the turns within 8,192 positions.
             share = (1 / divisor - 1 / factor) / (1 - 1 / factor)
             wavelength = _LLAMA3_ORIGINAL / (share * (_LLAMA3_HIGH - _LLAMA3_LOW) + _LLAMA3_LOW)
             found.append((wavelength / (2 * math.pi)) ** (dim / (2 * i)))

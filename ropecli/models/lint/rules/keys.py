@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from ropecli.models.lint.readings import FIRST, MEASURED, by_stack, listed, without_it
+from ropecli.models.lint.readings import FIRST, MEASURED, by_stack, join_stacks, without_it
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import ConfigPart, ScalingKeys
 from ropecli.models.lint.values import number, shown, value_or_none
@@ -92,16 +92,12 @@ def _misspelling(entry: ScalingKeys, name: str) -> Iterator[Hit]:
 
 
 def _rightly_named(part: ConfigPart, key: str, right: str, value: object) -> Iterator[Hit]:
-    """Yield what the key would do under its right name, unless that is nothing.
-
-    No stack may read it as it is. The context alone rotates nothing, and every class reads it. A
-    scaling key is one of its rope type, even where every stack refuses the file for another reason.
-    """
+    """Yield what a key that no stack reads would do under its right name, if anything."""
     if any(part.effects({key: ...}).values()):
         return
     effects = part.effects({key: ..., right: value})
     texts, name = by_stack(effects), right.rpartition(".")[2]
-    refused = not effects and not part.name and name not in TOP
+    refused = not effects and not part.name and name not in TOP  # for another reason
     if not texts and not refused and name != "max_position_embeddings":
         return
     renamed = f" Under that name, {texts}." if texts else ""
@@ -127,7 +123,7 @@ def unread(entry: ScalingKeys) -> Iterator[Hit]:
         if _is_read(name) or name == "attn_factor" or any(_misspelling(entry, name)):
             continue
         if not any(entry.effects(**{name: ...}).values()):
-            without = f"It has no effect in {listed(MEASURED)}."
+            without = f"It has no effect in {join_stacks(MEASURED)}."
             yield Hit(entry.key(name), without, fix={entry.key(name): None})
 
 
@@ -241,7 +237,7 @@ def local_name(entry: ScalingKeys) -> Iterator[Hit]:
         return
     said = _LOCAL.get(written, "a type that Transformers does not have")
     refused = entry.part.refusals
-    by = f" The file is refused by {listed(refused)}." if refused else ""
+    by = f" The file is refused by {join_stacks(refused)}." if refused else ""
     yield Hit(entry.type_key, f"{written!r} is {said}.{by}")
 
 
@@ -302,7 +298,7 @@ def null(entry: ScalingKeys) -> Iterator[Hit]:
         if effects.get(FIRST) and (refused or name == "truncate"):
             yield Hit(entry.key(name), without_it(effects))
         elif refused and name in needed:
-            by = f"The file is refused by {listed(entry.part.refusals)}."
+            by = f"The file is refused by {join_stacks(entry.part.refusals)}."
             message = f"Rope type {entry.rope_type} requires a value. {by}"
             yield Hit(entry.key(name), message, "Set a value.")
 
@@ -342,7 +338,7 @@ def foreign(part: ConfigPart) -> Iterator[Hit]:
         if part.name or not found or not missing[right]:
             continue
         if not any(part.effects({part.key(name): ... for name in found}).values()):
-            said = f"Without effect in {listed(MEASURED)}: {', '.join(found)}"
+            said = f"Without effect in {join_stacks(MEASURED)}: {', '.join(found)}"
             yield Hit(part.key(found[0]), f"{said}. {right} is missing.")
 
 

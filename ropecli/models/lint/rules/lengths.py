@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ropecli.models.keys import ORIGINAL
-from ropecli.models.lint.readings import by_stack, ignoring, listed
+from ropecli.models.lint.readings import by_stack, ignoring, join_stacks
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import BY_ORIGINAL, ScalingKeys
 from ropecli.models.lint.values import shown, whole
@@ -110,11 +110,10 @@ def no_original(entry: ScalingKeys) -> Iterator[Hit]:
     if same:
         default = f"the default of model_type {entry.part.architecture.model_type}"
         what = "max_position_embeddings" if used == context else default
-        said.append(
-            f"{listed(same)} {'take' if same[1:] else 'takes'} {what}, {shown(used or 0)}, instead."
-        )
+        takes = f"{join_stacks(same)} {'take' if same[1:] else 'takes'}"
+        said.append(f"{takes} {what}, {shown(used or 0)}, instead.")
     if refused:
-        said.append(f"The file is refused by {listed(refused)}.")
+        said.append(f"The file is refused by {join_stacks(refused)}.")
     if same and context is not None and used == context and factor is not None and factor > 1:
         said.append(f"That is wrong if the model was trained on {shown(context / factor)}.")
         said.append(_describe_error(entry, context, factor))

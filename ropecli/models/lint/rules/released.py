@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ropecli.models.architectures import released
+from ropecli.models.architectures import released_values
 from ropecli.models.keys import ALIASES, ORIGINAL
 from ropecli.models.lint.readings import by_stack
 from ropecli.models.lint.rule import Hit, rule
@@ -51,7 +51,7 @@ def unlike_released(part: ConfigPart) -> Iterator[Hit]:
     whole_file = part.given("num_hidden_layers")  # a few keys of a file are of any model
     if not whole_file or any(each.refused for each in rotating):
         return
-    for row in released(part.architecture.model_type):
+    for row in released_values(part.architecture.model_type):
         for settings in rotating[:1] if "layer" not in row else rotating:
             if row.get("layer", settings.kind) == settings.kind:
                 yield from _compare(part, settings, row)

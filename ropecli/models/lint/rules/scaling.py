@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ropecli.models.lint.readings import FIRST, by_stack, ignoring, listed, without_it
+from ropecli.models.lint.readings import FIRST, by_stack, ignoring, join_stacks, without_it
 from ropecli.models.lint.rule import Hit, rule
 from ropecli.models.lint.subjects import ConfigPart, ScalingKeys
 from ropecli.models.lint.values import shown
@@ -146,7 +146,7 @@ def truncate_elsewhere(entry: ScalingKeys) -> Iterator[Hit]:
         texts = entry.effects(truncate=True)
         unread = ignoring(texts)
         if texts.get(FIRST) and unread:
-            read = f"{listed(unread)} do not read it."
+            read = f"{join_stacks(unread)} do not read it."
             yield Hit(entry.key("truncate"), f"{read}{_rounding(entry)}")
 
 
