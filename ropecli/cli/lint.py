@@ -189,8 +189,11 @@ def lint(
     if rules:
         page.show(RuleList(rules=tuple(all_rules().values())), {"rules": True})
         return True
-    _check_sources(sources or [])
-    names = expand(sources or [])
+    if not sources:
+        raise ArgumentError(f"name a model: {SOURCE}")
+    if sources.count("-") > 1:
+        raise ArgumentError("standard input can be read once, got - twice")
+    names = expand(sources)
     wanted = (_ids(select) if select else {*all_rules()}) - _ids(ignore or [])
     report, refused = _judge(names, wanted)
     if refused and page.form in ("json", "sarif"):
@@ -209,13 +212,6 @@ def lint(
     if refused:
         raise refused[-1]
     return fail_on == "never" or not report.has(fail_on)
-
-
-def _check_sources(names: list[str]) -> None:
-    if not names:
-        raise ArgumentError(f"name a model: {SOURCE}")
-    if names.count("-") > 1:
-        raise ArgumentError("standard input can be read once, got - twice")
 
 
 def _ids(names: list[str]) -> set[str]:

@@ -16,7 +16,9 @@ ROPE, NOPE = "rope", "nope"
 def split_by_layer(keys: Keys, found: list[Settings]) -> list[Settings]:
     """Add the indices of layers to settings, and a kind for layers without position."""
     if len(found) != 1 or found[0].rope_type is None:
-        return [_add_indices(keys, settings) for settings in found]
+        types = keys.per_layer("layer_types")
+        own = [tuple(i for i, kind in enumerate(types) if kind == each.name) for each in found]
+        return [replace(each, layers=i or None) for each, i in zip(found, own, strict=True)]
     rotating = found[0]
     scaled = keys.per_layer("rope_scaling_layers")
     if scaled and rotating.rope_type != "default":
@@ -118,12 +120,6 @@ def dense_layers(keys: Keys) -> int:
     if kinds:
         return next((i for i, kind in enumerate(kinds) if kind != "dense"), len(kinds))
     return keys.integer("first_k_dense_replace", least=0) or 0
-
-
-def _add_indices(keys: Keys, settings: Settings) -> Settings:
-    types = keys.per_layer("layer_types")
-    indices = tuple(i for i, kind in enumerate(types) if kind == settings.name)
-    return replace(settings, layers=indices or None)
 
 
 def _nope_temperature(keys: Keys) -> Temperature | None:

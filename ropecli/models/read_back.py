@@ -59,14 +59,11 @@ def _read(described: Description, reading: str | None, sequence_length: int | No
 
 def _alike(ours: Layer, its: Layer) -> bool:
     """True if two layers have one table, but for the rounding of formulas written otherwise."""
-    one, other = (_table(each) for each in (ours, its))
+    one, other = (
+        [] if each.rotary is None else [*each.rotary.frequencies, each.rotary.attention_factor]
+        for each in (ours, its)
+    )
     return len(one) == len(other) and bool(np.allclose(one, other, rtol=ROUNDING, atol=0))
-
-
-def _table(layer: Layer) -> list[float]:
-    """Return the frequencies and the attention factor; none of a layer without position."""
-    rope = layer.rotary
-    return [] if rope is None else [*rope.frequencies, rope.attention_factor]
 
 
 def _difference(shown: Layer, got: Layer) -> str | None:

@@ -421,7 +421,8 @@ def _parameters(
 def _yarn(model: _Class, entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return YaRN's parameters: the ramp's ends are rounded, and a lone mscale counts."""
     factor = _get(entry, "factor")
-    k, k_all_dim = _any_number(entry, "mscale", 1.0), _any_number(entry, "mscale_all_dim", 0.0)
+    usual = {"mscale": 1.0, "mscale_all_dim": 0.0}
+    k, k_all_dim = (number(key, entry.get(key, value)) for key, value in usual.items())
     attention = model.value("attention_factor")
     if attention is None:
         attention = mscale(factor, k) / mscale(factor, k_all_dim)
@@ -482,10 +483,6 @@ def _get(entry: Mapping[str, Any], key: str, usual: float | None = None) -> floa
         refuse(f"the scaling needs {key}")
     value = entry.get(key, usual)
     return value if isinstance(value, float) and value > 0 else positive(key, value)
-
-
-def _any_number(entry: Mapping[str, Any], key: str, usual: float) -> float:
-    return number(key, entry.get(key, usual))
 
 
 def _temperature(model: _Class, entry: Mapping[str, Any] | None) -> Temperature | None:
