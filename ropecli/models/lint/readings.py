@@ -7,17 +7,15 @@ Every sentence about a stack in a finding comes from here, so that it says what 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from ropecli.errors import RopecliError
-from ropecli.models import config
 from ropecli.models.diff import LayerDifference, diff
 from ropecli.models.lint.values import shown
-from ropecli.models.load import compute
+from ropecli.models.load import compute, describe_config
 from ropecli.models.model import Model
-from ropecli.models.settings import Description, Settings
 from ropecli.models.stacks import STACKS
 
 FIRST = "transformers"  #: The stack that a config.json is made for.
@@ -27,23 +25,10 @@ _SAME_ANGLE = 2e-6  #: Radians per position; less is rounding of a file's number
 _SAME_FACTOR = 1e-4  #: Relative; files round to four digits.
 
 
-def read_as(
-    stack: str,
-    raw: Mapping[str, Any],
-    settings: Sequence[Settings] | None = None,
-    *,
-    length: int | None = None,
-) -> Model | str:
+def read_as(stack: str, raw: Mapping[str, Any], *, length: int | None = None) -> Model | str:
     """Return the text model of a file as a stack reads it, or why that refuses it."""
     try:
-        described = Description(
-            source="",
-            format="config.json",
-            model_type=None,
-            raw=raw,
-            read=lambda: config.settings_of(raw) if settings is None else tuple(settings),
-        )
-        model = compute(described, sequence_length=length, reading=stack)
+        model = compute(describe_config("", raw), sequence_length=length, reading=stack)
     except (RopecliError, ArithmeticError) as error:
         return str(error).removeprefix(": ").replace("\n", " ")
     text = tuple(layer for layer in model.layers if layer.settings.part == "")

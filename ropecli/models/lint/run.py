@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ropecli.errors import RopecliError
-from ropecli.models import config
 from ropecli.models.gguf import gguf_settings, read_gguf
 from ropecli.models.keys import CONTEXT
 from ropecli.models.lint.rule import LEVELS, Finding, rules
 from ropecli.models.lint.subjects import ConfigPart, File, GgufHeader, scaling_keys
 from ropecli.models.lint.values import value_or_none
-from ropecli.models.load import compute
+from ropecli.models.load import compute, describe_config
 from ropecli.models.model import Model
 from ropecli.models.parts import parts
 from ropecli.models.settings import Description, Settings
@@ -71,7 +70,7 @@ def lint_description(described: Description) -> tuple[Finding, ...]:
 
 
 def _config_subjects(raw: Mapping[str, Any]) -> list[object]:
-    settings, problem = _try_settings(lambda: config.settings_of(raw), "config.json", raw)
+    settings, problem = _read(describe_config("file", raw))
     found = [
         ConfigPart(
             path=each.path,
@@ -92,33 +91,33 @@ def _config_subjects(raw: Mapping[str, Any]) -> list[object]:
 
 
 def _gguf_subjects(path: Path) -> list[object]:
-    read = read_gguf(path)
-    settings, problem = _try_settings(lambda: gguf_settings(read), "gguf", read.metadata, str(path))
+    gguf = read_gguf(path)
+    described = Description(
+        source=str(path),
+        format="gguf",
+        model_type=None,
+        raw=gguf.metadata,
+        read=lambda: gguf_settings(gguf),
+    )
+    settings, problem = _read(described)
     rotates = any(each.rope_type is not None for each in settings) or problem is not None
     file = File(
-        format="gguf", raw=read.metadata, settings=settings, problem=problem, rotates=rotates
+        format="gguf", raw=gguf.metadata, settings=settings, problem=problem, rotates=rotates
     )
-    name = read.metadata.get("general.architecture")
+    name = gguf.metadata.get("general.architecture")
     if not isinstance(name, str) or not rotates:
         return [file]
-    return [file, GgufHeader(file=read, architecture=name, settings=settings)]
+    return [file, GgufHeader(file=gguf, architecture=name, settings=settings)]
 
 
-def _try_settings(
-    read: Callable[[], tuple[Settings, ...]],
-    kind: str,
-    raw: Mapping[str, Any],
-    source: str = "file",
-) -> tuple[tuple[Settings, ...], str | None]:
+def _read(described: Description) -> tuple[tuple[Settings, ...], str | None]:
     """Return the settings of a file, and the first reason why no rotation can be computed."""
     settings: tuple[Settings, ...] = ()
     try:
-        settings = read()
-        compute(
-            Description(source=source, format=kind, model_type=None, raw=raw, read=lambda: settings)
-        )
+        settings = described.settings
+        compute(described)
     except RopecliError as error:
-        return settings, str(error).removeprefix(f"{source}: ")
+        return settings, str(error).removeprefix(f"{described.source}: ")
     return settings, None
 
 
