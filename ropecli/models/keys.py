@@ -86,7 +86,7 @@ OF_SOME = frozenset(
         "rotary_emb_interleaved",
     )
 )
-#: Keys whose null counts: all of the head, and a head as wide as its share of hidden_size.
+#: Keys where null overrides the default: all of the head, or its share of hidden_size.
 NULL_COUNTS = ("head_dim", "partial_rotary_factor")
 CONTEXT, ORIGINAL = "max_position_embeddings", "original_max_position_embeddings"
 FULL, SLIDING = "full_attention", "sliding_attention"  #: Kinds of layers.
