@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cache, cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple, get_type_hints
@@ -41,18 +41,37 @@ class Hit(NamedTuple):
 Judge = Callable[[Any], Iterator[Hit]]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+_RULES: dict[str, Rule] = {}
+
+
+@dataclass(eq=False)
 class Rule(Result, view="lint"):
-    """One rule, with its documentation."""
+    """One rule, with its documentation; it enters the registry by decorating its judge.
+
+    The annotation of the judge gives the kind of subject, its docstring what the rule finds.
+    """
 
     id: str  #: Stable, and never used again for another rule.
     level: str
     title: str  #: The defect in a few words.
+    _: KW_ONLY
     why: str  #: The consequences.
     cure: str
-    threads: tuple[str, ...]  #: Threads about it: repository#number.
-    rope_types: Collection[str]  #: Of the subjects that it is for; any without one.
-    judge: Judge
+    threads: tuple[str, ...] = ()  #: Threads about it: repository#number.
+    rope_types: Collection[str] = ()  #: Of the subjects that it is for; any without one.
+    judge: Judge = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.id in _RULES or self.level not in LEVELS:
+            raise ValueError(
+                f"rule {self.id} must have an id of its own and a level of {', '.join(LEVELS)}"
+            )
+
+    def __call__(self, judge: Judge) -> Judge:
+        """Enter the registry with a judge."""
+        self.judge = judge
+        _RULES[self.id] = self
+        return judge
 
     @property
     def fires(self) -> str:
@@ -82,42 +101,6 @@ class RuleList(Result, view="lint"):
     """Rules as the command line lists them."""
 
     rules: tuple[Rule, ...]  #: By id.
-
-
-_RULES: dict[str, Rule] = {}
-
-
-def rule(
-    id: str,
-    level: str,
-    title: str,
-    *,
-    why: str,
-    cure: str,
-    threads: tuple[str, ...] = (),
-    rope_types: Collection[str] = (),
-) -> Callable[[Judge], Judge]:
-    """Enter a judge as a rule for subjects of some rope types, or of any.
-
-    Its annotation gives the kind of subject, its docstring is the documentation of what it finds.
-    """
-    if id in _RULES or level not in LEVELS:
-        raise ValueError(f"rule {id} must have an id of its own and a level of {', '.join(LEVELS)}")
-
-    def enter(judge: Judge) -> Judge:
-        _RULES[id] = Rule(
-            id=id,
-            level=level,
-            title=title,
-            why=why,
-            cure=cure,
-            threads=threads,
-            rope_types=rope_types,
-            judge=judge,
-        )
-        return judge
-
-    return enter
 
 
 @cache

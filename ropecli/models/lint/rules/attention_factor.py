@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ropecli.models.lint.readings import FIRST, ignoring, join_stacks, without_it
-from ropecli.models.lint.rule import Hit, rule
+from ropecli.models.lint.rule import Hit, Rule
 from ropecli.models.lint.subjects import ScalingKeys
 from ropecli.models.lint.values import shown
 from ropecli.rotary.factors import mscale, softmax_factor
 
 
-@rule(
+@Rule(
     "R027",
     "error",
     "an attention factor that is not above 0",
@@ -30,7 +30,7 @@ def attention_factor_range(entry: ScalingKeys) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R028",
     "note",
     "an attention factor written as an integer",
@@ -48,7 +48,7 @@ def attention_factor_kind(entry: ScalingKeys) -> Iterator[Hit]:
         yield Hit(key, f"{warned} not a float.", fix={key: float(given)})
 
 
-@rule(
+@Rule(
     "R036",
     "note",
     "an attention factor that not every stack reads",
@@ -79,7 +79,7 @@ def attention_factor_elsewhere(entry: ScalingKeys) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R030",
     "warning",
     "only one of mscale and mscale_all_dim",
@@ -102,7 +102,7 @@ def lone_mscale(entry: ScalingKeys) -> Iterator[Hit]:
         yield Hit(entry.key(given[0]), without_it(effects))
 
 
-@rule(
+@Rule(
     "R031",
     "note",
     "mscale and mscale_all_dim",
@@ -141,7 +141,7 @@ def mscale_pair(entry: ScalingKeys) -> Iterator[Hit]:
     yield Hit(entry.key("mscale"), message)
 
 
-@rule(
+@Rule(
     "R032",
     "note",
     "mscale with attention_factor",

@@ -9,7 +9,7 @@ import numpy as np
 
 from ropecli.models.keys import ALIASES
 from ropecli.models.lint.readings import FIRST, by_stack, ignoring, join_stacks
-from ropecli.models.lint.rule import Hit, rule
+from ropecli.models.lint.rule import Hit, Rule
 from ropecli.models.lint.subjects import HOLDERS, ConfigPart, ScalingKeys
 from ropecli.models.lint.values import number, shown, value_or_none
 from ropecli.rotary.frequencies import Table
@@ -28,7 +28,7 @@ _MOST_COSINES = 2**24  #: Of one search, a fraction of a second.
 _MOST_PAIRS = 1024  #: Of a head that is searched; no released model has more.
 
 
-@rule(
+@Rule(
     "R090",
     "warning",
     "no base in an unknown architecture",
@@ -49,7 +49,7 @@ def unknown_base(entry: ScalingKeys) -> Iterator[Hit]:
         yield Hit(_base_key(entry), "The default of 10000 is used; no key confirms it.")
 
 
-@rule(
+@Rule(
     "R091",
     "note",
     "the base is left to the architecture",
@@ -74,7 +74,7 @@ def default_base(entry: ScalingKeys) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R092",
     "warning",
     "a base that is small for the context",
@@ -104,7 +104,7 @@ def small_base(entry: ScalingKeys) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R116",
     "note",
     "a context far beyond what the base holds",
@@ -153,7 +153,7 @@ def _held(table: Table, still: int, last: int) -> int | None:
     return None
 
 
-@rule(
+@Rule(
     "R094",
     "warning",
     "two bases",
@@ -178,7 +178,7 @@ def two_bases(entry: ScalingKeys) -> Iterator[Hit]:
             yield Hit(key, message + same)
 
 
-@rule(
+@Rule(
     "R122",
     "warning",
     "a base only among the scaling keys of the older form",
@@ -197,7 +197,7 @@ def base_inside(entry: ScalingKeys) -> Iterator[Hit]:
         yield Hit(entry.key("rope_theta"), f"With the same at the top, {texts}.")
 
 
-@rule(
+@Rule(
     "R095",
     "warning",
     "rope_scaling and rope_parameters",
@@ -220,7 +220,7 @@ def two_holders(part: ConfigPart) -> Iterator[Hit]:
         yield Hit(part.key("rope_scaling"), f"{said}{', '.join(differ[:5])}.{other}")
 
 
-@rule(
+@Rule(
     "R006",
     "note",
     "rope_parameters without the older keys",
@@ -255,7 +255,7 @@ def new_form_only(part: ConfigPart) -> Iterator[Hit]:
     yield Hit(key, f"Code for the older form loses {lost}: {older[FIRST]}.{by}")
 
 
-@rule(
+@Rule(
     "R097",
     "warning",
     "a base that the architecture's code does not read",
@@ -286,7 +286,7 @@ def unread_base(part: ConfigPart) -> Iterator[Hit]:
             )
 
 
-@rule(
+@Rule(
     "R089",
     "error",
     "a base that is not above 1",

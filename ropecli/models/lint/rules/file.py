@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ropecli.models.keys import ALIASES
-from ropecli.models.lint.rule import Hit, rule
+from ropecli.models.lint.rule import Hit, Rule
 from ropecli.models.lint.subjects import ConfigPart, File
 from ropecli.models.lint.values import value_or_none
 from ropecli.models.lint.vocabulary import LONGEST_NAME
@@ -29,7 +29,7 @@ _EFFECT = {
 }
 
 
-@rule(
+@Rule(
     "R001",
     "error",
     "the rotation cannot be computed",
@@ -78,7 +78,7 @@ def _is_number(text: str) -> bool:
         return False
 
 
-@rule(
+@Rule(
     "R002",
     "note",
     "no rotary embedding",
@@ -92,7 +92,7 @@ def nothing_rotary(file: File) -> Iterator[Hit]:
         yield Hit("", "No key is about a rotary position embedding, so nothing was checked.")
 
 
-@rule(
+@Rule(
     "R003",
     "warning",
     "a repeated key",
@@ -107,7 +107,7 @@ def repeated_key(file: File) -> Iterator[Hit]:
             yield Hit(f"{path}.{name}".lstrip("."), message)
 
 
-@rule(
+@Rule(
     "R004",
     "note",
     "an unknown architecture",
@@ -132,7 +132,7 @@ def unknown_architecture(file: File) -> Iterator[Hit]:
         yield Hit("model_type", f"Assumed: {'; '.join(assumed)}.")
 
 
-@rule(
+@Rule(
     "R093",
     "warning",
     "rotary tables in 16 bits",
@@ -163,7 +163,7 @@ def narrow_tables(part: ConfigPart) -> Iterator[Hit]:
             yield Hit(part.key(name), f"They are in the dtype of the weights: {_EFFECT[True]}")
 
 
-@rule(
+@Rule(
     "R098",
     "warning",
     "rotary keys outside the text model",
@@ -176,7 +176,7 @@ def stray(file: File) -> Iterator[Hit]:
     yield from _outside(file, same=False)
 
 
-@rule(
+@Rule(
     "R099",
     "note",
     "rotary keys twice",

@@ -8,7 +8,7 @@ from typing import Any
 
 from ropecli.models.gguf import converter
 from ropecli.models.gguf.architectures import gguf_architecture
-from ropecli.models.lint.rule import Hit, rule
+from ropecli.models.lint.rule import Hit, Rule
 from ropecli.models.lint.subjects import GgufHeader
 from ropecli.models.lint.values import number, numbers, shown, value_or_none
 from ropecli.models.stacks.llama_cpp import LLAMA_CPP
@@ -26,7 +26,7 @@ _LLAMA3_LOW, _LLAMA3_HIGH, _LLAMA3_ORIGINAL = 1.0, 4.0, 8192  #: Of every model 
 _SAME_BASE = 0.01  #: Relative; divisors are float32.
 
 
-@rule(
+@Rule(
     "R100",
     "warning",
     "a factor without a scaling type",
@@ -45,7 +45,7 @@ def no_type(header: GgufHeader) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R101",
     "warning",
     "a scaling type without a factor",
@@ -60,7 +60,7 @@ def no_factor(header: GgufHeader) -> Iterator[Hit]:
         yield Hit(header.key(FACTOR), f"Type {header.rope_type} has no effect {missing}.")
 
 
-@rule(
+@Rule(
     "R102",
     "warning",
     "no freq_base",
@@ -89,7 +89,7 @@ def _converted(header: GgufHeader) -> list[Mapping[str, Any]]:
     return [facts for facts in converter.table().values() if facts["arch"] == header.architecture]
 
 
-@rule(
+@Rule(
     "R123",
     "warning",
     "no dimension_count",
@@ -106,7 +106,7 @@ def no_count(header: GgufHeader) -> Iterator[Hit]:
         yield Hit(header.key("rope.dimension_count"), f"llama.cpp rotates the whole head{head}.")
 
 
-@rule(
+@Rule(
     "R105",
     "warning",
     "an original length above the context",
@@ -124,7 +124,7 @@ def original_beyond(header: GgufHeader) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R106",
     "note",
     "attn_factor multiplies the attention factor",
@@ -156,7 +156,7 @@ def _rotary(header: GgufHeader) -> Rotary | None:
     return max(found or (), key=lambda rope: abs(rope.attention_factor - 1), default=None)
 
 
-@rule(
+@Rule(
     "R108",
     "warning",
     "yarn without an original length",
@@ -172,7 +172,7 @@ def no_original(header: GgufHeader) -> Iterator[Hit]:
         yield Hit(header.key(ORIGINAL), f"llama.cpp uses context_length, {shown(header.context)}.")
 
 
-@rule(
+@Rule(
     "R109",
     "warning",
     "a GGUF's context beyond the reach of its factor",
@@ -195,7 +195,7 @@ def beyond(header: GgufHeader) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R103",
     "warning",
     "an architecture with an unknown layout",
@@ -215,7 +215,7 @@ def unknown_layout(header: GgufHeader) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R104",
     "error",
     "dimension_count is not the head dim",
@@ -236,7 +236,7 @@ def other_size(header: GgufHeader) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R107",
     "warning",
     "dimension_sections that do not add up",
@@ -255,7 +255,7 @@ def sections_sum(header: GgufHeader) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R111",
     "note",
     "the old name of a linear factor",
@@ -270,7 +270,7 @@ def old_factor(header: GgufHeader) -> Iterator[Hit]:
         yield Hit(header.key("rope.scale_linear"), f"Its value is {shown(given)}.")
 
 
-@rule(
+@Rule(
     "R115",
     "warning",
     "a freq_base that is small for the context",
@@ -297,7 +297,7 @@ def small_base(header: GgufHeader) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R110",
     "warning",
     "a Llama 3.1 without its scaling",
@@ -318,7 +318,7 @@ def no_divisors(header: GgufHeader) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R124",
     "warning",
     "a Gemma 3 without its scaling",
@@ -335,7 +335,7 @@ def no_linear(header: GgufHeader) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R125",
     "warning",
     "divisors below 1",
@@ -353,7 +353,7 @@ def reciprocal(header: GgufHeader) -> Iterator[Hit]:
         yield Hit(_FREQS, said)
 
 
-@rule(
+@Rule(
     "R126",
     "warning",
     "divisors of another base",
@@ -398,7 +398,7 @@ def _base_of(divisors: list[float], dim: int) -> float | None:
     return sum(found) / len(found)
 
 
-@rule(
+@Rule(
     "R127",
     "warning",
     "longrope without its attention factor",
@@ -422,7 +422,7 @@ def no_attention_factor(header: GgufHeader) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R128",
     "warning",
     "rope_factors_short above rope_factors_long",
@@ -442,7 +442,7 @@ def exchanged(header: GgufHeader) -> Iterator[Hit]:
         yield Hit(_LISTS[1], f"It is larger in {above} of {len(lists[0])} pairs.")
 
 
-@rule(
+@Rule(
     "R112",
     "warning",
     "divisors in 16 bits",
@@ -460,7 +460,7 @@ def narrow_divisors(header: GgufHeader) -> Iterator[Hit]:
             yield Hit(name, f"{kind} is off by up to {error:.2%} of a frequency{reach}.")
 
 
-@rule(
+@Rule(
     "R113",
     "warning",
     "longrope without its tensors",
@@ -477,7 +477,7 @@ def no_lists(header: GgufHeader) -> Iterator[Hit]:
         yield Hit(header.key("rope.scaling.type"), f"The file has no {' and no '.join(missing)}.")
 
 
-@rule(
+@Rule(
     "R114",
     "warning",
     "DeepSeek without yarn_log_multiplier",

@@ -8,7 +8,7 @@ from typing import Any
 from ropecli.models.geometry import takes_turns
 from ropecli.models.gguf.ggml import axis_of_pairs
 from ropecli.models.lint.readings import FIRST, without_it
-from ropecli.models.lint.rule import Hit, rule
+from ropecli.models.lint.rule import Hit, Rule
 from ropecli.models.lint.subjects import ConfigPart, ScalingKeys
 from ropecli.models.lint.values import number, shown, whole
 from ropecli.rotary.pairs import MOST_AXES
@@ -17,7 +17,7 @@ SHARE = "partial_rotary_factor"
 NAMES = ("mrope_section", "xdrope_section")
 
 
-@rule(
+@Rule(
     "R080",
     "error",
     "an odd number of rotated coordinates",
@@ -34,7 +34,7 @@ def odd(entry: ScalingKeys) -> Iterator[Hit]:
     yield Hit(entry.part.key(name), f"{dim} coordinates are rotated, which is odd.")
 
 
-@rule(
+@Rule(
     "R081",
     "note",
     "an odd share of the head",
@@ -54,7 +54,7 @@ def odd_share(entry: ScalingKeys) -> Iterator[Hit]:
     )
 
 
-@rule(
+@Rule(
     "R082",
     "error",
     "a share of the head out of range",
@@ -72,7 +72,7 @@ def share_range(entry: ScalingKeys) -> Iterator[Hit]:
         yield Hit(found[0], f"{shown(share)} of a head cannot be rotated.")
 
 
-@rule(
+@Rule(
     "R083",
     "warning",
     "hidden_size is not a multiple of num_attention_heads",
@@ -91,7 +91,7 @@ def uneven(part: ConfigPart) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R084",
     "warning",
     "two shares of the head",
@@ -134,7 +134,7 @@ def two_shares(entry: ScalingKeys) -> Iterator[Hit]:
             )
 
 
-@rule(
+@Rule(
     "R085",
     "warning",
     "a share of the head that the architecture does not read",
@@ -156,7 +156,7 @@ def unread_share(entry: ScalingKeys) -> Iterator[Hit]:
     yield Hit(found[0], f"{said} {message}them.".strip())
 
 
-@rule(
+@Rule(
     "R086",
     "warning",
     "a rotary dim that the architecture does not read",
@@ -179,7 +179,7 @@ def unread_rotary_dim(entry: ScalingKeys) -> Iterator[Hit]:
             )
 
 
-@rule(
+@Rule(
     "R087",
     "note",
     "the share of the head is left to the architecture",
@@ -220,7 +220,7 @@ def _share(entry: ScalingKeys) -> tuple[str, Any] | None:
     return None
 
 
-@rule(
+@Rule(
     "R070",
     "error",
     "M-RoPE sections that do not add up",
@@ -240,7 +240,7 @@ def sections_sum(entry: ScalingKeys) -> Iterator[Hit]:
             )
 
 
-@rule(
+@Rule(
     "R071",
     "warning",
     "interleaved M-RoPE sections that do not fit",
@@ -257,7 +257,7 @@ def sections_cut(entry: ScalingKeys) -> Iterator[Hit]:
             yield Hit(key, f"Of {(entry.dim or 0) // 2} pairs {'; '.join(cut)}.")
 
 
-@rule(
+@Rule(
     "R072",
     "warning",
     "M-RoPE sections in two places",
@@ -276,7 +276,7 @@ def two_sections(entry: ScalingKeys) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R073",
     "note",
     "pairs that ggml does not rotate in text",

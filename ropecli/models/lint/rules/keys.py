@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from ropecli.models.lint.readings import FIRST, MEASURED, by_stack, join_stacks, without_it
-from ropecli.models.lint.rule import Hit, rule
+from ropecli.models.lint.rule import Hit, Rule
 from ropecli.models.lint.subjects import ConfigPart, ScalingKeys
 from ropecli.models.lint.values import number, shown, value_or_none
 from ropecli.models.lint.vocabulary import (
@@ -46,7 +46,7 @@ _LOCAL = {
 _FILLED_IN = ("rope_theta", "rope_type", "type", "original_max_position_embeddings", "truncate")
 
 
-@rule(
+@Rule(
     "R009",
     "error",
     "a misspelt key",
@@ -66,7 +66,7 @@ def misspelt_at_the_top(part: ConfigPart) -> Iterator[Hit]:
             yield from _rightly_named(part, part.key(name), part.key(right), part.config[name])
 
 
-@rule(
+@Rule(
     "R010",
     "error",
     "a misspelt scaling key",
@@ -109,7 +109,7 @@ def _rightly_named(part: ConfigPart, key: str, right: str, value: object) -> Ite
     )
 
 
-@rule(
+@Rule(
     "R011",
     "warning",
     "a scaling key that no stack reads",
@@ -127,7 +127,7 @@ def unread(entry: ScalingKeys) -> Iterator[Hit]:
             yield Hit(entry.key(name), without, fix={entry.key(name): None})
 
 
-@rule(
+@Rule(
     "R012",
     "error",
     "attn_factor is not a key of config.json",
@@ -160,7 +160,7 @@ def attn_factor(entry: ScalingKeys) -> Iterator[Hit]:
     )
 
 
-@rule(
+@Rule(
     "R013",
     "warning",
     "scaling keys under a type that does not scale",
@@ -178,7 +178,7 @@ def scaling_without_effect(entry: ScalingKeys) -> Iterator[Hit]:
         yield Hit(entry.key(names[0]), f"{why}, so nothing reads {', '.join(names)}.")
 
 
-@rule(
+@Rule(
     "R014",
     "note",
     "keys of another rope type",
@@ -204,7 +204,7 @@ def _is_read(name: str) -> bool:
     return name in of_any_type() or name in ELSEWHERE
 
 
-@rule(
+@Rule(
     "R015",
     "error",
     "type and rope_type differ",
@@ -223,7 +223,7 @@ def two_types(entry: ScalingKeys) -> Iterator[Hit]:
     )
 
 
-@rule(
+@Rule(
     "R016",
     "note",
     "a rope type that only some stacks know",
@@ -241,7 +241,7 @@ def local_name(entry: ScalingKeys) -> Iterator[Hit]:
     yield Hit(entry.type_key, f"{written!r} is {said}.{by}")
 
 
-@rule(
+@Rule(
     "R017",
     "error",
     "an unknown rope type",
@@ -256,7 +256,7 @@ def unknown_type(entry: ScalingKeys) -> Iterator[Hit]:
         yield Hit(entry.type_key, said)
 
 
-@rule(
+@Rule(
     "R018",
     "error",
     "a scaling key is missing",
@@ -279,7 +279,7 @@ def missing(entry: ScalingKeys) -> Iterator[Hit]:
             )
 
 
-@rule(
+@Rule(
     "R019",
     "warning",
     "null among the scaling keys",
@@ -317,7 +317,7 @@ _FOREIGN = {
 }
 
 
-@rule(
+@Rule(
     "R007",
     "warning",
     "a key of another format or place",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ropecli.models.entries import unread_objects
-from ropecli.models.lint.rule import Hit, rule
+from ropecli.models.lint.rule import Hit, Rule
 from ropecli.models.lint.subjects import ConfigPart, ScalingKeys
 from ropecli.models.lint.values import shown, value_or_none, whole
 from ropecli.models.refusals import failure
@@ -24,7 +24,7 @@ _LAYER_TYPES = (
 )
 
 
-@rule(
+@Rule(
     "R060",
     "note",
     "scaling that does not apply to sliding layers",
@@ -63,7 +63,7 @@ def flat_scaling(entry: ScalingKeys) -> Iterator[Hit]:
     )
 
 
-@rule(
+@Rule(
     "R061",
     "warning",
     "scaled sliding layers",
@@ -84,7 +84,7 @@ def scaled_sliding(entry: ScalingKeys) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R065",
     "warning",
     "scaling keys for a layer type that no layer has",
@@ -104,7 +104,7 @@ def other_layer_type(part: ConfigPart) -> Iterator[Hit]:
             yield Hit(part.key(f"{part.holder}.{name}"), f"The layers are of type {has}.")
 
 
-@rule(
+@Rule(
     "R069",
     "error",
     "scaling keys by layer type in a model that has one object for all layers",
@@ -132,7 +132,7 @@ def unread_by_layer_type(part: ConfigPart) -> Iterator[Hit]:
         yield Hit(part.key(f"{part.holder}.{name}"), what)
 
 
-@rule(
+@Rule(
     "R068",
     "error",
     "an unknown layer type",
@@ -153,7 +153,7 @@ def unknown_layer_type(part: ConfigPart) -> Iterator[Hit]:
             return
 
 
-@rule(
+@Rule(
     "R066",
     "warning",
     "scaling keys outside the layer types",
@@ -172,7 +172,7 @@ def outside(part: ConfigPart) -> Iterator[Hit]:
             yield Hit(part.key(f"{part.holder}.{name}"), "It applies to no layer type.")
 
 
-@rule(
+@Rule(
     "R067",
     "note",
     "null for a layer type",
@@ -192,7 +192,7 @@ def without_position(part: ConfigPart) -> Iterator[Hit]:
             )
 
 
-@rule(
+@Rule(
     "R062",
     "warning",
     "no_rope_layers with mostly zeros",
@@ -210,7 +210,7 @@ def reversed_nope(part: ConfigPart) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R063",
     "warning",
     "no_rope_layers and no_rope_layer_interval differ",
@@ -232,7 +232,7 @@ def other_interval(part: ConfigPart) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R064",
     "warning",
     "a list of layers of the wrong length",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ropecli.models.keys import ORIGINAL
 from ropecli.models.lint.readings import by_stack, ignoring, join_stacks
-from ropecli.models.lint.rule import Hit, rule
+from ropecli.models.lint.rule import Hit, Rule
 from ropecli.models.lint.subjects import BY_ORIGINAL, ScalingKeys
 from ropecli.models.lint.values import shown, whole
 
@@ -18,7 +18,7 @@ _BEYOND = {
 _SLACK = 1.01  #: Released files round: 131,072 / 32,000 = 4.096 at factor 4.
 
 
-@rule(
+@Rule(
     "R021",
     "warning",
     "a context beyond the reach of the factor",
@@ -53,7 +53,7 @@ def beyond(entry: ScalingKeys) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R022",
     "note",
     "a context short of the reach of the factor",
@@ -86,7 +86,7 @@ def _original(entry: ScalingKeys) -> int | None:
     return whole(entry.values.get(ORIGINAL)) or whole(entry.part.config.get(ORIGINAL))
 
 
-@rule(
+@Rule(
     "R023",
     "warning",
     "no original length",
@@ -131,7 +131,7 @@ def _describe_error(entry: ScalingKeys, context: int, factor: float) -> str:
     return f"Pair {worst} then rotates {shown(float(ratio[worst]))} times as fast as it should."
 
 
-@rule(
+@Rule(
     "R037",
     "warning",
     "an original length outside the layer types",
@@ -149,7 +149,7 @@ def misplaced_original(entry: ScalingKeys) -> Iterator[Hit]:
         yield Hit(entry.part.key(ORIGINAL), f"Transformers does not read it here: it uses {taken}.")
 
 
-@rule(
+@Rule(
     "R024",
     "warning",
     "an original length that is not below the context",
@@ -173,7 +173,7 @@ def original_beyond(entry: ScalingKeys) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R029",
     "warning",
     "two original lengths",

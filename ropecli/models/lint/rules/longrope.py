@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from ropecli.models.keys import ORIGINAL
 from ropecli.models.lint.readings import by_stack, without_it
-from ropecli.models.lint.rule import Hit, rule
+from ropecli.models.lint.rule import Hit, Rule
 from ropecli.models.lint.subjects import ScalingKeys
 from ropecli.models.lint.values import number, numbers, shown
 
 LISTS = ("short_factor", "long_factor")
 
 
-@rule(
+@Rule(
     "R040",
     "error",
     "a LongRoPE list of the wrong length",
@@ -33,7 +33,7 @@ def wrong_length(entry: ScalingKeys) -> Iterator[Hit]:
             yield Hit(entry.key(name), f"It has {len(given):,} numbers for {shown(pairs)} pairs.")
 
 
-@rule(
+@Rule(
     "R041",
     "error",
     "a LongRoPE factor that is not above 0",
@@ -58,7 +58,7 @@ def not_positive(entry: ScalingKeys) -> Iterator[Hit]:
                 break
 
 
-@rule(
+@Rule(
     "R042",
     "note",
     "a decreasing LongRoPE list",
@@ -81,7 +81,7 @@ def falling(entry: ScalingKeys) -> Iterator[Hit]:
             )
 
 
-@rule(
+@Rule(
     "R043",
     "note",
     "short_factor and long_factor are the same",
@@ -97,7 +97,7 @@ def same_lists(entry: ScalingKeys) -> Iterator[Hit]:
         yield Hit(entry.key("short_factor"), "Every length is computed with the same factors.")
 
 
-@rule(
+@Rule(
     "R044",
     "note",
     "stacks switch LongRoPE's lists at different lengths",
@@ -130,7 +130,7 @@ def the_switch(entry: ScalingKeys) -> Iterator[Hit]:
     yield Hit(entry.key("long_factor"), message)
 
 
-@rule(
+@Rule(
     "R048",
     "warning",
     "short_factor above long_factor",
@@ -154,7 +154,7 @@ def exchanged(entry: ScalingKeys) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R045",
     "note",
     "short_mscale and long_mscale",
@@ -173,7 +173,7 @@ def own_mscales(entry: ScalingKeys) -> Iterator[Hit]:
         yield Hit(entry.key(given[0]), said)
 
 
-@rule(
+@Rule(
     "R046",
     "warning",
     "LongRoPE's factor is not the ratio of the lengths",
@@ -200,7 +200,7 @@ def other_factor(entry: ScalingKeys) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R047",
     "note",
     "LongRoPE's factor is left to the lengths",

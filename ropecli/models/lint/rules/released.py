@@ -8,7 +8,7 @@ from typing import Any
 from ropecli.models.architectures import released_values
 from ropecli.models.keys import ALIASES, ORIGINAL
 from ropecli.models.lint.readings import by_stack
-from ropecli.models.lint.rule import Hit, rule
+from ropecli.models.lint.rule import Hit, Rule
 from ropecli.models.lint.subjects import ConfigPart
 from ropecli.models.lint.values import number
 from ropecli.models.settings import Settings
@@ -26,7 +26,7 @@ _TOP = ("rope_interleave", "no_rope_layer_interval")
 _EITHER = ("rope_theta", "partial_rotary_factor")
 
 
-@rule(
+@Rule(
     "R005",
     "warning",
     "differs from every released file like it",

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from ropecli.models.lint.readings import FIRST, by_stack, ignoring, join_stacks, without_it
-from ropecli.models.lint.rule import Hit, rule
+from ropecli.models.lint.rule import Hit, Rule
 from ropecli.models.lint.subjects import ConfigPart, ScalingKeys
 from ropecli.models.lint.values import shown
 from ropecli.models.stacks.vllm import DUAL_CHUNK
 
 
-@rule(
+@Rule(
     "R020",
     "warning",
     "a factor below 1",
@@ -31,7 +31,7 @@ def small_factor(entry: ScalingKeys) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R025",
     "warning",
     "dynamic NTK does not read the original length",
@@ -55,7 +55,7 @@ def dynamic_original(entry: ScalingKeys) -> Iterator[Hit]:
         yield Hit(key, f"{message}max_position_embeddings, not beyond {shown(original)}.".strip())
 
 
-@rule(
+@Rule(
     "R026",
     "note",
     "dynamic NTK and the KV cache",
@@ -89,7 +89,7 @@ def dynamic_base(entry: ScalingKeys) -> Iterator[Hit]:
     )
 
 
-@rule(
+@Rule(
     "R096",
     "note",
     "a long context by code that stacks do not have",
@@ -107,7 +107,7 @@ def one_stack(part: ConfigPart) -> Iterator[Hit]:
         yield Hit(key, without_it(part.effects({key: ...})) or "It has no effect.")
 
 
-@rule(
+@Rule(
     "R033",
     "warning",
     "truncate under a layer type",
@@ -126,7 +126,7 @@ def nested_truncate(entry: ScalingKeys) -> Iterator[Hit]:
         yield Hit(entry.key("truncate"), f"{said}{_rounding(entry)}")
 
 
-@rule(
+@Rule(
     "R034",
     "note",
     "truncate is not read by every stack",
@@ -164,7 +164,7 @@ def _rounding(entry: ScalingKeys) -> str:
     )
 
 
-@rule(
+@Rule(
     "R035",
     "error",
     "beta_fast below beta_slow",
@@ -186,7 +186,7 @@ def beta_order(entry: ScalingKeys) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R050",
     "error",
     "low_freq_factor above high_freq_factor",
@@ -205,7 +205,7 @@ def frequency_order(entry: ScalingKeys) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R051",
     "warning",
     "llama3 scaling that changes no pair",
@@ -228,7 +228,7 @@ def idle(entry: ScalingKeys) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R121",
     "warning",
     "dynamic NTK that scales nothing",
